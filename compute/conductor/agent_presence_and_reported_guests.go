@@ -25,6 +25,9 @@ type presence struct {
 	gate         chan struct{}        // closed when the hosts that compute waits for after its start have reported
 	awaited      map[string]bool
 	young        map[string]bool // servers that this process has created while the gate is closed
+	watched      bool            // received is kept up to date
+	received     time.Duration   // when compute could receive reports last
+	missed       time.Duration   // how long in total it could not
 }
 
 // observed is the state of one host.
@@ -51,7 +54,7 @@ func newPresence() *presence {
 func (p *presence) of(host string) *observed {
 	o := p.hosts[host]
 	if o == nil {
-		o = &observed{}
+		o = &observed{sign: p.missed}
 		p.hosts[host] = o
 	}
 	return o
@@ -117,7 +120,7 @@ func (p *presence) lastSign(host string) (connected bool, quiet time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
-	return o.streams > 0, p.clock() - o.sign
+	return o.streams > 0, p.quiet(o)
 }
 
 // markDead records that an operator has declared a host dead.
@@ -144,10 +147,10 @@ const firstReportsWithin = 30 * time.Second
 func (p *presence) sinceReport(host string, silence time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.clock()
+	now := p.now() - p.missed
 	switch o := p.of(host); {
 	case o.reported:
-		return now - o.sign
+		return p.quiet(o)
 	case now < firstReportsWithin:
 		return 0
 	}

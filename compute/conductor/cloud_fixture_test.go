@@ -188,6 +188,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 		conductor.started = conductor.started.Add(-time.Hour)
 		clock := conductor.presence.clock
 		conductor.presence.clock = func() time.Duration { return time.Hour + clock() }
+		conductor.presence.received = time.Hour
 	}
 	hosts, err := c.store.Hosts(ctx)
 	if err != nil {

@@ -43,6 +43,10 @@ func (c *Conductor) Run(ctx context.Context) error {
 	background.Go(func() {
 		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
 	})
+	c.presence.watch()
+	background.Go(func() {
+		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.checkReceives(ctx) })
+	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
 }

@@ -2,9 +2,11 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -33,10 +35,11 @@ type unanswered struct {
 
 // search is the last search for servers that wait for the agent of a host.
 type search struct {
-	revision int64           // of the host's assignments then
-	at       time.Duration   // by the clock of presence
-	found    bool            // some wait
-	told     map[string]bool // those whose history has an entry about it
+	revision   int64           // of the host's assignments then
+	hypervisor bool            // the hypervisor could build no guests
+	at         time.Duration   // by the clock of presence
+	found      bool            // some wait
+	told       map[string]bool // those whose history has an entry about it
 }
 
 // followedBy records the newest assignments that a host's agent has followed.
@@ -62,10 +65,10 @@ func (p *presence) compare(host string, now followed) time.Duration {
 	if o.waiting == nil {
 		o.waiting = &unanswered{followed: now, since: p.clock()}
 		if !o.reported { // agents connect again after compute's start
-			o.waiting.since = max(p.clock(), firstReportsWithin)
+			o.waiting.since = max(p.clock(), firstReportsWithin+p.missed)
 		}
 	}
-	return p.clock() - o.waiting.since
+	return p.now() - o.waiting.since
 }
 
 // unfollowed returns how long the agent of a host has not followed assignments; 0 if it is not too long.
@@ -73,7 +76,7 @@ func (p *presence) unfollowed(host string, limit time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if o := p.hosts[host]; o != nil {
-		return o.unfollowed(p.clock(), limit)
+		return o.unfollowed(p.now(), limit)
 	}
 	return 0
 }
@@ -84,7 +87,7 @@ func (p *presence) allUnfollowed(limit time.Duration) map[string]time.Duration {
 	defer p.mu.Unlock()
 	out := map[string]time.Duration{}
 	for host, o := range p.hosts {
-		if late := o.unfollowed(p.clock(), limit); late > 0 {
+		if late := o.unfollowed(p.now(), limit); late > 0 {
 			out[host] = late
 		}
 	}
@@ -99,21 +102,29 @@ func (o *observed) unfollowed(now, limit time.Duration) time.Duration {
 	return now - o.waiting.since
 }
 
-// beginSearch reports whether servers that wait for the agent of a host must be searched now: not if the last search
-// has found none and the assignments are the same.
-func (p *presence) beginSearch(host string, revision int64) bool {
+// beginSearch reports whether servers that wait for a host must be searched now: not if the last search for the same
+// kind of reason has found none and the assignments are the same.
+func (p *presence) beginSearch(host string, revision int64, hypervisor bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.of(host).search
-	if last != nil && (p.clock()-last.at < searchAgain || last.revision == revision && !last.found) {
+	if last != nil && last.hypervisor == hypervisor &&
+		(p.clock()-last.at < searchAgain || last.revision == revision && !last.found) {
 		return false
 	}
-	next := &search{revision: revision, at: p.clock(), found: true, told: map[string]bool{}}
+	next := &search{revision: revision, hypervisor: hypervisor, at: p.clock(), found: true, told: map[string]bool{}}
 	if last != nil {
 		next.told = last.told
 	}
 	p.of(host).search = next
 	return true
+}
+
+// forgetSearch forgets the last search for servers that wait for a host: there is no reason to leave it any more.
+func (p *presence) forgetSearch(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).search = nil
 }
 
 // endSearch records the result of a search: the servers that go on waiting.
@@ -171,11 +182,15 @@ func notFollowing(late time.Duration) string {
 	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s", late.Seconds())
 }
 
-// hypervisorDown returns why the hypervisor of a host can build no guests, as its agent reported; empty if it can.
+// downIsKnownFor is how long after the last sign of life of its agent a hypervisor that was down counts as down.
+const downIsKnownFor = 3 * host.AliveInterval
+
+// hypervisorDown returns why the hypervisor of a host can build no guests, as its agent reported; empty if it can, or
+// if that is not known now, because the agent has not reported to this process or gives no signs of life.
 func (p *presence) hypervisorDown(host string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if o := p.hosts[host]; o != nil {
+	if o := p.hosts[host]; o != nil && o.reported && p.quiet(o) <= downIsKnownFor {
 		return o.down
 	}
 	return ""
@@ -189,64 +204,80 @@ func (m *monitor) CheckAssignments(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for host, revision := range revisions {
-		why, down := "", m.presence.hypervisorDown(host)
-		switch late := m.presence.compare(host, followed{epoch, revision}); {
+	var failed []error
+	for name, revision := range revisions {
+		event := lifecycle.HostUnresponsive{Host: name}
+		down := m.presence.hypervisorDown(name)
+		switch late := m.presence.compare(name, followed{epoch, revision}); {
 		case late > m.FollowWithin:
-			why = notFollowing(late)
-		case m.presence.sinceReport(host, m.Silence) > m.Silence:
-			why = "its agent does not report"
+			event.Reason = notFollowing(late)
+		case m.presence.sinceReport(name, m.Silence) > m.Silence:
+			event.Reason = "its agent does not report"
 		case down != "":
-			why = "its hypervisor can build no guests: " + down
-		}
-		if why == "" || !m.presence.beginSearch(host, revision) {
+			event.Reason, event.Hypervisor = "its hypervisor can build no guests: "+down, true
+		default:
+			m.presence.forgetSearch(name)
 			continue
 		}
-		if err := m.leaveHost(ctx, lifecycle.HostUnresponsive{Host: host, Reason: why, Hypervisor: down != ""}); err != nil {
-			return err
+		if m.presence.beginSearch(name, revision, event.Hypervisor) {
+			failed = append(failed, m.leaveHost(ctx, event))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // leaveHost makes the servers that wait for a host continue on another one, if there is one for them. The others wait:
-// the host may return.
+// the host may return. A server whose change fails is tried again, and does not stop the others.
 func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsive) error {
-	host := event.Host
-	servers, err := m.store.OnHost(ctx, host)
+	servers, err := m.store.OnHost(ctx, event.Host)
 	if err != nil {
 		return err
 	}
+	var failed []error
 	wait := map[string]bool{}
 	full := map[string]string{} // why no other host has room, by the id of the flavor
 	for _, s := range servers {
 		if !event.Concerns(s) {
 			continue
 		}
+		waits, err := m.leave(ctx, s, event, full)
+		if waits || err != nil {
+			wait[s.ID] = waits || m.presence.told(event.Host, s.ID)
+		}
+		failed = append(failed, err)
+	}
+	m.presence.endSearch(event.Host, wait)
+	return errors.Join(failed...)
+}
+
+// leave makes a server that waits for a host continue on another one. It returns true if there is none, so that the
+// server waits. Servers of one flavor have one answer in full, if they ask for nothing else.
+func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle.HostUnresponsive,
+	full map[string]string) (waits bool, err error) {
+	plain := s.Move == nil && len(s.Ports) == 0 && len(s.FailedHosts) == 0
+	if plain {
 		event.Stays = full[s.Flavor.ID]
-		if event.Stays == "" {
-			if event.Stays, err = m.scheduler.chooser(s).noOtherHost(ctx, s, host); err != nil {
-				return err
-			}
+	}
+	if event.Stays == "" {
+		if event.Stays, err = m.scheduler.chooser(s).noOtherHost(ctx, s, event.Host); err != nil {
+			return false, err
+		}
+		if plain {
 			full[s.Flavor.ID] = event.Stays
 		}
-		if event.Stays != "" {
-			wait[s.ID] = true
-			if m.presence.told(host, s.ID) {
-				continue
-			}
-		}
-		if event.Hypervisor && event.Stays == "" { // the hypervisor may still make the guest
-			if err := m.store.RecordRemoval(ctx, host, s.ID, s.ID); err != nil {
-				return err
-			}
-		}
-		if err := m.apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {
-			return err
+	}
+	if waits = event.Stays != ""; waits && m.presence.told(event.Host, s.ID) {
+		return true, nil
+	}
+	if event.Hypervisor && !waits { // the hypervisor may still make the guest
+		if err := m.store.RecordRemoval(ctx, event.Host, s.ID, s.ID); err != nil {
+			return false, err
 		}
 	}
-	m.presence.endSearch(host, wait)
-	return nil
+	if err := m.apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {
+		return false, err
+	}
+	return waits, nil
 }
 
 // noOtherHost returns why a server that waits for the agent of a host cannot be placed on another one now; empty if it

@@ -321,3 +321,96 @@ func TestActiveServerStaysWhileHypervisorIsDown(t *testing.T) {
 		t.Errorf("the server is %s on %s\n%s", now.State, now.Host, text(now))
 	}
 }
+
+// What is known of a hypervisor from a report before compute's restart, or of an agent that gives no signs of life, is
+// no reason to give up a guest that was begun: the hypervisor may have made it.
+func TestStaleReportOfHypervisorGivesUpNoGuest(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	report := lifecycle.Report{Host: from, Instance: "agent-" + from, Number: 1,
+		Event: lifecycle.GuestClaimed{Host: from, Consumer: "s", Devices: []schedule.Picked{}}}
+	if err := c.Guest(t.Context(), "s", "start", report); err != nil {
+		t.Fatal(err)
+	}
+	reportDown(t, c, from, "connection refused")
+	stays := func(when string) {
+		t.Helper()
+		if now := perform(t, c, "s"); now.Host != from {
+			t.Fatalf("%s the server left for %s\n%s", when, now.Host, text(now))
+		}
+	}
+	restarted, later := withClocks(t, env)
+	if _, err := restarted.AwaitReports(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(t, restarted, later, time.Second, to)
+	stays("after a restart")
+	at.since += downIsKnownFor + time.Second
+	check(t, c, at, 0, to)
+	stays("of a late agent")
+}
+
+// A server without another host, and one whose change fails, do not stop the servers after them, although they have the
+// same flavor.
+func TestOneServerDoesNotStopOthersFromLeaving(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+		on := map[string][]string{}
+		for _, id := range []string{"s1", "s2", "s3"} {
+			host := created(t, c, id).Host
+			on[host] = append(on[host], id)
+		}
+		from, to := "a", "b"
+		if len(on[from]) < 2 {
+			from, to = to, from
+		}
+		first, second := on[from][0], on[from][1]
+		if _, err := c.store.Change(t.Context(), first, func(s lifecycle.Server) lifecycle.Server {
+			if !fails {
+				s.FailedHosts = map[string]string{to: "it failed there"}
+			}
+			return s
+		}); err != nil {
+			t.Fatal(err)
+		}
+		apply := c.monitor.apply
+		c.monitor.apply = func(ctx context.Context, server string, event lifecycle.Event) error {
+			if fails && server == first {
+				return fault.New(fault.Unavailable, "", "the database does not answer")
+			}
+			return apply(ctx, server, event)
+		}
+		at.since += followWithin + time.Second
+		reportAgain(t, c, to)
+		_ = c.CheckAssignments(t.Context())
+		at.since += followWithin + time.Second
+		reportAgain(t, c, to)
+		if err := c.CheckAssignments(t.Context()); (err != nil) != fails {
+			t.Errorf("fails %v: %v", fails, err)
+		}
+		for id, want := range map[string]string{first: from, second: to} {
+			if s := perform(t, c, id); s.Host != want {
+				t.Errorf("fails %v: %s is on %s, want %s\n%s", fails, id, s.Host, want, text(s))
+			}
+		}
+	}
+}
+
+// A search for servers that wait for a late agent has found none; when its hypervisor is down, others are concerned.
+func TestHypervisorIsDownAfterAgentWasLate(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	report := lifecycle.Report{Host: from, Instance: "agent-" + from, Number: 1,
+		Event: lifecycle.GuestClaimed{Host: from, Consumer: "s", Devices: []schedule.Picked{}}}
+	if err := c.Guest(t.Context(), "s", "start", report); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, at, followWithin+time.Second, to)
+	reportDown(t, c, from, "connection refused")
+	check(t, c, at, 0, to)
+	if now := perform(t, c, "s"); now.Host != to {
+		t.Errorf("the server is on %s, want %s\n%s", now.Host, to, text(now))
+	}
+}

@@ -1,0 +1,59 @@
+package conductor
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// Compute is stopped, or its database does not answer: no agent is silent or late because of that, neither before
+// compute has noticed it nor after it. Silence in a time in which compute could receive reports counts.
+func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	c.presence.watch()
+	tick := func() {
+		t.Helper()
+		if err := c.checkReceives(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CheckAssignments(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick()
+	at.since += time.Second
+	c.presence.markDead("b")
+	s := created(t, c, "s")
+	tick()
+	judge := func(when string, silent bool) {
+		t.Helper()
+		_, quiet := c.LastSign("a")
+		stranger := c.Admit(t.Context(), "a", schedule.Sender{Instance: "other", Start: "other"})
+		if c.IsSilent("a") != silent || quiet >= c.Silence != silent || (stranger == nil) != silent {
+			t.Errorf("%s: silent %v, quiet for %s, another agent: %v", when, c.IsSilent("a"), quiet, stranger)
+		}
+	}
+	at.since += 10 * time.Minute
+	judge("before compute has noticed its pause", false)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c.checkReceives(ended) == nil {
+		t.Fatal("the database answers, so the test shows nothing")
+	}
+	judge("while the database does not answer", false)
+	tick()
+	judge("after the pause", false)
+	if now := perform(t, c, "s"); now.Host != s.Host || c.presence.unfollowed(s.Host, followWithin) > 0 {
+		t.Errorf("the server is on %s, want it on %s\n%s", now.Host, s.Host, text(now))
+	}
+	if c.presence.returned("b") {
+		t.Error("a dead host has returned because compute was stopped")
+	}
+	for range (c.Silence + longestGap) / receivesEvery {
+		at.since += receivesEvery
+		tick()
+	}
+	judge("silent while compute could receive", true)
+}
