@@ -141,8 +141,8 @@ func lost(err error) bool {
 	return ok && (e.Code == "57P01" || e.Code == "57P02") || endedIdle(err) // admin_shutdown, crash_shutdown
 }
 
-// endedIdle reports whether PostgreSQL has ended the session because of a timeout while it waited for a statement. So it
-// has not executed the statement that gets this answer, and has rolled the transaction back.
+// endedIdle reports whether PostgreSQL has ended the session because of a timeout while it waited for a statement. So
+// it has not executed the statement that gets this answer, and has rolled the transaction back.
 func endedIdle(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	// idle_in_transaction_session_timeout, transaction_timeout, idle_session_timeout

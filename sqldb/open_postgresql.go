@@ -66,9 +66,9 @@ func (db *DB) openPostgreSQL(a address) error {
 
 const idleLimit = "idle_in_transaction_session_timeout"
 
-// limitIdleTransactions limits how long PostgreSQL keeps a transaction whose client sends nothing, as idleTransaction of
-// MariaDB. A server that refuses this works without; only the loss of the connection is returned. It is no parameter of
-// the connection, because PgBouncer refuses connections with parameters that it does not know.
+// limitIdleTransactions limits how long PostgreSQL keeps a transaction whose client sends nothing, as idleTransaction
+// of MariaDB. A server that refuses this works without; only the loss of the connection is returned. The limit is set
+// after the connection, because PgBouncer refuses connections with parameters that it does not know.
 func limitIdleTransactions(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SET "+idleLimit+" = '10s'"); err != nil && (lost(err) || !answered(err)) {
 		return err

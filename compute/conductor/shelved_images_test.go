@@ -267,7 +267,8 @@ func TestProtectedImageStays(t *testing.T) {
 	}
 	c.settle(lifecycle.Deleted)
 	s, err := c.store.Read(t.Context(), "s")
-	if err != nil || len(s.UnusedImages) > 0 || !strings.Contains(text(s), "the image i1 is not needed any more, but stays") {
+	if err != nil || len(s.UnusedImages) > 0 ||
+		!strings.Contains(text(s), "the image i1 is not needed any more, but stays") {
 		t.Errorf("%v %v\n%s", err, s.UnusedImages, text(s))
 	}
 }

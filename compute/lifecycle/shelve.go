@@ -138,7 +138,8 @@ func onImageDeleted(s Server, e ImageDeleted, now time.Time) Server {
 	s.UnusedImages = slices.Delete(slices.Clone(s.UnusedImages), i, i+1)
 	text := "deleted the image " + e.ID
 	if e.Refused != "" {
-		text = "the image " + e.ID + " is not needed any more, but stays: " + trimStop(e.Refused) + "; an operator may delete it"
+		text = "the image " + e.ID + " is not needed any more, but stays: " + trimStop(e.Refused) +
+			"; an operator may delete it"
 	}
 	s = addHistory(s, now, text)
 	return endCleanup(s, now)
