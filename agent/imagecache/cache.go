@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -87,7 +88,13 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 	if err != nil {
 		return Base{}, err
 	}
-	return c.fetch(ctx, meta, "")
+	wanted := c.recorded(id) // disks may have been made from a copy that has vanished
+	base, err := c.fetch(ctx, meta, wanted)
+	if wanted != "" && fault.Is(err, fault.Conflict) {
+		return base, fault.New(fault.Conflict, op, "%w; if no disk of this host was made from that, remove %s", err,
+			c.path(id, sumSuffix))
+	}
+	return base, err
 }
 
 // lookUp returns what the image service has about an image.
@@ -156,6 +163,9 @@ func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
 func (c *Cache) fetch(ctx context.Context, meta image.Image, wanted string) (Base, error) {
 	if meta.Status != image.Active {
 		return Base{}, fault.New(fault.Invalid, op, "the image %s is not active: its status is %s", meta.ID, meta.Status)
+	}
+	if wanted != "" && meta.HashAlgo == sumSuffix && meta.HashValue != "" && !strings.EqualFold(meta.HashValue, wanted) {
+		return Base{}, otherData(meta.ID, meta.HashValue, wanted)
 	}
 	if format := diskimage.Format(meta.DiskFormat); format != diskimage.QCOW2 && format != diskimage.Raw {
 		return Base{}, fault.New(fault.Invalid, op, "guests cannot boot the image %s: its format is %q; convert it with "+

@@ -251,6 +251,33 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestGetOfAVanishedCopy never replaces a copy that disks may have been made from by other data.
+func TestGetOfAVanishedCopy(t *testing.T) {
+	for _, summed := range []bool{true, false} {
+		c := newCache(t, newService("data"))
+		base, err := c.Get(t.Context(), id)
+		if err != nil || os.Remove(base.Path) != nil {
+			t.Fatal(err)
+		}
+		other := newService("DATA")
+		if !summed {
+			other.meta.HashAlgo, other.meta.HashValue = "", ""
+		}
+		c.source = other
+		_, err = c.Get(t.Context(), id)
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "remove "+c.dir) {
+			t.Errorf("other data: %v", err)
+		}
+		if _, err := os.Stat(base.Path); err == nil {
+			t.Error("the copy has other data")
+		}
+		c.source = newService("data")
+		if again, err := c.Get(t.Context(), id); err != nil || again != base {
+			t.Errorf("the same data: %+v %v", again, err)
+		}
+	}
+}
+
 // TestMD5 accepts an image of which the service has only the MD5 checksum, and one of which it has none.
 func TestMD5(t *testing.T) {
 	for _, known := range []bool{true, false} {

@@ -64,8 +64,6 @@ func (c *Cache) restore(ctx context.Context, id string, format diskimage.Format,
 	case meta.DiskFormat != string(format):
 		return fault.New(fault.Conflict, "imagecache.Restore", "the image service has the image %s in the format %q", id,
 			meta.DiskFormat)
-	case sha512 != "" && meta.HashAlgo == sumSuffix && meta.HashValue != "" && !strings.EqualFold(meta.HashValue, sha512):
-		return otherData(id, meta.HashValue, sha512)
 	}
 	_, err = c.fetch(ctx, meta, sha512)
 	return err

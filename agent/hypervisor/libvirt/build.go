@@ -82,7 +82,7 @@ func (b *builder) receive(ctx context.Context) error {
 		return err
 	}
 	if have, found := find(domains, b.guest.ID); found {
-		return nil
+		return forgetIncoming(b.d, b.guest.ID) // an interrupted Build has left it
 	} else if err := checkDevices(b.guest, have.guest, found, domains); err != nil {
 		return err
 	}
@@ -134,12 +134,21 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 		}
 	}
 	if err := b.define(ctx); err != nil {
-		return true, errors.Join(err, b.d.removeFiles(b.domain.UUID)) // the record, and a link to the copied disk
+		return true, b.keepIfUnknown(err)
 	}
 	if b.copied == "" {
 		return true, nil
 	}
 	return true, forgetIncoming(b.d, b.guest.ID)
+}
+
+// keepIfUnknown removes the record, and a link to the copied disk, after a definition has failed, and returns the
+// error. They stay if libvirt has not refused: it may still execute the definition, which needs the disk.
+func (b *builder) keepIfUnknown(failed error) error {
+	if _, refused := errors.AsType[*rpc.Error](failed); !refused && fault.Is(failed, fault.Unavailable) {
+		return failed
+	}
+	return errors.Join(failed, b.d.removeFiles(b.domain.UUID))
 }
 
 // place gives a copied disk its place, with a record that says that its guest is not complete.

@@ -39,7 +39,7 @@ func (d *Driver) Start(ctx context.Context) error {
 		used[one.UUID] = true
 	}
 	for id, record := range records {
-		if used[id] || record.Made && !record.Removing {
+		if used[id] || !record.Removing && (record.Made || record.Incoming) { // it may have arrived
 			continue
 		}
 		if err := d.checkUnused(id); err != nil {
@@ -113,10 +113,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 		}
 	}
 	if own, err := uuid.Parse(id); err == nil && !used[own] { // it was never complete, or its removal was interrupted
-		if err := d.checkUnused(own); err != nil {
-			return err
-		}
-		return fault.Wrap("", op, d.removeFiles(own))
+		return fault.Wrap("", op, d.removeUnlisted(own, id))
 	}
 	return nil
 }
@@ -124,7 +121,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 // remove ends and undefines a domain and removes its files. The record has first that this was begun, so that Start
 // completes it. A guest stays as it is while a QEMU that libvirt does not know uses its disk.
 func (d *Driver) remove(ctx context.Context, c *rpc.Client, of domain) error {
-	if of.missing {
+	if !of.running() {
 		if err := d.checkUnused(of.UUID); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (c *copier) run(ctx context.Context) error {
 	if c.record.Verified {
 		return nil
 	}
-	file, err := os.OpenFile(c.to, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := c.open()
 	if err != nil {
 		return c.unavailable(err)
 	}
@@ -77,6 +77,18 @@ func (c *copier) run(ctx context.Context) error {
 	}
 	c.record.Verified = true
 	return c.unavailable(c.store())
+}
+
+// open opens the copy. What an earlier copier has left without a record of its content is never written: it may be the
+// second name of a disk that is in use by now.
+func (c *copier) open() (*os.File, error) {
+	if c.record.Copied > 0 {
+		return os.OpenFile(c.to, os.O_RDWR, 0)
+	}
+	if err := remove(c.to); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(c.to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
 // load returns the stored record; a missing or unreadable one is of no file.
@@ -221,7 +233,7 @@ func (c *copier) compare(ctx context.Context, file *os.File) error {
 
 // forget lets the next run begin with an empty copy.
 func (c *copier) forget() {
-	c.record.Copied = 0
+	c.record.Copied, c.record.Verified = 0, false
 	if err := os.Remove(c.to + recordSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		_ = c.store()
 	}

@@ -128,8 +128,45 @@ func TestDiskOfAResizeOnTheSameHost(t *testing.T) {
 	if a.diskOf(t, id) == a.diskOf(t, g.ID) {
 		t.Error("both guests have one disk")
 	}
+	must(t, os.Link(a.diskOf(t, g.ID), incomingPath(a.Driver, g.ID))) // as after kill -9 before it was removed
+	must(t, a.Build(t.Context(), g))
+	wantFiles(t, a.path(incomingDir))
+	a.hasMarker(t, g.ID)
 	must(t, a.Destroy(t.Context(), id))
 	a.hasMarker(t, g.ID)
+}
+
+// TestCopyAfterALostConnection loses the connection to the source after its disk was copied: the copy stays, unless the
+// guest was started.
+func TestCopyAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	a, _ := openSites(t, daemon, daemon)
+	a.o.Host = a.name
+	g, id := moving(t, a)
+	must(t, a.makeDir(incomingDir))
+	s, err := openSource(t.Context(), a.Driver, *g.DiskFrom)
+	must(t, err)
+	to := incomingPath(a.Driver, g.ID)
+	copies := &transfer{a.Driver, g, a.transfers.begin(g)}
+	s.client = dial(t, daemon)
+	s.client.Close()
+	if err := copies.copyFile(t.Context(), s, s.disk(), to); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without a connection: %v", err)
+	}
+	if record := (&copier{to: to}).load(); !record.Verified {
+		t.Errorf("the copy was forgotten: %+v", record)
+	}
+	s.client = dial(t, daemon)
+	started := counting()
+	started.ID, started.Server = id, g.ID
+	must(t, a.Build(t.Context(), started))
+	if err := copies.copyFile(t.Context(), s, s.disk(), to); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("of a guest that runs: %v", err)
+	}
+	if record := (&copier{to: to}).load(); record != (copyRecord{}) {
+		t.Errorf("the copy of a disk in use was kept: %+v", record)
+	}
 }
 
 // TestDiskWhoseImageIsDeleted moves a disk to a host that cannot get its image any more. The disk gets the data of the

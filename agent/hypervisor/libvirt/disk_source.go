@@ -25,6 +25,7 @@ type diskSource struct {
 	dial    func(ctx context.Context) (*rpc.Client, error) // a further connection; nil: the files are on this host
 	from    hypervisor.DiskSource
 	domain  domain
+	runs    bool    // the guest was found running, or its migration has begun
 	driver  *Driver // of this host
 	created []rpc.Pool
 }
@@ -63,6 +64,7 @@ func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*di
 func (s *diskSource) find(ctx context.Context) error {
 	var domains []domain
 	var err error
+	s.runs = false
 	if s.dial == nil {
 		domains, _, err = s.driver.list(ctx, s.client)
 	} else {
@@ -72,13 +74,14 @@ func (s *diskSource) find(ctx context.Context) error {
 		return err
 	}
 	found, there := find(domains, s.from.Guest)
+	s.runs = there && (found.running() || found.migratesTo() != "")
 	switch {
 	case !there:
 		return fault.New(fault.Unavailable, opDisk, "host %s has no guest %s", s.from.Host, s.from.Guest)
 	case found.undefined:
 		return fault.New(fault.Unavailable, opDisk, "libvirt on host %s lacks the guest %s, which is defined there again "+
 			"first", s.from.Host, s.from.Guest)
-	case found.running() || found.migratesTo() != "":
+	case s.runs:
 		return fault.New(fault.Unavailable, opDisk, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
 			s.from.Host, found.Name)
 	}

@@ -192,11 +192,11 @@ func (t *transfer) copyFile(ctx context.Context, s *diskSource, from, to string)
 	if err := c.run(ctx); err != nil {
 		return err
 	}
-	if err := s.find(ctx); err != nil { // it may have been started
+	err = s.find(ctx)
+	if s.runs { // it was started while its disk was copied
 		c.forget()
-		return err
 	}
-	return nil
+	return err
 }
 
 // rebase makes a copied disk refer to the image on this host. An image that this host cannot get, because it is deleted

@@ -76,10 +76,33 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 	if err := l.list(ctx); err != nil {
 		return nil, nil, err
 	}
+	l.recordArrived()
+	left, err := d.leftDisks(l.used)
+	if err != nil {
+		return nil, nil, err
+	}
 	d.connecting.Lock()
-	d.findings = append(findings, l.findings...)
+	d.findings = slices.Concat(findings, l.findings, left)
 	d.connecting.Unlock()
 	return l.own, l.used, nil
+}
+
+// recordArrived writes the records of guests that have arrived by live migration: a record that says that its guest has
+// not arrived does not keep the guest if libvirt loses its definition.
+func (l *lister) recordArrived() {
+	for i, one := range l.own {
+		if !one.made() || one.incoming() || one.missing || !l.records[one.UUID].Incoming {
+			continue
+		}
+		if now, err := l.d.readRecord(one.UUID); err != nil || !now.Incoming || now.Removing { // changed meanwhile
+			continue
+		}
+		if err := l.d.writeRecord(one.UUID, one.xml.Metadata.Guest); err != nil {
+			l.d.o.Log.Warn("arrival of a guest not recorded, will retry", "guest", one.guest.ID, "error", err)
+			continue
+		}
+		l.own[i].unsaved = false
+	}
 }
 
 // listOf returns the domains of the driver of another host.

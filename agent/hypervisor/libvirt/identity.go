@@ -40,8 +40,8 @@ func (d *Driver) recognise(ctx context.Context, c *rpc.Client) error {
 		return err
 	}
 	guests := 0
-	for _, record := range records {
-		if record.Made && !record.Removing {
+	for id, record := range records {
+		if !record.Removing && (record.Made || record.Incoming && d.hasDisk(id)) {
 			guests++
 		}
 	}

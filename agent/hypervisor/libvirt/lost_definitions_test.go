@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,6 +121,10 @@ func TestOtherLibvirt(t *testing.T) {
 	if _, err := open(t, first, dir).Guests(t.Context()); err != nil { // it has the domains, so it is known
 		t.Error(err)
 	}
+	if err := d.Destroy(t.Context(), runs.ID); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a definition that is not used any more was destroyed with the disk: %v", err)
+	}
+	must(t, other.Destroy(t.Context(), runs.ID))
 }
 
 // TestReinstalledLibvirt removes what libvirt knows, as a new installation does.
@@ -223,6 +228,8 @@ func TestRecordsOfOthers(t *testing.T) {
 	write("1", domainxml.Guest{})
 	write("2", domainxml.Guest{Held: domainxml.Held{Made: true, Removing: true}})
 	write("3", domainxml.Guest{Held: domainxml.Held{Made: true}})
+	arrived := hypervisortest.ID("5")
+	write("5", domainxml.Guest{Incoming: true})
 	other := hypervisortest.ID("4")
 	must(t, os.Mkdir(d.path(other), 0o755))
 	must(t, os.WriteFile(d.path(other, "disk-0.qcow2"), nil, 0o600))
@@ -233,9 +240,14 @@ func TestRecordsOfOthers(t *testing.T) {
 	must(t, d.Adopt(t.Context()))
 	must(t, d.Start(t.Context()))
 	three := hypervisortest.ID("3")
-	wantFiles(t, dir, three+"/disk-0.qcow2", three+"/guest.xml", other+"/disk-0.qcow2", markerName)
-	if err := d.Build(t.Context(), hypervisortest.Guest("4")); !fault.Is(err, fault.Conflict) {
-		t.Errorf("built over the disk of another guest: %v", err)
+	stay := []string{three + "/disk-0.qcow2", three + "/guest.xml", other + "/disk-0.qcow2", arrived + "/disk-0.qcow2",
+		arrived + "/guest.xml", markerName}
+	wantFiles(t, dir, stay...)
+	for _, digit := range []string{"4", "5"} {
+		if err := d.Build(t.Context(), hypervisortest.Guest(digit)); !fault.Is(err, fault.Conflict) {
+			t.Errorf("built over the disk of another guest: %v", err)
+		}
+		must(t, d.Destroy(t.Context(), hypervisortest.ID(digit))) // as the agent does then
 	}
 	must(t, os.WriteFile(d.path(three, "guest.xml"), []byte("<gue"), 0o600))
 	if _, err := d.Guests(t.Context()); err != nil {
@@ -246,6 +258,49 @@ func TestRecordsOfOthers(t *testing.T) {
 		t.Errorf("%q %v", capacity.Remark, err)
 	}
 	must(t, d.Destroy(t.Context(), three))
+	wantFiles(t, dir, stay...)
+}
+
+// TestArrivalIsRecorded lists a guest that has arrived by live migration: it survives the loss of its definition.
+func TestArrivalIsRecorded(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	must(t, d.Start(t.Context()))
+	g := hypervisortest.Guest("a")
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	record, err := d.readRecord(uuid.MustParse(g.ID))
+	must(t, err)
+	record.Incoming, record.Made = true, false // as Receive has written it
+	must(t, d.writeRecord(uuid.MustParse(g.ID), record))
+	wantGuests(t, d, g)
+	undefine(t, dial(t, daemon), g)
+	must(t, open(t, daemon, dir).Start(t.Context()))
+	wantLost(t, d, g, lostDefinition)
+}
+
+// TestDestroyOfAUsedDisk destroys a guest that libvirt has as stopped, while another program uses its disk.
+func TestDestroyOfAUsedDisk(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	g := hypervisortest.Guest("a")
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	file, err := os.OpenFile(d.path(g.ID, diskName(0)), os.O_RDWR, 0)
+	must(t, err)
+	const setFileLock = 37 // F_OFD_SETLK of Linux
+	must(t, syscall.FcntlFlock(file.Fd(), setFileLock, &syscall.Flock_t{Type: syscall.F_RDLCK, Start: lockStart, Len: 1}))
+	if err := d.Destroy(t.Context(), g.ID); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("destroyed while its disk is used: %v", err)
+	}
+	wantGuests(t, d, g)
+	must(t, file.Close())
+	must(t, d.Destroy(t.Context(), g.ID))
+	wantFiles(t, dir)
 }
 
 // lookup returns the domain of a guest.
@@ -313,6 +368,19 @@ func TestLateDefinition(t *testing.T) {
 	stopped.Stopped = true
 	awaitGuest(t, d, stopped)
 	must(t, d.Destroy(t.Context(), g.ID))
+	wantFiles(t, dir)
+
+	copied := filepath.Join(t.TempDir(), "copy")
+	must(t, os.WriteFile(copied, nil, 0o600))
+	must(t, d.writeRecord(b.domain.UUID, domainxml.Guest{ID: g.ID, Domain: g.ID}))
+	must(t, placeDisk(d, b.domain.UUID, g, copied))
+	if err := b.keepIfUnknown(fault.New(fault.Unavailable, "", "libvirt hangs")); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("kept: %v", err)
+	}
+	wantFiles(t, dir, g.ID+"/disk-0.qcow2", g.ID+"/guest.xml")
+	if err := b.keepIfUnknown(&rpc.Error{}); err == nil {
+		t.Error("the refusal is lost")
+	}
 	wantGuests(t, d)
 	wantFiles(t, dir)
 }

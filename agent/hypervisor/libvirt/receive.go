@@ -50,12 +50,14 @@ func (d *Driver) Forget(ctx context.Context, id string) error {
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	domains, _, err := d.list(ctx, c)
+	domains, used, err := d.list(ctx, c)
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
 	if found, there := findDomain(domains, id, true); there {
 		err = d.remove(ctx, c, found)
+	} else if own, invalid := uuid.Parse(id); invalid == nil && !used[own] { // Receive was interrupted
+		err = d.removeUnlisted(own, id)
 	}
 	return fault.Wrap("", op, errors.Join(err, forgetIncoming(d, id)))
 }
