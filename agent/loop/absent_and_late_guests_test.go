@@ -194,18 +194,15 @@ func bootWithout(t *testing.T, what string, kind fault.Kind) {
 	})
 }
 
-// kill ends a guest as kill -9 of its QEMU does.
+// kill ends a guest as kill -9 of its QEMU does. No fault may be set for its build.
 func kill(t *testing.T, w *testHost, id string) {
 	t.Helper()
 	guests, err := w.options.Hypervisor.Guests(t.Context())
 	must(t, err)
 	for _, g := range guests {
 		if g.ID == id {
-			fail := w.guests.Fail
-			w.guests.Fail = nil
 			g.Stopped = true
 			must(t, w.guests.Build(t.Context(), g))
-			w.guests.Fail = fail
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (w *World) answerGuests(m *simHost) []hypervisor.Guest {
 
 // callBuild is a call to build a guest. A request whose answer is lost may be executed later.
 func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
-	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && w.chance(Builds, 40) {
+	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && w.chance(Builds, 10) {
 		g.Stopped, g.DiskFrom = true, nil // it is defined, and not started
 		w.late = append(w.late, lateBuild{m, g})
 		return errDown
@@ -52,25 +52,29 @@ func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
 }
 
 // executeLate lets a hypervisor execute a request to build a guest whose answer was lost, after its server has left the
-// host. The request is forgotten at a rest.
+// host. The requests of servers that stay are forgotten at a rest.
 func (w *World) executeLate() {
-	i := w.rng.IntN(len(w.late))
+	i := slices.IndexFunc(w.late, func(l lateBuild) bool { return !w.stays(l) })
+	if i < 0 {
+		if w.noFailures {
+			w.late = nil
+		}
+		return
+	}
 	l := w.late[i]
-	stays := l.at.guests[l.guest.ID] != nil || slices.ContainsFunc(w.compute.lines(l.at.host).servers,
-		func(s host.Server) bool { return s.ID == l.guest.ID || s.PreviousID == l.guest.ID })
-	if stays && !w.noFailures {
-		return
-	}
 	w.late = slices.Delete(w.late, i, i+1)
-	if stays {
-		return
-	}
 	w.note("late", l.guest.ID, l.at.tag, "is built")
 	w.report.Happened["guest built too late"]++
 	w.blank++
 	l.at.guests[l.guest.ID], l.at.content[l.guest.ID] = &l.guest, w.blank
 	l.at.built[l.guest.ID], l.at.late[l.guest.ID] = true, true
 	w.changed(l.at)
+}
+
+// stays reports whether the server of a late request is still assigned to the host, or has a guest there.
+func (w *World) stays(l lateBuild) bool {
+	return l.at.guests[l.guest.ID] != nil || slices.ContainsFunc(w.compute.lines(l.at.host).servers,
+		func(s host.Server) bool { return s.ID == l.guest.ID || s.PreviousID == l.guest.ID })
 }
 
 // buildGuest builds or changes a guest.
