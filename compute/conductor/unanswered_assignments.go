@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/openberth/berth/api/host"
@@ -205,7 +207,8 @@ func (m *monitor) CheckAssignments(ctx context.Context) error {
 		return err
 	}
 	var failed []error
-	for name, revision := range revisions {
+	for _, name := range slices.Sorted(maps.Keys(revisions)) {
+		revision := revisions[name]
 		event := lifecycle.HostUnresponsive{Host: name}
 		down := m.presence.hypervisorDown(name)
 		switch late := m.presence.compare(name, followed{epoch, revision}); {
