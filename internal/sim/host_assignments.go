@@ -118,6 +118,10 @@ func key(s lifecycle.Server, e lifecycle.Entry) string {
 		b.WriteString(" " + from + ">" + e.DeviceMap[from])
 	}
 	b.WriteByte(byte('0' + s.Builds%10))
+	b.WriteString(" " + e.UploadTo + " " + e.DiskImage)
+	if e.DiskFrom != nil {
+		b.WriteString(" " + e.DiskFrom.Host + " " + e.DiskFrom.Guest)
+	}
 	if e.ClaimOnly {
 		b.WriteString(" claim")
 	}
