@@ -132,7 +132,7 @@ func (w *World) checkClaims(m *simHost) {
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		owner := w.owners[id]
 		s, lives := w.compute.servers[owner]
-		if !lives && m.late[id] {
+		if m.late[id] {
 			continue // it was built after its server had left, without devices; the agent destroys it
 		}
 		if !lives && !w.rolledBack[owner] {
