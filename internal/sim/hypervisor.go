@@ -54,6 +54,7 @@ func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
 // executeLate lets a hypervisor execute a request to build a guest whose answer was lost, after its server has left the
 // host. The requests of servers that stay are forgotten at a rest.
 func (w *World) executeLate() {
+	w.late = slices.DeleteFunc(w.late, func(l lateBuild) bool { return w.byTag[l.at.tag] != l.at }) // replaced machines
 	i := slices.IndexFunc(w.late, func(l lateBuild) bool { return !w.stays(l) })
 	if i < 0 {
 		if w.noFailures {

@@ -30,7 +30,7 @@ var mutations = map[string]mutation{
 		false},
 	"a guest that is built too late stays": {"agent/reconcile/built_guests.go",
 		"	return there && !g.Departed && (c.state.Ended(id)", "	return there && g.Departed && (c.state.Ended(id)",
-		"late", "late", false},
+		"late,left", "late", false},
 	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
 		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed",
 		Restore, false},
