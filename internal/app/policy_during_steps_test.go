@@ -162,6 +162,10 @@ func (l *policyLab) goTo(host string) {
 	if s.Host != nil && *s.Host != host {
 		l.do("migrate", "VERIFY_RESIZE", host, map[string]any{"host": host})
 		l.do("confirmResize", "ACTIVE", host, nil)
+		l.until("the guest on the former host is gone", func() bool { // until then it is not placed there again
+			why, err := l.compute().Why(l.t.Context(), l.server.ID)
+			return err == nil && len(why.Leftovers) == 0
+		})
 	}
 }
 

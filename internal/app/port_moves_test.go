@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/agent/hypervisor/fake"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
@@ -83,6 +84,7 @@ func (l *movesLab) start(host string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	guests.Images = imagecache.New(filepath.Join(dir, "images"), imageSource(l.cloud.endpoints().Images), log)
 	guests.Fail = func(_ context.Context, operation, _ string) error { return l.fault(host, operation) }
 	agent, err := newAgentOf(guests, conf, filepath.Join(dir, AgentDir), l.cloud.endpoints(), agentFacts{source, events},
 		log)
