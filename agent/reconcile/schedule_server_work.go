@@ -51,12 +51,12 @@ func (w *works) dispatch() {
 		if worksUnderFormerID(w, id) {
 			continue
 		}
+		want, wanted := w.assignments.servers[id]
 		j := w.byID[id]
-		if j == nil {
-			j = &work{id: id}
+		if j == nil { // a guest that gets another id is stopped or started because its server moves
+			j = &work{id: id, requested: want.PreviousID != "" && want.PreviousID != id}
 			w.byID[id] = j
 		}
-		want, wanted := w.assignments.servers[id]
 		used, limit := slots(w, want)
 		if j.attempt != nil || !j.retryAt.IsZero() || wanted && (*used >= limit || mustWait(w, id)) {
 			continue
