@@ -76,6 +76,7 @@ func TestLibvirtLiveMigration(t *testing.T) {
 	m.hosts[to].Resume(t)
 	m.awaitOn(from, s.ID)
 	m.awaitNoGuest(to, s.ID)
+	m.awaitHypervisor(to)
 
 	if err := m.compute.compute().Act(t.Context(), s.ID, "os-migrateLive", migrateTo(to)); err != nil {
 		t.Fatal(err)
@@ -241,6 +242,20 @@ func (m *migrationLab) awaitOn(host, id string) {
 			err = errors.New(why)
 		}
 		return now.Status == "ACTIVE" && now.TaskState == nil && now.Host != nil && *now.Host == host, err
+	})
+}
+
+// awaitHypervisor waits until a host whose libvirtd was started again is offered for servers.
+func (m *migrationLab) awaitHypervisor(name string) {
+	m.t.Helper()
+	eventually(m.t, "libvirtd of "+name+" answers its agent", func() (bool, error) {
+		list, err := m.compute.hosts().Hosts(m.t.Context())
+		for _, h := range list {
+			if h.Host == name {
+				return h.Down == "", errors.New(h.Down)
+			}
+		}
+		return false, err
 	})
 }
 
