@@ -83,7 +83,7 @@ func (c *guideCloud) failingAgents() {
 	}
 	for _, f := range []struct{ words, change string }{
 		{"may not speak for host host2: the host is bound to another account", account("host1")},
-		{"correct the account of [placement] or [compute], which needs the role service", account("ann")},
+		{"correct the account of [placement], which needs the role service", account("ann")},
 		{"signed by unknown authority; name the file with the certificate of its CA in [placement] cafile",
 			"/^cafile/d"},
 		{"Client sent an HTTP request to an HTTPS server", "s/^endpoint_override = https/endpoint_override = http/"},
