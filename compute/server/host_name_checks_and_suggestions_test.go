@@ -27,7 +27,7 @@ func TestInvalidHostNamesAreRejected(t *testing.T) {
 		}
 	}
 	routes := 0
-	for _, name := range []string{"../../etc", "..", ".", "a/b", `a\b`, "a b", "a\x00b", "a\x1b[2Jb",
+	for _, name := range []string{"../../etc", "..", ".", "a/b", `a\b`, "a b", "a\x1b[2Jb",
 		strings.Repeat("x", 256)} {
 		sent, err := json.Marshal(host.Report{Host: name, Provider: string(rootID)})
 		if err != nil {
