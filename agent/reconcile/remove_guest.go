@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 )
 
 // An agent destroys a guest only when compute's assignments name it in Remove. A guest that they do not mention keeps
@@ -108,8 +109,14 @@ func (w *works) mustAwaitReport(a *attempt) bool {
 	return w.delivered < a.report.version && !a.report.refused
 }
 
-// setFailure records that a server cannot run here; ensure then reports it.
+// setFailure records that a server cannot run here; ensure then reports it. A guest that was built here and that the
+// hypervisor does not list may exist: a failure would destroy it, so the change is refused instead.
 func (c *core) setFailure(j *work, message string) {
+	_, there := c.guests[j.id]
+	if _, built := c.state.Built(j.id); built && !there {
+		j.attempt.refusal, j.attempt.listed = fault.New(fault.Conflict, "reconcile.ensure", "%s", message), nil
+		return
+	}
 	c.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}
 }
 

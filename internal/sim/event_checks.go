@@ -52,15 +52,13 @@ func (a *agent) noteNamed(l host.Assignments) {
 }
 
 // destroyed checks each guest that an agent destroys: compute must have named it for removal. One that has departed
-// runs elsewhere, and one that was never reported as built may be removed when a later call to build it has failed. One
-// that a list lacks during a rebuild may be removed when the rebuild fails: the user has given up its disk.
+// runs elsewhere, and one that was never reported as built may be removed when a later call to build it has failed.
 func (w *World) destroyed(m *simHost, g *hypervisor.Guest, named bool) {
 	if g == nil {
 		return
 	}
 	w.report.Happened["guest destroyed"]++
-	rebuilds := w.compute.servers[w.owners[g.ID]].Builds > g.Build
-	if !g.Departed && !named && !m.built[g.ID] && !rebuilds {
+	if !g.Departed && !named && !m.built[g.ID] {
 		w.violation(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID, w.owners[g.ID])
 	}
 }
