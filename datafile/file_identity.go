@@ -1,6 +1,6 @@
-// Package datafile checks files that hold durable state: whether a path still leads to the file that was opened, and
-// whether only its owner can use it. It opens no file, because closing a file that SQLite has open would release
-// SQLite's locks.
+// Package datafile is for files that hold durable state. It replaces them durably, and checks whether a path still
+// leads to the file that was opened, and whether only its owner can use it. The checks open no file, because closing a
+// file that SQLite has open would release SQLite's locks.
 package datafile
 
 import (

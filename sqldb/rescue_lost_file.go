@@ -104,11 +104,7 @@ func saveCopy(ctx context.Context, conn *sql.Conn, path string) error {
 		return errors.Join(err, os.Remove(fresh))
 	}
 	for _, name := range []string{path, filepath.Dir(path)} {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		if err := datafile.Sync(name); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
@@ -77,11 +78,7 @@ func otherData(id, have, wanted string) error {
 
 // record stores the sum of an image's copy.
 func (c *Cache) record(id, sha512 string) error {
-	path := c.path(id, sumSuffix)
-	if err := os.WriteFile(path+".new", []byte(sha512+"\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return datafile.Replace(c.path(id, sumSuffix), []byte(sha512+"\n"))
 }
 
 // recorded returns the recorded sum of an image's copy; empty: it is not known.

@@ -96,7 +96,7 @@ func (j *Journal) save(path string) error {
 
 // checkSaved refuses to start a new journal in the place of a lost one that has a saved copy.
 func checkSaved(path string) error {
-	saved, err := datafile.LastSaved(path, unfinished)
+	saved, err := datafile.LastSaved(path, datafile.Unfinished)
 	if err != nil {
 		return fault.New(fault.Unavailable, "journal.Open", "cannot read the agent's directory: %w", err)
 	}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -34,46 +34,22 @@ func appendSynced(f *os.File, line []byte) error {
 	return nil
 }
 
-// unfinished is the suffix of a file that is being written.
-const unfinished = ".new"
-
-// replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash the path
-// has either the whole old content or the whole new one. It returns the new file open for appending. After a fault it
-// leaves no file beside path.
-func replaceFile(path string, data []byte) (*os.File, error) {
-	fresh := path + unfinished
-	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot create a new journal: %w", err)
-	}
-	if err = appendSynced(f, data); err == nil {
-		err = os.Rename(fresh, path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
+// replaceFile replaces the file at path durably, and returns it open for appending.
+func replaceFile(path string, data []byte) (f *os.File, err error) {
+	if err = datafile.Replace(path, data); err == nil {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	}
 	if err != nil {
-		f.Close()
-		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
-		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot replace the journal: %w", err)
+		return nil, fault.New(fault.Unavailable, "journal.replace",
+			"cannot replace the journal; check the disk (full? read-only?): %w", err)
 	}
 	return f, nil
 }
 
 // removeUnfinished removes the incomplete new journal of a process that was killed.
 func removeUnfinished(path string) error {
-	if err := os.Remove(path + unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(path + datafile.Unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Unavailable, "journal.Open", "cannot remove an unfinished journal: %w", err)
 	}
 	return nil
-}
-
-// syncDir makes names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

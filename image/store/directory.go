@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -22,7 +23,7 @@ const (
 	recordSuffix  = ".json"
 	dataSuffix    = ".data"
 	partialSuffix = ".partial"
-	newSuffix     = ".new" // of a record that is being written
+	newSuffix     = datafile.Unfinished // of a record that is being written
 )
 
 // Store is an open directory. It is safe for concurrent use.
@@ -184,7 +185,7 @@ func (s *Store) put(i Image) (Image, error) {
 	i.Version, i.Updated = recordVersion, s.now().UTC()
 	text, err := json.MarshalIndent(i, "", "  ")
 	if err == nil {
-		err = s.writeFile(s.path(i.ID, newSuffix), s.path(i.ID, recordSuffix), append(text, '\n'))
+		err = datafile.Replace(s.path(i.ID, recordSuffix), append(text, '\n'))
 	}
 	if err != nil {
 		return Image{}, failed("write the record of an image", err)
@@ -213,7 +214,7 @@ func (s *Store) Delete(id string) error {
 			return failed("delete the data of an image", err)
 		}
 	}
-	if err := s.syncDir(); err != nil {
+	if err := datafile.Sync(s.dir); err != nil {
 		return failed("delete an image", err)
 	}
 	return nil
@@ -249,39 +250,11 @@ func (s *Store) Check() error {
 	return nil
 }
 
-// writeFile writes a file under one name, syncs it and renames it.
-func (s *Store) writeFile(under, path string, text []byte) error {
-	file, err := os.OpenFile(under, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(under, path)
-	}
-	if err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(under)))
-	}
-	return s.syncDir()
-}
-
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
-}
-
-// syncDir makes renames and removals durable.
-func (s *Store) syncDir() error {
-	dir, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // failed returns a fault for an error of the file system.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/imagecache"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -26,12 +27,8 @@ func baseRecordName(build int) string { return fmt.Sprintf("base-%d.json", build
 // recordBase stores in the directory of a guest from which copy of an image its disk is made.
 func recordBase(dir string, build int, base imagecache.Base) error {
 	text, err := json.Marshal(baseRecord{base.Path, base.SHA512})
-	path := filepath.Join(dir, baseRecordName(build))
 	if err == nil {
-		err = os.WriteFile(path+".new", append(text, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = datafile.Replace(filepath.Join(dir, baseRecordName(build)), append(text, '\n'))
 	}
 	return fault.Wrap(fault.Unavailable, "libvirt.recordBase", err)
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -175,16 +176,7 @@ func (c *copier) store() error {
 	if err != nil {
 		return err
 	}
-	fresh := c.to + recordSuffix + ".new"
-	file, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(fresh, c.to+recordSuffix)
+	return datafile.Replace(c.to+recordSuffix, text)
 }
 
 // compare reads the file at the source and its copy again, and returns an error if they differ. A copy that differs is

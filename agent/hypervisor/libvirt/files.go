@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -75,10 +76,10 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	}
 	d.making.RLock()
 	defer d.making.RUnlock()
-	unfinished := disk + unfinishedName
+	unfinished := disk + datafile.Unfinished
 	err := makeDisk(ctx, d, g, unfinished)
 	if err == nil {
-		err = os.Rename(unfinished, disk)
+		err = datafile.Complete(disk)
 	}
 	if err != nil {
 		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
@@ -123,12 +124,7 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 	if err != nil {
 		return fault.Wrap("", op, err)
 	}
-	unfinished := path + unfinishedName
-	if err = os.WriteFile(unfinished, drive, 0o600); err == nil {
-		err = os.Rename(unfinished, path)
-	}
-	if err != nil {
-		_ = os.Remove(unfinished)
+	if err = datafile.Replace(path, drive); err != nil {
 		return fault.New(fault.Unavailable, op, "the config drive of the guest %s cannot be written: %w", g.ID, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -103,7 +104,7 @@ func (d *Driver) mark(ctx context.Context, c *rpc.Client) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(d.markerPath(), []byte(id.String()+"\n")); err != nil {
+	if err := datafile.Replace(d.markerPath(), []byte(id.String()+"\n")); err != nil {
 		return fault.New(fault.Unavailable, "libvirt.mark", "the marker of libvirt cannot be written: %w", err)
 	}
 	return nil

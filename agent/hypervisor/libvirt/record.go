@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -20,9 +20,6 @@ import (
 
 // recordName is the file name of the record.
 const recordName = "guest.xml"
-
-// unfinishedName ends the names of files that are being written.
-const unfinishedName = ".new"
 
 // records returns the records of the guests of this host by the UUID of their domain, and a sentence for each that
 // cannot be read.
@@ -75,35 +72,9 @@ func (d directory) writeRecord(id uuid.UUID, g domainxml.Guest) error {
 	if err := d.makeDir(id.String()); err != nil {
 		return err
 	}
-	if err := replaceFile(d.path(id.String(), recordName), []byte(text)); err != nil {
+	if err := datafile.Replace(d.path(id.String(), recordName), []byte(text)); err != nil {
 		return fault.New(fault.Unavailable, "libvirt.writeRecord", "the record of the guest %s cannot be written: %w", g.ID,
 			err)
 	}
 	return nil
-}
-
-// replaceFile replaces the content of a file durably.
-func replaceFile(path string, content []byte) error {
-	unfinished := path + unfinishedName
-	file, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(unfinished, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(unfinished))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -102,15 +103,9 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 	if err := restoreBase(ctx, images, disk, g); err != nil {
 		return false, err
 	}
-	unfinished := file + ".new"
+	unfinished := file + datafile.Unfinished
 	if err = qemuImg(ctx, "convert", "-q", "-f", "qcow2", "-O", "qcow2", disk, unfinished); err == nil {
-		err = syncFile(unfinished) // qemu-img does not
-	}
-	if err == nil {
-		err = os.Rename(unfinished, file)
-	}
-	if err == nil {
-		err = syncFile(filepath.Dir(file))
+		err = datafile.Complete(file)
 	}
 	if err != nil {
 		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
@@ -121,15 +116,6 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 		return false, fault.New(kind, opUpload, "the disk of the guest %s cannot be copied to %s: %w", g.ID, file, err)
 	}
 	return true, nil
-}
-
-// syncFile writes a file or a directory to the disk of the host.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // restoreDisk makes a guest's disk from the data of an image, in full: the image is deleted when the guest runs. The
@@ -147,9 +133,6 @@ func restoreDisk(ctx context.Context, images Images, g hypervisor.Guest, file st
 	err = qemuImg(ctx, "convert", "-q", "-f", string(base.Format), "-O", "qcow2", base.Path, file)
 	if want := int64(g.DiskGB) << 30; err == nil && want > base.VirtualSize {
 		err = qemuImg(ctx, "resize", "-q", "-f", "qcow2", file, fmt.Sprint(want))
-	}
-	if err == nil {
-		err = syncFile(file)
 	}
 	if err != nil {
 		return fault.New(fault.Unavailable, op, "the disk of the guest %s cannot be made from the image %s: %w", g.ID,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -36,7 +37,7 @@ func (h *Hypervisor) abandon(r record) error {
 		err = os.MkdirAll(h.abandonedDir(), 0o700)
 	}
 	if err == nil {
-		err = writeDurably(filepath.Join(h.abandonedDir(), r.Name+".json"), data)
+		err = datafile.Replace(filepath.Join(h.abandonedDir(), r.Name+".json"), data)
 	}
 	if err != nil {
 		return fault.New(fault.Unavailable, "powervm.Destroy",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -78,9 +79,6 @@ type fileInterface struct {
 	Device device.ID `json:"device,omitzero"`
 }
 
-// unfinished is the suffix of a file that is being written.
-const unfinished = ".new"
-
 func (h *Hypervisor) path(id string) string { return filepath.Join(h.options.Dir, id+".json") }
 
 // checkID refuses an id that is not valid as a file name.
@@ -108,7 +106,7 @@ func (h *Hypervisor) Start(context.Context) error {
 		return nil
 	}
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ".json"+unfinished) {
+		if strings.HasSuffix(entry.Name(), ".json"+datafile.Unfinished) {
 			err = errors.Join(err, os.Remove(filepath.Join(h.options.Dir, entry.Name())))
 		}
 	}
@@ -200,7 +198,7 @@ func (h *Hypervisor) write(r record) error {
 	}
 	err = os.MkdirAll(h.options.Dir, 0o700)
 	if err == nil {
-		err = writeDurably(h.path(g.ID), data)
+		err = datafile.Replace(h.path(g.ID), data)
 	}
 	if err != nil {
 		return fault.New(fault.Unavailable, "powervm.records", "the record of guest %s cannot be written: %w", g.ID, err)
@@ -208,41 +206,11 @@ func (h *Hypervisor) write(r record) error {
 	return nil
 }
 
-// writeDurably replaces a file, and returns after the content is on the disk.
-func writeDurably(path string, data []byte) error {
-	fresh := path + unfinished
-	out, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(data)
-	if err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err == nil {
-		err = os.Rename(fresh, path)
-	}
-	if err != nil {
-		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
 // move changes the id of a record. The content is written afterwards; the name alone decides.
 func (h *Hypervisor) move(was, id string) error {
 	err := os.Rename(h.path(was), h.path(id))
 	if err == nil {
-		err = syncDir(h.options.Dir)
+		err = datafile.Sync(h.options.Dir)
 	}
 	if err != nil {
 		return fault.New(fault.Unavailable, "powervm.Rename", "the record of guest %s cannot be renamed: %w", was, err)
@@ -252,7 +220,7 @@ func (h *Hypervisor) move(was, id string) error {
 
 // remove removes the record of a guest; a missing one counts as removed.
 func (h *Hypervisor) remove(id string) error {
-	for _, name := range []string{h.path(id) + unfinished, h.path(id)} {
+	for _, name := range []string{h.path(id) + datafile.Unfinished, h.path(id)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fault.New(fault.Unavailable, "powervm.Destroy", "the record of guest %s cannot be removed: %w", id, err)
 		}
