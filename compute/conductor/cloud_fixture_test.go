@@ -39,10 +39,11 @@ type cloud struct {
 	images    *imageService
 	disks     string // schedule.Host.DiskImages of the hosts
 
-	onWait      func()      // called while a test waits: restarts a crashed conductor
-	changed     atomic.Bool // the test has changed Placement itself
-	noReports   bool        // no host reports to a compute that starts
-	longRunning bool        // each compute runs for an hour already: agents that do not report are silent
+	onWait        func()      // called while a test waits: restarts a crashed conductor
+	changed       atomic.Bool // the test has changed Placement itself
+	noReports     bool        // no host reports to a compute that starts
+	withoutImages bool        // compute has no image service
+	longRunning   bool        // each compute runs for an hour already: agents that do not report are silent
 
 	spentMu sync.Mutex
 	spent   map[provider.ID]int // providers of spent devices, and how many they have
@@ -176,7 +177,9 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
-	conductor.Images = c.images
+	if !c.withoutImages {
+		conductor.Images = c.images
+	}
 	if troubled, is := s.(troubledStore); is {
 		conductor.Images = troubledImages{c.images, troubled.trouble}
 	}

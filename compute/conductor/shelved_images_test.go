@@ -15,11 +15,26 @@ import (
 
 // imageService is an image service in memory.
 type imageService struct {
-	refusal   string // why agents cannot upload, finally
-	protected bool   // no image may be deleted
+	refusal string // why agents cannot upload, finally
 
-	mu  sync.Mutex
-	all map[string]image.Image
+	mu        sync.Mutex
+	protected bool // no image may be deleted
+	all       map[string]image.Image
+}
+
+// put stores images, as others create and change them.
+func (s *imageService) put(images ...image.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range images {
+		s.all[i.ID] = i
+	}
+}
+
+func (s *imageService) protect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.protected = true
 }
 
 func (s *imageService) Image(_ context.Context, id string) (image.Image, error) {
@@ -156,7 +171,8 @@ func TestShelveIsRefusedWithoutImages(t *testing.T) {
 	host.NoDiskImages = "its driver has disks and cannot read them"
 	c.put(host)
 	refused("its driver has disks and cannot read them")
-	c.conductor().Images = nil
+	c.withoutImages = true
+	c.restart()
 	host.DiskImages = "qcow2"
 	c.put(host)
 	refused("compute has no image service; configure [glance]")
@@ -186,7 +202,7 @@ func TestShelvedImage(t *testing.T) {
 		t.Errorf("%+v %v", i, err)
 	}
 	upload := c.images.upload("i1")
-	c.images.all["i1"] = image.Image{ID: "i1", Status: image.Active, Size: 7, HashAlgo: "sha512", HashValue: "other"}
+	c.images.put(image.Image{ID: "i1", Status: image.Active, Size: 7, HashAlgo: "sha512", HashValue: "other"})
 	c.agents.mu.Lock()
 	err = c.agents.guest(c.conductor(), "a", "s", c.agents.next(), lifecycle.GuestStopped{Host: "a", Consumer: "s",
 		Devices: c.server().Devices, Upload: &upload})
@@ -235,13 +251,11 @@ func TestHalfUploads(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"needed", "late", "data"} {
-		c.images.all[id] = image.Image{ID: id, Status: "queued", Properties: map[string]string{image.ShelvedServer: "s"}}
+	shelved := func(id, status, server string) image.Image {
+		return image.Image{ID: id, Status: status, Properties: map[string]string{image.ShelvedServer: server}}
 	}
-	c.images.all["data"] = image.Image{ID: "data", Status: image.Active, Properties: map[string]string{
-		image.ShelvedServer: "s"}}
-	c.images.all["other"] = image.Image{ID: "other", Status: "queued", Properties: map[string]string{
-		image.ShelvedServer: "server of another cloud"}}
+	c.images.put(shelved("needed", "queued", "s"), shelved("late", "queued", "s"), shelved("data", image.Active, "s"),
+		shelved("other", "queued", "server of another cloud"))
 	h := halfUploads{dependencies: c.conductor().dependencies}
 	for _, want := range [][]string{{"data", "late", "needed", "other"}, {"data", "needed", "other"},
 		{"data", "needed", "other"}} {
@@ -261,7 +275,7 @@ func TestProtectedImageStays(t *testing.T) {
 	c.giveDisk()
 	c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
 	c.settle(lifecycle.Shelved)
-	c.images.protected = true
+	c.images.protect()
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ func TestUndecidedSearchSaysWhatIsNotDecided(t *testing.T) {
 // run and wait, of which none has ended.
 func TestCheapSearchIsAnsweredDuringLongOnes(t *testing.T) {
 	s, query := stuck()
+	turns := s.turns.free
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	many := cap(s.searches) + s.turns.most
@@ -62,7 +63,6 @@ func TestCheapSearchIsAnsweredDuringLongOnes(t *testing.T) {
 		}()
 	}
 	// Those that got neither a turn nor a place among the waiting end with 503.
-	turns := s.turns.free
 	for range many - turns - s.turns.most {
 		if code := <-ended; code != http.StatusServiceUnavailable {
 			t.Errorf("status %d", code)
