@@ -116,21 +116,22 @@ func TestLibvirtStartsAfterItsAgent(t *testing.T) {
 		t.Errorf("the host was reported: %+v %v", hosts, err)
 	}
 	virt.Resume(t)
-	eventually(t, "the host is reported", func() (bool, error) { return f.lastReport("cmp1") != "", nil })
+	hostIs := func(what string, down bool) {
+		t.Helper()
+		eventually(t, what, func() (bool, error) {
+			out, _ := f.berth(0, "host", "list")
+			return strings.Contains(out, "cmp1") && strings.Contains(out, "start libvirtd") == down, fmt.Errorf("%s", out)
+		})
+	}
+	hostIs("the host is reported, and its hypervisor answers", false)
 	f.wantActiveOn("cmp1", f.server("web", "a-pci-dev:1"))
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("the files of a removed guest: %v", err)
 	}
 	virt.Stop(t)
-	eventually(t, "the host has the condition", func() (bool, error) {
-		out, _ := f.berth(0, "host", "list")
-		return strings.Contains(out, "start libvirtd"), fmt.Errorf("%s", out)
-	})
+	hostIs("the host has the condition", true)
 	virt.Resume(t)
-	eventually(t, "the condition is gone", func() (bool, error) {
-		out, _ := f.berth(0, "host", "list")
-		return !strings.Contains(out, "start libvirtd"), fmt.Errorf("%s", out)
-	})
+	hostIs("the condition is gone", false)
 }
 
 // libvirtHost is a host of a fleet with a libvirtd of its own.

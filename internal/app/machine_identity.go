@@ -1,13 +1,18 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
 )
 
-var productFile = "/sys/class/dmi/id/product_uuid" // tests change it
+// productFiles have the identity that the machine or its hypervisor gives, in the order in which they are read: SMBIOS,
+// the device trees of PowerVM and of KVM, Xen. Tests change them.
+var productFiles = []string{"/sys/class/dmi/id/product_uuid", "/proc/device-tree/ibm,partition-uuid",
+	"/proc/device-tree/vm,uuid", "/sys/hypervisor/uuid"}
 
 // machineID returns machine-id(5), or an empty string.
 func machineID() string { return firstLine("/etc/machine-id") }
@@ -29,13 +34,26 @@ func lockedPlace(dir string) string {
 	if !ok {
 		return ""
 	}
-	// Machines that were cloned with their machine-id have another product_uuid, which only root can read. The number of
-	// the file system is left out, because it may change at a boot.
-	product := firstLine(productFile)
-	if product == "" { // a clone has at least booted by itself
-		product = boot
-	}
+	// The number of the file system is left out, because it may change at a boot.
+	product := productID()
 	return strings.TrimSpace(fmt.Sprintf("%s %s", machine, product)) + fmt.Sprintf(" dir %d", stat.Ino)
+}
+
+// productID returns the identity of the machine's hardware or virtual hardware: machines that were cloned with their
+// machine-id have another one. If only root can read it, the result is the boot: a clone has at least booted by itself.
+// On a machine that has none, the result is empty, and the machine-id alone identifies it.
+func productID() string {
+	for _, file := range productFiles {
+		text, err := os.ReadFile(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return firstLine("/proc/sys/kernel/random/boot_id")
+		}
+		return strings.TrimSpace(strings.TrimRight(string(text), "\x00"))
+	}
+	return ""
 }
 
 // firstLine returns the text of a file of one line, or an empty string if it cannot be read.

@@ -7,21 +7,28 @@ import (
 	"testing"
 )
 
-// Without the product_uuid, which only root can read, a cloned machine has the machine-id of its original: its boot is
-// part of the place, so that it is another one.
-func TestPlaceWithoutProductHasBoot(t *testing.T) {
-	old := productFile
-	t.Cleanup(func() { productFile = old })
-	productFile = filepath.Join(t.TempDir(), "product")
+// A machine is identified by its machine-id and by its hardware. If only root can read the latter, a clone has both
+// ids of its original: the boot is part of the place, so that it is another one. A machine that has no such id, such as
+// a small virtual machine without SMBIOS, is the same one on each boot.
+func TestPlaceHasProduct(t *testing.T) {
+	old := productFiles
+	t.Cleanup(func() { productFiles = old })
+	smbios, tree := filepath.Join(t.TempDir(), "product"), filepath.Join(t.TempDir(), "uuid")
+	productFiles = []string{smbios, tree}
 	boot, dir := firstLine("/proc/sys/kernel/random/boot_id"), t.TempDir()
-	if place := lockedPlace(dir); boot == "" || !strings.Contains(place, boot) {
-		t.Errorf("the place is %q, want the boot %q in it", place, boot)
+	if place := lockedPlace(dir); machineID() != "" && strings.Contains(place, boot) || place == "" {
+		t.Errorf("without an id of the hardware the place is %q", place)
 	}
-	if err := os.WriteFile(productFile, []byte("product\n"), 0o600); err != nil {
+	if err := os.WriteFile(tree, []byte("partition\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	place := lockedPlace(dir)
-	if !strings.Contains(place, " product dir ") || machineID() != "" && strings.Contains(place, boot) {
-		t.Errorf("the place is %q", place)
+	if place := lockedPlace(dir); !strings.Contains(place, " partition dir ") || strings.Contains(place, boot) {
+		t.Errorf("with an id in the device tree the place is %q", place)
+	}
+	if err := os.Mkdir(smbios, 0o700); err != nil { // root can read each file, but no directory
+		t.Fatal(err)
+	}
+	if place := lockedPlace(dir); boot == "" || !strings.Contains(place, boot) {
+		t.Errorf("with an id that cannot be read the place is %q, want the boot %q in it", place, boot)
 	}
 }
