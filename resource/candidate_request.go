@@ -1,5 +1,10 @@
 package resource
 
+import (
+	"maps"
+	"slices"
+)
+
 // Policy is Placement's group_policy: whether suffixed groups may share a provider.
 type Policy string
 
@@ -43,6 +48,55 @@ func (a Ask) Suffixed() int {
 		}
 	}
 	return n
+}
+
+// treeSuffix is the suffix of the group that Ask.InTree adds.
+const treeSuffix = "_IN_TREE"
+
+// InTree returns the request for the candidates of one provider tree and of the providers that share with it. in_tree
+// of the unsuffixed group would exclude the latter, such as a shared DISK_GB. So one class of that group, which hosts
+// have themselves, becomes a group of its own: all providers of a candidate that do not share are of one tree. With
+// PolicyIsolate this would be one more provider to isolate, so the groups with a suffix are restricted; they are then
+// not taken from sharing providers.
+func (a Ask) InTree(tree ProviderID) Ask {
+	a.Groups = slices.Clone(a.Groups)
+	whole := slices.IndexFunc(a.Groups, func(g Group) bool { return g.Suffix == "" })
+	if whole >= 0 && a.GroupPolicy != PolicyIsolate {
+		if own := a.Groups[whole].ownClass(); own != "" {
+			all := maps.Clone(a.Groups[whole].Resources)
+			one := Group{Suffix: treeSuffix, Resources: Amounts{own: all[own]}, InTree: tree}
+			delete(all, own)
+			a.Groups[whole].Resources = all
+			if a.Suffixed() > 0 && a.GroupPolicy == PolicyUnset {
+				a.GroupPolicy = PolicyNone
+			}
+			a.Groups = append(a.Groups, one)
+			return a
+		}
+	}
+	suffixed := a.Suffixed() > 0
+	for i, g := range a.Groups {
+		if g.Suffix != "" || !suffixed {
+			a.Groups[i].InTree = tree
+		}
+	}
+	return a
+}
+
+// ownClass returns a class of the unsuffixed group that a host has itself and that InTree can request alone, or "". Memory
+// is preferred, because traits of the group are often those of the CPUs. If there are traits, another class of the host
+// must remain to have them.
+func (g Group) ownClass() Class {
+	var own []Class
+	for _, class := range []Class{"MEMORY_MB", "VCPU", "PCPU"} {
+		if g.Resources[class] > 0 {
+			own = append(own, class)
+		}
+	}
+	if len(own) == 0 || len(own) == 1 && (len(g.Required) > 0 || len(g.Resources) == 1) {
+		return ""
+	}
+	return own[0]
 }
 
 // Total returns the sum of the requested amounts of all groups, by class.

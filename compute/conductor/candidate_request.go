@@ -46,13 +46,7 @@ func (c chooser) request(ctx context.Context, s lifecycle.Server, wants []portre
 	if err != nil {
 		return ask, nil, err
 	}
-	ask.Groups = slices.Clone(ask.Groups)
-	for i, g := range ask.Groups {
-		if g.Suffix == "" {
-			ask.Groups[i].InTree = host.Provider
-		}
-	}
-	return ask, devices, nil
+	return ask.InTree(host.Provider), devices, nil
 }
 
 // devicesInPlacement reports whether Placement counts all devices that a server requests. If it does not, most of its

@@ -202,10 +202,7 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 	if err != nil {
 		return nil, "", err
 	}
-	for i := range ask.Groups {
-		ask.Groups[i].InTree = host.Provider
-	}
-	got, err := d.placement.Candidates(placement.ForProject(ctx, s.Project), ask)
+	got, err := d.placement.Candidates(placement.ForProject(ctx, s.Project), ask.InTree(host.Provider))
 	if err != nil {
 		if known, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err))); changed {
 			return d.portChoices(ctx, s, known, devices)
