@@ -42,8 +42,9 @@ type Device struct {
 	Serial     string   // of the card, keyword SN in vpd; "" if it has none or was not read
 	Net        []string // net/: names of its network interfaces, sorted
 
-	// Of a VF that a rule with remote_managed may match, as Serial.
-	PFMAC    string // MAC address of its PF; "" if the PF has no network interface or it was not read
+	// PFMAC is the MAC address of its PF; of a PF or a NIC, its own. "" if there is no network interface now, or if it was
+	// not read: of a VF it is read if a rule with remote_managed may match it, as Serial.
+	PFMAC    string
 	VFNumber int    // its number at the PF: virtfn0, virtfn1 and so on of the PF lead to its VFs
 }
 

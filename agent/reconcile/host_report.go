@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/pci"
 )
 
 // reportInterval is the maximum interval between two reports. Signs of life are sent between them.
@@ -66,11 +67,14 @@ func (r *reporter) snapshot() host.Report {
 }
 
 // devicePort returns the properties of a device for network ports. How its card is found is reported for
-// remote-managed devices only.
+// remote-managed devices only, and the MAC address of a NIC, which its port gets, for those of ports.
 func devicePort(e device.Entry) host.DevicePort {
 	out := host.DevicePort{PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted}
-	if e.RemoteManaged {
+	switch {
+	case e.RemoteManaged:
 		out.CardSerial, out.PFMAC, out.VFNumber = e.Device.Serial, e.Device.PFMAC, e.Device.VFNumber
+	case e.ForPorts && pci.PortClass(e.Device) == pci.PortNIC:
+		out.PFMAC = e.Device.PFMAC
 	}
 	return out
 }

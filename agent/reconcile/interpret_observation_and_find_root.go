@@ -88,9 +88,17 @@ func (s *syncer) warnOfConfig(machine facts.Facts, capacity hypervisor.Capacity)
 	}
 }
 
-// withLastRead returns the machine with each device that exists but cannot be read as it was last read.
+// withLastRead returns the machine with each device that exists but cannot be read as it was last read. A NIC whose
+// driver is one for guests has no network interface: its MAC address is the last one too.
 func withLastRead(machine facts.Facts, last []pci.Device) facts.Facts {
 	machine.Devices = slices.Clone(machine.Devices)
+	for i, d := range machine.Devices {
+		at := slices.IndexFunc(last, func(l pci.Device) bool { return l.Address == d.Address })
+		if d.PFMAC == "" && len(d.Net) == 0 && at >= 0 && last[at].Vendor == d.Vendor && last[at].Product == d.Product &&
+			last[at].Type == d.Type {
+			machine.Devices[i].PFMAC = last[at].PFMAC
+		}
+	}
 	for _, p := range machine.Problems {
 		address, err := pci.ParseAddress(p.Name)
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// readAll reads a machine with its serial numbers, each replaced by "0" as in a capture.
+// readAll reads a machine with its serial numbers, each replaced by "0" as in a capture, and without the MAC addresses
+// of its NICs.
 func readAll(t testing.TB, fsys fs.FS) facts.Facts {
 	t.Helper()
 	found := read(t, fsys)
@@ -21,6 +22,9 @@ func readAll(t testing.TB, fsys fs.FS) facts.Facts {
 	for i := range found.Devices {
 		if found.Devices[i].Serial != "" {
 			found.Devices[i].Serial = "0"
+		}
+		if found.Devices[i].Parent == nil {
+			found.Devices[i].PFMAC = ""
 		}
 	}
 	return found

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"io/fs"
 	"maps"
+	"net"
 	"path"
 	"slices"
 	"strconv"
@@ -17,11 +18,17 @@ import (
 func (f *reading) nics(fsys fs.FS) {
 	found := map[string]*facts.NIC{}
 	virtual := map[string]bool{} // of VFs
-	for _, d := range f.Devices {
+	for i, d := range f.Devices {
+		isVirtual := d.Type == pci.Virtual || d.Type == pci.VDPA
 		for _, name := range d.Net {
 			address := d.Address
 			found[name] = &facts.NIC{Name: name, Address: &address}
-			virtual[name] = d.Type == pci.Virtual || d.Type == pci.VDPA
+			virtual[name] = isVirtual
+		}
+		if !isVirtual && len(d.Net) > 0 {
+			if mac := macOf(fsys, path.Join(deviceDir, d.Address.String(), "net", d.Net[0])); mac != noMAC {
+				f.Devices[i].PFMAC = mac
+			}
 		}
 	}
 	names, err := interfaces(fsys)
@@ -46,6 +53,22 @@ func (f *reading) nics(fsys fs.FS) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		f.NICs = append(f.NICs, *found[name])
 	}
+}
+
+// noMAC is the address of an interface that has none. Captures have it too.
+const noMAC = "00:00:00:00:00:00"
+
+// macOf returns the MAC address of a network interface with this directory, or "".
+func macOf(fsys fs.FS, dir string) string {
+	text, err := readAttribute(fsys, path.Join(dir, "address"))
+	if err != nil {
+		return ""
+	}
+	mac, err := net.ParseMAC(text.text)
+	if err != nil {
+		return ""
+	}
+	return mac.String()
 }
 
 // interfaces lists the names of network interfaces. Files such as bonding_masters are no interfaces.

@@ -35,6 +35,8 @@ func nicHost() fstest.MapFS {
 		m[at+"vendor"], m[at+"device"], m[at+"class"] = file("0x8086"), file("0x158b"), file("0x020000")
 		m[at+"net/"+name+"/address"] = file("00:00:00:00:00:00")
 	}
+	m["bus/pci/devices/0000:3b:00.0/net/ens1f0/address"] = file("52:54:00:12:34:56")
+	m["bus/pci/devices/0000:3b:02.0/net/ens1f0v0/address"] = file("52:54:00:12:34:57")
 	m["bus/pci/devices/0000:3b:00.0/sriov_totalvfs"] = file("8")
 	m["bus/pci/devices/0000:3b:00.1/sriov_totalvfs"] = file("8")
 	m["bus/pci/devices/0000:3b:02.0/physfn"] = link("../0000:3b:00.0")
@@ -54,6 +56,13 @@ func TestReadNICs(t *testing.T) {
 	}
 	host := nicHost()
 	found := read(t, host)
+	var macs []string
+	for _, d := range found.Devices {
+		macs = append(macs, d.PFMAC)
+	}
+	if want := []string{"52:54:00:12:34:56", "", ""}; !slices.Equal(macs, want) {
+		t.Errorf("the MAC addresses of the PFs, and none of the VF: %q, want %q", macs, want)
+	}
 	if !found.NICsRead || !reflect.DeepEqual(found.NICs, want) {
 		t.Errorf("\n got %+v\nwant %+v", found.NICs, want)
 	}

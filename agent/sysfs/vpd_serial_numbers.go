@@ -2,7 +2,6 @@ package sysfs
 
 import (
 	"io/fs"
-	"net"
 	"path"
 	"strconv"
 	"strings"
@@ -56,10 +55,7 @@ func (f *reading) parent(fsys fs.FS, at pci.Address) parent {
 	dir := path.Join(deviceDir, at.String())
 	for _, d := range f.Devices {
 		if d.Address == at && len(d.Net) > 0 {
-			mac, err := readAttribute(fsys, path.Join(dir, "net", d.Net[0], "address"))
-			if _, parseErr := net.ParseMAC(mac.text); err == nil && parseErr == nil {
-				out.mac = strings.ToLower(mac.text)
-			}
+			out.mac = macOf(fsys, path.Join(dir, "net", d.Net[0]))
 		}
 	}
 	if out.mac == "" {

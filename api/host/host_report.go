@@ -103,7 +103,7 @@ type DevicePort struct {
 
 	// Of a remote-managed VF: by these its card finds it. Absent: the agent is older, or they are unknown.
 	CardSerial string `json:"card_serial_number,omitempty"`
-	PFMAC      string `json:"pf_mac_address,omitempty"` // of its PF
+	PFMAC      string `json:"pf_mac_address,omitempty"` // of its PF; of a PF or a NIC for ports, its own
 	VFNumber   int    `json:"vf_num,omitempty"`         // at its PF; with the others absent is 0
 }
 

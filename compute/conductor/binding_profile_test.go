@@ -50,3 +50,22 @@ func TestBindingProfiles(t *testing.T) {
 		}
 	}
 }
+
+// The binding profile of a direct-physical port has the MAC address of its NIC, as Nova's. It keeps the address while
+// the agent does not know it, because a guest has the NIC, but not that of another NIC.
+func TestBindingProfileOfANIC(t *testing.T) {
+	at, err := pci.ParseAddress("0000:81:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(mac string, old map[string]any) any {
+		device := schedule.Device{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac}}
+		return boundProfile(old, lifecycle.Port{ID: "p"}, map[string]schedule.Device{"p": device})["device_mac_address"]
+	}
+	here := map[string]any{"pci_slot": "0000:81:00.0", "device_mac_address": "52:54:00:00:00:01"}
+	other := map[string]any{"pci_slot": "0000:82:00.0", "device_mac_address": "52:54:00:00:00:01"}
+	if got := []any{of("52:54:00:00:00:02", nil), of("52:54:00:00:00:02", here), of("", here), of("", other)}; got[0] !=
+		"52:54:00:00:00:02" || got[1] != got[0] || got[2] != "52:54:00:00:00:01" || got[3] != nil {
+		t.Errorf("%v", got)
+	}
+}

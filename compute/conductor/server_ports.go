@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -46,10 +47,11 @@ const (
 	cardSerial      = "card_serial_number" // the others only for remote-managed ports
 	pfMAC           = "pf_mac_address"
 	vfNumber        = "vf_num"
+	deviceMAC       = "device_mac_address" // the network service gives it to a direct-physical port
 )
 
 // bindingKeys are the keys of binding:profile that belong to the host of a port. Unbinding a port removes them.
-var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, cardSerial, "device_mac_address", pfMAC,
+var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, cardSerial, deviceMAC, pfMAC,
 	vfNumber, "arq_uuid"}
 
 // portBinder performs the parts of steps that call the network service.
@@ -237,6 +239,11 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 	if p.VIF == bindingFailed {
 		return want, unbindable(s, p)
 	}
+	if mac, given := binding[deviceMAC]; given && p.MAC != mac { // Neutron answers with the address from before
+		if p, err = b.Network.Port(ctx, want.ID); err != nil {
+			return want, err
+		}
+	}
 	want.Host, want.VIF, want.MAC, want.FixedIPs = s.Host, p.VIF, p.MAC, nil
 	want.Device, _ = binding[pciSlot].(string)
 	want = withDetails(want, p)
@@ -296,8 +303,11 @@ func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]sched
 		if name := device.PhysicalNetwork; name != nil && *name != "" {
 			all[physicalNetwork] = *name
 		}
-		if device.RemoteManaged {
+		switch {
+		case device.RemoteManaged:
 			addCard(all, device)
+		case pci.PortClass(device.Device) == pci.PortNIC:
+			addMAC(all, old, device)
 		}
 	}
 	if len(p.Allocation) == 0 {
@@ -320,6 +330,17 @@ func addCard(profile map[string]any, d schedule.Device) {
 	profile[cardSerial], profile[pfMAC], profile[vfNumber] = d.Serial, d.PFMAC, float64(d.VFNumber)
 	if _, named := profile[physicalNetwork]; !named {
 		profile[physicalNetwork] = nil
+	}
+}
+
+// addMAC adds to the binding profile of a direct-physical port the MAC address of its NIC, which the guest sees. While a
+// guest has the NIC, a restarted agent cannot read the address; then the profile keeps it.
+func addMAC(profile, old map[string]any, d schedule.Device) {
+	switch {
+	case d.PFMAC != "":
+		profile[deviceMAC] = d.PFMAC
+	case old[pciSlot] == profile[pciSlot] && old[deviceMAC] != nil:
+		profile[deviceMAC] = old[deviceMAC]
 	}
 }
 

@@ -264,10 +264,12 @@ device_spec = {"address":{"domain":".*","bus":"21","slot":".*","function":"[1-4]
 }
 
 // TestDirectPhysicalPort creates a server with a port that has a whole PF and a guarantee. The PF is the NIC whose
-// bandwidth is allocated, and it is free after the server is deleted.
+// bandwidth is allocated, and whose MAC address the port and the guest have; it is free after the server is deleted, and
+// the port has another address.
 func TestDirectPhysicalPort(t *testing.T) {
 	testenv.Long(t)
-	l := &nicsLab{portsLab: newPortsLabOn(t, nicsOfSample, `
+	const mac = "52:54:00:12:34:56"
+	l := &nicsLab{portsLab: newPortsLabOn(t, strings.ReplaceAll(nicsOfSample, "00:00:00:00:00:02", mac), `
 [SRIOV_NIC]
 physical_device_mappings = physnet1:ens1,physnet1:ens2
 resource_provider_bandwidths = ens1:10000:10000,ens2:10000:10000
@@ -292,7 +294,7 @@ report_network_devices = true
 	}
 	s := l.create("ACTIVE", []map[string]string{{"port": port.ID}})
 	p, err := l.cloud.NetworkClient().Port(t.Context(), port.ID)
-	if err != nil || p.VIF != "hostdev_physical" || p.Profile["pci_slot"] != "0000:21:00.0" ||
+	if err != nil || p.VIF != "hostdev_physical" || p.Profile["pci_slot"] != "0000:21:00.0" || p.MAC != mac ||
 		l.allocation(s.ID)[l.nic("ens2")][bandwidth.EgressBandwidth] != 6000 {
 		t.Errorf("%+v %v, allocation %v", p, err, l.allocation(s.ID))
 	}
@@ -301,7 +303,10 @@ report_network_devices = true
 			VIF: "hostdev_physical"}})
 	})
 	l.delete(s.ID)
-	l.until("the PF is free", func() bool { return len(l.held("")) == 0 })
+	l.until("the PF is free", func() bool {
+		p, err := l.cloud.NetworkClient().Port(t.Context(), port.ID)
+		return err == nil && p.MAC != mac && len(l.held("")) == 0
+	})
 }
 
 // TestPortsWithAndWithoutGuarantee creates servers with two ports on two NICs of one VF each, of which one has

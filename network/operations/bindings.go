@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/qos"
 	"github.com/openberth/berth/network/store"
@@ -46,6 +47,52 @@ func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store
 	b.VIF, b.Agent, b.Segment, b.Bridge, p.Status = bound.VIF, string(bound.Agent), bound.Segment, bound.Bridge, active
 	return nil
 }
+
+// directPhysical is the vnic_type of ports that have a whole NIC.
+const directPhysical = "direct-physical"
+
+// takeDeviceMAC gives a direct-physical port the MAC address of its NIC, device_mac_address of the profile of its active
+// binding, because the guest has no other. When the profile no longer has one, the port gets a new address, so that
+// another port can be bound to the NIC. before is the profile of the binding that was active. As Neutron does since its
+// release 20; but an address that another port of the network has is a conflict.
+func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before store.Binding) error {
+	now, _ := p.Binding.Profile[deviceMAC].(string)
+	had, _ := before.Profile[deviceMAC].(string)
+	if p.Binding.VNIC != directPhysical || now == "" && had == "" {
+		return nil
+	}
+	mac := ""
+	if now != "" {
+		parsed, ok := address.ParseMAC(now)
+		if !ok {
+			return invalid("Invalid input for binding:profile.%s of port %s: '%s' is not a MAC address such as "+
+				"fa:16:3e:00:00:01", deviceMAC, p.ID, now)
+		}
+		mac = parsed.String()
+	}
+	if mac == p.MAC {
+		return nil
+	}
+	p.MAC = mac
+	if err := selectMAC(ctx, tx, p); err != nil {
+		return err
+	}
+	a, err := newAddressing(ctx, tx, *p)
+	if err != nil {
+		return err
+	}
+	for i, ip := range p.FixedIPs {
+		for _, sub := range a.subnets {
+			if ip.Subnet == sub.ID && address.BySLAAC(sub.IPVersion, sub.AddressMode) {
+				p.FixedIPs[i] = a.slaac(sub)
+			}
+		}
+	}
+	return nil
+}
+
+// deviceMAC is the key of binding:profile with the MAC address of a direct-physical port's NIC.
+const deviceMAC = "device_mac_address"
 
 // bindingPort returns what a binding depends on.
 func bindingPort(p store.Port, n store.Network, allocation map[string]string) binding.Port {

@@ -82,7 +82,7 @@ func (s Bindings) Activate(ctx context.Context, port, host string) (activated st
 		}
 		p.Binding, p.Allocated, p.Status = next.Binding, next.Allocated, active
 		activated = p.Binding
-		return nil
+		return takeDeviceMAC(ctx, tx, p, former)
 	})
 	return activated, err
 }
@@ -94,11 +94,14 @@ func (s Bindings) Delete(ctx context.Context, port, host string) error {
 			if err := tx.LeaveHost(ctx, *p); err != nil {
 				return err
 			}
-			kept := p.Inactive
+			kept, former := p.Inactive, p.Binding
 			p.Binding.Host, p.Binding.Profile = "", nil
 			err := s.bind(ctx, tx, p, n)
 			p.Inactive = kept
-			return err
+			if err != nil {
+				return err
+			}
+			return takeDeviceMAC(ctx, tx, p, former)
 		}
 		at := inactiveOn(*p, host)
 		if at < 0 {

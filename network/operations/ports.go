@@ -45,6 +45,9 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err := s.bind(ctx, tx, &p, n); err != nil {
 			return err
 		}
+		if err := takeDeviceMAC(ctx, tx, &p, store.Binding{}); err != nil {
+			return err
+		}
 		return tx.PutPort(ctx, &p)
 	})
 	return p, err
@@ -135,6 +138,9 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	}
 	if moved || p.Binding.VNIC != old.Binding.VNIC || !reflect.DeepEqual(p.Binding.Profile, old.Binding.Profile) {
 		if err := s.bind(ctx, tx, p, n); err != nil {
+			return err
+		}
+		if err := takeDeviceMAC(ctx, tx, p, old.Binding); err != nil {
 			return err
 		}
 	}
