@@ -135,9 +135,9 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 }
 
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
-// port that cannot be bound is an error, which is retried: the guest exists. A port that does not exist any more, or
-// that has another device than the server, is left out then; one that does not exist also if its deletion was reported
-// and it needs no device.
+// port that cannot be bound is an error, which is retried: the guest exists. If its start waits for the ports, this is
+// reported first. A port that does not exist any more, or that has another device than the server, is left out then; one
+// that does not exist also if its deletion was reported and it needs no device.
 func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if d.Network == nil {
 		_, err := d.portsOf(ctx, s)
@@ -172,7 +172,7 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 		case fault.CodeOf(err) == otherDevice && active:
 			d.Log.Warn("port of server has another device", "server", s.ID, "port", s.Ports[i].ID, "error", err)
 			bound.Lost[s.Ports[i].ID] = fault.TextOf(err)
-		case active || !refusedByNetwork(err):
+		case active && !s.StartAwaitsPorts() || !refusedByNetwork(err):
 			return nil, err
 		default:
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil

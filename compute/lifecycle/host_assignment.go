@@ -50,6 +50,9 @@ func (s Server) Entries() []Entry {
 		if s.Task == Rebooting || s.Task == RebootingHard {
 			e.Power = Off // until the guest has stopped
 		}
+		if s.StartAwaitsPorts() {
+			e.Power = Off
+		}
 		if s.uploadsDisk() {
 			e.Power, e.UploadTo = Off, s.ShelvedImage.ID
 		}

@@ -74,6 +74,30 @@ func TestPortsOfAMove(t *testing.T) {
 		!slices.Equal(s.Steps(), []Step{BindPorts}) {
 		t.Errorf("%s %s %+v %v", s.Stage(), s.Host, s.Ports, s.Steps())
 	}
+	startsAtSource(t, s)
+}
+
+// startsAtSource checks that the stopped guest of a server that has gone back to host a is started when its port is
+// bound there, or cannot be bound.
+func startsAtSource(t *testing.T, s Server) {
+	t.Helper()
+	power := func(s Server) Power {
+		if list := s.Entries(); len(list) == 1 {
+			return list[0].Power
+		}
+		return ""
+	}
+	bound := slices.Clone(s.Ports)
+	bound[0].Host = "a"
+	after := applyAll(s, PortsBound{Host: "a", Ports: bound})
+	refused := applyAll(s, PortsNotBound{Host: "a", Reason: "no agent"})
+	if power(s) != Off || power(after) != On || power(refused) != On || !slices.Equal(refused.Steps(), []Step{BindPorts}) {
+		t.Errorf("%s: power %s, with its port %s, with a port that cannot be bound %s %v", s.Stage(), power(s), power(after),
+			power(refused), refused.Steps())
+	}
+	if later := applyAll(refused, PortsBound{Host: "a", Ports: bound}); later.PortsRefused != "" || len(later.Steps()) != 0 {
+		t.Errorf("bound later: %q %v", later.PortsRefused, later.Steps())
+	}
 }
 
 // Ports of a live migration get bindings to the destination before its agent is assigned the guest, and are bound there

@@ -128,6 +128,13 @@ func (s Server) portDevicesPicked() bool {
 // awaitsPorts reports whether the guest is assigned and must not be built yet, because its ports are not bound.
 func (s Server) awaitsPorts() bool { return s.presence() == building && !s.BoundTo(s.Host) }
 
+// StartAwaitsPorts reports whether the guest, which a move has stopped at the source, is started only after its ports
+// are bound there again. If the network service refuses that, the guest is started without.
+func (s Server) StartAwaitsPorts() bool {
+	return s.State == Active && s.Move == nil && (s.Task == PoweringOn || s.Task == ResizeReverting) &&
+		!s.BoundTo(s.Host) && s.PortsRefused == ""
+}
+
 // lacksPortDevice reports whether the record has no device of a port that needs one. If a guest exists, the record was
 // restored to before its ports were bound: without the device, its interface would be taken from the guest.
 func (s Server) lacksPortDevice() bool {
@@ -240,6 +247,9 @@ func onPortsBound(s Server, e PortsBound, now time.Time) Server {
 		}
 	}
 	s.Ports = slices.Clone(e.Ports)
+	if s.State == Active {
+		s.PortsRefused = ""
+	}
 	s = addHistory(s, now, fmt.Sprintf("%s bound to %s", count(len(s.Ports), "port"), s.Host))
 	s = onPortsShort(s, e.Short, now)
 	switch {
@@ -280,7 +290,8 @@ func onUnboundRemoved(s Server, now time.Time) Server {
 	return onGuestFailed(s, reason, now)
 }
 
-// onPortsNotBound tries another host, after the agent of this one has freed the devices of the guest.
+// onPortsNotBound tries another host, after the agent of this one has freed the devices of the guest. A guest that has
+// returned to the source of a move is started there; the binding is retried.
 func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
 	switch {
 	case e.Host != s.Host:
@@ -292,6 +303,9 @@ func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
 		return advance(s, destinationFailed{host: s.Host, message: e.Reason, lastReason: lastReason}, now)
 	case s.State == BindingPorts:
 		return reschedule(s, e.Reason, now)
+	case s.StartAwaitsPorts():
+		s.PortsRefused = e.Reason
+		return addHistory(s, now, "starting the guest on "+s.Host+" without its ports, which are tried again: "+e.Reason)
 	}
 	return s
 }

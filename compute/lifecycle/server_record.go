@@ -55,7 +55,8 @@ type Server struct {
 	PortChange     *PortChange              `json:",omitempty"` // in state Active; nil: none
 	PortQueue      []QueuedPortChange       `json:",omitempty"` // changes of ports that wait, the oldest first
 	PortOutcomes   []PortOutcome            `json:",omitempty"` // results of the last changes of ports, the oldest first
-	// why a port cannot be bound to Host, whose agent has to remove what it has of the guest; empty: nothing is wrong
+	// why a port cannot be bound to Host, whose agent has to remove what it has of the guest unless the server is active;
+	// empty: nothing is wrong
 	PortsRefused string `json:",omitempty"`
 	// those that the network service has deleted or has for another device, and that are not detached yet, the oldest
 	// first
