@@ -45,7 +45,7 @@ type Device struct {
 	// PFMAC is the MAC address of its PF; of a PF or a NIC, its own. "" if there is no network interface now, or if it was
 	// not read: of a VF it is read if a rule with remote_managed may match it, as Serial.
 	PFMAC    string
-	VFNumber int    // its number at the PF: virtfn0, virtfn1 and so on of the PF lead to its VFs
+	VFNumber int // its number at the PF: virtfn0, virtfn1 and so on of the PF lead to its VFs
 }
 
 // IsBridge reports whether the device is a bridge (base class 06), which no guest can use.

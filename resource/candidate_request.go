@@ -83,9 +83,9 @@ func (a Ask) InTree(tree ProviderID) Ask {
 	return a
 }
 
-// ownClass returns a class of the unsuffixed group that a host has itself and that InTree can request alone, or "". Memory
-// is preferred, because traits of the group are often those of the CPUs. If there are traits, another class of the host
-// must remain to have them.
+// ownClass returns a class of the unsuffixed group that a host has itself and that InTree can request alone, or "".
+// Memory is preferred, because traits of the group are often those of the CPUs. If there are traits, another class of
+// the host must remain to have them.
 func (g Group) ownClass() Class {
 	var own []Class
 	for _, class := range []Class{"MEMORY_MB", "VCPU", "PCPU"} {

@@ -16,7 +16,7 @@ func TestAskInTree(t *testing.T) {
 		"one class becomes a group": {
 			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "MEMORY_MB": 2, "DISK_GB": 3}, Required: traits}}},
 			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "DISK_GB": 3}, Required: traits}, one("MEMORY_MB", 2)}}},
-		"beside other groups their policy is none": {
+		"beside another group": {
 			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "DISK_GB": 3}}, device}},
 			Ask{Groups: []Group{{Resources: Amounts{"DISK_GB": 3}}, device, one("VCPU", 1)}, GroupPolicy: PolicyNone}},
 		"the traits stay on the host": {

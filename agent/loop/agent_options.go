@@ -87,6 +87,7 @@ type Reported struct {
 	CPUs              reconcile.CPUs    // the part of the host's CPUs and memory that guests may use
 	ReportBandwidth   bool              // [berth] report_bandwidth
 	Bandwidth         []bandwidth.Agent // Neutron's options of this host, by agent type
+	Conditions        []string          // of the configuration; the host has them as long as the agent runs
 }
 
 // Networking is what the agent does for the network service.
@@ -192,6 +193,7 @@ func (o *Options) config() reconcile.Config {
 	_, receives := o.Hypervisor.(hypervisor.Receiver)
 	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
 		ReportNetwork: o.ReportNetwork, VFIO: o.VFIO,
-		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, CPUs: o.CPUs, Machine: o.Machine, Rescan: o.Rescan,
+		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
+		Machine: o.Machine, Rescan: o.Rescan,
 		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
 }

@@ -18,6 +18,7 @@ type Config struct {
 	CPUs              CPUs
 	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
+	Conditions        []string          // of the configuration, which the host has from the start
 	Machine           Machine
 	ConfigureVFs      bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
 	ReceivesGuests    bool // the hypervisor must prepare for guests that arrive by live migration

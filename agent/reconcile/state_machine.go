@@ -225,6 +225,7 @@ func (s *State) begin() {
 		return
 	}
 	s.phase = admitting
+	s.condition("configuration", s.config.Conditions...)
 	s.recordStart()
 	s.doAfterWrite(Admit{Sender: s.sender()})
 }

@@ -133,7 +133,7 @@ const (
 )
 
 // An agent with Neutron's files reports bandwidth to Placement: at first, unchanged, changed, removed, in use, and not
-// at all.
+// at all. If its own file has mappings, and no [neutron] names the network service, a condition says so.
 func TestBandwidthOfAHost(t *testing.T) {
 	t.Parallel()
 	f, n := newFleet(t, ""), neutron{t, t.TempDir()}
@@ -200,6 +200,19 @@ func TestBandwidthOfAHost(t *testing.T) {
 	f.startAgent("cmp1", f.host("cmp1", nics(t), n.option()+deviceSpecs+reportInPlacement))
 	f.waitForBandwidth(nicLine, ens2Line, ens3Line, ovsLine, bridgeChanged, tunnelLine)
 	f.devicesAreReported()
+	if text := f.conditions("cmp1"); strings.Contains(text, "[neutron]") {
+		t.Errorf("a host whose mappings Neutron's agents report: %s", text)
+	}
+	own := f.host("cmp1", nics(t), n.option()+deviceSpecs+reportInPlacement+"[ovs]\nbridge_mappings = physnet0:br-ex\n")
+	f.startAgent("cmp1", own)
+	missing := "[ovs] bridge_mappings: the network service does not learn this"
+	eventually(t, "the missing [neutron] is a condition", func() (bool, error) {
+		text := f.conditions("cmp1")
+		return strings.Contains(text, missing), fmt.Errorf("conditions %q, want %q", text, missing)
+	})
+	if out, _, _ := output(t, f.args("agent", "check", "--config-file", own)...); !strings.Contains(out, missing) {
+		t.Errorf("berth agent check does not name [neutron]:\n%s", out)
+	}
 }
 
 // provider returns a provider of cmp1 by its name.

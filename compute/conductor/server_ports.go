@@ -136,8 +136,8 @@ func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
 // port that cannot be bound is an error, which is retried: the guest exists. If its start waits for the ports, this is
-// reported first. A port that does not exist any more, or that has another device than the server, is left out then; one
-// that does not exist also if its deletion was reported and it needs no device.
+// reported first. A port that does not exist any more, or that has another device than the server, is left out then;
+// one that does not exist also if its deletion was reported and it needs no device.
 func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if d.Network == nil {
 		_, err := d.portsOf(ctx, s)
@@ -333,8 +333,8 @@ func addCard(profile map[string]any, d schedule.Device) {
 	}
 }
 
-// addMAC adds to the binding profile of a direct-physical port the MAC address of its NIC, which the guest sees. While a
-// guest has the NIC, a restarted agent cannot read the address; then the profile keeps it.
+// addMAC adds to the binding profile of a direct-physical port the MAC address of its NIC, which the guest sees. While
+// a guest has the NIC, a restarted agent cannot read the address; then the profile keeps it.
 func addMAC(profile, old map[string]any, d schedule.Device) {
 	switch {
 	case d.PFMAC != "":

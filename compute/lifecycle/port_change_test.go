@@ -95,7 +95,8 @@ func startsAtSource(t *testing.T, s Server) {
 		t.Errorf("%s: power %s, with its port %s, with a port that cannot be bound %s %v", s.Stage(), power(s), power(after),
 			power(refused), refused.Steps())
 	}
-	if later := applyAll(refused, PortsBound{Host: "a", Ports: bound}); later.PortsRefused != "" || len(later.Steps()) != 0 {
+	later := applyAll(refused, PortsBound{Host: "a", Ports: bound})
+	if later.PortsRefused != "" || len(later.Steps()) != 0 {
 		t.Errorf("bound later: %q %v", later.PortsRefused, later.Steps())
 	}
 }

@@ -110,6 +110,8 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	}
 	if endpoints.Network != nil {
 		o.Network = endpoints.Network
+	} else if sentence := s.Unreported(); sentence != "" {
+		o.Conditions = []string{sentence}
 	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}

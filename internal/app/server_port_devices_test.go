@@ -264,8 +264,8 @@ device_spec = {"address":{"domain":".*","bus":"21","slot":".*","function":"[1-4]
 }
 
 // TestDirectPhysicalPort creates a server with a port that has a whole PF and a guarantee. The PF is the NIC whose
-// bandwidth is allocated, and whose MAC address the port and the guest have; it is free after the server is deleted, and
-// the port has another address.
+// bandwidth is allocated, and whose MAC address the port has; it is free after the server is deleted, and the port has
+// another address.
 func TestDirectPhysicalPort(t *testing.T) {
 	testenv.Long(t)
 	const mac = "52:54:00:12:34:56"

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
@@ -17,6 +18,21 @@ import (
 type BandwidthSettings struct {
 	Report bool              // [berth] report_bandwidth; false: Neutron reports it
 	Agents []bandwidth.Agent // agent types that the files configure; also set without Report
+	// Own are the places of the options in Berth's own files that map devices to physical networks, such as "berth.conf:3:
+	// [ovs] bridge_mappings". Those of [berth] neutron_config_files are of Neutron's agents, which report themselves.
+	Own []string
+}
+
+// Unreported returns why the network service does not know the mappings of this host, or "". It knows those in Berth's
+// own files only from this agent, which needs [neutron]. A process that has its own network service, as berth up, does
+// not need it.
+func (s Settings) Unreported() string {
+	calls := s.Accounts.Network
+	if len(s.Bandwidth.Own) == 0 || calls.Address != "" || calls.Type == identity.KeystoneAccount {
+		return ""
+	}
+	return strings.Join(s.Bandwidth.Own, " and ") + ": the network service does not learn this, so it binds no port to " +
+		"this host, because [neutron] names none; set [neutron] endpoint_override, or auth_type with an account of Keystone"
 }
 
 // prohibitList is the option of a mechanism driver with the vnic types that it must not bind.
@@ -63,6 +79,9 @@ func (s *Settings) readBandwidth(cfg *config.Config, _ *slog.Logger) (err error)
 	for _, agent := range agentTypes {
 		if a, configured := r.agent(agent); configured {
 			s.Bandwidth.Agents = append(s.Bandwidth.Agents, a)
+			if _, own := cfg.Get(agent.Section(), string(agent.MappingsOption())); own {
+				s.Bandwidth.Own = append(s.Bandwidth.Own, a.Where(agent.MappingsOption()))
+			}
 			for _, sentence := range a.Warnings() {
 				s.warnings = append(s.warnings, sentence)
 			}

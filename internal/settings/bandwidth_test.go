@@ -194,3 +194,23 @@ func TestPhysicalNetworksWithOneTraitAreWarned(t *testing.T) {
 		t.Errorf("%v %s", err, warned)
 	}
 }
+
+// Mappings in Berth's own files are reported to the network service by the agent, which needs [neutron] for that.
+// Those of Neutron's files are not: Neutron's agents report themselves.
+func TestMappingsThatAreNotReported(t *testing.T) {
+	dir := writeNeutron(t, map[string]string{"openvswitch_agent.ini": "[ovs]\nbridge_mappings = physnet0:br-ex\n"})
+	for text, want := range map[string]string{
+		"[ovs]\nbridge_mappings = physnet0:br-ex\n":               ":4: [ovs] bridge_mappings: the network service",
+		"[SRIOV_NIC]\nphysical_device_mappings = physnet0:ens1\n": ":4: [SRIOV_NIC] physical_device_mappings: the",
+		"[berth]\nneutron_config_files = " + dir + "/*.ini\n":     "",
+		"[berth]\nreport_bandwidth = false\n":                     "",
+		"[ovs]\nbridge_mappings = physnet0:br-ex\n[neutron]\nauth_type = http_basic\nendpoint_override = http://n:9696\n" +
+			"username = nova\npassword = p\n": "",
+	} {
+		s, _, err := readText(t, "[DEFAULT]\nhost = cmp1\n"+text)
+		if got := s.Unreported(); err != nil || want == "" && got != "" || !strings.Contains(got, want) ||
+			want != "" && !strings.Contains(got, "set [neutron] endpoint_override") {
+			t.Errorf("%s%q %v, want %q", text, got, err, want)
+		}
+	}
+}

@@ -108,6 +108,9 @@ func Check(path string, files ...string) (CheckReport, error) {
 	for _, note := range notes {
 		c.add(LevelWarning, note.String())
 	}
+	if sentence := s.Unreported(); sentence != "" {
+		c.add(LevelWarning, sentence+"; `berth up` needs neither, because it is the network service")
+	}
 	c.checkBandwidth(s, machine)
 	for _, v := range verdicts {
 		c.Devices = append(c.Devices, checkedDevice(v))

@@ -123,7 +123,8 @@ func Bind(port Port, agents []Agent) (bound Bound, refusal string) {
 	}
 	if len(reasons) == 0 {
 		return Bound{}, "no agent of the host has reported itself; set [ovs] bridge_mappings or [SRIOV_NIC] " +
-			"physical_device_mappings in the configuration of `berth agent` there, start it, and see its log"
+			"physical_device_mappings and [neutron] endpoint_override or auth_type in the configuration of `berth agent` " +
+			"there, start it, and see `berth host show`"
 	}
 	return Bound{}, strings.Join(reasons, "; ")
 }

@@ -51,10 +51,10 @@ func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store
 // directPhysical is the vnic_type of ports that have a whole NIC.
 const directPhysical = "direct-physical"
 
-// takeDeviceMAC gives a direct-physical port the MAC address of its NIC, device_mac_address of the profile of its active
-// binding, because the guest has no other. When the profile no longer has one, the port gets a new address, so that
-// another port can be bound to the NIC. before is the profile of the binding that was active. As Neutron does since its
-// release 20; but an address that another port of the network has is a conflict.
+// takeDeviceMAC gives a direct-physical port the MAC address of its NIC, device_mac_address of the profile of its
+// active binding, because the guest has no other. When the profile no longer has one, the port gets a new address, so
+// that another port can be bound to the NIC. before is the profile of the binding that was active. As Neutron does
+// since its release 20; but an address that another port of the network has is a conflict.
 func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before store.Binding) error {
 	now, _ := p.Binding.Profile[deviceMAC].(string)
 	had, _ := before.Profile[deviceMAC].(string)

@@ -43,7 +43,7 @@ func TestDirectPhysicalPortHasTheAddressOfItsNIC(t *testing.T) {
 	}
 	if _, err := c.setBinding(ctx, second.ID, host, map[string]any{"device_mac_address": "nonsense"}); !fault.Is(err,
 		fault.Invalid) {
-		t.Errorf("an address that is none: %v", err)
+		t.Errorf("not an address: %v", err)
 	}
 	if same, err := c.setBinding(ctx, normal.ID, host, with); err != nil || same.MAC != normal.MAC {
 		t.Errorf("a normal port: %s, before %s; %v", same.MAC, normal.MAC, err)
