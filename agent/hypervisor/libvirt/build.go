@@ -173,6 +173,9 @@ func (b *builder) redefine(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.d.checkSnapshots(was); err != nil {
+		return err
+	}
 	host, err := b.d.withNames(b.host, was.guest)
 	if err != nil {
 		return err
@@ -244,8 +247,14 @@ func (b *builder) stored() hypervisor.Guest {
 	return g
 }
 
-// define defines the domain, or replaces its definition, for the guest.
+// define defines the domain, or replaces its definition, for the guest. The fault is Conflict if the new definition
+// would not have the current disk of the guest.
 func (b *builder) define(ctx context.Context) error {
+	if have := b.domain.guest; have.ID != "" && have.Build == b.guest.Build {
+		if err := b.d.checkSnapshots(b.domain); err != nil {
+			return err
+		}
+	}
 	host, err := b.d.withNames(b.host, b.guest)
 	if err != nil {
 		return err

@@ -103,6 +103,9 @@ func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destinati
 	case !found.running():
 		return fault.New(fault.Conflict, op, "the guest %s does not run", id)
 	}
+	if err := d.checkSnapshots(found); err != nil { // only the uppermost file is migrated
+		return fault.Wrap("", op, err)
+	}
 	m := &migrator{d: d, domain: found, to: to}
 	return fault.Wrap("", op, m.run(ctx))
 }
