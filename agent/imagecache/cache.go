@@ -32,7 +32,7 @@ type Source interface {
 // Base is an image on this host. Its file does not change.
 type Base struct {
 	Path   string
-	SHA512 string // of the file when it was downloaded; empty: not known
+	SHA512 string // of the file
 	diskimage.Info
 }
 
@@ -79,8 +79,10 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 	defer c.release(id)
 	for _, format := range []diskimage.Format{diskimage.QCOW2, diskimage.Raw} {
 		base, err := c.inspect(c.path(id, string(format)), format)
+		if err == nil {
+			base.SHA512, err = c.sum(id, base.Path)
+		}
 		if !errors.Is(err, os.ErrNotExist) {
-			base.SHA512 = c.recorded(id)
 			return base, err
 		}
 	}

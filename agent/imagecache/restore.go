@@ -2,7 +2,10 @@ package imagecache
 
 import (
 	"context"
+	"crypto/sha512"
+	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,9 +79,33 @@ func otherData(id, have, wanted string) error {
 		"SHA-512 sum %s instead of %s", id, have, wanted)
 }
 
+// SumFile returns the path of the file with the SHA-512 sum of a copy of an image.
+func SumFile(path string) string {
+	return strings.TrimSuffix(path, filepath.Ext(path)) + "." + sumSuffix
+}
+
 // record stores the sum of an image's copy.
 func (c *Cache) record(id, sha512 string) error {
 	return datafile.Replace(c.path(id, sumSuffix), []byte(sha512+"\n"))
+}
+
+// sum returns the recorded sum of an image's copy. That of a copy without one, such as of an earlier version, is
+// computed and recorded: disks are made from this file, whatever the image service has.
+func (c *Cache) sum(id, path string) (string, error) {
+	if sum := c.recorded(id); sum != "" {
+		return sum, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fault.Wrap(fault.Unavailable, op, err)
+	}
+	defer file.Close()
+	own := sha512.New()
+	if _, err := io.Copy(own, file); err != nil {
+		return "", fault.Wrap(fault.Unavailable, op, err)
+	}
+	sum := hex.EncodeToString(own.Sum(nil))
+	return sum, fault.Wrap(fault.Unavailable, op, c.record(id, sum))
 }
 
 // recorded returns the recorded sum of an image's copy; empty: it is not known.

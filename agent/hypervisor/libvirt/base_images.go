@@ -1,13 +1,16 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/imagecache"
@@ -62,10 +65,33 @@ func restoreBase(ctx context.Context, images Images, disk string, g hypervisor.G
 
 // recordedSum returns the sum of a copy in the record of a disk that was made from it; empty: it is not known.
 func recordedSum(file, base string) string {
-	var record baseRecord
 	text, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(text, &record) != nil || record.Path != base {
+	if err != nil {
+		return ""
+	}
+	return sumOf(text, base)
+}
+
+// sumOf returns the sum of a copy in the content of a record; empty: the record is not of that copy, or lacks the sum.
+func sumOf(text []byte, base string) string {
+	var record baseRecord
+	if json.Unmarshal(text, &record) != nil || record.Path != base {
 		return ""
 	}
 	return record.SHA512
+}
+
+// backingFormat returns the format of the file below a disk: that in the header of the disk, or the suffix of the file.
+func backingFormat(ctx context.Context, disk, backing string) (string, error) {
+	out, err := exec.CommandContext(ctx, "qemu-img", "info", "-U", "-f", "qcow2", "--output=json", disk).Output()
+	var info struct {
+		Format string `json:"backing-filename-format"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &info)
+	}
+	if err != nil {
+		return "", fault.New(fault.Unavailable, opDisk, "the header of %s cannot be read: %w", disk, err)
+	}
+	return cmp.Or(info.Format, strings.TrimPrefix(filepath.Ext(backing), ".")), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 )
 
@@ -70,6 +71,8 @@ type builder struct {
 	incoming bool   // the guest is to arrive by live migration
 	copied   string // path of the disk that was copied for the guest; empty: none
 	made     bool   // the disk of the guest as it must become is complete
+
+	base *imagecache.Base // to which the copied disk refers; nil: none
 }
 
 // receive copies the disk of a guest that moves here, unless the guest exists.
@@ -86,7 +89,7 @@ func (b *builder) receive(ctx context.Context) error {
 	} else if err := checkDevices(b.guest, have.guest, found, domains); err != nil {
 		return err
 	}
-	if b.copied, err = receiveDisk(ctx, b.d, b.guest); err != nil {
+	if b.copied, b.base, err = receiveDisk(ctx, b.d, b.guest); err != nil {
 		return err
 	}
 	b.c, b.host, err = b.d.connect(ctx) // copying takes long
@@ -154,6 +157,9 @@ func (b *builder) keepIfUnknown(failed error) error {
 // place gives a copied disk its place, with a record that says that its guest is not complete.
 func (b *builder) place() error {
 	err := b.d.writeRecord(b.domain.UUID, domainxml.Guest{ID: b.guest.ID, Domain: b.domain.UUID.String()})
+	if err == nil && b.base != nil {
+		err = recordBase(b.d.path(b.domain.UUID.String()), b.guest.Build, *b.base)
+	}
 	if err == nil {
 		err = placeDisk(b.d, b.domain.UUID, b.guest, b.copied)
 	}

@@ -31,6 +31,7 @@ type copyRecord struct {
 	Changed  string `json:"changed"`            // when the file there was last written
 	Copied   int64  `json:"copied"`             // bytes that are durable here
 	Verified bool   `json:"verified,omitempty"` // the copy was compared with the file there; it may be changed since
+	Backing  string `json:"backing,omitempty"`  // with Verified: the file below it there, if it is an overlay
 }
 
 // copier copies one file of a source to this host.
@@ -73,6 +74,9 @@ func (c *copier) run(ctx context.Context) error {
 		c.forget()
 		err = errors.New("the file has changed while it was copied")
 	}
+	if err == nil {
+		c.record.Backing, err = backingFile(c.to)
+	}
 	if err != nil {
 		return c.unavailable(err)
 	}
@@ -109,7 +113,7 @@ const recordSuffix = ".json"
 
 // sameFile reports whether two records are of the same file with the same content.
 func (r copyRecord) sameFile(as copyRecord) bool {
-	r.Copied, r.Verified = as.Copied, as.Verified
+	r.Copied, r.Verified, r.Backing = as.Copied, as.Verified, as.Backing
 	return r == as
 }
 
@@ -225,7 +229,7 @@ func (c *copier) compare(ctx context.Context, file *os.File) error {
 
 // forget lets the next run begin with an empty copy.
 func (c *copier) forget() {
-	c.record.Copied, c.record.Verified = 0, false
+	c.record.Copied, c.record.Verified, c.record.Backing = 0, false, ""
 	if err := os.Remove(c.to + recordSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		_ = c.store()
 	}

@@ -148,7 +148,7 @@ func TestCopyAfterALostConnection(t *testing.T) {
 	s, err := openSource(t.Context(), a.Driver, *g.DiskFrom)
 	must(t, err)
 	to := incomingPath(a.Driver, g.ID)
-	copies := &transfer{a.Driver, g, a.transfers.begin(g)}
+	copies := &transfer{d: a.Driver, guest: g, progress: a.transfers.begin(g)}
 	s.client = dial(t, daemon)
 	s.client.Close()
 	if err := copies.copyFile(t.Context(), s, s.disk(), to); !fault.Is(err, fault.Unavailable) {
@@ -185,6 +185,72 @@ func TestDiskWhoseImageIsDeleted(t *testing.T) {
 	}
 	wantFiles(t, b.path(incomingDir))
 	must(t, a.Destroy(t.Context(), id))
+}
+
+// TestDiskWhoseImageDiffers moves a disk to a host that has other data of its image, and a disk whose image has an
+// unknown sum at the source. The disk gets the data of the source.
+func TestDiskWhoseImageDiffers(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	for _, unknown := range []bool{false, true} {
+		g, id := moving(t, a)
+		if unknown {
+			must(t, errors.Join(os.Remove(a.path(g.ID, baseRecordName(0))),
+				os.Remove(a.path("_base", rawImage+".sha512"))))
+		} else {
+			must(t, os.WriteFile(b.path("_base", rawImage+".raw"), libvirtd.BootSector("other data\n"), 0o644))
+		}
+		g.Stopped = false
+		must(t, b.Build(t.Context(), g))
+		b.count(t, g.ID, 5) // it boots the image of the source
+		b.hasMarker(t, g.ID)
+		if backing, err := backingFile(b.diskOf(t, g.ID)); backing != "" || err != nil {
+			t.Errorf("sum not known: %t: the disk refers to %q: %v", unknown, backing, err)
+		}
+		wantFiles(t, b.path(incomingDir))
+		must(t, errors.Join(a.Destroy(t.Context(), id), b.Destroy(t.Context(), g.ID)))
+		must(t, errors.Join(os.Remove(b.path("_base", rawImage+".sha512")),
+			os.WriteFile(b.path("_base", rawImage+".raw"), libvirtd.CounterSector(), 0o644)))
+	}
+}
+
+// TestImageOfAMovedDiskIsRecorded moves a disk twice: each host records of which data of the image it is an overlay.
+func TestImageOfAMovedDiskIsRecorded(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g, id := moving(t, a)
+	must(t, b.Build(t.Context(), g))
+	must(t, a.Destroy(t.Context(), id))
+	must(t, os.Remove(b.path("_base", rawImage+".sha512")))
+	must(t, b.Rename(t.Context(), g.ID, id, g.ID))
+	g.DiskFrom = &hypervisor.DiskSource{Host: b.name, Guest: id}
+	must(t, a.Build(t.Context(), g))
+	a.hasMarker(t, g.ID)
+	if backing, err := backingFile(a.diskOf(t, g.ID)); backing != a.path("_base", rawImage+".raw") || err != nil {
+		t.Errorf("the disk refers to %q: %v", backing, err)
+	}
+}
+
+// TestDiskWithASnapshot moves a guest of which an operator has made an external snapshot: the disk at the destination
+// has the data of both files, and of the image.
+func TestDiskWithASnapshot(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g, id := moving(t, a)
+	snapshot(t, a.daemon, g.ID)
+	if disk := a.diskOf(t, id); disk == a.path(g.ID, diskName(0)) {
+		t.Fatalf("the disk is still %s", disk)
+	}
+	run(t, "qemu-io", "-f", "qcow2", "-c", "write -P 0xcd 800M 1M", a.diskOf(t, id))
+	g.Stopped = false
+	must(t, b.Build(t.Context(), g))
+	b.count(t, g.ID, 5)
+	b.hasMarker(t, g.ID)
+	if out := run(t, "qemu-io", "-U", "-r", "-f", "qcow2", "-c", "read -P 0xcd 800M 1M", b.diskOf(t, g.ID)); strings.
+		Contains(out, "failed") {
+		t.Errorf("what was written after the snapshot is lost: %s", out)
+	}
+	wantFiles(t, b.path(incomingDir))
 }
 
 // TestDiskIsNeverBlank asks for disks that cannot be read: of a guest that does not exist, of one that runs, and of a

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
@@ -104,20 +108,75 @@ func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) 
 	if s.dial == nil {
 		return localFile(path), nil
 	}
-	v, err := rpc.StorageOf(s.client).Volume(ctx, path)
-	if fault.Is(err, fault.NotFound) {
-		var pool rpc.Pool
-		dir := filepath.Dir(path)
-		if pool, err = rpc.StorageOf(s.client).CreatePool(ctx, poolName(s.from.Guest, dir), dir); err == nil {
-			s.created = append(s.created, pool)
-			v, err = rpc.StorageOf(s.client).Volume(ctx, path)
-		}
-	}
+	v, err := s.volume(ctx, path)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, opDisk, "the file %s of host %s cannot be read: %w", path,
 			s.from.Host, err)
 	}
 	return &remoteFile{s, v}, nil
+}
+
+// volume returns the volume of a file at another host, in a pool of its directory if there is none yet. NotFound: the
+// file does not exist.
+func (s *diskSource) volume(ctx context.Context, path string) (rpc.Volume, error) {
+	storage, dir := rpc.StorageOf(s.client), filepath.Dir(path)
+	v, err := storage.Volume(ctx, path)
+	if !fault.Is(err, fault.NotFound) {
+		return v, err
+	}
+	pool, err := storage.CreatePool(ctx, poolName(s.from.Guest, dir), dir) // reads an existing one again
+	if err != nil {
+		return v, err
+	}
+	if !slices.Contains(s.created, pool) {
+		s.created = append(s.created, pool)
+	}
+	return storage.Volume(ctx, path)
+}
+
+// maxSmall is the largest size of a file that readSmall reads, in bytes.
+const maxSmall = 64 << 10
+
+// readSmall returns the content of a small file at the source. NotFound: it does not exist.
+func (s *diskSource) readSmall(ctx context.Context, path string) (content []byte, err error) {
+	if s.dial == nil {
+		content, err = os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fault.Wrap(fault.NotFound, opDisk, err)
+		}
+		return content, fault.Wrap(fault.Unavailable, opDisk, err)
+	}
+	v, err := s.volume(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	err = (&remoteFile{s, v}).read(ctx, 0, func(p rpc.Piece) error {
+		if content = append(content, p.Data...); len(content) > maxSmall || p.Hole > 0 {
+			return fault.New(fault.Conflict, opDisk, "the file %s of host %s is not a record", path, s.from.Host)
+		}
+		return nil
+	})
+	return content, err
+}
+
+// baseSum returns the SHA-512 sum of the copy of an image at the source from which a disk was made, as the disk or the
+// copy has it recorded; empty: it is not known.
+func (s *diskSource) baseSum(ctx context.Context, disk, backing string) (string, error) {
+	text, err := s.readSmall(ctx, filepath.Join(filepath.Dir(disk), baseRecordName(s.domain.guest.Build)))
+	if err == nil {
+		if sum := sumOf(text, backing); sum != "" {
+			return sum, nil
+		}
+	} else if !fault.Is(err, fault.NotFound) {
+		return "", fault.New(transferKind(err), opDisk, "the record of the image of a disk of host %s cannot be read: %w",
+			s.from.Host, err)
+	}
+	text, err = s.readSmall(ctx, imagecache.SumFile(backing))
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return "", fault.New(transferKind(err), opDisk, "the sum of the image %s of host %s cannot be read: %w", backing,
+			s.from.Host, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // poolName returns the name of the pool of a directory from which the disk of a guest is read.

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -110,36 +111,38 @@ type transfer struct {
 	d        *Driver
 	guest    hypervisor.Guest
 	progress *transferProgress
+	base     *imagecache.Base // to which the copied disk refers on this host; nil: none
 }
 
 // receiveDisk copies the disk of another guest for a new guest, and makes it ready: its backing file is that of this
 // host, and it is as large as the guest's disk must be. It returns the path of the copy; empty: that guest has no disk.
-// It continues after an interruption, and retries while the source does not answer.
-func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (path string, err error) {
+// base is the image to which the copy refers; nil: none. It continues after an interruption, and retries while the
+// source does not answer.
+func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (path string, base *imagecache.Base, err error) {
 	for _, dir := range []string{"", incomingDir} {
 		if err := d.makeDir(dir); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
-	t := &transfer{d, g, d.transfers.begin(g)}
+	t := &transfer{d: d, guest: g, progress: d.transfers.begin(g)}
 	defer d.transfers.end(g.ID)
 	for failures := 1; ; failures++ {
 		before := t.progress.count()
 		path, err := t.try(ctx)
 		if err == nil || !fault.Is(err, fault.Unavailable) {
-			return path, err
+			return path, t.base, err
 		}
 		if t.progress.count() != before {
 			failures = 1
 		}
 		if failures >= transferTries || ctx.Err() != nil {
-			return "", err
+			return "", nil, err
 		}
 		wait := transferWait.Wait(failures)
 		d.o.Log.Warn("disk not copied, will retry", "guest", g.ID, "from", g.DiskFrom.Host, "wait", wait, "error", err)
 		t.progress.fail(fault.TextOf(err))
 		if backoff.Sleep(ctx, wait) != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
 }
@@ -167,7 +170,7 @@ func (t *transfer) try(ctx context.Context) (string, error) {
 	}
 	t.d.making.RLock()
 	defer t.d.making.RUnlock()
-	if err := t.rebase(ctx, source, to); err != nil {
+	if err := t.rebase(ctx, source, file, to); err != nil {
 		return "", err
 	}
 	return to, t.grow(ctx, to)
@@ -199,50 +202,91 @@ func (t *transfer) copyFile(ctx context.Context, s *diskSource, from, to string)
 	return err
 }
 
-// rebase makes a copied disk refer to the image on this host. An image that this host cannot get, because it is deleted
-// in the image service, is copied from the source, too, and its data become those of the disk.
-func (t *transfer) rebase(ctx context.Context, s *diskSource, disk string) error {
-	backing, err := backingFile(disk)
+// rebase makes a copied disk refer to the image on this host. An image that this host does not have with the same data
+// is copied from the source, too, and its data become those of the disk. from is the path of the disk at the source.
+func (t *transfer) rebase(ctx context.Context, s *diskSource, from, disk string) error {
+	backing, err := sourceBacking(disk)
 	if err != nil || backing == "" {
 		return fault.Wrap(fault.Unavailable, opDisk, err)
 	}
-	base, err := t.ownBase(ctx, backing)
+	base, err := t.ownBase(ctx, s, from, backing)
 	switch {
-	case err == nil && base.Path == backing:
-		return nil
 	case err == nil:
 		return rebaseTo(ctx, disk, string(base.Format), base.Path)
 	case fault.Is(err, fault.Unavailable):
 		return err
 	}
 	t.d.o.Log.Info("image copied with the disk", "guest", t.guest.ID, "from", s.from.Host, "file", backing, "error", err)
+	return t.flatten(ctx, s, disk, backing)
+}
+
+// flatten copies the file below a disk from the source, and adds its data to those of the disk. Between the disk and
+// the image may be snapshots that an operator has made.
+func (t *transfer) flatten(ctx context.Context, s *diskSource, disk, backing string) error {
+	format, err := backingFormat(ctx, disk, backing)
+	if err != nil {
+		return err
+	}
 	copied := strings.TrimSuffix(disk, ".qcow2") + ".base"
-	if backing != copied { // otherwise an earlier attempt was interrupted after this
-		if err := t.copyFile(ctx, s, backing, copied); err != nil {
+	if strings.Count(filepath.Base(copied), ".base") > maxChain {
+		return fault.New(fault.Conflict, opDisk, "the disk of the guest %s has more than %d snapshots below it; commit "+
+			"them with `virsh blockcommit`", t.guest.ID, maxChain)
+	}
+	if err := t.copyFile(ctx, s, backing, copied); err != nil {
+		return err
+	}
+	if format == "qcow2" {
+		if err := t.rebase(ctx, s, backing, copied); err != nil {
 			return err
 		}
-		if err := rebaseTo(ctx, disk, strings.TrimPrefix(filepath.Ext(backing), "."), copied); err != nil {
-			return err
-		}
+	}
+	if err := rebaseTo(ctx, disk, format, copied); err != nil {
+		return err
 	}
 	if err := qemuImg(ctx, "rebase", "-q", "-f", "qcow2", "-b", "", disk); err != nil {
 		return fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not get the data of its image: %w",
 			t.guest.ID, err)
 	}
+	t.base = nil
 	return fault.Wrap(fault.Unavailable, opDisk, errors.Join(remove(copied), remove(copied+recordSuffix)))
 }
 
-// ownBase returns the image on this host that a backing file of another host is a copy of.
-func (t *transfer) ownBase(ctx context.Context, backing string) (imagecache.Base, error) {
+// sourceBacking returns the name of the file below a copied disk at its source; empty: there is none, or its data are
+// in the copy already. The header of the copy may have a name of this host since an earlier attempt.
+func sourceBacking(disk string) (string, error) {
+	now, err := backingFile(disk)
+	if err != nil || now == "" {
+		return "", err
+	}
+	return cmp.Or((&copier{to: disk}).load().Backing, now), nil
+}
+
+// ownBase returns the image on this host that has the same data as the backing file of a disk of another host. from is
+// the path of that disk. The fault is Conflict if the data differ, or if that is not known.
+func (t *transfer) ownBase(ctx context.Context, s *diskSource, from, backing string) (imagecache.Base, error) {
 	name := filepath.Base(backing)
 	id := strings.TrimSuffix(name, filepath.Ext(name))
 	if t.d.o.Images == nil || id != t.guest.Image {
 		return imagecache.Base{}, fault.New(fault.NotFound, opDisk, "%s is not the image %s of the guest", backing,
 			t.guest.Image)
 	}
+	there, err := s.baseSum(ctx, from, backing)
+	if err != nil {
+		return imagecache.Base{}, err
+	}
 	base, err := t.d.o.Images.Get(ctx, id)
-	if err == nil && filepath.Base(base.Path) != name {
+	switch {
+	case err != nil:
+		return base, err
+	case filepath.Base(base.Path) != name:
 		err = fault.New(fault.Conflict, opDisk, "the image %s has another format here", id)
+	case there == "" || base.SHA512 == "":
+		err = fault.New(fault.Conflict, opDisk, "whether the image %s has the same data on both hosts is not known", id)
+	case there != base.SHA512:
+		err = fault.New(fault.Conflict, opDisk, "the image %s has other data here: their SHA-512 sum is %s, and that of "+
+			"host %s is %s", id, base.SHA512, s.from.Host, there)
+	default:
+		t.base = &base
 	}
 	return base, err
 }
