@@ -36,18 +36,14 @@ func TestOperatorsGuide(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "machine.txtar"), []byte(sample), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "berth")); err != nil {
+	if err := os.Symlink(program(t), filepath.Join(bin, "berth")); err != nil {
 		t.Fatal(err)
 	}
 	placement, compute := freePort(t), freePort(t)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"),
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"),
 		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
 		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
 	cmd.WaitDelay = 10 * time.Second

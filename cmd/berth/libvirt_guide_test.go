@@ -53,15 +53,13 @@ func TestLibvirtChapter(t *testing.T) {
 		}
 		script = strings.ReplaceAll(script, change[0], change[1])
 	}
-	self, err := os.Executable()
-	must(t, err)
 	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	must(t, os.Symlink(self, filepath.Join(dir, "bin", "berth")))
+	must(t, os.Symlink(program(t), filepath.Join(dir, "bin", "berth")))
 	must(t, os.WriteFile(filepath.Join(dir, "bin", "apt-get"), []byte(installed), 0o700))
 	placement, compute, image := freePort(t), freePort(t), freePort(t)
 	// The programs that build the image need a /proc of their own processes.
 	cmd := virt.Command(t.Context(), "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script)
-	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"),
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"),
 		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
 		"BERTH_LISTEN_IMAGE="+image, "BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute,
 		"BERTH_IMAGE_URL=http://"+image)

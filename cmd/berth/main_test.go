@@ -6,32 +6,47 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/openberth/berth/internal/bench"
 )
 
-// asBerth is the environment variable with which the test binary runs as berth, so that tests can start real processes
-// without another binary.
-const asBerth = "BERTH_TEST_AS_BERTH"
+// built is the directory of the program that the tests start.
+var built string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asBerth) == "1" {
-		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	var err error
+	if built, err = os.MkdirTemp("", "berth-program"); err != nil {
+		panic(err)
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	os.RemoveAll(built)
+	os.Exit(status)
+}
+
+// build builds berth once. The processes of the tests run without the race detector, which slows them down by a factor
+// of five to ten; the packages' own tests have it.
+var build = sync.OnceValues(func() (program string, err error) { return bench.Build(built) })
+
+// program returns the path of berth.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // berth returns the command with these arguments, not started.
 func berth(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
+	cmd := exec.Command(program(t), args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		// the account of the person who runs the tests
 		return strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "OS_PLACEMENT_CONFIG_DIR=")
-	}), asBerth+"=1")
+	})
 	return cmd
 }
 

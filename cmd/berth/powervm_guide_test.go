@@ -32,11 +32,7 @@ func TestPowerVMGuide(t *testing.T) {
 	if strings.Count(script, "berth ") < 12 || strings.Count(script, dir) != 1 {
 		t.Fatal("the guide has fewer than 12 commands, or their form has changed")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(bin, "berth")); err != nil {
+	if err := os.Symlink(program(t), filepath.Join(bin, "berth")); err != nil {
 		t.Fatal(err)
 	}
 	placement, compute := freePort(t), freePort(t)
@@ -44,7 +40,7 @@ func TestPowerVMGuide(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "NOVALINK="+server.URL,
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "NOVALINK="+server.URL,
 		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
 		"BERTH_LISTEN_IMAGE=127.0.0.1:0",
 		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
