@@ -17,6 +17,48 @@ func (a Allocation) Clone() Allocation {
 	return out
 }
 
+// Add returns the sum of two allocations, without amounts of zero.
+func (a Allocation) Add(b Allocation) Allocation {
+	all := Allocation{}
+	for _, one := range []Allocation{a, b} {
+		for id, amounts := range one {
+			all.put(id, amounts, func(class Class, n int) int { return all[id][class] + max(n, 0) })
+		}
+	}
+	return all
+}
+
+// Excess returns by how much an allocation exceeds another one.
+func (a Allocation) Excess(b Allocation) Allocation {
+	more := Allocation{}
+	for id, amounts := range a {
+		more.put(id, amounts, func(class Class, n int) int { return n - b[id][class] })
+	}
+	return more
+}
+
+// Common returns what two allocations both have.
+func (a Allocation) Common(b Allocation) Allocation {
+	both := Allocation{}
+	for id, amounts := range a {
+		both.put(id, amounts, func(class Class, n int) int { return min(n, b[id][class]) })
+	}
+	return both
+}
+
+// put sets the amounts of a provider to what amount returns for each class, if that is above 0.
+func (a Allocation) put(id ProviderID, amounts Amounts, amount func(Class, int) int) {
+	for class, n := range amounts {
+		if n = amount(class, n); n <= 0 {
+			continue
+		}
+		if a[id] == nil {
+			a[id] = Amounts{}
+		}
+		a[id][class] = n
+	}
+}
+
 // Sum returns the sum of the amounts of all providers.
 func (a Allocation) Sum() Amounts {
 	sum := Amounts{}

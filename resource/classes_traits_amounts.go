@@ -41,6 +41,17 @@ type Amounts map[Class]int
 // Sorted returns the classes in alphabetical order, for deterministic output.
 func (a Amounts) Sorted() []Class { return slices.Sorted(maps.Keys(a)) }
 
+// Positive returns the amounts above 0: Placement stores no others.
+func (a Amounts) Positive() Amounts {
+	out := Amounts{}
+	for class, n := range a {
+		if n > 0 {
+			out[class] = n
+		}
+	}
+	return out
+}
+
 // String returns `CLASS:n,CLASS:n` in alphabetical order, the form of Placement's `resources` parameter.
 func (a Amounts) String() string {
 	parts := make([]string, 0, len(a))

@@ -50,7 +50,7 @@ func (m *planner) planReshape() {
 			continue
 		}
 		if step.Allocations[s.consumer] == nil {
-			step.Allocations[s.consumer] = copied(m.aim.Expected[s.consumer].Allocation)
+			step.Allocations[s.consumer] = m.aim.Expected[s.consumer].Allocation.Clone()
 		}
 		a := step.Allocations[s.consumer]
 		if a[s.id] == nil {
@@ -165,12 +165,4 @@ func (m *planner) makeRoom(step Step, s missingAllocation) {
 		inv.Total, m.plan.More = used+inv.Reserved, true
 	}
 	step.InventorySets[s.id].Inventories[s.class] = inv
-}
-
-func copied(a resource.Allocation) resource.Allocation {
-	out := resource.Allocation{}
-	for id, amounts := range a {
-		out[id] = maps.Clone(amounts)
-	}
-	return out
 }

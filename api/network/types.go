@@ -156,7 +156,7 @@ func (r *ResourceRequest) UnmarshalJSON(text []byte) error {
 // port-resource-request-groups it is one text, which is returned under the empty ID.
 func (p Port) Allocation() map[string]string {
 	all := map[string]string{}
-	switch v := p.Profile["allocation"].(type) {
+	switch v := p.Profile[ProfileAllocation].(type) {
 	case string:
 		all[""] = v
 	case map[string]any:

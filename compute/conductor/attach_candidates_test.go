@@ -82,7 +82,7 @@ func TestEachCandidateOfAPortIsTried(t *testing.T) {
 				event := c.perform()
 				held := c.placement.Held("web")
 				_, isRefused := event.(lifecycle.PortNotAttached)
-				if on := len(minus(held, c.base)); isRefused != (refusals == 2) || isRefused != (on == 0) {
+				if on := len(held.Excess(c.base)); isRefused != (refusals == 2) || isRefused != (on == 0) {
 					t.Errorf("%d candidates refused: %+v, Placement has %v", refusals, event, held)
 				}
 			})

@@ -96,7 +96,7 @@ func (b portBinding) addProviders(ctx context.Context, want lifecycle.Port, p ne
 	reason string, err error) {
 	s := b.server
 	missing := slices.DeleteFunc(slices.Clone(want.Groups), func(g resource.Group) bool {
-		return want.Allocation[g.Suffix] != "" || len(positive(g.Resources)) == 0
+		return want.Allocation[g.Suffix] != "" || len(g.Resources.Positive()) == 0
 	})
 	if len(missing) == 0 {
 		return want, "", nil
@@ -116,7 +116,7 @@ func (b portBinding) addProviders(ctx context.Context, want lifecycle.Port, p ne
 	plan.held = held.Allocation
 	for _, other := range s.Ports {
 		if other.ID != want.ID {
-			plan.others = sum(plan.others, guaranteesOf(other))
+			plan.others = plan.others.Add(guaranteesOf(other))
 		}
 	}
 	p.Profile = boundProfile(p.Profile, want, b.devices)

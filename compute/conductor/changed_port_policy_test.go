@@ -27,7 +27,7 @@ func changedCloud(t *testing.T, kbps int, fail failFunc) attachCloud {
 	if kbps == 1000 {
 		c.network.ports[0].Request.Groups[0].ID = "old"
 	}
-	c.holds("web", sum(c.base, resource.Allocation{"nic-1": egress(1000)}))
+	c.holds("web", c.base.Add(resource.Allocation{"nic-1": egress(1000)}))
 	return c
 }
 
@@ -47,7 +47,7 @@ func (c attachCloud) bind() lifecycle.PortsBound {
 func TestAmountsFollowAPolicyThatChangedDuringAMove(t *testing.T) {
 	for _, kbps := range []int{400, 2000} {
 		c := changedCloud(t, kbps, nil)
-		want := sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}})
+		want := c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}})
 		for range 2 {
 			bound := c.bind()
 			if held := c.placement.Held("web"); !held.Equal(want) {
@@ -90,7 +90,7 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 		want := c.placement.Held("web")
 		c.conductor.pause = func(context.Context, int) {}
 		c.binder = &portBinder{c.conductor.dependencies}
-		c.holds("web", sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
+		c.holds("web", c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
 		if c.bind(); !c.placement.Held("web").Equal(want) {
 			t.Errorf("Placement has %v, want %v", c.placement.Held("web"), want)
 		}

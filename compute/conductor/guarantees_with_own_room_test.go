@@ -13,7 +13,7 @@ import (
 
 // rates are amounts of egress and ingress; 0: the class is not requested.
 func rates(egress, ingress int) resource.Amounts {
-	return positive(resource.Amounts{bandwidth.EgressBandwidth: egress, bandwidth.IngressBandwidth: ingress})
+	return resource.Amounts{bandwidth.EgressBandwidth: egress, bandwidth.IngressBandwidth: ingress}.Positive()
 }
 
 // withRates makes the port p of a changedCloud one that had some amounts of nic-1 and requests others now. Each NIC has
@@ -26,7 +26,7 @@ func (c *attachCloud) withRates(had, now resource.Amounts) {
 	}
 	c.server.Ports[0].Groups[0].Resources = had
 	c.network.ports[0].Request = &network.ResourceRequest{Groups: []network.RequestGroup{{ID: "new", Resources: now}}}
-	c.holds("web", sum(c.base, resource.Allocation{"nic-1": had}))
+	c.holds("web", c.base.Add(resource.Allocation{"nic-1": had}))
 }
 
 // What the server holds counts as free for its own new amounts: each request fits on the NIC that serves the port,
@@ -43,7 +43,7 @@ func TestOwnAmountsCountAsFree(t *testing.T) {
 			c := changedCloud(t, 1, nil)
 			c.withRates(test.had, test.now)
 			bound := c.bind()
-			want := sum(c.base, resource.Allocation{"nic-1": test.now})
+			want := c.base.Add(resource.Allocation{"nic-1": test.now})
 			if held := c.placement.Held("web"); !held.Equal(want) || len(bound.Short) > 0 {
 				t.Errorf("Placement has %v, want %v; %v", held, want, bound.Short)
 			}
@@ -60,7 +60,7 @@ func TestPortKeepsWhatItHadWithoutRoom(t *testing.T) {
 	c := changedCloud(t, 1, nil)
 	c.withRates(rates(6000, 0), rates(8000, 1))
 	c.holds("other", resource.Allocation{"nic-1": rates(4000, 0)})
-	want := sum(c.base, resource.Allocation{"nic-1": rates(6000, 0)})
+	want := c.base.Add(resource.Allocation{"nic-1": rates(6000, 0)})
 	for range 2 {
 		bound := c.bind()
 		if held := c.placement.Held("web"); !held.Equal(want) || !strings.Contains(bound.Short["p"], "nic-1") {
@@ -72,7 +72,7 @@ func TestPortKeepsWhatItHadWithoutRoom(t *testing.T) {
 			t.Errorf("fault %+v", next.Refusal)
 		}
 	}
-	c.holds("web", sum(want, resource.Allocation{"nic-1": rates(0, 50)})) // of a port that is released
+	c.holds("web", want.Add(resource.Allocation{"nic-1": rates(0, 50)})) // of a port that is released
 	if err := c.binder.setPortAmounts(t.Context(), c.server, portAmounts{port: "q", devices: true}); err != nil {
 		t.Error(err)
 	}
@@ -111,7 +111,7 @@ func TestHealingRaisesAnAllocation(t *testing.T) {
 			c.withRates(rates(5500, 0), rates(6000, 0))
 			c.network.ports[0].Host, c.network.ports[0].Profile = "a", profile
 			got := c.heal()
-			want := sum(c.base, resource.Allocation{"nic-1": rates(6000, 0)})
+			want := c.base.Add(resource.Allocation{"nic-1": rates(6000, 0)})
 			if held := c.placement.Held("web"); got.State != PortsHealed || !held.Equal(want) {
 				t.Errorf("%+v, Placement has %v, want %v", got, held, want)
 			}

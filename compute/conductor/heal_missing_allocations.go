@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
@@ -178,7 +177,7 @@ func writeBack(ctx context.Context, c *Conductor, s lifecycle.Server, e lifecycl
 	if len(added) == 0 {
 		return nil // another client has added it
 	}
-	held.Allocation, held.Project, held.User = union(held.Allocation, added), s.Project, s.User
+	held.Allocation, held.Project, held.User = held.Allocation.Add(added), s.Project, s.User
 	if held.ConsumerType = "INSTANCE"; e.Consumer != s.ID {
 		held.ConsumerType = "MIGRATION"
 	}
@@ -188,21 +187,4 @@ func writeBack(ctx context.Context, c *Conductor, s lifecycle.Server, e lifecycl
 	}
 	all := map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}
 	return c.putWithRoom(ctx, all, held.Allocation, added, err)
-}
-
-// union returns the sum of two allocations.
-func union(a, b resource.Allocation) resource.Allocation {
-	out := resource.Allocation{}
-	for id, amounts := range a {
-		out[id] = maps.Clone(amounts)
-	}
-	for id, amounts := range b {
-		if out[id] == nil {
-			out[id] = resource.Amounts{}
-		}
-		for class, n := range amounts {
-			out[id][class] += n
-		}
-	}
-	return out
 }

@@ -240,7 +240,7 @@ func (h portPlanner) boundPorts(ctx context.Context, s lifecycle.Server) ([]netw
 // plan computes the ports and the allocation of a healed server, and describes the changes in out. held is the
 // allocation of the server.
 func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
-	left := minus(portClassesOf(held), amountsOf(p.bound))
+	left := portClassesOf(held).Excess(amountsOf(p.bound))
 	var err error
 	p.held = held
 	if p.tree, err = h.tree(ctx, p.host.Provider); err != nil {
@@ -249,16 +249,16 @@ func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, h
 	p.devices = resource.Allocation{}
 	for i, port := range p.bound {
 		change := HealedPort{ID: port.ID, Bind: port.Host != p.before[i].Host || port.Device != p.before[i].Device}
-		p.others = sum(amountsOf(p.after), amountsOf(p.bound[i+1:]))
+		p.others = amountsOf(p.after).Add(amountsOf(p.bound[i+1:]))
 		next, err := h.healedPort(ctx, p, port, left, &change)
 		if err != nil {
 			return err
 		}
 		p.after = append(p.after, next)
 		if at, class := deviceUnit(p.host, port); at != "" {
-			p.devices = sum(p.devices, resource.Allocation{at: {class: 1}})
+			p.devices = p.devices.Add(resource.Allocation{at: {class: 1}})
 			if p.devices[at][class] > held[at][class] {
-				change.Device, _ = port.Profile[pciSlot].(string)
+				change.Device = network.SlotOf(port.Profile)
 			}
 		}
 		if change.Bind || change.Groups != nil || change.Device != "" || change.Reason != "" {
@@ -270,7 +270,7 @@ func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, h
 	}
 	p.wants = amountsOf(p.after)
 	next := p.allocation(held)
-	out.Adds, out.Removes = minus(next, held), minus(held, next)
+	out.Adds, out.Removes = next.Excess(held), held.Excess(next)
 	if out.State == "" && (len(out.Ports) > 0 || len(out.Adds)+len(out.Removes) > 0) {
 		out.State = PortsNeedHealing
 	}
@@ -291,8 +291,8 @@ func (h portPlanner) tree(ctx context.Context, root provider.ID) (provider.Tree,
 
 // allocation returns the allocation of the healed server that has held.
 func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
-	next := sum(lifecycle.WithoutPorts(held), p.wants)
-	return sum(next, minus(p.devices, held))
+	next := lifecycle.WithoutPorts(held).Add(p.wants)
+	return next.Add(p.devices.Excess(held))
 }
 
 // apply writes the ports of a plan, and then the server's allocation. If one is refused, it restores the ports that are

@@ -1,8 +1,6 @@
 package conductor
 
 import (
-	"maps"
-
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
@@ -15,7 +13,7 @@ import (
 // empty if the port has no device, or Placement does not count it.
 func deviceUnit(host schedule.Host, p network.Port) (at provider.ID, class resource.Class) {
 	class, needed := portrequest.Class(p.VNIC)
-	slot, _ := p.Profile[pciSlot].(string)
+	slot := network.SlotOf(p.Profile)
 	if !needed || slot == "" {
 		return "", ""
 	}
@@ -83,53 +81,7 @@ func takeUnexplained(left resource.Allocation, amounts resource.Amounts, allowed
 	return at
 }
 
-// profileWith returns the binding profile of a port with an allocation. The allocation of a request without group ids
-// is one text.
-func profileWith(p network.Port, chosen map[string]provider.ID) map[string]any {
-	out := map[string]any{}
-	maps.Copy(out, p.Profile)
-	groups := map[string]any{}
-	for group, at := range chosen {
-		groups[group] = string(at)
-	}
-	delete(out, "allocation")
-	if len(groups) > 0 {
-		out["allocation"] = groups
-	}
-	if one, legacy := groups[p.ID]; legacy {
-		out["allocation"] = one
-	}
-	return out
-}
-
-// positive returns the amounts above 0.
-func positive(a resource.Amounts) resource.Amounts {
-	out := resource.Amounts{}
-	for class, n := range a {
-		if n > 0 {
-			out[class] = n
-		}
-	}
-	return out
-}
-
-// minus returns by how much a exceeds b.
-func minus(a, b resource.Allocation) resource.Allocation {
-	out := resource.Allocation{}
-	for id, amounts := range a {
-		for class, n := range amounts {
-			if more := n - b[id][class]; more > 0 {
-				if out[id] == nil {
-					out[id] = resource.Amounts{}
-				}
-				out[id][class] = more
-			}
-		}
-	}
-	return out
-}
-
 // portClassesOf returns the part of an allocation that ports request.
 func portClassesOf(a resource.Allocation) resource.Allocation {
-	return minus(a, lifecycle.WithoutPorts(a))
+	return a.Excess(lifecycle.WithoutPorts(a))
 }

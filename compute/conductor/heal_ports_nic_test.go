@@ -171,7 +171,7 @@ func TestHealingMovesPortsToTheNICOfTheDevice(t *testing.T) {
 			}
 			c.network.ports = []network.Port{p}
 			flavor := resource.Allocation{"root-a": {"VCPU": 4}}
-			c.holds("web", sum(flavor, test.has))
+			c.holds("web", flavor.Add(test.has))
 			got := c.heal()
 			if got.State != test.state || !strings.Contains(got.Reason, test.reason) {
 				t.Errorf("%+v", got)
@@ -182,7 +182,7 @@ func TestHealingMovesPortsToTheNICOfTheDevice(t *testing.T) {
 			if slot := c.network.ports[0].Profile["pci_slot"]; slot != test.profile["pci_slot"] {
 				t.Errorf("device %v", slot)
 			}
-			if held, want := c.placement.Held("web"), sum(flavor, test.holds); !held.Equal(want) {
+			if held, want := c.placement.Held("web"), flavor.Add(test.holds); !held.Equal(want) {
 				t.Errorf("Placement has %v, want %v", held, want)
 			}
 			if test.state == PortsHealed && c.heal().State != "" {

@@ -27,9 +27,9 @@ func (h portPlanner) healedPort(ctx context.Context, p *portsPlan, port network.
 	onNIC := func(at provider.ID) bool { return device == "" || isAbove(p.tree, at, device) }
 	chosen := map[string]provider.ID{}
 	want, old := readPort(port, lifecycle.NetworkRequest{}, ""), port.Allocation()
-	groups := slices.DeleteFunc(want.Groups, func(g resource.Group) bool { return len(positive(g.Resources)) == 0 })
+	groups := slices.DeleteFunc(want.Groups, func(g resource.Group) bool { return len(g.Resources.Positive()) == 0 })
 	for _, g := range groups {
-		g.Resources = positive(g.Resources)
+		g.Resources = g.Resources.Positive()
 		at := want.Allocation[g.Suffix]
 		if one, legacy := old[""]; at == "" && legacy && len(groups) == 1 {
 			at = provider.ID(one)
@@ -57,7 +57,7 @@ func (h portPlanner) healedPort(ctx context.Context, p *portsPlan, port network.
 	if maps.Equal(chosen, want.Allocation) {
 		return port, nil
 	}
-	change.Groups, port.Profile = chosen, profileWith(port, chosen)
+	change.Groups, port.Profile = chosen, network.WithAllocation(port.Profile, port.ID, chosen)
 	return port, nil
 }
 
@@ -94,7 +94,7 @@ func (h portPlanner) choose(ctx context.Context, p *portsPlan, port network.Port
 	ways = slices.DeleteFunc(ways, func(one map[string]provider.ID) bool {
 		return !inOneSubtree(p.tree, device, one, chosen)
 	})
-	if held := minus(portClassesOf(p.held), p.others); len(ways) > 1 {
+	if held := portClassesOf(p.held).Excess(p.others); len(ways) > 1 {
 		own := slices.DeleteFunc(slices.Clone(ways), func(one map[string]provider.ID) bool {
 			for _, at := range one {
 				if len(held[at]) == 0 {
@@ -148,7 +148,7 @@ func (h portPlanner) providersFor(ctx context.Context, p *portsPlan, g resource.
 			return nil, "", err
 		}
 		var refusals []string
-		for _, class := range slices.Sorted(maps.Keys(positive(g.Resources))) {
+		for _, class := range slices.Sorted(maps.Keys(g.Resources.Positive())) {
 			rest := used[class] - p.held[one.ID][class] + p.others[one.ID][class]
 			if why := one.Inventories[class].Refuse(used[class], rest, g.Resources[class]); why != "" {
 				refusals = append(refusals, string(class)+" of "+one.Name+" "+why)
@@ -171,7 +171,7 @@ func hasTraits(p provider.Provider, required [][]resource.Trait) bool {
 
 // hasClasses reports whether a provider has inventories of all classes of amounts.
 func hasClasses(p provider.Provider, amounts resource.Amounts) bool {
-	for class := range positive(amounts) {
+	for class := range amounts.Positive() {
 		if _, has := p.Inventories[class]; !has {
 			return false
 		}

@@ -28,7 +28,7 @@ func TestInterruptedAttachmentOfAChangedPort(t *testing.T) {
 	attached := func(c *attachCloud) resource.Allocation { return c.base }
 	device := func(c *attachCloud) resource.Allocation {
 		for _, nic := range []string{"1", "2"} {
-			with := sum(c.base, resource.Allocation{provider.ID("vf-" + nic): {pci.PortVF: 1}})
+			with := c.base.Add(resource.Allocation{provider.ID("vf-" + nic): {pci.PortVF: 1}})
 			if c.placement.Held("web").Equal(with) {
 				return with
 			}
@@ -56,7 +56,7 @@ func TestInterruptedAttachmentOfAChangedPort(t *testing.T) {
 					c := newAttachCloud(t, faults.failPlacement)
 					c.network.ports[0].VNIC = test.vnic
 					c.network.ports = append(c.network.ports, sibling())
-					c.base = sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
+					c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 					c.holds("web", c.base)
 					if _, err := c.binder.performPortChange(t.Context(), c.server); err == nil && faults.count() >= at {
 						t.Fatal("the fault is not returned")
@@ -94,9 +94,9 @@ func TestPolicyChangesWhileADeviceIsPicked(t *testing.T) {
 		c.server.Devices = []schedule.Picked{{RequestID: c.server.PortChange.Device.ID, Address: slot,
 			Provider: provider.ID("vf-" + nic)}}
 		c.network.ports[0].Request = request
-		want := sum(c.base, resource.Allocation{provider.ID("vf-" + nic): {pci.PortVF: 1}})
+		want := c.base.Add(resource.Allocation{provider.ID("vf-" + nic): {pci.PortVF: 1}})
 		if request != nil {
-			want = sum(want, resource.Allocation{provider.ID("nic-" + nic): request.Groups[0].Resources})
+			want = want.Add(resource.Allocation{provider.ID("nic-" + nic): request.Groups[0].Resources})
 		}
 		for range 2 { // the first event is lost
 			if e, is := c.perform().(lifecycle.PortAttached); !is || len(e.Port.Groups) != len(want)-2 {
@@ -130,10 +130,10 @@ func TestDevicesOfTheFlavorStayWhenAPortIsDetached(t *testing.T) {
 	c := newAttachCloud(t, nil)
 	own := resource.Allocation{"vf-1": {pci.PortVF: 1}}
 	c.server.Choices = slices.Clone(c.server.Choices)
-	c.server.Choices[0].Allocation = sum(c.server.Choices[0].Allocation, own)
-	c.holds("web", sum(c.base, own))
+	c.server.Choices[0].Allocation = c.server.Choices[0].Allocation.Add(own)
+	c.holds("web", c.base.Add(own))
 	c.server.PortChange = &lifecycle.PortChange{ID: "d", Detach: "q", Request: c.server.Networks[0]}
-	if _, is := c.perform().(lifecycle.PortDetached); !is || !c.placement.Held("web").Equal(sum(c.base, own)) {
+	if _, is := c.perform().(lifecycle.PortDetached); !is || !c.placement.Held("web").Equal(c.base.Add(own)) {
 		t.Errorf("Placement has %v", c.placement.Held("web"))
 	}
 }

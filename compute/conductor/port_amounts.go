@@ -53,15 +53,15 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 		if want.devices {
 			next = withoutFurtherDevices(s, next)
 		}
-		next = sum(next, sum(want.others(s, ports), want.of))
+		next = next.Add(want.others(s, ports).Add(want.of))
 		if next.Equal(held.Allocation) {
 			return nil
 		}
-		before, kept := held.Allocation, common(held.Allocation, next)
+		before, kept := held.Allocation, held.Allocation.Common(next)
 		held.Allocation, held.Project, held.User, held.ConsumerType = next, s.Project, s.User, "INSTANCE"
 		held.Mappings = nil
 		err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, kept)
-		if less := common(before, next); err != nil && refused(err) && len(want.of) == 0 && !less.Equal(before) {
+		if less := before.Common(next); err != nil && refused(err) && len(want.of) == 0 && !less.Equal(before) {
 			// another port requests more than there is room for, which must not keep this one from being released
 			held.Allocation = less
 			err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, less)
@@ -81,9 +81,9 @@ func (a portAmounts) others(s lifecycle.Server, ports []network.Port) resource.A
 	for _, p := range without(ports, a.port) {
 		at := slices.IndexFunc(s.Ports, func(o lifecycle.Port) bool { return o.ID == p.ID })
 		if _, keeps := a.keep[p.ID]; at >= 0 && (keeps || p.Host != s.Host) {
-			all = sum(all, guaranteesOf(s.Ports[at]))
+			all = all.Add(guaranteesOf(s.Ports[at]))
 		} else {
-			all = sum(all, amountsOf([]network.Port{p}))
+			all = all.Add(amountsOf([]network.Port{p}))
 		}
 	}
 	return all
@@ -97,22 +97,22 @@ func explained(held resource.Allocation, s lifecycle.Server, ports []network.Por
 	for _, p := range ports {
 		for _, g := range groupsOf(p) {
 			if p.ID == want.port {
-				requested = sum(requested, resource.Allocation{"": g.Resources})
+				requested = requested.Add(resource.Allocation{"": g.Resources})
 			}
 		}
 	}
-	if len(minus(others, held)) == 0 && total(minus(held, others)).Equal(requested) {
+	if len(others.Excess(held)) == 0 && total(held.Excess(others)).Equal(requested) {
 		return true
 	}
-	known := []resource.Allocation{others, sum(others, want.was)}
+	known := []resource.Allocation{others, others.Add(want.was)}
 	if c := s.PortChange; c != nil && c.Port != nil {
-		known = append(known, sum(others, guaranteesOf(*c.Port)))
+		known = append(known, others.Add(guaranteesOf(*c.Port)))
 	}
 	recorded := resource.Allocation{}
 	for _, p := range s.Ports {
-		recorded = sum(recorded, guaranteesOf(p))
+		recorded = recorded.Add(guaranteesOf(p))
 		if p.ID == want.port {
-			known = append(known, sum(others, guaranteesOf(p)))
+			known = append(known, others.Add(guaranteesOf(p)))
 		}
 	}
 	return slices.ContainsFunc(append(known, recorded), held.Equal)
@@ -122,7 +122,7 @@ func explained(held resource.Allocation, s lifecycle.Server, ports []network.Por
 func total(a resource.Allocation) resource.Allocation {
 	all := resource.Allocation{}
 	for _, amounts := range a {
-		all = sum(all, resource.Allocation{"": amounts})
+		all = all.Add(resource.Allocation{"": amounts})
 	}
 	return all
 }

@@ -55,7 +55,7 @@ func TestAmountsOfAttachedAndDetachedPorts(t *testing.T) {
 			if err := c.binder.setPortAmounts(t.Context(), c.server, portAmounts{port: "q", of: test.of}); err != nil {
 				t.Fatal(err)
 			}
-			if held, want := c.placement.Held("web"), sum(c.base, test.want); !held.Equal(want) ||
+			if held, want := c.placement.Held("web"), c.base.Add(test.want); !held.Equal(want) ||
 				writes.count() != test.writes {
 				t.Errorf("Placement has %v, want %v; %d writes, want %d", held, want, writes.count(), test.writes)
 			}
@@ -70,7 +70,7 @@ func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachC
 	c.conductor.pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.network.ports = append(c.network.ports, sibling())
-	c.holds("web", sum(c.base, held))
+	c.holds("web", c.base.Add(held))
 	return c
 }
 
@@ -93,9 +93,9 @@ func TestRefusedAmountsOfAPort(t *testing.T) {
 		c := amountsCloud(t, writes.fail, sibling)
 		of := resource.Allocation{"nic-2": {egressRate: 2000}}
 		err := c.binder.setPortAmounts(t.Context(), c.server, portAmounts{port: "q", of: of})
-		want, calls := sum(c.base, sibling), len(test.errs)
+		want, calls := c.base.Add(sibling), len(test.errs)
 		if test.ok {
-			want, calls = sum(want, of), calls+1
+			want, calls = want.Add(of), calls+1
 		}
 		if held := c.placement.Held("web"); (err == nil) != test.ok || !held.Equal(want) || writes.count() != calls {
 			t.Errorf("%s: %v; Placement has %v, want %v; %d writes, want %d", name, err, held, want, writes.count(), calls)

@@ -29,7 +29,7 @@ func (c *policyChange) call() {
 	c.calls++
 	if c.calls == c.allocates {
 		held := c.cloud.placement.Held("web")
-		c.cloud.placement.SetAllocation("web", sum(held, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}}))
+		c.cloud.placement.SetAllocation("web", held.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}}))
 	}
 	if c.calls == c.finishes {
 		group := c.cloud.network.ports[1].Request.Groups[0]
@@ -70,7 +70,7 @@ func newChangingCloud(t *testing.T, change *policyChange) *attachCloud {
 	c.conductor.Network = changingNetwork{attachNetwork{c.network}, change}
 	c.conductor.pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
-	c.base = sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
+	c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 	c.holds("web", c.base)
 	return &c
 }
@@ -86,14 +86,15 @@ func TestPolicyChangesWhileAnotherPortIsAttachedOrDetached(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, calls %d to %d", name, from, until), func(t *testing.T) {
 					change := &policyChange{allocates: from, finishes: until}
 					c := newChangingCloud(t, change)
-					want := sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
+					want := c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 					if detached {
-						c.detachesQ(sum(c.base, q))
+						c.detachesQ(c.base.Add(q))
 						c.perform()
 					} else {
 						nic := c.performClaim()
-						want = sum(want, resource.Allocation{provider.ID("nic-" + nic): {bandwidth.EgressBandwidth: 6000},
+						want = want.Add(resource.Allocation{provider.ID("nic-" + nic): {bandwidth.EgressBandwidth: 6000},
 							provider.ID("vf-" + nic): {pci.PortVF: 1}})
+
 					}
 					more = more || change.calls >= from
 					for change.calls < until {
@@ -138,7 +139,7 @@ func (c *attachCloud) detachesQ(held resource.Allocation) {
 func TestUnexplainedAmountsAreRemoved(t *testing.T) {
 	change := &policyChange{allocates: 1} // the port is never written
 	c := newChangingCloud(t, change)
-	c.detachesQ(sum(c.base, resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 6000}, "vf-1": {pci.PortVF: 1}}))
+	c.detachesQ(c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 6000}, "vf-1": {pci.PortVF: 1}}))
 	c.perform()
 	if held := c.placement.Held("web"); !held.Equal(c.base) {
 		t.Errorf("Placement has %v, want %v", held, c.base)

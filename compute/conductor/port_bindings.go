@@ -62,7 +62,7 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 		return want, err
 	}
 	profile := boundProfile(p.Profile, want, devices)
-	want.Device, _ = profile[pciSlot].(string)
+	want.Device = network.SlotOf(profile)
 	all, err := d.Network.PortBindings(ctx, p.ID)
 	if fault.Is(err, fault.NotFound) { // no such extension: the port exists
 		return want, nil

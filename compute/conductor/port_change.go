@@ -259,9 +259,9 @@ func withoutFurtherDevices(s lifecycle.Server, a resource.Allocation) resource.A
 				amounts[class] = min(n, max(requested[id][class], claimed[id][class]))
 			}
 		}
-		rest[id] = positive(amounts)
+		rest[id] = amounts.Positive()
 	}
-	return sum(rest, nil)
+	return rest.Add(nil)
 }
 
 // amountsOf returns what bound ports have in Placement: the amounts of their groups on the providers of their
@@ -275,45 +275,7 @@ func amountsOf(ports []network.Port) resource.Allocation {
 		on := p.Allocation()
 		for _, g := range p.Request.Groups {
 			if at := provider.ID(on[g.ID]); at != "" {
-				all = sum(all, resource.Allocation{at: g.Resources})
-			}
-		}
-	}
-	return all
-}
-
-// common returns what two allocations both have.
-func common(a, b resource.Allocation) resource.Allocation {
-	both := resource.Allocation{}
-	for id, amounts := range a {
-		for class, n := range amounts {
-			if least := min(n, b[id][class]); least > 0 {
-				if both[id] == nil {
-					both[id] = resource.Amounts{}
-				}
-				both[id][class] = least
-			}
-		}
-	}
-	return both
-}
-
-// sum returns the sum of two allocations.
-func sum(a, b resource.Allocation) resource.Allocation {
-	all := resource.Allocation{}
-	for _, one := range []resource.Allocation{a, b} {
-		for id, amounts := range one {
-			total := maps.Clone(all[id])
-			if total == nil {
-				total = resource.Amounts{}
-			}
-			for class, n := range amounts {
-				if n > 0 {
-					total[class] += n
-				}
-			}
-			if len(total) > 0 {
-				all[id] = total
+				all = all.Add(resource.Allocation{at: g.Resources})
 			}
 		}
 	}

@@ -131,8 +131,9 @@ func (c *attachCloud) claim() (nic string) {
 		c.t.Fatalf("%+v", event)
 	}
 	nic = string(claimed.Device.Providers[0][len("vf-"):])
-	want := sum(c.base, resource.Allocation{provider.ID("vf-" + nic): {pci.PortVF: 1},
+	want := c.base.Add(resource.Allocation{provider.ID("vf-" + nic): {pci.PortVF: 1},
 		provider.ID("nic-" + nic): {bandwidth.EgressBandwidth: 6000}})
+
 	if held := c.placement.Held("web"); !held.Equal(want) || claimed.Port.Allocation["bw"] != provider.ID("nic-"+nic) {
 		c.t.Errorf("Placement has %v, want %v; %+v", held, want, claimed.Port)
 	}

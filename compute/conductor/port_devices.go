@@ -141,7 +141,7 @@ func guaranteesOf(p lifecycle.Port) resource.Allocation {
 	all := resource.Allocation{}
 	for _, g := range p.Groups {
 		if at := p.Allocation[g.Suffix]; at != "" {
-			all = sum(all, resource.Allocation{at: g.Resources})
+			all = all.Add(resource.Allocation{at: g.Resources})
 		}
 	}
 	return all

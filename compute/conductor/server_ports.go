@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -38,21 +36,6 @@ const (
 	hostID      = "binding:host_id"
 	profile     = "binding:profile"
 )
-
-// The keys of binding:profile for the device of a port.
-const (
-	pciSlot         = "pci_slot"
-	pciVendor       = "pci_vendor_info"
-	physicalNetwork = "physical_network"
-	cardSerial      = "card_serial_number" // the others only for remote-managed ports
-	pfMAC           = "pf_mac_address"
-	vfNumber        = "vf_num"
-	deviceMAC       = "device_mac_address" // the network service gives it to a direct-physical port
-)
-
-// bindingKeys are the keys of binding:profile that belong to the host of a port. Unbinding a port removes them.
-var bindingKeys = []string{"allocation", pciVendor, pciSlot, physicalNetwork, cardSerial, deviceMAC, pfMAC,
-	vfNumber, "arq_uuid"}
 
 // portBinder performs the parts of steps that call the network service.
 type portBinder struct{ *dependencies }
@@ -116,7 +99,7 @@ func owner(s lifecycle.Server) string { return "compute:" + cmp.Or(s.Zone, "nova
 func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
 	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
 		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
-	out.Device, _ = p.Profile[pciSlot].(string)
+	out.Device = network.SlotOf(p.Profile)
 	out = withDetails(out, p)
 	for _, ip := range p.FixedIPs {
 		out.FixedIPs = append(out.FixedIPs, lifecycle.FixedIP(ip))
@@ -157,7 +140,7 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 	}
 	claimed := resource.Allocation{}
 	for _, p := range s.Ports {
-		claimed = sum(claimed, guaranteesOf(p))
+		claimed = claimed.Add(guaranteesOf(p))
 	}
 	active := s.State == lifecycle.Active
 	b := portBinding{portBinder: d, server: s, devices: devices, guest: active, short: bound.Short,
@@ -239,13 +222,13 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 	if p.VIF == bindingFailed {
 		return want, unbindable(s, p)
 	}
-	if mac, given := binding[deviceMAC]; given && p.MAC != mac { // Neutron answers with the address from before
+	if mac, given := binding[network.ProfileMAC]; given && p.MAC != mac { // Neutron answers with the address from before
 		if p, err = b.Network.Port(ctx, want.ID); err != nil {
 			return want, err
 		}
 	}
 	want.Host, want.VIF, want.MAC, want.FixedIPs = s.Host, p.VIF, p.MAC, nil
-	want.Device, _ = binding[pciSlot].(string)
+	want.Device = network.SlotOf(binding)
 	want = withDetails(want, p)
 	for _, ip := range p.FixedIPs {
 		want.FixedIPs = append(want.FixedIPs, lifecycle.FixedIP(ip))
@@ -294,54 +277,13 @@ func checkOwner(s lifecycle.Server, p network.Port) error {
 		"attach another port", p.ID, p.Device).WithCode(otherDevice)
 }
 
-// boundProfile returns a binding profile with the allocation of a port and its device, if it has one in devices. Keys
-// that do not belong to a host stay. The allocation of a request without group ids is one text.
+// boundProfile returns a binding profile with the allocation of a port and its device, if it has one in devices.
 func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]schedule.Device) map[string]any {
-	all := withoutBinding(old)
-	if device, has := devices[p.ID]; has {
-		all[pciSlot], all[pciVendor] = device.Address.String(), device.Vendor+":"+device.Product
-		if name := device.PhysicalNetwork; name != nil && *name != "" {
-			all[physicalNetwork] = *name
-		}
-		switch {
-		case device.RemoteManaged:
-			addCard(all, device)
-		case pci.PortClass(device.Device) == pci.PortNIC:
-			addMAC(all, old, device)
-		}
+	var device *network.ProfileDevice
+	if d, has := devices[p.ID]; has {
+		device = &network.ProfileDevice{Device: d.Device, PhysicalNetwork: d.PhysicalNetwork, RemoteManaged: d.RemoteManaged}
 	}
-	if len(p.Allocation) == 0 {
-		return all
-	}
-	groups := map[string]any{}
-	for group, at := range p.Allocation {
-		groups[group] = string(at)
-	}
-	all["allocation"] = groups
-	if one, legacy := groups[p.ID]; legacy {
-		all["allocation"] = one
-	}
-	return all
-}
-
-// addCard adds to a binding profile how the card of a remote-managed VF finds it. A network without a physical network
-// is null then. Numbers are as in a decoded profile, with which the result is compared.
-func addCard(profile map[string]any, d schedule.Device) {
-	profile[cardSerial], profile[pfMAC], profile[vfNumber] = d.Serial, d.PFMAC, float64(d.VFNumber)
-	if _, named := profile[physicalNetwork]; !named {
-		profile[physicalNetwork] = nil
-	}
-}
-
-// addMAC adds to the binding profile of a direct-physical port the MAC address of its NIC, which the guest sees. While
-// a guest has the NIC, a restarted agent cannot read the address; then the profile keeps it.
-func addMAC(profile, old map[string]any, d schedule.Device) {
-	switch {
-	case d.PFMAC != "":
-		profile[deviceMAC] = d.PFMAC
-	case old[pciSlot] == profile[pciSlot] && old[deviceMAC] != nil:
-		profile[deviceMAC] = old[deviceMAC]
-	}
+	return network.BoundProfile(old, p.ID, p.Allocation, device)
 }
 
 // releasePorts is the part of Release for ports. Those of a server that ends are deleted if compute created them, else
@@ -389,20 +331,10 @@ func createdFor(s lifecycle.Server, p network.Port) bool {
 
 // unbind removes the host of a port and what belongs to it. It returns nil if the port does not exist.
 func (d *portBinder) unbind(ctx context.Context, p network.Port, attributes map[string]any) error {
-	attributes[hostID], attributes[profile] = "", withoutBinding(p.Profile)
+	attributes[hostID], attributes[profile] = "", network.UnboundProfile(p.Profile)
 	_, err := d.Network.UpdatePort(ctx, p.ID, attributes)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	return err
-}
-
-// withoutBinding returns a binding profile without what belongs to the host of a port.
-func withoutBinding(old map[string]any) map[string]any {
-	rest := map[string]any{}
-	maps.Copy(rest, old)
-	for _, key := range bindingKeys {
-		delete(rest, key)
-	}
-	return rest
 }

@@ -528,7 +528,7 @@ func (n *networkService) guaranteed(s lifecycle.Server) resource.Allocation {
 		at := bridgeOf(s.Host)
 		if p.VNIC == direct {
 			m := n.w.byName[s.Host]
-			vf, ok := m.portVF(slotOf(p))
+			vf, ok := m.portVF(network.SlotOf(p.Profile))
 			if !ok {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 )
@@ -55,7 +56,7 @@ func (w *World) checkSlots(m *simHost) {
 	bound := map[string]string{} // port by slot
 	for _, id := range w.network.ids {
 		p := w.network.ports[id]
-		slot := slotOf(p)
+		slot := network.SlotOf(p.Profile)
 		if p.Host != m.name || slot == "" {
 			continue
 		}

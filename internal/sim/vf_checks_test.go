@@ -25,7 +25,7 @@ func restingWithVFs(t *testing.T) (*World, network.Port, *simHost, pci.Device) {
 			continue
 		}
 		m := w.byName[p.Host]
-		if vf, ok := m.portVF(slotOf(p)); ok && m.guests[p.Device] != nil && !m.guests[p.Device].Stopped {
+		if vf, ok := m.portVF(network.SlotOf(p.Profile)); ok && m.guests[p.Device] != nil && !m.guests[p.Device].Stopped {
 			return w, p, m, vf
 		}
 	}

@@ -124,15 +124,9 @@ func (m *simHost) journalHolder(at pci.Address) string {
 	return ""
 }
 
-// slotOf returns the device that a port is bound with; empty if there is none.
-func slotOf(p network.Port) string {
-	slot, _ := p.Profile["pci_slot"].(string)
-	return slot
-}
-
 // directVIF binds a port of vnic type direct: it must have a VF of its physical network.
 func (n *networkService) directVIF(p network.Port) string {
-	if physnet, _ := p.Profile["physical_network"].(string); slotOf(p) == "" || physnet != "physnet1" {
+	if physnet, _ := p.Profile["physical_network"].(string); network.SlotOf(p.Profile) == "" || physnet != "physnet1" {
 		return "binding_failed"
 	}
 	n.w.checkNIC(p)
@@ -142,14 +136,15 @@ func (n *networkService) directVIF(p network.Port) string {
 // checkNIC: a port is bound with a VF of its host, and what it requests of bandwidth is allocated on the NIC of the VF.
 func (w *World) checkNIC(p network.Port) {
 	if why := w.nicFault(p); why != "" && !w.rolledBack[p.Device] && !w.altered[p.Device] {
-		w.violation(w.byName[p.Host], "nic: port %s of server %s is bound with %s: %s", p.ID, p.Device, slotOf(p), why)
+		w.violation(w.byName[p.Host], "nic: port %s of server %s is bound with %s: %s", p.ID, p.Device,
+			network.SlotOf(p.Profile), why)
 	}
 }
 
 // nicFault returns what is wrong with the VF and the allocation of a bound port; empty if nothing is.
 func (w *World) nicFault(p network.Port) string {
 	m := w.byName[p.Host]
-	vf, ok := m.portVF(slotOf(p))
+	vf, ok := m.portVF(network.SlotOf(p.Profile))
 	if !ok {
 		return "its host has no such VF for ports"
 	}
@@ -173,10 +168,11 @@ func (w *World) vfFault(s lifecycle.Server, p network.Port) string {
 		return why
 	}
 	picked, needed := s.DeviceOf(p.ID)
-	if !needed || picked.Address != slotOf(p) {
-		return fmt.Sprintf("it is bound with %s, and the record of its server has %q", slotOf(p), picked.Address)
+	if !needed || picked.Address != network.SlotOf(p.Profile) {
+		return fmt.Sprintf("it is bound with %s, and the record of its server has %q", network.SlotOf(p.Profile),
+			picked.Address)
 	}
-	vf, _ := m.portVF(slotOf(p))
+	vf, _ := m.portVF(network.SlotOf(p.Profile))
 	if m.agent == nil {
 		return "its host has no agent"
 	}

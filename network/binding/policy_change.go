@@ -58,7 +58,7 @@ func ForPolicy(shares map[string]Share, groups []qos.Group) (c Change, refusal s
 		}
 		c.add(old.Provider, old.Amounts, -1)
 		c.add(old.Provider, g.Resources, 1)
-		c.Allocated[g.ID] = Share{old.Provider, positive(g.Resources)}
+		c.Allocated[g.ID] = Share{old.Provider, g.Resources.Positive()}
 	}
 	for _, old := range left {
 		c.add(old.Provider, old.Amounts, -1)
@@ -68,17 +68,10 @@ func ForPolicy(shares map[string]Share, groups []qos.Group) (c Change, refusal s
 
 func undirected(a resource.Amounts) bool { _, ok := a[bandwidth.PacketRate]; return ok }
 
-// positive returns the amounts without zeros, which Placement does not store.
-func positive(a resource.Amounts) resource.Amounts {
-	a = maps.Clone(a)
-	maps.DeleteFunc(a, func(_ resource.Class, n int) bool { return n == 0 })
-	return a
-}
-
 // Placed adds a share for a group of Place.
 func (c *Change) Placed(g qos.Group, provider string) {
 	c.add(provider, g.Resources, 1)
-	c.Allocated[g.ID] = Share{provider, positive(g.Resources)}
+	c.Allocated[g.ID] = Share{provider, g.Resources.Positive()}
 }
 
 func (c *Change) add(provider string, amounts resource.Amounts, sign int) {

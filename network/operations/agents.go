@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/binding"
@@ -210,7 +211,7 @@ func changedSince(ctx context.Context, tx *store.Tx, host string, since int64) (
 func hostPort(p store.Port, n store.Network, policy store.Policy) api.HostPort {
 	out := api.HostPort{ID: p.ID, Device: p.Device, Agent: p.Binding.Agent, VIF: p.Binding.VIF, VNIC: p.Binding.VNIC,
 		MAC: p.MAC, AdminUp: p.AdminUp && n.AdminUp, MTU: n.MTU}
-	out.PCISlot, _ = p.Binding.Profile["pci_slot"].(string)
+	out.PCISlot = network.SlotOf(p.Binding.Profile)
 	switch v := p.Binding.Profile["trusted"].(type) {
 	case bool:
 		out.Trusted = v

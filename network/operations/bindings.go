@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/binding"
@@ -56,8 +57,8 @@ const directPhysical = "direct-physical"
 // that another port can be bound to the NIC. before is the profile of the binding that was active. As Neutron does
 // since its release 20; but an address that another port of the network has is a conflict.
 func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before store.Binding) error {
-	now, _ := p.Binding.Profile[deviceMAC].(string)
-	had, _ := before.Profile[deviceMAC].(string)
+	now, _ := p.Binding.Profile[network.ProfileMAC].(string)
+	had, _ := before.Profile[network.ProfileMAC].(string)
 	if p.Binding.VNIC != directPhysical || now == "" && had == "" {
 		return nil
 	}
@@ -66,7 +67,7 @@ func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before stor
 		parsed, ok := address.ParseMAC(now)
 		if !ok {
 			return invalid("Invalid input for binding:profile.%s of port %s: '%s' is not a MAC address such as "+
-				"fa:16:3e:00:00:01", deviceMAC, p.ID, now)
+				"fa:16:3e:00:00:01", network.ProfileMAC, p.ID, now)
 		}
 		mac = parsed.String()
 	}
@@ -91,13 +92,10 @@ func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before stor
 	return nil
 }
 
-// deviceMAC is the key of binding:profile with the MAC address of a direct-physical port's NIC.
-const deviceMAC = "device_mac_address"
-
 // bindingPort returns what a binding depends on.
 func bindingPort(p store.Port, n store.Network, allocation map[string]string) binding.Port {
 	b := binding.Port{VNICType: p.Binding.VNIC, Allocation: allocation}
-	b.PCISlot, _ = p.Binding.Profile["pci_slot"].(string)
+	b.PCISlot = network.SlotOf(p.Binding.Profile)
 	capabilities, _ := p.Binding.Profile["capabilities"].([]any)
 	b.Switchdev = slices.Contains(capabilities, "switchdev")
 	for _, seg := range n.Segments {
@@ -125,7 +123,7 @@ func agentsOf(ctx context.Context, tx *store.Tx, s *Service, host string) ([]bin
 // port-resource-request-groups it was one text: the provider of the bandwidth.
 func allocationOf(profile map[string]any, groups []qos.Group) map[string]string {
 	all := map[string]string{}
-	switch v := profile["allocation"].(type) {
+	switch v := profile[network.ProfileAllocation].(type) {
 	case string:
 		for _, g := range groups {
 			if g.Type == qos.MinimumBandwidth {
@@ -195,7 +193,7 @@ func setAllocated(p *store.Port, shares map[string]store.Allocation) {
 	if p.Binding.Profile == nil {
 		p.Binding.Profile = map[string]any{}
 	}
-	delete(p.Binding.Profile, "allocation")
+	delete(p.Binding.Profile, network.ProfileAllocation)
 	if len(shares) == 0 {
 		return
 	}
@@ -203,14 +201,14 @@ func setAllocated(p *store.Port, shares map[string]store.Allocation) {
 	for id, a := range shares {
 		all[id] = a.Provider
 	}
-	p.Binding.Profile["allocation"] = all
+	p.Binding.Profile[network.ProfileAllocation] = all
 }
 
 // keepAllocation keeps binding:profile.allocation of a port that stays bound with it, if a request changes other keys
 // of the profile and does not have this one: a profile is replaced as a whole, and without the key the service would
 // forget what Placement has for the port. A request that only removes the key removes it: compute restores ports so.
 func keepAllocation(old store.Port, p *store.Port) {
-	const key = "allocation"
+	const key = network.ProfileAllocation
 	_, has := p.Binding.Profile[key]
 	if has || len(old.Allocated) == 0 || p.Binding.Host == "" || p.Binding.Host != old.Binding.Host {
 		return

@@ -100,7 +100,7 @@ func (d *database) put(all map[resource.ConsumerID]placement.ConsumerAllocation)
 	}
 	raised := map[provider.ID]bool{}
 	for _, id := range ids {
-		next := cloned(all[id].Allocation)
+		next := all[id].Allocation.Add(nil)
 		if err := d.fits(id, next, usedBefore); err != nil {
 			d.rollBack(before)
 			return err

@@ -105,7 +105,7 @@ func (p *Placement) SetAllocation(id resource.ConsumerID, allocation resource.Al
 	if !exists {
 		next.project, next.user, next.kind = "project", "user", instance
 	}
-	next.allocation, next.generation = cloned(allocation), next.generation+1
+	next.allocation, next.generation = allocation.Add(nil), next.generation+1
 	p.write(id, next)
 	for on := range next.allocation {
 		if row := p.providers[on]; row != nil {

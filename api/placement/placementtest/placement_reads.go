@@ -136,21 +136,10 @@ func (p *Placement) Allocation(_ context.Context, id resource.ConsumerID) (
 	err = p.do(Call{Op: "Allocation", Consumer: []resource.ConsumerID{id}}, func() error {
 		held.Allocation = resource.Allocation{}
 		if c, exists := p.consumers[id]; exists {
-			held = placement.ConsumerAllocation{Allocation: cloned(c.allocation), Generation: &c.generation,
+			held = placement.ConsumerAllocation{Allocation: c.allocation.Add(nil), Generation: &c.generation,
 				Project: c.project, User: c.user, ConsumerType: c.kind}
 		}
 		return nil
 	})
 	return held, err
-}
-
-// cloned returns a copy of an allocation without providers from which nothing is taken.
-func cloned(a resource.Allocation) resource.Allocation {
-	out := make(resource.Allocation, len(a))
-	for id, amounts := range a {
-		if len(amounts) > 0 {
-			out[id] = maps.Clone(amounts)
-		}
-	}
-	return out
 }
