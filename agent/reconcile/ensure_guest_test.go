@@ -51,9 +51,11 @@ func TestGuestIsBuiltWithItsHardware(t *testing.T) {
 	d.settle(nil)
 	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: 1}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64,
-		Hardware: host.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true}}}}})
+		Hardware: host.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true,
+			Firmware: "uefi", SecureBoot: "optional"}}}}})
 	d.settle(nil)
-	want := hypervisor.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true}
+	want := hypervisor.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true,
+		Firmware: "uefi", SecureBoot: "optional"}
 	if got := d.guests["s1"].Hardware; got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -168,6 +168,8 @@ type Hardware struct {
 	NICModel   string `json:"vif_model,omitempty"`    // absent: virtio
 	Video      string `json:"video_model,omitempty"`  // absent: none
 	GuestAgent bool   `json:"qemu_guest_agent,omitempty"`
+	Firmware   string `json:"firmware_type,omitempty"` // absent: BIOS
+	SecureBoot string `json:"secure_boot,omitempty"`   // required or optional; absent: disabled
 }
 
 // ShelvedDisk is where the disk of a server goes that is shelved, and where it comes from when it is unshelved.

@@ -16,7 +16,7 @@ import (
 // not checked ([berth] ignored_properties); one may end with *.
 func CheckProperties(f Flavor, i Image, ignored []string) error {
 	for _, key := range slices.Sorted(maps.Keys(f.ExtraSpecs)) {
-		if isIgnored(key, ignored) {
+		if IsIgnored(key, ignored) {
 			continue
 		}
 		if err := checkSpec(f, key); err != nil {
@@ -24,7 +24,7 @@ func CheckProperties(f Flavor, i Image, ignored []string) error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(i.Properties)) {
-		if isIgnored(key, ignored) {
+		if IsIgnored(key, ignored) {
 			continue
 		}
 		if err := checkImageProperty(f, key, i.Properties[key]); err != nil {
@@ -34,8 +34,8 @@ func CheckProperties(f Flavor, i Image, ignored []string) error {
 	return nil
 }
 
-// isIgnored reports whether a name is among the names that are not checked.
-func isIgnored(key string, ignored []string) bool {
+// IsIgnored reports whether a name is among the names that are not checked.
+func IsIgnored(key string, ignored []string) bool {
 	return slices.ContainsFunc(ignored, func(name string) bool {
 		beginning, any := strings.CutSuffix(name, "*")
 		return name == key || any && strings.HasPrefix(key, beginning)
@@ -92,11 +92,11 @@ func checkImageProperty(f Flavor, key, value string) error {
 
 // check returns nil if a value is accepted. what names the property.
 func (p Property) check(f Flavor, what, value string) error {
-	switch text := strings.ToLower(strings.TrimSpace(value)); {
+	switch text := word(value); {
 	case p.Values == Works, p.Values == Any:
 		return nil
 	case p.Values == Q35:
-		if text == "q35" || q35.MatchString(text) {
+		if text != "" && isQ35(text) {
 			return nil
 		}
 	case p.Values == CPUs, p.Values == Least, p.Values == More:
@@ -119,6 +119,12 @@ func (p Property) check(f Flavor, what, value string) error {
 
 // q35 matches the versions of a machine type.
 var q35 = regexp.MustCompile(`^pc-q35-[0-9]{1,3}(\.[0-9]{1,3}){1,2}$`)
+
+// isQ35 reports whether a machine type is q35, a version of it, or not chosen.
+func isQ35(machine string) bool { return machine == "" || machine == "q35" || q35.MatchString(machine) }
+
+// word returns a value as it is compared.
+func word(value string) string { return strings.ToLower(strings.TrimSpace(value)) }
 
 // truth is what Nova accepts as true and false.
 var truth = map[string]string{"1": "true", "t": "true", "on": "true", "y": "true", "yes": "true", "0": "false",

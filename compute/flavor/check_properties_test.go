@@ -14,7 +14,7 @@ import (
 func TestRefusedProperties(t *testing.T) {
 	for key, c := range map[string]struct{ value, says string }{
 		"hw:mem_encryption":                       {"true", "not encrypted"},
-		"os:secure_boot":                          {"required", "boot by BIOS"},
+		"os:secure_boot":                          {"always", "write required, disabled, optional"},
 		"hw:tpm_version":                          {"2.0", "no TPM"},
 		"hw:maxphysaddr_mode":                     {"emulate", "bits of addresses"},
 		"hw:maxphysaddr_bits":                     {"42", "bits of addresses"},
@@ -45,8 +45,8 @@ func TestRefusedProperties(t *testing.T) {
 		}
 	}
 	for key, c := range map[string]struct{ value, says string }{
-		"hw_firmware_type":     {"uefi", "write bios"},
-		"os_secure_boot":       {"required", "write disabled, optional"},
+		"hw_firmware_type":     {"efi", "write bios, uefi"},
+		"os_secure_boot":       {"yes", "write required, disabled, optional"},
 		"hw_machine_type":      {"pc-i440fx-7.2", "q35, pc-q35-…"},
 		"hw_disk_bus":          {"ide", "virtio, scsi, sata"},
 		"hw_vif_model":         {"vmxnet3", "e1000"},

@@ -30,6 +30,7 @@ const (
 	noAddresses  = "QEMU chooses the bits of addresses"
 	noOtherHyper = "this is for another hypervisor"
 	noSuchBus    = "guests have no such drive"
+	secureBoot   = "secure boot of UEFI; with optional where the host has firmware for it"
 	notVerified  = "signatures of images are not verified"
 	noMapping    = "guests have one disk, /dev/vda"
 	noInput      = "guests have the keyboard and the mouse of the machine type, and no USB, sound or IOMMU device"
@@ -87,7 +88,7 @@ var Specs = []Property{
 	{"hw_rng:rate_bytes", None, "guests have a source of random numbers without a limit"},
 	{"hw_rng:rate_period", None, "guests have a source of random numbers without a limit"},
 	{"hw_video:ram_max_mb", Any, "it limits hw_video_ram, which only 0 is accepted for"},
-	{"os:secure_boot", "disabled, optional", "guests boot by BIOS"},
+	{"os:secure_boot", "required, disabled, optional", secureBoot},
 	{"os:monitors", None, noOtherHyper},
 	{"os:resolution", None, noOtherHyper},
 	{"os:vram", None, noOtherHyper},
@@ -128,8 +129,8 @@ var ImageProperties = []Property{
 	{"hw_ephemeral_encryption", "false", noEncryption},
 	{"hw_ephemeral_encryption_format", None, noEncryption},
 	{"hw_ephemeral_encryption_secret_uuid", None, noEncryption},
-	{"hw_firmware_stateless", "false", "guests boot by BIOS"},
-	{"hw_firmware_type", "bios", "guests boot by BIOS"},
+	{"hw_firmware_stateless", "false", "guests with UEFI keep its variables"},
+	{"hw_firmware_type", "bios, uefi", "the firmware; UEFI keeps its variables beside the disk"},
 	{"hw_floppy_bus", Any, noSuchBus},
 	{"hw_input_bus", None, noInput},
 	{"hw_ipxe_boot", "false", "guests boot their disk"},
@@ -185,7 +186,7 @@ var ImageProperties = []Property{
 	{"os_command_line", None, "guests boot their disk, not a kernel of the host"},
 	{"os_distro", Any, noMetadata},
 	{"os_require_quiesce", "false", "file systems of guests are not frozen"},
-	{"os_secure_boot", "disabled, optional", "guests boot by BIOS"},
+	{"os_secure_boot", "required, disabled, optional", secureBoot},
 	{"os_skip_agent_inject_files_at_boot", Any, "no agent of a hypervisor changes the guest"},
 	{"os_skip_agent_inject_ssh", Any, "no agent of a hypervisor changes the guest"},
 	{"os_type", "linux", "the clock of guests has UTC"},

@@ -14,10 +14,11 @@ import (
 func TestAssignedHardware(t *testing.T) {
 	e := &store.Entry{Server: lifecycle.Server{ID: "s", ImageSnapshot: &flavor.Image{Properties: map[string]string{
 		"hw_machine_type": "pc-q35-6.2", "hw_disk_bus": "scsi", "hw_vif_model": "e1000", "hw_video_model": "vga",
-		"hw_qemu_guest_agent": "yes"}}}}
+		"hw_qemu_guest_agent": "yes", "hw_firmware_type": "uefi"}}}}
+	e.Flavor.ExtraSpecs = map[string]string{"os:secure_boot": "required"}
 	got := WriteServer(e)
 	if want := (host.Hardware{Machine: "pc-q35-6.2", DiskBus: "scsi", NICModel: "e1000", Video: "vga",
-		GuestAgent: true}); got.Hardware != want {
+		GuestAgent: true, Firmware: "uefi", SecureBoot: "required"}); got.Hardware != want {
 		t.Errorf("%+v, want %+v", got.Hardware, want)
 	}
 	e.Server.ImageSnapshot = nil

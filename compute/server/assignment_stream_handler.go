@@ -208,7 +208,7 @@ func WriteServer(e *store.Entry) host.Server {
 	f := e.Flavor
 	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name, Project: e.Server.Project,
 		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
-		Hardware: host.Hardware(flavor.HardwareOf(e.Server.SourceImage())),
+		Hardware: host.Hardware(flavor.HardwareOf(f, e.Server.SourceImage())),
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
 		Build: e.Server.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly,
 		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo}}

@@ -74,6 +74,9 @@ func (s *server) createServers(c *call) error {
 		true); err != nil {
 		return err
 	}
+	if err := flavor.CheckSecureBoot(f, want.server.SourceImage(), s.Ignored); err != nil {
+		return err
+	}
 	if want.server.Networks, err = s.findNetworks(c, want.networks, want.max); err != nil {
 		return err
 	}

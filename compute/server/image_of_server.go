@@ -44,7 +44,7 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string, check b
 			return nil, err
 		}
 	}
-	snapshot := snapshotOf(i)
+	snapshot := snapshotOf(i, s.Ignored)
 	if err := flavor.Fits(f, snapshot); err != nil {
 		return nil, err
 	}
@@ -52,13 +52,14 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string, check b
 	return &snapshot, nil
 }
 
-// snapshotOf returns the fields and properties of an image that affect the placement of a server. They are stored with
-// the server, so that later changes of the image have no effect on it.
-func snapshotOf(i image.Image) flavor.Image {
+// snapshotOf returns the fields and properties of an image that affect the placement and the guest of a server. They
+// are stored with the server, so that later changes of the image have no effect on it. Ignored properties are left out.
+func snapshotOf(i image.Image, ignored []string) flavor.Image {
 	out := flavor.Image{ID: i.ID, Name: i.Name, MinRAM: i.MinRAM, MinDisk: i.MinDisk, Size: i.Size,
 		Properties: map[string]string{}}
 	for key, value := range i.Properties {
-		if strings.HasPrefix(key, "hw_") || strings.HasPrefix(key, "trait:") {
+		placed := strings.HasPrefix(key, "hw_") || strings.HasPrefix(key, "trait:") || key == "os_secure_boot"
+		if placed && !flavor.IsIgnored(key, ignored) {
 			out.Properties[key] = value
 		}
 	}
@@ -75,6 +76,9 @@ func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavo
 	}
 	if now == nil || stored {
 		return found.ImageSnapshot, nil
+	}
+	if err := flavor.CheckSecureBoot(found.Flavor, *now, s.Ignored); err != nil {
+		return nil, err
 	}
 	more, err := flavor.CheckRebuild(found.Flavor, found.SourceImage(), *now)
 	if err != nil {

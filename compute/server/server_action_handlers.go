@@ -179,6 +179,9 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	if err := flavor.CheckProperties(f, found.SourceImage(), s.Ignored); err != nil {
 		return err
 	}
+	if err := flavor.CheckSecureBoot(f, found.SourceImage(), s.Ignored); err != nil {
+		return err
+	}
 	w.Flavor, w.SameHost = f, s.ResizeHere
 	// The request is that of a new server with the new flavor and the stored image.
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {

@@ -40,6 +40,8 @@ type fileHardware struct {
 	NICModel   string `json:"vif_model,omitempty"`
 	Video      string `json:"video_model,omitempty"`
 	GuestAgent bool   `json:"guest_agent,omitempty"`
+	Firmware   string `json:"firmware_type,omitempty"`
+	SecureBoot string `json:"secure_boot,omitempty"`
 }
 
 type fileInterface struct {

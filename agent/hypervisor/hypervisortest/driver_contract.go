@@ -94,6 +94,7 @@ func runCommon(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("a", 1))
 	})
+	t.Run("hardware that an image chooses is given or refused", func(t *testing.T) { hardware(t, open) })
 	t.Run("a device that gets a provider is the same device", func(t *testing.T) { counted(t, open) })
 	changes(t, open)
 	t.Run("a repeated rename changes nothing", func(t *testing.T) { rename(t, open) })
@@ -115,6 +116,22 @@ func check(t *testing.T, h hypervisor.Hypervisor) {
 	must(t, h.Build(t.Context(), Guest("a", 1)))
 	must(t, h.Check(t.Context()))
 	has(t, h, Guest("a", 1))
+}
+
+// hardware builds guests with the firmware that their images choose. They have it, also after a restart of the agent
+// and when they are built again, or are a Conflict, so that another host is tried.
+func hardware(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	var built []hypervisor.Guest
+	for _, chosen := range []hypervisor.Hardware{{Firmware: "uefi"}, {Firmware: "uefi", SecureBoot: "required"}} {
+		g := Guest(string(rune('a' + len(built))))
+		g.Hardware, g.MemoryMB = chosen, 128
+		if err := open(t).Build(t.Context(), g); fault.Is(err, fault.Conflict) {
+			continue
+		}
+		must(t, open(t).Build(t.Context(), g))
+		built = append(built, g)
+	}
+	has(t, open(t), built...)
 }
 
 // kept builds guests that were built before. One that the driver has is changed as usual; one that it does not have is

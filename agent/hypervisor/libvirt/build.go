@@ -14,7 +14,6 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
-	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 )
 
@@ -69,13 +68,11 @@ type builder struct {
 	domain domain           // as it is
 
 	incoming bool   // the guest is to arrive by live migration
-	copied   string // path of the disk that was copied for the guest; empty: none
+	copied   copies // for the guest
 	made     bool   // the disk of the guest as it must become is complete
-
-	base *imagecache.Base // to which the copied disk refers; nil: none
 }
 
-// receive copies the disk of a guest that moves here, unless the guest exists.
+// receive copies the disk and the NVRAM of a guest that moves here, unless the guest exists.
 func (b *builder) receive(ctx context.Context) error {
 	if b.guest.DiskFrom == nil || b.d.filesOf(uuid.Nil, b.guest).Disk == "" {
 		return nil
@@ -89,9 +86,10 @@ func (b *builder) receive(ctx context.Context) error {
 	} else if err := checkDevices(b.guest, have.guest, found, domains); err != nil {
 		return err
 	}
-	if b.copied, b.base, err = receiveDisk(ctx, b.d, b.guest); err != nil {
+	if b.copied, err = receiveDisk(ctx, b.d, b.guest); err != nil {
 		return err
 	}
+	b.keepFirmware(b.copied.of)
 	b.c, b.host, err = b.d.connect(ctx) // copying takes long
 	return err
 }
@@ -131,7 +129,7 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	if err := b.d.removeUnfinished(b.domain.UUID, b.incoming); err != nil {
 		return false, err
 	}
-	if b.copied != "" { // before the definition: a guest that is listed has its disk
+	if b.copied.disk != "" { // before the definition: a guest that is listed has its disk
 		if err := b.place(); err != nil {
 			return false, err
 		}
@@ -139,7 +137,7 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	if err := b.define(ctx); err != nil {
 		return true, b.keepIfUnknown(err)
 	}
-	if b.copied == "" {
+	if b.copied.disk == "" {
 		return true, nil
 	}
 	return true, forgetIncoming(b.d, b.guest.ID)
@@ -154,14 +152,18 @@ func (b *builder) keepIfUnknown(failed error) error {
 	return errors.Join(failed, b.d.removeFiles(b.domain.UUID))
 }
 
-// place gives a copied disk its place, with a record that says that its guest is not complete.
+// place gives what was copied its place, with a record that says that its guest is not complete. A guest whose NVRAM
+// was not copied gets a new one.
 func (b *builder) place() error {
 	err := b.d.writeRecord(b.domain.UUID, domainxml.Guest{ID: b.guest.ID, Domain: b.domain.UUID.String()})
-	if err == nil && b.base != nil {
-		err = recordBase(b.d.path(b.domain.UUID.String()), b.guest.Build, *b.base)
+	if err == nil && b.copied.base != nil {
+		err = recordBase(b.d.path(b.domain.UUID.String()), b.guest.Build, *b.copied.base)
 	}
 	if err == nil {
-		err = placeDisk(b.d, b.domain.UUID, b.guest, b.copied)
+		err = place(b.d, b.domain.UUID, b.guest, b.copied)
+	}
+	if err == nil {
+		err = b.d.makeNVRAM(b.domain.UUID, b.guest, false)
 	}
 	b.made = err == nil
 	return err
@@ -186,7 +188,11 @@ func (b *builder) redefine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := domainxml.Make(host, was.UUID.String(), was.guest, b.d.filesOf(was.UUID, was.guest))
+	files, err := b.d.filesWithFirmware(was.UUID, was.guest)
+	if err != nil {
+		return err
+	}
+	made, err := domainxml.Make(host, was.UUID.String(), was.guest, files)
 	if err != nil {
 		return err
 	}
@@ -265,7 +271,11 @@ func (b *builder) define(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := domainxml.Make(host, b.domain.UUID.String(), b.stored(), b.d.filesOf(b.domain.UUID, b.guest))
+	files, err := b.d.filesWithFirmware(b.domain.UUID, b.guest)
+	if err != nil {
+		return err
+	}
+	made, err := domainxml.Make(host, b.domain.UUID.String(), b.stored(), files)
 	if err != nil {
 		return err
 	}
@@ -391,6 +401,7 @@ func (b *builder) change(ctx context.Context) error {
 	if have.Build != b.guest.Build {
 		return b.rebuild(ctx)
 	}
+	b.keepFirmware(have)
 	if differentDevices(have, b.guest) {
 		if !b.domain.running() || b.guest.Stopped {
 			return b.changeDevices(ctx)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/backoff"
@@ -114,66 +115,112 @@ type transfer struct {
 	base     *imagecache.Base // to which the copied disk refers on this host; nil: none
 }
 
+// copies are what was copied for a guest that is not defined yet.
+type copies struct {
+	of     hypervisor.Guest // that has moved
+	disk   string           // path of the copy; empty: it has no disk
+	base   *imagecache.Base // to which disk refers; nil: none
+	nvram  string           // path of the copy; empty: it has none, or one that cannot be used
+	secure bool             // nvram is for secure boot
+}
+
 // receiveDisk copies the disk of another guest for a new guest, and makes it ready: its backing file is that of this
-// host, and it is as large as the guest's disk must be. It returns the path of the copy; empty: that guest has no disk.
-// base is the image to which the copy refers; nil: none. It continues after an interruption, and retries while the
-// source does not answer.
-func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (path string, base *imagecache.Base, err error) {
+// host, and it is as large as the guest's disk must be. The NVRAM is copied, too. It continues after an interruption,
+// and retries while the source does not answer.
+func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (copies, error) {
 	for _, dir := range []string{"", incomingDir} {
 		if err := d.makeDir(dir); err != nil {
-			return "", nil, err
+			return copies{}, err
 		}
 	}
 	t := &transfer{d: d, guest: g, progress: d.transfers.begin(g)}
 	defer d.transfers.end(g.ID)
 	for failures := 1; ; failures++ {
 		before := t.progress.count()
-		path, err := t.try(ctx)
+		made, err := t.try(ctx)
 		if err == nil || !fault.Is(err, fault.Unavailable) {
-			return path, t.base, err
+			made.base = t.base
+			return made, err
 		}
 		if t.progress.count() != before {
 			failures = 1
 		}
 		if failures >= transferTries || ctx.Err() != nil {
-			return "", nil, err
+			return copies{}, err
 		}
 		wait := transferWait.Wait(failures)
 		d.o.Log.Warn("disk not copied, will retry", "guest", g.ID, "from", g.DiskFrom.Host, "wait", wait, "error", err)
 		t.progress.fail(fault.TextOf(err))
 		if backoff.Sleep(ctx, wait) != nil {
-			return "", nil, err
+			return copies{}, err
 		}
 	}
 }
 
 // try is one attempt.
-func (t *transfer) try(ctx context.Context) (string, error) {
+func (t *transfer) try(ctx context.Context) (copies, error) {
 	from := *t.guest.DiskFrom
 	source, err := openSource(ctx, t.d, from)
 	if err != nil {
-		return "", fault.New(transferKind(err), opDisk, "the disk of the guest cannot be copied from host %s: %w", from.Host,
-			err)
+		return copies{}, fault.New(transferKind(err), opDisk, "the disk of the guest cannot be copied from host %s: %w",
+			from.Host, err)
 	}
 	defer source.close(ctx)
 	file := source.disk()
+	made := copies{of: source.domain.guest}
 	switch {
 	case file == "" && source.domain.hasDisk():
-		return "", fault.New(fault.Unavailable, opDisk, "the definition of the domain %s of host %s has no disk any more; "+
+		return made, fault.New(fault.Unavailable, opDisk, "the definition of the domain %s of host %s has no disk any more; "+
 			"restore it there", source.domain.Name, from.Host)
 	case file == "":
-		return "", nil
+		return made, nil
 	}
-	to := incomingPath(t.d, t.guest.ID)
-	if err := t.copyFile(ctx, source, file, to); err != nil {
-		return "", err
+	if err := t.copyNVRAM(ctx, source, &made); err != nil {
+		return made, err
+	}
+	made.disk = incomingPath(t.d, t.guest.ID)
+	if err := t.copyFile(ctx, source, file, made.disk); err != nil {
+		return made, err
 	}
 	t.d.making.RLock()
 	defer t.d.making.RUnlock()
-	if err := t.rebase(ctx, source, file, to); err != nil {
-		return "", err
+	if err := t.rebase(ctx, source, file, made.disk); err != nil {
+		return made, err
 	}
-	return to, t.grow(ctx, to)
+	return made, t.grow(ctx, made.disk)
+}
+
+// copyNVRAM copies the NVRAM of a guest with UEFI, if this host has firmware for it. A guest whose secure boot begins
+// with the move gets a new one, because that of the source has no keys. The fault is Conflict if the host has no
+// firmware for the guest.
+func (t *transfer) copyNVRAM(ctx context.Context, s *diskSource, made *copies) error {
+	have := domainxml.FirmwareOf(s.domain.xml)
+	if have.NVRAM == "" || t.guest.Hardware.Firmware == "" {
+		return nil
+	}
+	if t.guest.Hardware.SecureBoot == "required" && !have.Secure {
+		_, _, err := t.d.firmwareOf(uuid.Nil, t.guest, 0)
+		return err
+	}
+	g := t.guest
+	if !have.Secure { // an optional one does not begin
+		g.Hardware.SecureBoot = ""
+	}
+	file, err := s.file(ctx, have.NVRAM)
+	if err != nil {
+		return err
+	}
+	state, err := file.state(ctx)
+	if err != nil {
+		return fault.New(fault.Unavailable, opDisk, "the NVRAM %s of host %s cannot be read: %w", have.NVRAM,
+			s.from.Host, err)
+	}
+	found, _, err := t.d.firmwareOf(uuid.Nil, g, state.Size)
+	if err != nil {
+		return err
+	}
+	made.nvram, made.secure = strings.TrimSuffix(incomingPath(t.d, g.ID), ".qcow2")+".nvram", found.secure
+	return t.copyFile(ctx, s, have.NVRAM, made.nvram)
 }
 
 // transferKind returns Unavailable for an error of a connection or of libvirt; a fault keeps its kind.
@@ -319,10 +366,14 @@ func (t *transfer) grow(ctx context.Context, disk string) error {
 	return nil
 }
 
-// placeDisk gives a copied disk its place among the files of a domain that is not defined yet. It keeps the other name,
-// so that the copy is not lost if the definition fails.
-func placeDisk(d *Driver, domain uuid.UUID, g hypervisor.Guest, copied string) error {
-	return fault.Wrap(fault.Unavailable, opDisk, os.Link(copied, d.path(domain.String(), diskName(g.Build))))
+// place gives a copied disk and NVRAM their places among the files of a domain that is not defined yet. They keep the
+// other names, so that the copies are not lost if the definition fails.
+func place(d *Driver, domain uuid.UUID, g hypervisor.Guest, copied copies) error {
+	err := os.Link(copied.disk, d.path(domain.String(), diskName(g.Build)))
+	if err == nil && copied.nvram != "" {
+		err = os.Link(copied.nvram, d.nvramPath(domain, g, copied.secure))
+	}
+	return fault.Wrap(fault.Unavailable, opDisk, err)
 }
 
 // forgetIncoming removes what was copied for a guest that is not defined yet.

@@ -50,6 +50,8 @@ type Options struct {
 
 	Sysfs fs.FS // empty: /sys
 
+	FirmwareDirs []string // with descriptions of UEFI firmware; empty: those of QEMU
+
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
 	Log          *slog.Logger  // nil: slog.Default()
@@ -123,6 +125,9 @@ func New(o Options) (*Driver, error) {
 	}
 	if o.Sysfs == nil {
 		o.Sysfs = os.DirFS("/sys")
+	}
+	if o.FirmwareDirs == nil {
+		o.FirmwareDirs = firmwareDirs
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

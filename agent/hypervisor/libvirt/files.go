@@ -30,6 +30,14 @@ func (d directory) path(elements ...string) string {
 // diskName returns the file name of a guest's disk. A rebuilt guest has another disk.
 func diskName(build int) string { return fmt.Sprintf("disk-%d.qcow2", build) }
 
+// nvramName returns the file name of the NVRAM of a guest with UEFI, with or without secure boot.
+func nvramName(build int, secure bool) string {
+	if secure {
+		return fmt.Sprintf("nvram-%d-secure.fd", build)
+	}
+	return fmt.Sprintf("nvram-%d.fd", build)
+}
+
 // filesOf returns the files of a guest. The names contain no text of a user.
 func (d directory) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
 	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log"),
@@ -51,8 +59,8 @@ func (d directory) makeDir(name string) error {
 }
 
 // makeFiles makes the files that the guest does not have yet. A file exists completely or not at all. places are the
-// PCI addresses of the guest's interfaces, by port. kept: the guest has had its disk, which is not made again; the
-// fault is Conflict if it is missing.
+// PCI addresses of the guest's interfaces, by port. kept: the guest has had its disk and its NVRAM, which are not made
+// again; the fault is Conflict if they are missing.
 func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.Guest, kept bool,
 	places map[string]string) error {
 	files := d.filesOf(domain, g)
@@ -66,6 +74,9 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 		return err
 	}
 	if err := d.writeConfigDrive(ctx, files.ConfigDrive, g, places); err != nil {
+		return err
+	}
+	if err := d.makeNVRAM(domain, g, kept); err != nil {
 		return err
 	}
 	switch {
@@ -185,21 +196,27 @@ func qemuImg(ctx context.Context, arguments ...string) error {
 	return nil
 }
 
-// removeDisk removes the disk of a guest's build, if it exists.
+// removeDisk removes the disk and the NVRAM of a guest's build, if they exist.
 func (d directory) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
-	err := os.Remove(d.path(domain.String(), diskName(g.Build)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	var err error
+	for _, name := range namesOf(g.Build) {
+		err = errors.Join(err, remove(d.path(domain.String(), name)))
 	}
 	return fault.Wrap(fault.Unavailable, "libvirt.removeDisk", err)
 }
 
-// removeOldDisks removes the disks of earlier builds.
+// namesOf returns the names of the files that a build of a guest can have and another one does not.
+func namesOf(build int) []string {
+	return []string{diskName(build), nvramName(build, false), nvramName(build, true)}
+}
+
+// removeOldDisks removes the disks and the NVRAMs of earlier builds.
 func (d directory) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
 	disks, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2*"))
-	for _, disk := range disks {
-		if filepath.Base(disk) != diskName(g.Build) {
-			err = errors.Join(err, os.Remove(disk))
+	nvrams, _ := filepath.Glob(d.path(domain.String(), "nvram-*.fd*")) // the pattern is valid
+	for _, file := range append(disks, nvrams...) {
+		if !slices.Contains(namesOf(g.Build), filepath.Base(file)) {
+			err = errors.Join(err, os.Remove(file))
 		}
 	}
 	return fault.Wrap(fault.Unavailable, "libvirt.removeOldDisks", err)

@@ -185,6 +185,7 @@ func (m *migrator) describe(ctx context.Context) error {
 	o := rpc.MigrationOptions{Disks: m.domain.hasDisk(), Address: arrived.Address, TLS: m.d.o.Migration.TLS,
 		Converge: m.d.o.Migration.Converge, Bandwidth: m.d.o.Migration.Bandwidth}
 	arrived.Incoming, arrived.Stopped, arrived.Address, arrived.Made = false, false, "", true
+	arrived.Hardware = m.domain.xml.Metadata.Guest.Hardware // it runs with this
 	prepare, err := m.steps.Target.XML(ctx, there.Domain, rpc.Persistent)
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	}
 	if g.Hardware != (hypervisor.Hardware{}) {
 		return fault.New(fault.Conflict, op, "the image of the guest %s chooses a machine type, a disk bus, a model of "+
-			"network interfaces, a video device or a guest agent, which partitions lack; remove its properties hw_…", g.ID)
+			"network interfaces, a video device, a guest agent, UEFI or secure boot, which partitions lack; remove its "+
+			"properties hw_…", g.ID)
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	r, err := h.reserve(g)

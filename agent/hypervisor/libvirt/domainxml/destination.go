@@ -1,6 +1,7 @@
 package domainxml
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -12,8 +13,9 @@ import (
 
 // AtDestination returns the definition of a migrated domain at its destination. It is the definition here, because the
 // hardware of a running guest cannot change, with what belongs to the host taken from the definition that the
-// destination has prepared: the files, the bridges and names of interfaces, the pinning and the metadata, which are
-// passed as g. devices gives for each device here the one there. The fault is Invalid if one of these is missing.
+// destination has prepared: the files, the firmware, the bridges and names of interfaces, the pinning and the metadata,
+// which are passed as g. devices gives for each device here the one there. The fault is Invalid if one of these is
+// missing.
 func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID) (string, error) {
 	const op = "domainxml.AtDestination"
 	from, err := parseTree(here)
@@ -35,6 +37,9 @@ func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID)
 	all := from.first("metadata")
 	all.children = append(slices.DeleteFunc(all.children, isGuest), own)
 	from.replace(to, "cputune", "numatune")
+	if err := moveFirmware(from.first("os"), to.first("os")); err != nil {
+		return "", fault.Wrap(fault.Invalid, op, err)
+	}
 	for _, step := range []func(from, to *node) error{moveDisks, moveInterfaces, moveLogs} {
 		if err := step(from.first("devices"), to.first("devices")); err != nil {
 			return "", fault.Wrap(fault.Invalid, op, err)
@@ -51,6 +56,20 @@ func isGuest(n *node) bool {
 	return slices.ContainsFunc(n.attrs, func(a xml.Attr) bool {
 		return a.Value == Namespace && (a.Name.Space == "xmlns" || a.Name.Local == "xmlns")
 	})
+}
+
+// moveFirmware replaces the files of UEFI firmware. Secure boot cannot begin or end while the guest runs.
+func moveFirmware(from, to *node) error {
+	if len(from.all("nvram")) == 0 {
+		return nil
+	}
+	if here, there := from.first("loader").attr("secure"), to.first("loader").attr("secure"); len(to.all("nvram")) == 0 ||
+		(here == "yes") != (there == "yes") {
+		return fmt.Errorf("the destination has not prepared the same firmware: secure boot is %q here and %q there; "+
+			"migrate the server cold", cmp.Or(here, "no"), cmp.Or(there, "no"))
+	}
+	from.replace(to, "loader", "nvram")
+	return nil
 }
 
 // moveDisks replaces the files of disks. What libvirt knows about their backing files is dropped.

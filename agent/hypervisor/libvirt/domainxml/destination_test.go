@@ -20,6 +20,8 @@ const sourceXML = `<?xml version="1.0"?>
     <berth:guest xmlns:berth="https://github.com/openberth/berth/libvirt/1" id="m1" server="s1" name="web" migrates-to="b"/>
   </metadata>
   <cputune><vcpupin vcpu='0' cpuset='4'/></cputune>
+  <os><type machine='pc-q35-7.2'>hvm</type><loader secure='yes' type='pflash'>/a/code</loader>
+    <nvram template='/a/vars'>/a/nvram</nvram></os>
   <devices>
     <disk type='file' device='disk'>
       <source file='/a/disk' index='2'/>
@@ -44,6 +46,7 @@ const sourceXML = `<?xml version="1.0"?>
 // preparedXML is what the destination has defined.
 const preparedXML = `<domain type='qemu'>
   <numatune><memory mode='strict' nodeset='1'/></numatune>
+  <os><loader secure='yes' type='pflash'>/b/code</loader><nvram>/b/nvram</nvram></os>
   <devices>
     <disk type='file' device='disk'><source file='/b/disk'/><target dev='vda' bus='virtio'/></disk>
     <interface type='bridge'><mac address='fa:16:3e:00:00:01'/><source bridge='br-b'/>
@@ -78,6 +81,9 @@ func TestAtDestination(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest := got.Metadata.Guest
+	if f := FirmwareOf(got); f != (Firmware{Loader: "/b/code", NVRAM: "/b/nvram", Secure: true}) {
+		t.Errorf("firmware %+v", f)
+	}
 	if guest.ID != "s1" || guest.Name != "a <b>" || got.NUMATune == nil || got.NUMATune.Memory.NodeSet != "1" {
 		t.Errorf("metadata %+v, nodes %+v", guest, got.NUMATune)
 	}
@@ -105,6 +111,8 @@ func TestAtDestinationRefuses(t *testing.T) {
 		{sourceXML, strings.Replace(preparedXML, "00:01", "00:02", 1), devices, "the interface fa:16:3e:00:00:01"},
 		{sourceXML, strings.Replace(preparedXML, "/b/log", "", 1), devices, "the log"},
 		{sourceXML, preparedXML, nil, "0000:3b:00.1"},
+		{sourceXML, strings.Replace(preparedXML, " secure='yes'", "", 1), devices, "secure boot is \"yes\" here and \"no\""},
+		{sourceXML, strings.Replace(preparedXML, "<nvram>/b/nvram</nvram>", "", 1), devices, "the same firmware"},
 		{"<domain><devices>", preparedXML, devices, "not complete"},
 		{"<domain></other>", preparedXML, devices, "ends that is not open"},
 		{sourceXML, "", devices, "not complete"},

@@ -101,6 +101,17 @@ type OS struct {
 	Initrd  string `xml:"initrd,omitempty"`
 	Cmdline string `xml:"cmdline,omitempty"`
 	BIOS    *BIOS  `xml:"bios"`
+
+	Loader *Loader `xml:"loader"`          // of UEFI
+	NVRAM  string  `xml:"nvram,omitempty"` // path of the file with its variables
+}
+
+// Loader is the code of UEFI firmware.
+type Loader struct {
+	ReadOnly string `xml:"readonly,attr"`
+	Secure   string `xml:"secure,attr,omitempty"` // yes: only the firmware can change its variables
+	Type     string `xml:"type,attr"`
+	Path     string `xml:",chardata"`
 }
 
 // OSType is the machine type.
@@ -119,6 +130,12 @@ type BIOS struct {
 type Features struct {
 	ACPI Empty `xml:"acpi"`
 	APIC Empty `xml:"apic"`
+	SMM  *SMM  `xml:"smm"`
+}
+
+// SMM is the system management mode, which secure boot needs.
+type SMM struct {
+	State string `xml:"state,attr"`
 }
 
 // Empty is an element without content.

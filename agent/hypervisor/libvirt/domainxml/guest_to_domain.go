@@ -35,6 +35,14 @@ type Files struct {
 	Kernel      string // boots this instead of the disk; empty: the disk
 	Initrd      string
 	Cmdline     string
+	Firmware    Firmware
+}
+
+// Firmware is the UEFI firmware of a guest. The zero value is BIOS.
+type Firmware struct {
+	Loader string // path of its code on the host
+	NVRAM  string // path of the guest's file with its variables
+	Secure bool   // secure boot
 }
 
 // Make returns the domain of a guest, with a UUID that no other domain has: that of the guest is another domain's after
@@ -42,7 +50,7 @@ type Files struct {
 // supported, and for a text that XML cannot represent; fault.Unavailable if the host has no name for a port's device.
 func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error) {
 	if err := checkTexts(append(texts(g), id, host.CPUModel, files.Disk, files.ConfigDrive, files.ConsoleLog,
-		files.Kernel, files.Initrd, files.Cmdline)); err != nil {
+		files.Kernel, files.Initrd, files.Cmdline, files.Firmware.Loader, files.Firmware.NVRAM)); err != nil {
 		return Domain{}, err
 	}
 	d := Domain{
@@ -62,6 +70,7 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	d.Metadata.Guest.Domain = id
 	addCells(&d, g.Cells)
 	d.Devices = devices(files)
+	addFirmware(&d, files.Firmware)
 	addHardware(&d.Devices, g.Hardware)
 	if err := addDevices(&d, host, g); err != nil {
 		return Domain{}, err

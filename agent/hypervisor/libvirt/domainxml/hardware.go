@@ -8,6 +8,26 @@ const virtio = "virtio"
 // guestAgent is the name of the channel that the guest agent of QEMU opens.
 const guestAgent = "org.qemu.guest_agent.0"
 
+// addFirmware replaces the BIOS of a guest by UEFI. Its console is the serial port without a choice.
+func addFirmware(d *Domain, f Firmware) {
+	if f.Loader == "" {
+		return
+	}
+	d.OS.BIOS, d.OS.NVRAM = nil, f.NVRAM
+	d.OS.Loader = &Loader{ReadOnly: "yes", Type: "pflash", Path: f.Loader}
+	if f.Secure {
+		d.OS.Loader.Secure, d.Features.SMM = "yes", &SMM{"on"}
+	}
+}
+
+// FirmwareOf returns the firmware of a domain.
+func FirmwareOf(d Domain) Firmware {
+	if d.OS.Loader == nil || d.OS.NVRAM == "" {
+		return Firmware{}
+	}
+	return Firmware{Loader: d.OS.Loader.Path, NVRAM: d.OS.NVRAM, Secure: d.OS.Loader.Secure == "yes"}
+}
+
 // addHardware changes the devices of a guest as its image chooses.
 func addHardware(d *Devices, h hypervisor.Hardware) {
 	if h.DiskBus != "" {

@@ -54,6 +54,8 @@ type MetaHardware struct {
 	NICModel   string `xml:"vif-model,attr,omitempty"`
 	Video      string `xml:"video-model,attr,omitempty"`
 	GuestAgent bool   `xml:"guest-agent,attr,omitempty"`
+	Firmware   string `xml:"firmware,attr,omitempty"`
+	SecureBoot string `xml:"secure-boot,attr,omitempty"`
 }
 
 // Held is what the driver knows of the disk and the files of a guest.

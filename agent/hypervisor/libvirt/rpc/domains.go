@@ -224,10 +224,11 @@ func (c *Client) Destroy(ctx context.Context, of Domain) error {
 	return c.withFlags(ctx, domainDestroyFlags, of, 0)
 }
 
-// Undefine removes the persistent definition of a domain, with its saved state, snapshots' metadata and NVRAM.
+// Undefine removes the persistent definition of a domain, with its saved state and snapshots' metadata. The file with
+// the variables of its firmware stays.
 func (c *Client) Undefine(ctx context.Context, of Domain) error {
-	const managedSave, snapshots, nvram = 1, 2, 4
-	return c.withFlags(ctx, domainUndefineFlags, of, managedSave|snapshots|nvram)
+	const managedSave, snapshots, keepNVRAM = 1, 2, 8
+	return c.withFlags(ctx, domainUndefineFlags, of, managedSave|snapshots|keepNVRAM)
 }
 
 // withFlags makes a call with a domain and flags that returns nothing.
