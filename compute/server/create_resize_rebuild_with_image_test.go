@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -122,6 +123,43 @@ func TestPropertiesThatAreNotDone(t *testing.T) {
 	images.put(plainID, image.Image{}, map[string]string{"os_secure_boot": "required"})
 	if r := h.ask("POST", action, `{"rebuild": {"imageRef": "`+plainID+`"}}`); r.status != http.StatusAccepted {
 		t.Errorf("a rebuild from the stored properties: %d %s", r.status, r.text)
+	}
+}
+
+// TestSecureBoot checks that the secure boot of a flavor and an image is checked together when a server is created,
+// resized and rebuilt, and that the agent gets it. What is ignored has no effect.
+func TestSecureBoot(t *testing.T) {
+	h, images := withImages(t, func(o *Options) { o.Ignored = []string{"hw_disk_bus"} })
+	h.flavor("secure", map[string]string{"os:secure_boot": "required"})
+	h.flavor("insecure", map[string]string{"os:secure_boot": "disabled"})
+	uefiID := "77777777-7777-4777-8777-777777777777"
+	images.put(plainID, image.Image{}, nil)
+	images.put(uefiID, image.Image{}, map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required",
+		"hw_disk_bus": "ide"})
+	asked := func(path, body, says string) reply {
+		t.Helper()
+		r := h.ask("POST", path, body)
+		if (r.status == http.StatusBadRequest) != (says != "") || !strings.Contains(r.text, says) {
+			t.Errorf("%s %s: %d %s, want %q", path, body, r.status, r.text, says)
+		}
+		return r
+	}
+	asked("/v2.1/servers", create("secure", plainID), "hw_firmware_type=uefi")
+	asked("/v2.1/servers", create("insecure", uefiID), "write the same value in both")
+	asked("/v2.1/servers", `{"server": {"name": "a", "flavorRef": "secure"}}`, "hw_firmware_type=uefi")
+	id, _ := asked("/v2.1/servers", create("secure", uefiID), "").dig("server/id").(string)
+	h.assign(id, "host1")
+	h.apply(id, lifecycle.GuestRunning{Host: "host1"})
+	action := "/v2.1/servers/" + id + "/action"
+	asked(action, `{"resize": {"flavorRef": "insecure"}}`, "write the same value in both")
+	asked(action, `{"rebuild": {"imageRef": "`+plainID+`"}}`, "hw_firmware_type=uefi")
+	found, err := h.store.Read(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flavor.Hardware{Firmware: "uefi", SecureBoot: "required"}
+	if got := flavor.HardwareOf(found.Flavor, found.SourceImage()); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
