@@ -15,7 +15,7 @@ func TestRefusedProperties(t *testing.T) {
 	for key, c := range map[string]struct{ value, says string }{
 		"hw:mem_encryption":                       {"true", "not encrypted"},
 		"os:secure_boot":                          {"always", "write required, disabled, optional"},
-		"hw:tpm_version":                          {"2.0", "no TPM"},
+		"hw:tpm_version":                          {"2.0", "would not move with a stopped server"},
 		"hw:maxphysaddr_mode":                     {"emulate", "bits of addresses"},
 		"hw:maxphysaddr_bits":                     {"42", "bits of addresses"},
 		"accel:device_profile":                    {"gpu", "Cyborg"},

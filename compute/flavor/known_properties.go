@@ -26,7 +26,7 @@ const (
 	noEncryption = "memory and disks of guests are not encrypted"
 	noRealtime   = "guests have no realtime CPUs"
 	noLimits     = "guests have no such limits or shares"
-	noTPM        = "guests have no TPM"
+	noTPM        = "guests have no TPM, because its state would not move with a stopped server"
 	noAddresses  = "QEMU chooses the bits of addresses"
 	noOtherHyper = "this is for another hypervisor"
 	noSuchBus    = "guests have no such drive"
