@@ -104,7 +104,7 @@ func (c *HostUpCmd) Run(g *Globals) error {
 	return g.printHostResult(c.Host, "up", "servers are scheduled to it after its agent has reported")
 }
 
-// HostListCmd lists the hosts whose agents have reported.
+// HostListCmd lists the hosts whose agents have reported or cannot report.
 type HostListCmd struct{}
 
 // Run prints the hosts.
@@ -123,7 +123,7 @@ func (c *HostListCmd) Run(g *Globals) error {
 				held++
 			}
 		}
-		rows = append(rows, []string{h.Host, hostState(h), h.Seen.UTC().Format(time.RFC3339), strconv.Itoa(len(h.Devices)),
+		rows = append(rows, []string{h.Host, hostState(h), lastReport(h), strconv.Itoa(len(h.Devices)),
 			strconv.Itoa(held), dash(strings.Join(h.Conditions, "; "))})
 	}
 	if list == nil {

@@ -44,7 +44,7 @@ func (c *HostShowCmd) Run(g *Globals) error {
 	}
 	holders := g.consumerNames(ctx, holding)
 	rows := pairs("host", h.Host, "state", hostState(h), "hypervisor", hypervisorText(h),
-		"last report", h.Seen.UTC().Format(time.RFC3339), "provider",
+		"last report", lastReport(h), "provider",
 		providers.both(h.Provider), "account", dash(h.Account), "devices in Placement", yes(h.InPlace))
 	if h.NoDiskMoves != "" {
 		rows = append(rows, []string{"disks", "cannot be moved from or to this host: " + h.NoDiskMoves})
@@ -79,6 +79,8 @@ func hypervisorText(h host.Report) string {
 func hostState(h host.Report) string {
 	state, ago := "up", time.Duration(h.Quiet*float64(time.Second)).Round(time.Second)
 	switch {
+	case h.StartFailed != "": // the conditions have the reason
+		state = "start failed"
 	case ago >= silentAfter(h): // an open connection is not a sign of life
 		state = "silent for " + ago.String()
 	case !h.Connected:
@@ -96,4 +98,12 @@ func hostState(h host.Report) string {
 		state += ", FAKE"
 	}
 	return state
+}
+
+// lastReport returns when compute received the last report of a host.
+func lastReport(h host.Report) string {
+	if h.Seen.IsZero() {
+		return "-"
+	}
+	return h.Seen.UTC().Format(time.RFC3339)
 }

@@ -70,6 +70,11 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 			out.Hosts = append(out.Hosts, one)
 			continue
 		}
+		if h.StartFailed != "" {
+			one.Stops, out.Ready = append(one.Stops, "its agent cannot report the host: "+h.StartFailed), false
+			out.Hosts = append(out.Hosts, one)
+			continue
+		}
 		if ago := now.Sub(h.Seen); ago > silentAfter(h) {
 			one.Stops = append(one.Stops, fmt.Sprintf("its agent has not reported for %s; start the agent, or declare the "+
 				"host dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
@@ -90,15 +95,15 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 	return out, nil
 }
 
-// compareHosts lets compute compare its records of each host that is not dead with Placement. It returns the resulting
-// conditions by host, and the reports of all hosts without these conditions.
+// compareHosts lets compute compare its records of each host that is not dead, and reports, with Placement. It returns
+// the resulting conditions by host, and the reports of all hosts without these conditions.
 func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ map[string][]string, err error) {
 	if hosts, err = g.hosts().Hosts(ctx); err != nil {
 		return nil, nil, err
 	}
 	differ = map[string][]string{}
 	for _, h := range hosts {
-		if h.Dead {
+		if h.Dead || h.StartFailed != "" {
 			continue
 		}
 		found, err := g.hosts().Allocations(ctx, h.Host)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/treeplan"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -384,8 +385,16 @@ func (s *syncer) endFirst(err error) {
 		s.begun, s.wantSync = true, true
 	case fault.Is(err, fault.Unavailable), fault.Is(err, fault.Internal) && s.failures <= startRetries:
 		s.warn("start failed, will retry", "error", err)
+		s.reportFailure(err)
 		s.retryAt = s.now.Add(s.backoff(s.failures))
 	default:
 		s.do(Stop{Err: err})
 	}
+}
+
+// reportFailure reports why this start cannot report its host yet. It is sent again after each failed attempt.
+func (s *syncer) reportFailure(err error) {
+	from := s.sender()
+	s.do(SendAlive{Alive: host.Alive{Instance: from.Instance, Start: from.Start, Previous: from.Previous,
+		Place: from.ProcessSpace, Failed: fault.TextOf(err)}})
 }

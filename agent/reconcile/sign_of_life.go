@@ -48,8 +48,12 @@ func (h *vitality) deadline() time.Time {
 	return due
 }
 
-// ended records compute's answer. NotFound: compute has restarted, and needs the host report.
+// ended records compute's answer. NotFound: compute has restarted, and needs the host report. The answer to
+// syncer.reportFailure has no effect.
 func (h *vitality) ended(err error) {
+	if !h.sending {
+		return
+	}
 	h.sending, h.lastAt = false, h.now
 	switch {
 	case err == nil:

@@ -15,6 +15,17 @@ type Alive struct {
 	Instance string   `json:"instance"` // as in Report
 	Start    string   `json:"start"`
 	Position Position `json:"position,omitzero"` // the newest assignments that this agent has followed
+
+	// Failed is why this start cannot report its host yet, as a sentence: it sends no reports, and tries again. Absent: it
+	// has reported. Compute then needs the other fields of Sender too.
+	Failed   string   `json:"start_failed,omitempty"`
+	Previous []string `json:"previous,omitempty"`
+	Place    string   `json:"place,omitempty"`
+}
+
+// Sender returns the sender of the sign of life.
+func (a Alive) Sender() Sender {
+	return Sender{Instance: a.Instance, Start: a.Start, Previous: a.Previous, ProcessSpace: a.Place}
 }
 
 // PutAlive sends a sign of life of the agent of a host. It returns Conflict if another start of an agent serves the

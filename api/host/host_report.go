@@ -46,6 +46,10 @@ type Report struct {
 	SilentAfter float64 `json:"silent_after_seconds,omitempty"` // the value of Quiet from which on the host is silent
 
 	DisabledReason string `json:"disabled_reason,omitempty"` // as the operator gave it
+
+	// StartFailed is why the present start of the agent cannot report the host yet: the rest is the last report of an
+	// earlier start, or, without a provider, there has been none.
+	StartFailed string `json:"start_failed,omitempty"`
 }
 
 // NoDisks is the value of DiskImages of a host whose driver makes no disks.

@@ -111,7 +111,7 @@ func (f *fleet) lastReport(name string) string {
 		f.t.Fatal(err)
 	}
 	for _, h := range list {
-		if h.Host == name {
+		if h.Host == name && h.Provider != "" {
 			return fmt.Sprint(h.Seen.UnixNano(), h.InPlace)
 		}
 	}

@@ -30,9 +30,9 @@ func (c *Conductor) Admit(ctx context.Context, host string, from schedule.Sender
 	return c.admit(known, from)
 }
 
-func (c *Conductor) admit(known schedule.Host, from schedule.Sender) error {
-	_, quiet := c.presence.lastSign(known.Name)
-	refusal, wait := known.Admit(from, schedule.Liveness{Quiet: quiet, Silence: c.Silence})
+func (d *dependencies) admit(known schedule.Host, from schedule.Sender) error {
+	_, quiet := d.presence.lastSign(known.Name)
+	refusal, wait := known.Admit(from, schedule.Liveness{Quiet: quiet, Silence: d.Silence})
 	if refusal == "" {
 		return nil
 	}

@@ -51,6 +51,9 @@ func (c *Conductor) whyAlive(ctx context.Context, name string) (reports string, 
 // agentLiveness returns the last sign of life of the agent of a host, as a clause; empty if there was none for
 // the time that SilentAfter returns.
 func (c *Conductor) agentLiveness(host string) string {
+	if failed := c.StartFailure(host).Why; failed != "" {
+		return "its agent runs, and cannot report the host: " + failed
+	}
 	if _, quiet := c.presence.lastSign(host); quiet < c.Silence {
 		return fmt.Sprintf("its agent has been silent for %.0f s, and counts as alive until %.0f s", quiet.Seconds(),
 			c.Silence.Seconds())

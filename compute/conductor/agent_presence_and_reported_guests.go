@@ -41,6 +41,8 @@ type observed struct {
 	declaredDead time.Duration      // when an operator declared it dead; 0: never, or before this process started
 	behind       bool               // its agent does not follow the assignments
 	down         string             // why its hypervisor can build no guests; empty: it can
+	failed       string             // why the present start of its agent cannot report it; empty: it has reported
+	failedAt     time.Duration      // when failed was received
 	guests       []schedule.Present // that exist on the host
 }
 
@@ -65,7 +67,7 @@ func (p *presence) reported(h schedule.Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(h.Name)
-	o.sign, o.reported = p.clock(), true
+	o.sign, o.reported, o.failed = p.clock(), true, ""
 	p.observe(o, h)
 	delete(p.awaited, h.Name)
 	p.openGate()
@@ -100,6 +102,45 @@ func (p *presence) alive(host string) bool {
 		o.sign = p.clock()
 	}
 	return o.reported
+}
+
+// StartFailure is why the present start of an agent cannot report its host yet.
+type StartFailure struct {
+	Why   string        // as the agent sent it
+	Quiet time.Duration // since it was sent last
+}
+
+// startFailed records that a start has failed. It does not count as a sign of life of the admitted
+// start, which may be another one.
+func (p *presence) startFailed(host, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	o.failed, o.failedAt = why, p.clock()
+}
+
+// startFailure returns the failure that the agent of a host has sent within a time; otherwise Why is empty.
+func (p *presence) startFailure(host string, within time.Duration) StartFailure {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.hosts[host]
+	if o == nil || o.failed == "" || p.now()-o.failedAt >= within {
+		return StartFailure{}
+	}
+	return StartFailure{o.failed, max(0, p.now()-o.failedAt)}
+}
+
+// failedStarts returns the names of the hosts whose start has failed, sorted.
+func (p *presence) failedStarts() (hosts []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for host, o := range p.hosts {
+		if o.failed != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	slices.Sort(hosts)
+	return hosts
 }
 
 // streamOpened records an open stream of assignments until the returned function is called.

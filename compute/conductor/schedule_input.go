@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -25,6 +26,7 @@ func (r reading) scheduleInput(ctx context.Context, got placement.Candidates) (s
 		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
+		host.Down = cmp.Or(r.presence.startFailure(host.Name, r.Silence).Why, host.Down)
 		host.Seen = r.now().Add(-r.presence.sinceReport(host.Name, r.Silence)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host

@@ -80,6 +80,9 @@ type Conductor interface {
 	Admit(ctx context.Context, host string, from schedule.Sender) error
 	Connected(host string) (closed func())
 	Alive(ctx context.Context, host string, from schedule.Sender) error
+	StartFailed(ctx context.Context, host string, from schedule.Sender, why string) error
+	StartFailure(host string) conductor.StartFailure
+	StartFailures() map[string]conductor.StartFailure
 	Followed(host, epoch string, revision int64)
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	IsSilent(host string) bool

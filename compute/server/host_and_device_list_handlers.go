@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
@@ -100,7 +101,9 @@ func disabledSentence(host, reason string) string {
 }
 
 // works reports whether a host is up: its agent reports, and its hypervisor can build guests.
-func (s *server) works(h schedule.Host) bool { return h.Down == "" && !s.Conductor.IsSilent(h.Name) }
+func (s *server) works(h schedule.Host) bool {
+	return h.Down == "" && !s.Conductor.IsSilent(h.Name) && s.Conductor.StartFailure(h.Name).Why == ""
+}
 
 // listHosts is GET /berth/v1/hosts.
 func (s *server) listHosts(c *call) error {
@@ -144,7 +147,25 @@ func (s *server) listHosts(c *call) error {
 			Guests: writePresent(h.Present), Behind: h.Behind, Hypervisor: h.Hypervisor,
 			NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages, Down: h.Down})
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
+	return c.writeJSON(http.StatusOK, map[string]any{"hosts": withFailures(reports, s.Conductor.StartFailures())})
+}
+
+// withFailures adds the failures of starts to the reports of earlier ones. A host that has never reported is added
+// without a provider and without anything that it has.
+func withFailures(reports []host.Report, failures map[string]conductor.StartFailure) []host.Report {
+	for name, failure := range failures {
+		i := slices.IndexFunc(reports, func(r host.Report) bool { return r.Host == name })
+		if i < 0 {
+			i = len(reports)
+			reports = append(reports, host.Report{Host: name, Devices: []host.Device{}, Conditions: []string{}})
+		}
+		r := &reports[i]
+		r.StartFailed, r.Quiet = failure.Why, failure.Quiet.Seconds()
+		r.Conditions = append([]string{"its agent cannot report the host since its start, and tries again: " + failure.Why +
+			"; nothing is scheduled to it, and what else is shown of it is from before"}, r.Conditions...)
+	}
+	slices.SortFunc(reports, func(a, b host.Report) int { return strings.Compare(a.Host, b.Host) })
+	return reports
 }
 
 // listDevices is GET /berth/v1/devices.

@@ -61,15 +61,29 @@ func (s *server) putAlive(c *call) error {
 	if err := c.read(maxBody, &alive); err != nil {
 		return err
 	}
-	from, err := readSender(host.Sender{Instance: alive.Instance, Start: alive.Start})
+	from, err := readSender(alive.Sender())
 	if err != nil {
 		return err
 	}
 	name := c.R.PathValue("host")
+	if alive.Failed != "" {
+		return s.startFailed(c, name, from, alive.Failed)
+	}
 	if err := s.Conductor.Alive(c.R.Context(), name, from); err != nil {
 		return err
 	}
 	s.Conductor.Followed(name, alive.Position.EpochID, alive.Position.Revision)
+	return c.writeStatus(http.StatusNoContent)
+}
+
+// startFailed records why a start of an agent cannot report its host yet.
+func (s *server) startFailed(c *call, name string, from schedule.Sender, why string) error {
+	if err := s.bind(c, name, from); err != nil {
+		return err
+	}
+	if err := s.Conductor.StartFailed(c.R.Context(), name, from, why); err != nil {
+		return c.occupied(err)
+	}
 	return c.writeStatus(http.StatusNoContent)
 }
 

@@ -113,6 +113,9 @@ func (o *compute) takeReport(m *simHost, report host.Report) error {
 // takeAlive passes a sign of life of an agent to the conductor.
 func (o *compute) takeAlive(m *simHost, alive host.Alive) error {
 	o.watchGate()
+	if alive.Failed != "" {
+		return o.conductor.StartFailed(background, m.name, o.senderOf(m), alive.Failed)
+	}
 	if err := o.conductor.Alive(background, m.name, o.senderOf(m)); err != nil {
 		return err
 	}
