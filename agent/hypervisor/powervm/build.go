@@ -59,6 +59,9 @@ func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 	if err != nil {
 		return r, err
 	}
+	if err := h.checkRecord(op, g.ID); err != nil {
+		return r, err
+	}
 	for _, other := range records {
 		if other.guest.ID == g.ID {
 			if !slices.Equal(ids(other.guest), ids(g)) && other.Complete {
@@ -83,13 +86,13 @@ func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 	}
 	if !existed {
 		r = record{Name: freeName(g, records)}
+		if err := h.abandoned.checkRemoval(r.Name); err != nil {
+			return r, err
+		}
 	}
 	r.guest = g
 	return r, h.write(r)
 }
-
-// markDigits is the number of hexadecimal digits at the end of a partition's name that no other partition has.
-const markDigits = 12
 
 // freeName returns the name of a new partition, which the server accepts: the guest's, and the last digits of the
 // UUID of its server. While another guest of the server has this name, the digits are others.

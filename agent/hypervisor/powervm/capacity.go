@@ -3,7 +3,9 @@ package powervm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -59,8 +61,20 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 			units = min(units, freeUnits+guestUnits)
 		}
 	}
+	damaged, err := h.damagedFiles()
 	return hypervisor.Capacity{Type: "phyp", VCPUs: int(math.Round(units*100)) / 100, MemoryMB: int(memory),
-		DiskGB: h.options.DiskGB, DiskImages: hypervisor.NoDisks, NoLive: noLive}, nil
+		DiskGB: h.options.DiskGB, DiskImages: hypervisor.NoDisks, NoLive: noLive, Remark: strings.Join(damaged, "; ")}, err
+}
+
+// damagedFiles returns a sentence for each file of the driver that cannot be read.
+func (h *Hypervisor) damagedFiles() ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, err := h.read(); err != nil {
+		return nil, err
+	}
+	_, abandoned, err := h.abandoned.read()
+	return append(slices.Sorted(maps.Values(h.damaged)), abandoned...), err
 }
 
 // used returns the memory and the processor units of the guests whose partitions have them now. The memory is that of

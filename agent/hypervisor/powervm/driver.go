@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -63,10 +64,12 @@ type Options struct {
 
 // Hypervisor builds guests as partitions.
 type Hypervisor struct {
-	api     API
-	options Options
-	mu      sync.Mutex           // protects the records, so that the search for another holder and the write are one step
-	missing map[string]time.Time // partitions by UUID: since when the server has not found them; protected by mu
+	api       API
+	options   Options
+	mu        sync.Mutex        // protects the records, so that the search for another holder and the write are one step
+	damaged   map[string]string // sentences about records that cannot be read, by guest; of the last read, under mu
+	abandoned abandonedDir
+	missing   map[string]time.Time // partitions by UUID: since when the server has not found them; protected by mu
 }
 
 var (
@@ -81,7 +84,8 @@ func New(api API, o Options) *Hypervisor {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Hypervisor{api: api, options: o, missing: map[string]time.Time{}}
+	return &Hypervisor{api: api, options: o, missing: map[string]time.Time{},
+		abandoned: abandonedDir(filepath.Join(o.Dir, "abandoned"))}
 }
 
 // Close ends the session with the server. A later call begins another one.
@@ -188,6 +192,11 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range []string{was, id} {
+		if err := h.checkRecord(op, name); err != nil {
+			return err
+		}
+	}
 	old, exists := find(records, was)
 	if !exists {
 		return nil
@@ -205,11 +214,10 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 // Migrate refuses to live-migrate a guest. The fault is Conflict and names the slots.
 func (h *Hypervisor) Migrate(_ context.Context, id string, _ hypervisor.Destination) error {
 	const op = "powervm.Migrate"
-	records, err := h.locked()
+	_, r, exists, err := h.recordOf(op, id)
 	if err != nil {
 		return err
 	}
-	r, exists := find(records, id)
 	if !exists {
 		return fault.New(fault.NotFound, op, "there is no guest %s", id)
 	}
@@ -231,13 +239,9 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	if err := checkID(op, id); err != nil {
 		return err
 	}
-	records, err := h.locked()
-	if err != nil {
+	records, r, exists, err := h.recordOf(op, id)
+	if err != nil || !exists {
 		return err
-	}
-	r, exists := find(records, id)
-	if !exists {
-		return nil
 	}
 	v, err := h.look(ctx, records)
 	if err != nil {
@@ -262,7 +266,7 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	defer h.mu.Unlock()
 	delete(h.missing, r.Partition)
 	if !there && r.Requested {
-		if err := h.abandon(r); err != nil {
+		if err := h.abandoned.add(r); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -364,22 +363,6 @@ func TestTwoGuestsOfOneServer(t *testing.T) {
 	}
 	if got := owners(n); len(got) != 2 || got[firstSlot+1] == got[firstSlot+2] {
 		t.Errorf("owners %v", got)
-	}
-}
-
-// A record that cannot be read is an error, because its slots could be given to another guest.
-func TestDamagedRecordIsAnError(t *testing.T) {
-	n := startNovaLink(t)
-	dir := t.TempDir()
-	h := n.driver(t, dir)
-	for _, text := range []string{"{", `{"version": 2, "partition_name": "web-123456789012"}`,
-		`{"version": 1, "partition_name": "web-123456789012", "x": 1}`} {
-		if err := os.WriteFile(filepath.Join(dir, hypervisortest.ID("a")+".json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := h.Guests(t.Context()); !fault.Is(err, fault.Internal) {
-			t.Errorf("%s: %v", text, err)
-		}
 	}
 }
 

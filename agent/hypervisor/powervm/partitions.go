@@ -2,6 +2,8 @@ package powervm
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,13 +98,32 @@ func (h *Hypervisor) missingTwice(uuid string) bool {
 	return before && time.Since(since) >= h.options.Recheck
 }
 
-// adopt stores the UUID of a record's partition, if it is not yet known.
+// adopt stores the UUID of a record's partition, if it is not yet known. Unavailable: the partition may be that of a
+// record that cannot be read.
 func (h *Hypervisor) adopt(r *record, v view, p uom.Partition) error {
 	if r.Partition != "" {
 		return nil
+	}
+	if err := h.checkOwn(*r); err != nil {
+		return err
 	}
 	r.Partition, r.System, r.Requested = strings.ToUpper(strings.TrimSpace(p.UUID)), v.system.UUID, false
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.write(*r)
+}
+
+// checkOwn returns Unavailable if a partition that has the name of a record, and was not requested for it or for an
+// abandoned guest, may be that of a record that cannot be read.
+func (h *Hypervisor) checkOwn(r record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.Requested || len(h.damaged) == 0 {
+		return nil
+	}
+	if late, err := h.abandoned.has(r.Name); err != nil || late {
+		return err
+	}
+	return fault.New(fault.Unavailable, "powervm.partitions", "the partition %s exists, and may be that of another "+
+		"guest: %s", r.Name, strings.Join(slices.Sorted(maps.Values(h.damaged)), "; "))
 }

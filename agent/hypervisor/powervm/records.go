@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,6 +28,9 @@ type record struct {
 	Requested bool   // the server has not answered the request to create it, and may still execute it
 	Complete  bool   // the partition was as described once
 }
+
+// markDigits is the number of hexadecimal digits at the end of a partition's name that no other partition has.
+const markDigits = 12
 
 // recordVersion is the version of the files.
 const recordVersion = 1
@@ -116,7 +120,28 @@ func (h *Hypervisor) Start(context.Context) error {
 	return nil
 }
 
-// read reads all records, by id. A file that cannot be read is a fault: its slots could be given to another guest.
+// recordOf reads the records, and returns them and that of a guest. Unavailable: it cannot be read.
+func (h *Hypervisor) recordOf(op, id string) (records []record, r record, exists bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if records, err = h.read(); err == nil {
+		err = h.checkRecord(op, id)
+	}
+	r, exists = find(records, id)
+	return records, r, exists, err
+}
+
+// checkRecord returns Unavailable if the record of a guest could not be read by the last call of read. h.mu is held.
+func (h *Hypervisor) checkRecord(op, id string) error {
+	if text, is := h.damaged[id]; is {
+		return fault.New(fault.Unavailable, op, "%s", text)
+	}
+	return nil
+}
+
+// read reads the records, by id. It skips those that cannot be read, and sets h.damaged: their guests may exist, so
+// they are neither built nor removed, and no other guest gets their slots, which belong to their partitions. h.mu is
+// held.
 func (h *Hypervisor) read() (list []record, err error) {
 	const op = "powervm.records"
 	entries, err := os.ReadDir(h.options.Dir)
@@ -126,19 +151,21 @@ func (h *Hypervisor) read() (list []record, err error) {
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "%w", err)
 	}
+	h.damaged = map[string]string{}
 	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) != ".json" {
+		id, isRecord := strings.CutSuffix(entry.Name(), ".json")
+		if !isRecord {
 			continue
 		}
-		name := filepath.Join(h.options.Dir, entry.Name())
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fault.New(fault.Unavailable, op, "%w", err)
+		var r record
+		data, err := os.ReadFile(h.path(id))
+		if err == nil {
+			r, err = parseRecord(id, data)
 		}
-		r, err := parseRecord(strings.TrimSuffix(entry.Name(), ".json"), data)
 		if err != nil {
-			return nil, fault.New(fault.Internal, op, "the record %s cannot be read: %w; restore it from a backup, or delete "+
-				"the partition and remove the file", name, err)
+			h.damaged[id] = fmt.Sprintf("the record %s of a guest cannot be read: %s; restore it from a backup, or delete its "+
+				"partition and remove the file", h.path(id), err)
+			continue
 		}
 		list = append(list, r)
 	}

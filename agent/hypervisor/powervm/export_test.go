@@ -1,0 +1,6 @@
+package powervm
+
+import "context"
+
+// Sweep searches once for abandoned partitions, as Maintain does.
+func (h *Hypervisor) Sweep(ctx context.Context) error { return h.sweep(ctx) }
