@@ -84,64 +84,64 @@ const (
 	CleanDevice     = "berth:devices:clean"
 )
 
-var guards = []guard{
-	{ListServers, reader, "GET /servers"},
-	{ListServersOfAll, admin, "GET /servers?all_tenants=1"},
-	{DetailServers, reader, "GET /servers/detail"},
-	{DetailServersOfAll, admin, "GET /servers/detail?all_tenants=1"},
-	{ShowServer, reader, "GET /servers/{id}"},
-	{CreateServer, member, "POST /servers"},
-	{DeleteServer, member, "DELETE /servers/{id}"},
-	{ForceDeleteServer, member, "POST /servers/{id}/action (forceDelete)"},
-	{StartServer, member, "POST /servers/{id}/action (os-start)"},
-	{StopServer, member, "POST /servers/{id}/action (os-stop)"},
-	{RebootServer, member, "POST /servers/{id}/action (reboot)"},
-	{RebuildServer, member, "POST /servers/{id}/action (rebuild)"},
-	{ResizeServer, member, "POST /servers/{id}/action (resize)"},
-	{ConfirmResize, member, "POST /servers/{id}/action (confirmResize)"},
-	{RevertResize, member, "POST /servers/{id}/action (revertResize)"},
-	{MigrateServer, admin, "POST /servers/{id}/action (migrate)"},
-	{LiveMigrateServer, admin, "POST /servers/{id}/action (os-migrateLive)"},
-	{EvacuateServer, admin, "POST /servers/{id}/action (evacuate)"},
-	{ShelveServer, member, "POST /servers/{id}/action (shelve)"},
-	{OffloadServer, admin, "POST /servers/{id}/action (shelveOffload)"},
-	{UnshelveServer, member, "POST /servers/{id}/action (unshelve)"},
-	{ResetServer, admin, "POST /servers/{id}/action (os-resetState)"},
-	{ListServerMigrations, admin, "GET /servers/{id}/migrations"},
-	{ListMigrations, admin, "GET /os-migrations"},
-	{ListServices, admin, "GET /os-services"},
-	{UpdateService, admin, "PUT /os-services/{id}, PUT /os-services/force-down"},
-	{CreateFlavor, admin, "POST /flavors"},
-	{UpdateFlavor, admin, "PUT /flavors/{id}"},
-	{DeleteFlavor, admin, "DELETE /flavors/{id}"},
-	{ListExtraSpecs, reader, "GET /flavors/{id}/os-extra_specs"},
-	{ShowExtraSpec, reader, "GET /flavors/{id}/os-extra_specs/{key}"},
-	{CreateExtraSpecs, admin, "POST /flavors/{id}/os-extra_specs"},
-	{UpdateExtraSpec, admin, "PUT /flavors/{id}/os-extra_specs/{key}"},
-	{DeleteExtraSpec, admin, "DELETE /flavors/{id}/os-extra_specs/{key}"},
-	{ExplainServer, reader, "GET /berth/v1/servers/{id}/why"},
-	{ListHosts, service, "GET /berth/v1/hosts"},
-	{ReportHost, agent, "PUT /berth/v1/hosts/{host}"},
-	{ForgetHost, admin, "DELETE /berth/v1/hosts/{host}"},
-	{ShowHeadroom, admin, "GET /berth/v1/headroom"},
-	{PlanDrain, admin, "GET /berth/v1/hosts/{host}/drain"},
-	{AuditHost, admin, "GET /berth/v1/hosts/{host}/allocations"},
-	{HealHost, admin, "POST /berth/v1/hosts/{host}/allocations"},
-	{HealPorts, admin, "POST /berth/v1/ports/heal"},
-	{SetHostDown, admin, "PUT /berth/v1/hosts/{host}/down"},
-	{SetHostUp, admin, "DELETE /berth/v1/hosts/{host}/down"},
-	{BindHost, admin, "PUT /berth/v1/hosts/{host}/account"},
-	{UnbindHost, admin, "DELETE /berth/v1/hosts/{host}/account"},
-	{ReadAssignments, agent, "GET /berth/v1/hosts/{host}/assignments"},
-	{ReportGuest, agent, "PUT /berth/v1/hosts/{host}/guests/{server}"},
-	{ListDevices, service, "GET /berth/v1/devices"},
-	{CleanDevice, admin, "POST /berth/v1/hosts/{host}/devices/{address}/clean"},
+var guards = []policy.Row{
+	{Names: ListServers, Check: reader, What: "GET /servers"},
+	{Names: ListServersOfAll, Check: admin, What: "GET /servers?all_tenants=1"},
+	{Names: DetailServers, Check: reader, What: "GET /servers/detail"},
+	{Names: DetailServersOfAll, Check: admin, What: "GET /servers/detail?all_tenants=1"},
+	{Names: ShowServer, Check: reader, What: "GET /servers/{id}"},
+	{Names: CreateServer, Check: member, What: "POST /servers"},
+	{Names: DeleteServer, Check: member, What: "DELETE /servers/{id}"},
+	{Names: ForceDeleteServer, Check: member, What: "POST /servers/{id}/action (forceDelete)"},
+	{Names: StartServer, Check: member, What: "POST /servers/{id}/action (os-start)"},
+	{Names: StopServer, Check: member, What: "POST /servers/{id}/action (os-stop)"},
+	{Names: RebootServer, Check: member, What: "POST /servers/{id}/action (reboot)"},
+	{Names: RebuildServer, Check: member, What: "POST /servers/{id}/action (rebuild)"},
+	{Names: ResizeServer, Check: member, What: "POST /servers/{id}/action (resize)"},
+	{Names: ConfirmResize, Check: member, What: "POST /servers/{id}/action (confirmResize)"},
+	{Names: RevertResize, Check: member, What: "POST /servers/{id}/action (revertResize)"},
+	{Names: MigrateServer, Check: admin, What: "POST /servers/{id}/action (migrate)"},
+	{Names: LiveMigrateServer, Check: admin, What: "POST /servers/{id}/action (os-migrateLive)"},
+	{Names: EvacuateServer, Check: admin, What: "POST /servers/{id}/action (evacuate)"},
+	{Names: ShelveServer, Check: member, What: "POST /servers/{id}/action (shelve)"},
+	{Names: OffloadServer, Check: admin, What: "POST /servers/{id}/action (shelveOffload)"},
+	{Names: UnshelveServer, Check: member, What: "POST /servers/{id}/action (unshelve)"},
+	{Names: ResetServer, Check: admin, What: "POST /servers/{id}/action (os-resetState)"},
+	{Names: ListServerMigrations, Check: admin, What: "GET /servers/{id}/migrations"},
+	{Names: ListMigrations, Check: admin, What: "GET /os-migrations"},
+	{Names: ListServices, Check: admin, What: "GET /os-services"},
+	{Names: UpdateService, Check: admin, What: "PUT /os-services/{id}, PUT /os-services/force-down"},
+	{Names: CreateFlavor, Check: admin, What: "POST /flavors"},
+	{Names: UpdateFlavor, Check: admin, What: "PUT /flavors/{id}"},
+	{Names: DeleteFlavor, Check: admin, What: "DELETE /flavors/{id}"},
+	{Names: ListExtraSpecs, Check: reader, What: "GET /flavors/{id}/os-extra_specs"},
+	{Names: ShowExtraSpec, Check: reader, What: "GET /flavors/{id}/os-extra_specs/{key}"},
+	{Names: CreateExtraSpecs, Check: admin, What: "POST /flavors/{id}/os-extra_specs"},
+	{Names: UpdateExtraSpec, Check: admin, What: "PUT /flavors/{id}/os-extra_specs/{key}"},
+	{Names: DeleteExtraSpec, Check: admin, What: "DELETE /flavors/{id}/os-extra_specs/{key}"},
+	{Names: ExplainServer, Check: reader, What: "GET /berth/v1/servers/{id}/why"},
+	{Names: ListHosts, Check: service, What: "GET /berth/v1/hosts"},
+	{Names: ReportHost, Check: agent, What: "PUT /berth/v1/hosts/{host}"},
+	{Names: ForgetHost, Check: admin, What: "DELETE /berth/v1/hosts/{host}"},
+	{Names: ShowHeadroom, Check: admin, What: "GET /berth/v1/headroom"},
+	{Names: PlanDrain, Check: admin, What: "GET /berth/v1/hosts/{host}/drain"},
+	{Names: AuditHost, Check: admin, What: "GET /berth/v1/hosts/{host}/allocations"},
+	{Names: HealHost, Check: admin, What: "POST /berth/v1/hosts/{host}/allocations"},
+	{Names: HealPorts, Check: admin, What: "POST /berth/v1/ports/heal"},
+	{Names: SetHostDown, Check: admin, What: "PUT /berth/v1/hosts/{host}/down"},
+	{Names: SetHostUp, Check: admin, What: "DELETE /berth/v1/hosts/{host}/down"},
+	{Names: BindHost, Check: admin, What: "PUT /berth/v1/hosts/{host}/account"},
+	{Names: UnbindHost, Check: admin, What: "DELETE /berth/v1/hosts/{host}/account"},
+	{Names: ReadAssignments, Check: agent, What: "GET /berth/v1/hosts/{host}/assignments"},
+	{Names: ReportGuest, Check: agent, What: "PUT /berth/v1/hosts/{host}/guests/{server}"},
+	{Names: ListDevices, Check: service, What: "GET /berth/v1/devices"},
+	{Names: CleanDevice, Check: admin, What: "POST /berth/v1/hosts/{host}/devices/{address}/clean"},
 }
 
-// Rules returns the defaults, with the base rules of Nova that policy files refer to.
-func Rules() []policy.Rule {
+// base are the base rules of Nova that policy files refer to.
+func base() []policy.Rule {
 	owner := &policy.Deprecated{Name: "rule:admin_or_owner", Check: "role:admin or project_id:%(project_id)s"}
-	rules := []policy.Rule{
+	return []policy.Rule{
 		{Name: "context_is_admin", Check: "role:admin", Description: "An administrator."},
 		{Name: "admin_api", Check: "role:admin", Description: "An administrator."},
 		{Name: "admin_or_owner", Check: "role:admin or project_id:%(project_id)s",
@@ -160,33 +160,30 @@ func Rules() []policy.Rule {
 		{Name: "agent_api", Check: "role:service or (role:admin and 'noauth2':%(auth_strategy)s)",
 			Description: "An agent. With noauth2 an administrator, because such a caller can send any role."},
 	}
-	for _, g := range slices.Concat(guards, guardsBesideServers) {
-		rules = append(rules, policy.Rule{Name: g.name, Check: g.check, Description: g.what})
-	}
-	return rules
 }
+
+// table is the default policy.
+var table = policy.Table{Service: "compute", Base: base(), Rows: slices.Concat(guards, guardsBesideServers)}
+
+// Rules returns the defaults, with the base rules of Nova that policy files refer to.
+func Rules() []policy.Rule { return table.Rules() }
+
+var checks = sync.OnceValue(table.Checks)
 
 // Needs returns which role a caller needs by default, for an error text; empty: none, but the project of the server.
 func Needs(rule string) string {
-	for _, g := range slices.Concat(guards, guardsBesideServers) {
-		switch {
-		case g.name != rule:
-		case g.check == admin:
-			return "the role admin"
-		case g.check == service:
-			return "the role service or admin"
-		case g.check == agent:
-			return "the role service"
-		}
+	switch checks()[rule] {
+	case admin:
+		return "the role admin"
+	case service:
+		return "the role service or admin"
+	case agent:
+		return "the role service"
 	}
 	return ""
 }
 
 // Default returns an Enforcer of the defaults.
-var Default = sync.OnceValue(func() identity.Enforcer {
-	e, err := policy.New(Rules(), policy.Options{})
-	if err != nil {
-		panic("compute/policies: the default rules are not valid: " + err.Error())
-	}
-	return identity.Enforcer{Policy: e}
-})
+func Default() identity.Enforcer { return identity.Enforcer{Policy: enforcer()} }
+
+var enforcer = table.Defaults()

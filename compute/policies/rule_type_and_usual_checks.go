@@ -11,6 +11,3 @@ const (
 	user      = "rule:context_is_admin or user_id:%(user_id)s"
 	everybody = "@"
 )
-
-// guard is a rule with its default.
-type guard struct{ name, check, what string }

@@ -13,9 +13,6 @@
 package policies
 
 import (
-	"strings"
-	"sync"
-
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/policy"
 )
@@ -28,14 +25,14 @@ const (
 	member = "rule:context_is_admin or rule:member"
 )
 
-// defaults lists the rules with their checks.
-var defaults = []struct{ check, names string }{
-	{"@", "get_images get_members"},
-	{reader, "get_image download_image get_member"},
-	{owner, `add_image modify_image delete_image communitize_image add_member delete_member`},
-	{owner + " or (rule:service_api and rule:shelved)", "upload_image"},
-	{member, "modify_member"},
-	{admin, "publicize_image deactivate reactivate"},
+// rows are the rules by their checks.
+var rows = []policy.Row{
+	{Check: "@", Names: "get_images get_members"},
+	{Check: reader, Names: "get_image download_image get_member"},
+	{Check: owner, Names: `add_image modify_image delete_image communitize_image add_member delete_member`},
+	{Check: owner + " or (rule:service_api and rule:shelved)", Names: "upload_image"},
+	{Check: member, Names: "modify_member"},
+	{Check: admin, Names: "publicize_image deactivate reactivate"},
 }
 
 // base are the rules to which others refer.
@@ -53,22 +50,13 @@ func base() []policy.Rule {
 	}
 }
 
-// Rules returns the defaults.
-func Rules() []policy.Rule {
-	rules := base()
-	for _, d := range defaults {
-		for _, name := range strings.Fields(d.names) {
-			rules = append(rules, policy.Rule{Name: name, Check: d.check, Description: name})
-		}
-	}
-	return rules
-}
+// table is the default policy.
+var table = policy.Table{Service: "image", Base: base(), Rows: rows}
+
+// Rules returns the defaults, with the base rules that policy files refer to.
+func Rules() []policy.Rule { return table.Rules() }
 
 // Default returns an Enforcer of the defaults.
-var Default = sync.OnceValue(func() identity.Enforcer {
-	e, err := policy.New(Rules(), policy.Options{})
-	if err != nil {
-		panic("image/policies: the default rules are not valid: " + err.Error())
-	}
-	return identity.Enforcer{Policy: e}
-})
+func Default() identity.Enforcer { return identity.Enforcer{Policy: enforcer()} }
+
+var enforcer = table.Defaults()

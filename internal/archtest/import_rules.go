@@ -97,7 +97,7 @@ func services(contracts []string) []Row {
 			Imports: with(domain, "placement/index", "placement/candidate"), Outside: []string{"pgregory.net/rapid"}},
 		{Package: "placement/explain", Kind: Pure,
 			Imports: with(domain, "placement/index", "placement/match", "placement/candidate")},
-		{Package: "placement/policies", Kind: Adapter, Imports: []string{"policy"}},
+		{Package: "placement/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "placement/store", Kind: Adapter, Imports: with(domain, "backoff", "placement/index", "sqldb"),
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault", "api/edge"},

@@ -16,7 +16,6 @@
 package policies
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/openberth/berth/api/identity"
@@ -45,9 +44,9 @@ const (
 	BindHost    = "berth:network_hosts:bind"
 )
 
-// defaults lists the rules with their checks, one per line: the check is the value of a constant above.
-var defaults = []struct{ check, names string }{
-	{admin, `create_network:shared create_network:router:external create_network:is_default
+// rows are the rules by their checks.
+var rows = []policy.Row{
+	{Check: admin, Names: `create_network:shared create_network:router:external create_network:is_default
 		create_network:segments create_network:provider:network_type create_network:provider:physical_network
 		create_network:provider:segmentation_id get_network:segments get_network:provider:network_type
 		get_network:provider:physical_network get_network:provider:segmentation_id update_network:shared
@@ -62,28 +61,28 @@ var defaults = []struct{ check, names string }{
 		delete_policy_bandwidth_limit_rule create_policy_dscp_marking_rule update_policy_dscp_marking_rule
 		delete_policy_dscp_marking_rule get_agent update_agent delete_agent update_quota delete_quota
 		berth:network_hosts:bind`},
-	{service, `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id get_port:binding:profile
+	{Check: service, Names: `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id get_port:binding:profile
 		get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id
 		update_port:binding:profile update_port:mac_address
 		get_port_binding create_port_binding update_port_binding delete_port_binding activate`},
-	{member, `create_network update_network delete_network delete_subnet update_subnet create_port delete_port
+	{Check: member, Names: `create_network update_network delete_network delete_subnet update_subnet create_port delete_port
 		update_port:binding:vnic_type create_port:binding:vnic_type update_network:port_security_enabled
 		create_network:port_security_enabled update_port:qos_policy_id update_network:qos_policy_id
 		update_networks_tags update_subnets_tags update_ports_tags update_policies_tags`},
-	{edit, `update_port`},
-	{external, `get_network`},
-	{ofPort, `get_port`},
-	{shared, `get_subnet get_policy get_policy_minimum_bandwidth_rule get_policy_minimum_packet_rate_rule
+	{Check: edit, Names: `update_port`},
+	{Check: external, Names: `get_network`},
+	{Check: ofPort, Names: `get_port`},
+	{Check: shared, Names: `get_subnet get_policy get_policy_minimum_bandwidth_rule get_policy_minimum_packet_rate_rule
 		get_policy_bandwidth_limit_rule get_policy_dscp_marking_rule`},
-	{"rule:context_is_admin or rule:network_owner", `create_subnet`},
-	{netOwner, `create_port:mac_address create_port:fixed_ips create_port:fixed_ips:ip_address
+	{Check: "rule:context_is_admin or rule:network_owner", Names: `create_subnet`},
+	{Check: netOwner, Names: `create_port:mac_address create_port:fixed_ips create_port:fixed_ips:ip_address
 		create_port:port_security_enabled create_port:allowed_address_pairs update_port:fixed_ips
 		update_port:fixed_ips:ip_address update_port:port_security_enabled update_port:allowed_address_pairs`},
-	{"rule:context_is_admin or rule:service_api or rule:network_owner or not rule:network_device",
-		`create_port:device_owner update_port:device_owner`},
-	{reader, `get_quota`},
-	{anybody, `get_rule_type get_service_provider get_extension`},
-	{agent, `berth:network_agents:report berth:host_ports:read`},
+	{Check: "rule:context_is_admin or rule:service_api or rule:network_owner or not rule:network_device",
+		Names: `create_port:device_owner update_port:device_owner`},
+	{Check: reader, Names: `get_quota`},
+	{Check: anybody, Names: `get_rule_type get_service_provider get_extension`},
+	{Check: agent, Names: `berth:network_agents:report berth:host_ports:read`},
 }
 
 // base are the rules to which others refer.
@@ -111,33 +110,21 @@ func base() []policy.Rule {
 	}
 }
 
-// Rules returns the defaults, with the base rules of Neutron that policy files refer to.
-func Rules() []policy.Rule {
-	rules := base()
-	for _, d := range defaults {
-		for _, name := range strings.Fields(d.names) {
-			rules = append(rules, policy.Rule{Name: name, Check: d.check, Description: name})
-		}
-	}
-	return rules
-}
+// table is the default policy.
+var table = policy.Table{Service: "network", Base: base(), Rows: rows}
+
+// Rules returns the defaults, with the base rules that policy files refer to.
+func Rules() []policy.Rule { return table.Rules() }
 
 // Has reports whether a rule exists.
-func Has(rule string) bool { return known()[rule] }
+func Has(rule string) bool {
+	_, has := known()[rule]
+	return has
+}
 
-var known = sync.OnceValue(func() map[string]bool {
-	all := map[string]bool{}
-	for _, r := range Rules() {
-		all[r.Name] = true
-	}
-	return all
-})
+var known = sync.OnceValue(table.Checks)
 
 // Default returns an Enforcer of the defaults.
-var Default = sync.OnceValue(func() identity.Enforcer {
-	e, err := policy.New(Rules(), policy.Options{})
-	if err != nil {
-		panic("network/policies: the default rules are not valid: " + err.Error())
-	}
-	return identity.Enforcer{Policy: e}
-})
+func Default() identity.Enforcer { return identity.Enforcer{Policy: enforcer()} }
+
+var enforcer = table.Defaults()

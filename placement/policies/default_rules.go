@@ -17,7 +17,10 @@
 // For GET /usages, the target of the policy check has the requested project as project_id.
 package policies
 
-import "github.com/openberth/berth/policy"
+import (
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/policy"
+)
 
 // The rules that guard requests.
 const (
@@ -110,48 +113,62 @@ var (
 	system  = []string{"system"}
 )
 
-// Rules returns the defaults since 2023.1. They include the base rules of Zed, which only policy files may refer to.
-func Rules() []policy.Rule {
-	rules := []policy.Rule{
-		{Name: "admin_api", Check: "role:admin", Scopes: project, Description: "An administrator."},
-		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: deprecatedAdmin(),
-			Description: "Another service of the cloud."},
-		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: deprecatedAdmin(),
-			Description: "Most requests."},
-		projectReader(),
-		{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service",
-			Scopes: project, Deprecated: deprecatedAdmin(), Description: "Requests about a project's own usage."},
-	}
-	rules = append(rules, systemRules()...)
+// table returns the policy with these base rules and scopes, and the check of each request.
+func table(base []policy.Rule, scopes []string, check func(name string, reads bool) string) policy.Table {
+	t := policy.Table{Service: "placement", Base: append(base, systemRules()...), Scopes: scopes}
 	for _, g := range guardedRequests {
-		check := "rule:admin_or_service_api"
-		switch g.name {
-		case Usages:
-			check = "rule:admin_or_project_reader_or_service_api"
-		case Reshape:
-			check = "rule:service_api"
-		}
-		rules = append(rules, policy.Rule{Name: g.name, Check: check, Scopes: project, Description: g.what})
+		t.Rows = append(t.Rows, policy.Row{Names: g.name, Check: check(g.name, g.reads), What: g.what})
 	}
-	return rules
+	return t
 }
+
+// since2023 are the defaults since 2023.1.
+var since2023 = table([]policy.Rule{
+	{Name: "admin_api", Check: "role:admin", Scopes: project, Description: "An administrator."},
+	{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: deprecatedAdmin(),
+		Description: "Another service of the cloud."},
+	{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: deprecatedAdmin(),
+		Description: "Most requests."},
+	projectReader(),
+	{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service",
+		Scopes: project, Deprecated: deprecatedAdmin(), Description: "Requests about a project's own usage."},
+}, project, func(name string, _ bool) string {
+	switch name {
+	case Usages:
+		return "rule:admin_or_project_reader_or_service_api"
+	case Reshape:
+		return "rule:service_api"
+	}
+	return "rule:admin_or_service_api"
+})
+
+// Rules returns the defaults since 2023.1. They include the base rules of Zed, which only policy files may refer to.
+func Rules() []policy.Rule { return since2023.Rules() }
+
+// Default returns an Enforcer of the defaults since 2023.1.
+func Default() identity.Enforcer { return identity.Enforcer{Policy: enforcer()} }
+
+var enforcer = since2023.Defaults()
 
 // Zed returns the defaults from Wallaby to Zed, which Debian's placement 8.0.0 has.
 func Zed() []policy.Rule {
-	rules := []policy.Rule{
+	base := []policy.Rule{
 		{Name: "admin_api", Check: "role:admin", Scopes: system, Description: "An administrator."},
 		projectReader(),
 	}
-	rules = append(rules, systemRules()...)
-	for _, g := range guardedRequests {
-		r := policy.Rule{Name: g.name, Check: "rule:system_admin_api", Scopes: system, Description: g.what}
-		if g.reads {
-			r.Check = "rule:system_reader_api"
+	rules := table(base, system, func(name string, reads bool) string {
+		switch {
+		case name == Usages:
+			return "rule:system_or_project_reader"
+		case reads:
+			return "rule:system_reader_api"
 		}
-		if g.name == Usages {
-			r.Check, r.Scopes = "rule:system_or_project_reader", []string{"system", "project"}
+		return "rule:system_admin_api"
+	}).Rules()
+	for i := range rules {
+		if rules[i].Name == Usages {
+			rules[i].Scopes = []string{"system", "project"}
 		}
-		rules = append(rules, r)
 	}
 	return rules
 }

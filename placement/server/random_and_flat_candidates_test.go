@@ -17,6 +17,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/metrics"
+	"github.com/openberth/berth/placement/policies"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -41,7 +42,7 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 				map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
 		}
 	}
-	opts := Options{Auth: identity.NoAuth2, Enforcer: defaultEnforcer{}}
+	opts := Options{Auth: identity.NoAuth2, Enforcer: policies.Default()}
 	for _, c := range change {
 		c(&opts)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/policies"
 )
 
 // checks returns the checks of every request. They have the same order as in the original, so that a request with
@@ -47,3 +48,15 @@ func (c *call) checkContentType() error {
 func (c *call) checkSince() error { return c.CheckSince(int(c.version)) }
 
 func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Spec.Rule)) }
+
+// target returns the attributes of a request that a rule may refer to.
+func (c *call) target(rule string) map[string]any {
+	if rule != policies.Usages {
+		return map[string]any{"project_id": c.Who.Project, "user_id": c.Who.User}
+	}
+	given := parseQuery(c.R.URL.RawQuery)["project_id"]
+	if len(given) == 0 {
+		return map[string]any{"project_id": nil}
+	}
+	return map[string]any{"project_id": given[len(given)-1]}
+}

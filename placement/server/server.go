@@ -36,6 +36,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/metrics"
+	"github.com/openberth/berth/placement/policies"
 	"github.com/openberth/berth/placement/store"
 )
 
@@ -46,7 +47,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		return nil, err
 	}
 	if opts.Enforcer == nil {
-		opts.Enforcer = defaultEnforcer{}
+		opts.Enforcer = policies.Default()
 	}
 	if opts.Log == nil {
 		opts.Log = slog.Default()

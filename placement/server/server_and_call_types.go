@@ -25,7 +25,7 @@ const defaultMaxBody = 8 << 20
 type Options struct {
 	Auth      identity.Authenticator // identifies the caller; nil: only the version document is served
 	Challenge string                 // the WWW-Authenticate header of a 401 answer, for Keystone; empty: none
-	Enforcer  edge.Enforcer          // the access policy; nil: defaultEnforcer
+	Enforcer  edge.Enforcer          // the access policy; nil: policies.Default()
 	CORS      cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
 	Log       *slog.Logger           // nil: slog.Default()
 	Metrics   *metrics.Set           // nil: a new set
