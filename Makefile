@@ -9,10 +9,12 @@ help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./berth, a static binary
-	$(GO) build -trimpath -buildvcs=auto -o berth ./cmd/berth
+	$(GO) build $(VERBOSE) -trimpath -buildvcs=auto -ldflags='-s -w' -o berth ./cmd/berth
 
-demo: ## run the tour on this machine
-	$(GO) run ./cmd/berth demo
+demo: ## build ./berth, printing each package that is compiled, and run the tour on this machine
+	@echo 'compiling about 430 packages, which takes two minutes the first time'
+	@$(MAKE) --no-print-directory build VERBOSE=-v
+	./berth demo
 
 test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
