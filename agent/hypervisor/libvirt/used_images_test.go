@@ -47,11 +47,11 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 	next := filepath.Join(dir, g.ID, diskName(1)) // the agent was killed in the middle of a rebuild
 	run(t, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", filepath.Join(base, qcow2Image+".raw"), next)
 	d.making.RLock()
-	remain(2*time.Hour, rawImage+".raw", qcow2Image+".raw", badImage+".raw")
+	remain(2*time.Hour, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw", badImage+".raw")
 	d.making.RUnlock()
-	remain(30*time.Minute, rawImage+".raw", qcow2Image+".raw", badImage+".raw")
-	remain(2*time.Hour, rawImage+".raw", qcow2Image+".raw")
+	remain(30*time.Minute, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw", badImage+".raw")
+	remain(2*time.Hour, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw")
 	must(t, d.Destroy(t.Context(), g.ID))
-	remain(150*time.Minute, rawImage+".raw", qcow2Image+".raw")
+	remain(150*time.Minute, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw")
 	remain(4 * time.Hour)
 }
