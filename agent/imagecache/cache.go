@@ -82,8 +82,12 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 		if err == nil {
 			base.SHA512, err = c.sum(id, base.Path)
 		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return base, err
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return Base{}, fault.New(fault.KindOf(err), op, "the copy %s of an image cannot be used: %w; remove it, and it is "+
+				"downloaded again", c.path(id, string(format)), err)
+		}
+		if err == nil {
+			return base, nil
 		}
 	}
 	meta, err := c.lookUp(ctx, id)

@@ -16,7 +16,8 @@ func readFile(path string) (content, error) {
 		return content{state: emptyState()}, nil
 	}
 	if err != nil {
-		return content{}, fault.New(fault.Unavailable, "journal.Open", "cannot read the journal: %w", err)
+		return content{}, fault.New(fault.Unavailable, "journal.Open", "cannot read the journal: %w; let the agent read it, "+
+			"or restore it from a backup", err)
 	}
 	return parse(path, data)
 }

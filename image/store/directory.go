@@ -34,22 +34,31 @@ type Store struct {
 	mu      sync.Mutex
 	images  map[string]Image
 	uploads map[string]bool // images whose data is being received
+	damaged map[string]bool // images whose files cannot be read, and are left alone
 }
 
 // Open reads the records of a directory, which is created. It removes what a crash has left: unfinished records, and
-// data of images that were deleted or never recorded. It returns fault.Invalid for a record that cannot be read.
+// data of images that were deleted or never recorded. An image with a damaged file is logged, and is Unavailable until
+// the file is restored. It returns fault.Invalid for a record of another version.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, failed("open", err)
 	}
-	s := &Store{dir: dir, now: time.Now, images: map[string]Image{}, uploads: map[string]bool{}}
+	s := &Store{dir: dir, now: time.Now, images: map[string]Image{}, uploads: map[string]bool{},
+		damaged: map[string]bool{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, failed("open", err)
 	}
 	for _, entry := range entries {
 		if id, ok := strings.CutSuffix(entry.Name(), recordSuffix); ok && uuid.Validate(id) == nil {
-			if err := s.readRecord(id); err != nil {
+			err := s.readRecord(id)
+			if fault.CodeOf(err) == damagedFile {
+				s.damaged[id] = true
+				log.Error("image left out", "error", err)
+				continue
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -65,18 +74,26 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// readRecord reads the record of an image.
+// damagedFile is the code of the fault of an image whose record or data cannot be read.
+const damagedFile = "image.damaged_file"
+
+// readRecord reads the record of an image. The error is fs.ErrNotExist if there is none.
 func (s *Store) readRecord(id string) error {
 	path := s.path(id, recordSuffix)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return failed("open", err)
-	}
 	var i Image
-	if err := json.Unmarshal(text, &i); err != nil || i.ID != id {
-		return fault.New(fault.Invalid, "store.Open",
-			"%s is not the record of image %s; restore it from a backup, or delete "+
-				"it to delete the image", path, id)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &i)
+	}
+	if err == nil && i.ID != id {
+		err = errors.New("it has another id")
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "store.Open", "%s is not the record of image %s: %w; restore it from a backup, "+
+			"or delete it to delete the image", path, id, err).WithCode(damagedFile)
 	}
 	if i.Version != recordVersion {
 		return fault.New(fault.Invalid, "store.Open",
@@ -88,9 +105,8 @@ func (s *Store) readRecord(id string) error {
 	}
 	if i.HasData() {
 		if info, err := os.Stat(s.path(id, dataSuffix)); err != nil || info.Size() != i.Size {
-			return fault.New(fault.Invalid, "store.Open",
-				"%s does not have the %d bytes of image %s; restore it from a backup, "+
-					"or delete %s to delete the image", s.path(id, dataSuffix), i.Size, id, path)
+			return fault.New(fault.Unavailable, "store.Open", "%s does not have the %d bytes of image %s; restore it from a "+
+				"backup, or delete %s to delete the image", s.path(id, dataSuffix), i.Size, id, path).WithCode(damagedFile)
 		}
 	}
 	s.images[id] = i
@@ -105,6 +121,9 @@ func (s *Store) isLeftover(name string) bool {
 		return false
 	}
 	i, known := s.images[base]
+	if s.damaged[base] {
+		return false
+	}
 	switch ext {
 	case newSuffix:
 		return true
@@ -122,6 +141,9 @@ func (s *Store) path(id, suffix string) string { return filepath.Join(s.dir, id+
 func (s *Store) List() []Image {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for id := range s.damaged {
+		s.readDamaged(id)
+	}
 	all := make([]Image, 0, len(s.images))
 	for _, i := range s.images {
 		all = append(all, i.clone())
@@ -144,6 +166,11 @@ func (s *Store) Get(id string) (Image, error) {
 
 // get is Get; the caller has the lock.
 func (s *Store) get(id string) (Image, error) {
+	s.readDamaged(id)
+	if s.damaged[id] {
+		return Image{}, fault.New(fault.Unavailable, "store.Get", "a file of image %s is damaged; the log of the image "+
+			"service names it", id)
+	}
 	i, ok := s.images[id]
 	if !ok {
 		return Image{}, fault.New(fault.NotFound, "store.Get", "there is no image %s", id)
@@ -151,11 +178,21 @@ func (s *Store) get(id string) (Image, error) {
 	return i.clone(), nil
 }
 
+// readDamaged reads an image whose file was damaged again: it may be restored, or deleted. The caller has the lock.
+func (s *Store) readDamaged(id string) {
+	if !s.damaged[id] {
+		return
+	}
+	if err := s.readRecord(id); err == nil || errors.Is(err, fs.ErrNotExist) {
+		delete(s.damaged, id)
+	}
+}
+
 // Create stores a new image without data. It returns fault.Conflict if one with the id exists.
 func (s *Store) Create(i Image) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, exists := s.images[i.ID]; exists {
+	if _, exists := s.images[i.ID]; exists || s.damaged[i.ID] {
 		return Image{}, fault.New(fault.Conflict, "store.Create", "image %s exists already; use another id", i.ID)
 	}
 	if uuid.Validate(i.ID) != nil {

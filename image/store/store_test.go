@@ -71,30 +71,6 @@ func TestFilesAfterACrash(t *testing.T) {
 	}
 }
 
-// A record or an image that was damaged is an error that names the file.
-func TestDamagedFilesAreNamed(t *testing.T) {
-	for name, damage := range map[string]func(dir string, i Image) error{
-		".json": func(dir string, i Image) error {
-			return os.WriteFile(filepath.Join(dir, i.ID+recordSuffix), []byte("{"), 0o600)
-		},
-		"version 9": func(dir string, i Image) error {
-			return os.WriteFile(filepath.Join(dir, i.ID+recordSuffix), []byte(`{"version": 9, "id": "`+i.ID+`"}`), 0o600)
-		},
-		".data":   func(dir string, i Image) error { return os.Truncate(filepath.Join(dir, i.ID+dataSuffix), 1) },
-		"4 bytes": func(dir string, i Image) error { return os.Remove(filepath.Join(dir, i.ID+dataSuffix)) },
-	} {
-		dir := t.TempDir()
-		i := stored(t, open(t, dir))
-		if err := damage(dir, i); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Open(dir, slog.New(slog.DiscardHandler)); !fault.Is(err, fault.Invalid) ||
-			!strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), i.ID) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // A full or missing directory is reported, the image stays without data, and the next upload works.
 func TestDirectoryTakesNoWrites(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")

@@ -11,9 +11,20 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A file system that became read-only has left an empty file of a guest: the other guests are served, a remark names
-// the file, and the guest is not built again over it.
-func TestEmptyGuestFileEndsNothing(t *testing.T) {
+// A file of a guest is damaged, such as empty after a file system became read-only: the other guests are served, a
+// remark names the file, and the guest is not built again over it.
+func TestDamagedGuestFileEndsNothing(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"empty":       func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"garbage":     func(path string) error { return os.WriteFile(path, []byte("\x00{"), 0o600) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"unreadable":  func(path string) error { return os.Symlink(path, path) },
+	} {
+		t.Run(name, func(t *testing.T) { withDamagedFile(t, damage) })
+	}
+}
+
+func withDamagedFile(t *testing.T, damage func(path string) error) {
 	dir := t.TempDir()
 	h, err := fake.New(dir, hypervisor.Capacity{})
 	if err != nil {
@@ -24,7 +35,7 @@ func TestEmptyGuestFileEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := filepath.Join(dir, "empty.json")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+	if err := damage(empty); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Start(t.Context()); err != nil {

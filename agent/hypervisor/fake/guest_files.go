@@ -132,11 +132,14 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	const op = "fake.Guests"
 	name := h.path(id)
 	data, err := os.ReadFile(name)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return g, fault.New(fault.Unavailable, op, "%w", err)
 	}
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err != nil {
 		// Unavailable: the guest may exist, so it is not built again, and not reported as failed.
 		return g, fault.New(fault.Unavailable, op, "%s is not a guest file of this hypervisor, as after a failed disk: %w; "+
 			"restore it, or remove it if no guest should run", name, err).WithCode(damagedFile)

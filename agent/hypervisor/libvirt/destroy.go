@@ -76,6 +76,9 @@ func (d directory) claimDir() error {
 				d.o.Dir, d.path(hostsDir, other.Name()))
 		}
 	}
+	if len(entries) > 0 {
+		return nil
+	}
 	file, err := os.OpenFile(d.markerPath(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = file.Close()

@@ -82,7 +82,7 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 		return nil, nil, err
 	}
 	d.connecting.Lock()
-	d.findings = slices.Concat(findings, l.findings, left)
+	d.findings = slices.Concat(findings, l.findings, left, d.damagedMarker())
 	d.connecting.Unlock()
 	return l.own, l.used, nil
 }

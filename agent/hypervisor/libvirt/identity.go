@@ -68,14 +68,22 @@ func (d *Driver) recognise(ctx context.Context, c *rpc.Client) error {
 		"first what would change", d.o.Socket, d.o.URI, d.o.Dir, guests)
 }
 
-// isMarked reports whether libvirt has the marker. A libvirt without secrets has none.
+// damagedMarker returns a sentence if the file with the UUID of the marker exists and cannot be read.
+func (d directory) damagedMarker() []string {
+	_, err := os.ReadFile(d.markerPath())
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the file with the UUID of libvirt's marker cannot be read: %s; remove it, and the agent "+
+		"writes it when it starts", err)}
+}
+
+// isMarked reports whether libvirt has the marker. A libvirt without secrets has none, and so has a host whose file
+// cannot be read: then its libvirt is recognised by the domains of guests.
 func (d *Driver) isMarked(ctx context.Context, c *rpc.Client) (bool, error) {
 	text, err := os.ReadFile(d.markerPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, fault.New(fault.Unavailable, "libvirt.isMarked", "%w", err)
+		return false, nil
 	}
 	id, err := uuid.Parse(strings.TrimSpace(string(text)))
 	if err != nil {
@@ -91,7 +99,7 @@ func (d *Driver) isMarked(ctx context.Context, c *rpc.Client) (bool, error) {
 // mark gives libvirt the marker, unless it has it. A libvirt without secrets is recognised by the domains of guests.
 func (d *Driver) mark(ctx context.Context, c *rpc.Client) error {
 	marked, err := d.isMarked(ctx, c)
-	if err != nil || marked {
+	if err != nil || marked || d.damagedMarker() != nil {
 		return err
 	}
 	id := uuid.New()
