@@ -29,7 +29,6 @@ var maxUp = map[string]int{
 	"internal/settings":        9,
 	"internal/sim":             44,
 	"network/operations":       11,
-	"network/server":           10,
 	"placement/store":          6,
 }
 

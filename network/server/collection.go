@@ -6,13 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/policies"
 )
 
@@ -71,15 +69,6 @@ func (s *server) mount(all *[]edge.Route[*call], path string, col collection) {
 	if len(one.Methods) > 0 {
 		*all = append(*all, one)
 	}
-}
-
-// allowed reports whether the policy allows a rule; a rule that does not exist allows everything.
-func (c *call) allowed(rule string, target map[string]any) bool {
-	if !policies.Has(rule) {
-		return true
-	}
-	ok, _ := c.Allowed(rule, target)
-	return ok
 }
 
 // visible returns the view of a document without the attributes that the policy hides. ok is false if it hides all.
@@ -246,20 +235,6 @@ func (col collection) authorize(c *call, rule string, o *object, target map[stri
 		}
 	}
 	return nil
-}
-
-// revision returns the revision that an update or a deletion requires: the header If-Match, revision_number=N.
-func (c *call) revision() (int, error) {
-	text := c.R.Header.Get("If-Match")
-	if text == "" {
-		return operations.NoRevision, nil
-	}
-	number, found := strings.CutPrefix(strings.Trim(text, `"`), "revision_number=")
-	n, err := strconv.Atoi(number)
-	if !found || err != nil {
-		return 0, fault.New(fault.Invalid, "", "the header If-Match is %q; send revision_number=NUMBER", text)
-	}
-	return n, nil
 }
 
 func (col collection) handleUpdate(c *call) error {

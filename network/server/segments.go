@@ -1,9 +1,7 @@
 package server
 
 import (
-	"encoding/json"
 	"net/url"
-	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
@@ -91,52 +89,4 @@ func (s *server) removeSegment(c *call, id string, _ int) error {
 		return err
 	}
 	return s.ops.DeleteSegment(c.R.Context(), textOf(d.view["network_id"]), id)
-}
-
-// agents returns the collection of agents.
-func (s *server) agents() collection {
-	return collection{one: "agent", many: "agents", missing: "AgentNotFound",
-		attributes: []string{"id", "agent_type", "binary", "host", "admin_state_up", "alive", "topic", "description",
-			"availability_zone"},
-		list: func(c *call, q url.Values) ([]document, error) {
-			found, err := operations.List[store.Agent](c.R.Context(), s.ops, store.Filter{IDs: q["id"], Hosts: q["host"]})
-			var list []document
-			for _, a := range found {
-				list = append(list, c.agent(a))
-			}
-			return list, err
-		},
-		show: func(c *call, id string) (document, error) {
-			a, err := operations.Get[store.Agent](c.R.Context(), s.ops, id)
-			return c.agent(a), err
-		},
-		update: func(c *call, id string, _ int, o *object) (document, error) {
-			a, err := s.onAgents().UpdateAgent(c.R.Context(), id, func(a *store.Agent) error {
-				o := o.copy()
-				o.flag("admin_state_up", &a.AdminUp)
-				o.text("description", &a.Description, 255)
-				return o.finish("PUT")
-			})
-			return c.agent(a), err
-		},
-		remove: func(c *call, id string, _ int) error { return s.onAgents().DeleteAgent(c.R.Context(), id) }}
-}
-
-// agent returns the document of an agent.
-func (c *call) agent(a store.Agent) document {
-	configurations := map[string]any{}
-	if json.Unmarshal([]byte(a.Conf), &configurations) != nil || configurations == nil {
-		configurations = map[string]any{}
-	}
-	var synced any
-	if a.Synced != nil {
-		synced = *a.Synced
-	}
-	alive := c.srv.Now().Sub(time.UnixMicro(a.Heartbeat)) < operations.AgentDownTime
-	moment := func(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02 15:04:05") }
-	return document{map[string]any{"id": a.ID, "agent_type": a.Type, "binary": a.Name, "host": a.Host, "topic": "N/A",
-		"admin_state_up": a.AdminUp, "alive": alive, "description": orNull(a.Description), "configurations": configurations,
-		"resources_synced": synced, "availability_zone": nil, "resource_versions": map[string]any{},
-		"created_at": moment(a.Created), "started_at": moment(a.Started), "heartbeat_timestamp": moment(a.Heartbeat)},
-		c.target("", nil)}
 }

@@ -6,29 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/network/policies"
 )
-
-// method is one method of a path, and methods are all of them.
-type (
-	method  = edge.Method[*call]
-	methods = map[string]method
-)
-
-// removeSuffix removes the suffix .json, which older clients append to paths, and a slash at the end.
-func (c *call) removeSuffix() {
-	path := strings.TrimSuffix(c.R.URL.Path, ".json")
-	if len(path) > 1 {
-		path = strings.TrimSuffix(path, "/")
-	}
-	if path != c.R.URL.Path {
-		u := *c.R.URL
-		u.Path, u.RawPath = path, ""
-		r := *c.R
-		r.URL = &u
-		c.R = &r
-	}
-}
 
 // routes returns the paths of the APIs.
 func (s *server) routes() []edge.Route[*call] {
@@ -50,18 +28,6 @@ func (s *server) routes() []edge.Route[*call] {
 	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)
 	return all
-}
-
-// agentRoutes returns the paths for Berth's own agents.
-func (s *server) agentRoutes() []edge.Route[*call] {
-	return []edge.Route[*call]{
-		{Path: "/berth/v1/network-agents/{host}/{type}", Methods: methods{
-			http.MethodPut: {Spec: edge.Spec{Rule: policies.ReportAgent, Quiet: true}, Handle: s.byAgent(s.reportAgent)}}},
-		{Path: "/berth/v1/hosts/{host}/ports", Methods: methods{
-			http.MethodGet: {Spec: edge.Spec{Rule: policies.ReadPorts, Quiet: true}, Handle: s.byAgent(s.hostPorts)}}},
-		{Path: "/berth/v1/hosts/{host}/account", Methods: methods{
-			http.MethodPut: {Spec: edge.Spec{Rule: policies.BindHost}, Handle: s.bindHost}}},
-	}
 }
 
 // showVersions is GET /: the versions of the API.

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/policies"
+)
+
+type server struct {
+	Options
+	ops *operations.Service
+}
+
+// call is one request and its response.
+type call struct {
+	edge.Call
+	srv *server
+}
+
+func (s *server) onAgents() operations.Agents { return operations.Agents{Service: s.ops} }
+
+func (s *server) onBindings() operations.Bindings { return operations.Bindings{Service: s.ops} }
+
+func (s *server) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
+
+// checkStore refuses all requests after the database has lost its file.
+func (c *call) checkStore() error { return c.srv.ops.Store.Available() }
+
+// checkUser refuses a caller without a name, who would see the objects without a project.
+func (c *call) checkUser() error {
+	if c.Public() || c.Who.User != "" {
+		return nil
+	}
+	return c.RefuseCaller(fault.New(fault.Forbidden, "", "X-Auth-Token has no user; send user:project, for example admin"))
+}
+
+// checkPolicy checks the rule of a method that needs no object.
+func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Who.Project, nil)) }
+
+// target returns the attributes of an object for the policy. Those that rules of every kind refer to are always set.
+func (c *call) target(project string, more map[string]any) map[string]any {
+	t := map[string]any{"project_id": project, "tenant_id": project, "shared": false, "router:external": false,
+		"network:project_id": nil, "network:tenant_id": nil, "owner_kind": "", "auth_strategy": c.srv.Strategy}
+	for key, value := range more {
+		t[key] = value
+	}
+	return t
+}
+
+// allowed reports whether the policy allows a rule; a rule that does not exist allows everything.
+func (c *call) allowed(rule string, target map[string]any) bool {
+	if !policies.Has(rule) {
+		return true
+	}
+	ok, _ := c.Allowed(rule, target)
+	return ok
+}
+
+// revision returns the revision that an update or a deletion requires: the header If-Match, revision_number=N.
+func (c *call) revision() (int, error) {
+	text := c.R.Header.Get("If-Match")
+	if text == "" {
+		return operations.NoRevision, nil
+	}
+	number, found := strings.CutPrefix(strings.Trim(text, `"`), "revision_number=")
+	n, err := strconv.Atoi(number)
+	if !found || err != nil {
+		return 0, fault.New(fault.Invalid, "", "the header If-Match is %q; send revision_number=NUMBER", text)
+	}
+	return n, nil
+}
+
+// method is one method of a path, and methods are all of them.
+type (
+	method  = edge.Method[*call]
+	methods = map[string]method
+)
+
+// removeSuffix removes the suffix .json, which older clients append to paths, and a slash at the end.
+func (c *call) removeSuffix() {
+	path := strings.TrimSuffix(c.R.URL.Path, ".json")
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	if path != c.R.URL.Path {
+		u := *c.R.URL
+		u.Path, u.RawPath = path, ""
+		r := *c.R
+		r.URL = &u
+		c.R = &r
+	}
+}
+
+// Options are what a server needs. Operations must be set; the others have defaults.
+type Options struct {
+	Operations   *operations.Service
+	Authenticate identity.Authenticator // identity.NoAuth2
+	Strategy     string                 // [api] auth_strategy; "": noauth2
+	Challenge    string                 // the WWW-Authenticate header of a 401 response; empty: none
+	Enforcer     edge.Enforcer          // the access policy: policies.Default()
+	CORS         cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
+	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
+	Log          *slog.Logger           // slog.Default()
+	Now          func() time.Time       // time.Now
+}
