@@ -2,7 +2,6 @@ package flavor
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +18,6 @@ type group struct {
 	required, forbidden []resource.Trait
 	spec                string // an extra spec of the group, for messages
 }
-
-var groupSpec = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{0,64}):(.*)$`)
 
 // read adds the groups of the extra specs.
 func (gs groups) read(specs map[string]string) error {

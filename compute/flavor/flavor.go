@@ -5,6 +5,13 @@
 // yields a fault of kind Invalid.
 package flavor
 
+import (
+	"regexp"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
 // Flavor is a size of server that the operator offers.
 type Flavor struct {
 	ID          string // chosen by the operator, or a UUID
@@ -20,3 +27,21 @@ type Flavor struct {
 	Disabled    bool              // OS-FLV-DISABLED:disabled
 	ExtraSpecs  map[string]string // such as pci_passthrough:alias
 }
+
+// invalid returns a fault of kind Invalid.
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "flavor.Ask", format, args...)
+}
+
+// The extra specs about devices and groups. Those about CPUs and NUMA are in cpu_policy.go and numa_topology.go. All
+// others are stored and shown, without effect.
+const (
+	aliasSpec    = "pci_passthrough:alias"
+	affinitySpec = "hw:pci_numa_affinity_policy"
+	policySpec   = "group_policy"
+)
+
+// socketAffinity is the trait of hosts that report the sockets of their NUMA nodes.
+const socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
+
+var groupSpec = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{0,64}):(.*)$`)

@@ -3,17 +3,8 @@ package flavor
 import (
 	"slices"
 
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
-)
-
-// The extra specs about devices and groups. Those about CPUs and NUMA are in cpu_policy.go and numa_topology.go. All
-// others are stored and shown, without effect.
-const (
-	aliasSpec    = "pci_passthrough:alias"
-	affinitySpec = "hw:pci_numa_affinity_policy"
-	policySpec   = "group_policy"
 )
 
 // Options are the configuration options that affect request groups.
@@ -77,14 +68,6 @@ func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string)
 	ask.GroupPolicy, err = groupPolicy(f.ExtraSpecs, ask.Suffixed())
 	return ask, requests, err
 }
-
-// invalid returns a fault of kind Invalid.
-func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "flavor.Ask", format, args...)
-}
-
-// socketAffinity is the trait of hosts that report the sockets of their NUMA nodes.
-const socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 
 // requests returns one request for each `alias:count`. A NUMA policy of the flavor or image overrides that of the
 // alias; socket is true if it is the policy socket.

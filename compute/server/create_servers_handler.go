@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,8 +209,6 @@ func (o *object) securityGroups() {
 	}
 }
 
-var tagText = regexp.MustCompile(`^[^,/]{1,60}$`)
-
 func (o *object) tags() []string {
 	var tags []string
 	o.decode("tags", false, &tags, "a list of texts")
@@ -239,18 +235,6 @@ func serverID(reservation [16]byte, i int) string {
 	id[7] = byte(i)
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()
-}
-
-// reservationOf returns the reservation and the launch index that a server's id contains.
-func reservationOf(id string) (reservation string, index int) {
-	u, err := uuid.Parse(id)
-	if err != nil {
-		return "", 0
-	}
-	if u.Version() == 8 {
-		index = int(u[6]&0x0f)<<8 | int(u[7])
-	}
-	return "r-" + hex.EncodeToString(u[:6]), index
 }
 
 // randomBytes returns 16 random bytes.

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
@@ -154,4 +155,13 @@ type FlavorOptions struct {
 type server struct {
 	Options
 	consoles consoles
+}
+
+// Networks is what the handlers need of a network service, with the rights of an administrator; *network.Client
+// implements it. Methods return fault.NotFound for an object that does not exist.
+type Networks interface {
+	Networks(ctx context.Context, query url.Values) ([]network.Network, error)
+	Subnets(ctx context.Context, query url.Values) ([]network.Subnet, error)
+	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
+	Port(ctx context.Context, id string) (network.Port, error)
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"net/netip"
 	"net/url"
@@ -15,15 +14,6 @@ import (
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
 )
-
-// Networks is what the handlers need of a network service, with the rights of an administrator; *network.Client
-// implements it. Methods return fault.NotFound for an object that does not exist.
-type Networks interface {
-	Networks(ctx context.Context, query url.Values) ([]network.Network, error)
-	Subnets(ctx context.Context, query url.Values) ([]network.Subnet, error)
-	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
-	Port(ctx context.Context, id string) (network.Port, error)
-}
 
 // requestedNetworks is the value of `networks`: a list, or auto.
 type requestedNetworks struct {

@@ -1,9 +1,13 @@
 package server
 
 import (
+	"encoding/hex"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // tagFilter is the part of a list's filter that concerns tags (2.26). Nil: not given.
@@ -32,4 +36,18 @@ func (f tagFilter) keeps(tags []string) bool {
 		(f.any == nil || slices.ContainsFunc(f.any, has)) &&
 		(f.notAll == nil || slices.ContainsFunc(f.notAll, hasNot)) &&
 		!slices.ContainsFunc(f.notAny, has)
+}
+
+var tagText = regexp.MustCompile(`^[^,/]{1,60}$`)
+
+// reservationOf returns the reservation and the launch index that a server's id contains.
+func reservationOf(id string) (reservation string, index int) {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return "", 0
+	}
+	if u.Version() == 8 {
+		index = int(u[6]&0x0f)<<8 | int(u[7])
+	}
+	return "r-" + hex.EncodeToString(u[:6]), index
 }

@@ -14,15 +14,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// BandwidthSettings are Neutron's options for the guaranteed bandwidth and packet rate of this host.
-type BandwidthSettings struct {
-	Report bool              // [berth] report_bandwidth; false: Neutron reports it
-	Agents []bandwidth.Agent // agent types that the files configure; also set without Report
-	// Own are the places of the options in Berth's own files that map devices to physical networks, such as "berth.conf:3:
-	// [ovs] bridge_mappings". Those of [berth] neutron_config_files are of Neutron's agents, which report themselves.
-	Own []string
-}
-
 // Unreported returns why the network service does not know the mappings of this host, or "". It knows those in Berth's
 // own files only from this agent, which needs [neutron]. A process that has its own network service, as berth up, does
 // not need it.

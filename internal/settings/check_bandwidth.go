@@ -6,16 +6,6 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// CheckedProvider is how the agent would report one provider for guaranteed bandwidth or packet rate.
-type CheckedProvider struct {
-	Name        string         `json:"name"`
-	UUID        string         `json:"uuid"`
-	Root        string         `json:"root"`        // name of the root provider
-	Inventories map[string]int `json:"inventories"` // totals by resource class
-	Traits      []string       `json:"traits"`
-	Why         string         `json:"why,omitempty"` // why it is not reported
-}
-
 // checkBandwidth adds the providers for bandwidth, and what is wrong with the interfaces that the configuration names.
 func (c *CheckReport) checkBandwidth(s Settings, machine facts.Facts) {
 	if !s.Bandwidth.Report {

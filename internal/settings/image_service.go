@@ -6,17 +6,7 @@ import (
 
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/image/policies"
-	"github.com/openberth/berth/policy"
 )
-
-// ImageStoreSettings are the options of Berth's own image service, under Glance's names.
-type ImageStoreSettings struct {
-	Dir     string // [glance_store] filesystem_store_datadir; "": below the data directory
-	MaxSize int64  // [DEFAULT] image_size_cap, in bytes
-	Policy  *policy.Enforcer
-
-	policyErr error
-}
 
 // CheckPolicy returns why the policy for authenticated callers could not be read.
 func (i ImageStoreSettings) CheckPolicy() error { return i.policyErr }

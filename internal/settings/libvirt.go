@@ -12,20 +12,6 @@ import (
 	"github.com/openberth/berth/config"
 )
 
-// LibvirtSettings are the options of the hypervisor driver libvirt.
-type LibvirtSettings struct {
-	Socket    string        // from [libvirt] connection_uri; "": that of the system's libvirt
-	VirtType  string        // [libvirt] virt_type: kvm or qemu; "": kvm where it works
-	CPUModel  string        // [libvirt] cpu_models: the first; "": the host's
-	Instances string        // [DEFAULT] instances_path
-	Shutdown  time.Duration // [DEFAULT] shutdown_timeout, seconds in the file
-	// Copies of images that no guest uses are removed: how often they are looked for, 0: never; and after which time.
-	ImageCleanup, ImageAge time.Duration
-
-	Migration LiveMigration
-	Detaching Detaching
-}
-
 // Detaching are the options of detaching devices from running guests: [libvirt] device_detach_….
 type Detaching struct {
 	Attempts int           // attempts: how often a guest is requested to release a device
@@ -37,16 +23,6 @@ const (
 	defaultDetachAttempts = 8
 	defaultDetachTimeout  = 20
 )
-
-// LiveMigration are the options of live migration: [libvirt] live_migration_….
-type LiveMigration struct {
-	URI       string        // uri: address of the libvirt of another host; %s is the name of the host
-	Address   string        // inbound_addr: of this host for memory and disks; "": its name
-	TLS       bool          // with_native_tls
-	Converge  bool          // permit_auto_converge
-	Bandwidth int           // bandwidth, MiB/s; 0: no limit
-	Limit     time.Duration // completion_timeout, for each GiB; 0: no limit
-}
 
 // defaultCompletion is the default of [libvirt] live_migration_completion_timeout, in seconds: Nova's.
 const defaultCompletion = 800

@@ -12,48 +12,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The levels of a Finding. With an error the agent does not start, or does not report a device.
-const (
-	LevelError   = "error"
-	LevelWarning = "warning"
-)
-
-// Finding is an error or a warning about a configuration on a machine.
-type Finding struct {
-	Level    string `json:"level"`
-	Sentence string `json:"sentence"`
-}
-
-// CheckedDevice is how the agent would report one device.
-type CheckedDevice struct {
-	Address       string   `json:"address"`
-	VendorID      string   `json:"vendor_id"`
-	ProductID     string   `json:"product_id"`
-	Type          string   `json:"dev_type"`
-	Parent        string   `json:"parent,omitempty"`
-	NUMANode      int      `json:"numa_node"` // -1: unknown
-	Entry         string   `json:"entry,omitempty"`
-	Provider      string   `json:"provider,omitempty"` // name of the resource provider
-	ResourceClass string   `json:"resource_class,omitempty"`
-	Traits        []string `json:"traits,omitempty"`
-	Offered       bool     `json:"offered"`
-	Reported      bool     `json:"reported"`
-	Why           string   `json:"why,omitempty"` // why the device is not reported
-}
-
-// CheckReport is the result of checking a configuration on a machine.
-type CheckReport struct {
-	Host     string          `json:"host"`
-	Sysfs    string          `json:"sysfs"`
-	Report   bool            `json:"report_in_placement"`
-	Findings []Finding       `json:"findings"`
-	Devices  []CheckedDevice `json:"devices"` // all devices of the machine, sorted by address
-	// providers for guaranteed bandwidth and packet rate, parents first
-	Bandwidth []CheckedProvider `json:"bandwidth"`
-	// physical I/O slots of a PowerVM host, by index; then there are no devices
-	Slots []CheckedSlot `json:"io_slots,omitempty"`
-}
-
 // SlotsConfigured reports whether configuration files select PowerVM's I/O slots as the host's devices.
 func SlotsConfigured(files ...string) bool {
 	s, _, err := readAll(slog.New(slog.DiscardHandler), files...)
@@ -145,10 +103,6 @@ func (c CheckReport) Errors() (n int) {
 		}
 	}
 	return n
-}
-
-func (c *CheckReport) add(level, sentence string) {
-	c.Findings = append(c.Findings, Finding{level, sentence})
 }
 
 // readMachine reads a machine in the same way as the agent.

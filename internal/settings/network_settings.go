@@ -14,24 +14,6 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// NetworkSettings are the options of the network service, under Neutron's names.
-type NetworkSettings struct {
-	Policy      *policy.Enforcer
-	TenantTypes []string            // [ml2] tenant_network_types
-	Flat        []string            // [ml2_type_flat] flat_networks
-	VLANs       []VLANRange         // [ml2_type_vlan] network_vlan_ranges
-	Tunnels     map[string][][2]int // [ml2_type_vxlan] vni_ranges, and those of geneve and gre, by network type
-	MTU         int                 // [DEFAULT] global_physnet_mtu
-	Quotas      map[string]int      // [quotas] quota_network, quota_subnet, quota_port
-	policyErr   error
-}
-
-// VLANRange is a range of VLANs of a physical network; First is 0 if the option has only the name.
-type VLANRange struct {
-	PhysicalNetwork string
-	First, Last     int
-}
-
 // tunnelRanges are the options with the ranges of tunnel IDs, by network type.
 var tunnelRanges = map[string]config.Name{
 	"vxlan":  {Group: "ml2_type_vxlan", Option: "vni_ranges"},

@@ -12,17 +12,6 @@ import (
 
 const powerVMGroup = "powervm"
 
-// PowerVMSettings are the options of hosts with PowerVM NovaLink.
-type PowerVMSettings struct {
-	// [powervm] url, username, password, cafile, pinned_certificate, system
-	Client          restclient.Options
-	Files           []string // [powervm] inventory_files: later ones have priority
-	PlainNames      bool     // [powervm] plain_provider_names
-	ClassFromDevice bool     // [powervm] resource_class_from_device
-	SlotsRequired   bool     // [powervm] slots_required
-	DiskGB          int      // [powervm] disk_gb
-}
-
 // knownPowerVM lists the options of PowerVMSettings.
 func knownPowerVM() (names []config.Name) {
 	for _, option := range []string{"url", "username", "password", "cafile", "pinned_certificate", "system",

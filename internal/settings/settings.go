@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/powervm/restclient"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/pci"
@@ -120,4 +123,83 @@ type AccountSettings struct {
 	Placement identity.ServiceCalls // [placement]: how compute and the agent call Placement
 	Compute   identity.ServiceCalls // [compute]: how the agent calls compute
 	Network   identity.ServiceCalls // [neutron]: how compute and the agent call the network service
+}
+
+// LibvirtSettings are the options of the hypervisor driver libvirt.
+type LibvirtSettings struct {
+	Socket    string        // from [libvirt] connection_uri; "": that of the system's libvirt
+	VirtType  string        // [libvirt] virt_type: kvm or qemu; "": kvm where it works
+	CPUModel  string        // [libvirt] cpu_models: the first; "": the host's
+	Instances string        // [DEFAULT] instances_path
+	Shutdown  time.Duration // [DEFAULT] shutdown_timeout, seconds in the file
+	// Copies of images that no guest uses are removed: how often they are looked for, 0: never; and after which time.
+	ImageCleanup, ImageAge time.Duration
+
+	Migration LiveMigration
+	Detaching Detaching
+}
+
+// NetworkSettings are the options of the network service, under Neutron's names.
+type NetworkSettings struct {
+	Policy      *policy.Enforcer
+	TenantTypes []string            // [ml2] tenant_network_types
+	Flat        []string            // [ml2_type_flat] flat_networks
+	VLANs       []VLANRange         // [ml2_type_vlan] network_vlan_ranges
+	Tunnels     map[string][][2]int // [ml2_type_vxlan] vni_ranges, and those of geneve and gre, by network type
+	MTU         int                 // [DEFAULT] global_physnet_mtu
+	Quotas      map[string]int      // [quotas] quota_network, quota_subnet, quota_port
+	policyErr   error
+}
+
+// PowerVMSettings are the options of hosts with PowerVM NovaLink.
+type PowerVMSettings struct {
+	// [powervm] url, username, password, cafile, pinned_certificate, system
+	Client          restclient.Options
+	Files           []string // [powervm] inventory_files: later ones have priority
+	PlainNames      bool     // [powervm] plain_provider_names
+	ClassFromDevice bool     // [powervm] resource_class_from_device
+	SlotsRequired   bool     // [powervm] slots_required
+	DiskGB          int      // [powervm] disk_gb
+}
+
+// TLSSettings are the options for certificates: of the listeners, and of calls to other services. The files are read
+// when they are used, because one configuration may serve several services on machines that do not have all files.
+type TLSSettings struct {
+	Listener  httpserver.CertificateFiles // [ssl] cert_file, key_file, ca_file; no Cert: listen without TLS
+	Placement rest.TLSFiles               // [placement] cafile, certfile, keyfile, insecure
+	Compute   rest.TLSFiles               // [berth] compute_cafile, compute_certfile, compute_keyfile
+}
+
+// BandwidthSettings are Neutron's options for the guaranteed bandwidth and packet rate of this host.
+type BandwidthSettings struct {
+	Report bool              // [berth] report_bandwidth; false: Neutron reports it
+	Agents []bandwidth.Agent // agent types that the files configure; also set without Report
+	// Own are the places of the options in Berth's own files that map devices to physical networks, such as "berth.conf:3:
+	// [ovs] bridge_mappings". Those of [berth] neutron_config_files are of Neutron's agents, which report themselves.
+	Own []string
+}
+
+// ImageStoreSettings are the options of Berth's own image service, under Glance's names.
+type ImageStoreSettings struct {
+	Dir     string // [glance_store] filesystem_store_datadir; "": below the data directory
+	MaxSize int64  // [DEFAULT] image_size_cap, in bytes
+	Policy  *policy.Enforcer
+
+	policyErr error
+}
+
+// VLANRange is a range of VLANs of a physical network; First is 0 if the option has only the name.
+type VLANRange struct {
+	PhysicalNetwork string
+	First, Last     int
+}
+
+// LiveMigration are the options of live migration: [libvirt] live_migration_….
+type LiveMigration struct {
+	URI       string        // uri: address of the libvirt of another host; %s is the name of the host
+	Address   string        // inbound_addr: of this host for memory and disks; "": its name
+	TLS       bool          // with_native_tls
+	Converge  bool          // permit_auto_converge
+	Bandwidth int           // bandwidth, MiB/s; 0: no limit
+	Limit     time.Duration // completion_timeout, for each GiB; 0: no limit
 }

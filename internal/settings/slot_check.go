@@ -19,20 +19,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// CheckedSlot is how the agent would report one I/O slot.
-type CheckedSlot struct {
-	Index         string            `json:"drc_index"`
-	Description   string            `json:"description"`
-	Properties    map[string]string `json:"identification"` // in the form of the inventory file
-	Owner         string            `json:"owner"`
-	BusGrouping   bool              `json:"bus_grouping_required"`
-	Paragraph     string            `json:"paragraph,omitempty"` // that allows the slot
-	Provider      string            `json:"provider,omitempty"`
-	ResourceClass string            `json:"resource_class,omitempty"`
-	Traits        []string          `json:"traits,omitempty"`
-	Why           string            `json:"why,omitempty"` // why the slot is not offered, or reserved
-}
-
 // SlotSelection replaces options of the configuration files. Empty fields replace nothing.
 type SlotSelection struct {
 	Recorded  string   // file with a recorded answer of the REST API, instead of the server

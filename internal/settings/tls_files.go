@@ -9,14 +9,6 @@ import (
 	"github.com/openberth/berth/internal/httpserver"
 )
 
-// TLSSettings are the options for certificates: of the listeners, and of calls to other services. The files are read
-// when they are used, because one configuration may serve several services on machines that do not have all files.
-type TLSSettings struct {
-	Listener  httpserver.CertificateFiles // [ssl] cert_file, key_file, ca_file; no Cert: listen without TLS
-	Placement rest.TLSFiles               // [placement] cafile, certfile, keyfile, insecure
-	Compute   rest.TLSFiles               // [berth] compute_cafile, compute_certfile, compute_keyfile
-}
-
 // knownTLS lists the options of TLSSettings.
 func knownTLS() []config.Name {
 	return []config.Name{

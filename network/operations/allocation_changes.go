@@ -62,21 +62,6 @@ func (s *Service) record(ctx context.Context, tx *store.Tx, c *store.Change) err
 	return store.Put(ctx, tx, c)
 }
 
-// checkNotPending refuses a change of an object that an unfinished change has.
-func checkNotPending(ctx context.Context, tx *store.Tx, id string) error {
-	unfinished, err := store.List[store.Change](ctx, tx, store.Filter{})
-	if err != nil {
-		return err
-	}
-	for _, c := range unfinished {
-		if slices.Contains(c.Deleted, id) || c.Network != nil && c.Network.ID == id ||
-			slices.ContainsFunc(c.Ports, func(p store.Port) bool { return p.ID == id }) {
-			return conflict(pending, "a change of %s waits for Placement; try again when it is complete", id)
-		}
-	}
-	return nil
-}
-
 // outdated reports whether a port of a planned change has changed since.
 func (s *Service) outdated(ctx context.Context, tx *store.Tx, c *store.Change) (bool, error) {
 	for i, planned := range c.Ports {
@@ -99,14 +84,6 @@ func (s *Service) outdated(ctx context.Context, tx *store.Tx, c *store.Change) (
 
 // pending is the code of the fault for an object or a consumer that an unfinished change has.
 const pending = "AllocationChangePending"
-
-// repeat reports whether an operation is to be repeated after a fault: another one has changed the same consumer, or is
-// about to. It waits before.
-func repeat(ctx context.Context, attempt int, err error) bool {
-	code := fault.CodeOf(err)
-	return (code == lost || code == pending) && attempt < attempts/2 &&
-		backoff.Sleep(ctx, time.Duration(attempt+1)*20*time.Millisecond) == nil
-}
 
 // lost is the code of the fault for an allocation that another client has changed in the same amounts.
 const lost = "PlacementAllocationChanged"

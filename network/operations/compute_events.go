@@ -12,11 +12,6 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
-// Compute is what the operations need of compute; *compute.Client implements it.
-type Compute interface {
-	ReportEvents(ctx context.Context, events ...compute.ExternalEvent) ([]compute.ExternalEvent, error)
-}
-
 var _ Compute = (*compute.Client)(nil)
 
 // Reports reports events to compute. Compute of the service may be nil: then nothing is recorded.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/store"
@@ -233,9 +232,3 @@ func (s *Service) DeletePort(ctx context.Context, id string, revision int) error
 	}
 	return conflict("PortChanged", "port %s or the allocation of its server changes too often; try again", id)
 }
-
-// attempts is how often an operation is repeated after another client has changed the same object.
-const attempts = 10
-
-// isServerPort reports whether a port belongs to a server of compute.
-func isServerPort(p store.Port) bool { return strings.HasPrefix(p.Owner, "compute:") && p.Device != "" }

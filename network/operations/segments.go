@@ -13,16 +13,6 @@ type VLANRange struct {
 	First, Last     int
 }
 
-// SegmentRanges are the segments that networks may have, from the options of Neutron's ML2 plugin.
-type SegmentRanges struct {
-	TenantTypes []string // [ml2] tenant_network_types: of networks without provider attributes, in order
-	Flat        []string // [ml2_type_flat] flat_networks; "*": any
-	// [ml2_type_vlan] network_vlan_ranges; nil: any physical network, with an explicit VLAN
-	VLANs   []VLANRange
-	Tunnels map[string][][2]int // [ml2_type_vxlan] vni_ranges and its neighbours, by network type
-	MTU     int                 // [DEFAULT] global_physnet_mtu
-}
-
 // DefaultSegmentRanges returns the ranges without any option.
 func DefaultSegmentRanges() SegmentRanges {
 	return SegmentRanges{TenantTypes: []string{"local"}, Flat: []string{"*"}, MTU: 1500}

@@ -8,10 +8,13 @@ package operations
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/store"
 )
@@ -35,13 +38,6 @@ type Service struct {
 
 	recorded chan struct{} // receives when an event for compute is recorded
 	agents   *liveness
-}
-
-// New returns a service with defaults for everything but the store and Placement.
-func New(st *store.Store, p Placement) *Service {
-	return &Service{Store: st, Placement: p, Segments: DefaultSegmentRanges(), Quotas: DefaultQuotas(),
-		Log: slog.Default(), Now: time.Now, recorded: make(chan struct{}, 1),
-		agents: newLiveness(time.Now())}
 }
 
 // NoRevision is the revision of an update that applies to any revision.
@@ -147,4 +143,48 @@ func SetTags[T any, P store.Pointer[T]](ctx context.Context, s *Service, id stri
 		return store.Put[T, P](ctx, tx, &o)
 	})
 	return tags, err
+}
+
+// isServerPort reports whether a port belongs to a server of compute.
+func isServerPort(p store.Port) bool { return strings.HasPrefix(p.Owner, "compute:") && p.Device != "" }
+
+// attempts is how often an operation is repeated after another client has changed the same object.
+const attempts = 10
+
+// checkNotPending refuses a change of an object that an unfinished change has.
+func checkNotPending(ctx context.Context, tx *store.Tx, id string) error {
+	unfinished, err := store.List[store.Change](ctx, tx, store.Filter{})
+	if err != nil {
+		return err
+	}
+	for _, c := range unfinished {
+		if slices.Contains(c.Deleted, id) || c.Network != nil && c.Network.ID == id ||
+			slices.ContainsFunc(c.Ports, func(p store.Port) bool { return p.ID == id }) {
+			return conflict(pending, "a change of %s waits for Placement; try again when it is complete", id)
+		}
+	}
+	return nil
+}
+
+// repeat reports whether an operation is to be repeated after a fault: another one has changed the same consumer, or is
+// about to. It waits before.
+func repeat(ctx context.Context, attempt int, err error) bool {
+	code := fault.CodeOf(err)
+	return (code == lost || code == pending) && attempt < attempts/2 &&
+		backoff.Sleep(ctx, time.Duration(attempt+1)*20*time.Millisecond) == nil
+}
+
+// SegmentRanges are the segments that networks may have, from the options of Neutron's ML2 plugin.
+type SegmentRanges struct {
+	TenantTypes []string // [ml2] tenant_network_types: of networks without provider attributes, in order
+	Flat        []string // [ml2_type_flat] flat_networks; "*": any
+	// [ml2_type_vlan] network_vlan_ranges; nil: any physical network, with an explicit VLAN
+	VLANs   []VLANRange
+	Tunnels map[string][][2]int // [ml2_type_vxlan] vni_ranges and its neighbours, by network type
+	MTU     int                 // [DEFAULT] global_physnet_mtu
+}
+
+// Compute is what the operations need of compute; *compute.Client implements it.
+type Compute interface {
+	ReportEvents(ctx context.Context, events ...compute.ExternalEvent) ([]compute.ExternalEvent, error)
 }

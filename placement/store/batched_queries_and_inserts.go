@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,4 +157,23 @@ func (m timestamps) modified() time.Time {
 		return m.updated.Time.UTC()
 	}
 	return m.created.Time.UTC()
+}
+
+// sortedSet returns the values of a list, sorted, without duplicates.
+func sortedSet[T cmp.Ordered](list []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(list)))
+}
+
+// padded repeats the last value of a list until its length is a power of two. So `IN (…)` has few different lengths,
+// and PostgreSQL's connections few prepared statements.
+func padded[T any](list []T) []T {
+	n := 1
+	for n < len(list) {
+		n *= 2
+	}
+	list = slices.Clip(list)
+	for len(list) > 0 && len(list) < n {
+		list = append(list, list[len(list)-1])
+	}
+	return list
 }

@@ -365,17 +365,3 @@ func (b *claimBatch) all() (list []Claim) {
 }
 
 func (b *claimBatch) providers() []provider.ID { return providersOfClaims(b.all()) }
-
-// padded repeats the last value of a list until its length is a power of two. So `IN (…)` has few different lengths,
-// and PostgreSQL's connections few prepared statements.
-func padded[T any](list []T) []T {
-	n := 1
-	for n < len(list) {
-		n *= 2
-	}
-	list = slices.Clip(list)
-	for len(list) > 0 && len(list) < n {
-		list = append(list, list[len(list)-1])
-	}
-	return list
-}

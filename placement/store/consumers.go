@@ -1,11 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/openberth/berth/resource"
@@ -120,11 +118,6 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 		}
 	}
 	return o, err
-}
-
-// sortedSet returns the values of a list, sorted, without duplicates.
-func sortedSet[T cmp.Ordered](list []T) []T {
-	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
 // writeConsumers inserts and updates the consumers of claims, raises their generations, and removes those without

@@ -14,8 +14,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -65,32 +63,6 @@ type Change struct {
 	Roots      []provider.ID
 	Used       []provider.ID // the providers whose usage changed, sorted, if only usage and generations changed
 	Generation int           // of the provider named in the call, after the write; 0 if the call names none or several
-}
-
-// Open checks the schema of a database and returns its Store. An empty database is accepted and waits for Sync. An
-// unknown revision is refused with the fault Unavailable, and nothing is written. If another process is creating the
-// tables, Open waits until they are complete.
-func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	s := &Store{
-		Now:               time.Now,
-		IncompleteProject: incompleteOwner,
-		IncompleteUser:    incompleteOwner,
-		ClaimAttempts:     claimAttempts,
-		db:                db,
-		states:            newTreeStates(uuid.NewString()),
-	}
-	s.writes = sqldb.NewWriteCheck(s.touch)
-	s.batches = newBatchQueue(s)
-	err := whileCreated(ctx, func() error {
-		return s.read(ctx, "Open", func(tx *sqldb.Tx) error {
-			_, err := checkRevision(ctx, tx)
-			return err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // write runs fn in one transaction. fn may run several times, so each run must set all its results.
