@@ -50,6 +50,9 @@ func (o *compute) keepRemovals(before, now lifecycle.Server) {
 	}
 	for _, r := range lifecycle.EndedResidences(before, now) {
 		if row := o.hosts[r.Host].row; row.dead {
+			if before.WaitsForAgent(r.Host) {
+				o.reason(now.ID, "it left a dead host before its guest was built")
+			}
 			o.recordRemoval(row, r.Consumer, now.ID)
 		}
 	}
