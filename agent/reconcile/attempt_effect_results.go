@@ -54,6 +54,8 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		return w.guestReported(j, effect, e.Err)
 	}
 	if e.Err != nil {
+		_, renames := effect.(Rename)
+		w.wantSync = w.wantSync || renames && fault.Is(e.Err, fault.Conflict) // a late guest may have appeared
 		return fault.Wrap("", "reconcile."+reflect.TypeOf(effect).Name(), e.Err)
 	}
 	switch effect := effect.(type) {
@@ -63,6 +65,7 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 		j.attempt.destroyed[effect.ID] = true
 	case Rename:
 		w.renamed(effect)
+		delete(j.attempt.destroyed, effect.ID) // that was a late guest
 	case ResetVFs:
 		j.attempt.vfsReset[resetKey(effect)] = true
 	case Destroy:
@@ -91,7 +94,7 @@ func allocationRead(w *works, j *work, held placement.ConsumerAllocation) {
 	case refusal == "":
 		a.verified = true
 	case there && !g.Departed:
-		a.refusal = fault.New(fault.Conflict, "reconcile.allocationRead", "%s", refusal)
+		a.refusal, a.listed = fault.New(fault.Conflict, "reconcile.allocationRead", "%s", refusal), nil
 	default:
 		w.setFailure(j, refusal)
 	}

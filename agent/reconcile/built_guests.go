@@ -74,6 +74,29 @@ func removeLate(w *works, j *work) Effect {
 	return nil
 }
 
+// removeLateOfReturning returns the effects that find and destroy a late guest of a server that has left this host and
+// comes here again with its disk, that of another guest or of an image; nil when there is none. Such a guest is not
+// adopted, because it has another disk. One that runs is kept: it may be that of the server, and the journal be one
+// from a backup.
+func removeLateOfReturning(w *works, j *work) Effect {
+	a, id := j.attempt, j.id
+	if a.want.DiskFrom == nil && a.want.DiskImage == "" || !w.state.Ended(id) || a.destroyed[id] {
+		return nil
+	}
+	if a.listed == nil {
+		return ListGuests{Work: id}
+	}
+	i := slices.IndexFunc(a.listed, func(g hypervisor.Guest) bool { return g.ID == id && !g.Departed })
+	if i < 0 {
+		return nil
+	}
+	if w.guests[id] = a.listed[i]; !a.listed[i].Stopped {
+		return nil
+	}
+	w.warn("guest appeared after its server was removed here, and the server returns: it is destroyed", "server", id)
+	return Destroy{Work: id, ID: id}
+}
+
 // setLostCondition sets the conditions of guests of which the hypervisor has lost something, and of those that it does
 // not list and that the assignments do not mention.
 func setLostCondition(w *works) {

@@ -159,6 +159,9 @@ func (d *driver) work(e Effect) {
 	case ReadAllocation:
 		done.Allocation.Allocation = resource.Allocation{testRoot: {"VCPU": 1}}
 	case Build:
+		if was, exists := d.guests[e.Guest.ID]; exists && was.Build == e.Guest.Build {
+			e.Guest.Image = was.Image // it keeps its disk
+		}
 		d.guests[e.Guest.ID] = e.Guest
 	case Receive:
 		if d.received[e.Guest.ID], done.Err = e.Guest, d.refuses; done.Err != nil {
@@ -170,7 +173,10 @@ func (d *driver) work(e Effect) {
 		delete(d.guests, e.ID)
 		delete(d.received, e.ID)
 	case Rename:
-		if g, exists := d.guests[e.Was]; exists {
+		g, exists := d.guests[e.Was]
+		if _, both := d.guests[e.ID]; exists && both {
+			done.Err = fault.New(fault.Conflict, "test", "there is a guest %s and a guest %s", e.Was, e.ID)
+		} else if exists {
 			delete(d.guests, e.Was)
 			g.ID, g.Server = e.ID, e.Server
 			d.guests[e.ID] = g

@@ -42,6 +42,9 @@ func (w *works) ensure(j *work) (Effect, error) {
 		j.requested = j.requested || !f.want.Equal(want)
 	}
 	delete(w.acked, want.ID)
+	if e := removeLateOfReturning(w, j); e != nil {
+		return e, nil
+	}
 	g, there := w.guests[want.ID]
 	switch {
 	case a.refusal != nil:
@@ -79,21 +82,29 @@ func (w *works) ensure(j *work) (Effect, error) {
 		return nil, fault.New(fault.Unavailable, "reconcile.ensure", "the hypervisor does not list the guest, which was "+
 			"built here; waiting until it does")
 	case exists(w, want):
-		a.creating = false
-		noteRestart(w, j, g)
-		held := w.set.Held(resource.ConsumerID(want.ID))
-		if !w.state.Has(want.ID) || w.state.Ended(want.ID) { // it was removed here, and is assigned here again
-			w.record(journal.Put(want.ID, held, w.state.Cells(want.ID)...))
-		}
-		if err := checkInterfaces(want, held); err != nil && !want.ClaimOnly {
-			if !a.claimed {
-				return reportClaimed(w, j), nil
-			}
-			return nil, err
-		}
-		return w.buildGuest(j)
+		return w.change(j)
 	}
 	return w.create(j)
+}
+
+// change returns the next effect for a guest that is not as its server's assignment requires.
+func (w *works) change(j *work) (Effect, error) {
+	a, want := j.attempt, j.attempt.want
+	a.creating = false
+	noteRestart(w, j, w.guests[want.ID])
+	held := w.set.Held(resource.ConsumerID(want.ID))
+	if !w.state.Has(want.ID) || w.state.Ended(want.ID) { // it was removed here, and is assigned here again
+		w.record(journal.Put(want.ID, held, w.state.Cells(want.ID)...))
+		a.listed = nil
+	}
+	delete(w.lateAtStart, want.ID)
+	if err := checkInterfaces(want, held); err != nil && !want.ClaimOnly {
+		if !a.claimed {
+			return reportClaimed(w, j), nil
+		}
+		return nil, err
+	}
+	return w.buildGuest(j)
 }
 
 // matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute

@@ -17,7 +17,7 @@ import (
 func (w *works) remove(j *work) Effect {
 	r := j.attempt.removal
 	for _, id := range []string{r.ID, r.PreviousID} {
-		if e := w.finish(j, id); e != nil {
+		if e := w.finishRename(j.id, id); e != nil {
 			return e
 		}
 	}
@@ -44,7 +44,7 @@ func (w *works) removedIDs(r host.Removal) []string {
 // claims are freed, and it is reported gone. The guests are listed again first, because a guest must not lose its
 // devices: a guest that exists after all is kept.
 func (w *works) dropClaims(j *work) Effect {
-	if e := w.finish(j, j.id); e != nil {
+	if e := w.finishRename(j.id, j.id); e != nil {
 		return e
 	}
 	a := j.attempt
@@ -69,16 +69,6 @@ func (w *works) dropClaims(j *work) Effect {
 		return awaitReport{}
 	}
 	return w.report(j.id, j.id, host.Guest{Phase: host.Gone, Removed: []string{j.id}})
-}
-
-// finish returns the effect that finishes a rename to id, as one of the work; nil when there is none.
-func (w *works) finish(j *work, id string) Effect {
-	e, unfinished := w.finishRename(id).(Rename)
-	if !unfinished {
-		return nil
-	}
-	e.Work = j.id
-	return e
 }
 
 // release returns the effect that destroys a guest; nil when there is none any more, and its devices are freed.

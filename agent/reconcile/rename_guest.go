@@ -55,9 +55,13 @@ func (n *renamer) pendingRenames() map[string]string {
 func (n *renamer) applyRename(want host.Server) (Effect, error) {
 	renames := n.state.Renames()
 	if !renameDue(want, renames) {
-		return n.finishRename(want.ID), nil
+		return n.finishRename(want.ID, want.ID), nil
 	}
-	if renames[want.ID].Was == want.PreviousID { // begun
+	begun := renames[want.ID].Was == want.PreviousID
+	if e := n.destroyLateOfTwo(want.ID, want.PreviousID, want.ID, cmp.Or(want.Server, want.ID), begun); e != nil {
+		return e, nil
+	}
+	if begun {
 		return Rename{Work: want.ID, Was: want.PreviousID, ID: want.ID, Server: want.Server}, nil
 	}
 	if e := n.finishConflictingRenames(want, renames); e != nil {
@@ -97,30 +101,51 @@ func (n *renamer) finishConflictingRenames(want host.Server, renames map[string]
 		if was == want.ID || id != want.ID && id != want.PreviousID && was != want.PreviousID {
 			continue
 		}
-		if e, unfinished := n.finishRename(id).(Rename); unfinished {
-			e.Work = want.ID
+		if e := n.finishRename(want.ID, id); e != nil {
 			return e
 		}
 	}
 	return nil
 }
 
-// finishRename returns the effect of the second step of a rename to id that the assignments no longer mention; nil
-// when there is none. It must precede other work under that id: the claims of id belong to the guest that still has
-// the old id.
-func (n *renamer) finishRename(id string) Effect {
+// finishRename returns the effect, as one of a work, of the second step of a rename to id that the assignments no
+// longer mention; nil when there is none. It must precede other work under that id: the claims of id belong to the
+// guest that still has the old id.
+func (n *renamer) finishRename(work, id string) Effect {
 	r := n.state.Renames()[id]
 	if r.Was == "" || r.Done {
 		return nil
 	}
 	server := cmp.Or(n.guests[r.Was].Server, r.Was)
+	if e := n.destroyLateOfTwo(work, r.Was, id, server, true); e != nil {
+		return e
+	}
 	if server == id {
 		server = ""
 	}
-	return Rename{Work: id, Was: r.Was, ID: id, Server: server}
+	return Rename{Work: work, Was: r.Was, ID: id, Server: server}
 }
 
-// renamed records that the hypervisor has renamed a guest.
+// destroyLateOfTwo returns the effect, as one of a work, that destroys a late guest that would stop a rename, because
+// both ids have a guest; nil if there is none. The late guest has the id of the server: a request to build it, whose
+// answer was lost, was executed after its server had left the host or had got the other id. The other id is that of a
+// migration. No guest is built with it, so its guest was renamed and has the disk of the server. Before the rename has
+// begun, the guest with the id of the server may also be another one of it; it is late if the journal has the server as
+// ended, or had so at the start.
+func (n *renamer) destroyLateOfTwo(work, was, id, server string, begun bool) Effect {
+	_, formerExists := n.guests[was]
+	_, exists := n.guests[id]
+	_, claimed := n.state.Of(server)
+	late := begun || n.state.Ended(server) && !claimed || n.lateAtStart[server] && server == id
+	if !formerExists || !exists || !late || server != was && server != id {
+		return nil
+	}
+	n.warn("guest appeared after its server had left or got another id: it is destroyed", "server", server)
+	return Destroy{Work: work, ID: server}
+}
+
+// renamed records that the hypervisor has renamed a guest. The server has ended under its former id: a guest that
+// appears with it later is late.
 func (n *renamer) renamed(e Rename) {
 	if g, exists := n.guests[e.Was]; exists {
 		g.ID, g.Server = e.ID, e.Server
@@ -130,4 +155,8 @@ func (n *renamer) renamed(e Rename) {
 		n.reportChanged()
 	}
 	n.record(journal.Renamed(e.Was, e.ID, true))
+	delete(n.lateAtStart, e.ID)
+	if !n.state.Has(e.Was) {
+		n.record(journal.Removed(e.Was, n.now))
+	}
 }

@@ -47,6 +47,9 @@ func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
 		w.late = append(w.late, lateBuild{m, g})
 		return errDown
 	}
+	if m.late[g.ID] && (g.DiskFrom != nil || g.DiskImage != "") {
+		w.violation(m, "blank: the server of the guest %s returns with its disk, and the guest was built too late", g.ID)
+	}
 	delete(m.late, g.ID)
 	return w.call(func() error { return w.buildGuest(m, g) })
 }
@@ -72,10 +75,17 @@ func (w *World) executeLate() {
 	w.changed(l.at)
 }
 
-// stays reports whether the server of a late request is still assigned to the host, or has a guest there.
+// stays reports whether the server of a late request is still assigned to the host under this id, or has a guest with
+// it there. It is not while the guest of the server has another id, from which or to which it is being renamed.
 func (w *World) stays(l lateBuild) bool {
-	return l.at.guests[l.guest.ID] != nil || slices.ContainsFunc(w.compute.lines(l.at.host).servers,
-		func(s host.Server) bool { return s.ID == l.guest.ID || s.PreviousID == l.guest.ID })
+	id := l.guest.ID
+	return l.at.guests[id] != nil || slices.ContainsFunc(w.compute.lines(l.at.host).servers, func(s host.Server) bool {
+		other := s.PreviousID
+		if other == id {
+			other = s.ID
+		}
+		return (s.ID == id || s.PreviousID == id) && (other == "" || l.at.guests[other] == nil)
+	})
 }
 
 // buildGuest builds or changes a guest.
