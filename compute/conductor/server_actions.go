@@ -58,6 +58,9 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 	case lifecycle.Evacuate:
 		reports, err := c.whyAlive(ctx, s.Host)
 		if err == nil && reports == "" {
+			if refusal, err = c.refuseEvacuation(ctx, s); err != nil || refusal != "" {
+				return refusal, err
+			}
 			action.LosesDisk, err = c.losesDisk(ctx, s)
 			return "", err
 		}

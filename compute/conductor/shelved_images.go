@@ -169,6 +169,21 @@ func (d *dependencies) refuseUnshelve(ctx context.Context, s lifecycle.Server) s
 	return "" // an image service that does not answer is asked again by the agent
 }
 
+// refuseEvacuation returns why a server is not evacuated whose image has data that its agent has not reported; empty: it
+// may be evacuated. The image may be the only copy of its disk, and an evacuation deletes it.
+func (d *dependencies) refuseEvacuation(ctx context.Context, s lifecycle.Server) (string, error) {
+	id := s.UnreportedUpload()
+	if id == "" || d.Images == nil {
+		return "", nil
+	}
+	found, err := d.Images.Image(ctx, id)
+	if fault.Is(err, fault.NotFound) || err == nil && found.Status != image.Active {
+		return "", nil
+	}
+	return fmt.Sprintf("Cannot 'evacuate' instance %s: it is being shelved, and the image %s has its disk, which it "+
+		"would lose; copy or protect the image, reset the state of the server, and repeat the action", s.ID, id), err
+}
+
 // losesDisk reports whether an evacuated server loses the disk that it has on its host.
 func (d *dependencies) losesDisk(ctx context.Context, s lifecycle.Server) (bool, error) {
 	host, err := d.store.Host(ctx, s.Host)

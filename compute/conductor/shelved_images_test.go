@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -221,6 +222,36 @@ func TestShelvedImage(t *testing.T) {
 	c.agents.pause("a", false)
 	c.settle(lifecycle.Active)
 	c.waitFor("the image is deleted", func() bool { return len(c.images.ids()) == 0 })
+}
+
+// TestEvacuationKeepsUploadedDisk checks that a server is not evacuated while the image of its shelving may be the only
+// copy of its disk: an evacuation gives the server a new disk and deletes the image.
+func TestEvacuationKeepsUploadedDisk(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 1})
+	at.since += c.Silence + time.Second
+	c.Images = env.images
+	for name, test := range map[string]struct {
+		status, sha512, refused string
+	}{
+		"the image has no data":    {status: "queued"},
+		"the image was deleted":    {},
+		"the upload is reported":   {image.Active, "sum", "declare the host dead (`berth host down a`)"},
+		"the report has not come":  {image.Active, "", "copy or protect the image"},
+		"the upload has not ended": {status: "saving"},
+	} {
+		if _ = env.images.Delete(t.Context(), "i1"); test.status != "" {
+			env.images.put(image.Image{ID: "i1", Status: test.status})
+		}
+		s := lifecycle.Server{ID: "s", Host: "a", State: lifecycle.Active, Task: lifecycle.ShelvingUploading,
+			ShelvedImage: &lifecycle.ShelvedImage{ID: "i1", SHA512: test.sha512}}
+		refusal, err := s.Refuse(lifecycle.Evacuate, false), error(nil)
+		if refusal == "" {
+			refusal, err = c.prepareAction(t.Context(), s, &lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		}
+		if err != nil || (refusal == "") != (test.refused == "") || !strings.Contains(refusal, test.refused) {
+			t.Errorf("%s: %q %v, want %q", name, refusal, err, test.refused)
+		}
+	}
 }
 
 // TestUnshelveIsRefusedWithoutImage checks that a server whose image was deleted is not built with another disk.

@@ -40,6 +40,11 @@ func (s Server) Refuse(a Action, hard bool) string {
 	if s.PortChange != nil || len(s.PortQueue) > 0 {
 		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", a, s.ID)
 	}
+	if a == Evacuate && s.uploadsDisk() && s.ShelvedImage.SHA512 != "" {
+		return fmt.Sprintf("Cannot '%s' instance %s: it is being shelved, and its disk, which it would lose, is in the "+
+			"image %s; declare the host dead (`berth host down %s`) so that the shelving ends, and unshelve it", a, s.ID,
+			s.ShelvedImage.ID, s.Host)
+	}
 	if s.State == Failing { // nothing is left of its guest
 		return fmt.Sprintf("Cannot '%s' instance %s while what it held is released", a, s.ID)
 	}

@@ -44,6 +44,15 @@ func (s Server) uploadsDisk() bool {
 	return s.State == Active && s.Task == ShelvingUploading && s.ShelvedImage != nil
 }
 
+// UnreportedUpload returns the image that the agent of Host may have uploaded the disk to, without a report about it;
+// empty: there is none.
+func (s Server) UnreportedUpload() string {
+	if !s.uploadsDisk() || s.ShelvedImage.SHA512 != "" {
+		return ""
+	}
+	return s.ShelvedImage.ID
+}
+
 // shelvingSteps lists the due steps of a server whose disk becomes an image.
 func (s Server) shelvingSteps() []Step {
 	switch {
