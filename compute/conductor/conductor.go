@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
@@ -53,7 +54,7 @@ func New(store Store, placement Placement) *Conductor {
 		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry = trace.Carry
-	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler,
+	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler, leaving: map[string]schedule.Choice{},
 		apply: func(ctx context.Context, server string, event lifecycle.Event) error {
 			_, err := c.runner.Apply(ctx, server, event)
 			return err

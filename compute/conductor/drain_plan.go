@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -144,46 +142,4 @@ func lostDuringLive(s lifecycle.Server) string {
 	}
 	return "the guest is without the devices of its ports " + strings.Join(ports, ", ") + " for a moment; where its " +
 		"hypervisor refuses that, the server is migrated cold"
-}
-
-// roomAfterMoves is a Placement whose candidates have the room that planned moves leave.
-type roomAfterMoves struct {
-	PlacementReader
-	taken resource.Allocation
-}
-
-// take records the allocation of a planned move.
-func (p *roomAfterMoves) take(a resource.Allocation) {
-	for id, amounts := range a {
-		if p.taken[id] == nil {
-			p.taken[id] = resource.Amounts{}
-		}
-		for class, n := range amounts {
-			p.taken[id][class] += n
-		}
-	}
-}
-
-// Candidates returns the candidates of Placement that still fit.
-func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
-	got, err := p.PlacementReader.Candidates(ctx, ask)
-	if err != nil {
-		return got, fault.Wrap("", "conductor.PlanDrain", err)
-	}
-	before := len(got.List)
-	got.List = slices.DeleteFunc(slices.Clone(got.List), func(one placement.Candidate) bool {
-		for id, amounts := range one.Allocation {
-			for class, n := range amounts {
-				of := got.Summaries[id].Resources[class]
-				if taken := p.taken[id][class]; taken > 0 && of.Used+taken+n > of.Capacity {
-					return true
-				}
-			}
-		}
-		return false
-	})
-	if before > 0 && len(got.List) == 0 {
-		got.Reason = "the servers that move before it take the room"
-	}
-	return got, nil
 }

@@ -169,8 +169,8 @@ func (d *dependencies) refuseUnshelve(ctx context.Context, s lifecycle.Server) s
 	return "" // an image service that does not answer is asked again by the agent
 }
 
-// refuseEvacuation returns why a server is not evacuated whose image has data that its agent has not reported; empty: it
-// may be evacuated. The image may be the only copy of its disk, and an evacuation deletes it.
+// refuseEvacuation returns why a server is not evacuated whose image has data that its agent has not reported; empty if
+// it may be evacuated. The image may be the only copy of its disk, and an evacuation deletes it.
 func (d *dependencies) refuseEvacuation(ctx context.Context, s lifecycle.Server) (string, error) {
 	id := s.UnreportedUpload()
 	if id == "" || d.Images == nil {

@@ -149,6 +149,7 @@ type monitor struct {
 
 	scheduler *scheduler
 	apply     func(ctx context.Context, server string, event lifecycle.Event) error
+	leaving   map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
 }
 
 // Alive records a sign of life of the admitted start of a host's agent. It returns fault.Conflict if another start
@@ -236,6 +237,9 @@ func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsiv
 	if err != nil {
 		return err
 	}
+	if err := m.forgetArrived(ctx); err != nil {
+		return err
+	}
 	var failed []error
 	wait := map[string]bool{}
 	full := map[string]string{} // why no other host has room, by the id of the flavor
@@ -253,16 +257,32 @@ func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsiv
 	return errors.Join(failed...)
 }
 
+// forgetArrived forgets the servers that have left a host and hold a claim on another one, or search none any more.
+func (m *monitor) forgetArrived(ctx context.Context) error {
+	for _, id := range slices.Sorted(maps.Keys(m.leaving)) {
+		s, err := m.store.Read(ctx, id)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		if err != nil || s.AllocatedHost() != "" || len(s.Steps()) == 0 {
+			delete(m.leaving, id)
+		}
+	}
+	return nil
+}
+
 // leave makes a server that waits for a host continue on another one. It returns true if there is none, so that the
-// server waits. Servers of one flavor have one answer in full, if they ask for nothing else.
+// server waits. Servers of one flavor have one answer in full, if they ask for nothing else. A server has the room that
+// the servers that have left before it do not take.
 func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle.HostUnresponsive,
 	full map[string]string) (waits bool, err error) {
 	plain := s.Move == nil && len(s.Ports) == 0 && len(s.FailedHosts) == 0
 	if plain {
 		event.Stays = full[s.Flavor.ID]
 	}
+	var choice schedule.Choice
 	if event.Stays == "" {
-		if event.Stays, err = m.scheduler.chooser(s).noOtherHost(ctx, s, event.Host); err != nil {
+		if choice, event.Stays, err = m.scheduler.chooser(s).otherHost(ctx, s, event.Host, m.leaving); err != nil {
 			return false, err
 		}
 		if plain {
@@ -277,30 +297,13 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 			return false, err
 		}
 	}
+	if !waits {
+		m.leaving[s.ID] = choice // also if the answer of the change is lost
+	}
 	if err := m.apply(ctx, s.ID, event); err != nil && !fault.Is(err, fault.NotFound) {
 		return false, err
 	}
 	return waits, nil
-}
-
-// noOtherHost returns why a server that waits for the agent of a host cannot be placed on another one now; empty if it
-// can. The ports of the server are not considered.
-func (c chooser) noOtherHost(ctx context.Context, s lifecycle.Server, host string) (reason string, err error) {
-	failed := map[string]string{host: "its agent does not answer"}
-	for name, why := range s.FailedHosts {
-		failed[name] = why
-	}
-	s.FailedHosts = failed
-	ask := s.Ask
-	ask.Limit = maxCandidates
-	event, err := c.scheduleAmong(ctx, s, ask)
-	switch e := event.(type) {
-	case lifecycle.NoValidHost:
-		return e.Reason, err
-	case lifecycle.Refused:
-		return e.Reason, err
-	}
-	return "", err
 }
 
 // addUnresponsive adds the hosts whose agents have not followed assignments in time to those that must not be chosen.

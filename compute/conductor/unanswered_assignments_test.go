@@ -229,6 +229,39 @@ func TestMoveLeavesDestinationThatDoesNotFollow(t *testing.T) {
 	}
 }
 
+// Several servers wait for an agent, and there is room for one of them elsewhere: one leaves, and the others wait. They
+// would end in ERROR.
+func TestServersLeaveHostOnlyWithRoomForEach(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 3, "b": 1})
+	waiting := []string{}
+	for n := 0; len(waiting) < 3; n++ {
+		id := fmt.Sprint("s", n)
+		if s := created(t, c, id); s.Host == "a" {
+			waiting = append(waiting, id)
+			continue
+		}
+		if err := c.Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if s := perform(t, c, id); s.State != lifecycle.Deleted {
+			t.Fatalf("%s is %s", id, s.State)
+		}
+	}
+	check(t, c, at, followWithin+time.Second, "b")
+	check(t, c, at, searchAgain+time.Second, "b") // the first has not been claimed yet
+	hosts := map[string]int{}
+	for _, id := range waiting {
+		s := perform(t, c, id)
+		if hosts[s.Host]++; s.State != lifecycle.Spawning {
+			t.Errorf("%s is %s\n%s", id, s.State, text(s))
+		}
+	}
+	check(t, c, at, searchAgain+time.Second, "b")
+	if hosts["a"] != 2 || hosts["b"] != 1 || env.count(lifecycle.Spawning) != 3 {
+		t.Errorf("servers of each host: %v\n%s", hosts, env.histories())
+	}
+}
+
 // An open stream is not a report: a server is evacuated from a host whose agent is stopped.
 func TestEvacuationFromHostWithStoppedAgent(t *testing.T) {
 	_, c, at := silentAgents(t, map[string]int{"a": 1})

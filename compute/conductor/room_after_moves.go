@@ -1,0 +1,90 @@
+package conductor
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// roomAfterMoves is a Placement whose candidates have the room that planned moves leave.
+type roomAfterMoves struct {
+	PlacementReader
+	taken resource.Allocation
+}
+
+// take records the allocation of a planned move.
+func (p *roomAfterMoves) take(a resource.Allocation) {
+	for id, amounts := range a {
+		if p.taken[id] == nil {
+			p.taken[id] = resource.Amounts{}
+		}
+		for class, n := range amounts {
+			p.taken[id][class] += n
+		}
+	}
+}
+
+// Candidates returns the candidates of Placement that still fit.
+func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
+	got, err := p.PlacementReader.Candidates(ctx, ask)
+	if err != nil {
+		return got, fault.Wrap("", "conductor.roomAfterMoves", err)
+	}
+	before := len(got.List)
+	got.List = slices.DeleteFunc(slices.Clone(got.List), func(one placement.Candidate) bool {
+		for id, amounts := range one.Allocation {
+			for class, n := range amounts {
+				of := got.Summaries[id].Resources[class]
+				if taken := p.taken[id][class]; taken > 0 && of.Used+taken+n > of.Capacity {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if before > 0 && len(got.List) == 0 {
+		got.Reason = "the servers that move before it take the room"
+	}
+	return got, nil
+}
+
+// otherHost returns where a server that waits for the agent of a host can be placed now, or why it cannot be placed on
+// another host. The room that other servers take counts as used. NUMA cells and devices that Placement does not count
+// cannot be subtracted: a server that needs them gets none of the hosts of these servers. The ports of the server are
+// not considered.
+func (c chooser) otherHost(ctx context.Context, s lifecycle.Server, host string,
+	others map[string]schedule.Choice) (choice schedule.Choice, reason string, err error) {
+	ask := s.Ask
+	ask.Limit = maxCandidates
+	uncounted := len(s.Topology) > 0 || len(s.Requests) > 0 && !devicesInPlacement(s.Requests, ask)
+	room := &roomAfterMoves{PlacementReader: c.placement, taken: resource.Allocation{}}
+	failed := map[string]string{}
+	for id, other := range others {
+		if id == s.ID {
+			continue
+		}
+		if room.take(other.Allocation); uncounted {
+			failed[other.Host] = "another server that leaves its host goes there"
+		}
+	}
+	maps.Copy(failed, s.FailedHosts)
+	failed[host] = cmp.Or(s.FailedHosts[host], "its agent does not answer")
+	c.placement, s.FailedHosts = room, failed
+	event, err := c.scheduleAmong(ctx, s, ask)
+	switch e := event.(type) {
+	case lifecycle.Chosen:
+		choice = e.Choices[0]
+	case lifecycle.NoValidHost:
+		reason = e.Reason
+	case lifecycle.Refused:
+		reason = e.Reason
+	}
+	return choice, reason, err
+}
