@@ -14,7 +14,6 @@ import (
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
-	"github.com/openberth/berth/fault"
 )
 
 // grammar is the command line. The client commands are in package cli; the commands below start services.
@@ -35,12 +34,6 @@ type grammar struct {
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
-
-// Exit statuses: the command failed, or the command line is not valid. exitStatus returns that of an interruption.
-const (
-	statusFailed = 1
-	statusUsage  = 2
-)
 
 // run is main with its arguments and outputs as parameters. It returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
@@ -129,28 +122,4 @@ func sectionOf(path string) string {
 		return "compute"
 	}
 	return "placement"
-}
-
-// streams are the outputs of a command: its results and its log.
-type streams struct{ out, log io.Writer }
-
-// joined returns the errors in an errors.Join, or err alone. A service can stop with two errors: a request was cut off,
-// and its database was lost.
-func joined(err error) []error {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range several.Unwrap() {
-			all = append(all, joined(one)...)
-		}
-		return all
-	}
-	return []error{err}
-}
-
-// sentence returns the text of an error for users: a fault's text without the operations that it passed through.
-func sentence(err error) string {
-	if fault.Is(err, fault.Internal) {
-		return err.Error()
-	}
-	return fault.TextOf(err)
 }

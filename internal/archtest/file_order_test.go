@@ -19,9 +19,7 @@ const defaultMaxUp = 5
 // maxUp are the packages with more arrows back up than defaultMaxUp. A number is only ever lowered.
 var maxUp = map[string]int{
 	"agent/hypervisor/libvirt": 30,
-	"agent/hypervisor/powervm": 6,
 	"agent/reconcile":          18,
-	"cmd/berth":                15,
 	"compute/conductor":        23,
 	"compute/lifecycle":        17,
 	"internal/sim":             44,
