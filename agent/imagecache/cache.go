@@ -41,6 +41,7 @@ type Cache struct {
 	dir    string
 	source Source // nil: no image service is configured
 	log    *slog.Logger
+	part   string // suffix of a download that is not complete
 
 	mu   sync.Mutex
 	busy map[string]chan struct{} // by image; closed when the download ends
@@ -62,8 +63,16 @@ func (c *Cache) NoUploads() string {
 
 // New returns the cache in a directory, which Get makes. source may be nil.
 func New(dir string, source Source, log *slog.Logger) *Cache {
-	return &Cache{dir: dir, source: source, log: log, busy: map[string]chan struct{}{},
+	return &Cache{dir: dir, source: source, log: log, part: unfinished, busy: map[string]chan struct{}{},
 		downloads: map[string]*progress{}, uploading: make(chan struct{}, uploads), conflicts: map[string]int{}}
+}
+
+// Share lets several hosts keep their images in the same directory: unfinished downloads have the name of this host.
+func (c *Cache) Share(host string) *Cache {
+	if host != "" {
+		c.part = unfinished + "-" + host
+	}
+	return c
 }
 
 // Get returns an image, and downloads it if the host does not have it. Callers that need the same image wait for one
@@ -180,7 +189,7 @@ func (c *Cache) fetch(ctx context.Context, meta image.Image, wanted string) (Bas
 	if err := os.MkdirAll(c.dir, 0o711); err != nil { // QEMU passes through it
 		return Base{}, fault.New(fault.Unavailable, op, "the directory for images cannot be made: %w", err)
 	}
-	part := c.path(meta.ID, unfinished)
+	part := c.path(meta.ID, c.part)
 	c.log.Info("image download begun", "image", meta.ID, "bytes", meta.Size)
 	if err := c.download(ctx, meta, part); err != nil {
 		return Base{}, err
@@ -207,10 +216,18 @@ func (c *Cache) accept(meta image.Image, part, wanted string) (Base, error) {
 		return Base{}, fault.New(fault.KindOf(err), op, "the image %s cannot be used: %w", meta.ID, err)
 	}
 	base.Path, base.SHA512 = c.path(meta.ID, string(base.Format)), sum
-	if err = c.record(meta.ID, sum); err == nil {
-		err = os.Rename(part, base.Path)
+	err = os.Link(part, base.Path) // never over the copy of another host that shares the directory
+	if err == nil {
+		err = c.record(meta.ID, sum)
+	} else if errors.Is(err, os.ErrExist) {
+		if base.SHA512, err = c.sum(meta.ID, base.Path); err == nil && base.SHA512 != sum {
+			err = otherData(meta.ID, sum, base.SHA512)
+		}
 	}
-	return base, fault.Wrap(fault.Unavailable, op, err)
+	if err == nil {
+		err = os.Remove(part)
+	}
+	return base, fault.Wrap("", op, err)
 }
 
 // download completes a file with the data of an image.

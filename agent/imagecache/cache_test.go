@@ -278,6 +278,49 @@ func TestGetOfAVanishedCopy(t *testing.T) {
 	}
 }
 
+// TestSharedDirectory lets two hosts download an image into one directory at the same time: they have one copy, which
+// stays if one of them gets other data.
+func TestSharedDirectory(t *testing.T) {
+	s := newService("data")
+	a := newCache(t, s).Share("a")
+	b := New(a.dir, s, a.log).Share("b")
+	s.breakAt = 1234
+	if _, err := a.Get(t.Context(), id); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("interrupted: %v", err)
+	}
+	base, err := b.Get(t.Context(), id)
+	if err != nil || base.SHA512 != s.meta.HashValue {
+		t.Fatalf("%+v %v", base, err)
+	}
+	if again, err := a.fetch(t.Context(), s.meta, ""); err != nil || again != base { // it had begun before
+		t.Errorf("the download of the other host: %+v %v", again, err)
+	}
+	other := newService("DATA")
+	a.source = other
+	if _, err := a.fetch(t.Context(), other.meta, ""); !fault.Is(err, fault.Conflict) {
+		t.Errorf("other data: %v", err)
+	}
+	if data, err := os.ReadFile(base.Path); err != nil || !bytes.Equal(data, s.data) {
+		t.Errorf("the copy has %d bytes: %v", len(data), err)
+	}
+	entries, err := os.ReadDir(a.dir)
+	if err != nil || len(entries) != 2 { // the copy and its sum
+		t.Errorf("the directory has %v: %v", entries, err)
+	}
+}
+
+// TestMissingSum computes the sum of a copy that has none.
+func TestMissingSum(t *testing.T) {
+	s := newService("data")
+	c := newCache(t, s)
+	for range 2 {
+		if base, err := c.Get(t.Context(), id); err != nil || base.SHA512 != s.meta.HashValue {
+			t.Errorf("%+v %v", base, err)
+		}
+		_ = os.Remove(c.path(id, sumSuffix))
+	}
+}
+
 // TestMD5 accepts an image of which the service has only the MD5 checksum, and one of which it has none.
 func TestMD5(t *testing.T) {
 	for _, known := range []bool{true, false} {

@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// unfinished is the suffix of a download that is not complete.
+// unfinished begins the suffix of a download that is not complete.
 const unfinished = "part"
 
 // RemoveUnused removes the copies, and the interrupted downloads, that no guest has used for an age. used reports
@@ -32,7 +32,7 @@ func (c *Cache) RemoveUnused(used func(name string) bool, now time.Time, age tim
 	var failed []error
 	for _, e := range entries {
 		id, suffix, _ := strings.Cut(e.Name(), ".")
-		known := suffix == unfinished || suffix == sumSuffix || suffix == string(diskimage.QCOW2) ||
+		known := strings.HasPrefix(suffix, unfinished) || suffix == sumSuffix || suffix == string(diskimage.QCOW2) ||
 			suffix == string(diskimage.Raw)
 		if uuid.Validate(id) != nil || !known || !c.tryAcquire(id) {
 			continue

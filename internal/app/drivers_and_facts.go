@@ -69,7 +69,8 @@ func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor,
 		FirstBoot: parts.boot, Host: s.Host, Migration: libvirt.Migration(s.Libvirt.Migration),
 		Detaching: libvirt.Detaching(s.Libvirt.Detaching),
 		Cleanup:   libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
-		Images:    imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), imageSource(parts.images), slog.Default())})
+		Images: imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), imageSource(parts.images),
+			slog.Default()).Share(s.Host)})
 }
 
 // imageSource returns the images of a client; nil for none.
