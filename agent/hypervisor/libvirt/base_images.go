@@ -48,7 +48,7 @@ func restoreBase(ctx context.Context, images Images, disk string, g hypervisor.G
 	}
 	dir := filepath.Dir(disk)
 	for range maxChain {
-		below, err := backingFile(disk)
+		below, err := fileBelow(disk)
 		if err != nil {
 			return fault.New(fault.Unavailable, "libvirt.restoreBase", "the disk %s cannot be read: %w", disk, err)
 		}

@@ -129,15 +129,15 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	if err := b.d.removeUnfinished(b.domain.UUID, b.incoming); err != nil {
 		return false, err
 	}
-	if b.copied.disk != "" { // before the definition: a guest that is listed has its disk
-		if err := b.place(); err != nil {
+	if b.copied.exists() { // before the definition: a guest that is listed has its disk
+		if err := b.place(ctx); err != nil {
 			return false, err
 		}
 	}
 	if err := b.define(ctx); err != nil {
 		return true, b.keepIfUnknown(err)
 	}
-	if b.copied.disk == "" {
+	if !b.copied.exists() {
 		return true, nil
 	}
 	return true, forgetIncoming(b.d, b.guest.ID)
@@ -152,15 +152,15 @@ func (b *builder) keepIfUnknown(failed error) error {
 	return errors.Join(failed, b.d.removeFiles(b.domain.UUID))
 }
 
-// place gives what was copied its place, with a record that says that its guest is not complete. A guest whose NVRAM
-// was not copied gets a new one.
-func (b *builder) place() error {
+// place gives what was copied, and a disk that is shared, its place, with a record that says that its guest is not
+// complete. A guest whose NVRAM was not copied gets a new one.
+func (b *builder) place(ctx context.Context) error {
 	err := b.d.writeRecord(b.domain.UUID, domainxml.Guest{ID: b.guest.ID, Domain: b.domain.UUID.String()})
 	if err == nil && b.copied.base != nil {
 		err = recordBase(b.d.path(b.domain.UUID.String()), b.guest.Build, *b.copied.base)
 	}
 	if err == nil {
-		err = place(b.d, b.domain.UUID, b.guest, b.copied)
+		err = place(ctx, b.d, b.domain.UUID, b.guest, b.copied)
 	}
 	if err == nil {
 		err = b.d.makeNVRAM(b.domain.UUID, b.guest, false)
@@ -281,7 +281,7 @@ func (b *builder) define(ctx context.Context) error {
 	}
 	made.Metadata.Guest.Made = b.domain.made() || b.made
 	if b.incoming {
-		made.Metadata.Guest.Incoming, made.Metadata.Guest.Address = true, b.d.o.Migration.Address
+		b.addDestination(&made.Metadata.Guest)
 	}
 	if err := b.d.writeRecord(b.domain.UUID, made.Metadata.Guest); err != nil {
 		return err

@@ -24,13 +24,22 @@ const (
 
 // checkUnused returns fault.Unavailable if a program uses a disk of a guest that does not run for libvirt: its QEMU may
 // still run, as after libvirt has lost its definitions. A second QEMU would destroy the file systems of the guest.
-func (d directory) checkUnused(domain uuid.UUID) error {
+func (d directory) checkUnused(domain uuid.UUID) error { return d.checkFiles(domain, false) }
+
+// checkRemovable is checkUnused for files that are about to be removed. A disk that has a further name does not count:
+// its guest has moved to another host with the same directory, which uses it under that name.
+func (d directory) checkRemovable(domain uuid.UUID) error { return d.checkFiles(domain, true) }
+
+func (d directory) checkFiles(domain uuid.UUID, removing bool) error {
 	const op = "libvirt.checkUnused"
 	files, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2"))
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
 	for _, file := range append(files, d.path(domain.String(), "config.iso")) {
+		if removing && names(file) > 1 {
+			continue
+		}
 		used, err := isLocked(file)
 		if os.IsNotExist(err) {
 			continue
@@ -44,6 +53,15 @@ func (d directory) checkUnused(domain uuid.UUID) error {
 		}
 	}
 	return nil
+}
+
+// names returns how many names a file has in its file system; 0: it cannot be read.
+func names(path string) uint64 {
+	status, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return uint64(status.Sys().(*syscall.Stat_t).Nlink)
 }
 
 // isLocked reports whether another program has locked an image as QEMU does.

@@ -246,6 +246,9 @@ func TestDiskWithASnapshot(t *testing.T) {
 	must(t, b.Build(t.Context(), g))
 	b.count(t, g.ID, 5)
 	b.hasMarker(t, g.ID)
+	if backing, err := backingFile(b.diskOf(t, g.ID)); backing != b.path("_base", rawImage+".raw") || err != nil {
+		t.Errorf("the disk refers to %q: %v", backing, err)
+	}
 	if out := run(t, "qemu-io", "-U", "-r", "-f", "qcow2", "-c", "read -P 0xcd 800M 1M", b.diskOf(t, g.ID)); strings.
 		Contains(out, "failed") {
 		t.Errorf("what was written after the snapshot is lost: %s", out)

@@ -45,13 +45,7 @@ func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*di
 		if uri, err = d.o.Migration.uriOf(from.Host); err != nil {
 			return nil, err
 		}
-		s.dial = func(ctx context.Context) (*rpc.Client, error) {
-			c, err := rpc.DialURI(ctx, uri, d.o.CallTime)
-			if err == nil {
-				drain(c)
-			}
-			return c, err
-		}
+		s.dial = dialer(uri, d.o.CallTime)
 		s.client, err = s.dial(ctx)
 	}
 	if err != nil {
@@ -62,6 +56,17 @@ func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*di
 		return nil, err
 	}
 	return s, nil
+}
+
+// dialer returns a function that connects to the libvirt of another host.
+func dialer(uri string, limit time.Duration) func(ctx context.Context) (*rpc.Client, error) {
+	return func(ctx context.Context) (*rpc.Client, error) {
+		c, err := rpc.DialURI(ctx, uri, limit)
+		if err == nil {
+			drain(c)
+		}
+		return c, err
+	}
 }
 
 // find reads the domain of the guest. The fault is Unavailable if it is not there or may run: then its disk may change.
@@ -189,7 +194,7 @@ func endPools(ctx context.Context, c *rpc.Client, guest, disk string) {
 		if pool, err := rpc.StorageOf(c).Pool(ctx, poolName(guest, filepath.Dir(disk))); err == nil {
 			_ = rpc.StorageOf(c).DestroyPool(ctx, pool)
 		}
-		backing, err := backingFile(disk)
+		backing, err := fileBelow(disk)
 		if err != nil || backing == "" {
 			return
 		}
@@ -199,15 +204,20 @@ func endPools(ctx context.Context, c *rpc.Client, guest, disk string) {
 
 // close removes what was made at the source, and ends the connection.
 func (s *diskSource) close(ctx context.Context) {
+	s.endPools(ctx)
+	if s.dial != nil {
+		s.client.Close()
+	}
+}
+
+// endPools removes the pools that were made at the source.
+func (s *diskSource) endPools(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stallTime)
 	defer cancel()
 	for _, pool := range s.created {
 		if err := rpc.StorageOf(s.client).DestroyPool(ctx, pool); err != nil {
 			s.driver.o.Log.Info("storage pool not removed", "host", s.from.Host, "pool", pool.Name, "error", err)
 		}
-	}
-	if s.dial != nil {
-		s.client.Close()
 	}
 }
 

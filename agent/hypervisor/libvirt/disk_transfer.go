@@ -3,7 +3,6 @@ package libvirt
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,21 +111,24 @@ type transfer struct {
 	d        *Driver
 	guest    hypervisor.Guest
 	progress *transferProgress
-	base     *imagecache.Base // to which the copied disk refers on this host; nil: none
 }
 
 // copies are what was copied for a guest that is not defined yet.
 type copies struct {
 	of     hypervisor.Guest // that has moved
 	disk   string           // path of the copy; empty: it has no disk
-	base   *imagecache.Base // to which disk refers; nil: none
+	base   *imagecache.Base // to which the disk refers on this host; nil: none
+	shared *sharedDisk      // the disk, if it is not copied
 	nvram  string           // path of the copy; empty: it has none, or one that cannot be used
 	secure bool             // nvram is for secure boot
 }
 
+// exists reports whether the guest that has moved has a disk.
+func (c copies) exists() bool { return c.disk != "" || c.shared != nil }
+
 // receiveDisk copies the disk of another guest for a new guest, and makes it ready: its backing file is that of this
-// host, and it is as large as the guest's disk must be. The NVRAM is copied, too. It continues after an interruption,
-// and retries while the source does not answer.
+// host, and it is as large as the guest's disk must be. A disk in a directory that both hosts have is not copied. The
+// NVRAM is copied, too. It continues after an interruption, and retries while the source does not answer.
 func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (copies, error) {
 	for _, dir := range []string{"", incomingDir} {
 		if err := d.makeDir(dir); err != nil {
@@ -139,7 +141,6 @@ func receiveDisk(ctx context.Context, d *Driver, g hypervisor.Guest) (copies, er
 		before := t.progress.count()
 		made, err := t.try(ctx)
 		if err == nil || !fault.Is(err, fault.Unavailable) {
-			made.base = t.base
 			return made, err
 		}
 		if t.progress.count() != before {
@@ -178,16 +179,53 @@ func (t *transfer) try(ctx context.Context) (copies, error) {
 	if err := t.copyNVRAM(ctx, source, &made); err != nil {
 		return made, err
 	}
+	if made.shared, made.base, err = t.findShared(ctx, source, file); err != nil || made.shared != nil {
+		return made, err
+	}
 	made.disk = incomingPath(t.d, t.guest.ID)
 	if err := t.copyFile(ctx, source, file, made.disk); err != nil {
 		return made, err
 	}
 	t.d.making.RLock()
 	defer t.d.making.RUnlock()
-	if err := t.rebase(ctx, source, file, made.disk); err != nil {
+	if made.base, err = t.rebase(ctx, source, file, made.disk); err != nil {
 		return made, err
 	}
 	return made, t.grow(ctx, made.disk)
+}
+
+// findShared returns the disk of a source, and its image, if this host sees both under the same paths and can use them
+// there; nil: the disk must be copied.
+func (t *transfer) findShared(ctx context.Context, s *diskSource, file string) (disk *sharedDisk,
+	base *imagecache.Base, err error) {
+	if s.dial == nil || !t.d.contains(file) { // the disk of a guest that is resized on its host is copied
+		return nil, nil, nil
+	}
+	shared, err := isShared(ctx, filepath.Dir(file), s.readSmall)
+	if err != nil || !shared {
+		return nil, nil, err
+	}
+	found, ok, err := inspectShared(file)
+	if err != nil || !ok || len(found.lower) == maxLower {
+		return nil, nil, err
+	}
+	if found.image != "" {
+		own, err := t.ownBase(ctx, s, file, found.image)
+		switch {
+		case fault.Is(err, fault.Unavailable):
+			return nil, nil, err
+		case err != nil || own.Path != found.image:
+			return nil, nil, nil
+		}
+		base = &own
+	}
+	link := incomingPath(t.d, t.guest.ID) + linkSuffix
+	if err := errors.Join(remove(link), os.Link(file, link)); err != nil {
+		t.d.o.Log.Warn("disk in a shared directory is copied: it gets no further name", "guest", t.guest.ID, "error", err)
+		return nil, nil, nil
+	}
+	t.d.o.Log.Info("disk not copied: its directory is shared", "guest", t.guest.ID, "from", s.from.Host, "disk", file)
+	return &found, base, nil
 }
 
 // copyNVRAM copies the NVRAM of a guest with UEFI, if this host has firmware for it. A guest whose secure boot begins
@@ -249,63 +287,70 @@ func (t *transfer) copyFile(ctx context.Context, s *diskSource, from, to string)
 	return err
 }
 
-// rebase makes a copied disk refer to the image on this host. An image that this host does not have with the same data
-// is copied from the source, too, and its data become those of the disk. from is the path of the disk at the source.
-func (t *transfer) rebase(ctx context.Context, s *diskSource, from, disk string) error {
-	backing, err := sourceBacking(disk)
+// rebase makes a copied disk refer to the image on this host, and returns that. An image that this host does not have
+// with the same data is copied from the source, too, and its data become those of the disk; base is nil then. from is
+// the path of the disk at the source.
+func (t *transfer) rebase(ctx context.Context, s *diskSource, from, disk string) (base *imagecache.Base, err error) {
+	backing, err := sourceBacking(from, disk)
 	if err != nil || backing == "" {
-		return fault.Wrap(fault.Unavailable, opDisk, err)
+		return nil, fault.Wrap(fault.Unavailable, opDisk, err)
 	}
-	base, err := t.ownBase(ctx, s, from, backing)
+	own, err := t.ownBase(ctx, s, from, backing)
 	switch {
 	case err == nil:
-		return rebaseTo(ctx, disk, string(base.Format), base.Path)
+		return &own, rebaseTo(ctx, disk, string(own.Format), own.Path)
 	case fault.Is(err, fault.Unavailable):
-		return err
+		return nil, err
 	}
 	t.d.o.Log.Info("image copied with the disk", "guest", t.guest.ID, "from", s.from.Host, "file", backing, "error", err)
 	return t.flatten(ctx, s, disk, backing)
 }
 
 // flatten copies the file below a disk from the source, and adds its data to those of the disk. Between the disk and
-// the image may be snapshots that an operator has made.
-func (t *transfer) flatten(ctx context.Context, s *diskSource, disk, backing string) error {
+// the image may be snapshots that an operator has made, and disks of earlier hosts. base is the image to which the disk
+// refers afterwards; nil: none.
+func (t *transfer) flatten(ctx context.Context, s *diskSource, disk, backing string) (base *imagecache.Base,
+	err error) {
 	format, err := backingFormat(ctx, disk, backing)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	copied := strings.TrimSuffix(disk, ".qcow2") + ".base"
 	if strings.Count(filepath.Base(copied), ".base") > maxChain {
-		return fault.New(fault.Conflict, opDisk, "the disk of the guest %s has more than %d snapshots below it; commit "+
+		return nil, fault.New(fault.Conflict, opDisk, "the disk of the guest %s has more than %d snapshots below it; commit "+
 			"them with `virsh blockcommit`", t.guest.ID, maxChain)
 	}
 	if err := t.copyFile(ctx, s, backing, copied); err != nil {
-		return err
+		return nil, err
 	}
 	if format == "qcow2" {
-		if err := t.rebase(ctx, s, backing, copied); err != nil {
-			return err
+		if base, err = t.rebase(ctx, s, backing, copied); err != nil {
+			return nil, err
 		}
 	}
 	if err := rebaseTo(ctx, disk, format, copied); err != nil {
-		return err
+		return nil, err
 	}
-	if err := qemuImg(ctx, "rebase", "-q", "-f", "qcow2", "-b", "", disk); err != nil {
-		return fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not get the data of its image: %w",
-			t.guest.ID, err)
+	arguments := []string{"rebase", "-q", "-f", "qcow2", "-b", ""}
+	if base != nil {
+		arguments = append(arguments[:4], "-F", string(base.Format), "-b", base.Path)
 	}
-	t.base = nil
-	return fault.Wrap(fault.Unavailable, opDisk, errors.Join(remove(copied), remove(copied+recordSuffix)))
+	if err := qemuImg(ctx, append(arguments, disk)...); err != nil {
+		return nil, fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not get the data of the file below "+
+			"it: %w", t.guest.ID, err)
+	}
+	return base, fault.Wrap(fault.Unavailable, opDisk, errors.Join(remove(copied), remove(copied+recordSuffix)))
 }
 
-// sourceBacking returns the name of the file below a copied disk at its source; empty: there is none, or its data are
-// in the copy already. The header of the copy may have a name of this host since an earlier attempt.
-func sourceBacking(disk string) (string, error) {
+// sourceBacking returns the path of the file below a copied disk at its source; empty: there is none, or its data are
+// in the copy already. The header of the copy may have a name of this host since an earlier attempt. from is the path
+// of the disk at the source.
+func sourceBacking(from, disk string) (string, error) {
 	now, err := backingFile(disk)
 	if err != nil || now == "" {
 		return "", err
 	}
-	return cmp.Or((&copier{to: disk}).load().Backing, now), nil
+	return besides(from, cmp.Or((&copier{to: disk}).load().Backing, now)), nil
 }
 
 // ownBase returns the image on this host that has the same data as the backing file of a disk of another host. from is
@@ -332,8 +377,6 @@ func (t *transfer) ownBase(ctx context.Context, s *diskSource, from, backing str
 	case there != base.SHA512:
 		err = fault.New(fault.Conflict, opDisk, "the image %s has other data here: their SHA-512 sum is %s, and that of "+
 			"host %s is %s", id, base.SHA512, s.from.Host, there)
-	default:
-		t.base = &base
 	}
 	return base, err
 }
@@ -347,17 +390,12 @@ func rebaseTo(ctx context.Context, disk, format, base string) error {
 // grow makes a disk as large as the flavor's. A disk that is larger stays so.
 func (t *transfer) grow(ctx context.Context, disk string) error {
 	g := t.guest
-	file, err := os.Open(disk)
+	have, err := virtualSize(disk)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, opDisk, err)
-	}
-	defer file.Close()
-	head := make([]byte, 32) // with the virtual size at its end
-	if _, err := file.ReadAt(head, 0); err != nil || string(head[:4]) != "QFI\xfb" {
-		return fault.New(fault.Conflict, opDisk, "the disk of the guest %s is not a qcow2 file; convert it on its host", g.ID)
+		return err
 	}
 	want := int64(g.DiskGB) << 30
-	if int64(binary.BigEndian.Uint64(head[24:])) >= want {
+	if have >= want {
 		return nil
 	}
 	if err := qemuImg(ctx, "resize", "-q", "-f", "qcow2", disk, fmt.Sprint(want)); err != nil {
@@ -366,10 +404,15 @@ func (t *transfer) grow(ctx context.Context, disk string) error {
 	return nil
 }
 
-// place gives a copied disk and NVRAM their places among the files of a domain that is not defined yet. They keep the
+// place gives what was copied its place among the files of a domain that is not defined yet. It keeps the
 // other names, so that the copies are not lost if the definition fails.
-func place(d *Driver, domain uuid.UUID, g hypervisor.Guest, copied copies) error {
-	err := os.Link(copied.disk, d.path(domain.String(), diskName(g.Build)))
+func place(ctx context.Context, d *Driver, domain uuid.UUID, g hypervisor.Guest, copied copies) error {
+	var err error
+	if copied.shared != nil {
+		err = copied.shared.place(ctx, incomingPath(d, g.ID)+linkSuffix, d.path(domain.String()), g)
+	} else {
+		err = os.Link(copied.disk, d.path(domain.String(), diskName(g.Build)))
+	}
 	if err == nil && copied.nvram != "" {
 		err = os.Link(copied.nvram, d.nvramPath(domain, g, copied.secure))
 	}

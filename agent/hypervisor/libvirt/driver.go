@@ -55,6 +55,8 @@ type Options struct {
 	ShutdownTime time.Duration // [DEFAULT] shutdown_timeout: after it a guest that must stop is ended
 	CallTime     time.Duration // limit of one call; 0: 30 seconds, and 5 minutes to start or end a guest
 	Log          *slog.Logger  // nil: slog.Default()
+
+	root string // instances_path, if Dir is a directory in it, because other hosts have theirs there, too
 }
 
 // Images are the images on this host; *imagecache.Cache implements it. Unavailable: a later call may succeed.
@@ -132,6 +134,7 @@ func New(o Options) (*Driver, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.Dir, o.root = chooseDir(o.Dir, o.Host)
 	d := &Driver{o: o}
 	d.directory = directory{&d.o}
 	return d, nil

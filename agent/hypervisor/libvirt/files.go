@@ -27,6 +27,24 @@ func (d directory) path(elements ...string) string {
 	return filepath.Join(append([]string{d.o.Dir}, elements...)...)
 }
 
+// allDirs returns patterns of the directories of all hosts that share instances_path, as far as their guests are there.
+func (d directory) allDirs() []string {
+	return []string{d.root(), filepath.Join(d.root(), ownPrefix+"*")}
+}
+
+// root returns instances_path, which has the directories of all hosts that share it.
+func (d directory) root() string { return cmp.Or(d.o.root, d.o.Dir) }
+
+// contains reports whether a path is below instances_path, and exists there.
+func (d directory) contains(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil && strings.HasPrefix(filepath.Clean(path), filepath.Clean(d.root())+"/")
+}
+
+// lowerPrefix is that of the names of files below the disk of a guest that has moved in a shared directory. A disk
+// names the file below it without a directory, because both get further names in the directory of the next host.
+const lowerPrefix = "lower-"
+
 // diskName returns the file name of a guest's disk. A rebuilt guest has another disk.
 func diskName(build int) string { return fmt.Sprintf("disk-%d.qcow2", build) }
 
@@ -213,8 +231,9 @@ func namesOf(build int) []string {
 // removeOldDisks removes the disks and the NVRAMs of earlier builds.
 func (d directory) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
 	disks, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2*"))
-	nvrams, _ := filepath.Glob(d.path(domain.String(), "nvram-*.fd*")) // the pattern is valid
-	for _, file := range append(disks, nvrams...) {
+	nvrams, _ := filepath.Glob(d.path(domain.String(), "nvram-*.fd*"))  // the patterns are valid
+	lower, _ := filepath.Glob(d.path(domain.String(), lowerPrefix+"*")) // which a new disk does not have
+	for _, file := range slices.Concat(disks, nvrams, lower) {
 		if !slices.Contains(namesOf(g.Build), filepath.Base(file)) {
 			err = errors.Join(err, os.Remove(file))
 		}
@@ -277,7 +296,7 @@ func (d directory) removeUnlisted(domain uuid.UUID, guest string) error {
 		d.o.Log.Warn("disk of a guest that is not known left alone", "guest", guest, "directory", d.path(domain.String()))
 		return nil
 	}
-	if err := d.checkUnused(domain); err != nil {
+	if err := d.checkRemovable(domain); err != nil {
 		return err
 	}
 	return d.removeFiles(domain)

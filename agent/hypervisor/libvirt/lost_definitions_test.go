@@ -373,7 +373,7 @@ func TestLateDefinition(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "copy")
 	must(t, os.WriteFile(copied, nil, 0o600))
 	must(t, d.writeRecord(b.domain.UUID, domainxml.Guest{ID: g.ID, Domain: g.ID}))
-	must(t, place(d, b.domain.UUID, g, copies{disk: copied}))
+	must(t, place(t.Context(), d, b.domain.UUID, g, copies{disk: copied}))
 	if err := b.keepIfUnknown(fault.New(fault.Unavailable, "", "libvirt hangs")); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("kept: %v", err)
 	}

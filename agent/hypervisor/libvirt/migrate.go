@@ -129,12 +129,11 @@ func (m *migrator) run(ctx context.Context) error {
 		return err
 	}
 	defer m.steps.Source.Close()
-	if m.steps.Target, err = rpc.DialURI(ctx, uri, m.d.o.CallTime); err != nil {
+	if m.steps.Target, err = dialer(uri, m.d.o.CallTime)(ctx); err != nil {
 		return err
 	}
 	defer m.steps.Target.Close()
 	drain(m.steps.Source)
-	drain(m.steps.Target)
 	if err := m.describe(ctx); err != nil {
 		return err
 	}
@@ -182,9 +181,18 @@ func (m *migrator) describe(ctx context.Context) error {
 		return err
 	}
 	arrived := there.xml.Metadata.Guest
-	o := rpc.MigrationOptions{Disks: m.domain.hasDisk(), Address: arrived.Address, TLS: m.d.o.Migration.TLS,
-		Converge: m.d.o.Migration.Converge, Bandwidth: m.d.o.Migration.Bandwidth}
-	arrived.Incoming, arrived.Stopped, arrived.Address, arrived.Made = false, false, "", true
+	uri, err := m.d.o.Migration.uriOf(m.to.Host)
+	if err != nil {
+		return err
+	}
+	disk := &liveDisk{m.d, m.domain, m.to.Host, m.steps.Target, dialer(uri, m.d.o.CallTime)}
+	shared, err := disk.check(ctx, there)
+	if err != nil {
+		return err
+	}
+	o := rpc.MigrationOptions{Disks: m.domain.hasDisk() && !shared, Shared: shared, Address: arrived.Address,
+		TLS: m.d.o.Migration.TLS, Converge: m.d.o.Migration.Converge, Bandwidth: m.d.o.Migration.Bandwidth}
+	arrived.Incoming, arrived.Stopped, arrived.Address, arrived.Base, arrived.Made = false, false, "", "", true
 	arrived.Hardware = m.domain.xml.Metadata.Guest.Hardware // it runs with this
 	prepare, err := m.steps.Target.XML(ctx, there.Domain, rpc.Persistent)
 	if err != nil {

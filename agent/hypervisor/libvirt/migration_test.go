@@ -198,7 +198,25 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestInterruptedMigration(t *testing.T) {
 	t.Parallel()
 	a, b := openPair(t)
+	interruptMigration(t, a, b)
+}
+
+// TestInterruptedMigrationInASharedDirectory is TestInterruptedMigration for hosts with one directory.
+func TestInterruptedMigrationInASharedDirectory(t *testing.T) {
+	t.Parallel()
+	a, b, _, _ := openShared(t)
+	interruptMigration(t, a, b)
+	b.hasMarker(t, counting().ID)
+}
+
+// interruptMigration interrupts a migration from a to b after each of its steps.
+func interruptMigration(t *testing.T, a, b site) {
+	t.Helper()
 	g := counting()
+	g.Stopped = true
+	must(t, a.Build(t.Context(), g))
+	a.mark(t, g.ID)
+	g.Stopped = false
 	must(t, a.Build(t.Context(), g))
 	n := a.count(t, g.ID, 3)
 	for steps, name := range []string{"begin", "prepare", "perform", "finish"} {
@@ -226,24 +244,6 @@ func TestInterruptedMigration(t *testing.T) {
 	b.count(t, g.ID, n+5)
 	must(t, a.Destroy(t.Context(), g.ID))
 	b.count(t, g.ID, n+10)
-}
-
-// TestSharedDirectory starts two hosts with one directory for guests. The second one is refused, and the guest of the
-// first one keeps its files.
-func TestSharedDirectory(t *testing.T) {
-	t.Parallel()
-	a, b := openPair(t)
-	g := counting()
-	a.o.Host, b.o.Host, b.o.Dir = "a", "b", a.o.Dir
-	must(t, a.Start(t.Context()))
-	must(t, a.Build(t.Context(), g))
-	must(t, a.Start(t.Context()))
-	if err := b.Start(t.Context()); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "host a") {
-		t.Errorf("started: %v", err)
-	}
-	if _, err := os.Stat(a.path(g.ID, diskName(0))); err != nil {
-		t.Error(err)
-	}
 }
 
 // interrupted performs steps of a migration and then closes the connections.

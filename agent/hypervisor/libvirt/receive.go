@@ -32,6 +32,9 @@ func (d *Driver) Receive(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", op, err)
 	}
 	b := &builder{d: d, c: c, host: host, guest: g, incoming: true}
+	if err := b.getBase(ctx); err != nil {
+		return fault.Wrap("", op, err)
+	}
 	created, err := b.reserve(ctx)
 	if err != nil || !b.domain.incoming() { // it has arrived
 		return fault.Wrap("", op, err)
@@ -65,6 +68,25 @@ func (d *Driver) Forget(ctx context.Context, id string) error {
 // prepared reports whether a domain is prepared for this guest as it will be.
 func (b *builder) prepared(have domain) bool {
 	want, was := domainxml.Write(b.guest), have.xml.Metadata.Guest
-	want.Stopped, want.Incoming, want.Address, want.Domain = was.Stopped, true, b.d.o.Migration.Address, was.Domain
+	want.Stopped, want.Domain = was.Stopped, was.Domain
+	b.addDestination(&want)
 	return reflect.DeepEqual(want, was)
+}
+
+// getBase gets the image of which the disk that is prepared becomes an overlay.
+func (b *builder) getBase(ctx context.Context) error {
+	if b.guest.Image == "" || b.d.o.Images == nil {
+		return nil // makeFiles refuses an image
+	}
+	base, err := b.d.o.Images.Get(ctx, b.guest.Image)
+	b.copied.base = &base
+	return err
+}
+
+// addDestination adds what the driver of the source must know of this host to the metadata of a prepared guest.
+func (b *builder) addDestination(g *domainxml.Guest) {
+	g.Incoming, g.Address = true, b.d.o.Migration.Address
+	if b.copied.base != nil {
+		g.Base = b.copied.base.SHA512
+	}
 }

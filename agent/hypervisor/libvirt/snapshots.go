@@ -51,15 +51,12 @@ func overlayOf(disk string) (string, error) {
 		return "", err
 	}
 	for _, file := range files {
-		below, err := backingFile(file)
+		below, err := fileBelow(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return "", err
-		}
-		if below != "" && !filepath.IsAbs(below) {
-			below = filepath.Join(filepath.Dir(file), below)
 		}
 		if below == disk || below != "" && sameFile(below, disk) {
 			return file, nil

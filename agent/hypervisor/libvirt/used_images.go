@@ -52,13 +52,17 @@ func (d *Driver) removeUnusedImages(now time.Time) error {
 	return err
 }
 
-// backingFiles returns the names of the backing files of all disks of guests, each on a line. The disks are what
-// counts, not the definitions: a rebuild makes a disk before it changes the definition, and an administrator may have
-// made snapshots.
+// backingFiles returns the names of the backing files of all disks of guests, each on a line, also of other hosts that
+// share the copies of images. The disks are what counts, not the definitions: a rebuild makes a disk before it changes
+// the definition, and an administrator may have made snapshots.
 func (d *Driver) backingFiles() (string, error) {
-	files, err := filepath.Glob(d.path("*", "*"))
-	if err != nil {
-		return "", fault.Wrap(fault.Internal, "libvirt.backingFiles", err)
+	var files []string
+	for _, dir := range d.allDirs() {
+		some, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+		if err != nil {
+			return "", fault.Wrap(fault.Internal, "libvirt.backingFiles", err)
+		}
+		files = append(files, some...)
 	}
 	var all strings.Builder
 	for _, file := range files {
@@ -73,6 +77,20 @@ func (d *Driver) backingFiles() (string, error) {
 		all.WriteString(name + "\n")
 	}
 	return all.String(), nil
+}
+
+// fileBelow returns the path of the backing file of a disk; empty for a file without one.
+func fileBelow(disk string) (string, error) {
+	name, err := backingFile(disk)
+	return besides(disk, name), err
+}
+
+// besides returns the path of a backing file whose name in the header of a disk may be relative to that.
+func besides(disk, name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(disk), name)
 }
 
 // backingFile returns the name of the backing file in the header of a qcow2 file; empty for a file without one, and for

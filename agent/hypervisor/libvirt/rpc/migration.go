@@ -23,6 +23,7 @@ type MigrationOptions struct {
 	XML        string // the running domain at the destination
 	Persistent string // its persistent definition there; it replaces the one that exists when the domain arrives
 	Disks      bool   // copy the disks that can be written, without their backing files
+	Shared     bool   // the disks are the same files at both hosts, even if libvirt cannot know that
 	Address    string // of the destination for memory and disks; empty: its host name
 	TLS        bool   // QEMU encrypts memory and disks
 	Converge   bool   // slow the guest down if it writes faster than memory is transferred
@@ -35,6 +36,7 @@ const (
 	migratePersistent   = 1 << 3
 	migrateDisksOverlay = 1 << 7
 	migrateProtection   = 1 << 8 // the definition cannot change during the migration
+	migrateUnsafe       = 1 << 9 // does not check that disks are on a file system that hosts can share
 	migrateAbortOnError = 1 << 12
 	migrateConverge     = 1 << 13
 	migrateTLS          = 1 << 16
@@ -44,7 +46,7 @@ const (
 func (m *Migration) flags() uint32 {
 	flags := uint32(migrateLive | migratePersistent | migrateProtection)
 	for flag, set := range map[uint32]bool{migrateDisksOverlay | migrateAbortOnError: m.Options.Disks,
-		migrateTLS: m.Options.TLS, migrateConverge: m.Options.Converge} {
+		migrateUnsafe: m.Options.Shared, migrateTLS: m.Options.TLS, migrateConverge: m.Options.Converge} {
 		if set {
 			flags |= flag
 		}
