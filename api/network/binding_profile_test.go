@@ -1,11 +1,9 @@
-package conductor
+package network
 
 import (
 	"encoding/json"
 	"testing"
 
-	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -37,14 +35,14 @@ func TestBindingProfiles(t *testing.T) {
 			`"pci_vendor_info":"15b3:101e","pf_mac_address":"52:54:00:00:00:01","physical_network":null,` +
 			`"trusted":"true","vf_num":1}`},
 	} {
-		device := schedule.Device{Device: pci.Device{Address: at, Vendor: "15b3", Product: "101e", Type: pci.Virtual,
+		device := ProfileDevice{Device: pci.Device{Address: at, Vendor: "15b3", Product: "101e", Type: pci.Virtual,
 			Serial: "S1", PFMAC: "52:54:00:00:00:01", VFNumber: 1}, PhysicalNetwork: c.network, RemoteManaged: c.remote}
 		old := map[string]any{"trusted": "true", "vf_num": 5.0, "card_serial_number": "old"}
-		profile := boundProfile(old, lifecycle.Port{ID: "p"}, map[string]schedule.Device{"p": device})
+		profile := BoundProfile(old, "p", nil, &device)
 		if text, err := json.Marshal(profile); err != nil || string(text) != c.want {
 			t.Errorf("%s: %s %v, want %s", name, text, err, c.want)
 		}
-		free := boundProfile(profile, lifecycle.Port{ID: "p", Allocation: map[string]provider.ID{"p": "rp"}}, nil)
+		free := BoundProfile(profile, "p", map[string]provider.ID{"p": "rp"}, nil)
 		if text, err := json.Marshal(free); err != nil || string(text) != `{"allocation":"rp","trusted":"true"}` {
 			t.Errorf("%s: without the device %s %v", name, text, err)
 		}
@@ -59,8 +57,8 @@ func TestBindingProfileOfANIC(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(mac string, old map[string]any) any {
-		device := schedule.Device{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac}}
-		return boundProfile(old, lifecycle.Port{ID: "p"}, map[string]schedule.Device{"p": device})["device_mac_address"]
+		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac}}
+		return BoundProfile(old, "p", nil, &device)["device_mac_address"]
 	}
 	here := map[string]any{"pci_slot": "0000:81:00.0", "device_mac_address": "52:54:00:00:00:01"}
 	other := map[string]any{"pci_slot": "0000:82:00.0", "device_mac_address": "52:54:00:00:00:01"}
