@@ -45,11 +45,11 @@ func (d *Driver) tryKVM(ctx context.Context, c *rpc.Client, host domainxml.Host)
 		return err
 	}
 	host.KVM = true
-	return d.try(ctx, c, host)
+	return d.try(ctx, c, host, tryTime)
 }
 
-// try starts the guest of a trial and waits until it has ended.
-func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host) error {
+// try starts the guest of a trial and waits until it has ended, from then on for limit at most.
+func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host, limit time.Duration) error {
 	disk, err := d.trialDisk()
 	if err != nil { // such as a full file system, which must not keep the agent from its guests
 		d.o.Log.Warn("guests are not tried", "error", err)
@@ -70,7 +70,7 @@ func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host) er
 	if err != nil {
 		return err
 	}
-	return errors.Join(awaitEnd(ctx, c, tried), end(ctx, c, tried))
+	return errors.Join(awaitEnd(ctx, c, tried, limit), end(ctx, c, tried))
 }
 
 // trialDisk makes a disk that boots the program trial. libvirt gives it to QEMU's user.
@@ -92,9 +92,9 @@ func (d *Driver) trialDisk() (path string, err error) {
 	return file.Name(), nil
 }
 
-// awaitEnd waits until a guest has ended, for tryTime at most. It returns an error if QEMU has paused it.
-func awaitEnd(ctx context.Context, c *rpc.Client, of rpc.Domain) error {
-	for deadline := time.Now().Add(tryTime); time.Now().Before(deadline); {
+// awaitEnd waits until a guest has ended, for limit at most. It returns an error if QEMU has paused it.
+func awaitEnd(ctx context.Context, c *rpc.Client, of rpc.Domain, limit time.Duration) error {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 		state, reason, err := c.State(ctx, of)
 		switch {
 		case fault.Is(err, fault.NotFound):

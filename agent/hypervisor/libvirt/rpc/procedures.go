@@ -109,6 +109,8 @@ func (p Procedure) limit() time.Duration {
 		return changeTime
 	case domainCreateXML, domainCreateWithFlags, domainDestroyFlags, domainAttachDevice, domainDetachDevice:
 		return changeTime
+	case domainDefineXMLFlags, connectGetCapabilities, getDomainCapabilities:
+		return changeTime // libvirt may probe each QEMU first, for minutes
 	}
 	return callTime
 }
