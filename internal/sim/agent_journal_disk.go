@@ -12,7 +12,8 @@ import (
 type disk struct {
 	state    journal.State // as the process that has opened the journal reads it
 	found    journal.State // as the next process will find it: a failed write may have left its first entries
-	followed stamp         // oracle: the state of compute's database of which the newest followed assignments were
+	followed stamp         // oracle: the state of compute's database of which the newest assignments in found were
+	durable  stamp         // oracle: the same of state
 }
 
 // write performs a write of the journal: all of its entries, or with a fault none or some of the first ones.
@@ -28,6 +29,8 @@ func (w *World) write(m *simHost, entries []journal.Entry) error {
 	}
 	m.disk.state = m.disk.state.With(entries...)
 	m.setFound(m.disk.state)
+	m.disk.durable = m.disk.followed
+	delete(m.agent.followed, m.disk.state.Position())
 	return nil
 }
 
@@ -36,12 +39,11 @@ func (w *World) writePart(m *simHost, entries []journal.Entry) {
 	m.setFound(m.disk.state.With(entries[:w.rng.IntN(len(entries)+1)]...))
 }
 
-// setFound replaces what the next process finds.
+// setFound replaces what the next process finds. What a failed write has left may be gone after the next write.
 func (m *simHost) setFound(state journal.State) {
-	m.disk.found = state
+	m.disk.found, m.disk.followed = state, m.disk.durable
 	if followed, known := m.agent.followed[state.Position()]; known {
 		m.disk.followed = followed
-		delete(m.agent.followed, state.Position())
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *World) config(m *simHost) reconcile.Config {
 
 // start begins a process of the agent on its journal. It returns false if the journal was written on another machine.
 func (w *World) start(m *simHost) bool {
-	m.disk.state = m.disk.found
+	m.disk.state, m.disk.durable = m.disk.found, m.disk.followed
 	found := m.disk.found
 	if w.broken == Backward {
 		found = found.With(journalPosition{}.Entry())
