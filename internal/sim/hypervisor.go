@@ -216,10 +216,13 @@ func (w *World) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest
 	return w.blank, nil
 }
 
-// checkMayBeBlank: the destination of a resize or a cold migration gets the disk of the server, not a blank one.
+// checkMayBeBlank: the destination of a resize or a cold migration gets the disk of the server, not a blank one, and so
+// does a server that is unshelved: all servers have disks, so each shelved one has an image, unless a restore has
+// changed its record.
 func (w *World) checkMayBeBlank(m *simHost, g hypervisor.Guest) {
 	s := w.compute.servers[g.ID]
-	if s.Shelved && s.ShelvedImage != nil && s.Host == m.name && s.State == lifecycle.Spawning {
+	if s.Shelved && s.State == lifecycle.Spawning && s.Host == m.name &&
+		(s.ShelvedImage != nil || !w.lostImages[g.ID]) {
 		w.violation(m, "blank: the server %s is unshelved and gets a blank disk", g.ID)
 	}
 	if move := s.Move; move != nil && s.Host == m.name && !move.From.Gone &&

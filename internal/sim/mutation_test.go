@@ -62,6 +62,9 @@ var mutations = map[string]mutation{
 		"	if e.DiskFormat == \"\" {", "	if true {", "shelve", "", false},
 	"an unshelved server gets a blank disk": {"compute/lifecycle/host_assignment.go",
 		"		if s.Shelved && s.ShelvedImage != nil {", "		if false {", "blank", "", false},
+	"the image is deleted before the unshelved guest runs": {"compute/lifecycle/apply_server_action.go",
+		"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
+		"		s = dropShelvedImage(s)\n		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
 	"a VF is freed before it is reset": {"agent/reconcile/configure_vfs.go",
 		"	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
 }
