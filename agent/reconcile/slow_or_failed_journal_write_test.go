@@ -141,8 +141,8 @@ func TestAFailedJournalWriteEndsASync(t *testing.T) {
 	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
 	delete(d.guests, "s1")
 	d.advanceTime(2*time.Minute, isWrite)
-	if guests := d.state.Report().Guests; len(guests) > 0 {
-		t.Errorf("guests %v are reported", guests)
+	if guests := d.state.guests; len(guests) > 0 {
+		t.Errorf("guests %v were observed", guests)
 	}
 	d.settle(nil)
 	d.advanceTime(2*time.Minute, nil)

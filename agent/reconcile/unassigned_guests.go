@@ -63,8 +63,9 @@ func (w *works) setUnassignedCondition() {
 	w.condition("unassigned", sentences...)
 }
 
-// presentGuests lists the guests of the host for the report. Before the first assignments the agent reports none of
-// them as assigned; otherwise compute could free the allocations of a guest that is assigned elsewhere.
+// presentGuests lists the guests of the host for the report, with those that were built here and that the hypervisor
+// does not list: they may exist. Before the first assignments the agent reports none of them as assigned; otherwise
+// compute could free the allocations of a guest that is assigned elsewhere.
 func (w *works) presentGuests() []host.Present {
 	unassigned, known := w.unassigned(), w.assignments.received || w.notFollowed != ""
 	var list []host.Present
@@ -72,5 +73,29 @@ func (w *works) presentGuests() []host.Present {
 		list = append(list, host.Present{ID: id, Server: w.guests[id].Server,
 			Assigned: known && !slices.Contains(unassigned, id)})
 	}
+	for _, id := range w.state.Servers() {
+		if mayExist(w, id) {
+			list = append(list, host.Present{ID: id, Server: w.assignments.servers[id].Server,
+				Assigned: known && (w.notFollowed != "" || w.assigned(id))})
+		}
+	}
+	slices.SortFunc(list, func(a, b host.Present) int { return strings.Compare(a.ID, b.ID) })
 	return list
+}
+
+// mayExist reports whether a guest was built here and the hypervisor does not list it, neither under this id nor under
+// the former one of an unfinished rename. One that has just been destroyed does not exist.
+func mayExist(w *works, id string) bool {
+	_, there := w.guests[id]
+	_, built := w.state.Built(id)
+	rename := w.state.Renames()[id]
+	if !built || there || rename.Was != "" && !rename.Done || isReplaced(w.core, id) {
+		return false
+	}
+	for _, j := range w.byID {
+		if j.attempt != nil && j.attempt.destroyed[id] {
+			return false
+		}
+	}
+	return true
 }
