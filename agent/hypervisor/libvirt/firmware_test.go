@@ -39,13 +39,14 @@ func putEFIImage(t *testing.T, d *Driver) {
 	must(t, os.WriteFile(filepath.Join(base, rawImage+".raw"), libvirtd.EFIDisk(efiText), 0o644))
 }
 
-// commandLine returns the command line of the QEMU of a domain.
-func commandLine(t *testing.T, domain string) string {
+// commandLine returns the command line of the QEMU of a driver's domain. Other tests have domains with the same UUID.
+func commandLine(t *testing.T, d *Driver, domain string) string {
 	t.Helper()
+	dir := d.path(domain) + "/"
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, line := range lines {
 		text, err := os.ReadFile(line)
-		if err == nil && strings.Contains(string(text), "-uuid\x00"+domain) {
+		if err == nil && strings.Contains(string(text), "-uuid\x00"+domain) && strings.Contains(string(text), dir) {
 			return strings.ReplaceAll(string(text), "\x00", " ")
 		}
 	}
@@ -87,7 +88,7 @@ func TestUEFI(t *testing.T) {
 	g := efiGuest("a", "")
 	must(t, d.Build(t.Context(), g))
 	awaitText(t, d.path(g.ID, "console.log"), efiText)
-	line := commandLine(t, g.ID)
+	line := commandLine(t, d, g.ID)
 	nvram := d.path(g.ID, "nvram-0.fd")
 	for _, part := range []string{"/usr/share/OVMF/OVMF_CODE_4M.fd", nvram, "pflash0=", "pflash1="} {
 		if !strings.Contains(line, part) {
@@ -137,7 +138,7 @@ func TestSecureBoot(t *testing.T) {
 		if text, err := os.ReadFile(d.path(g.ID, "console.log")); err != nil || bytes.Contains(text, []byte(efiText)) {
 			t.Errorf("the unsigned boot loader was started: %v\n%s", err, text)
 		}
-		line := commandLine(t, g.ID)
+		line := commandLine(t, d, g.ID)
 		for _, part := range []string{"smm=on", "cfi.pflash01", "OVMF_CODE_4M.ms.fd", "nvram-0-secure.fd"} {
 			if !strings.Contains(line, part) {
 				t.Errorf("no %s in the command line:\n%s", part, line)
@@ -268,7 +269,7 @@ func TestNVRAMMigratesWithTheGuest(t *testing.T) {
 	}
 	migrated(t, g, a, b)
 	eventually(t, "the NVRAM has arrived", func() bool { return bytes.Equal(nvram(b), before) })
-	if line := commandLine(t, g.ID); !strings.Contains(line, b.path(g.ID, nvramName(0, false))) {
+	if line := commandLine(t, b.Driver, g.ID); !strings.Contains(line, b.path(g.ID, nvramName(0, false))) {
 		t.Errorf("the NVRAM is not that of the destination:\n%s", line)
 	}
 	g.Stopped = true
