@@ -5,27 +5,6 @@ import (
 	"slices"
 )
 
-// Action is an action on a server, as the Compute API names it.
-type Action string
-
-// The actions.
-const (
-	Start    Action = "start"
-	Stop     Action = "stop"
-	Reboot   Action = "reboot"
-	Rebuild  Action = "rebuild"
-	Resize   Action = "resize"
-	Migrate  Action = "migrate"
-	Live     Action = "os-migrateLive"
-	Evacuate Action = "evacuate"
-	Confirm  Action = "confirmResize"
-	Revert   Action = "revertResize"
-	Shelve   Action = "shelve"
-	Offload  Action = "shelveOffload"
-	Unshelve Action = "unshelve"
-	Reset    Action = "os-resetState"
-)
-
 // Refuse returns why an action cannot start now, in the words of the Compute API, or an empty string if it can. hard
 // matters only to Reboot.
 func (s Server) Refuse(a Action, hard bool) string {

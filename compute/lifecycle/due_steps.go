@@ -2,33 +2,6 @@ package lifecycle
 
 import "slices"
 
-// Step is an operation on another service that a server needs.
-type Step string
-
-// The steps. Each may be repeated, also when its outcome is unknown.
-const (
-	// build the request to Placement from the flavor and the image → Prepared or Refused
-	Prepare  Step = "prepare"
-	Schedule Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
-	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
-	// bind the ports to Host → PortsBound or PortsNotBound
-	BindPorts Step = "bind ports"
-	// attach or detach a port → PortClaimed, PortRefused, PortAttached, PortNotAttached or PortDetached
-	ChangePort Step = "change port"
-	// check the other servers of the request → MinCountReached or MinCountFailed
-	CheckMinCount Step = "check min count"
-	Release       Step = "release" // release all allocations of the server's own consumer → Released
-	// move the server's allocations to its migration → AllocationsMoved or Refused
-	MoveAllocations Step = "move allocations"
-	// move the migration's allocations to the server → AllocationsRestored
-	RestoreAllocations Step = "restore allocations"
-	// release the allocations of the first leftover that is gone → LeftoverReleased
-	ReleaseLeftover Step = "release leftover"
-	CreateImage     Step = "create image" // create ShelvedImage without data → ImageCreated or Refused
-	CheckImage      Step = "check image"  // compare ShelvedImage with what was uploaded → ImageChecked or Refused
-	DeleteImage     Step = "delete image" // delete the first of UnusedImages → ImageDeleted
-)
-
 // Steps lists the due steps of the server in the order in which they must be performed.
 func (s Server) Steps() []Step {
 	var steps []Step

@@ -1,19 +1,5 @@
 package lifecycle
 
-// Kind is the kind of a move, as the Compute API names it.
-type Kind string
-
-// The kinds of moves.
-const (
-	Resizing      Kind = "resize"
-	Migrating     Kind = "migration"
-	LiveMigration Kind = "live-migration"
-	Evacuating    Kind = "evacuation"
-)
-
-// MovePhase is the state of a move.
-type MovePhase string
-
 // The phases. Before MovingAllocations has ended, the server's own consumer holds the allocations of the source. Then
 // the migration holds them, and the server's own consumer holds those of the destination.
 const (

@@ -6,28 +6,6 @@ import (
 	"slices"
 )
 
-// Move is a move in progress. It is a state machine of its own: its event and its phase yield the next move and the
-// effects on the server.
-//
-// The destination is in the server's own fields, because the server's own consumer holds it. So events carry what a
-// transition needs of them.
-type Move struct {
-	Kind            Kind
-	Phase           MovePhase
-	To              string // the only permitted host; empty: any
-	SameHostAllowed bool   // the source host is permitted as destination
-	// holds the source: the migration's id, or an earlier one that the agent may know the guest by
-	Consumer        string
-	From            Residence // the source. Its consumer is the server until AllocationsMoved
-	StopSource      bool      // the guest at From must be stopped
-	SourceStopped   bool      // the guest at From has stopped
-	RevertRequested bool      // a user reverts the move
-	Failed          string    // why the move was given up, or empty
-	SourceLost      string    // why the guest at From no longer exists, or empty
-	// how often Placement has refused to restore the server's allocations
-	Refusals int `json:",omitempty"`
-}
-
 // AllocationsMoved reports whether Consumer holds the allocations of the source.
 func (m Move) AllocationsMoved() bool { return !m.planned() && m.Phase != MovingAllocations }
 

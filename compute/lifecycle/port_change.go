@@ -4,24 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/openberth/berth/pci"
 )
 
 // This file attaches a port to a guest that exists, and detaches one. The change is one step, ChangePort, which is
 // repeated until it is done or refused. If the port needs a device, the step is performed twice, and the change waits
 // for the agent of the host in between. While it is in progress no other action starts, and other changes wait.
-
-// PortChange is a port that is being attached or detached.
-type PortChange struct {
-	ID      string         // of the request
-	Request NetworkRequest // the port or the network to attach
-	Detach  string         // the port to detach; empty: Request is attached
-
-	Device  *pci.Request // of the port; nil: it needs none, or it is not claimed yet
-	Port    *Port        // with Device: as it was claimed or detached
-	Refused string       // why the claim of a port with a device is undone; empty: it is not
-}
 
 // PortAttachRequested is a request to attach a port. It has an effect if RefusePortRequest returns an empty string;
 // Server.LastAction is its ID then, and Server.PortOutcome returns its result.
@@ -65,21 +52,6 @@ func (r PortAttachRequested) PortChange() (name, id string) { return "attach_int
 // PortChange implements PortChangeRequest.
 func (r PortDetachRequested) PortChange() (name, id string) { return "detach_interface", r.ID }
 
-// RefusePortChange returns why no port can be attached or detached now, in the words of the Compute API; empty if one
-// can. what is attach_interface or detach_interface.
-func (s Server) RefusePortChange(what string) string {
-	vm, task := s.VMState(), s.TaskState()
-	switch {
-	case s.State != Active || !slices.Contains([]string{"active", "stopped"}, vm):
-		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", what, s.ID, vm)
-	case task != "":
-		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", what, s.ID, task)
-	case s.PortChange != nil || !s.BoundTo(s.Host):
-		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", what, s.ID)
-	}
-	return ""
-}
-
 // onPortChange applies the request or the result of a change of a port. A result of another change is late.
 func onPortChange(s Server, e Event, now time.Time) Server {
 	switch e := e.(type) {
@@ -114,52 +86,6 @@ func onPortChange(s Server, e Event, now time.Time) Server {
 		}
 	}
 	return s
-}
-
-// HasPort reports whether the server has a port, or the device of one.
-func (s Server) HasPort(id string) bool {
-	_, hasDevice := s.DeviceOf(id)
-	return hasDevice || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.ID == id })
-}
-
-// attachesPort reports whether a port is being attached, or a port of a network whose id is not known yet.
-func (s Server) attachesPort(id string) bool {
-	c := s.PortChange
-	switch {
-	case c == nil || c.ends():
-		return false
-	case c.Port != nil:
-		return c.Port.ID == id
-	}
-	return c.Request.Port == id || c.Request.Port == ""
-}
-
-// detachPort begins the change that detaches a port. BindPorts may have left out a port that was deleted; its device
-// and its allocation are released then.
-func detachPort(s Server, change, id string, now time.Time) Server {
-	port := Port{ID: id}
-	if at := slices.IndexFunc(s.Ports, func(p Port) bool { return p.ID == id }); at >= 0 {
-		port = s.Ports[at]
-		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
-	}
-	s.PortChange = &PortChange{ID: change, Detach: id, Request: requestOf(s, port)}
-	for _, r := range s.Requests {
-		if r.Port != nil && r.Port.ID == id {
-			return detachDevice(s, r, port, now)
-		}
-	}
-	return addHistory(s, now, "detaching port "+id)
-}
-
-// requestOf returns the entry of Networks that a port belongs to.
-func requestOf(s Server, p Port) NetworkRequest {
-	for _, r := range s.Networks {
-		if r.Port == p.ID || r.Port == "" && p.Created && r.Network == p.Network &&
-			(r.FixedIP == "" || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool { return ip.Address == r.FixedIP })) {
-			return r
-		}
-	}
-	return NetworkRequest{Port: p.ID, Network: p.Network}
 }
 
 // withoutChange ends the change of a port; the server has no port for its request any more.

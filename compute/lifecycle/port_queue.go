@@ -15,20 +15,6 @@ const MaxQueuedPortChanges = 32
 // maxPortOutcomes is how many results a server keeps: those of all changes that can have waited, twice.
 const maxPortOutcomes = 2 * MaxQueuedPortChanges
 
-// QueuedPortChange is a change of a port that waits until the one before it has ended.
-type QueuedPortChange struct {
-	ID      string         // of the request
-	Request NetworkRequest // the port or the network to attach
-	Detach  string         // the port to detach; empty: Request is attached
-}
-
-// PortOutcome is the result of a change of a port.
-type PortOutcome struct {
-	ID      string // of the request
-	Port    string // that is attached; empty if it was to be detached, or if it is not attached
-	Refused string // why the change was not made; empty: it was
-}
-
 // PortOutcome returns the result of a change of a port. ended is false while the change waits or is performed; known is
 // false if it has ended without a result, because the server ended.
 func (s Server) PortOutcome(id string) (o PortOutcome, known, ended bool) {

@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // This file is the part of a server that the network service has: its ports. Schedule creates and reads them before it
@@ -23,38 +22,6 @@ import (
 // In a live migration BindPorts first adds inactive bindings to the destination, which the result shows by ports
 // without a host. If a port needs a device, this is done after the agent of the destination has picked the devices.
 // BindPorts makes them active when the guest has arrived. Release removes them if the guest does not arrive.
-
-// NetworkRequest is one entry of `networks` of a request to create a server: a port, or a network in which Schedule
-// creates a port.
-type NetworkRequest struct {
-	Port    string // UUID; empty: a port is created
-	Network string // UUID
-	FixedIP string // of the port to create; empty: any
-	Tag     string // device tag of the guest's interface
-}
-
-// Port is a port of a server as compute has last read it.
-type Port struct {
-	ID, Network, NetworkName string
-	MAC, VNIC                string
-	Tag                      string
-	FixedIPs                 []FixedIP
-	Created                  bool                   // by compute, which deletes it with the server
-	Groups                   []resource.Group       // what it requests from Placement; the suffix is the id of the group
-	SameSubtree              []string               // suffixes
-	Allocation               map[string]provider.ID // the provider that was chosen for each group; nil: none
-	Host                     string                 // the host that it is bound to; empty: none, or not known
-	VIF                      string                 // binding:vif_type on Host, or on the last one
-	Bridge                   string                 // that the network service names for its interface; empty: none
-	Device                   string                 // address of the device that it is bound with; empty: none
-	VLAN                     int                    // tag that the device or the bridge adds; 0: none; or Untagged
-}
-
-// Untagged is the VLAN of a port whose bridge adds no tag, and drops frames with a tag.
-const Untagged = -1
-
-// FixedIP is an address of a port.
-type FixedIP struct{ Subnet, Address string }
 
 // PortsBound is the result of BindPorts: these are the server's ports, and each is bound to Host.
 type PortsBound struct {
@@ -72,50 +39,6 @@ type PortsNotBound struct{ Host, Reason string }
 
 func (PortsBound) event()    {}
 func (PortsNotBound) event() {}
-
-// BoundTo reports whether all ports of the server are bound to a host, each with the device that the agent has picked.
-func (s Server) BoundTo(host string) bool {
-	return !slices.ContainsFunc(s.Ports, func(p Port) bool {
-		picked, needed := s.DeviceOf(p.ID)
-		return p.Host != host || needed && p.Device != picked.Address
-	})
-}
-
-// DeviceOf returns the device that the agent of Host has picked for a port; its address is empty before that. needed is
-// false if the port needs no device.
-func (s Server) DeviceOf(port string) (picked schedule.Picked, needed bool) {
-	for _, r := range s.Requests {
-		if r.Port == nil || r.Port.ID != port {
-			continue
-		}
-		for _, d := range s.Devices {
-			if d.RequestID == r.ID {
-				return d, true
-			}
-		}
-		return schedule.Picked{RequestID: r.ID}, true
-	}
-	return picked, false
-}
-
-// portsWithPicked returns the ports of a source with the devices that its agent has picked: if the agent has lost its
-// journal, it may pick other ones than the ports were bound with. The guest is built with these devices; if the server
-// returns to the source, its ports are bound again.
-func portsWithPicked(source Residence) []Port {
-	ports := slices.Clone(source.Ports)
-	at := Server{Requests: source.Requests, Devices: source.Devices}
-	for i, p := range ports {
-		if picked, needed := at.DeviceOf(p.ID); needed && picked.Address != "" {
-			ports[i].Device = picked.Address
-		}
-	}
-	return ports
-}
-
-// needPortDevices reports whether one of the requests is that of a port.
-func needPortDevices(requests []pci.Request) bool {
-	return slices.ContainsFunc(requests, func(r pci.Request) bool { return r.Port != nil })
-}
 
 // portDevicesPicked reports whether the agent of Host has picked a device for each port that needs one.
 func (s Server) portDevicesPicked() bool {
@@ -142,13 +65,6 @@ func (s Server) lacksPortDevice() bool {
 		_, needed := s.DeviceOf(p.ID)
 		return needed && p.Device == ""
 	})
-}
-
-// withdraws reports whether the guest is to be removed from Host before anything is built, because a port cannot be
-// bound there.
-func (s Server) withdraws() bool {
-	return s.PortsRefused != "" &&
-		(s.State == Spawning || s.Phase() == SpawningDestination || s.Phase() == PreLiveMigration)
 }
 
 // AwaitsBindings reports whether the ports have no inactive bindings with the devices of the destination yet, which the
@@ -228,86 +144,6 @@ func beginBuild(s Server, why, agent string, now time.Time) Server {
 	}
 	s.State = Spawning
 	return addHistory(s, now, why+"; waiting for "+agent+" to build the guest")
-}
-
-// onPortsBound continues after all ports are bound to the host.
-func onPortsBound(s Server, e PortsBound, now time.Time) Server {
-	if e.Host != s.Host {
-		return s // late
-	}
-	adds := s.AwaitsBindings() && !s.withdraws()
-	for _, p := range s.Ports {
-		bound := slices.ContainsFunc(e.Ports, func(b Port) bool { return b.ID == p.ID })
-		switch reason, lost := e.Lost[p.ID]; {
-		case bound || slices.Contains(s.DeletedPorts, p.ID):
-		case lost:
-			s = onPortLost(s, p.ID, reason, now)
-		default: // its deletion was not reported
-			s = recordDeletedPort(s, p.ID, "the network service has deleted port "+p.ID, now)
-		}
-	}
-	s.Ports = slices.Clone(e.Ports)
-	if s.State == Active {
-		s.PortsRefused = ""
-	}
-	s = addHistory(s, now, fmt.Sprintf("%s bound to %s", count(len(s.Ports), "port"), s.Host))
-	s = onPortsShort(s, e.Short, now)
-	switch {
-	case adds && s.AwaitsBindings():
-		return s // the agent has picked other devices meanwhile
-	case adds:
-		return advance(s, destinationPrepared{s.Host}, now)
-	case s.Move != nil:
-		return advance(s, portsBound{s.Host}, now)
-	case s.State == BindingPorts:
-		s.State = Spawning
-	}
-	return s
-}
-
-// onPortsShort records the ports that have not got what their policy, which has changed, requests.
-func onPortsShort(s Server, short map[string]string, now time.Time) Server {
-	for _, port := range slices.Sorted(maps.Keys(short)) {
-		text := fmt.Sprintf("Port %s keeps the guarantee that it had before its policy changed: %s. Choose a smaller "+
-			"policy, or make room or migrate the server; `berth heal ports` then allocates what the policy requests.", port,
-			trimStop(short[port]))
-		s.Refusal = &Fault{Code: 409, Message: text, Created: now}
-		s = addHistory(s, now, text)
-	}
-	return s
-}
-
-// removeUnbound begins to remove what the host has of a guest whose ports cannot be bound there.
-func removeUnbound(s Server, reason string, now time.Time) Server {
-	s.PortsRefused = reason
-	return addHistory(s, now, "removing the guest on "+s.Host+", which is not built: "+reason)
-}
-
-// onUnboundRemoved tries another host after the agent has removed what it had of the guest.
-func onUnboundRemoved(s Server, now time.Time) Server {
-	reason := s.PortsRefused
-	s.PortsRefused = ""
-	return onGuestFailed(s, reason, now)
-}
-
-// onPortsNotBound tries another host, after the agent of this one has freed the devices of the guest. A guest that has
-// returned to the source of a move is started there; the binding is retried.
-func onPortsNotBound(s Server, e PortsNotBound, now time.Time) Server {
-	switch {
-	case e.Host != s.Host:
-		return s // late
-	case s.awaitsPorts(), s.AwaitsBindings() && !s.withdraws():
-		return removeUnbound(s, e.Reason, now)
-	case s.Move != nil:
-		lastReason := unlessAgain(s, lastFailure(s, e.Reason))
-		return advance(s, destinationFailed{host: s.Host, message: e.Reason, lastReason: lastReason}, now)
-	case s.State == BindingPorts:
-		return reschedule(s, e.Reason, now)
-	case s.StartAwaitsPorts():
-		s.PortsRefused = e.Reason
-		return addHistory(s, now, "starting the guest on "+s.Host+" without its ports, which are tried again: "+e.Reason)
-	}
-	return s
 }
 
 // releasedPorts returns the server after Release has unbound its ports, or removed those of a server that ends.

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -189,3 +190,121 @@ func (s Server) Latest(host, instance string) int64 {
 	}
 	return 0
 }
+
+// NetworkRequest is one entry of `networks` of a request to create a server: a port, or a network in which Schedule
+// creates a port.
+type NetworkRequest struct {
+	Port    string // UUID; empty: a port is created
+	Network string // UUID
+	FixedIP string // of the port to create; empty: any
+	Tag     string // device tag of the guest's interface
+}
+
+// Port is a port of a server as compute has last read it.
+type Port struct {
+	ID, Network, NetworkName string
+	MAC, VNIC                string
+	Tag                      string
+	FixedIPs                 []FixedIP
+	Created                  bool                   // by compute, which deletes it with the server
+	Groups                   []resource.Group       // what it requests from Placement; the suffix is the id of the group
+	SameSubtree              []string               // suffixes
+	Allocation               map[string]provider.ID // the provider that was chosen for each group; nil: none
+	Host                     string                 // the host that it is bound to; empty: none, or not known
+	VIF                      string                 // binding:vif_type on Host, or on the last one
+	Bridge                   string                 // that the network service names for its interface; empty: none
+	Device                   string                 // address of the device that it is bound with; empty: none
+	VLAN                     int                    // tag that the device or the bridge adds; 0: none; or Untagged
+}
+
+// Untagged is the VLAN of a port whose bridge adds no tag, and drops frames with a tag.
+const Untagged = -1
+
+// FixedIP is an address of a port.
+type FixedIP struct{ Subnet, Address string }
+
+// ShelvedImage is the image that gets the disk of a server that is shelved, and from which the server is unshelved.
+type ShelvedImage struct {
+	ID     string // chosen before the image is created, so that a repeated request finds it
+	Format string // of its data, which the driver of the host makes
+	Bytes  int64  // size of its data
+	SHA512 string // of its data, as the agent has uploaded it; empty: it is not uploaded yet
+}
+
+// PortOutcome is the result of a change of a port.
+type PortOutcome struct {
+	ID      string // of the request
+	Port    string // that is attached; empty if it was to be detached, or if it is not attached
+	Refused string // why the change was not made; empty: it was
+}
+
+// QueuedPortChange is a change of a port that waits until the one before it has ended.
+type QueuedPortChange struct {
+	ID      string         // of the request
+	Request NetworkRequest // the port or the network to attach
+	Detach  string         // the port to detach; empty: Request is attached
+}
+
+// PortChange is a port that is being attached or detached.
+type PortChange struct {
+	ID      string         // of the request
+	Request NetworkRequest // the port or the network to attach
+	Detach  string         // the port to detach; empty: Request is attached
+
+	Device  *pci.Request // of the port; nil: it needs none, or it is not claimed yet
+	Port    *Port        // with Device: as it was claimed or detached
+	Refused string       // why the claim of a port with a device is undone; empty: it is not
+}
+
+// Residence is what one consumer has on one host.
+type Residence struct {
+	Consumer         string // consumer in Placement, and the guest's id in the assignments of the host
+	PreviousConsumer string // earlier id of the guest, until the agent reports it by the new one
+	Host             string
+	Flavor           flavor.Flavor
+	Ask              resource.Ask
+	Requests         []pci.Request
+	Choice           *schedule.Choice // what was claimed
+	Devices          []schedule.Picked
+	Topology         []numa.GuestCell
+	Ports            []Port // of the source of a move: with their allocation there
+	Cells            []numa.Placed
+	Reported         bool // the agent has reported the guest
+	Gone             bool // nothing of the guest is left on the host
+}
+
+// Move is a move in progress. It is a state machine of its own: its event and its phase yield the next move and the
+// effects on the server.
+//
+// The destination is in the server's own fields, because the server's own consumer holds it. So events carry what a
+// transition needs of them.
+type Move struct {
+	Kind            Kind
+	Phase           MovePhase
+	To              string // the only permitted host; empty: any
+	SameHostAllowed bool   // the source host is permitted as destination
+	// holds the source: the migration's id, or an earlier one that the agent may know the guest by
+	Consumer        string
+	From            Residence // the source. Its consumer is the server until AllocationsMoved
+	StopSource      bool      // the guest at From must be stopped
+	SourceStopped   bool      // the guest at From has stopped
+	RevertRequested bool      // a user reverts the move
+	Failed          string    // why the move was given up, or empty
+	SourceLost      string    // why the guest at From no longer exists, or empty
+	// how often Placement has refused to restore the server's allocations
+	Refusals int `json:",omitempty"`
+}
+
+// Kind is the kind of a move, as the Compute API names it.
+type Kind string
+
+// The kinds of moves.
+const (
+	Resizing      Kind = "resize"
+	Migrating     Kind = "migration"
+	LiveMigration Kind = "live-migration"
+	Evacuating    Kind = "evacuation"
+)
+
+// MovePhase is the state of a move.
+type MovePhase string

@@ -79,3 +79,10 @@ func (s Server) NextLeftover() (Residence, bool) {
 	}
 	return s.Leftovers[i], true
 }
+
+// withdraws reports whether the guest is to be removed from Host before anything is built, because a port cannot be
+// bound there.
+func (s Server) withdraws() bool {
+	return s.PortsRefused != "" &&
+		(s.State == Spawning || s.Phase() == SpawningDestination || s.Phase() == PreLiveMigration)
+}

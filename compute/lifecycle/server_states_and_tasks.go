@@ -55,3 +55,60 @@ const (
 	ShelvingPendingUpload Task = "shelving_image_pending_upload"
 	ShelvingUploading     Task = "shelving_image_uploading"
 )
+
+// Action is an action on a server, as the Compute API names it.
+type Action string
+
+// The actions.
+const (
+	Start    Action = "start"
+	Stop     Action = "stop"
+	Reboot   Action = "reboot"
+	Rebuild  Action = "rebuild"
+	Resize   Action = "resize"
+	Migrate  Action = "migrate"
+	Live     Action = "os-migrateLive"
+	Evacuate Action = "evacuate"
+	Confirm  Action = "confirmResize"
+	Revert   Action = "revertResize"
+	Shelve   Action = "shelve"
+	Offload  Action = "shelveOffload"
+	Unshelve Action = "unshelve"
+	Reset    Action = "os-resetState"
+)
+
+// Step is an operation on another service that a server needs.
+type Step string
+
+// The steps. Each may be repeated, also when its outcome is unknown.
+const (
+	// build the request to Placement from the flavor and the image → Prepared or Refused
+	Prepare  Step = "prepare"
+	Schedule Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
+	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
+	// bind the ports to Host → PortsBound or PortsNotBound
+	BindPorts Step = "bind ports"
+	// attach or detach a port → PortClaimed, PortRefused, PortAttached, PortNotAttached or PortDetached
+	ChangePort Step = "change port"
+	// check the other servers of the request → MinCountReached or MinCountFailed
+	CheckMinCount Step = "check min count"
+	Release       Step = "release" // release all allocations of the server's own consumer → Released
+	// move the server's allocations to its migration → AllocationsMoved or Refused
+	MoveAllocations Step = "move allocations"
+	// move the migration's allocations to the server → AllocationsRestored
+	RestoreAllocations Step = "restore allocations"
+	// release the allocations of the first leftover that is gone → LeftoverReleased
+	ReleaseLeftover Step = "release leftover"
+	CreateImage     Step = "create image" // create ShelvedImage without data → ImageCreated or Refused
+	CheckImage      Step = "check image"  // compare ShelvedImage with what was uploaded → ImageChecked or Refused
+	DeleteImage     Step = "delete image" // delete the first of UnusedImages → ImageDeleted
+)
+
+// DiskUpload is what an agent reports about the upload of a guest's disk: what it has uploaded, or an error.
+type DiskUpload struct {
+	Image  string
+	Bytes  int64
+	SHA512 string
+	Error  string // why the disk is not uploaded; empty: it is
+	Final  bool   // with Error: the agent does not try again
+}

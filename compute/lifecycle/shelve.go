@@ -6,23 +6,6 @@ import (
 	"time"
 )
 
-// ShelvedImage is the image that gets the disk of a server that is shelved, and from which the server is unshelved.
-type ShelvedImage struct {
-	ID     string // chosen before the image is created, so that a repeated request finds it
-	Format string // of its data, which the driver of the host makes
-	Bytes  int64  // size of its data
-	SHA512 string // of its data, as the agent has uploaded it; empty: it is not uploaded yet
-}
-
-// DiskUpload is what an agent reports about the upload of a guest's disk: what it has uploaded, or an error.
-type DiskUpload struct {
-	Image  string
-	Bytes  int64
-	SHA512 string
-	Error  string // why the disk is not uploaded; empty: it is
-	Final  bool   // with Error: the agent does not try again
-}
-
 // beginShelving starts to shelve the server. With an image, its disk is uploaded first; without one, the guest has no
 // disk and is removed at once.
 func beginShelving(s Server, e ActionRequested, now time.Time) Server {

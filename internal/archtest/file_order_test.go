@@ -21,7 +21,6 @@ var maxUp = map[string]int{
 	"agent/hypervisor/libvirt": 30,
 	"agent/reconcile":          18,
 	"compute/conductor":        23,
-	"compute/lifecycle":        17,
 	"internal/sim":             44,
 }
 
