@@ -58,17 +58,6 @@ func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*di
 	return s, nil
 }
 
-// dialer returns a function that connects to the libvirt of another host.
-func dialer(uri string, limit time.Duration) func(ctx context.Context) (*rpc.Client, error) {
-	return func(ctx context.Context) (*rpc.Client, error) {
-		c, err := rpc.DialURI(ctx, uri, limit)
-		if err == nil {
-			drain(c)
-		}
-		return c, err
-	}
-}
-
 // find reads the domain of the guest. The fault is Unavailable if it is not there or may run: then its disk may change.
 func (s *diskSource) find(ctx context.Context) error {
 	var domains []domain
@@ -341,4 +330,12 @@ func (f localFile) read(ctx context.Context, offset int64, take func(rpc.Piece) 
 		offset += int64(n)
 	}
 	return nil
+}
+
+// transferKind returns Unavailable for an error of a connection or of libvirt; a fault keeps its kind.
+func transferKind(err error) fault.Kind {
+	if kind := fault.KindOf(err); kind == fault.Conflict || kind == fault.Invalid {
+		return kind
+	}
+	return fault.Unavailable
 }

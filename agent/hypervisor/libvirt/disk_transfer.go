@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,14 +34,6 @@ const probeTime = 5 * time.Second
 
 // probeWait is how long Capacity waits for the result of a probe if it has that of an earlier one.
 const probeWait = 300 * time.Millisecond
-
-// diskProbe finds out whether other hosts can copy disks from this one, without delaying the report of the host.
-type diskProbe struct {
-	mu     sync.Mutex
-	done   chan struct{} // of the probe in progress; nil: none
-	result string        // of the last one
-	known  bool
-}
 
 // noDiskMoves begins a probe, and returns its result if it is the first one or comes soon, otherwise that of the last
 // one.
@@ -261,14 +251,6 @@ func (t *transfer) copyNVRAM(ctx context.Context, s *diskSource, made *copies) e
 	return t.copyFile(ctx, s, have.NVRAM, made.nvram)
 }
 
-// transferKind returns Unavailable for an error of a connection or of libvirt; a fault keeps its kind.
-func transferKind(err error) fault.Kind {
-	if kind := fault.KindOf(err); kind == fault.Conflict || kind == fault.Invalid {
-		return kind
-	}
-	return fault.Unavailable
-}
-
 // copyFile copies one file of a source.
 func (t *transfer) copyFile(ctx context.Context, s *diskSource, from, to string) error {
 	file, err := s.file(ctx, from)
@@ -431,20 +413,6 @@ func forgetIncoming(d *Driver, guest string) error {
 	return fault.Wrap(fault.Unavailable, opDisk, err)
 }
 
-// remove removes a file, if it exists.
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// transfers are the disks that are being copied to this host.
-type transfers struct {
-	mu  sync.Mutex
-	all map[string]*transferProgress // by guest
-}
-
 func (t *transfers) begin(g hypervisor.Guest) *transferProgress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -471,17 +439,6 @@ func (t *transfers) remarks() (list []string) {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// transferProgress is the progress of the copy of one disk.
-type transferProgress struct {
-	guest, host string
-
-	mu         sync.Mutex
-	done, size int64 // bytes
-	pieces     int64 // received or compared by this process
-	comparing  bool
-	failed     string // why the last attempt failed; empty: it did not
 }
 
 // set records how much is copied or compared.

@@ -17,19 +17,16 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
-	"os"
-	"runtime"
-	"slices"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/agent/imagecache"
-	"github.com/openberth/berth/fault"
 )
 
 // Options configure a driver.
@@ -113,142 +110,66 @@ var (
 // emulated is the remark about a host without KVM.
 const emulated = "guests run with emulated CPUs, which is slow: KVM is not available, or [libvirt] virt_type is qemu"
 
-// New returns a driver. It does not connect. The fault is Invalid for an architecture that the driver does not support.
-func New(o Options) (*Driver, error) {
-	if runtime.GOARCH != "amd64" {
-		return nil, fault.New(fault.Invalid, "libvirt.New", "the driver libvirt does not support the architecture %s; "+
-			"it supports amd64", runtime.GOARCH)
-	}
-	if o.Socket == "" {
-		o.Socket = "/run/libvirt/libvirt-sock"
-	}
-	if o.URI == "" {
-		o.URI = "qemu:///system"
-	}
-	if o.Sysfs == nil {
-		o.Sysfs = os.DirFS("/sys")
-	}
-	if o.FirmwareDirs == nil {
-		o.FirmwareDirs = firmwareDirs
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	o.Dir, o.root = chooseDir(o.Dir, o.Host)
-	d := &Driver{o: o}
-	d.directory = directory{&d.o}
-	return d, nil
+// Cleanup configures the removal of copies of images that no guest uses.
+type Cleanup struct {
+	Every time.Duration // [image_cache] manager_interval; 0: no removal
+	Age   time.Duration // [image_cache] remove_unused_original_minimum_age_seconds
 }
 
-// connect returns the connection, and what guests can have on this host. Callers share it.
-func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, error) {
-	d.connecting.Lock()
-	defer d.connecting.Unlock()
-	if d.client != nil && !d.client.Ended() {
-		return d.client, d.host, nil
-	}
-	client, err := rpc.Dial(ctx, d.o.Socket, d.o.URI, d.o.CallTime)
-	if err != nil {
-		return nil, d.host, err
-	}
-	var host domainxml.Host
-	if err = d.recognise(ctx, client); err == nil {
-		host, err = inspect(ctx, d, client)
-	}
-	var unsafe []string
-	if err == nil {
-		unsafe, err = confinement(ctx, client)
-	}
-	if err != nil {
-		client.Close()
-		return nil, d.host, err
-	}
-	d.client, d.host, d.unsafe = client, host, unsafe
-	go func() { // events are for Watch, which has its own connection
-		for range client.Events() {
-		}
-	}()
-	return client, host, nil
+// Migration configures live migration.
+type Migration struct {
+	URI       string        // [libvirt] live_migration_uri: the libvirt of another host; %s is the name of the host
+	Address   string        // [libvirt] live_migration_inbound_addr: of this host for memory and disks; empty: its name
+	TLS       bool          // [libvirt] live_migration_with_native_tls
+	Converge  bool          // [libvirt] live_migration_permit_auto_converge
+	Bandwidth int           // [libvirt] live_migration_bandwidth, MiB/s; 0: no limit
+	Limit     time.Duration // [libvirt] live_migration_completion_timeout: for each GiB to copy; 0: no limit
 }
 
-// inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
-func inspect(ctx context.Context, d *Driver, c *rpc.Client) (domainxml.Host, error) {
-	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
-	if d.o.VirtType != "" {
-		return host, nil
-	}
-	if d.inspected { // by an earlier connection
-		return d.host, nil
-	}
-	err := d.tryKVM(ctx, c, host)
-	if fault.Is(err, fault.Unavailable) {
-		return host, err
-	}
-	host.KVM, d.inspected = err == nil, true
-	if err != nil {
-		d.o.Log.Warn("guests run with emulated CPUs: KVM does not work", "error", err)
-	}
-	return host, nil
+// migrations are the domains whose live migration is in progress, by UUID.
+type migrations struct{ all sync.Map }
+
+// Detaching configures how devices are detached from running guests. A guest decides itself when it releases a device.
+type Detaching struct {
+	Attempts int           // [libvirt] device_detach_attempts: how often the guest is requested; 0: once
+	Timeout  time.Duration // [libvirt] device_detach_timeout: after each request
 }
 
-// Close ends the connection.
-func (d *Driver) Close() {
-	d.connecting.Lock()
-	defer d.connecting.Unlock()
-	if d.client != nil {
-		d.client.Close()
-	}
+// diskProbe finds out whether other hosts can copy disks from this one, without delaying the report of the host.
+type diskProbe struct {
+	mu     sync.Mutex
+	done   chan struct{} // of the probe in progress; nil: none
+	result string        // of the last one
+	known  bool
 }
 
-// Check returns nil if libvirt answers. A new connection is not given up with ctx: the first one tries KVM, which takes
-// longer than a check may.
-func (d *Driver) Check(ctx context.Context) error {
-	c, _, err := d.connect(context.WithoutCancel(ctx))
-	if err == nil {
-		_, err = c.LibVersion(ctx)
-	}
-	return fault.Wrap("", "libvirt.Check", err)
+// transfers are the disks that are being copied to this host.
+type transfers struct {
+	mu  sync.Mutex
+	all map[string]*transferProgress // by guest
 }
 
-// Capacity returns the host's CPUs and memory, and the size of the file system with the guests' files.
-func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	const op = "libvirt.Capacity"
-	c, host, err := d.connect(ctx)
-	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
-	}
-	node, err := c.Node(ctx)
-	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
-	}
-	if err := d.makeDir(""); err != nil {
-		return hypervisor.Capacity{}, err
-	}
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(d.o.Dir, &disk); err != nil {
-		return hypervisor.Capacity{}, fault.New(fault.Unavailable, op, "the size of the file system of %s cannot be read: %w",
-			d.o.Dir, err)
-	}
-	out := hypervisor.Capacity{Type: "QEMU", VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
-		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30)}
-	version, err := c.HypervisorVersion(ctx)
-	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
-	}
-	out.NoLive = noDevices(version)
-	addDiskImages(d.o.Images, &out)
-	var downloads []imagecache.Download
-	if d.o.Images != nil {
-		downloads = d.o.Images.Downloads()
-	}
-	paused, err := pausedGuests(ctx, c)
-	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
-	}
-	d.connecting.Lock()
-	findings := slices.Concat(d.unsafe, d.findings, paused, d.transfers.remarks())
-	d.connecting.Unlock()
-	out.NoDiskMoves = d.probe.noDiskMoves(ctx, d.o)
-	out.Remark = remark(host.KVM, findings, downloads)
-	return out, nil
+// transferProgress is the progress of the copy of one disk.
+type transferProgress struct {
+	guest, host string
+
+	mu         sync.Mutex
+	done, size int64 // bytes
+	pieces     int64 // received or compared by this process
+	comparing  bool
+	failed     string // why the last attempt failed; empty: it did not
+}
+
+// firmwareDirs have QEMU's descriptions of firmware. A description in a later directory replaces that with its name.
+var firmwareDirs = []string{"/usr/share/qemu/firmware", "/etc/qemu/firmware"}
+
+func (m *migrations) has(domain uuid.UUID) bool {
+	_, is := m.all.Load(domain)
+	return is
+}
+
+// begin adds a domain until the returned function is called.
+func (m *migrations) begin(domain uuid.UUID) (end func()) {
+	m.all.Store(domain, true)
+	return func() { m.all.Delete(domain) }
 }

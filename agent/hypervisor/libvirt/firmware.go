@@ -26,9 +26,6 @@ import (
 
 const opFirmware = "libvirt.firmware"
 
-// firmwareDirs have QEMU's descriptions of firmware. A description in a later directory replaces that with its name.
-var firmwareDirs = []string{"/usr/share/qemu/firmware", "/etc/qemu/firmware"}
-
 // firmware is UEFI firmware of this host that can be used for a guest.
 type firmware struct {
 	loader   string // path of the code

@@ -3,7 +3,6 @@ package libvirt
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -12,32 +11,6 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/fault"
 )
-
-// domain is a domain of the driver, or a guest whose domain libvirt lacks.
-type domain struct {
-	rpc.Domain
-	guest  hypervisor.Guest
-	xml    domainxml.Domain
-	paused bool // it does not run, and is not ended, because its migration did not end; only while it is not in progress
-
-	undefined bool   // libvirt has no definition of it, or not the guest's
-	transient bool   // it runs without a definition
-	missing   bool   // libvirt does not have it at all
-	unsaved   bool   // the record differs from the metadata
-	refused   string // why it cannot be defined: another domain has its UUID
-}
-
-// incoming reports whether the domain is prepared for a guest that has not arrived.
-func (d domain) incoming() bool { return d.xml.Metadata.Guest.Incoming }
-
-// migratesTo returns the host to which a migration began whose end is not recorded; empty: none.
-func (d domain) migratesTo() string { return d.xml.Metadata.Guest.MigratesTo }
-
-// made reports whether the disk of the guest was complete.
-func (d domain) made() bool { return d.xml.Metadata.Guest.Made }
-
-// running reports whether the domain runs, or is paused.
-func (d domain) running() bool { return d.ID >= 0 }
 
 // Guests lists the guests. One that does not run, for whatever reason, is stopped. One whose definition libvirt has
 // lost is listed from its record. One that has not arrived yet is not listed.
@@ -52,17 +25,6 @@ func (d *Driver) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 		return nil, fault.Wrap("", op, err)
 	}
 	return guestsOf(domains), nil
-}
-
-// guestsOf returns the guests of domains, by id.
-func guestsOf(domains []domain) (guests []hypervisor.Guest) {
-	for _, one := range domains {
-		if !one.incoming() {
-			guests = append(guests, one.guest)
-		}
-	}
-	slices.SortFunc(guests, func(a, b hypervisor.Guest) int { return strings.Compare(a.ID, b.ID) })
-	return guests
 }
 
 // list returns the domains of the driver on this host with those that only their records have, and the UUIDs that no
@@ -112,20 +74,6 @@ func (d *Driver) listOf(ctx context.Context, c *rpc.Client) ([]domain, error) {
 	return l.own, err
 }
 
-// find returns the domain of a guest that is not incoming.
-func find(domains []domain, id string) (domain, bool) {
-	return findDomain(domains, id, false)
-}
-
-// findDomain returns the domain of a guest: of one that has not arrived if incoming is true, otherwise of another.
-func findDomain(domains []domain, id string, incoming bool) (domain, bool) {
-	i := slices.IndexFunc(domains, func(d domain) bool { return d.guest.ID == id && d.incoming() == incoming })
-	if i < 0 {
-		return domain{}, false
-	}
-	return domains[i], true
-}
-
 // Rename changes the metadata; the domain keeps its name and UUID.
 func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 	const op = "libvirt.Rename"
@@ -154,13 +102,6 @@ func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 // storeGuest replaces the guest in the metadata of a domain.
 func (d *Driver) storeGuest(ctx context.Context, c *rpc.Client, of domain, g hypervisor.Guest) error {
 	return d.storeMetadata(ctx, c, of, of.stored(g))
-}
-
-// stored returns the metadata of a guest of the domain. What the driver records of the domain itself stays.
-func (d domain) stored(g hypervisor.Guest) domainxml.Guest {
-	out, was := domainxml.Write(g), d.xml.Metadata.Guest
-	out.MigratesTo, out.Domain, out.Made = was.MigratesTo, d.UUID.String(), was.Made
-	return out
 }
 
 // storeMetadata replaces the record of a guest, and the metadata of its domain if libvirt has it.

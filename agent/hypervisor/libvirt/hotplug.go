@@ -13,12 +13,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Detaching configures how devices are detached from running guests. A guest decides itself when it releases a device.
-type Detaching struct {
-	Attempts int           // [libvirt] device_detach_attempts: how often the guest is requested; 0: once
-	Timeout  time.Duration // [libvirt] device_detach_timeout: after each request
-}
-
 // plugPoll is the interval at which the devices of a guest are read while no event arrives.
 const plugPoll = time.Second
 

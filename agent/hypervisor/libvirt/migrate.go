@@ -5,11 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
@@ -17,16 +13,6 @@ import (
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
-
-// Migration configures live migration.
-type Migration struct {
-	URI       string        // [libvirt] live_migration_uri: the libvirt of another host; %s is the name of the host
-	Address   string        // [libvirt] live_migration_inbound_addr: of this host for memory and disks; empty: its name
-	TLS       bool          // [libvirt] live_migration_with_native_tls
-	Converge  bool          // [libvirt] live_migration_permit_auto_converge
-	Bandwidth int           // [libvirt] live_migration_bandwidth, MiB/s; 0: no limit
-	Limit     time.Duration // [libvirt] live_migration_completion_timeout: for each GiB to copy; 0: no limit
-}
 
 // minimalGB is the least amount for which the time of a migration is limited, as in Nova.
 const minimalGB = 2
@@ -43,29 +29,6 @@ func noDevices(qemu int) string {
 		return ""
 	}
 	return fmt.Sprintf("QEMU %d.%d.%d is older than 8.2.2", qemu/1_000_000, qemu/1000%1000, qemu%1000)
-}
-
-// uriOf returns the address of the libvirt of a host.
-func (m Migration) uriOf(host string) (string, error) {
-	if m.URI == "" {
-		return "", fault.New(fault.Conflict, "libvirt.Migrate", "no address of other hosts is configured; set [libvirt] "+
-			"live_migration_uri")
-	}
-	return strings.ReplaceAll(m.URI, "%s", host), nil
-}
-
-// migrations are the domains whose live migration is in progress, by UUID.
-type migrations struct{ all sync.Map }
-
-// begin adds a domain until the returned function is called.
-func (m *migrations) begin(domain uuid.UUID) (end func()) {
-	m.all.Store(domain, true)
-	return func() { m.all.Delete(domain) }
-}
-
-func (m *migrations) has(domain uuid.UUID) bool {
-	_, is := m.all.Load(domain)
-	return is
 }
 
 // Migrate copies the disks and the memory of a running guest to the destination, which Receive has prepared, and starts
@@ -164,14 +127,6 @@ func (m *migrator) store(ctx context.Context) error {
 	}
 	m.domain.xml.Metadata.Guest = stored
 	return nil
-}
-
-// drain receives the events of a connection, which are not used.
-func drain(c *rpc.Client) {
-	go func() {
-		for range c.Events() {
-		}
-	}()
 }
 
 // describe makes the definitions of the domain at the destination.

@@ -15,12 +15,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Cleanup configures the removal of copies of images that no guest uses.
-type Cleanup struct {
-	Every time.Duration // [image_cache] manager_interval; 0: no removal
-	Age   time.Duration // [image_cache] remove_unused_original_minimum_age_seconds
-}
-
 // Maintain removes copies of images that no guest uses any more, until ctx ends.
 func (d *Driver) Maintain(ctx context.Context) {
 	if d.o.Images == nil || d.o.Cleanup.Every <= 0 {

@@ -1,0 +1,99 @@
+package libvirt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/fault"
+)
+
+// removeFiles removes the files of a guest, and its record last.
+func (d directory) removeFiles(domain uuid.UUID) error {
+	dir := d.path(domain.String())
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if entry.Name() != recordName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "libvirt.removeFiles", "the files of a guest cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// removeUnfinished removes what an interrupted build or removal has left in the directory of a new domain. The fault is
+// Conflict if the directory has a disk of which this host has recorded nothing, or that of a guest that was complete or
+// may have arrived by live migration; incoming: its guest runs on another host.
+func (d directory) removeUnfinished(domain uuid.UUID, incoming bool) error {
+	record, err := d.readRecord(domain)
+	unfinished := err == nil && d.unfinished(record) ||
+		err == nil && incoming && record.Incoming && !record.Made && record.Host == d.o.Host
+	if !unfinished && d.hasDisk(domain) {
+		return fault.New(fault.Conflict, "libvirt.Build", "the directory %s has the disk of a guest that is not known, and "+
+			"it is not replaced by a new one; move it away if it is not needed", d.path(domain.String()))
+	}
+	return d.removeFiles(domain)
+}
+
+// unfinished reports whether a record says that the files beside it are not needed: they were never complete, or are
+// being removed.
+func (d directory) unfinished(record domainxml.Guest) bool {
+	return record.Host == d.o.Host && (record.Removing || !record.Made && !record.Incoming)
+}
+
+// removeUnlisted removes the files of a guest that is not listed. A disk stays, unless the record of this guest says
+// that it is not needed: Destroy is also called after a Build that has refused to replace a disk.
+func (d directory) removeUnlisted(domain uuid.UUID, guest string) error {
+	record, err := d.readRecord(domain)
+	if d.hasDisk(domain) && (err != nil || record.ID != guest || !d.unfinished(record)) {
+		d.o.Log.Warn("disk of a guest that is not known left alone", "guest", guest, "directory", d.path(domain.String()))
+		return nil
+	}
+	if err := d.checkRemovable(domain); err != nil {
+		return err
+	}
+	return d.removeFiles(domain)
+}
+
+// leftDisks returns a sentence for each directory with a disk that belongs to no guest, and that is not removed because
+// its record does not allow that. used are the domains of this host. Damaged records have findings of their own.
+func (d directory) leftDisks(used map[uuid.UUID]bool) (findings []string, err error) {
+	entries, err := os.ReadDir(d.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Unavailable, "libvirt.list", "the directory of guests cannot be read: %w", err)
+	}
+	for _, entry := range entries {
+		id, err := uuid.Parse(entry.Name())
+		if err != nil || id.String() != entry.Name() || used[id] || !d.hasDisk(id) {
+			continue
+		}
+		record, err := d.readRecord(id)
+		why := ""
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			why = "and no record of a guest"
+		case err == nil && record.Host != d.o.Host:
+			why = fmt.Sprintf("of a guest of host %q", record.Host)
+		case err == nil && record.Incoming && !record.Removing:
+			why = "of a guest that may have arrived by live migration, and libvirt does not have it"
+		default:
+			continue
+		}
+		findings = append(findings, fmt.Sprintf("the directory %s has a disk %s, so it is left alone; move it away if it is "+
+			"not needed", d.path(entry.Name()), why))
+	}
+	return findings, nil
+}
