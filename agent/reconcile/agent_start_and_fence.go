@@ -88,10 +88,3 @@ func (c *core) sender() host.Sender {
 	}
 	return from
 }
-
-// writeIdentity records the identity if it differs from the journal's.
-func (c *core) writeIdentity(id journal.Identity) {
-	if known, _ := c.state.Identity(); known != id {
-		c.record(id.Entry())
-	}
-}

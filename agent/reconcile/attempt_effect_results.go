@@ -7,7 +7,6 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -193,23 +192,3 @@ func (c *core) confirmClaim(want host.Server) {
 		c.wantSync = true
 	}
 }
-
-// forgetEntries deletes the journal's entries of servers.
-func (c *core) forgetEntries(ids ...string) {
-	for _, id := range ids {
-		if c.state.Has(id) {
-			c.record(journal.Removed(id, c.now))
-		}
-	}
-}
-
-// refusedError is returned after the hypervisor refused a change and compute has the report. Compute usually then
-// assigns the actual state. When it continues to assign the change, as for a guest left behind by a move, the agent
-// tries again.
-type refusedError struct{ why error }
-
-// Error returns the hypervisor's message.
-func (r *refusedError) Error() string { return fault.TextOf(r.why) }
-
-// Unwrap returns the hypervisor's fault.
-func (r *refusedError) Unwrap() error { return r.why }

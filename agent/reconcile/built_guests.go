@@ -53,13 +53,6 @@ func exists(w *works, want host.Server) bool {
 	return there && !g.Departed || isMissing(w.core, want)
 }
 
-// isLate reports whether a guest appears after its server was removed here: a request to build it whose answer was lost
-// was executed afterwards.
-func isLate(c *core, id string) bool {
-	g, there := c.guests[id]
-	return there && !g.Departed && (c.state.Ended(id) || c.lateAtStart[id]) && !c.assigned(id)
-}
-
 // removeLate returns the next effect for a guest that appears after its server was removed here; nil when it is gone.
 func removeLate(w *works, j *work) Effect {
 	if _, there := w.guests[j.id]; there && !j.attempt.destroyed[j.id] {
@@ -119,12 +112,6 @@ func setLostCondition(w *works) {
 		sentences = append(sentences[:namedGuests], fmt.Sprintf("%d more guests are missing or have lost something", more))
 	}
 	w.condition("lost", sentences...)
-}
-
-// restarts are the starts of a guest that has not been requested.
-type restarts struct {
-	count int
-	last  time.Time
 }
 
 // restartWaits is the wait before the next start of a guest that has ended again after such starts.

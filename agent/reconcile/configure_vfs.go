@@ -17,21 +17,6 @@ import (
 // VF that may be configured. It is also reset while the guest is stopped: the server may run elsewhere, and the NIC
 // would deliver the frames for its MAC address to this VF.
 
-// AssignedVFs returns the VFs of networks that guests have which are not stopped.
-func (s *State) AssignedVFs() (out []vfconfig.Assigned) {
-	for _, holder := range s.set.Holders() {
-		g, exists := s.guests[string(holder)]
-		if !exists || g.Departed || g.Stopped {
-			continue
-		}
-		out = append(out, assignedVFs(g, s.set.Held(holder))...)
-	}
-	return out
-}
-
-// GuestEpoch counts builds, removals and migrations of guests; AssignedVFs may change with it.
-func (s *State) GuestEpoch() int { return s.guestEpoch }
-
 // vfsOf returns the VFs of networks among claims.
 func vfsOf(claims []device.Claim) (out []device.ID) {
 	for _, c := range claims {

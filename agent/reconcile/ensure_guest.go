@@ -107,17 +107,6 @@ func (w *works) change(j *work) (Effect, error) {
 	return w.buildGuest(j)
 }
 
-// matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute
-// records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
-func matches(g hypervisor.Guest, want host.Server) bool {
-	return g.Stopped == (want.Power == host.Off) && g.Lost == "" && g.Build >= want.Build &&
-		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
-}
-
-// keepsInterfaces reports whether a guest that exists keeps its interfaces: compute has yet to bind its ports, or to
-// record that the guest has arrived by a live migration.
-func keepsInterfaces(want host.Server) bool { return want.ClaimOnly || want.Incoming }
-
 // unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
 func (c *core) unreportedFailure(want host.Server) (message string, failed bool) {
 	f, found := c.unreportedFailures[want.ID]
@@ -408,42 +397,4 @@ func (w *works) reportRefusal(j *work) (Effect, error) {
 	report.Message, report.RetryIn = fault.TextOf(a.refusal), int(a.retryIn.Round(time.Second)/time.Second)
 	w.warn("guest change refused", "server", want.ID, "error", a.refusal)
 	return w.report(want.ID, want.ID, report), nil
-}
-
-// guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
-func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
-	_, placed := readCells(w.state.Cells(a.want.ID))
-	report := host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
-	if phase == host.Stopped {
-		report.Upload = a.ready.upload
-	}
-	if g := w.guests[a.want.ID]; !g.Departed {
-		for _, i := range g.Interfaces {
-			if i.Port != "" { // otherwise the hypervisor still attaches or detaches it
-				report.Ports = append(report.Ports, i.Port)
-			}
-		}
-	}
-	return report
-}
-
-// buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because
-// compute's database was restored.
-func (w *works) buildOf(a *attempt) int {
-	built, _ := w.state.Built(a.want.ID)
-	return max(a.want.Build, w.guests[a.want.ID].Build, a.build, built)
-}
-
-// isInterface reports whether an interface of a guest is the assigned one.
-func isInterface(has hypervisor.Interface, want host.Interface) bool {
-	return has.Port == want.Port && has.MAC == want.MAC && has.VIF == want.VIF && has.VNIC == want.VNIC &&
-		has.Bridge == want.Bridge && has.VLAN == want.VLAN && deviceText(has.Device) == want.Device
-}
-
-// deviceText returns the address of a device, or an empty text for none.
-func deviceText(id device.ID) string {
-	if id == (device.ID{}) {
-		return ""
-	}
-	return id.String()
 }

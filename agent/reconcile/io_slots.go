@@ -18,9 +18,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// slotFacts are the I/O slots of a PowerVM host as input of package slotsurvey.
-type slotFacts slotsurvey.Facts
-
 // interpretSlots adds the I/O slots of a PowerVM host to what an observation means. They are always reported.
 func (s *syncer) interpretSlots(v *view, slots facts.IOSlots, actual provider.Tree) {
 	f := slotsurvey.Facts{Host: s.config.Host, System: slots.System, Rules: slots.Rules, PlainNames: slots.PlainNames,

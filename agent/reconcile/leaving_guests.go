@@ -65,16 +65,6 @@ func (c *core) leavingHolders() []string {
 	return list
 }
 
-// formerName reports whether a removal names this id as the guest's former one.
-func (c *core) formerName(id string) bool {
-	for _, r := range c.assignments.remove {
-		if r.PreviousID == id {
-			return true
-		}
-	}
-	return false
-}
-
 // claimTimeout is the maximum wait of a server for others to free its devices.
 const claimTimeout = 2 * time.Minute
 

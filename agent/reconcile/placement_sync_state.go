@@ -6,10 +6,12 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -92,3 +94,37 @@ type planning struct {
 	hostNotes []survey.Note
 	held      map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
 }
+
+// slotFacts are the I/O slots of a PowerVM host as input of package slotsurvey.
+type slotFacts slotsurvey.Facts
+
+// bandwidthSync is the part of a sync for bandwidth providers. They may be in the trees of several roots. Their plan is
+// separate from that for devices: neither prevents the other. The syncer calls it and makes the observations.
+type bandwidthSync struct {
+	*core
+	// The plan, and what it was made from.
+	aim        treeplan.Bandwidth
+	trees      provider.Tree // of all roots that were read
+	plan       treeplan.Plan
+	notReached map[string]string // why a root is not available, by hypervisor name
+	unread     bool              // a tree could not be read
+	findings   []string          // about interfaces
+
+	writes   bandwidthWrites
+	failures int                          // consecutive syncs with a failure
+	synced   map[bandwidth.AgentType]bool // whether Placement has all; without an attempt: no entry
+}
+
+// bandwidthWrites is the progress of a plan for bandwidth.
+type bandwidthWrites struct {
+	step        int
+	generations map[provider.ID]int
+	failed      map[bandwidth.AgentType]bool // of providers with a failed step
+	missing     map[provider.ID]bool         // not created, so that further steps of them are left out
+	errors      []string
+	conflict    bool // another client has written meanwhile
+}
+
+// bandwidthTries is how often the plan for bandwidth is discarded because another client wrote to a provider, before a
+// longer wait.
+const bandwidthTries = 10

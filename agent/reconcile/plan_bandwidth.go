@@ -12,23 +12,6 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// bandwidthSync is the part of a sync for bandwidth providers. They may be in the trees of several roots. Their plan is
-// separate from that for devices: neither prevents the other. The syncer calls it and makes the observations.
-type bandwidthSync struct {
-	*core
-	// The plan, and what it was made from.
-	aim        treeplan.Bandwidth
-	trees      provider.Tree // of all roots that were read
-	plan       treeplan.Plan
-	notReached map[string]string // why a root is not available, by hypervisor name
-	unread     bool              // a tree could not be read
-	findings   []string          // about interfaces
-
-	writes   bandwidthWrites
-	failures int                          // consecutive syncs with a failure
-	synced   map[bandwidth.AgentType]bool // whether Placement has all; without an attempt: no entry
-}
-
 // agents returns the agent types to report; none without report_bandwidth.
 func (b *bandwidthSync) agents() []bandwidth.Agent {
 	if !b.config.ReportBandwidth {

@@ -71,26 +71,6 @@ func (w *works) dispatch() {
 	}
 }
 
-// slots returns how many attempts on assigned servers are made at the same time, and the limit. A disk may be copied or
-// uploaded for hours; meanwhile other servers are built, started and stopped.
-func slots(w *works, want host.Server) (used *int, limit int) {
-	if want.DiskFrom != nil || want.UploadTo != "" {
-		return &w.copying, max(1, w.config.Parallel/2)
-	}
-	return &w.building, w.config.Parallel
-}
-
-// worksUnderFormerID cancels the work on a guest under the former id of a removal, and reports whether it is still in
-// progress. A build would otherwise create the guest again after the removal has destroyed it.
-func worksUnderFormerID(w *works, id string) bool {
-	for _, former := range w.removedIDs(w.assignments.remove[id]) {
-		if former != "" && former != id && w.cancel(former) {
-			return true
-		}
-	}
-	return false
-}
-
 // due lists the servers that are not reconciled, by id. It returns none before compute has sent assignments, while
 // they are not followed, and while another agent serves the host.
 func (w *works) due() (assigned, leaving []string) {
@@ -162,24 +142,6 @@ func (w *works) endHeld(err error) {
 			w.end(w.byID[id], err)
 		}
 	}
-}
-
-// cancel cancels the attempt on an id and reports whether it is still in progress.
-func (w *works) cancel(id string) (inProgress bool) {
-	j := w.byID[id]
-	if j == nil || j.attempt == nil {
-		return false
-	}
-	a := j.attempt
-	switch {
-	case isAwaitReport(a.effect) || w.dropHeld(id):
-		a.cancelled = true
-		w.end(j, nil)
-	case !a.cancelled:
-		a.cancelled = true
-		w.do(Cancel{Work: id})
-	}
-	return j.attempt != nil
 }
 
 // retryWaiting lets the servers that wait for devices try again at once.

@@ -1,10 +1,13 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
@@ -96,4 +99,88 @@ func isAwaitReport(e Effect) bool {
 type reportWait struct {
 	version int  // of the report that compute must have; 0: none yet
 	refused bool // compute has refused it: the state of the server can be reported nevertheless
+}
+
+// restarts are the starts of a guest that has not been requested.
+type restarts struct {
+	count int
+	last  time.Time
+}
+
+// matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute
+// records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
+func matches(g hypervisor.Guest, want host.Server) bool {
+	return g.Stopped == (want.Power == host.Off) && g.Lost == "" && g.Build >= want.Build &&
+		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
+}
+
+// guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
+func (w *works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
+	_, placed := readCells(w.state.Cells(a.want.ID))
+	report := host.Guest{Phase: phase, Devices: pickedDevices(held), Cells: host.WritePlaced(placed), Build: w.buildOf(a)}
+	if phase == host.Stopped {
+		report.Upload = a.ready.upload
+	}
+	if g := w.guests[a.want.ID]; !g.Departed {
+		for _, i := range g.Interfaces {
+			if i.Port != "" { // otherwise the hypervisor still attaches or detaches it
+				report.Ports = append(report.Ports, i.Port)
+			}
+		}
+	}
+	return report
+}
+
+// buildOf returns the rebuild count of a server's guest: the assigned one, or the guest's when that is higher because
+// compute's database was restored.
+func (w *works) buildOf(a *attempt) int {
+	built, _ := w.state.Built(a.want.ID)
+	return max(a.want.Build, w.guests[a.want.ID].Build, a.build, built)
+}
+
+// refusedError is returned after the hypervisor refused a change and compute has the report. Compute usually then
+// assigns the actual state. When it continues to assign the change, as for a guest left behind by a move, the agent
+// tries again.
+type refusedError struct{ why error }
+
+// Error returns the hypervisor's message.
+func (r *refusedError) Error() string { return fault.TextOf(r.why) }
+
+// Unwrap returns the hypervisor's fault.
+func (r *refusedError) Unwrap() error { return r.why }
+
+// cancel cancels the attempt on an id and reports whether it is still in progress.
+func (w *works) cancel(id string) (inProgress bool) {
+	j := w.byID[id]
+	if j == nil || j.attempt == nil {
+		return false
+	}
+	a := j.attempt
+	switch {
+	case isAwaitReport(a.effect) || w.dropHeld(id):
+		a.cancelled = true
+		w.end(j, nil)
+	case !a.cancelled:
+		a.cancelled = true
+		w.do(Cancel{Work: id})
+	}
+	return j.attempt != nil
+}
+
+// isInterface reports whether an interface of a guest is the assigned one.
+func isInterface(has hypervisor.Interface, want host.Interface) bool {
+	return has.Port == want.Port && has.MAC == want.MAC && has.VIF == want.VIF && has.VNIC == want.VNIC &&
+		has.Bridge == want.Bridge && has.VLAN == want.VLAN && deviceText(has.Device) == want.Device
+}
+
+// keepsInterfaces reports whether a guest that exists keeps its interfaces: compute has yet to bind its ports, or to
+// record that the guest has arrived by a live migration.
+func keepsInterfaces(want host.Server) bool { return want.ClaimOnly || want.Incoming }
+
+// deviceText returns the address of a device, or an empty text for none.
+func deviceText(id device.ID) string {
+	if id == (device.ID{}) {
+		return ""
+	}
+	return id.String()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
@@ -118,4 +119,44 @@ type claimConflict struct {
 	server   string // that has the device according to the journal
 	device   device.ID
 	sentence string
+}
+
+// assigned reports whether the assignments name a guest, as a server or for removal.
+func (c *core) assigned(id string) bool {
+	_, wanted := c.assignments.servers[id]
+	_, named := c.assignments.remove[id]
+	return wanted || named || c.formerName(id)
+}
+
+// forgetEntries deletes the journal's entries of servers.
+func (c *core) forgetEntries(ids ...string) {
+	for _, id := range ids {
+		if c.state.Has(id) {
+			c.record(journal.Removed(id, c.now))
+		}
+	}
+}
+
+// isLate reports whether a guest appears after its server was removed here: a request to build it whose answer was lost
+// was executed afterwards.
+func isLate(c *core, id string) bool {
+	g, there := c.guests[id]
+	return there && !g.Departed && (c.state.Ended(id) || c.lateAtStart[id]) && !c.assigned(id)
+}
+
+// formerName reports whether a removal names this id as the guest's former one.
+func (c *core) formerName(id string) bool {
+	for _, r := range c.assignments.remove {
+		if r.PreviousID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// writeIdentity records the identity if it differs from the journal's.
+func (c *core) writeIdentity(id journal.Identity) {
+	if known, _ := c.state.Identity(); known != id {
+		c.record(id.Entry())
+	}
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// assigned reports whether the assignments name a guest, as a server or for removal.
-func (c *core) assigned(id string) bool {
-	_, wanted := c.assignments.servers[id]
-	_, named := c.assignments.remove[id]
-	return wanted || named || c.formerName(id)
-}
-
 // unassigned lists the guests that exist and that the assignments do not mention, by id. It is empty before compute
 // has sent assignments, and while they are not followed.
 func (w *works) unassigned() []string {

@@ -11,20 +11,6 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// bandwidthTries is how often the plan for bandwidth is discarded because another client wrote to a provider, before a
-// longer wait.
-const bandwidthTries = 10
-
-// bandwidthWrites is the progress of a plan for bandwidth.
-type bandwidthWrites struct {
-	step        int
-	generations map[provider.ID]int
-	failed      map[bandwidth.AgentType]bool // of providers with a failed step
-	missing     map[provider.ID]bool         // not created, so that further steps of them are left out
-	errors      []string
-	conflict    bool // another client has written meanwhile
-}
-
 // begin emits the first step of the plan. It returns true when there is none.
 func (b *bandwidthSync) begin() (done bool) {
 	b.writes = bandwidthWrites{generations: map[provider.ID]int{}, failed: map[bandwidth.AgentType]bool{},
