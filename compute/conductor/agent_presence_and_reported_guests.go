@@ -320,3 +320,42 @@ func guestOf(s lifecycle.Server, guests []schedule.Present) string {
 }
 
 func unassigned(g schedule.Present) bool { return !g.Assigned }
+
+// followed is a point in the history of a host's assignments.
+type followed struct {
+	epoch    string
+	revision int64
+}
+
+// unanswered is assignments that the agent of a host has not followed yet.
+type unanswered struct {
+	followed
+	since time.Duration // by the clock of presence
+}
+
+// search is the last search for servers that wait for the agent of a host.
+type search struct {
+	revision   int64           // of the host's assignments then
+	hypervisor bool            // the hypervisor could build no guests
+	at         time.Duration   // by the clock of presence
+	found      bool            // some wait
+	told       map[string]bool // those whose history has an entry about it
+}
+
+// now returns the time up to which compute could receive reports. p.mu is held.
+func (p *presence) now() time.Duration {
+	now := p.clock()
+	if p.watched && now-p.received > longestGap {
+		return p.received
+	}
+	return now
+}
+
+// quiet returns the time since the last sign of life of a host, without times in which compute could not receive
+// reports. p.mu is held.
+func (p *presence) quiet(o *observed) time.Duration { return max(0, p.now()-o.sign) }
+
+const (
+	receivesEvery = 2 * time.Second  // how often compute checks that it can receive reports
+	longestGap    = 10 * time.Second // between two successful checks, if it could receive reports in between
+)

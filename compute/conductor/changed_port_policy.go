@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -10,7 +9,6 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -19,21 +17,6 @@ import (
 // This file is about ports whose QoS policy has changed since compute read them. The network service then changes the
 // amounts in Placement, and the ids of the groups change too. The record of the server still has the former ones, for
 // example when a move is reverted.
-
-// groupsOf returns the groups that a port requests.
-func groupsOf(p network.Port) (groups []resource.Group) {
-	if p.Request == nil {
-		return nil
-	}
-	for _, g := range p.Request.Groups {
-		group := resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: g.Resources}
-		for _, name := range g.Required {
-			group.Required = append(group.Required, portrequest.ParseRequired(name))
-		}
-		groups = append(groups, group)
-	}
-	return groups
-}
 
 // asRequestedNow returns a port of a record with the groups that it requests now, and their providers: of a group with
 // the same id, of the same classes, or those that the network service has given it on this host.

@@ -4,10 +4,10 @@
 // The files, from the bottom to the top: agent_presence_and_reported_guests.go and clock.go; reading.go, what plans and
 // checks use, and dependencies.go, what steps use; allocation_audit.go and host_audit_queue_and_results.go;
 // inventory_widening.go and allocation_transfer.go; checks_after_database_restore.go, which stops steps after a
-// restore; candidate_request.go, requested_ports.go and schedule_input.go, which scheduler.go uses; server_ports.go and
-// port_change.go, which call the network service; claim_and_release.go and min_count_all_or_none.go;
-// step_performer.go, which performs one step of a server; conductor.go, which connects the parts. The other files are
-// the requests of users, operators and agents. run.go is at the top.
+// restore; candidate_request.go, requested_ports.go and schedule_input.go, which scheduler.go uses;
+// binding_of_ports.go, server_ports.go and port_change.go, which call the network service; claim_and_release.go and
+// min_count_all_or_none.go; step_performer.go, which performs one step of a server; conductor.go and open.go, which
+// connect the parts. The other files are the requests of users, operators and agents. run.go is at the top.
 package conductor
 
 import (
@@ -15,11 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
-	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/fault"
 )
 
 // Conductor runs the life cycles of servers. The HTTP handlers pass it the requests of users and the reports of agents.
@@ -34,32 +31,6 @@ type Conductor struct {
 
 	deadHosts    sync.Mutex    // held while HostDead events are applied, so that none is applied after HostUp
 	firstReports time.Duration // how long to wait after the start for hosts to report
-}
-
-// New returns a conductor. It starts nothing; Run does.
-func New(store Store, placement Placement) *Conductor {
-	on := newDependencies(store, placement)
-	audits := newAuditor(on.read)
-	c := &Conductor{dependencies: on, audits: audits, firstReports: firstReports}
-	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
-	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
-		Next:    lifecycle.Next,
-		Steps:   lifecycle.Server.Steps,
-		Perform: c.steps.perform,
-		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
-			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
-		},
-		Group: func(s lifecycle.Server) string { return s.Project },
-		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
-		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
-	}, 0)
-	c.runner.Carry = trace.Carry
-	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler, leaving: map[string]schedule.Choice{},
-		apply: func(ctx context.Context, server string, event lifecycle.Event) error {
-			_, err := c.runner.Apply(ctx, server, event)
-			return err
-		}}
-	return c
 }
 
 // UseClock replaces the clock and the source of ids. It must be called before all other methods.

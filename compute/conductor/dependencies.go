@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
@@ -52,14 +54,6 @@ type Store interface {
 	// it gone. It has no effect while the record of the server contains the guest.
 	RecordRemoval(ctx context.Context, host, consumer, server string) error
 	RemovalDone(ctx context.Context, host, consumer string) error
-}
-
-// Lease is the lease of this process on its database; *store.Lease is one.
-type Lease interface {
-	// Check returns nil while this process may act outside its database, else fault.Unavailable.
-	Check() error
-	// Bind returns a context that ends when ctx or the lease ends. stop releases it.
-	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
 }
 
 // Config is the configuration of a conductor. It may be changed until Run or Perform is called.
@@ -124,4 +118,60 @@ func refused(err error) bool {
 		return fault.CodeOf(err) != placement.CodeConcurrentUpdate
 	}
 	return false
+}
+
+// Network is what the conductor needs of a network service; *network.Client implements it. Methods return
+// fault.NotFound for an object that does not exist, except DeletePort, which returns nil then.
+type Network interface {
+	NetworkReader
+
+	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
+	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
+	UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (network.Port, error)
+	DeletePort(ctx context.Context, id string) error
+	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
+	ActivatePortBinding(ctx context.Context, port, host string) error
+	DeletePortBinding(ctx context.Context, port, host string) error
+}
+
+// Images is what the conductor needs of an image service; image.Account implements it and documents its faults.
+type Images interface {
+	Image(ctx context.Context, id string) (image.Image, error)
+	Create(ctx context.Context, attributes map[string]any) error
+	Delete(ctx context.Context, id string) error
+	Tagged(ctx context.Context, tag string) ([]image.Image, error)
+}
+
+const (
+	// followWithin is the default of Config.FollowWithin. A working agent needs milliseconds, and as long as its journal
+	// takes to write.
+	followWithin = 20 * time.Second
+
+	unansweredEvery = 2 * time.Second  // how often assignments are compared with what agents have followed
+	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
+)
+
+// performer performs the steps of servers, each with the lease and after the checks that it needs.
+type performer struct {
+	*scheduler
+
+	wake func(id string) // queues a server whose step may be performed now
+}
+
+// scheduler selects the hosts of servers: it builds the requests, chooses among the candidates, and claims.
+type scheduler struct {
+	*portBinder
+
+	audits   *auditor
+	searches *candidateSearches
+	build    func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+}
+
+// monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
+type monitor struct {
+	*dependencies
+
+	scheduler *scheduler
+	apply     func(ctx context.Context, server string, event lifecycle.Event) error
+	leaving   map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -154,15 +153,4 @@ func guestReports(hosts []schedule.Host, consumer string) string {
 		return ", and no agent reports its guest"
 	}
 	return ", and its guest is reported by the agent of " + strings.Join(names, " and ")
-}
-
-// providersOf returns the root provider of a host and those of its devices.
-func providersOf(h schedule.Host) []provider.ID {
-	on := []provider.ID{h.Provider}
-	for _, d := range h.Devices {
-		if d.Provider != "" && !slices.Contains(on, d.Provider) {
-			on = append(on, d.Provider)
-		}
-	}
-	return on
 }

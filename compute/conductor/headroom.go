@@ -9,21 +9,9 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// HostHeadroom is how many more servers fit on a host.
-type HostHeadroom struct {
-	Root     provider.ID // of the host's tree
-	Name     string
-	Fits     int              // how many servers
-	Exact    bool             // no more servers fit in the cloud; false: the search ended before it was certain
-	Lacks    []resource.Class // sorted; what runs out first
-	Excluded string           // why the scheduler would choose the host for no server now; then nothing fits
-	Refused  string           // why a filter refuses one more server than fits; empty: Lacks
-}
 
 // Headroom returns how many more servers of a flavor, each with these ports, fit on each host with room for at least
 // one, by what Placement counts. reason is why there is no such host. It claims nothing. It returns fault.Invalid for a
@@ -69,26 +57,6 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 		hosts[i].Exact = hosts[i].Exact && !found.cut[hosts[i].Root]
 	}
 	return hosts, "", nil
-}
-
-// allCandidates returns all candidates. Alternatives that Placement does not have are left out; a class or trait that
-// it does not have is the reason why there are none.
-func (r reading) allCandidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
-	for {
-		got, err = r.placement.Candidates(ctx, ask)
-		if !fault.Is(err, fault.Invalid) {
-			return got, err
-		}
-		next, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err)))
-		if !changed {
-			reason := fault.TextOf(err)
-			if names := unknownNames.FindStringSubmatch(reason); names != nil {
-				reason = whyUnknown(names[1])
-			}
-			return placement.Candidates{Reason: reason}, nil
-		}
-		ask = next
-	}
 }
 
 // freeOf returns what providers have left.

@@ -21,38 +21,6 @@ import (
 // port got a policy while it was bound, after a database was restored, or when a host begins to report the devices of
 // ports. Ports that the record of the server has and that are not bound to its host any more are bound again.
 
-// PortsState is the state of the ports of a server, as healing has found or left it.
-type PortsState string
-
-// The states of the ports of a server.
-const (
-	PortsNeedHealing  PortsState = "needs healing"
-	PortsHealed       PortsState = "healed"
-	PortsNotAllocated PortsState = "not allocated" // no provider, several ones, or Placement refuses
-	PortsNotRead      PortsState = "ports not read"
-	PortsNotWritten   PortsState = "ports not written"  // the network service refuses; nothing is changed
-	PortsNotRestored  PortsState = "ports not restored" // an operator must repair them
-	PortsBusy         PortsState = "busy"               // a step of the server is due
-)
-
-// PortHealing is what heals the ports of one server.
-type PortHealing struct {
-	Server, Name, Host string
-	Ports              []HealedPort
-	Adds, Removes      resource.Allocation // changes of the server's allocation
-	State              PortsState
-	Reason             string // why the ports are not healed
-}
-
-// HealedPort is a port whose allocation or device healing changes, or the one that prevents it.
-type HealedPort struct {
-	ID     string
-	Bind   bool                   // it is bound to the host of the server again
-	Groups map[string]provider.ID // the providers that its groups get; nil: they have them
-	Device string                 // the address of its device, if Placement does not count it
-	Reason string                 // why it cannot be healed
-}
-
 // HealPorts finds the servers on hosts whose bound ports lack an allocation, or have a wrong one, and heals them if
 // apply is set. It returns an entry for each such server. A server is healed with all its ports or not at all. Without
 // names it examines all hosts, else the given host or the given servers. It returns fault.NotFound for a host or a
@@ -143,12 +111,6 @@ func portsLeave(s lifecycle.Server) bool {
 	return true
 }
 
-// portPlanner plans the healing of servers. It reads only.
-type portPlanner struct {
-	reading
-	trees map[provider.ID]provider.Tree // that were read, by root
-}
-
 func (r reading) portPlanner() portPlanner {
 	return portPlanner{r, map[provider.ID]provider.Tree{}}
 }
@@ -163,19 +125,6 @@ func (h portHealer) heal(ctx context.Context, planner portPlanner, id string) (o
 		h.apply(ctx, plan, &out)
 	}
 	return out, err
-}
-
-// portsPlan is what heals a server.
-type portsPlan struct {
-	server         lifecycle.Server
-	host           schedule.Host
-	before         []network.Port // the ports as they are
-	bound          []network.Port // the same with the bindings that were lost
-	after          []network.Port // the same when they are healed
-	wants, devices resource.Allocation
-	tree           provider.Tree       // of the host
-	held           resource.Allocation // of the server
-	others         resource.Allocation // what the other ports of the server keep while choose is called
 }
 
 // examine plans the healing of a server. State of the result is empty if the server needs none. It returns an error if

@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"cmp"
+
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
@@ -85,3 +87,69 @@ func takeUnexplained(left resource.Allocation, amounts resource.Amounts, allowed
 func portClassesOf(a resource.Allocation) resource.Allocation {
 	return a.Excess(lifecycle.WithoutPorts(a))
 }
+
+// groupsOf returns the groups that a port requests.
+func groupsOf(p network.Port) (groups []resource.Group) {
+	if p.Request == nil {
+		return nil
+	}
+	for _, g := range p.Request.Groups {
+		group := resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: g.Resources}
+		for _, name := range g.Required {
+			group.Required = append(group.Required, portrequest.ParseRequired(name))
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// PortHealing is what heals the ports of one server.
+type PortHealing struct {
+	Server, Name, Host string
+	Ports              []HealedPort
+	Adds, Removes      resource.Allocation // changes of the server's allocation
+	State              PortsState
+	Reason             string // why the ports are not healed
+}
+
+// HealedPort is a port whose allocation or device healing changes, or the one that prevents it.
+type HealedPort struct {
+	ID     string
+	Bind   bool                   // it is bound to the host of the server again
+	Groups map[string]provider.ID // the providers that its groups get; nil: they have them
+	Device string                 // the address of its device, if Placement does not count it
+	Reason string                 // why it cannot be healed
+}
+
+// The states of the ports of a server.
+const (
+	PortsNeedHealing  PortsState = "needs healing"
+	PortsHealed       PortsState = "healed"
+	PortsNotAllocated PortsState = "not allocated" // no provider, several ones, or Placement refuses
+	PortsNotRead      PortsState = "ports not read"
+	PortsNotWritten   PortsState = "ports not written"  // the network service refuses; nothing is changed
+	PortsNotRestored  PortsState = "ports not restored" // an operator must repair them
+	PortsBusy         PortsState = "busy"               // a step of the server is due
+)
+
+// portPlanner plans the healing of servers. It reads only.
+type portPlanner struct {
+	reading
+	trees map[provider.ID]provider.Tree // that were read, by root
+}
+
+// portsPlan is what heals a server.
+type portsPlan struct {
+	server         lifecycle.Server
+	host           schedule.Host
+	before         []network.Port // the ports as they are
+	bound          []network.Port // the same with the bindings that were lost
+	after          []network.Port // the same when they are healed
+	wants, devices resource.Allocation
+	tree           provider.Tree       // of the host
+	held           resource.Allocation // of the server
+	others         resource.Allocation // what the other ports of the server keep while choose is called
+}
+
+// PortsState is the state of the ports of a server, as healing has found or left it.
+type PortsState string

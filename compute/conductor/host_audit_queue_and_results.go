@@ -294,3 +294,14 @@ func (a *auditor) forget(host string) {
 	delete(a.hosts, host)
 	delete(a.queued, host)
 }
+
+// providersOf returns the root provider of a host and those of its devices.
+func providersOf(h schedule.Host) []provider.ID {
+	on := []provider.ID{h.Provider}
+	for _, d := range h.Devices {
+		if d.Provider != "" && !slices.Contains(on, d.Provider) {
+			on = append(on, d.Provider)
+		}
+	}
+	return on
+}

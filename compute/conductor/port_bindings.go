@@ -20,17 +20,6 @@ const inactive = "INACTIVE"
 // bindingError is the type of the fault if no agent of a host can bind a port; Neutron returns it with status 500.
 const bindingError = "PortBindingError"
 
-// addsBindings reports whether BindPorts adds inactive bindings: the guest runs at the source of a live migration.
-func addsBindings(s lifecycle.Server) bool {
-	return s.AwaitsBindings() ||
-		s.Phase() == lifecycle.BindingDestination && s.Move.Kind == lifecycle.LiveMigration && !s.Move.From.Gone
-}
-
-// wasLive reports whether the present or last move of a server is a live migration.
-func wasLive(s lifecycle.Server) bool {
-	return s.Migration != nil && s.Migration.Kind == lifecycle.LiveMigration
-}
-
 // addBindings adds the inactive bindings of a server's ports to the destination. It leaves out ports as bindPorts does.
 func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	bound := lifecycle.PortsBound{Host: s.Host}
@@ -132,14 +121,4 @@ func (d *portBinder) dropAddedBinding(ctx context.Context, s lifecycle.Server, p
 		return nil
 	}
 	return d.Network.DeletePortBinding(ctx, p.ID, s.Host)
-}
-
-// bindingOn returns the binding to a host. ok is false if there is none.
-func bindingOn(all []network.PortBinding, host string) (b network.PortBinding, ok bool) {
-	for _, b := range all {
-		if b.Host == host {
-			return b, true
-		}
-	}
-	return b, false
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
@@ -91,31 +90,6 @@ func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (ma
 		devices[p.ID] = host.Devices[at]
 	}
 	return devices, nil
-}
-
-// The vif_types of ports whose VLAN is added by the host: by the VF, or by a bridge of Open vSwitch. The guest of a
-// whole PF adds it itself.
-const (
-	hardwareBridge = "hw_veb"
-	openVSwitch    = "ovs"
-)
-
-// withDetails returns a port with what the network service says of its interface.
-func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
-	port.Bridge, _ = p.VIFDetails["bridge_name"].(string)
-	port.VLAN = 0
-	tag, tagged := p.VIFDetails["vlan"].(string)
-	if !tagged {
-		return port // an agent of Neutron adds the tag
-	}
-	switch {
-	case p.VIF == hardwareBridge:
-		port.VLAN, _ = strconv.Atoi(tag)
-	case p.VIF == openVSwitch && p.VNIC == "normal":
-		port.VLAN, _ = strconv.Atoi(tag)
-		port.VLAN = cmp.Or(port.VLAN, lifecycle.Untagged)
-	}
-	return port
 }
 
 // bindPickedPort binds a port that is being attached with the device that the agent has picked for it.

@@ -104,3 +104,24 @@ func (r reading) leased(ctx context.Context) (bound context.Context, stop contex
 	bound, stop = r.Lease.Bind(ctx)
 	return bound, stop, nil
 }
+
+// chooser selects among the candidates of a server. It reads only, so that plans use it too.
+type chooser struct {
+	reading
+
+	audits hostAudits
+}
+
+// hostAudits are the audits of hosts; *auditor implements it.
+type hostAudits interface {
+	missing(host schedule.Host) (missing, fresh bool)
+	auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
+}
+
+// Lease is the lease of this process on its database; *store.Lease is one.
+type Lease interface {
+	// Check returns nil while this process may act outside its database, else fault.Unavailable.
+	Check() error
+	// Bind returns a context that ends when ctx or the lease ends. stop releases it.
+	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
+}

@@ -5,11 +5,6 @@ import (
 	"time"
 )
 
-const (
-	receivesEvery = 2 * time.Second  // how often compute checks that it can receive reports
-	longestGap    = 10 * time.Second // between two successful checks, if it could receive reports in between
-)
-
 // checkReceives records that compute can receive the reports of agents now: it runs, and its database answers. Run
 // repeats it, because agents are not silent while compute was stopped or could not store what they sent.
 func (m *monitor) checkReceives(ctx context.Context) error {
@@ -53,16 +48,3 @@ func (o *observed) delay(gap, now time.Duration) {
 		o.waiting.since = max(o.waiting.since, min(now, o.waiting.since+gap))
 	}
 }
-
-// now returns the time up to which compute could receive reports. p.mu is held.
-func (p *presence) now() time.Duration {
-	now := p.clock()
-	if p.watched && now-p.received > longestGap {
-		return p.received
-	}
-	return now
-}
-
-// quiet returns the time since the last sign of life of a host, without times in which compute could not receive
-// reports. p.mu is held.
-func (p *presence) quiet(o *observed) time.Duration { return max(0, p.now()-o.sign) }

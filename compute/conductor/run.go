@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -19,36 +18,6 @@ const (
 // servers cannot be read.
 func (c *Conductor) Resume(ctx context.Context) error {
 	return fault.Wrap("", "conductor.Resume", c.runner.Resume(ctx))
-}
-
-// Run performs steps until ctx ends, and then returns nil. It calls Resume if Resume has not been called.
-func (c *Conductor) Run(ctx context.Context) error {
-	var background sync.WaitGroup
-	ctx, cancel := context.WithCancel(ctx)
-	defer background.Wait()
-	defer cancel()
-	background.Go(func() {
-		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
-			return c.store.Purge(ctx, c.now().Add(-keepFor), maxKept)
-		})
-	})
-	halves := halfUploads{dependencies: c.dependencies}
-	background.Go(func() {
-		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
-	})
-	background.Go(func() { c.audits.run(ctx) })
-	background.Go(func() {
-		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
-	})
-	background.Go(func() {
-		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
-	})
-	c.presence.watch()
-	background.Go(func() {
-		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.checkReceives(ctx) })
-	})
-	background.Go(func() { c.openGateWithRetry(ctx) })
-	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
 }
 
 // runEvery calls do at once and then at each interval until ctx ends. It logs the errors of do.

@@ -11,21 +11,11 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // maxAudited is how many hosts one round of scheduling audits before it is retried.
 const maxAudited = 16
-
-// scheduler selects the hosts of servers: it builds the requests, chooses among the candidates, and claims.
-type scheduler struct {
-	*portBinder
-
-	audits   *auditor
-	searches *candidateSearches
-	build    func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
-}
 
 func newScheduler(on *dependencies, audits *auditor) *scheduler {
 	return &scheduler{portBinder: &portBinder{on}, audits: audits, searches: newCandidateSearches(),
@@ -54,19 +44,6 @@ func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycl
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
 	}
 	return sc.chooser(s).schedule(ctx, s, all)
-}
-
-// chooser selects among the candidates of a server. It reads only, so that plans use it too.
-type chooser struct {
-	reading
-
-	audits hostAudits
-}
-
-// hostAudits are the audits of hosts; *auditor implements it.
-type hostAudits interface {
-	missing(host schedule.Host) (missing, fresh bool)
-	auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
 }
 
 // chooser returns the chooser for a server, with the present configuration.

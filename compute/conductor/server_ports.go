@@ -1,56 +1,21 @@
 package conductor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// Network is what the conductor needs of a network service; *network.Client implements it. Methods return
-// fault.NotFound for an object that does not exist, except DeletePort, which returns nil then.
-type Network interface {
-	NetworkReader
-
-	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
-	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
-	UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (network.Port, error)
-	DeletePort(ctx context.Context, id string) error
-	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
-	ActivatePortBinding(ctx context.Context, port, host string) error
-	DeletePortBinding(ctx context.Context, port, host string) error
-}
-
-// The attributes of a port that compute changes.
-const (
-	deviceID    = "device_id"
-	deviceOwner = "device_owner"
-	hostID      = "binding:host_id"
-	profile     = "binding:profile"
-)
-
-// portBinder performs the parts of steps that call the network service.
-type portBinder struct{ *dependencies }
 
 // preparePorts creates the missing ports of a server, reserves the others for it, and reads them all. A port has the
 // server as its device, so after a crash a created one is found again. It returns why the server cannot have its ports.
 func (d *portBinder) preparePorts(ctx context.Context, s lifecycle.Server) (all serverPorts, refusal string,
 	err error) {
 	return d.read().collectPorts(ctx, s, d.portOf)
-}
-
-// refusedByNetwork reports whether the network service has refused a request in a way that a retry does not change.
-func refusedByNetwork(err error) bool {
-	return slices.Contains([]fault.Kind{fault.NotFound, fault.Conflict, fault.Invalid, fault.NoCapacity,
-		fault.Forbidden}, fault.KindOf(err))
 }
 
 // portsOf is the method of reading, for what writes.
@@ -86,35 +51,6 @@ func (d *portBinder) reserve(ctx context.Context, s lifecycle.Server, id string)
 		return p, portInUse(p)
 	}
 	return d.Network.UpdatePort(ctx, id, map[string]any{deviceID: s.ID})
-}
-
-func hasAddress(p network.Port, address string) bool {
-	return slices.ContainsFunc(p.FixedIPs, func(ip network.FixedIP) bool { return ip.Address == address })
-}
-
-// owner returns the device_owner of the ports of a server.
-func owner(s lifecycle.Server) string { return "compute:" + cmp.Or(s.Zone, "nova") }
-
-// readPort converts a port. Its allocation is that of binding:profile.
-func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
-	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
-		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
-	out.Device = network.SlotOf(p.Profile)
-	out = withDetails(out, p)
-	for _, ip := range p.FixedIPs {
-		out.FixedIPs = append(out.FixedIPs, lifecycle.FixedIP(ip))
-	}
-	out.Groups = groupsOf(p)
-	if p.Request != nil {
-		out.SameSubtree = slices.Sorted(slices.Values(p.Request.SameSubtree))
-	}
-	for group, at := range p.Allocation() {
-		if out.Allocation == nil {
-			out.Allocation = map[string]provider.ID{}
-		}
-		out.Allocation[cmp.Or(group, p.ID)] = provider.ID(at)
-	}
-	return out
 }
 
 // bindPorts binds the ports of a server to its host. It repeats what is done already without effect. In state Active a
@@ -162,25 +98,6 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 		}
 	}
 	return bound, nil
-}
-
-// leftOut reports whether a port of a guest that is not built yet is not needed: its deletion was reported. A guest is
-// never built with the device of a port that was not bound, so such a port is not left out.
-func leftOut(s lifecycle.Server, port string) bool {
-	_, needsDevice := s.DeviceOf(port)
-	return slices.Contains(s.DeletedPorts, port) && !needsDevice
-}
-
-// portBinding binds ports of a server to its host.
-type portBinding struct {
-	*portBinder
-
-	server  lifecycle.Server
-	devices map[string]schedule.Device // by port
-	guest   bool                       // the guest exists: a guarantee without room does not prevent the binding
-	short   map[string]string          // why ports have less than they request, by port; set by bind
-	// the amounts in Placement may not be those of the record: an interrupted attempt has set those of another policy
-	verify bool
 }
 
 // bind binds one port of a record, with its device if it needs one. It returns fault.Conflict if the network service
@@ -234,56 +151,6 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 		want.FixedIPs = append(want.FixedIPs, lifecycle.FixedIP(ip))
 	}
 	return want, nil
-}
-
-// bindingFailed is the vif_type of a port that no agent or mechanism can bind to its host.
-const bindingFailed = "binding_failed"
-
-// unbindable returns the fault for such a port. `berth network` reports the reason, Neutron does not.
-func unbindable(s lifecycle.Server, p network.Port) error {
-	if p.VNIC == "remote-managed" {
-		return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: the network service has "+
-			"no chassis with the serial number of its card; a port of vnic_type remote-managed needs Neutron with OVN, and "+
-			"external-ids:ovn-cms-options=card-serial-number=… on the card", p.ID, s.Host).WithCode("PortBindingFailed")
-	}
-	if reason, ok := p.VIFDetails["reason"].(string); ok {
-		return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: %s", p.ID, s.Host,
-			reason).WithCode("PortBindingFailed")
-	}
-	return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: no agent or mechanism of "+
-		"the network service there serves its network and vnic_type %s; set [ovs] bridge_mappings or "+
-		"[SRIOV_NIC] physical_device_mappings of its agent, and see `openstack network agent list --host %s`",
-		p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")
-}
-
-// ownPort returns a port of the network service. It returns fault.Conflict if its device is not the server.
-func (d *portBinder) ownPort(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
-	p, err := d.Network.Port(ctx, id)
-	if err != nil {
-		return p, err
-	}
-	return p, checkOwner(s, p)
-}
-
-// otherDevice is the code of the fault if the device of a port is not the server.
-const otherDevice = "PortHasOtherDevice"
-
-// checkOwner returns fault.Conflict with the code otherDevice if the device of a port is not the server.
-func checkOwner(s lifecycle.Server, p network.Port) error {
-	if p.Device == s.ID {
-		return nil
-	}
-	return fault.New(fault.Conflict, "conductor.bindPort", "port %s is not bound: its device is %q, not the server; "+
-		"attach another port", p.ID, p.Device).WithCode(otherDevice)
-}
-
-// boundProfile returns a binding profile with the allocation of a port and its device, if it has one in devices.
-func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]schedule.Device) map[string]any {
-	var device *network.ProfileDevice
-	if d, has := devices[p.ID]; has {
-		device = &network.ProfileDevice{Device: d.Device, PhysicalNetwork: d.PhysicalNetwork, RemoteManaged: d.RemoteManaged}
-	}
-	return network.BoundProfile(old, p.ID, p.Allocation, device)
 }
 
 // releasePorts is the part of Release for ports. Those of a server that ends are deleted if compute created them, else

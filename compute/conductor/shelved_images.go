@@ -12,14 +12,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Images is what the conductor needs of an image service; image.Account implements it and documents its faults.
-type Images interface {
-	Image(ctx context.Context, id string) (image.Image, error)
-	Create(ctx context.Context, attributes map[string]any) error
-	Delete(ctx context.Context, id string) error
-	Tagged(ctx context.Context, tag string) ([]image.Image, error)
-}
-
 // imageService returns the image service; Unavailable if none is configured any more.
 func (d *dependencies) imageService() (Images, error) {
 	if d.Images == nil {

@@ -8,13 +8,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// performer performs the steps of servers, each with the lease and after the checks that it needs.
-type performer struct {
-	*scheduler
-
-	wake func(id string) // queues a server whose step may be performed now
-}
-
 func newPerformer(sc *scheduler, wake func(id string)) *performer {
 	return &performer{scheduler: sc, wake: wake}
 }

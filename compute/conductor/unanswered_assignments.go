@@ -14,36 +14,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-const (
-	// followWithin is the default of Config.FollowWithin. A working agent needs milliseconds, and as long as its journal
-	// takes to write.
-	followWithin = 20 * time.Second
-
-	unansweredEvery = 2 * time.Second  // how often assignments are compared with what agents have followed
-	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
-)
-
-// followed is a point in the history of a host's assignments.
-type followed struct {
-	epoch    string
-	revision int64
-}
-
-// unanswered is assignments that the agent of a host has not followed yet.
-type unanswered struct {
-	followed
-	since time.Duration // by the clock of presence
-}
-
-// search is the last search for servers that wait for the agent of a host.
-type search struct {
-	revision   int64           // of the host's assignments then
-	hypervisor bool            // the hypervisor could build no guests
-	at         time.Duration   // by the clock of presence
-	found      bool            // some wait
-	told       map[string]bool // those whose history has an entry about it
-}
-
 // followedBy records the newest assignments that a host's agent has followed.
 func (p *presence) followedBy(host string, at followed) {
 	p.mu.Lock()
@@ -141,15 +111,6 @@ func (p *presence) told(host, server string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.of(host).search.told[server]
-}
-
-// monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
-type monitor struct {
-	*dependencies
-
-	scheduler *scheduler
-	apply     func(ctx context.Context, server string, event lifecycle.Event) error
-	leaving   map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
 }
 
 // Alive records a sign of life of the admitted start of a host's agent. It returns fault.Conflict if another start

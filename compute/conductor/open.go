@@ -1,0 +1,68 @@
+package conductor
+
+import (
+	"context"
+	"sync"
+
+	"github.com/openberth/berth/api/trace"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/runner"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+)
+
+// New returns a conductor. It starts nothing; Run does.
+func New(store Store, placement Placement) *Conductor {
+	on := newDependencies(store, placement)
+	audits := newAuditor(on.read)
+	c := &Conductor{dependencies: on, audits: audits, firstReports: firstReports}
+	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
+	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
+		Next:    lifecycle.Next,
+		Steps:   lifecycle.Server.Steps,
+		Perform: c.steps.perform,
+		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
+			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
+		},
+		Group: func(s lifecycle.Server) string { return s.Project },
+		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
+		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
+	}, 0)
+	c.runner.Carry = trace.Carry
+	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler, leaving: map[string]schedule.Choice{},
+		apply: func(ctx context.Context, server string, event lifecycle.Event) error {
+			_, err := c.runner.Apply(ctx, server, event)
+			return err
+		}}
+	return c
+}
+
+// Run performs steps until ctx ends, and then returns nil. It calls Resume if Resume has not been called.
+func (c *Conductor) Run(ctx context.Context) error {
+	var background sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer background.Wait()
+	defer cancel()
+	background.Go(func() {
+		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
+			return c.store.Purge(ctx, c.now().Add(-keepFor), maxKept)
+		})
+	})
+	halves := halfUploads{dependencies: c.dependencies}
+	background.Go(func() {
+		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
+	})
+	background.Go(func() { c.audits.run(ctx) })
+	background.Go(func() {
+		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
+	})
+	background.Go(func() {
+		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
+	})
+	c.presence.watch()
+	background.Go(func() {
+		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.checkReceives(ctx) })
+	})
+	background.Go(func() { c.openGateWithRetry(ctx) })
+	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
+}
