@@ -20,7 +20,7 @@ const defaultMaxUp = 5
 var maxUp = map[string]int{
 	"agent/reconcile":   18,
 	"compute/conductor": 23,
-	"internal/sim":      44,
+	"internal/sim":      10,
 }
 
 // TestFileOrder checks that the files of a package have an order in which, with few exceptions, each uses only names of

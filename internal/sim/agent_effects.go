@@ -113,29 +113,6 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 	return done
 }
 
-// call is a call of the hypervisor. It may fail before it has an effect, and its answer may be lost.
-func (w *World) call(do func() error) error { return w.faulty(Builds, 150, do) }
-
-// request is a request to compute. It fails if compute was started again after the agent has begun it.
-func (w *World) request(m *simHost, f *effect, seldom int, do func() error) error {
-	if m.cut || f.compute != w.compute.process {
-		return errDown
-	}
-	return w.faulty(Messages, seldom, do)
-}
-
-// faulty does something whose request or answer is lost one time in seldom.
-func (w *World) faulty(failure string, seldom int, do func() error) error {
-	if w.chance(failure, seldom) {
-		return errDown
-	}
-	err := do()
-	if w.chance(failure, seldom) {
-		return errDown
-	}
-	return err
-}
-
 // reportGuest sends the report of a guest to compute. It may be lost, come late or twice, or its answer may be lost.
 func (w *World) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) error {
 	event, err := server.ReadGuest(m.name, e.ID, e.Guest)

@@ -8,14 +8,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// disk is the directory of an agent.
-type disk struct {
-	state    journal.State // as the process that has opened the journal reads it
-	found    journal.State // as the next process will find it: a failed write may have left its first entries
-	followed stamp         // oracle: the state of compute's database of which the newest assignments in found were
-	durable  stamp         // oracle: the same of state
-}
-
 // write performs a write of the journal: all of its entries, or with a fault none or some of the first ones.
 func (w *World) write(m *simHost, entries []journal.Entry) error {
 	entries = w.brokenEntries(entries)

@@ -9,42 +9,9 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
-
-// agent is one process of the agent of a machine: the production state machine, and what it waits for. It is lost when
-// the process ends.
-type agent struct {
-	state    *reconcile.State
-	start    string          // id of the process
-	sender   schedule.Sender // as it has identified itself last
-	effects  []*effect       // in progress
-	watch    *reconcile.Watch
-	stream   *stream   // nil: none is open
-	ended    bool      // the stream has ended, and the agent has not noticed it yet
-	inbox    *delivery // assignments that an earlier process of compute has sent and that the agent has yet to read
-	deadline time.Time // by which it must get a Tick; zero: none
-
-	observed  int                          // oracle: restores of Placement before it has read its tree last
-	unwritten bool                         // decisions are not in the journal yet
-	received  bool                         // it has followed assignments
-	facts     *reconcile.Observation       // of the first sync, for an agent that is broken on purpose
-	followed  map[journalPosition]stamp    // oracle: of what it has followed and not yet journalled
-	named     map[string]bool              // oracle: guests that the followed assignments have named for removal
-	placed    map[resource.ConsumerID]bool // oracle: consumers of which it may write the allocations that it has read
-	confirmed map[string]bool              // oracle: consumers of which compute has accepted a report of this process
-}
-
-// effect is an effect in progress.
-type effect struct {
-	reconcile.Effect
-	cancelled bool
-	compute   *process        // when the effect began
-	named     bool            // oracle: a guest to destroy was named for removal when the effect began
-	result    reconcile.Event // not delivered yet; nil: the effect is not performed
-}
 
 // rescan is the interval of an agent between two syncs, by its clock.
 const rescan = 10 * time.Minute
@@ -52,17 +19,6 @@ const rescan = 10 * time.Minute
 // slowness is how much slower than the clock of compute the clock of agents is, while there are failures: an operation
 // of the simulation takes a second of compute's clock, and an agent of a cloud performs many effects in that time.
 const slowness = 20
-
-// agentTime is the time of agents.
-func (w *World) agentTime() time.Time { return beginning().Add(w.agentClock) }
-
-// agentWait converts a time of compute to one of agents.
-func (w *World) agentWait(d time.Duration) time.Duration {
-	if w.noFailures {
-		return d
-	}
-	return d / slowness
-}
 
 // config is the configuration of the agent of a machine.
 func (w *World) config(m *simHost) reconcile.Config {
@@ -317,4 +273,9 @@ func (w *World) occupied(wait time.Duration, why error) error {
 		return fault.Wrap(fault.Conflict, "sim", why)
 	}
 	return fault.Wrap(fault.Conflict, "sim", &host.Occupied{Wait: w.agentWait(wait) + time.Millisecond, Err: why})
+}
+
+// hasNews reports whether compute has assignments that the agent has not read.
+func (a *agent) hasNews(m *simHost) bool {
+	return a.stream != nil && !m.cut && a.stream.read != m.host.row.revision
 }

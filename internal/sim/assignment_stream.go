@@ -3,32 +3,9 @@ package sim
 import (
 	"maps"
 
-	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
 )
-
-// journalPosition is a position in the type of the journal.
-type journalPosition = journal.Position
-
-// delivery is a message of assignments on its way to an agent.
-type delivery struct {
-	assignments host.Assignments
-	changed     stamp // oracle: when the assignments became so
-	state       stamp // oracle: of compute's database then
-}
-
-// stream is an open stream of assignments.
-type stream struct {
-	past   *host.Position // what compute returned of the epoch that the agent named
-	read   int64          // revision of the last message; -1: none
-	closed func()         // ends the stream in compute
-}
-
-// hasNews reports whether compute has assignments that the agent has not read.
-func (a *agent) hasNews(m *simHost) bool {
-	return a.stream != nil && !m.cut && a.stream.read != m.host.row.revision
-}
 
 // openStream performs the request for a stream.
 func (w *World) openStream(m *simHost) {

@@ -216,3 +216,10 @@ func (w *World) forgotten(h *hostState) {
 	w.report.Happened["host forgotten"]++
 	w.byName[h.name].orphaned = true
 }
+
+// mayHaveGuests notes that guests may exist on a dead host.
+func (w *World) mayHaveGuests(m *simHost) {
+	for _, o := range w.machines(m.name) {
+		o.zombie = true
+	}
+}

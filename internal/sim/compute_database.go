@@ -4,55 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 )
-
-// database is compute's database. A backup is a copy of it.
-type database struct {
-	cloud   string
-	servers map[string]lifecycle.Server
-	owners  map[string]string   // consumer → server
-	groups  map[string][]string // request → its servers
-	rows    map[string]*hostRow
-	epochs  []epoch  // starts of compute on it
-	dead    []string // hosts that an operator has declared dead, sorted
-
-	leaving map[string]int // by server, how many removals of it are recorded
-
-	versions map[string]int    // oracle: when each record was written last
-	reasons  map[string]string // oracle: by server, why guests of it may be removed
-	branch   int               // oracle: its history
-}
-
-// hostRow is what is stored of a host.
-type hostRow struct {
-	report    schedule.Host // the last one
-	known     bool          // there is one
-	dead      bool          // an operator says so
-	revision  int64         // of its assignments
-	removals  map[string]string
-	epochEnds []epochEnd // in which epochs the revision rose
-	changed   stamp      // oracle: when it rose last
-
-	cleans map[pci.Address]time.Time // requests to clean devices, by when an operator has made them
-}
-
-type epoch struct {
-	number int64
-	id     string
-}
-
-// epochEnd is the revision at the end of an epoch.
-type epochEnd struct{ epoch, revision int64 }
-
-// removal is a guest that must be destroyed.
-type removal = host.Removal
 
 func newDatabase(cloud string, hosts []*simHost, branch int) *database {
 	db := &database{cloud: cloud, servers: map[string]lifecycle.Server{}, owners: map[string]string{},
@@ -147,14 +103,6 @@ func (r *hostRow) resolveCleans(answers []host.CleanResult) {
 	}
 }
 
-// backup is a copy of compute's database, of Placement's, or of both at the same moment.
-type backup struct {
-	taken     int // operation
-	db        *database
-	seq       int
-	placement *placementtest.Placement
-}
-
 func (b backup) String() string {
 	switch {
 	case b.db == nil:
@@ -163,4 +111,20 @@ func (b backup) String() string {
 		return fmt.Sprintf("compute's of %d", b.taken)
 	}
 	return fmt.Sprintf("both of %d", b.taken)
+}
+
+// index adds a record to the lists by which it is found.
+func (o *compute) index(s lifecycle.Server) {
+	if o.due.drop(s.ID); len(s.Steps()) > 0 {
+		o.due.add(s.ID)
+	}
+	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
+		o.ids.drop(s.ID)
+		return
+	}
+	for _, stay := range s.Residences() {
+		if h := o.hosts[stay.Host]; h != nil {
+			h.servers[s.ID] = true
+		}
+	}
 }

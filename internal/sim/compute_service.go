@@ -13,66 +13,11 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// compute is the compute service: its database, and the process that runs on it.
-type compute struct {
-	w *World
-	*database
-	*process
-	hosts map[string]*hostState
-
-	ids randomSet // of servers that are not deleted
-	due randomSet // of servers with steps, and of those whose last change has returned an error
-
-	event  lifecycle.Event // that a server is being given, for the log; nil: of a step
-	sender *simHost        // oracle: whose report is being stored
-	guest  *guestReport    // oracle: that is being recorded
-	beats  bool            // a heartbeat is being stored
-}
-
-// guestReport is a report of a guest.
-type guestReport struct {
-	id, start string
-	host      *hostState
-}
-
-// process is one process of compute: the production conductor over the simulation's store and Placement. When it has
-// ended, all its calls fail, so that nothing of its memory has an effect.
-type process struct {
-	conductor *conductor.Conductor
-	epoch     epoch
-	began     time.Duration
-	ended     bool
-	safe      bool            // no faults are injected
-	late      time.Duration   // how old the heartbeat that is being stored is
-	reported  <-chan struct{} // closed when the awaited hosts have reported
-	awaited   []string        // hosts that may report soon after the start
-	opened    bool            // the simulation has seen that reported is closed
-}
-
-// hostState is what the simulation has of one host on compute's side.
-type hostState struct {
-	name    string
-	row     *hostRow        // in the database
-	servers map[string]bool // with residences there
-	line    *line           // as it was made last
-
-	reported bool          // to the present process
-	refused  bool          // the present process has refused a start of an agent
-	sign     time.Duration // last report, end of a stream or start of the process
-
-	behindSince time.Duration
-	unheard     bool     // oracle: it has not reported to the database that was restored last
-	served      *simHost // oracle: whose agent was admitted last
-	admitted    string   // oracle: its start
-}
-
 // silence is how long compute waits for a sign of life of an agent. The simulation's heartbeats come within a minute.
 const silence = 3 * time.Minute
 
 // The context of all calls: nothing in the simulation waits.
 var background = context.Background()
-
-var errDown = fault.New(fault.Unavailable, "sim", "the service does not answer")
 
 // startProcess starts a process of compute on its database.
 func (o *compute) startProcess() {
@@ -254,4 +199,33 @@ func (o *compute) watchGate() {
 // willReport reports whether an agent of a host is about to report.
 func (o *compute) willReport(h *hostState) bool {
 	return slices.ContainsFunc(o.w.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
+}
+
+// servedBy returns the machine whose admitted agent runs and is connected; nil if there is none.
+func (o *compute) servedBy(h *hostState) *simHost {
+	serving := func(m *simHost) bool {
+		a := m.agent
+		return a != nil && !m.cut && !m.frozen && h.row.known && a.start == h.row.report.Start
+	}
+	if m := o.w.byName[h.name]; serving(m) {
+		return m
+	}
+	for _, c := range o.w.copies {
+		if c.name == h.name && serving(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// touchReports stores when the reports of the last minute came, before the process ends or the database is copied.
+func (o *compute) touchReports() {
+	w := o.w
+	for _, m := range w.hosts {
+		if o.servedBy(m.host) == nil {
+			continue
+		}
+		age := time.Duration(w.rng.IntN(60)) * time.Second
+		m.host.row.report.Seen = beginning().Add(w.clock - age + w.skewAt(w.clock-age))
+	}
 }

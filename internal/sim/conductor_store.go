@@ -12,13 +12,6 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// store gives one process of compute its database, with the rules of compute/store. Each call may fail before or after
-// its effect. Deleted servers are removed at once.
-type store struct {
-	*compute
-	process *process
-}
-
 // do makes one call.
 func (s *store) do(effect func() error) error {
 	before, after := s.w.computeFault(s.process)
@@ -30,10 +23,6 @@ func (s *store) do(effect func() error) error {
 		return after
 	}
 	return err
-}
-
-func notFound(what, id string) error {
-	return fault.New(fault.NotFound, "sim", "there is no %s %s", what, id)
 }
 
 // Read returns a server.

@@ -1,11 +1,5 @@
 package sim
 
-// stamp is a moment in the histories of compute's database. A restore begins a new history.
-type stamp struct{ branch, seq int }
-
-// history is a branch of the database's history. The first one, and that of a new database, has no parent.
-type history struct{ parent stamp }
-
 // hasParent reports whether the history branched off another one.
 func (h history) hasParent() bool { return h.parent != stamp{} }
 

@@ -8,9 +8,6 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// usualRules is how many configurations of a host there are beside the one that fits what is held.
-const usualRules = 3
-
 // settle changes a configuration back that the agent of the host would not accept at its next start, as one that was
 // made while a device was away that is back now.
 func (w *World) settle(m *simHost) {

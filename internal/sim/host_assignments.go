@@ -12,14 +12,6 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// line is what compute assigns to a host.
-type line struct {
-	revision int64
-	servers  []host.Server
-	remove   []removal
-	changed  stamp // oracle: when the revision was raised
-}
-
 // past returns what the database records of the epoch of a position; nil if that is the present one or unknown.
 func (o *compute) past(h *hostState, p host.Position) *host.Position {
 	named := epoch{p.Epoch, p.EpochID}

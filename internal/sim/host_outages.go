@@ -79,13 +79,6 @@ func (w *World) declareDead(m *simHost) {
 	}
 }
 
-// mayHaveGuests notes that guests may exist on a dead host.
-func (w *World) mayHaveGuests(m *simHost) {
-	for _, o := range w.machines(m.name) {
-		o.zombie = true
-	}
-}
-
 // upSome brings a host back, with its journal.
 func (w *World) upSome() {
 	for _, m := range w.hosts {

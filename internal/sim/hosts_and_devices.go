@@ -10,43 +10,6 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// simHost is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's
-// directory runs on a machine of its own that has the same host name.
-type simHost struct {
-	name  string     // of the host
-	tag   string     // name, or for a machine with a copied directory another one
-	host  *hostState // what compute has of the host
-	root  provider.ID
-	zone  int
-	made  []pci.Device         // all that can be plugged in
-	away  map[pci.Address]bool // what is not there now
-	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth fits what is held
-	flags string               // of the devices, as text of a device_spec
-	rule  int
-	nodes []facts.Node
-	once  bool // it has devices for one-time use
-
-	portVFs    bool                   // it has VFs for ports
-	configured map[pci.Address]string // ports for which its VFs are configured
-	unplugged  map[pci.Address]bool   // VFs that were unplugged since they were configured
-
-	guests  map[string]*hypervisor.Guest // the hypervisor's
-	built   map[string]bool              // oracle: guests that no report of the agent has named as built
-	content map[string]int               // of the disks of guests; each blank disk has another number
-	late    map[string]bool              // oracle: guests that were built after the agent had given them up
-	disk    disk
-	fresh   bool   // no agent has served the host with this journal
-	agent   *agent // nil while it does not run
-	install string // machine-id of the installed system, also in a copy of it
-
-	cut      bool // requests of its agent to compute and Placement fail
-	frozen   bool // its agent does nothing, and its connections stay open
-	zombie   bool // its guests exist although their allocations may have been removed: see event_checks.go
-	orphaned bool // compute may have forgotten guests that exist: see event_checks.go
-	refused  int  // configurations that its agent has refused one after the other
-	stuck    bool // its agent has refused to start with any configuration
-}
-
 // devices are those that are plugged in.
 func (m *simHost) devices() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
@@ -161,3 +124,39 @@ func (m *simHost) disks(zone int) [usualRules]string {
 	m.flags = `"one_time_use": "yes", `
 	return specs(zone, m.flags+`"vendor_id": "144d", "product_id": "a80a"`, "NVME")
 }
+
+// isPortVF reports whether a device is a VF for ports.
+func isPortVF(d pci.Device) bool { return d.Product == portVF }
+
+// hasPortVFs reports whether the machines of a kind have VFs for ports, beside plain devices or beside VFs for aliases.
+func hasPortVFs(kind int) bool { return kind == 0 || kind == 1 || kind == 3 }
+
+// addPortVFs plugs two NICs into a machine whose VFs are for ports, and adds their rules to the configurations: the VFs
+// of both, the same as trusted ones, and the VFs of the first.
+func (m *simHost) addPortVFs(specs [usualRules]string) [usualRules]string {
+	for i := range portNICs {
+		pf := pci.Device{Address: at(portBus+i, 0), Vendor: "8086", Product: portPF, Type: pci.Physical, NUMANode: i,
+			TotalVFs: vfsOfNIC, NumVFs: vfsOfNIC}
+		m.made = append(m.made, pf)
+		for v := range vfsOfNIC {
+			parent := pf.Address
+			m.made = append(m.made, pci.Device{Address: at(portBus+i, 8+v), Vendor: "8086", Product: portVF, Type: pci.Virtual,
+				Parent: &parent, NUMANode: i})
+		}
+	}
+	m.portVFs, m.configured, m.unplugged = true, map[pci.Address]string{}, map[pci.Address]bool{}
+	const all = `{"vendor_id": "8086", "product_id": "` + portVF + `", `
+	for i, rule := range []string{all, all + `"trusted": "true", `,
+		fmt.Sprintf(`{"address": "0000:%02x:01.*", "product_id": "%s", `, portBus, portVF)} {
+		specs[i] = "[" + specs[i] + ", " + rule + `"physical_network": "physnet1"}]`
+	}
+	return specs
+}
+
+// The PFs and the VFs for ports, and the first bus of the PFs.
+const (
+	portPF, portVF = "10fb", "10ed"
+	portBus        = 96
+	portNICs       = 2
+	vfsOfNIC       = 3
+)

@@ -13,19 +13,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// simImage is an image of a shelved server.
-type simImage struct {
-	server  string
-	data    bool
-	content int // of the disk, with data
-}
-
-// imageClient is the image service for one process of compute. A call may fail before or after its effect.
-type imageClient struct {
-	w       *World
-	process *process
-}
-
 func (c imageClient) do(effect func() error) error {
 	before, after := c.w.computeFault(c.process)
 	if before != nil {

@@ -363,3 +363,14 @@ func (w *World) dryRun(m *simHost) (*reconcile.State, error) {
 	}
 	return state, nil
 }
+
+// providersOf lists the provider of each device of a guest for a request, sorted.
+func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
+	for _, d := range g.Devices {
+		if d.Request == request {
+			list = append(list, d.Provider)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

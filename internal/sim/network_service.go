@@ -23,23 +23,6 @@ const (
 	directNetwork     = "direct"     // on physnet1, which NICs with VFs are connected to
 )
 
-// networkService is the network service: its ports, with the rules of package network/operations. Users create ports
-// with a policy of their own too, and change policies.
-type networkService struct {
-	w     *World
-	ports map[string]network.Port
-	// inactive are the bindings of ports to the destinations of live migrations, by port and host.
-	inactive map[string]map[string]network.PortBinding
-	ids      []string // of ports, in the order in which they were created
-	lastRead string   // the port that compute has read last
-}
-
-// networkClient is the network service as one process of compute uses it.
-type networkClient struct {
-	*networkService
-	process *process
-}
-
 // do makes one call of a process of compute.
 func (c networkClient) do(effect func() error) error {
 	before, after := c.w.computeFault(c.process)
@@ -335,30 +318,6 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 		resource.ConsumerID(p.Device): held})
 }
 
-// randomNetworks returns the networks that the user requests for a server: mostly none, or with Options.Direct mostly
-// ports of vnic type direct.
-func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
-	for w.oneIn(4) != w.o.Direct && len(list) < 3 {
-		kind := w.rng.IntN(5)
-		if w.o.Direct && w.halfTheTime() {
-			kind = 3
-		}
-		switch kind {
-		case 0:
-			list = append(list, lifecycle.NetworkRequest{Network: plainNetwork})
-		case 1:
-			list = append(list, lifecycle.NetworkRequest{Network: guaranteedNetwork})
-		case 2:
-			p := w.network.create(plainNetwork, "normal", 100*w.rng.IntN(4))
-			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
-		default:
-			p := w.network.create(directNetwork, direct, directRate*w.rng.IntN(4))
-			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
-		}
-	}
-	return list
-}
-
 // changePort attaches a port to a random server, or detaches one.
 func (w *World) changePort() {
 	ids := w.compute.ids.list
@@ -544,4 +503,41 @@ func (n *networkService) guaranteed(s lifecycle.Server) resource.Allocation {
 		}
 	}
 	return all
+}
+
+// randomNetworks returns the networks that the user requests for a server: mostly none, or with Options.Direct mostly
+// ports of vnic type direct.
+func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
+	for w.oneIn(4) != w.o.Direct && len(list) < 3 {
+		kind := w.rng.IntN(5)
+		if w.o.Direct && w.halfTheTime() {
+			kind = 3
+		}
+		switch kind {
+		case 0:
+			list = append(list, lifecycle.NetworkRequest{Network: plainNetwork})
+		case 1:
+			list = append(list, lifecycle.NetworkRequest{Network: guaranteedNetwork})
+		case 2:
+			p := w.network.create(plainNetwork, "normal", 100*w.rng.IntN(4))
+			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
+		default:
+			p := w.network.create(directNetwork, direct, directRate*w.rng.IntN(4))
+			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
+		}
+	}
+	return list
+}
+
+// remove requests the deletion of a server.
+func (w *World) remove(id string) {
+	s := w.compute.servers[id]
+	w.note("delete", id, s.Host, string(s.State))
+	w.compute.reason(id, "delete")
+	w.compute.event = lifecycle.DeleteRequested{}
+	w.compute.retryLater(id, w.compute.conductor.Delete(background, id))
+	w.compute.event = nil
+	if w.broken == Early && w.compute.servers[id].State == lifecycle.DeletingGuest {
+		w.drop(resource.ConsumerID(id))
+	}
 }

@@ -8,15 +8,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 )
 
-// entry is one operation or one change of a server, for the log.
-type entry struct {
-	n            int
-	kind, of, at string
-	text         string
-	e            lifecycle.Event // that has changed the server; nil: the event of a step
-	was, is      string
-}
-
 // note logs and counts an operation.
 func (w *World) note(kind, of, at, text string) {
 	const most = 8000

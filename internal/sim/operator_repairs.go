@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
@@ -378,17 +377,6 @@ func (w *World) cleanReserved() (busy bool) {
 		}
 	}
 	return busy
-}
-
-// providersOf lists the provider of each device of a guest for a request, sorted.
-func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
-	for _, d := range g.Devices {
-		if d.Request == request {
-			list = append(list, d.Provider)
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // expected returns the allocation that a guest must have: its choice, with what the ports of a server request now. The

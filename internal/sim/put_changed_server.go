@@ -57,19 +57,3 @@ func (o *compute) keepRemovals(before, now lifecycle.Server) {
 		}
 	}
 }
-
-// index adds a record to the lists by which it is found.
-func (o *compute) index(s lifecycle.Server) {
-	if o.due.drop(s.ID); len(s.Steps()) > 0 {
-		o.due.add(s.ID)
-	}
-	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
-		o.ids.drop(s.ID)
-		return
-	}
-	for _, stay := range s.Residences() {
-		if h := o.hosts[stay.Host]; h != nil {
-			h.servers[s.ID] = true
-		}
-	}
-}

@@ -1,16 +1,8 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 )
-
-// op is a kind of operation with its share.
-type op struct {
-	kind  string
-	share int
-	do    func(*World)
-}
 
 // ops returns all kinds of operations.
 func ops() []op {
@@ -87,12 +79,6 @@ func (w *World) operate() {
 		}
 	}
 }
-
-// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
-
-// oftenDone returns the kind of operation that is done more often in this simulation; empty if there is none.
-func (w *World) oftenDone() string { return cmp.Or(w.o.Often, often[w.broken]) }
 
 // drawOp selects an operation at random, as a number below w.shares().
 func (w *World) drawOp() int {

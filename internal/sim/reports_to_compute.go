@@ -148,32 +148,3 @@ func (o *compute) beat(h *hostState) {
 	h.sign = o.w.clock - o.late
 	o.safe, o.sender, o.late, o.beats = safe, sender, 0, false
 }
-
-// touchReports stores when the reports of the last minute came, before the process ends or the database is copied.
-func (o *compute) touchReports() {
-	w := o.w
-	for _, m := range w.hosts {
-		if o.servedBy(m.host) == nil {
-			continue
-		}
-		age := time.Duration(w.rng.IntN(60)) * time.Second
-		m.host.row.report.Seen = beginning().Add(w.clock - age + w.skewAt(w.clock-age))
-	}
-}
-
-// servedBy returns the machine whose admitted agent runs and is connected; nil if there is none.
-func (o *compute) servedBy(h *hostState) *simHost {
-	serving := func(m *simHost) bool {
-		a := m.agent
-		return a != nil && !m.cut && !m.frozen && h.row.known && a.start == h.row.report.Start
-	}
-	if m := o.w.byName[h.name]; serving(m) {
-		return m
-	}
-	for _, c := range o.w.copies {
-		if c.name == h.name && serving(c) {
-			return c
-		}
-	}
-	return nil
-}

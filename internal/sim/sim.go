@@ -27,31 +27,14 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
-	"github.com/openberth/berth/agent/hypervisor"
-	"math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/fault"
 )
-
-// Options are the size of a simulation, and what is left out, broken or done more often.
-type Options struct {
-	Seed    uint64
-	Ops     int      // operations
-	Hosts   int      // 0: 120
-	Quiet   int      // operations after which the cloud must become quiescent; 0: 20000
-	Without []string // kinds of operations and failures that are left out
-	Broken  string   // what is broken on purpose; empty: nothing
-	Often   string   // kind of operation that is done more often; empty: none
-	Direct  bool     // most servers have ports of vnic type direct, which change often
-}
 
 // Failures that Options.Without may name beside the kinds of operations.
 const (
@@ -92,181 +75,6 @@ const (
 	Unrecorded = "unrecorded" // compute forgets the guests to remove on hosts that are declared dead
 	WallClock  = "wall clock" // compute judges silence by the wall clock
 )
-
-// Report is the result of a simulation.
-type Report struct {
-	Seed          uint64
-	Ops           int            // done
-	Done          map[string]int // by kind, those that did something
-	Quiescences   int
-	LongestRounds int            // rounds that the longest way to a rest took
-	Happened      map[string]int // what the operations led to
-	Failure       string         // what is not true, or empty
-}
-
-// World is the simulated cloud.
-type World struct {
-	o                Options
-	broken           string
-	rng              *rand.Rand
-	clock            time.Duration // since the simulation began; it is never set
-	agentClock       time.Duration // of agents, see slowness
-	skew             time.Duration // by how much the wall clock of compute is wrong
-	now              time.Time     // by that wall clock
-	placement        *placementtest.Placement
-	lowered          map[inventory]int    // amounts in use that exceed what agents have reported since
-	restores         int                  // of Placement
-	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
-	compute          *compute
-	network          *networkService
-	images           map[string]simImage
-	lostImages       map[string]bool // servers whose records a restore has changed: their images may be lost or left
-	hosts            []*simHost
-	copies           []*simHost // with copied directories, beside those of hosts
-	byName           map[string]*simHost
-	byRoot           map[provider.ID]*simHost
-	byTag            map[string]*simHost // also copies
-	active           randomSet           // tags of machines on which something is to be done
-	zones            []zone
-	allAliases       pci.Aliases
-	delayed          []delayedReport
-	late             []lateBuild
-	foreignConsumers []string        // foreign consumers
-	next             int             // for names
-	blank            int             // number of blank disks that guests were given
-	noFailures       bool            // no failures now
-	altered          map[string]bool // servers whose share was taken away since the last rest
-
-	backups    []backup
-	jumped     time.Duration // when the wall clock was set last
-	jump       time.Duration // by how much
-	owners     map[string]string
-	seq        int // counts changes of compute's database
-	histories  []history
-	runs       map[string][]*simHost // where servers have run
-	putBack    map[string]bool       // servers whose allocations a restore has changed since the last rest
-	rolledBack map[string]bool       // servers whose records a restore has changed since the last rest
-	evacuated  map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
-	// requests of devices of ports that were attached or detached since the last rest: an agent may try a change again
-	// that compute has cancelled
-	portChanges map[string]bool
-	noted       int  // operations and what followed from them that are in the log
-	progress    bool // an agent has done something
-
-	n       int
-	marked  []*simHost
-	log     []entry
-	failure string
-	report  Report
-}
-
-// inventory is a class of a provider.
-type inventory struct {
-	provider provider.ID
-	class    resource.Class
-}
-
-// delayedReport is what an agent said, on its way.
-type delayedReport struct {
-	from  *simHost
-	id    string
-	start string // of its agent
-	e     lifecycle.Report
-}
-
-// lateBuild is a request to build a guest whose answer was lost and that the hypervisor has not executed yet.
-type lateBuild struct {
-	at    *simHost
-	guest hypervisor.Guest
-}
-
-// Run runs a simulation. It ends at the first violation.
-func Run(o Options) Report {
-	w := newWorld(o)
-	for w.n = 1; w.n <= o.Ops && w.failure == ""; w.n++ {
-		w.advance(time.Second)
-		w.operate()
-		w.checkMarked()
-		if w.failure == "" && w.n%w.o.Quiet == 0 {
-			w.quiesce()
-		}
-	}
-	if w.failure == "" {
-		w.finish()
-	}
-	w.report.Seed, w.report.Ops = o.Seed, min(w.n, o.Ops)
-	if w.failure != "" {
-		w.report.Failure = fmt.Sprintf("seed %d, operation %d: %s\n%s", o.Seed, w.n, w.failure, w.excerpt())
-	}
-	return w.report
-}
-
-// Shrink repeats a failed simulation without one more kind of operations and failures at a time, and returns the
-// smallest one that still fails.
-func Shrink(o Options, failed Report) (Options, Report) {
-	o.Ops = failed.Ops
-	for _, kind := range append(kindsOfOps(), Crashes, Messages, Disks, Answers, Builds, Lists, Foreign, Ends) {
-		less := o
-		less.Without = append(slices.Clone(o.Without), kind)
-		if r := Run(less); r.Failure != "" {
-			o, failed = less, r
-			o.Ops = r.Ops
-		}
-	}
-	return o, failed
-}
-
-func newWorld(o Options) *World {
-	if o.Hosts == 0 {
-		o.Hosts = 120
-	}
-	if o.Quiet == 0 {
-		o.Quiet = 20000
-	}
-	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)),
-		byName: map[string]*simHost{}, byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{},
-		altered: map[string]bool{}, owners: map[string]string{},
-		histories: []history{{}}, runs: map[string][]*simHost{},
-		images: map[string]simImage{}, lostImages: map[string]bool{},
-		rolledBack: map[string]bool{}, evacuated: map[string]bool{},
-		putBack: map[string]bool{}, portChanges: map[string]bool{},
-		seq: 1}
-	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
-	w.cleaned, w.lowered = map[provider.ID]bool{}, map[inventory]int{}
-	w.placement = placementtest.New(func(root provider.ID) {
-		if m := w.byRoot[root]; m != nil {
-			w.markHost(m.name)
-		}
-	})
-	if o.Seed%2 == 1 {
-		w.placement.RefuseOverCapacity()
-	}
-	w.network = &networkService{w: w, ports: map[string]network.Port{},
-		inactive: map[string]map[string]network.PortBinding{}}
-	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{ended: true}}
-	w.advance(0)
-	const size = 12 // hosts of a zone: two of each kind
-	for i := range o.Hosts {
-		m := build(i, i/size, !slices.Contains(o.Without, Ports))
-		m.host = &hostState{name: m.name}
-		w.compute.hosts[m.name] = m.host
-		w.hosts, w.byName[m.name], w.byRoot[m.root], w.byTag[m.tag] = append(w.hosts, m), m, m, m
-		if i%size == 0 {
-			w.zones = append(w.zones, newZone(i/size))
-		}
-	}
-	w.allAliases = w.aliases()
-	w.compute.setDatabase(newDatabase(w.name("cloud"), w.hosts, 0))
-	w.compute.startProcess()
-	w.noFailures = true
-	for _, m := range w.hosts {
-		w.start(m)
-		for m.agent != nil && w.act(m) {
-		}
-	}
-	w.noFailures = false
-	return w
-}
 
 // advance moves the clock. Agents whose deadline has passed get a Tick.
 func (w *World) advance(d time.Duration) {
@@ -353,3 +161,49 @@ func (w *World) markResidences(s lifecycle.Server) {
 		}
 	}
 }
+
+func notFound(what, id string) error {
+	return fault.New(fault.NotFound, "sim", "there is no %s %s", what, id)
+}
+
+// call is a call of the hypervisor. It may fail before it has an effect, and its answer may be lost.
+func (w *World) call(do func() error) error { return w.faulty(Builds, 150, do) }
+
+// request is a request to compute. It fails if compute was started again after the agent has begun it.
+func (w *World) request(m *simHost, f *effect, seldom int, do func() error) error {
+	if m.cut || f.compute != w.compute.process {
+		return errDown
+	}
+	return w.faulty(Messages, seldom, do)
+}
+
+// faulty does something whose request or answer is lost one time in seldom.
+func (w *World) faulty(failure string, seldom int, do func() error) error {
+	if w.chance(failure, seldom) {
+		return errDown
+	}
+	err := do()
+	if w.chance(failure, seldom) {
+		return errDown
+	}
+	return err
+}
+
+// oftenDone returns the kind of operation that is done more often in this simulation; empty if there is none.
+func (w *World) oftenDone() string { return cmp.Or(w.o.Often, often[w.broken]) }
+
+// agentTime is the time of agents.
+func (w *World) agentTime() time.Time { return beginning().Add(w.agentClock) }
+
+// agentWait converts a time of compute to one of agents.
+func (w *World) agentWait(d time.Duration) time.Duration {
+	if w.noFailures {
+		return d
+	}
+	return d / slowness
+}
+
+var errDown = fault.New(fault.Unavailable, "sim", "the service does not answer")
+
+// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
+var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}

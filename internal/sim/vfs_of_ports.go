@@ -16,42 +16,6 @@ import (
 // This file is the hardware that serves ports of vnic type direct: NICs with VFs, their configuration, and the checks
 // that are made when something of it changes.
 
-// The PFs and the VFs for ports, and the first bus of the PFs.
-const (
-	portPF, portVF = "10fb", "10ed"
-	portBus        = 96
-	portNICs       = 2
-	vfsOfNIC       = 3
-)
-
-// hasPortVFs reports whether the machines of a kind have VFs for ports, beside plain devices or beside VFs for aliases.
-func hasPortVFs(kind int) bool { return kind == 0 || kind == 1 || kind == 3 }
-
-// addPortVFs plugs two NICs into a machine whose VFs are for ports, and adds their rules to the configurations: the VFs
-// of both, the same as trusted ones, and the VFs of the first.
-func (m *simHost) addPortVFs(specs [usualRules]string) [usualRules]string {
-	for i := range portNICs {
-		pf := pci.Device{Address: at(portBus+i, 0), Vendor: "8086", Product: portPF, Type: pci.Physical, NUMANode: i,
-			TotalVFs: vfsOfNIC, NumVFs: vfsOfNIC}
-		m.made = append(m.made, pf)
-		for v := range vfsOfNIC {
-			parent := pf.Address
-			m.made = append(m.made, pci.Device{Address: at(portBus+i, 8+v), Vendor: "8086", Product: portVF, Type: pci.Virtual,
-				Parent: &parent, NUMANode: i})
-		}
-	}
-	m.portVFs, m.configured, m.unplugged = true, map[pci.Address]string{}, map[pci.Address]bool{}
-	const all = `{"vendor_id": "8086", "product_id": "` + portVF + `", `
-	for i, rule := range []string{all, all + `"trusted": "true", `,
-		fmt.Sprintf(`{"address": "0000:%02x:01.*", "product_id": "%s", `, portBus, portVF)} {
-		specs[i] = "[" + specs[i] + ", " + rule + `"physical_network": "physnet1"}]`
-	}
-	return specs
-}
-
-// isPortVF reports whether a device is a VF for ports.
-func isPortVF(d pci.Device) bool { return d.Product == portVF }
-
 // portVF returns a VF for ports by the text of its address. ok is false if the machine has none.
 func (m *simHost) portVF(address string) (vf pci.Device, ok bool) {
 	for _, d := range m.made {

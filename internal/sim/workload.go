@@ -95,19 +95,6 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	return true
 }
 
-// remove requests the deletion of a server.
-func (w *World) remove(id string) {
-	s := w.compute.servers[id]
-	w.note("delete", id, s.Host, string(s.State))
-	w.compute.reason(id, "delete")
-	w.compute.event = lifecycle.DeleteRequested{}
-	w.compute.retryLater(id, w.compute.conductor.Delete(background, id))
-	w.compute.event = nil
-	if w.broken == Early && w.compute.servers[id].State == lifecycle.DeletingGuest {
-		w.drop(resource.ConsumerID(id))
-	}
-}
-
 // evacuate evacuates a server from a host that does not report.
 func (w *World) evacuate() {
 	m := w.hosts[w.rng.IntN(len(w.hosts))]

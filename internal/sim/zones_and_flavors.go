@@ -10,12 +10,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// zone is a group of hosts with resource classes of their own, so that a query concerns few of many hosts.
-type zone struct {
-	aliases []string // options of [pci] alias; the zone's number ends their names
-	flavors []flavor.Flavor
-}
-
 func zoneTrait(n int) resource.Trait { return resource.Trait(fmt.Sprintf("CUSTOM_ZONE_%d", n)) }
 
 func newZone(n int) zone {
