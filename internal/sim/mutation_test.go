@@ -28,7 +28,7 @@ var mutations = map[string]mutation{
 	"a guest that a list lacks is built as a new one": {"agent/reconcile/built_guests.go",
 		"	return built && !there && want.Build <= build", "	return built && there && want.Build < build", "blank", "",
 		false},
-	"a guest that is built too late stays": {"agent/reconcile/built_guests.go",
+	"a guest that is built too late stays": {"agent/reconcile/shared_core.go",
 		"	return there && !g.Departed && (c.state.Ended(id)", "	return there && g.Departed && (c.state.Ended(id)",
 		"late,left", "late", false},
 	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
@@ -69,19 +69,34 @@ var mutations = map[string]mutation{
 		"	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
 }
 
+// source returns the path and the text of the file that a mutation changes.
+func (m mutation) source(t *testing.T) (path, text string) {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", m.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, string(read)
+}
+
+// Each mutation finds its text. TestMutatedProductionIsNoticed takes long, so that a moved text would be noticed late.
+func TestMutationsFindTheirTexts(t *testing.T) {
+	for name, m := range mutations {
+		if _, source := m.source(t); strings.Count(source, m.old) != 1 {
+			t.Errorf("%s: %s has the text %d times: %s", name, m.file, strings.Count(source, m.old), m.old)
+		}
+	}
+}
+
 // run runs TestSmallClouds with the mutation until one of its checks fails, and returns the output.
 func (m mutation) run(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(root, m.file)
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(source), m.old); n != 1 {
+	file, source := m.source(t)
+	if n := strings.Count(source, m.old); n != 1 {
 		t.Fatalf("%s has the text %d times: %s", m.file, n, m.old)
 	}
 	dir := t.TempDir()
@@ -91,14 +106,14 @@ func (m mutation) run(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{overlay: string(text),
-		mutated: strings.Replace(string(source), m.old, m.new, 1)} {
+		mutated: strings.Replace(source, m.old, m.new, 1)} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-v",
 		"-run", "^TestSmallClouds$", "./internal/sim")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), firstCloud+"=1", manyClouds+"=60", awaitedChecks+"="+m.noticed,
+	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), firstCloud+"=1", manyClouds+"=60", awaitedChecks+"="+m.noticed,
 		oftenKind+"="+m.often, directPorts+"="+fmt.Sprint(m.direct))
 	out, _ := cmd.CombinedOutput() // its exit code is in the output
 	return string(out)
