@@ -59,13 +59,21 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	// Children before parents, so that a parent can be deleted after its children.
 	providers := actual.Sorted().Providers
 	for _, have := range slices.Backward(providers) {
-		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && isSlot(have, actual)
+		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && isSlot(have, actual) || m.isBegun(have)
 		if ours && have.Parent != "" && !wanted[have.Name] {
 			m.remove(have)
 		}
 	}
 	m.plan.Steps = slices.Concat(m.nameSteps, m.plan.Steps)
 	return m.plan, nil
+}
+
+// isBegun reports whether a provider is that of a device of which an interrupted report has written nothing yet but the
+// provider itself. Its ID shows that, because no other program derives it from the name. Without this it would stay
+// once the host no longer offers the device, and keep the provider of its NIC.
+func (m *planner) isBegun(p provider.Provider) bool {
+	root, _ := m.actual.Root()
+	return len(p.Inventories) == 0 && len(p.Traits) == 0 && p.ID == provider.IDFromName(root.ID, p.Name)
 }
 
 // pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is

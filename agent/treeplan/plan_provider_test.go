@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -96,6 +97,25 @@ func TestRatiosAndReserves(t *testing.T) {
 		}
 		if p, _ := Apply(plan, actual).ByID("H"); !maps.Equal(p.Inventories, c.want) {
 			t.Errorf("%s: %+v", name, p.Inventories)
+		}
+	}
+}
+
+// A device provider that an interrupted report has only created is removed when the host no longer offers the device.
+// One without marks that has another id, or anything in it, is another program's.
+func TestRemovesWhatAReportHasOnlyBegun(t *testing.T) {
+	begun := pf("81", nil)
+	begun.ID, begun.Traits = provider.IDFromName("H", begun.Name), nil
+	other, used := begun, begun
+	other.ID = "81"
+	used.Inventories = stock("CUSTOM_X", 1)
+	for name, test := range map[string]struct {
+		have    provider.Provider
+		removed bool
+	}{"begun": {begun, true}, "another id": {other, false}, "with an inventory": {used, false}} {
+		plan, err := Make(Aim{Tree: tree(host)}, tree(host, test.have), nil, nil)
+		if err != nil || (len(plan.Steps) == 1 && plan.Steps[0].Op == DeleteProvider) != test.removed {
+			t.Errorf("%s: %+v %v", name, plan.Steps, err)
 		}
 	}
 }

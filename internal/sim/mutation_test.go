@@ -113,8 +113,9 @@ func (m mutation) run(t *testing.T) string {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-v",
 		"-run", "^TestSmallClouds$", "./internal/sim")
-	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), firstCloud+"=1", manyClouds+"=60", awaitedChecks+"="+m.noticed,
-		oftenKind+"="+m.often, directPorts+"="+fmt.Sprint(m.direct))
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), firstCloud+"=1", manyClouds+"=60", awaitedChecks+"="+m.noticed, oftenKind+"="+m.often,
+		directPorts+"="+fmt.Sprint(m.direct))
 	out, _ := cmd.CombinedOutput() // its exit code is in the output
 	return string(out)
 }
