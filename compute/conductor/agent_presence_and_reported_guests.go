@@ -309,6 +309,16 @@ func (p *presence) mayHave(host, server string) bool {
 	return slices.ContainsFunc(o.guests, func(g schedule.Present) bool { return g.ID == server })
 }
 
+// hasGuest reports whether the last report of a host has the guest of a server's own consumer.
+func (p *presence) hasGuest(host string, s lifecycle.Server) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.hosts[host]
+	return o != nil && slices.ContainsFunc(o.guests, func(g schedule.Present) bool {
+		return g.ID == s.ID || g.ID == s.PreviousConsumer && g.ID != ""
+	})
+}
+
 // guestOf returns the id of a guest of the server among those of a host, or the server's id if there is none.
 func guestOf(s lifecycle.Server, guests []schedule.Present) string {
 	for _, g := range guests {

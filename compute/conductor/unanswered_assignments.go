@@ -192,7 +192,8 @@ func (m *monitor) CheckAssignments(ctx context.Context) error {
 }
 
 // leaveHost makes the servers that wait for a host continue on another one, if there is one for them. The others wait:
-// the host may return. A server whose change fails is tried again, and does not stop the others.
+// the host may return. A server whose guest the host has reported stays: its record may be older than the guest, as
+// after a restore. A server whose change fails is tried again, and does not stop the others.
 func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsive) error {
 	servers, err := m.store.OnHost(ctx, event.Host)
 	if err != nil {
@@ -205,7 +206,7 @@ func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsiv
 	wait := map[string]bool{}
 	full := map[string]string{} // why no other host has room, by the id of the flavor
 	for _, s := range servers {
-		if !event.Concerns(s) {
+		if !event.Concerns(s) || m.presence.hasGuest(event.Host, s) {
 			continue
 		}
 		waits, err := m.leave(ctx, s, event, full)

@@ -140,6 +140,27 @@ func TestServersLeaveHostThatDoesNotFollow(t *testing.T) {
 	}
 }
 
+// A server whose guest its host has reported stays, although its record says that nothing exists there: the record was
+// restored from a backup. Elsewhere it would get a second guest, and its devices would be free here.
+func TestServerWithReportedGuestStays(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	known, err := c.store.Host(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Present = []schedule.Present{{ID: "s", Server: "s"}}
+	if err := c.Report(t.Context(), known, schedule.Sender{Instance: known.Instance, Start: known.Start}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, at, followWithin+time.Second, to)
+	perform(t, c, "s")
+	if s, _ = env.store.Read(t.Context(), "s"); s.State != lifecycle.Spawning || s.Host != from {
+		t.Errorf("the server is %s on %s, want it on %s\n%s", s.State, s.Host, from, text(s))
+	}
+}
+
 // Without another host the server waits, and its history has one entry about it.
 func TestServerWaitsWithoutAnotherHost(t *testing.T) {
 	_, c, at := silentAgents(t, map[string]int{"a": 4})
