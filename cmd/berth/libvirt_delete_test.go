@@ -102,7 +102,7 @@ func TestLibvirtDeleteDuringDownload(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(l.instances, "*", "*"))
 	must(t, err)
 	for _, name := range left { // a later download of the image continues
-		if !strings.HasSuffix(name, "/hosts/cmp1") && name != filepath.Join(l.instances, "_base", image+".part") {
+		if !strings.HasSuffix(name, "/hosts/cmp1") && name != filepath.Join(l.instances, "_base", image+".part-cmp1") {
 			t.Errorf("%s is left", name)
 		}
 	}

@@ -70,7 +70,7 @@ func TestLibvirtGuests(t *testing.T) {
 	if _, err := c.Lookup(t.Context(), first.UUID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the delete: %v", err)
 	}
-	l.wantFiles("", "hosts")
+	l.wantFiles("", ".first-host", "hosts")
 	f.wantActiveOn("cmp1", f.server("next", "a-pci-dev:2"))
 }
 
