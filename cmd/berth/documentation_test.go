@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -40,11 +41,14 @@ func TestOperatorsGuide(t *testing.T) {
 	if err := os.Symlink(program(t), filepath.Join(bin, "berth")); err != nil {
 		t.Fatal(err)
 	}
-	placement, compute := freePort(t), freePort(t)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	placement, compute, image := freePort(t), freePort(t), freePort(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // so that the output shows where it waits
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"),
 		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute, "BERTH_LISTEN_NETWORK=127.0.0.1:0",
+		"BERTH_LISTEN_IMAGE="+image, "BERTH_IMAGE_URL=http://"+image,
 		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
