@@ -64,7 +64,8 @@ type machine struct {
 // guarantees.
 func start(t *testing.T, vfs ...string) *machine {
 	t.Helper()
-	return startWith(t, "", map[string]string{"placement": "8778", "compute": "8774", "network": "9696"}, vfs)
+	return startWith(t, "[DEFAULT]\ncompute_driver = fake.FakeDriver\n", map[string]string{"placement": "8778",
+		"compute": "8774", "network": "9696"}, vfs)
 }
 
 // startWith starts services, with the port of each, and the agent, with these options beside those of start.
