@@ -107,9 +107,10 @@ func (w *World) hasFormerBandwidth(m *simHost) bool {
 	})
 }
 
-// isOfPorts reports whether an objection is about bandwidth that ports use: the agent can only report it.
+// isOfPorts reports whether an objection is about bandwidth that ports use, or whose provider stays because of devices
+// in use: the agent can only report it.
 func (w *World) isOfPorts(o treeplan.Objection) bool {
 	p, _ := w.placement.Provider(o.Provider)
 	_, network := bandwidth.Recognise(p)
-	return network && len(w.placement.Used(o.Provider)) > 0
+	return network && (len(w.placement.Used(o.Provider)) > 0 || w.keptForPorts(p))
 }
