@@ -23,8 +23,8 @@ func upOnBoot(t *testing.T, dir, boot string) *daemon {
 		"[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\n", t.TempDir(), bus81(t))
 	must(t, os.WriteFile(conf, []byte(text), 0o600))
 	args := []string{"--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-		`mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"`, "sh", id, program(t), "up", "--config-file",
-		conf, "--data-dir", dir, "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
+		`mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"`, "sh", id, program(t), "up",
+		"--config-file", conf, "--data-dir", dir, "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
 		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0"}
 	cmd := exec.Command("unshare", args...)
 	cmd.Env = berth(t).Env

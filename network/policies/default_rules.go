@@ -61,12 +61,12 @@ var rows = []policy.Row{
 		delete_policy_bandwidth_limit_rule create_policy_dscp_marking_rule update_policy_dscp_marking_rule
 		delete_policy_dscp_marking_rule get_agent update_agent delete_agent update_quota delete_quota
 		berth:network_hosts:bind`},
-	{Check: service, Names: `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id get_port:binding:profile
-		get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id
+	{Check: service, Names: `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id
+		get_port:binding:profile get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id
 		update_port:binding:profile update_port:mac_address
 		get_port_binding create_port_binding update_port_binding delete_port_binding activate`},
-	{Check: member, Names: `create_network update_network delete_network delete_subnet update_subnet create_port delete_port
-		update_port:binding:vnic_type create_port:binding:vnic_type update_network:port_security_enabled
+	{Check: member, Names: `create_network update_network delete_network delete_subnet update_subnet create_port
+		delete_port update_port:binding:vnic_type create_port:binding:vnic_type update_network:port_security_enabled
 		create_network:port_security_enabled update_port:qos_policy_id update_network:qos_policy_id
 		update_networks_tags update_subnets_tags update_ports_tags update_policies_tags`},
 	{Check: edit, Names: `update_port`},

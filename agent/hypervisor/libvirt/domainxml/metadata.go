@@ -37,7 +37,7 @@ type Guest struct {
 	MigratesTo string         `xml:"migrates-to,attr,omitempty"` // a live migration to this host began, and its end is not recorded
 	Incoming   bool           `xml:"incoming,attr,omitempty"`    // prepared for a live migration to this host, and not arrived
 	Address    string         `xml:"address,attr,omitempty"`     // with Incoming: of this host for memory and disks
-	Base       string         `xml:"base,attr,omitempty"`        // with Incoming: SHA-512 sum of the image here; empty: none
+	Base       string         `xml:"base,attr,omitempty"`        // with Incoming: SHA-512 sum of the image here
 	VCPUs      int            `xml:"vcpus,attr"`
 	MemoryMB   int            `xml:"memory,attr"`
 	DiskGB     int            `xml:"disk,attr"`
