@@ -97,6 +97,33 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 	}
 }
 
+// The policy of a port that is bound already changes between the reading of the port and the writing of its amounts.
+// The amounts follow, although the port itself needs no update, which would show the change.
+func TestPolicyOfABoundPortThatChangesBeforeItsAmounts(t *testing.T) {
+	var change func()
+	c := changedCloud(t, 400, func(call placementtest.Call) (before, after error) {
+		if change != nil && call.Op == "Allocation" {
+			change()
+		}
+		return nil, nil
+	})
+	c.conductor.pause = func(context.Context, int) {}
+	c.binder = &portBinder{c.conductor.dependencies}
+	c.bind()
+	reads := 0
+	change = func() {
+		if reads++; reads == 2 { // the first is before the port is read
+			c.network.ports[0].Request = &network.ResourceRequest{Groups: []network.RequestGroup{{ID: "new",
+				Resources: resource.Amounts{bandwidth.EgressBandwidth: 900}}}}
+			c.network.ports[0].Revision++
+		}
+	}
+	want := c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 900}})
+	if c.bind(); reads < 2 || !c.placement.Held("web").Equal(want) {
+		t.Errorf("after %d reads Placement has %v, want %v", reads, c.placement.Held("web"), want)
+	}
+}
+
 // flippingNetwork changes the policy of its port back before compute writes the port for the first time.
 type flippingNetwork struct {
 	attachNetwork

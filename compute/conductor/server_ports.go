@@ -116,6 +116,17 @@ func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lif
 	return bound, fault.Wrap(fault.Unavailable, "conductor.bindPort", err)
 }
 
+// checkUnchanged returns a fault with the code PortChanged if a port that needs no update is not as it was read any
+// more. The network service may have changed its amounts meanwhile, before those of the former policy were written.
+func (b portBinding) checkUnchanged(ctx context.Context, read network.Port) error {
+	now, err := b.Network.Port(ctx, read.ID)
+	if err == nil && now.Revision != read.Revision {
+		err = fault.New(fault.Conflict, "conductor.bindPort", "port %s has changed while its amounts were written; they are "+
+			"written again", read.ID).WithCode(network.PortChanged)
+	}
+	return err
+}
+
 func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want lifecycle.Port, err error) {
 	s := b.server
 	p, err := b.ownPort(ctx, s, record.ID)
@@ -135,6 +146,8 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 		if err != nil {
 			return want, err
 		}
+	} else if err := b.checkUnchanged(ctx, p); err != nil {
+		return want, err
 	}
 	if p.VIF == bindingFailed {
 		return want, unbindable(s, p)

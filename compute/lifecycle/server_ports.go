@@ -51,8 +51,8 @@ func (s Server) portDevicesPicked() bool {
 // awaitsPorts reports whether the guest is assigned and must not be built yet, because its ports are not bound.
 func (s Server) awaitsPorts() bool { return s.presence() == building && !s.BoundTo(s.Host) }
 
-// StartAwaitsPorts reports whether the guest is started only after its ports are bound to its host: above all one that a
-// move has stopped and that goes back. If the network service refuses that, the guest is started without.
+// StartAwaitsPorts reports whether the guest is started only after its ports are bound to its host: above all one that
+// a move has stopped and that goes back. If the network service refuses that, the guest is started without.
 func (s Server) StartAwaitsPorts() bool {
 	return s.State == Active && s.Move == nil && (s.Task == PoweringOn || s.Task == ResizeReverting) &&
 		!s.BoundTo(s.Host) && s.PortsRefused == ""
