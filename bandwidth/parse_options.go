@@ -183,5 +183,5 @@ func number(text string) (int, error) {
 
 // invalid returns the fault of one element.
 func invalid(element, format string, args ...any) error {
-	return fault.New(fault.Invalid, "", "element %q: %s", element, fmt.Sprintf(format, args...))
+	return fault.New(fault.Invalid, "element %q: %s", element, fmt.Sprintf(format, args...))
 }

@@ -77,7 +77,7 @@ func (o outcome) failure(before, after compute.Server) error {
 	if name == "" {
 		name = after.ID
 	}
-	return fault.New(fault.Conflict, "", "server %s was not %s: %s; see `berth server why %s`", name, o.participle,
+	return fault.New(fault.Conflict, "server %s was not %s: %s; see `berth server why %s`", name, o.participle,
 		reason, name)
 }
 

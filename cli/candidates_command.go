@@ -113,7 +113,7 @@ func queryOf(args []string) (url.Values, error) {
 		for part := range strings.SplitSeq(arg, "&") {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok || key == "" {
-				return nil, fault.New(fault.Invalid, "", "%q is not a query parameter; write it as key=value, for example "+
+				return nil, fault.New(fault.Invalid, "%q is not a query parameter; write it as key=value, for example "+
 					"resources=VCPU:1", part)
 			}
 			query.Add(key, value)

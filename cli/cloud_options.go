@@ -68,19 +68,18 @@ func cloudsFiles(name, variable string) []string {
 // readCloudsFile reads a cloud of the first clouds.yaml, and the same cloud of the first secure.yaml, whose options
 // have priority.
 func readCloudsFile(name string) (cloud, error) {
-	const op = "cli.readCloudsFile"
 	files := cloudsFiles("clouds", "OS_CLIENT_CONFIG_FILE")
 	file, clouds, err := readFirst(files)
 	if err != nil {
 		return cloud{}, err
 	}
 	if file == "" {
-		return cloud{}, fault.New(fault.NotFound, op, "there is no clouds.yaml for the cloud %s; create one of %s", name,
+		return cloud{}, fault.New(fault.NotFound, "there is no clouds.yaml for the cloud %s; create one of %s", name,
 			strings.Join(files, ", "))
 	}
 	found, ok := clouds[name]
 	if !ok {
-		return cloud{}, fault.New(fault.NotFound, op, "%s has no cloud %s; correct OS_CLOUD or the file", file, name)
+		return cloud{}, fault.New(fault.NotFound, "%s has no cloud %s; correct OS_CLOUD or the file", file, name)
 	}
 	_, secrets, err := readFirst(cloudsFiles("secure", "OS_CLIENT_SECURE_FILE"))
 	if err != nil {
@@ -105,20 +104,19 @@ func readCloudsFile(name string) (cloud, error) {
 
 // readFirst reads the clouds of the first file that exists. file is empty if none does.
 func readFirst(files []string) (file string, clouds map[string]map[string]any, err error) {
-	const op = "cli.readCloudsFile"
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return "", nil, fault.New(fault.Invalid, op, "cannot read the clouds: %w; make the file readable", err)
+			return "", nil, fault.New(fault.Invalid, "cannot read the clouds: %w; make the file readable", err)
 		}
 		var doc struct {
 			Clouds map[string]map[string]any
 		}
 		if yaml.Unmarshal(text, &doc) != nil { // its error may contain a password
-			return "", nil, fault.New(fault.Invalid, op, "%s is not valid: it is not YAML, or not of the form "+
+			return "", nil, fault.New(fault.Invalid, "%s is not valid: it is not YAML, or not of the form "+
 				"`clouds: {NAME: {auth: {…}}}`; correct it", file)
 		}
 		return file, doc.Clouds, nil
@@ -200,12 +198,12 @@ func (c cloud) place(option string) string {
 
 // fault returns a fault of kind Invalid about an option.
 func (c cloud) fault(option, format string, args ...any) error {
-	return fault.New(fault.Invalid, "cli.readCloud", "%s: "+format, append([]any{c.place(option)}, args...)...)
+	return fault.New(fault.Invalid, "%s: "+format, append([]any{c.place(option)}, args...)...)
 }
 
 // missing returns the fault for an option that is not set.
 func (c cloud) missing(option, remedy string) error {
-	return fault.New(fault.Invalid, "cli.readCloud", "%s is not set; %s", c.place(option), remedy)
+	return fault.New(fault.Invalid, "%s is not set; %s", c.place(option), remedy)
 }
 
 // require returns a fault for the first of the options that is not set.

@@ -71,7 +71,7 @@ func (c *ServerConsoleCmd) Run(g *Globals) error {
 	case err != nil:
 		return err
 	}
-	return fault.New(fault.Unavailable, "cli.console", "the console is closed: %s", closed)
+	return fault.New(fault.Unavailable, "the console is closed: %s", closed)
 }
 
 var errUserEnded = errors.New("the user has pressed Ctrl-], or the input has ended")
@@ -162,7 +162,7 @@ func rawTerminal(in io.Reader) (restore func(), err error) {
 		_, err = stty("raw", "-echo")
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "cli.console", "the terminal cannot be prepared with stty: %w", err)
+		return nil, fault.New(fault.Unavailable, "the terminal cannot be prepared with stty: %w", err)
 	}
 	return func() { _, _ = stty(before) }, nil
 }

@@ -40,7 +40,6 @@ func (c *DeviceCleanCmd) Validate() error { return needsHost("clean", c.Host, c.
 
 // Run requests the cleaning and waits for its result. If it fails, the error has the reason that the agent reports.
 func (c *DeviceCleanCmd) Run(g *Globals) error {
-	const op = "cli.device.clean"
 	ctx, cancel := context.WithTimeout(g.untilInterrupted(), c.Wait)
 	defer cancel()
 	before, err := g.report(ctx, c.Host)
@@ -58,11 +57,11 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 		if err == nil {
 			i := slices.IndexFunc(h.Devices, func(d host.Device) bool { return d.Address == c.Address })
 			if i >= 0 && h.Devices[i].Refused != "" {
-				return fault.New(fault.Conflict, op, "%s of %s is not clean: %s", c.Address, c.Host, h.Devices[i].Refused)
+				return fault.New(fault.Conflict, "%s of %s is not clean: %s", c.Address, c.Host, h.Devices[i].Refused)
 			}
 			for _, sentence := range h.Conditions {
 				if strings.Contains(sentence, c.Address+" cannot be cleaned") && !slices.Contains(before.Conditions, sentence) {
-					return fault.New(fault.Conflict, op, "%s", sentence)
+					return fault.New(fault.Conflict, "%s", sentence)
 				}
 			}
 			if i >= 0 && !h.Devices[i].Spent { // a missing device may come back
@@ -73,7 +72,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 			if cause := g.untilInterrupted().Err(); cause != nil {
 				return &StoppedWaiting{Cause: cause, Look: "berth device show " + c.Host + " " + c.Address}
 			}
-			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s: the request remains until the agent has "+
+			return fault.New(fault.Unavailable, "%s of %s is not clean after %s: the request remains until the agent has "+
 				"handled it; see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
 		}
 	}
@@ -178,7 +177,7 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 	}
 	i := slices.IndexFunc(all, func(d host.Device) bool { return d.Host == c.Host && d.Address == c.Address })
 	if i < 0 {
-		return fault.New(fault.NotFound, "cli.device.show", "host %s has no device %s; see `berth device list`", c.Host,
+		return fault.New(fault.NotFound, "host %s has no device %s; see `berth device list`", c.Host,
 			c.Address)
 	}
 	d := all[i]

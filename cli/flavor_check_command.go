@@ -29,7 +29,7 @@ type checkedFlavor struct {
 // Validate refuses extra specs together with flavors.
 func (c *FlavorCheckCmd) Validate() error {
 	if len(c.Property) > 0 && len(c.Flavors) > 0 {
-		return fault.New(fault.Invalid, "", "give flavors or --property, not both")
+		return fault.New(fault.Invalid, "give flavors or --property, not both")
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (c *FlavorCheckCmd) Run(g *Globals) error {
 		return err
 	}
 	if total > 0 {
-		return fault.New(fault.Invalid, "", "findings in flavors: %d", total)
+		return fault.New(fault.Invalid, "findings in flavors: %d", total)
 	}
 	return nil
 }

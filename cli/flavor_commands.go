@@ -131,7 +131,7 @@ type FlavorSetCmd struct {
 // Validate checks that something changes.
 func (c *FlavorSetCmd) Validate() error {
 	if len(c.Property) == 0 && len(c.Unset) == 0 && c.Description == nil {
-		return fault.New(fault.Invalid, "", "nothing to change: give --property, --unset or --description")
+		return fault.New(fault.Invalid, "nothing to change: give --property, --unset or --description")
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func healedPortText(p host.HealedPort, at string, known names) string {
 // healResult returns the error of the command, with the exit status.
 func healResult(got host.HealedPorts, applied bool) error {
 	if len(got.Servers) == 0 {
-		return &StatusError{nothingToHeal, fault.New(fault.Conflict, "cli.heal", "no port needs healing")}
+		return &StatusError{nothingToHeal, fault.New(fault.Conflict, "no port needs healing")}
 	}
 	status, left := 0, 0
 	for _, s := range got.Servers {
@@ -137,9 +137,9 @@ func healResult(got host.HealedPorts, applied bool) error {
 	}
 	switch {
 	case left > 0 && applied:
-		return &StatusError{status, fault.New(fault.Conflict, "cli.heal", "the ports of %d servers are not healed", left)}
+		return &StatusError{status, fault.New(fault.Conflict, "the ports of %d servers are not healed", left)}
 	case left > 0:
-		return &StatusError{status, fault.New(fault.Conflict, "cli.heal", "the ports of %d servers cannot be healed", left)}
+		return &StatusError{status, fault.New(fault.Conflict, "the ports of %d servers cannot be healed", left)}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (c *HostBindCmd) Run(g *Globals) error {
 		return err
 	}
 	if c.Account == "" {
-		return fault.New(fault.Invalid, "", "the account is empty; write a user's name or id, or use `berth host unbind`")
+		return fault.New(fault.Invalid, "the account is empty; write a user's name or id, or use `berth host unbind`")
 	}
 	ctx, cancel := g.context()
 	defer cancel()

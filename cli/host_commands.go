@@ -48,7 +48,7 @@ func (c *HostDownCmd) Run(g *Globals) error {
 	for _, h := range list {
 		ago := time.Duration(h.Quiet * float64(time.Second))
 		if h.Host == c.Host && ago < silentAfter(h) && !h.Dead && !c.Force {
-			return fault.New(fault.Conflict, "", "the agent of host %s gave its last sign of life %s ago: while the host runs, "+
+			return fault.New(fault.Conflict, "the agent of host %s gave its last sign of life %s ago: while the host runs, "+
 				"devices of its guests must not be allocated to others; "+
 				"stop the host and wait until its agent has been silent for %s, or make sure that the host does not run and use "+
 				"--force", c.Host, ago.Round(time.Second), silentAfter(h))

@@ -54,7 +54,7 @@ func (g *Globals) setHostEnabled(ctx context.Context, name string, enabled bool,
 	}
 	i := slices.IndexFunc(services, func(s compute.ServiceDoc) bool { return s.Host == name })
 	if i < 0 {
-		return fault.New(fault.NotFound, "", "host %s was removed while it was changed", name)
+		return fault.New(fault.NotFound, "host %s was removed while it was changed", name)
 	}
 	return g.compute().SetServiceStatus(ctx, services[i], enabled, reason)
 }
@@ -122,9 +122,9 @@ func (c *HostDrainCmd) Run(g *Globals) error {
 	}
 	switch {
 	case left > 0 && c.Plan:
-		return fault.New(fault.Conflict, "", "%d of %d servers of host %s cannot be moved now", left, len(list), c.Host)
+		return fault.New(fault.Conflict, "%d of %d servers of host %s cannot be moved now", left, len(list), c.Host)
 	case left > 0:
-		return fault.New(fault.Conflict, "", "%d of %d servers remain on host %s, which is disabled; after the cause is "+
+		return fault.New(fault.Conflict, "%d of %d servers remain on host %s, which is disabled; after the cause is "+
 			"removed, run the command again, or enable the host with `berth host enable %s`", left, len(list), c.Host, c.Host)
 	}
 	return nil

@@ -23,10 +23,10 @@ type HostHealCmd struct {
 // Validate checks the flags.
 func (c *HostHealCmd) Validate() error {
 	if c.Oversubscribe && !c.Apply {
-		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
+		return fault.New(fault.Invalid, "--oversubscribe needs --apply: without it nothing is written")
 	}
 	if len(c.Remove) > 0 && !c.Apply {
-		return fault.New(fault.Invalid, "", "--remove needs --apply: without it nothing is removed")
+		return fault.New(fault.Invalid, "--remove needs --apply: without it nothing is removed")
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	}
 	switch {
 	case c.Apply && left > 0:
-		return fault.New(fault.Conflict, "cli.heal",
+		return fault.New(fault.Conflict,
 			"%d allocations on host %s are not as requested; the table has the reasons", left, c.Host)
 	case g.Output == "json":
 		return nil

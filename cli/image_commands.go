@@ -98,11 +98,11 @@ func imageID(all []image.Listed, name string) (string, error) {
 	}
 	switch len(ids) {
 	case 0:
-		return "", fault.New(fault.NotFound, "cli.image", "there is no image %q; `berth image list` shows all", name)
+		return "", fault.New(fault.NotFound, "there is no image %q; `berth image list` shows all", name)
 	case 1:
 		return ids[0], nil
 	}
-	return "", fault.New(fault.Conflict, "cli.image", "%d images have the name %q; write one of the ids %s", len(ids),
+	return "", fault.New(fault.Conflict, "%d images have the name %q; write one of the ids %s", len(ids),
 		name,
 		strings.Join(ids, ", "))
 }
@@ -154,7 +154,7 @@ func (c *ImageAddCmd) Run(g *Globals) error {
 	switch {
 	case err == nil:
 	case mayContinue(err):
-		return fault.New(fault.KindOf(err), "cli.image", "the transfer stopped: %w; continue it with `berth image add "+
+		return fault.New(fault.KindOf(err), "the transfer stopped: %w; continue it with `berth image add "+
 			"--resume %s %s`", err, id, c.Source)
 	case c.Resume == "":
 		return errors.Join(err, deleteRefused(ctx, g, id))
@@ -180,7 +180,7 @@ func deleteRefused(ctx context.Context, g *Globals, id string) error {
 	if err == nil || fault.Is(err, fault.NotFound) {
 		return nil
 	}
-	return fault.New(fault.KindOf(err), "cli.image", "the image %s without data remains: %w; delete it with "+
+	return fault.New(fault.KindOf(err), "the image %s without data remains: %w; delete it with "+
 		"`berth image delete %s`", id, err, id)
 }
 
@@ -254,11 +254,11 @@ func openSource(ctx context.Context, source string) (*imageSource, error) {
 	}
 	file, err := os.Open(source)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cli.image", "cannot read the image: %w; name a file or a URL", err)
+		return nil, fault.New(fault.Invalid, "cannot read the image: %w; name a file or a URL", err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fault.New(fault.Invalid, "cli.image", "%s is not a regular file; name a file or a URL", source)
+		err = fault.New(fault.Invalid, "%s is not a regular file; name a file or a URL", source)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -275,11 +275,11 @@ func openURL(ctx context.Context, address string) (*imageSource, error) {
 	s.from = func(ctx context.Context, first int64) (io.ReadCloser, error) { return getFrom(ctx, address, first) }
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cli.image", "the URL is not valid: %w", err)
+		return nil, fault.New(fault.Invalid, "the URL is not valid: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "cli.image", "%s does not answer: %w", address, err)
+		return nil, fault.New(fault.Unavailable, "%s does not answer: %w", address, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusOK {
@@ -292,14 +292,14 @@ func openURL(ctx context.Context, address string) (*imageSource, error) {
 func getFrom(ctx context.Context, address string, first int64) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cli.image", "the URL is not valid: %w", err)
+		return nil, fault.New(fault.Invalid, "the URL is not valid: %w", err)
 	}
 	if first > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", first))
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "cli.image", "%s does not answer: %w", address, err)
+		return nil, fault.New(fault.Unavailable, "%s does not answer: %w", address, err)
 	}
 	switch {
 	case first > 0 && response.StatusCode == http.StatusPartialContent:
@@ -309,9 +309,8 @@ func getFrom(ctx context.Context, address string, first int64) (io.ReadCloser, e
 			return response.Body, nil
 		}
 	}
-	return nil, errors.Join(response.Body.Close(), fault.New(fault.Invalid, "cli.image",
-		"%s answers with status %d; check "+
-			"the URL", address, response.StatusCode))
+	return nil, errors.Join(response.Body.Close(), fault.New(fault.Invalid, "%s answers with status %d; check "+
+		"the URL", address, response.StatusCode))
 }
 
 // detect returns the format of the data.
@@ -324,7 +323,7 @@ func (s *imageSource) detect(ctx context.Context) (diskimage.Format, error) {
 	head := make([]byte, diskimage.HeadBytes)
 	n, err := io.ReadFull(data, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", fault.New(fault.Unavailable, "cli.image", "cannot read the image: %w", err)
+		return "", fault.New(fault.Unavailable, "cannot read the image: %w", err)
 	}
 	return diskimage.Detect(head[:n])
 }

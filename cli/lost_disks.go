@@ -43,7 +43,7 @@ func (g *Globals) refuseLostDisks(ctx context.Context, servers []string) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	return fault.New(fault.Conflict, "", "nothing was evacuated, because these servers would lose their disks: %s; the "+
+	return fault.New(fault.Conflict, "nothing was evacuated, because these servers would lose their disks: %s; the "+
 		"disks are on the host that is down, and each guest would get a new one from its image. Bring the host back, or "+
 		"add --lose-disk", strings.Join(lost, ", "))
 }

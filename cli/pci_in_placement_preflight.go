@@ -265,7 +265,7 @@ func PrintPreflight(g *Globals, p Preflight) error {
 		}
 	}
 	if !p.Ready {
-		return fault.New(fault.Conflict, "cli.preflight", "the cloud is not ready for [filter_scheduler] "+
+		return fault.New(fault.Conflict, "the cloud is not ready for [filter_scheduler] "+
 			"pci_in_placement = true")
 	}
 	if g.Output == "json" {

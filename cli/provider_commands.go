@@ -169,7 +169,7 @@ func findProvider(ctx context.Context, client *placement.Client, name string) (p
 		return provider.Provider{}, err
 	}
 	if len(list) == 0 {
-		return provider.Provider{}, fault.New(fault.NotFound, "", "no resource provider has the %s %q; see `berth "+
+		return provider.Provider{}, fault.New(fault.NotFound, "no resource provider has the %s %q; see `berth "+
 			"provider list`", key, name)
 	}
 	return list[0], nil
@@ -195,7 +195,7 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 	}
 	p, ok := tree.ByID(found.ID)
 	if !ok {
-		return fault.New(fault.Conflict, "", "the provider %s was deleted while it was read", found.ID)
+		return fault.New(fault.Conflict, "the provider %s was deleted while it was read", found.ID)
 	}
 	used, err := client.Usages(ctx, p.ID)
 	if err != nil {

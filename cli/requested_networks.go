@@ -51,13 +51,13 @@ func decodeNetwork(ctx *kong.DecodeContext, what string, keys ...string) (one ne
 	words := strings.Split(token.String(), ",")
 	one = networkArgument{name: words[0], after: ctx.Scan.Len()}
 	if one.name == "" {
-		return one, fault.New(fault.Invalid, "", "%q has no name; give the name or id of a %s", token.String(), what)
+		return one, fault.New(fault.Invalid, "%q has no name; give the name or id of a %s", token.String(), what)
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
 		switch {
 		case !slices.Contains(keys, key) || value == "":
-			return one, fault.New(fault.Invalid, "", "%q is not valid after the %s: give %s=VALUE", word, what,
+			return one, fault.New(fault.Invalid, "%q is not valid after the %s: give %s=VALUE", word, what,
 				strings.Join(keys, "=VALUE or "))
 		case key == "tag":
 			one.tag = value
@@ -79,7 +79,7 @@ func (c *NetworkChoice) Validate() error {
 	for _, n := range c.Network {
 		word := n.name == compute.NetworksAuto || n.name == compute.NetworksNone
 		if word && (len(c.Network)+len(c.Port) > 1 || n.fixedIP != "" || n.tag != "") {
-			return fault.New(fault.Invalid, "", "--network %s excludes other networks, ports and keys", n.name)
+			return fault.New(fault.Invalid, "--network %s excludes other networks, ports and keys", n.name)
 		}
 	}
 	return nil
@@ -138,9 +138,9 @@ func idByName[T any](ctx context.Context, idOrName, noun string,
 	case err != nil:
 		return "", err
 	case len(found) == 0:
-		return "", fault.New(fault.NotFound, "", "no %s has the id or the name %q", noun, idOrName)
+		return "", fault.New(fault.NotFound, "no %s has the id or the name %q", noun, idOrName)
 	case len(found) > 1:
-		return "", fault.New(fault.Conflict, "", "%d %ss have the name %q; use the id", len(found), noun, idOrName)
+		return "", fault.New(fault.Conflict, "%d %ss have the name %q; use the id", len(found), noun, idOrName)
 	}
 	return id(found[0]), nil
 }

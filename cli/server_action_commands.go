@@ -142,7 +142,7 @@ type ServerEvacuateCmd struct {
 // Validate checks that servers are given.
 func (c *ServerEvacuateCmd) Validate() error {
 	if len(c.Servers) == 0 && c.From == "" {
-		return fault.New(fault.Invalid, "", "no servers given: name servers, or a host with --from")
+		return fault.New(fault.Invalid, "no servers given: name servers, or a host with --from")
 	}
 	return nil
 }

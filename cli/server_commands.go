@@ -22,7 +22,7 @@ type ServerCreateCmd struct {
 // Validate checks the flags.
 func (c *ServerCreateCmd) Validate() error {
 	if c.Count < 1 {
-		return fault.New(fault.Invalid, "", "--count %d is not valid: it must be 1 or more", c.Count)
+		return fault.New(fault.Invalid, "--count %d is not valid: it must be 1 or more", c.Count)
 	}
 	return c.NetworkChoice.Validate()
 }

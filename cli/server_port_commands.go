@@ -130,7 +130,7 @@ func notChanged(s compute.Server, done, refusal string) error {
 	if refusal == "" {
 		refusal = "the server has changed meanwhile; `berth server why " + s.ID + "` shows its history"
 	}
-	return fault.New(fault.Conflict, "", "the port is not %s: %s", done, refusal)
+	return fault.New(fault.Conflict, "the port is not %s: %s", done, refusal)
 }
 
 // portChanged waits until no port of a server is being attached or detached. It returns the reason of the last refusal.
@@ -220,7 +220,7 @@ func (g *Globals) detach(ctx context.Context, wait bool, server string, selected
 		results[len(results)-1].Result = "detached"
 	}
 	if len(results) == 0 && err == nil {
-		return fault.New(fault.NotFound, "", "server %s has no %s", server, what)
+		return fault.New(fault.NotFound, "server %s has no %s", server, what)
 	}
 	if len(results) == 0 {
 		return err

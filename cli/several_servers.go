@@ -72,7 +72,7 @@ func several(n int, nouns string, failed []error) error {
 		}
 	}
 	if n > 1 && len(failed) > 0 {
-		failed = append(failed, fault.New(fault.Conflict, "", "failed for %d of %d %s", len(failed), n, nouns))
+		failed = append(failed, fault.New(fault.Conflict, "failed for %d of %d %s", len(failed), n, nouns))
 	}
 	return errors.Join(failed...)
 }
@@ -121,7 +121,7 @@ func failures(list []compute.Server) error {
 		if count[look] > 1 || look == "" {
 			look = first[text].ID
 		}
-		failed = append(failed, fault.New(fault.NoCapacity, "", "%s in ERROR: %s; see `berth server why %s`", who,
+		failed = append(failed, fault.New(fault.NoCapacity, "%s in ERROR: %s; see `berth server why %s`", who,
 			strings.TrimSuffix(text, "."), look))
 	}
 	return errors.Join(failed...)

@@ -18,7 +18,7 @@ func (g *Globals) print(value any, header []string, rows [][]string) error {
 	if g.Output == "json" {
 		data, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {
-			return fault.Wrap(fault.Internal, "cli.print", err)
+			return fault.Wrap(fault.Internal, err)
 		}
 		_, err = g.stdout().Write(append(data, '\n'))
 		return err

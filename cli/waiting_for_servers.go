@@ -77,7 +77,7 @@ func (w *watch) stopped(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &StoppedWaiting{Cause: ctx.Err(), Look: "berth server list"}
 	}
-	return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
+	return fault.New(fault.Unavailable, "not finished in time: the operation continues; see `berth server list`")
 }
 
 // ended returns the error of a call while waiting: that of the context if it has ended.

@@ -42,21 +42,20 @@ func Load(paths ...string) (*Config, error) {
 }
 
 func readFile(path string) (*File, error) {
-	const op = "config.Load"
 	source, err := os.Open(path)
 	if os.IsNotExist(err) {
-		return nil, fault.New(fault.NotFound, op, "configuration file %s does not exist", path)
+		return nil, fault.New(fault.NotFound, "configuration file %s does not exist", path)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "configuration file cannot be read: %w", err)
+		return nil, fault.New(fault.Invalid, "configuration file cannot be read: %w", err)
 	}
 	defer source.Close()
 	text, err := io.ReadAll(io.LimitReader(source, maxFile+1))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "configuration file cannot be read: %w", err)
+		return nil, fault.New(fault.Invalid, "configuration file cannot be read: %w", err)
 	}
 	if len(text) > maxFile {
-		return nil, fault.New(fault.Invalid, op, "configuration file %s is longer than %d bytes", path, maxFile)
+		return nil, fault.New(fault.Invalid, "configuration file %s is longer than %d bytes", path, maxFile)
 	}
 	return Parse(path, text)
 }

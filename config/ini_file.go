@@ -48,7 +48,7 @@ type parser struct {
 
 func (p *parser) fault(line int, format string, args ...any) error {
 	at := Entry{File: p.file.Name, Line: line}
-	return fault.New(fault.Invalid, "config.Parse", strings.ReplaceAll(at.Place(), "%", "%%")+": "+format, args...)
+	return fault.New(fault.Invalid, strings.ReplaceAll(at.Place(), "%", "%%")+": "+format, args...)
 }
 
 // line parses the next line, without the blanks at its end.

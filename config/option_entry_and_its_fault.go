@@ -32,18 +32,18 @@ func (e Entry) Place() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
 //	berth.conf:12: [pci] device_spec = {"vendor_id": "8o86"}: vendor_id is not hexadecimal; write 4 digits such as 8086
 //
 // Long text is truncated; passwords are hidden.
-func (e Entry) Fault(op, format string, args ...any) error {
+func (e Entry) Fault(format string, args ...any) error {
 	about := fmt.Sprintf("%s: [%s] %s = %s: ", e.Place(), e.Group, e.Option, e.shown())
-	return fault.New(fault.Invalid, op, strings.ReplaceAll(about, "%", "%%")+format, args...)
+	return fault.New(fault.Invalid, strings.ReplaceAll(about, "%", "%%")+format, args...)
 }
 
 // Check returns a fault if the value refers to an option that does not exist or to itself; Value then still contains
 // the reference.
-func (e Entry) Check(op string) error {
+func (e Entry) Check() error {
 	if e.dangling == "" {
 		return nil
 	}
-	return e.Fault(op, "%s", e.dangling)
+	return e.Fault("%s", e.dangling)
 }
 
 // shown returns the value for a message: one line, truncated, without secrets.

@@ -53,6 +53,6 @@ func TestEntryFault(t *testing.T) {
 	}
 	for _, c := range cases {
 		e := parseConfig(t, "[pci]\n"+c.line).files[0].Entries[0]
-		wantFault(t, e.Fault("test", "%s", "wrong"), fault.Invalid, c.want)
+		wantFault(t, e.Fault("%s", "wrong"), fault.Invalid, c.want)
 	}
 }

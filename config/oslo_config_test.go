@@ -156,7 +156,7 @@ func (a optionRead) read(c *Config) (any, error) {
 	case "multi":
 		var list []string
 		for _, e := range c.All(a.Group, a.Option, a.Deprecated...) {
-			if err := e.Check("test"); err != nil {
+			if err := e.Check(); err != nil {
 				return nil, err
 			}
 			list = append(list, e.Value)

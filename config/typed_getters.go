@@ -11,7 +11,7 @@ import (
 // Bool reads 1, yes, on or true as true and 0, no, off or false as false, in any case. It returns def if the option
 // is not set.
 func (c *Config) Bool(group, option string, def bool, deprecated ...Name) (bool, error) {
-	return read(c, "config.Bool", Name{group, option}, deprecated, def, func(text string) (bool, string) {
+	return read(c, Name{group, option}, deprecated, def, func(text string) (bool, string) {
 		switch strings.ToLower(text) {
 		case "1", "yes", "on", "true":
 			return true, ""
@@ -24,7 +24,7 @@ func (c *Config) Bool(group, option string, def bool, deprecated ...Name) (bool,
 
 // Int reads a whole number from least to most, both included. It returns def if the option is not set or empty.
 func (c *Config) Int(group, option string, def, least, most int, deprecated ...Name) (int, error) {
-	return read(c, "config.Int", Name{group, option}, deprecated, def, func(text string) (int, string) {
+	return read(c, Name{group, option}, deprecated, def, func(text string) (int, string) {
 		text = digits(strings.TrimFunc(text, isSpace))
 		if text == "" {
 			return def, ""
@@ -43,7 +43,7 @@ func (c *Config) Int(group, option string, def, least, most int, deprecated ...N
 // Float reads a number from least to most, both included. It returns def if the option is not set or empty. math.Inf
 // means no bound; the value itself is always finite.
 func (c *Config) Float(group, option string, def, least, most float64, deprecated ...Name) (float64, error) {
-	return read(c, "config.Float", Name{group, option}, deprecated, def, func(text string) (float64, string) {
+	return read(c, Name{group, option}, deprecated, def, func(text string) (float64, string) {
 		text = digits(strings.TrimFunc(text, isSpace))
 		if text == "" {
 			return def, ""
@@ -61,7 +61,7 @@ func (c *Config) Float(group, option string, def, least, most float64, deprecate
 
 // String reads a text that is one of choices, or any text without choices. It returns def if the option is not set.
 func (c *Config) String(group, option, def string, choices []string, deprecated ...Name) (string, error) {
-	return read(c, "config.String", Name{group, option}, deprecated, def, func(text string) (string, string) {
+	return read(c, Name{group, option}, deprecated, def, func(text string) (string, string) {
 		if len(choices) > 0 && !slices.Contains(choices, text) {
 			return "", "is not a valid choice; write one of " + strings.Join(choices, ", ")
 		}
@@ -72,7 +72,7 @@ func (c *Config) String(group, option, def string, choices []string, deprecated 
 // Strings reads a list of texts separated by commas, without the blanks around each. It returns def if the option is
 // not set.
 func (c *Config) Strings(group, option string, def []string, deprecated ...Name) ([]string, error) {
-	return read(c, "config.Strings", Name{group, option}, deprecated, def, func(text string) ([]string, string) {
+	return read(c, Name{group, option}, deprecated, def, func(text string) ([]string, string) {
 		text = strings.TrimRight(strings.TrimFunc(text, isSpace), ",")
 		if text == "" {
 			return nil, ""
@@ -87,18 +87,18 @@ func (c *Config) Strings(group, option string, def []string, deprecated ...Name)
 
 // read finds an option's value and converts it; a problem that convert reports becomes a fault with the value's
 // place.
-func read[T any](c *Config, op string, name Name, deprecated []Name, def T,
+func read[T any](c *Config, name Name, deprecated []Name, def T,
 	convert func(string) (T, string)) (T, error) {
 	entry, found := c.Get(name.Group, name.Option, deprecated...)
 	if !found {
 		return def, nil
 	}
-	if err := entry.Check(op); err != nil {
+	if err := entry.Check(); err != nil {
 		return def, err
 	}
 	value, wrong := convert(entry.Value)
 	if wrong != "" {
-		return def, entry.Fault(op, "%s", wrong)
+		return def, entry.Fault("%s", wrong)
 	}
 	return value, nil
 }

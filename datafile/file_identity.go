@@ -32,7 +32,7 @@ type File struct {
 func At(path string) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return File{}, fault.New(fault.Unavailable, "datafile.At", "cannot look at the file: %w", err)
+		return File{}, fault.New(fault.Unavailable, "cannot look at the file: %w", err)
 	}
 	return File{path, info}, nil
 }
@@ -51,7 +51,7 @@ func (f File) State() (State, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return Missing, nil
 	case err != nil:
-		return Same, fault.New(fault.Unavailable, "datafile.State", "cannot look at the file: %w", err)
+		return Same, fault.New(fault.Unavailable, "cannot look at the file: %w", err)
 	case !os.SameFile(f.was, now):
 		return Replaced, nil
 	}

@@ -141,11 +141,11 @@ func without(names []string, name string) []string {
 func readPart(image io.ReaderAt, offset, n int64) ([]byte, error) {
 	part := make([]byte, n)
 	if read, err := image.ReadAt(part, offset); err != nil && (!errors.Is(err, io.EOF) || int64(read) < n) {
-		return nil, fault.New(fault.Unavailable, "diskimage.Inspect", "the image cannot be read: %w", err)
+		return nil, fault.New(fault.Unavailable, "the image cannot be read: %w", err)
 	}
 	return part, nil
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "diskimage.Inspect", "%s", fmt.Sprintf(format, args...))
+	return fault.New(fault.Invalid, "%s", fmt.Sprintf(format, args...))
 }

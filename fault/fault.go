@@ -1,4 +1,4 @@
-// Package fault defines Berth's error type: what failed (Kind), where (Op), and why (a sentence or a cause).
+// Package fault defines Berth's error type: what failed (Kind) and why (a sentence or a cause).
 //
 // A fault is an error that ends an operation. A refusal, the expected "no" of a scheduler or a solver, is a value
 // with a sentence, not an error. Package api/rest maps a Kind to an HTTP status, and each API writes its own body; no
@@ -8,6 +8,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 )
 
 // Kind is the kind of a fault. Kinds are words, not numbers, so they can be sent to other processes.
@@ -25,32 +27,67 @@ const (
 )
 
 // Error is a fault. Code is an optional stable word for programs, such as Placement's "placement.concurrent_update".
-// Op is the operation, such as "placement.store.PutAllocations".
 type Error struct {
 	Kind Kind
-	Op   string
 	Code string
 	Msg  string
 	Err  error
+	// Request is the request to another service that failed, such as "GET /v2.0/ports". Error begins with it.
+	Request string
+
+	at uintptr // program counter of the caller of New or Wrap, of faults that only logs explain; 0: not recorded
 }
 
 // New returns a fault with a formatted sentence. A %w in the format keeps its cause.
-func New(kind Kind, op, format string, args ...any) *Error {
+func New(kind Kind, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Kind: kind, Op: op, Msg: err.Error(), Err: errors.Unwrap(err)}
+	return &Error{Kind: kind, Msg: err.Error(), Err: errors.Unwrap(err), at: caller(kind)}
 }
 
-// Wrap adds an operation and a kind to an error. If kind is empty, a fault keeps its own kind. Wrap returns nil for
-// nil.
-func Wrap(kind Kind, op string, err error) error {
+// Wrap adds a kind to an error. If kind is empty, a fault keeps its own kind. Wrap returns nil for nil.
+func Wrap(kind Kind, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{Kind: kind, Op: op, Err: err}
+	e := &Error{Kind: kind, Err: err, at: caller(kind)}
 	if kind == "" {
 		e.Kind, e.Code = KindOf(err), CodeOf(err)
 	}
 	return e
+}
+
+// Of returns the fault of a request to another service, such as "GET /v2.0/ports".
+func (e *Error) Of(request string) *Error {
+	c := *e
+	c.Request = request
+	return &c
+}
+
+// caller returns where New or Wrap was called, for the kinds that are looked for in the code.
+func caller(kind Kind) uintptr {
+	if kind != Internal && kind != Unavailable {
+		return 0
+	}
+	var at [1]uintptr
+	runtime.Callers(3, at[:])
+	return at[0]
+}
+
+// Where returns the function that made the innermost fault whose place is recorded, such as
+// "placement/store.(*Store).PutAllocations", or "".
+func Where(err error) (function string) {
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			break
+		}
+		if e.at != 0 {
+			frame, _ := runtime.CallersFrames([]uintptr{e.at}).Next()
+			function = strings.TrimPrefix(frame.Function, "github.com/openberth/berth/")
+		}
+		err = e.Err
+	}
+	return function
 }
 
 // WithCode returns the fault with a stable word for programs.
@@ -60,16 +97,15 @@ func (e *Error) WithCode(code string) *Error {
 	return &c
 }
 
-// Error returns the operations from the outermost to the innermost, and then the reason.
+// Error returns the request, if there is one, and the reason.
 func (e *Error) Error() string {
-	text := e.Text()
-	if e.Op == "" {
-		return text
+	if e.Request != "" {
+		return e.Request + ": " + e.Text()
 	}
-	return e.Op + ": " + text
+	return e.Text()
 }
 
-// Text returns the reason without this fault's own operation, for the body of an API response.
+// Text returns the reason without the request, for the body of an API response.
 func (e *Error) Text() string {
 	if e.Msg != "" {
 		return e.Msg
@@ -109,7 +145,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// TextOf returns the innermost sentence of a fault, without operations.
+// TextOf returns the innermost sentence of a fault, without requests.
 func TextOf(err error) string {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

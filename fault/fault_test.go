@@ -8,25 +8,29 @@ import (
 )
 
 func TestKindSurvivesWrapping(t *testing.T) {
-	inner := New(Conflict, "store.Put", "generation of %s moved", "a").WithCode("placement.concurrent_update")
-	err := fmt.Errorf("handler: %w", Wrap("", "server.Put", inner))
+	inner := New(Conflict, "generation of %s moved", "a").WithCode("placement.concurrent_update")
+	err := fmt.Errorf("handler: %w", Wrap("", inner))
 	if !Is(err, Conflict) || CodeOf(err) != "placement.concurrent_update" {
 		t.Fatalf("kind %q code %q", KindOf(err), CodeOf(err))
 	}
 	if got := TextOf(err); got != "generation of a moved" {
 		t.Fatalf("text %q", got)
 	}
-	if got := err.Error(); got != "handler: server.Put: store.Put: generation of a moved" {
+	if got := err.Error(); got != "handler: generation of a moved" {
 		t.Fatalf("error %q", got)
+	}
+	if got := fmt.Errorf("handler: %w", inner.Of("PUT /x")); got.Error() != "handler: PUT /x: generation of a moved" ||
+		TextOf(got) != "generation of a moved" {
+		t.Fatalf("of a request: error %q, text %q", got, TextOf(got))
 	}
 }
 
 func TestWrapSetsTheKindOfOtherErrors(t *testing.T) {
-	err := Wrap(Unavailable, "journal.Write", io.ErrShortWrite)
+	err := Wrap(Unavailable, io.ErrShortWrite)
 	if !Is(err, Unavailable) || !errors.Is(err, io.ErrShortWrite) {
 		t.Fatal(err)
 	}
-	if Wrap(Internal, "x", nil) != nil {
+	if Wrap(Internal, nil) != nil {
 		t.Fatal("Wrap of nil returned an error")
 	}
 	if KindOf(io.EOF) != Internal || KindOf(nil) != "" {
@@ -35,7 +39,18 @@ func TestWrapSetsTheKindOfOtherErrors(t *testing.T) {
 }
 
 func TestNewKeepsTheCause(t *testing.T) {
-	if err := New(Invalid, "op", "reading: %w", io.EOF); !errors.Is(err, io.EOF) {
+	if err := New(Invalid, "reading: %w", io.EOF); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
+	}
+}
+
+// Where names the function that made a fault which is looked for in the code, and no other.
+func TestWhere(t *testing.T) {
+	made := New(Unavailable, "no answer")
+	for err, want := range map[error]string{made: "fault.TestWhere", New(NotFound, "no server"): "",
+		Wrap(NotFound, made): "fault.TestWhere", io.EOF: ""} {
+		if got := Where(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
 	}
 }

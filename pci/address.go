@@ -39,7 +39,7 @@ func ParseAddress(text string) (Address, error) {
 		return slot, nil
 	}
 	bad := func() (Address, error) {
-		return Address{}, fault.New(fault.Invalid, "pci.ParseAddress",
+		return Address{}, fault.New(fault.Invalid,
 			"%q is not a PCI address; write it as DDDD:BB:SS.F, for example 0000:3b:00.1", text)
 	}
 	domain, rest, ok1 := strings.Cut(text, ":")

@@ -33,15 +33,14 @@ func ClassFor(vendor, product string) resource.Class {
 // The error is Invalid if the name has no letter or digit, is too long, is a standard class that does not count
 // devices, or is a list: a device has exactly one class.
 func NormalClass(text string) (resource.Class, error) {
-	const op = "pci.NormalClass"
 	if strings.Contains(text, ",") {
-		return "", fault.New(fault.Invalid, op, "resource_class %q has a comma, but a device has one class; name "+
+		return "", fault.New(fault.Invalid, "resource_class %q has a comma, but a device has one class; name "+
 			"one, and write the others as traits", text)
 	}
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if class := resource.Class(name); resource.IsStandardClass(class) {
 		if !slices.Contains(deviceClasses, class) {
-			return "", fault.New(fault.Invalid, op,
+			return "", fault.New(fault.Invalid,
 				"resource_class %q does not count devices; name one that does, such as PGPU, or a name of your "+
 					"own", text)
 		}
@@ -49,21 +48,20 @@ func NormalClass(text string) (resource.Class, error) {
 	}
 	custom, problem := customName(name)
 	if problem != "" {
-		return "", fault.New(fault.Invalid, op, "resource_class %q %s", text, problem)
+		return "", fault.New(fault.Invalid, "resource_class %q %s", text, problem)
 	}
 	return resource.Class(custom), nil
 }
 
 // NormalTrait converts a trait name as NormalClass converts a class.
 func NormalTrait(text string) (resource.Trait, error) {
-	const op = "pci.NormalTrait"
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if trait := resource.Trait(name); resource.IsStandardTrait(trait) {
 		return trait, nil
 	}
 	custom, problem := customName(name)
 	if problem != "" {
-		return "", fault.New(fault.Invalid, op, "trait %q %s", text, problem)
+		return "", fault.New(fault.Invalid, "trait %q %s", text, problem)
 	}
 	return resource.Trait(custom), nil
 }
@@ -88,21 +86,20 @@ func customName(name string) (custom, problem string) {
 // traits parses a comma-separated list of trait names into sorted sets. A name with "!" is forbidden; this is
 // allowed only in an alias, so a rule passes false for mayForbid.
 func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, err error) {
-	const op = "pci.traits"
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		name, not := strings.CutPrefix(word, "!")
 		if not && !mayForbid {
-			return nil, nil, fault.New(fault.Invalid, op,
+			return nil, nil, fault.New(fault.Invalid,
 				"traits %q forbids %q, but a device can only have traits; \"!\" is valid only in an alias", text, name)
 		}
 		if strings.TrimSpace(name) == "" {
-			return nil, nil, fault.New(fault.Invalid, op, "traits %q has an empty name in it; write names with one "+
+			return nil, nil, fault.New(fault.Invalid, "traits %q has an empty name in it; write names with one "+
 				"comma between them", text)
 		}
 		trait, err := NormalTrait(name)
 		if err != nil {
-			return nil, nil, fault.New(fault.Invalid, op, "traits %q: %s", text, fault.TextOf(err))
+			return nil, nil, fault.New(fault.Invalid, "traits %q: %s", text, fault.TextOf(err))
 		}
 		if not {
 			forbidden = append(forbidden, trait)
@@ -113,7 +110,7 @@ func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, 
 	required, forbidden = sorted(required), sorted(forbidden)
 	for _, trait := range forbidden {
 		if slices.Contains(required, trait) {
-			return nil, nil, fault.New(fault.Invalid, op, "traits %q both requires and forbids %s; keep "+
+			return nil, nil, fault.New(fault.Invalid, "traits %q both requires and forbids %s; keep "+
 				"one", text, trait)
 		}
 	}

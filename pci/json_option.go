@@ -173,5 +173,5 @@ func clip(text string) string {
 
 // refuse returns the error for a configuration text that is not valid.
 func refuse(format string, args ...any) error {
-	return fault.New(fault.Invalid, "pci", format, args...)
+	return fault.New(fault.Invalid, format, args...)
 }

@@ -21,7 +21,7 @@ func compile(defaults []Rule, written []entry, opts Options) (*ruleset, error) {
 	inFiles := maps.Clone(set.rules)
 	for _, rule := range defaults {
 		if _, twice := set.scopes[rule.Name]; twice {
-			return nil, fault.New(fault.Internal, "policy", "the service has two rules with the name %s", rule.Name)
+			return nil, fault.New(fault.Internal, "the service has two rules with the name %s", rule.Name)
 		}
 		set.scopes[rule.Name] = rule.Scopes
 		if err := checkScopes(rule); err != nil {

@@ -43,7 +43,7 @@ func Load(c *config.Config, defaults []Rule, names []string, dirs ...string) (*E
 	opts.Names = names
 	for _, option := range []string{"policy_file", "policy_dirs"} {
 		for _, e := range c.All(group, option, deprecated(option)...) {
-			if err := e.Check("policy.Load"); err != nil {
+			if err := e.Check(); err != nil {
 				return nil, err
 			}
 		}

@@ -56,9 +56,9 @@ func listFiles(paths []string) (files []string, seen string, err error) {
 
 func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.NotFound, "policy", "policy file %s does not exist", path)
+		return fault.New(fault.NotFound, "policy file %s does not exist", path)
 	}
-	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w; give Berth's user the right to "+
+	return fault.New(fault.Invalid, "policy file cannot be read: %w; give Berth's user the right to "+
 		"read it, or set [oslo_policy] policy_file to another", err)
 }
 
@@ -73,7 +73,7 @@ func readFile(path string) ([]entry, error) {
 		return nil, unreadable(path, err)
 	}
 	if len(text) > maxFileBytes {
-		return nil, fault.New(fault.Invalid, "policy", "policy file %s is longer than %d bytes", path, maxFileBytes)
+		return nil, fault.New(fault.Invalid, "policy file %s is longer than %d bytes", path, maxFileBytes)
 	}
 	return parseFile(path, text)
 }
@@ -96,7 +96,7 @@ func parseFile(path string, text []byte) (entries []entry, err error) {
 		raws, err = fromYAML(text)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "policy", "policy file %s: %w", path, err)
+		return nil, fault.New(fault.Invalid, "policy file %s: %w", path, err)
 	}
 	for _, r := range raws {
 		place := fmt.Sprintf("%s:%d", path, r.line)
@@ -273,5 +273,5 @@ func valueOf(node *yaml.Node, depth int) (value any, odd string) {
 // invalid returns a fault Invalid about a rule, with its place and name.
 func invalid(place, name, format string, args ...any) error {
 	reason := fmt.Errorf(format, args...)
-	return fault.New(fault.Invalid, "policy", "%s: rule %q: %w", place, name, reason)
+	return fault.New(fault.Invalid, "%s: rule %q: %w", place, name, reason)
 }

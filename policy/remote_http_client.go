@@ -29,7 +29,6 @@ type remote struct {
 }
 
 func newRemote(o Remote) (*remote, error) {
-	const op = "policy.New"
 	if o.Timeout <= 0 {
 		o.Timeout = time.Minute
 	}
@@ -37,18 +36,18 @@ func newRemote(o Remote) (*remote, error) {
 	if o.Verify && o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_ca_crt_file cannot be read: %w", err)
+			return nil, fault.New(fault.Invalid, "[oslo_policy] remote_ssl_ca_crt_file cannot be read: %w", err)
 		}
 		secure.RootCAs = x509.NewCertPool()
 		if !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_ca_crt_file = %s has no "+
+			return nil, fault.New(fault.Invalid, "[oslo_policy] remote_ssl_ca_crt_file = %s has no "+
 				"PEM certificate", o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_client_crt_file and …_key_file "+
+			return nil, fault.New(fault.Invalid, "[oslo_policy] remote_ssl_client_crt_file and …_key_file "+
 				"cannot be used: %w", err)
 		}
 		secure.Certificates = []tls.Certificate{pair}

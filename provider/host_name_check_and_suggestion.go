@@ -19,9 +19,8 @@ const MaxHostName = 255
 // log lines.
 func CheckHostName(name string) error {
 	if why := hostNameProblem(name); why != "" {
-		return fault.New(fault.Invalid, "",
-			"%q is not a valid host name: %s; give the name that `berth host list` shows, "+
-				"or set [DEFAULT] host to a name of 1 to %d printable characters without spaces and slashes",
+		return fault.New(fault.Invalid, "%q is not a valid host name: %s; give the name that `berth host list` shows, "+
+			"or set [DEFAULT] host to a name of 1 to %d printable characters without spaces and slashes",
 			shorten(name), why, MaxHostName)
 	}
 	return nil
@@ -63,7 +62,7 @@ func shorten(text string) string {
 // UnknownHost returns the fault, of kind NotFound, for the name of a host that no agent has reported for. It names up
 // to three of the known hosts whose names are similar.
 func UnknownHost(name string, known []string) error {
-	return fault.New(fault.NotFound, "", "no agent has reported for host %s; %s", name, SuggestHost(name, known))
+	return fault.New(fault.NotFound, "no agent has reported for host %s; %s", name, SuggestHost(name, known))
 }
 
 // SuggestHost returns what to do about an unknown host name, as the end of a message.

@@ -204,8 +204,8 @@ func isInterruptedCommit(err error) bool {
 }
 
 // unavailable returns the fault for a server that was lost before COMMIT: nothing was changed.
-func unavailable(op string, err error) error {
-	return fault.New(fault.Unavailable, op, "the database does not answer, or its node has left the cluster; "+
+func unavailable(err error) error {
+	return fault.New(fault.Unavailable, "the database does not answer, or its node has left the cluster; "+
 		"nothing was changed, try again later: %w", err)
 }
 
@@ -214,18 +214,18 @@ func unavailable(op string, err error) error {
 func commitError(err error) error {
 	switch {
 	case errors.Is(err, driver.ErrBadConn):
-		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+		return &retry{fault.Wrap(fault.Unavailable, err)}
 	case endedIdle(err):
-		return &retry{unavailable("sqldb.commit", err)}
+		return &retry{unavailable(err)}
 	case refusedCommit(err):
-		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	return unknownOutcome("the connection broke during COMMIT", err)
 }
 
 // unknownOutcome returns the error of a COMMIT that may or may not have been executed.
 func unknownOutcome(what string, err error) error {
-	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+	return &unknown{fault.New(fault.Unavailable,
 		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }
 
@@ -249,16 +249,16 @@ const longBegin = 5 * time.Second
 // after a long wait it is not repeated.
 func beginError(err error, took time.Duration) error {
 	if lost(err) && took > longBegin { // the server may have stalled
-		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, "+
+		return fault.New(fault.Unavailable, "the database has not answered for %s; nothing was changed, "+
 			"try again later: %v",
 			took.Round(time.Second), err)
 	}
 	if notCaughtUp(err) && took > longBegin { // without its cause, so that it is not repeated
-		return fault.New(fault.Unavailable, "sqldb.begin",
+		return fault.New(fault.Unavailable,
 			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
 	}
 	if lost(err) || notCaughtUp(err) {
-		return &retry{unavailable("sqldb.begin", err)}
+		return &retry{unavailable(err)}
 	}
-	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)
+	return fault.Wrap(fault.Unavailable, err)
 }

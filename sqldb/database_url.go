@@ -55,16 +55,15 @@ func Describe(text string) (description, file string, err error) {
 // parseURL parses a SQLAlchemy URL. Its errors name the wrong part and never contain user, password or the values of
 // options.
 func parseURL(text string) (address, error) {
-	const op = "sqldb.Open"
 	name, rest, found := strings.Cut(text, "://")
 	if !found {
-		return address{}, fault.New(fault.Invalid, op,
+		return address{}, fault.New(fault.Invalid,
 			"the database URL has no \"://\"; write one such as sqlite:////var/lib/berth/placement.db or "+
 				"mysql+pymysql://user:password@host/placement")
 	}
 	dialect, known := drivers()[strings.ToLower(name)]
 	if !known {
-		return address{}, fault.New(fault.Invalid, op,
+		return address{}, fault.New(fault.Invalid,
 			"the database URL begins with %q, which is not supported; use sqlite, mysql+pymysql, mariadb+pymysql, "+
 				"postgresql or postgresql+psycopg2", name)
 	}
@@ -72,7 +71,7 @@ func parseURL(text string) (address, error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return address{}, fault.New(fault.Invalid, op, "the options after \"?\" in the %s URL are not an option=value "+
+		return address{}, fault.New(fault.Invalid, "the options after \"?\" in the %s URL are not an option=value "+
 			"list", dialect)
 	}
 	a.options = options
@@ -87,7 +86,7 @@ func parseURL(text string) (address, error) {
 	a.database = database
 	if dialect == SQLite {
 		if place != "" {
-			return address{}, fault.New(fault.Invalid, op,
+			return address{}, fault.New(fault.Invalid,
 				"the SQLite URL names a host (%q); write sqlite:////absolute/path or sqlite:///relative/path", place)
 		}
 		return a, nil
@@ -96,7 +95,7 @@ func parseURL(text string) (address, error) {
 		return address{}, err
 	}
 	if a.database == "" {
-		return address{}, fault.New(fault.Invalid, op, "the %s URL names no database; write it after the host: "+
+		return address{}, fault.New(fault.Invalid, "the %s URL names no database; write it after the host: "+
 			"…@host/placement", dialect)
 	}
 	return a, nil
@@ -109,7 +108,7 @@ func credentials(text string) (user, password string, err error) {
 		password, err = url.PathUnescape(password)
 	}
 	if err != nil { // its text would contain the password
-		return "", "", fault.New(fault.Invalid, "sqldb.Open",
+		return "", "", fault.New(fault.Invalid,
 			"a %% in the database URL's user or password is not followed by two hexadecimal digits; write %%25 for "+
 				"a %% itself")
 	}
@@ -129,7 +128,7 @@ func hostPort(text string) (string, int, error) {
 		ok = !strings.ContainsAny(host, ":]")
 	}
 	if !ok {
-		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's host %q is not valid; write "+
+		return "", 0, fault.New(fault.Invalid, "the database URL's host %q is not valid; write "+
 			"an IPv6 address as [2001:db8::1]", text)
 	}
 	if port == "" {
@@ -137,7 +136,7 @@ func hostPort(text string) (string, int, error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
-		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's port %q is not a number from 1 to "+
+		return "", 0, fault.New(fault.Invalid, "the database URL's port %q is not a number from 1 to "+
 			"65535", port)
 	}
 	return bare, int(number), nil
@@ -148,11 +147,11 @@ func hostPort(text string) (string, int, error) {
 func (a address) checkOptions(known ...string) error {
 	for name := range a.options {
 		if len(known) == 0 {
-			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is not supported; it may have "+
+			return fault.New(fault.Invalid, "the %s URL's option %q is not supported; it may have "+
 				"none, remove the text from \"?\" on", a.dialect, name)
 		}
 		if !slices.Contains(known, name) {
-			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is not supported; use %s",
+			return fault.New(fault.Invalid, "the %s URL's option %q is not supported; use %s",
 				a.dialect, name, strings.Join(known, ", "))
 		}
 	}
@@ -183,7 +182,7 @@ func (a address) parseNumber(name string, unit time.Duration, slot *time.Duratio
 	number, err := strconv.ParseUint(text, 10, 30)
 	if err != nil {
 		units := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
-		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is not a whole number of %s",
+		return fault.New(fault.Invalid, "%s=%s in the database URL is not a whole number of %s",
 			name, text, units)
 	}
 	*slot = time.Duration(number) * unit

@@ -70,9 +70,9 @@ func (db *DB) Available() error { return db.guard.lost() }
 func (db *DB) Ping(ctx context.Context) error {
 	if db.Dialect == MySQL { // such a node answers a ping, but no SELECT
 		var one int
-		return fault.Wrap(fault.Unavailable, "sqldb.Ping", db.pool.QueryRowContext(ctx, "SELECT 1").Scan(&one))
+		return fault.Wrap(fault.Unavailable, db.pool.QueryRowContext(ctx, "SELECT 1").Scan(&one))
 	}
-	return fault.Wrap(fault.Unavailable, "sqldb.Ping", db.pool.PingContext(ctx))
+	return fault.Wrap(fault.Unavailable, db.pool.PingContext(ctx))
 }
 
 // Close waits for running transactions, refuses new ones and closes the connections.
@@ -85,5 +85,5 @@ func (db *DB) Close() error {
 	if db.anchor != nil {
 		_ = db.anchor.Close() // fails only when it is closed already
 	}
-	return fault.Wrap(fault.Internal, "sqldb.Close", errors.Join(err, db.pool.Close()))
+	return fault.Wrap(fault.Internal, errors.Join(err, db.pool.Close()))
 }

@@ -51,7 +51,7 @@ func newGuard(path string) *guard {
 func (g *guard) learn() error {
 	real, err := filepath.EvalSymlinks(g.path) // SQLite creates the other files in the directory of the link's target
 	if err != nil {
-		return fault.New(fault.Unavailable, "sqldb.learn", "cannot find the database's file: %w", err)
+		return fault.New(fault.Unavailable, "cannot find the database's file: %w", err)
 	}
 	for _, f := range []struct {
 		path string
@@ -63,7 +63,7 @@ func (g *guard) learn() error {
 		}
 	}
 	if state, err := g.opening.State(); err != nil || state != datafile.Same {
-		return fault.New(fault.Unavailable, "sqldb.learn", "the database file %s was %s while Berth opened it; start "+
+		return fault.New(fault.Unavailable, "the database file %s was %s while Berth opened it; start "+
 			"Berth again", g.path, state)
 	}
 	return nil
@@ -130,7 +130,7 @@ func (g *guard) lost() error {
 	}
 	select {
 	case <-g.found:
-		return fault.New(fault.Unavailable, "sqldb.guard", "the database's file was deleted, moved or replaced; the "+
+		return fault.New(fault.Unavailable, "the database's file was deleted, moved or replaced; the "+
 			"service stops, its log contains what to do")
 	default:
 		return nil

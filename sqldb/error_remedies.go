@@ -88,16 +88,16 @@ func remedy(err error) string {
 }
 
 // withRemedy returns err with what to do about it, if remedy returns that. The result wraps err.
-func withRemedy(op string, err error) error {
+func withRemedy(err error) error {
 	if isUnspeakable(err) { // Msg alone is the text: the driver's is not for clients
-		return &fault.Error{Kind: fault.Invalid, Op: op, Err: err, Msg: "a text contains a character that this database " +
+		return &fault.Error{Kind: fault.Invalid, Err: err, Msg: "a text contains a character that this database " +
 			"cannot store, such as an emoji; leave it out, or store texts as utf8mb4"}
 	}
 	what := remedy(err)
 	if what == "" || IsUnknown(err) {
 		return err
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Msg: fault.TextOf(err) + "; " + what, Err: err}
+	return &fault.Error{Kind: fault.Unavailable, Msg: fault.TextOf(err) + "; " + what, Err: err}
 }
 
 const (
@@ -111,16 +111,16 @@ func (a address) openError(err error) error {
 	what := remedy(err)
 	switch {
 	case isBusy(err):
-		return findHolder(a.database).locked("sqldb.Open", a.database, err)
+		return findHolder(a.database).locked(a.database, err)
 	case a.dialect == SQLite && what != "":
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
+		return fault.New(fault.Unavailable, "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; check that its directory "+
+		return fault.New(fault.Unavailable, "%s cannot be opened: %w; check that its directory "+
 			"exists and that Berth's user may write in it", a.place(), err)
 	case answered(err):
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s rejects the connection: %w; check user, password and "+
+		return fault.New(fault.Unavailable, "%s rejects the connection: %w; check user, password and "+
 			"database in the connection's URL, and the rights of that user", a.place(), err)
 	}
-	return fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w; check that it runs, and host and "+
+	return fault.New(fault.Unavailable, "%s does not answer: %w; check that it runs, and host and "+
 		"port in the connection's URL", a.place(), err)
 }

@@ -22,12 +22,12 @@ func TestPermanentErrorsNameRemedy(t *testing.T) {
 		{&pgconn.PgError{Code: "42501"}, "grant the user"},
 		{&pgconn.PgError{Code: "53100"}, "free space"},
 	} {
-		err := withRemedy("op", fault.Wrap("", "inner", c.err))
+		err := withRemedy(fault.Wrap("", c.err))
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), c.text) || !errors.Is(err, c.err) {
 			t.Errorf("%v, want one with %q", err, c.text)
 		}
 	}
-	if err := errors.New("other"); withRemedy("op", err) != err {
+	if err := errors.New("other"); withRemedy(err) != err {
 		t.Error("an error without a remedy is changed")
 	}
 	url := fileURL(t)

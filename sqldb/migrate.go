@@ -37,9 +37,8 @@ func Statements(name string, statements ...string) Migration {
 // each in a transaction of its own, and records them there. Several processes may run it at once: each migration
 // counts once. It does not change tables of OpenStack.
 func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) error {
-	const op = "sqldb.Migrate"
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
-		return fault.New(fault.Internal, op, "%q is not a valid name of a version table", table)
+		return fault.New(fault.Internal, "%q is not a valid name of a version table", table)
 	}
 	// On MySQL, CREATE TABLE ends its transaction, so the version table is created before any migration.
 	for first := true; ; first = false {
@@ -59,7 +58,7 @@ func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) 
 			return errors.Join(err, unlock())
 		})
 		if err != nil {
-			return fault.Wrap("", op, err)
+			return fault.Wrap("", err)
 		}
 		if !more {
 			return nil
@@ -75,12 +74,12 @@ func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migratio
 	}
 	for i, name := range done {
 		if i >= len(migrations) {
-			return false, fault.New(fault.Invalid, "sqldb.Migrate",
+			return false, fault.New(fault.Invalid,
 				"table %s records migration %d (%s), which is unknown to this program: a newer Berth wrote this "+
 					"database; start that one", table, i+1, name)
 		}
 		if name != migrations[i].Name {
-			return false, fault.New(fault.Invalid, "sqldb.Migrate",
+			return false, fault.New(fault.Invalid,
 				"table %s records %q as migration %d, this program has %q there: the database belongs to another "+
 					"program", table, name, i+1, migrations[i].Name)
 		}
@@ -90,7 +89,7 @@ func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migratio
 	}
 	m := migrations[len(done)]
 	if err := m.Run(ctx, tx); err != nil {
-		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "migration %d (%s) of %s: %w",
+		return false, fault.New(fault.KindOf(err), "migration %d (%s) of %s: %w",
 			len(done)+1, m.Name, table, err)
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO "+table+" (version, name, applied_at) VALUES (?, ?, ?)",
@@ -139,7 +138,7 @@ func (tx *Tx) lockMigrations(ctx context.Context, table string) (unlock func() e
 			return nothing, err
 		}
 		if got == nil || *got != 1 {
-			return nothing, fault.New(fault.Unavailable, "sqldb.Migrate",
+			return nothing, fault.New(fault.Unavailable,
 				"another process has been changing %s for 50 seconds; start again when it is done", table)
 		}
 		return func() error {

@@ -23,7 +23,7 @@ func (db *DB) openMySQL(a address) error {
 	}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+		return fault.Wrap(fault.Invalid, err)
 	}
 	db.pool = serverPool(sql.OpenDB(repeatable{connector}))
 	return nil
@@ -46,11 +46,11 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	}
 	charset := orElse(a.options.Get("charset"), "utf8mb4")
 	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
-		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL is not supported; use utf8, "+
+		return nil, fault.New(fault.Invalid, "charset=%s in the database URL is not supported; use utf8, "+
 			"utf8mb3 or utf8mb4", charset)
 	}
 	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
-		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
+		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
 	c.DialFunc = dialer(0, tcpTimeout) // the driver applies c.Timeout
@@ -108,18 +108,18 @@ func (a address) tls() (*tls.Config, error) {
 	if ca != "" {
 		pem, err := os.ReadFile(ca)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %w", err)
+			return nil, fault.New(fault.Invalid, "ssl_ca in the database URL: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %s has no PEM "+
+			return nil, fault.New(fault.Invalid, "ssl_ca in the database URL: %s has no PEM "+
 				"certificate", ca)
 		}
 	}
 	if cert != "" || key != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_cert and ssl_key in the database URL: %w", err)
+			return nil, fault.New(fault.Invalid, "ssl_cert and ssl_key in the database URL: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

@@ -40,7 +40,7 @@ func (db *DB) openPostgreSQL(a address) error {
 	}
 	c, err := pgx.ParseConfig(u.String()) // without the password, because its errors may be shown
 	if err != nil {
-		return fault.New(fault.Invalid, "sqldb.Open", "the PostgreSQL URL's options are not valid: %w", err)
+		return fault.New(fault.Invalid, "the PostgreSQL URL's options are not valid: %w", err)
 	}
 	if a.password != "" {
 		c.Password = a.password

@@ -42,7 +42,7 @@ func (db *DB) openSQLite(ctx context.Context, a address) error {
 func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values) error {
 	path, err := filepath.Abs(a.database)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "sqldb.Open", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	if db.Narrowed, err = prepareFiles(path); err != nil {
 		return err
@@ -108,7 +108,7 @@ func prepareFiles(path string) (narrowed []string, err error) {
 func sqlitePool(dsn string, conns int, g *guard) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
+		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	pool := sql.OpenDB(stmtCache{connector, g})
 	pool.SetMaxOpenConns(conns)

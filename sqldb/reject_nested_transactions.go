@@ -33,7 +33,6 @@ func within(names ...string) bool {
 
 // nested returns the fault for a Write or Read inside the function of another one, which would wait for itself.
 func nested(op string) error {
-	return fault.New(fault.Internal, op,
-		"a transaction inside the function of another transaction would wait for itself; "+
-			"use the Tx, or call %s after the other has returned", op)
+	return fault.New(fault.Internal, "a transaction inside the function of another transaction would wait for itself; "+
+		"use the Tx, or call %s after the other has returned", op)
 }

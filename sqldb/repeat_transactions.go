@@ -26,7 +26,7 @@ func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) e
 	if err := db.rejectNested("sqldb.Write"); err != nil {
 		return err
 	}
-	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
+	return db.repeat(ctx, attempts, func() error {
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
 		}
@@ -42,42 +42,42 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err := db.rejectNested("sqldb.Read"); err != nil {
 		return err
 	}
-	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, true, fn) })
+	return db.repeat(ctx, maxAttempts, func() error { return db.transact(ctx, true, fn) })
 }
 
 // repeat runs once until it succeeds, fails permanently or has used its attempts.
-func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() error) error {
+func (db *DB) repeat(ctx context.Context, attempts int, once func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := once()
 		if err == nil || !isRepeatable(err) {
-			return withRemedy(op, contextError(ctx, op, err))
+			return withRemedy(contextError(ctx, err))
 		}
 		if attempt >= min(attempts, maxForeignKeyAttempts) && isForeignKeyError(err) {
-			return fault.New(fault.Internal, op, "each attempt fails because of rows that refer to each other: %w", err)
+			return fault.New(fault.Internal, "each attempt fails because of rows that refer to each other: %w", err)
 		}
 		if db.file != "" && isBusy(err) { // a stopped process does not release the lock
 			if h := findHolder(db.file); h.stopped || attempt >= attempts {
-				return h.locked(op, db.file, err)
+				return h.locked(db.file, err)
 			}
 		}
 		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {
 				return asked.err
 			}
-			return fault.New(fault.Unavailable, op, "gave up after %d attempts, try again later: %w", attempt, err)
+			return fault.New(fault.Unavailable, "gave up after %d attempts, try again later: %w", attempt, err)
 		}
 		if backoff.Sleep(ctx, db.backoff.Wait(attempt)) != nil {
-			return fault.New(fault.Unavailable, op, "stopped while repeating (%w) after: %v", context.Cause(ctx), err)
+			return fault.New(fault.Unavailable, "stopped while repeating (%w) after: %v", context.Cause(ctx), err)
 		}
 	}
 }
 
 // contextError returns the error of a transaction whose context ended before COMMIT, with a kind.
-func contextError(ctx context.Context, op string, err error) error {
+func contextError(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || IsUnknown(err) || !errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return fault.New(fault.Unavailable, op, "%w; nothing was changed", context.Cause(ctx))
+	return fault.New(fault.Unavailable, "%w; nothing was changed", context.Cause(ctx))
 }
 
 // transact runs one attempt on a pooled connection.
@@ -99,13 +99,13 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	tx.finish()
 	switch {
 	case tx.lost != nil: // the server rolls back without a COMMIT
-		return &retry{unavailable("sqldb.transact", tx.lost)}
+		return &retry{unavailable(tx.lost)}
 	case err != nil && lost(err): // while rows were read
-		return &retry{unavailable("sqldb.transact", err)}
+		return &retry{unavailable(err)}
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
-		return fault.Wrap(fault.Unavailable, "sqldb.transact", context.Cause(ctx))
+		return fault.Wrap(fault.Unavailable, context.Cause(ctx))
 	case readOnly:
 		return nil
 	}

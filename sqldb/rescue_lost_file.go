@@ -123,26 +123,25 @@ func createPrivate(path string) error {
 
 // explain returns the fault for a lost database: saved is the copy, or err says why there is none.
 func (g *guard) explain(state datafile.State, saved string, err error) error {
-	const op = "sqldb.guard"
 	path, happened := g.path, g.happened(state)
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "%s, and its content could not be saved: %w; put back the file if it "+
+		return fault.New(fault.Unavailable, "%s, and its content could not be saved: %w; put back the file if it "+
 			"was moved, or restore a backup, remove %s-wal and %s-shm of another database, and start Berth again",
 			happened, err, path, path)
 	}
 	if state == datafile.Replaced {
-		return fault.New(fault.Unavailable, op, "%s, and nothing was written to the new file; start Berth again to "+
+		return fault.New(fault.Unavailable, "%s, and nothing was written to the new file; start Berth again to "+
 			"use the new file. To go back, first rename %s to %s: this copy contains all acknowledged writes",
 			happened, saved, path)
 	}
-	return fault.New(fault.Unavailable, op, "%s; all acknowledged writes are in the copy %s: rename it to %s and "+
+	return fault.New(fault.Unavailable, "%s; all acknowledged writes are in the copy %s: rename it to %s and "+
 		"start Berth again", happened, saved, path)
 }
 
 // explainWritten returns the fault for a database that lost its log or index after everything was written to its own
 // file.
 func (g *guard) explainWritten() error {
-	return fault.New(fault.Unavailable, "sqldb.guard", "%s; all acknowledged writes are in %s now: start Berth again",
+	return fault.New(fault.Unavailable, "%s; all acknowledged writes are in %s now: start Berth again",
 		g.happened(datafile.Same), g.path)
 }
 
@@ -162,7 +161,7 @@ func checkSaved(path string) error {
 	if err != nil || saved == "" {
 		return nil // SQLite reports what is wrong with the directory
 	}
-	return fault.New(fault.Conflict, "sqldb.Open", "the database file %s is missing, and %s has its content from "+
+	return fault.New(fault.Conflict, "the database file %s is missing, and %s has its content from "+
 		"when it was lost; rename it to %s to continue with it, or move it elsewhere to begin with an empty database",
 		path, saved, path)
 }

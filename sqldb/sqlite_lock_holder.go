@@ -104,7 +104,7 @@ func describe(pid int) holder {
 
 // locked returns the fault for a SQLite file that another process, or another part of this one, is writing. It names
 // the process and what to do.
-func (h holder) locked(op, file string, err error) error {
+func (h holder) locked(file string, err error) error {
 	who, what := "another process", "find it with `fuser "+file+"` and wait until it ends its transaction, or end it"
 	if h.pid > 0 {
 		who = fmt.Sprintf("process %d (%s)", h.pid, h.name)
@@ -114,6 +114,6 @@ func (h holder) locked(op, file string, err error) error {
 		who += ", which is stopped,"
 		what = fmt.Sprintf("continue it with `kill -CONT %d` or end it with `kill -KILL %d`", h.pid, h.pid)
 	}
-	return fault.New(fault.Unavailable, op, "the SQLite file %s is locked: %s is writing; %s: %w",
+	return fault.New(fault.Unavailable, "the SQLite file %s is locked: %s is writing; %s: %w",
 		file, who, what, err)
 }

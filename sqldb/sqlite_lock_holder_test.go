@@ -111,7 +111,7 @@ func TestProcLocksLineIsParsed(t *testing.T) {
 			t.Errorf("%q: %s, want %s", line, got, want)
 		}
 	}
-	if h := (holder{}).locked("op", "/a.db", nil); !strings.Contains(fault.TextOf(h), "`fuser /a.db`") {
+	if h := (holder{}).locked("/a.db", nil); !strings.Contains(fault.TextOf(h), "`fuser /a.db`") {
 		t.Error(h)
 	}
 }

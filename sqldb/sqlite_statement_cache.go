@@ -52,7 +52,7 @@ func (k stmtCache) Connect(ctx context.Context) (driver.Conn, error) {
 	able, ok := c.(sqliteConn)
 	if !ok {
 		c.Close()
-		return nil, fault.New(fault.Internal, "sqldb.Connect", "the driver's connection (%T) lacks methods", c)
+		return nil, fault.New(fault.Internal, "the driver's connection (%T) lacks methods", c)
 	}
 	return &cachingConn{able, map[string]sqliteStmt{}}, nil
 }
@@ -76,7 +76,7 @@ func (k *cachingConn) acquire(ctx context.Context, query string) (sqliteStmt, er
 	s, ok := prepared.(sqliteStmt)
 	if !ok {
 		prepared.Close()
-		return nil, fault.New(fault.Internal, "sqldb.acquire", "the driver's statement (%T) lacks methods", prepared)
+		return nil, fault.New(fault.Internal, "the driver's statement (%T) lacks methods", prepared)
 	}
 	return s, nil
 }

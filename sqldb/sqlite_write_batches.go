@@ -65,7 +65,7 @@ func (w *writer) close() error {
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	j := newWrite()
 	if err := ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, "sqldb.Write", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	select {
 	case w.writes <- j:
@@ -78,9 +78,9 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	select {
 	case w.writes <- j:
 	case <-ctx.Done():
-		return fault.Wrap(fault.Unavailable, "sqldb.Write", context.Cause(ctx))
+		return fault.Wrap(fault.Unavailable, context.Cause(ctx))
 	case <-w.quit:
-		return fault.New(fault.Unavailable, "sqldb.Write", "the database is closed")
+		return fault.New(fault.Unavailable, "the database is closed")
 	}
 	return j.run(ctx, fn)
 }
@@ -98,7 +98,7 @@ func (j *write) run(ctx context.Context, fn func(*Tx) error) error {
 		failed = j.borrow(mine.tx, fn)
 	case <-wait.Done():
 		go j.decline()
-		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
+		return fault.New(fault.Unavailable, "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
 	select {
 	case err := <-j.done:
@@ -111,7 +111,7 @@ func (j *write) run(ctx context.Context, fn func(*Tx) error) error {
 	default:
 	}
 	if failed != nil { // rolled back, with or without the batch; it may follow from what is not committed
-		return fault.New(fault.Unavailable, "sqldb.Write", "earlier transactions have not ended in time (%w); nothing was "+
+		return fault.New(fault.Unavailable, "earlier transactions have not ended in time (%w); nothing was "+
 			"changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
 	return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
@@ -196,14 +196,14 @@ type failedWrite struct {
 
 // rolledBackTogether returns the result of a write that had to end with its batch, for a reason of another one.
 func rolledBackTogether(err error) error {
-	return &retry{fault.New(fault.Unavailable, "sqldb.Write", "rolled back together with another transaction: %w", err)}
+	return &retry{fault.New(fault.Unavailable, "rolled back together with another transaction: %w", err)}
 }
 
 // commit commits the transaction of a batch. If a file of the database was lost meanwhile, the outcome is unknown.
 func (w *writer) commit(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		w.undo(ctx, conn)
-		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	if err := w.guard.check(); err != nil {
 		return unknownOutcome("the database's file was lost during COMMIT", err)
@@ -227,7 +227,7 @@ func (w *writer) next(served int) *write {
 // serve gives the transaction to one write inside a savepoint. whole is false if the surrounding transaction is lost.
 func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write) (whole bool, err error) {
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT job"); err != nil {
-		err = fault.Wrap(fault.Unavailable, "sqldb.Write", err)
+		err = fault.Wrap(fault.Unavailable, err)
 		j.turn <- turn{err: err}
 		return false, err
 	}
@@ -236,7 +236,7 @@ func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write) (whole boo
 	err = <-j.back
 	tx.finish()
 	if tx.dead != nil {
-		return false, fault.Wrap(fault.Unavailable, "sqldb.Write", tx.dead)
+		return false, fault.Wrap(fault.Unavailable, tx.dead)
 	}
 	if err != nil {
 		if _, undo := conn.ExecContext(ctx, "ROLLBACK TO job"); undo != nil {
@@ -244,7 +244,7 @@ func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write) (whole boo
 		}
 	}
 	if _, release := conn.ExecContext(ctx, "RELEASE job"); release != nil {
-		return false, errors.Join(err, fault.Wrap(fault.Unavailable, "sqldb.Write", release))
+		return false, errors.Join(err, fault.Wrap(fault.Unavailable, release))
 	}
 	return true, err
 }

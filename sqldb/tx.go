@@ -36,7 +36,7 @@ type runner interface {
 // Exec runs a statement that returns no rows.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if tx.readOnly {
-		return nil, fault.New(fault.Internal, "sqldb.Exec", "a Read transaction cannot run %q; use Write", query)
+		return nil, fault.New(fault.Internal, "a Read transaction cannot run %q; use Write", query)
 	}
 	ctx, err := tx.ready(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (tx *Tx) InsertIgnore(ctx context.Context, query string, args ...any) (int6
 	const verb = "INSERT INTO"
 	rest, ok := strings.CutPrefix(strings.TrimSpace(query), verb)
 	if !ok {
-		return 0, fault.New(fault.Internal, "sqldb.InsertIgnore", "the statement must begin with %s: %q", verb, query)
+		return 0, fault.New(fault.Internal, "the statement must begin with %s: %q", verb, query)
 	}
 	if tx.Dialect == MySQL {
 		query = "INSERT IGNORE INTO" + rest

@@ -47,9 +47,9 @@ func (c *WriteCheck) Check(patience time.Duration) error {
 		if err == nil {
 			return nil
 		}
-		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
+		return &fault.Error{Kind: fault.Unavailable, Msg: whyNoWrite(err), Err: err}
 	case <-wait.C:
-		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; the database is stalled, "+
+		return fault.New(fault.Unavailable, "none ends in time; the database is stalled, "+
 			"or a lock blocks all writes")
 	}
 }

@@ -26,7 +26,6 @@ type Cleaner struct {
 // Clean runs the program. Internal: it could not be run, failed, or took too long; the message has the last line of
 // its output. Unavailable: ctx ended.
 func (c Cleaner) Clean(ctx context.Context, at device.ID) error {
-	const op = "cleaner.Clean"
 	limit := c.Limit
 	if limit <= 0 {
 		limit = defaultLimit
@@ -43,13 +42,13 @@ func (c Cleaner) Clean(ctx context.Context, at device.ID) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fault.New(fault.Unavailable, op, "%s was interrupted", c.Path)
+		return fault.New(fault.Unavailable, "%s was interrupted", c.Path)
 	case limited.Err() != nil:
-		return fault.New(fault.Internal, op, "%s took longer than %s", c.Path, limit)
+		return fault.New(fault.Internal, "%s took longer than %s", c.Path, limit)
 	case errors.As(err, &exit):
-		return fault.New(fault.Internal, op, "%s ended with %s: %s", c.Path, exit, said.last())
+		return fault.New(fault.Internal, "%s ended with %s: %s", c.Path, exit, said.last())
 	}
-	return fault.New(fault.Internal, op, "cannot run [berth] device_clean_command: %w", err)
+	return fault.New(fault.Internal, "cannot run [berth] device_clean_command: %w", err)
 }
 
 // tail keeps the end of what is written to it.

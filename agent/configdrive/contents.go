@@ -52,9 +52,8 @@ const maxUserData = 65535
 // Make returns the drive of a server, an ISO 9660 file system. The fault is Invalid for user data that are too large,
 // and for addresses and networks that are not valid.
 func Make(s Server) ([]byte, error) {
-	const op = "configdrive.Make"
 	if len(s.UserData) > maxUserData {
-		return nil, fault.New(fault.Invalid, op, "the user data have %d bytes, and %d are permitted", len(s.UserData),
+		return nil, fault.New(fault.Invalid, "the user data have %d bytes, and %d are permitted", len(s.UserData),
 			maxUserData)
 	}
 	meta := metaData{UUID: s.ID, Name: s.Name, HostName: HostName(s), Index: s.Index, Project: s.Project,
@@ -66,14 +65,14 @@ func Make(s Server) ([]byte, error) {
 	}
 	net, err := networkDataOf(s.Interfaces)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	files := map[string][]byte{}
 	for name, content := range map[string]any{"META_DATA.JSON": meta, "NETWORK_DATA.JSON": net,
 		"VENDOR_DATA.JSON": struct{}{}, "VENDOR_DATA2.JSON": struct{}{}} {
 		text, err := json.MarshalIndent(content, "", "  ")
 		if err != nil {
-			return nil, fault.Wrap(fault.Internal, op, err)
+			return nil, fault.Wrap(fault.Internal, err)
 		}
 		files[name] = append(text, '\n')
 	}

@@ -118,7 +118,7 @@ func (i Interface) subnets() (list []subnet, err error) {
 	for _, a := range i.Addresses {
 		s, err := a.subnet()
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "configdrive.subnets", "port %s: %w", i.Port, err)
+			return nil, fault.New(fault.Invalid, "port %s: %w", i.Port, err)
 		}
 		if s.Address == "" && slices.ContainsFunc(list, func(o subnet) bool { return o.Type == s.Type }) {
 			continue

@@ -49,7 +49,7 @@ func New(host string, links Links, ports Ports, log *slog.Logger) *DataPlane {
 // service does not answer. Other faults are those of Links: a VF is not in the network of its port.
 func (d *DataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) error {
 	if err := d.cache.refresh(ctx, d.host); err != nil {
-		return fault.Wrap("", "dataplane.Configure", err)
+		return fault.Wrap("", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +59,7 @@ func (d *DataPlane) Configure(ctx context.Context, vfs []vfconfig.Assigned) erro
 			continue
 		}
 		if _, _, err := d.apply(a.Device, port, vfconfig.Operations); err != nil {
-			return fault.New(fault.KindOf(err), "dataplane.Configure", "port %s cannot have %s: %w", port.ID, a.Device, err)
+			return fault.New(fault.KindOf(err), "port %s cannot have %s: %w", port.ID, a.Device, err)
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ type service struct {
 
 func (s *service) HostPorts(_ context.Context, host string, since int64) (network.HostPorts, error) {
 	if host != "cmp1" {
-		return network.HostPorts{}, fault.New(fault.Forbidden, "test", "%s", host)
+		return network.HostPorts{}, fault.New(fault.Forbidden, "%s", host)
 	}
 	if s.err != nil {
 		return network.HostPorts{}, s.err
@@ -218,7 +218,7 @@ func TestGuaranteesAboveTheLinkSpeed(t *testing.T) {
 func TestServiceWithoutAnswer(t *testing.T) {
 	d, kernel, s := setUp(t, port(nil))
 	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
-	s.err = fault.New(fault.Unavailable, "test", "connection refused")
+	s.err = fault.New(fault.Unavailable, "connection refused")
 	if err := d.Configure(t.Context(), assigned(vf0, "s1")()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
@@ -227,7 +227,7 @@ func TestServiceWithoutAnswer(t *testing.T) {
 	if len(got) != 1 || !strings.Contains(got[0], "connection refused") || kernel.Settings(vf0).VLAN != 7 {
 		t.Errorf("conditions %q, %+v", got, kernel.Settings(vf0))
 	}
-	s.err = fault.New(fault.NotFound, "test", "no such path")
+	s.err = fault.New(fault.NotFound, "no such path")
 	if err := d.Configure(t.Context(), assigned(vf1, "s1")()); err != nil {
 		t.Error(err)
 	}
@@ -288,17 +288,17 @@ func TestFaultsOfTheKernel(t *testing.T) {
 	must(t, d.Configure(t.Context(), assigned(vf0, "s1")()))
 	for kind, waits := range map[fault.Kind]bool{fault.Unavailable: true, fault.Internal: true, fault.Forbidden: false,
 		fault.Invalid: false} {
-		kernel.SetErr(fault.New(kind, "test", "broken"))
+		kernel.SetErr(fault.New(kind, "broken"))
 		if err := d.Reset(t.Context(), []device.ID{id(vf0)}); fault.Is(err, kind) != waits || err != nil && !waits {
 			t.Errorf("reset: %s: %v", kind, err)
 		}
 	}
-	kernel.SetErr(fault.New(fault.Forbidden, "test", "broken"))
+	kernel.SetErr(fault.New(fault.Forbidden, "broken"))
 	kernel.Change(vf0, vfconfig.Unassigned())
 	if got := d.Compare(t.Context(), assigned(vf0, "s1")); len(got) != 1 || !strings.Contains(got[0], "broken") {
 		t.Errorf("%q", got)
 	}
-	kernel.SetErr(fault.New(fault.NotFound, "test", "gone"))
+	kernel.SetErr(fault.New(fault.NotFound, "gone"))
 	if err := d.Reset(t.Context(), []device.ID{id(vf0)}); err != nil {
 		t.Errorf("a VF that disappeared is not reset: %v", err)
 	}

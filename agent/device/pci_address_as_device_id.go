@@ -19,7 +19,7 @@ func PCI(address pci.Address) ID { return ID{address: address} }
 func ParseID(text string) (ID, error) {
 	address, err := pci.ParseAddress(text)
 	if err != nil {
-		return ID{}, fault.Wrap("", "device.ParseID", err)
+		return ID{}, fault.Wrap("", err)
 	}
 	return PCI(address), nil
 }

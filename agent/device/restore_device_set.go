@@ -15,17 +15,16 @@ func New(offers []Offer) Set {
 // that is no longer offered is kept, as a device that is gone. Internal when claims contradict each other: one device
 // with two holders, or a PF and one of its VFs.
 func Restore(offers []Offer, claims []Claim) (Set, error) {
-	const op = "device.Restore"
 	s := New(offers)
 	for _, c := range claims {
 		now, offered := s.entries[c.ID()]
 		if now.held() {
-			return Set{}, fault.New(fault.Internal, op,
+			return Set{}, fault.New(fault.Internal,
 				"the journal gives %s to both %s and %s; find out which guest has it and correct the journal",
 				c.Device.Address, now.holder, c.Holder)
 		}
 		if c.Holder == "" {
-			return Set{}, fault.New(fault.Internal, op, "the journal has a claim on %s without a holder", c.Device.Address)
+			return Set{}, fault.New(fault.Internal, "the journal has a claim on %s without a holder", c.Device.Address)
 		}
 		e := entry{offer: c.Offer, holder: c.Holder, request: c.Request, allocated: c.State == Allocated, gone: true}
 		if offered {
@@ -35,7 +34,7 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 	}
 	for id, e := range s.entries {
 		if pf, both := s.heldPF(e); both {
-			return Set{}, fault.New(fault.Internal, op,
+			return Set{}, fault.New(fault.Internal,
 				"the journal gives %s to %s and %s to %s, but one is the PF of the other; find out which guest runs and correct "+
 					"the journal",
 				id, e.holder, pf.offer.Device.Address, pf.holder)

@@ -51,8 +51,6 @@ type Cache struct {
 	conflicts map[string]int       // consecutive refusals of uploads, by image
 }
 
-const op = "imagecache.Get"
-
 // NoUploads returns why disks cannot be uploaded; empty: they can.
 func (c *Cache) NoUploads() string {
 	if _, able := c.source.(Target); !able {
@@ -80,7 +78,7 @@ func (c *Cache) Share(host string) *Cache {
 // Conflict when no image service is configured.
 func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 	if _, err := uuid.Parse(id); err != nil {
-		return Base{}, fault.New(fault.Invalid, op, "%q is not the id of an image: %w", id, err)
+		return Base{}, fault.New(fault.Invalid, "%q is not the id of an image: %w", id, err)
 	}
 	if err := c.acquire(ctx, id); err != nil {
 		return Base{}, err
@@ -92,7 +90,7 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 			base.SHA512, err = c.sum(id, base.Path)
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return Base{}, fault.New(fault.KindOf(err), op, "the copy %s of an image cannot be used: %w; remove it, and it is "+
+			return Base{}, fault.New(fault.KindOf(err), "the copy %s of an image cannot be used: %w; remove it, and it is "+
 				"downloaded again", c.path(id, string(format)), err)
 		}
 		if err == nil {
@@ -106,7 +104,7 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 	wanted := c.recorded(id) // disks may have been made from a copy that has vanished
 	base, err := c.fetch(ctx, meta, wanted)
 	if wanted != "" && fault.Is(err, fault.Conflict) {
-		return base, fault.New(fault.Conflict, op, "%w; if no disk of this host was made from that, remove %s", err,
+		return base, fault.New(fault.Conflict, "%w; if no disk of this host was made from that, remove %s", err,
 			c.path(id, sumSuffix))
 	}
 	return base, err
@@ -115,12 +113,12 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 // lookUp returns what the image service has about an image.
 func (c *Cache) lookUp(ctx context.Context, id string) (image.Image, error) {
 	if c.source == nil {
-		return image.Image{}, fault.New(fault.Conflict, op, "the image %s cannot be read: the host has no image service; "+
+		return image.Image{}, fault.New(fault.Conflict, "the image %s cannot be read: the host has no image service; "+
 			"configure [glance]", id)
 	}
 	meta, err := c.source.Image(ctx, id)
 	if fault.Is(err, fault.NotFound) {
-		return image.Image{}, fault.New(fault.NotFound, op, "the image %s does not exist any more: %w; rebuild the server "+
+		return image.Image{}, fault.New(fault.NotFound, "the image %s does not exist any more: %w; rebuild the server "+
 			"from another one", id, err)
 	}
 	return meta, err
@@ -139,7 +137,7 @@ func (c *Cache) acquire(ctx context.Context, id string) error {
 		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return fault.Wrap(fault.Unavailable, op, context.Cause(ctx))
+			return fault.Wrap(fault.Unavailable, context.Cause(ctx))
 		case <-other:
 		}
 	}
@@ -162,12 +160,12 @@ func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
 		return Base{}, err
 	}
 	if err != nil {
-		return Base{}, fault.Wrap(fault.Unavailable, op, err)
+		return Base{}, fault.Wrap(fault.Unavailable, err)
 	}
 	defer f.Close()
 	status, err := f.Stat()
 	if err != nil {
-		return Base{}, fault.Wrap(fault.Unavailable, op, err)
+		return Base{}, fault.Wrap(fault.Unavailable, err)
 	}
 	info, err := diskimage.Inspect(f, status.Size(), format)
 	return Base{Path: path, Info: info}, err
@@ -177,17 +175,17 @@ func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
 // wanted, is removed; wanted may be empty.
 func (c *Cache) fetch(ctx context.Context, meta image.Image, wanted string) (Base, error) {
 	if meta.Status != image.Active {
-		return Base{}, fault.New(fault.Invalid, op, "the image %s is not active: its status is %s", meta.ID, meta.Status)
+		return Base{}, fault.New(fault.Invalid, "the image %s is not active: its status is %s", meta.ID, meta.Status)
 	}
 	if wanted != "" && meta.HashAlgo == sumSuffix && meta.HashValue != "" && !strings.EqualFold(meta.HashValue, wanted) {
 		return Base{}, otherData(meta.ID, meta.HashValue, wanted)
 	}
 	if format := diskimage.Format(meta.DiskFormat); format != diskimage.QCOW2 && format != diskimage.Raw {
-		return Base{}, fault.New(fault.Invalid, op, "guests cannot boot the image %s: its format is %q; convert it with "+
+		return Base{}, fault.New(fault.Invalid, "guests cannot boot the image %s: its format is %q; convert it with "+
 			"qemu-img to qcow2 or raw", meta.ID, meta.DiskFormat)
 	}
 	if err := os.MkdirAll(c.dir, 0o711); err != nil { // QEMU passes through it
-		return Base{}, fault.New(fault.Unavailable, op, "the directory for images cannot be made: %w", err)
+		return Base{}, fault.New(fault.Unavailable, "the directory for images cannot be made: %w", err)
 	}
 	part := c.path(meta.ID, c.part)
 	c.log.Info("image download begun", "image", meta.ID, "bytes", meta.Size)
@@ -213,7 +211,7 @@ func (c *Cache) accept(meta image.Image, part, wanted string) (Base, error) {
 	}
 	base, err := c.inspect(part, diskimage.Format(meta.DiskFormat))
 	if err != nil {
-		return Base{}, fault.New(fault.KindOf(err), op, "the image %s cannot be used: %w", meta.ID, err)
+		return Base{}, fault.New(fault.KindOf(err), "the image %s cannot be used: %w", meta.ID, err)
 	}
 	base.Path, base.SHA512 = c.path(meta.ID, string(base.Format)), sum
 	err = os.Link(part, base.Path) // never over the copy of another host that shares the directory
@@ -227,19 +225,19 @@ func (c *Cache) accept(meta image.Image, part, wanted string) (Base, error) {
 	if err == nil {
 		err = os.Remove(part)
 	}
-	return base, fault.Wrap("", op, err)
+	return base, fault.Wrap("", err)
 }
 
 // download completes a file with the data of an image.
 func (c *Cache) download(ctx context.Context, meta image.Image, part string) error {
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, op, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	defer f.Close()
 	offset, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, op, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	if meta.Size > 0 && offset >= meta.Size {
 		offset = 0 // it is complete and was not accepted, or belongs to another version
@@ -250,7 +248,7 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 	}
 	defer body.Close()
 	if err := f.Truncate(from); err != nil {
-		return fault.Wrap(fault.Unavailable, op, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	limit := int64(1) << 62
 	if meta.Size > 0 {
@@ -261,7 +259,7 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 	defer done()
 	_, err = io.Copy(counted, io.LimitReader(body, limit))
 	if errors.Is(err, syscall.ENOSPC) {
-		return fault.New(fault.Unavailable, op, "the image %s does not fit on this host's disk: %w; free space in %s",
+		return fault.New(fault.Unavailable, "the image %s does not fit on this host's disk: %w; free space in %s",
 			meta.ID, errors.Join(err, os.Remove(part)), c.dir)
 	}
 	if size := f.Truncate(sparse.Offset); err == nil {
@@ -270,5 +268,5 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 	if err == nil {
 		err = f.Sync()
 	}
-	return fault.Wrap(fault.Unavailable, op, err) // what is there is kept: the next call continues
+	return fault.Wrap(fault.Unavailable, err) // what is there is kept: the next call continues
 }

@@ -35,7 +35,7 @@ type service struct {
 
 func (s *service) Image(_ context.Context, wanted string) (image.Image, error) {
 	if wanted != s.meta.ID {
-		return image.Image{}, fault.New(fault.NotFound, "service", "nothing")
+		return image.Image{}, fault.New(fault.NotFound, "nothing")
 	}
 	return s.meta, nil
 }

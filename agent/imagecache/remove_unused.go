@@ -27,7 +27,7 @@ func (c *Cache) RemoveUnused(used func(name string) bool, now time.Time, age tim
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "imagecache.RemoveUnused", err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	var failed []error
 	for _, e := range entries {
@@ -48,7 +48,7 @@ func (c *Cache) RemoveUnused(used func(name string) bool, now time.Time, age tim
 		}
 		failed = append(failed, err)
 	}
-	return removed, fault.Wrap(fault.Unavailable, "imagecache.RemoveUnused", errors.Join(failed...))
+	return removed, fault.Wrap(fault.Unavailable, errors.Join(failed...))
 }
 
 // removeOne removes a file that was last used before an age, and reports whether it did.

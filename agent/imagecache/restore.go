@@ -36,7 +36,7 @@ func (c *Cache) Restore(ctx context.Context, path, sha512 string) error {
 	}
 	defer c.release(id)
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		return fault.Wrap(fault.Unavailable, "imagecache.Restore", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	if sha512 == "" {
 		sha512 = c.recorded(id)
@@ -46,7 +46,7 @@ func (c *Cache) Restore(ctx context.Context, path, sha512 string) error {
 		c.log.Warn("missing copy of an image downloaded again", "image", id, "file", path)
 		return nil
 	}
-	return fault.New(fault.KindOf(err), "imagecache.Restore", "the copy %s of an image, which the guest's disk needs, is "+
+	return fault.New(fault.KindOf(err), "the copy %s of an image, which the guest's disk needs, is "+
 		"missing and cannot be downloaded again: %w; copy the file from another host or from a backup%s", path, err,
 		withSum(sha512))
 }
@@ -66,7 +66,7 @@ func (c *Cache) restore(ctx context.Context, id string, format diskimage.Format,
 	case err != nil:
 		return err
 	case meta.DiskFormat != string(format):
-		return fault.New(fault.Conflict, "imagecache.Restore", "the image service has the image %s in the format %q", id,
+		return fault.New(fault.Conflict, "the image service has the image %s in the format %q", id,
 			meta.DiskFormat)
 	}
 	_, err = c.fetch(ctx, meta, sha512)
@@ -75,7 +75,7 @@ func (c *Cache) restore(ctx context.Context, id string, format diskimage.Format,
 
 // otherData is the fault of an image that is not the one of which a disk was made.
 func otherData(id, have, wanted string) error {
-	return fault.New(fault.Conflict, "imagecache.Restore", "the image service has other data of the image %s, with the "+
+	return fault.New(fault.Conflict, "the image service has other data of the image %s, with the "+
 		"SHA-512 sum %s instead of %s", id, have, wanted)
 }
 
@@ -97,15 +97,15 @@ func (c *Cache) sum(id, path string) (string, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return "", fault.Wrap(fault.Unavailable, op, err)
+		return "", fault.Wrap(fault.Unavailable, err)
 	}
 	defer file.Close()
 	own := sha512.New()
 	if _, err := io.Copy(own, file); err != nil {
-		return "", fault.Wrap(fault.Unavailable, op, err)
+		return "", fault.Wrap(fault.Unavailable, err)
 	}
 	sum := hex.EncodeToString(own.Sum(nil))
-	return sum, fault.Wrap(fault.Unavailable, op, c.record(id, sum))
+	return sum, fault.Wrap(fault.Unavailable, c.record(id, sum))
 }
 
 // recorded returns the recorded sum of an image's copy; empty: it is not known.

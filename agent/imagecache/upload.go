@@ -36,34 +36,34 @@ func (c *Cache) Upload(ctx context.Context, id, path string, resume bool) (hyper
 	none := hypervisor.ImageData{}
 	target, able := c.source.(Target)
 	if !able {
-		return none, fault.New(fault.Conflict, uploadOp, "the host has no image service; configure [glance]")
+		return none, fault.New(fault.Conflict, "the host has no image service; configure [glance]")
 	}
 	select {
 	case c.uploading <- struct{}{}:
 		defer func() { <-c.uploading }()
 	case <-ctx.Done():
-		return none, fault.Wrap(fault.Unavailable, uploadOp, context.Cause(ctx))
+		return none, fault.Wrap(fault.Unavailable, context.Cause(ctx))
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return none, fault.Wrap(fault.Unavailable, uploadOp, err)
+		return none, fault.Wrap(fault.Unavailable, err)
 	}
 	defer f.Close()
 	local, md5sum, err := sumsOf(ctx, f)
 	if err != nil {
-		return none, fault.Wrap(fault.Unavailable, uploadOp, err)
+		return none, fault.Wrap(fault.Unavailable, err)
 	}
 	meta, err := c.source.Image(ctx, id)
 	if err == nil && meta.Status != image.Active {
 		if meta.Status != "queued" && meta.Status != "saving" {
-			return none, fault.New(fault.Conflict, uploadOp, "the image %s has the status %s", id, meta.Status)
+			return none, fault.New(fault.Conflict, "the image %s has the status %s", id, meta.Status)
 		}
 		if err = c.send(ctx, target, f, local, id, resume); err == nil {
 			meta, err = c.source.Image(ctx, id)
 		}
 	}
 	if fault.Is(err, fault.NotFound) {
-		return none, fault.New(fault.NotFound, uploadOp, "the image %s for its disk was deleted meanwhile: %w", id, err)
+		return none, fault.New(fault.NotFound, "the image %s for its disk was deleted meanwhile: %w", id, err)
 	}
 	if err != nil {
 		return none, err
@@ -84,7 +84,7 @@ func (c *Cache) send(ctx context.Context, target Target, f *os.File, local hyper
 		from = 0
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return fault.Wrap(fault.Unavailable, uploadOp, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	c.log.Info("disk upload begun", "image", id, "bytes", local.Bytes, "from", from)
 	sent := &progress{Writer: io.Discard, size: local.Bytes, upload: true}
@@ -101,7 +101,7 @@ func (c *Cache) send(ctx context.Context, target Target, f *os.File, local hyper
 		delete(c.conflicts, id)
 		return err
 	}
-	return fault.New(fault.Unavailable, uploadOp, "the image service does not accept the data yet: %w", err)
+	return fault.New(fault.Unavailable, "the image service does not accept the data yet: %w", err)
 }
 
 // sumsOf returns the size and the checksums of a file.
@@ -134,12 +134,12 @@ func compare(meta image.Image, local hypervisor.ImageData, md5sum string) error 
 	}
 	switch {
 	case meta.Status != image.Active:
-		return fault.New(fault.Unavailable, uploadOp, "the image %s has the status %s after its upload", meta.ID, meta.Status)
+		return fault.New(fault.Unavailable, "the image %s has the status %s after its upload", meta.ID, meta.Status)
 	case meta.Size != local.Bytes:
-		return fault.New(fault.Conflict, uploadOp, "the image %s has %d bytes, and the disk has %d", meta.ID, meta.Size,
+		return fault.New(fault.Conflict, "the image %s has %d bytes, and the disk has %d", meta.ID, meta.Size,
 			local.Bytes)
 	case !strings.EqualFold(has, want):
-		return fault.New(fault.Conflict, uploadOp, "the image %s has the %s checksum %q, and the disk has %s", meta.ID,
+		return fault.New(fault.Conflict, "the image %s has the %s checksum %q, and the disk has %s", meta.ID,
 			algorithm, has, want)
 	}
 	return nil

@@ -43,11 +43,11 @@ func (s *target) Upload(_ context.Context, _ string, data io.Reader, from, total
 		s.breakAt = 0
 		part, err := io.ReadAll(io.LimitReader(data, at))
 		s.data = append(s.data, part...)
-		return errors.Join(fault.New(fault.Unavailable, "", "the connection has ended"), err)
+		return errors.Join(fault.New(fault.Unavailable, "the connection has ended"), err)
 	}
 	rest, err := io.ReadAll(data)
 	if s.data = append(s.data, rest...); err != nil || int64(len(s.data)) != total {
-		return fault.New(fault.Invalid, "", "%d of %d bytes: %v", len(s.data), total, err)
+		return fault.New(fault.Invalid, "%d of %d bytes: %v", len(s.data), total, err)
 	}
 	if s.change {
 		s.data[0]++
@@ -106,7 +106,7 @@ func TestInterruptedUpload(t *testing.T) {
 // TestRefusedUploads checks the faults of uploads: only Unavailable lets the agent try again.
 func TestRefusedUploads(t *testing.T) {
 	refuse := func(kind fault.Kind, text string) func(s *target) {
-		return func(s *target) { s.refuse = fault.New(kind, "", "%s", text) }
+		return func(s *target) { s.refuse = fault.New(kind, "%s", text) }
 	}
 	for says, c := range map[string]struct {
 		kind   fault.Kind
@@ -128,7 +128,7 @@ func TestRefusedUploads(t *testing.T) {
 		}
 	}
 	cache, s, file := uploading(t)
-	s.refuse = fault.New(fault.Conflict, "", "another upload")
+	s.refuse = fault.New(fault.Conflict, "another upload")
 	var err error
 	for range conflicts {
 		_, err = cache.Upload(t.Context(), id, file, true)

@@ -24,15 +24,15 @@ var hashes = map[string]func() hash.Hash{"sha512": sha512.New, "sha256": sha256.
 func verify(meta image.Image, path string) (sha512Sum string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fault.Wrap(fault.Unavailable, op, err)
+		return "", fault.Wrap(fault.Unavailable, err)
 	}
 	defer f.Close()
 	status, err := f.Stat()
 	if err != nil {
-		return "", fault.Wrap(fault.Unavailable, op, err)
+		return "", fault.Wrap(fault.Unavailable, err)
 	}
 	if meta.Size > 0 && status.Size() != meta.Size {
-		return "", fault.New(fault.Unavailable, op, "the image %s has %d bytes, and %d were received", meta.ID, meta.Size,
+		return "", fault.New(fault.Unavailable, "the image %s has %d bytes, and %d were received", meta.ID, meta.Size,
 			status.Size())
 	}
 	algorithm, want := meta.HashAlgo, meta.HashValue
@@ -41,10 +41,10 @@ func verify(meta image.Image, path string) (sha512Sum string, err error) {
 	}
 	own, sum := sha512.New(), hashes[algorithm]()
 	if _, err := io.Copy(io.MultiWriter(own, sum), f); err != nil {
-		return "", fault.Wrap(fault.Unavailable, op, err)
+		return "", fault.Wrap(fault.Unavailable, err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); want != "" && !strings.EqualFold(got, want) {
-		return "", fault.New(fault.Unavailable, op, "the image %s has the %s checksum %s, and what was received has %s",
+		return "", fault.New(fault.Unavailable, "the image %s has the %s checksum %s, and what was received has %s",
 			meta.ID, algorithm, want, got)
 	}
 	return hex.EncodeToString(own.Sum(nil)), nil

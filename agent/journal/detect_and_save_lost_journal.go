@@ -64,20 +64,20 @@ func (j *Journal) check() error {
 func (j *Journal) explain(path string, state datafile.State) error {
 	event := fmt.Sprintf("%s was %s while the agent was using it", path, state)
 	if path != j.path() {
-		return fault.New(fault.Unavailable, "journal.check", "%s, so another agent could start beside this one; make "+
+		return fault.New(fault.Unavailable, "%s, so another agent could start beside this one; make "+
 			"sure that none has, and start the agent again", event)
 	}
 	saved := path + datafile.SavedMark + time.Now().UTC().Format("20060102T150405Z")
 	switch err := j.save(saved); {
 	case err != nil:
-		return fault.New(fault.Unavailable, "journal.check", "%s, and what it recorded could not be saved: %w; put the "+
+		return fault.New(fault.Unavailable, "%s, and what it recorded could not be saved: %w; put the "+
 			"file back if it was moved, or a backup, and start the agent again", event, err)
 	case state == datafile.Replaced:
-		return fault.New(fault.Unavailable, "journal.check", "%s, and nothing was written to the new file; start the "+
+		return fault.New(fault.Unavailable, "%s, and nothing was written to the new file; start the "+
 			"agent again to use the new file. To go back, first rename %s to %s: this copy has all that the agent recorded",
 			event, saved, path)
 	}
-	return fault.New(fault.Unavailable, "journal.check", "%s; all that the agent recorded is in the copy %s: rename "+
+	return fault.New(fault.Unavailable, "%s; all that the agent recorded is in the copy %s: rename "+
 		"it to %s and start the agent again", event, saved, path)
 }
 
@@ -98,12 +98,12 @@ func (j *Journal) save(path string) error {
 func checkSaved(path string) error {
 	saved, err := datafile.LastSaved(path, datafile.Unfinished)
 	if err != nil {
-		return fault.New(fault.Unavailable, "journal.Open", "cannot read the agent's directory: %w", err)
+		return fault.New(fault.Unavailable, "cannot read the agent's directory: %w", err)
 	}
 	if saved == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "journal.Open", "the journal %s is missing, and %s has what the agent recorded "+
+	return fault.New(fault.Conflict, "the journal %s is missing, and %s has what the agent recorded "+
 		"when it was lost; rename it to %s to continue with it, or move it elsewhere to begin with an empty journal",
 		path, saved, path)
 }

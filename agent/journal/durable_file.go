@@ -16,7 +16,7 @@ func readFile(path string) (content, error) {
 		return content{state: emptyState()}, nil
 	}
 	if err != nil {
-		return content{}, fault.New(fault.Unavailable, "journal.Open", "cannot read the journal: %w; let the agent read it, "+
+		return content{}, fault.New(fault.Unavailable, "cannot read the journal: %w; let the agent read it, "+
 			"or restore it from a backup", err)
 	}
 	return parse(path, data)
@@ -29,8 +29,7 @@ func appendSynced(f *os.File, line []byte) error {
 		err = f.Sync()
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "journal.write",
-			"cannot write to the journal; check the disk (full? read-only?): %w", err)
+		return fault.New(fault.Unavailable, "cannot write to the journal; check the disk (full? read-only?): %w", err)
 	}
 	return nil
 }
@@ -41,8 +40,7 @@ func replaceFile(path string, data []byte) (f *os.File, err error) {
 		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "journal.replace",
-			"cannot replace the journal; check the disk (full? read-only?): %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot replace the journal; check the disk (full? read-only?): %w", err)
 	}
 	return f, nil
 }
@@ -50,7 +48,7 @@ func replaceFile(path string, data []byte) (f *os.File, err error) {
 // removeUnfinished removes the incomplete new journal of a process that was killed.
 func removeUnfinished(path string) error {
 	if err := os.Remove(path + datafile.Unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Unavailable, "journal.Open", "cannot remove an unfinished journal: %w", err)
+		return fault.New(fault.Unavailable, "cannot remove an unfinished journal: %w", err)
 	}
 	return nil
 }

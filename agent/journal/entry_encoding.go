@@ -23,11 +23,11 @@ func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(da
 func (e Entry) encode() ([]byte, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "journal.line", err)
+		return nil, fault.Wrap(fault.Internal, err)
 	}
 	line, err := json.Marshal(envelope{CRC: checksum(raw), Entry: raw})
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "journal.line", err)
+		return nil, fault.Wrap(fault.Internal, err)
 	}
 	return append(line, '\n'), nil
 }
@@ -47,17 +47,16 @@ func (s State) encode() (data []byte, lines int, err error) {
 
 // parseLine parses a line without its newline. The fault describes the line alone.
 func parseLine(line []byte) (Entry, error) {
-	const op = "journal.parseLine"
 	var env envelope
 	if err := json.Unmarshal(line, &env); err != nil {
-		return Entry{}, fault.New(fault.Internal, op, "it is not valid JSON: %w", err)
+		return Entry{}, fault.New(fault.Internal, "it is not valid JSON: %w", err)
 	}
 	if sum := checksum(env.Entry); sum != env.CRC {
-		return Entry{}, fault.New(fault.Internal, op, "its checksum is %q, its content gives %q", env.CRC, sum)
+		return Entry{}, fault.New(fault.Internal, "its checksum is %q, its content gives %q", env.CRC, sum)
 	}
 	e, err := parseEntry(env.Entry)
 	if err != nil {
-		return Entry{}, fault.New(fault.Internal, op, "its entry cannot be read: %w", err)
+		return Entry{}, fault.New(fault.Internal, "its entry cannot be read: %w", err)
 	}
 	return e, nil
 }
@@ -86,7 +85,6 @@ type content struct {
 // parse parses a file. A bad last line is torn: its write never returned. A bad line before the last one is damage and
 // returns a fault, because the device of a lost claim could be claimed twice.
 func parse(path string, data []byte) (content, error) {
-	const op = "journal.Open"
 	c := content{state: emptyState(), exists: true}
 	for number := 1; len(data) > 0; number++ {
 		line, rest, complete := bytes.Cut(data, []byte{'\n'})
@@ -96,12 +94,12 @@ func parse(path string, data []byte) (content, error) {
 			c.torn = true
 			return c, nil
 		case err != nil:
-			return content{}, fault.New(fault.Internal, op,
+			return content{}, fault.New(fault.Internal,
 				"%s is damaged in line %d: %s. Restore the file from a backup, or move it away: "+
 					"the agent then takes the claims of the guests that run, and forgets those of guests not yet built",
 				path, number, fault.TextOf(err))
 		case !e.known():
-			return content{}, fault.New(fault.Invalid, op,
+			return content{}, fault.New(fault.Invalid,
 				"cannot read line %d of %s: a newer Berth wrote the entry %q (version %d); start that one",
 				number, path, e.Kind, e.Version)
 		}

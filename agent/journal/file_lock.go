@@ -15,10 +15,9 @@ import (
 // acquireLock opens the lock file and takes its flock(2), which the kernel releases when the process ends in any way.
 // advice is what the user must do if another process has it.
 func acquireLock(path, advice string) (*os.File, error) {
-	const op = "journal.Open"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot open the lock: %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot open the lock: %w", err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -27,7 +26,7 @@ func acquireLock(path, advice string) (*os.File, error) {
 			pid = []byte("unknown")
 		}
 		f.Close()
-		return nil, fault.New(fault.Conflict, op, "another agent (process %s) has %s locked; stop it, or %s",
+		return nil, fault.New(fault.Conflict, "another agent (process %s) has %s locked; stop it, or %s",
 			strings.TrimSpace(string(pid)), path, advice)
 	}
 	if err == nil {
@@ -39,7 +38,7 @@ func acquireLock(path, advice string) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fault.New(fault.Unavailable, op, "cannot lock %s: %w", path, err)
+		return nil, fault.New(fault.Unavailable, "cannot lock %s: %w", path, err)
 	}
 	return f, nil
 }

@@ -15,9 +15,8 @@ const defaultSlack = 1000
 // Faults: Conflict when another agent has it; Internal when a complete line is damaged; Unavailable when the disk
 // fails.
 func Open(dir string) (*Journal, error) {
-	const op = "journal.Open"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot create the agent's directory: %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot create the agent's directory: %w", err)
 	}
 	lock, err := acquireLock(filepath.Join(dir, lockName), "give this one a directory of its own")
 	if err != nil {
@@ -54,7 +53,7 @@ func (j *Journal) load() error {
 	j.lines = content.lines
 	j.file, err = os.OpenFile(j.path(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return fault.New(fault.Unavailable, "journal.Open", "cannot write to the journal: %w", err)
+		return fault.New(fault.Unavailable, "cannot write to the journal: %w", err)
 	}
 	j.journalFile, err = datafile.At(j.path())
 	return err
@@ -85,7 +84,7 @@ func (j *Journal) Close() error {
 		err = lockErr
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "journal.Close", "%w", err)
+		return fault.New(fault.Unavailable, "%w", err)
 	}
 	return nil
 }
@@ -109,7 +108,7 @@ func (j *Journal) Write(entries ...Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return fault.New(fault.Internal, "journal.Write", "%s is closed", j.path())
+		return fault.New(fault.Internal, "%s is closed", j.path())
 	}
 	if err := j.check(); err != nil {
 		return err

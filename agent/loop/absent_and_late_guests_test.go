@@ -89,7 +89,7 @@ func TestLateBuild(t *testing.T) {
 	for what, restart := range map[string]bool{"": false, " at the next start": true} {
 		scenario(t, "a guest that is built too late is destroyed"+what, func(t *testing.T, w *testHost) {
 			var late hypervisor.Guest
-			build := fault.New(fault.Unavailable, "test", "libvirt hangs")
+			build := fault.New(fault.Unavailable, "libvirt hangs")
 			h := &hanging{Hypervisor: w.options.Hypervisor, fail: build, got: &late}
 			w.options.Hypervisor = h
 			_, stop := w.startReported()
@@ -170,7 +170,7 @@ func bootWithout(t *testing.T, what string, kind fault.Kind) {
 		var absent atomic.Bool
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && absent.Load() {
-				return fault.New(kind, "test", "there is no bridge br0")
+				return fault.New(kind, "there is no bridge br0")
 			}
 			return nil
 		}

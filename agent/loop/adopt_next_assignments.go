@@ -46,7 +46,7 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	}
 	guests, why, err := adoptable(ctx, a)
 	if err != nil {
-		return AdoptionPlan{}, fault.Wrap("", "hypervisor.Guests", err)
+		return AdoptionPlan{}, fault.Wrap("", err)
 	}
 	line, err := a.firstAssignments(ctx)
 	if err != nil {
@@ -236,7 +236,7 @@ func (a *Agent) Adopt(ctx context.Context) error {
 	}
 	if err = j.Write(entries...); err == nil {
 		if driver, is := a.o.Hypervisor.(hypervisor.Adopter); is {
-			err = fault.Wrap("", "the assignments are adopted, and the hypervisor is not", driver.Adopt(ctx))
+			err = fault.Wrap("", driver.Adopt(ctx))
 		}
 	}
 	return errors.Join(err, j.Close())
@@ -247,7 +247,7 @@ func (a *Agent) Adopt(ctx context.Context) error {
 func forgetMissing(ctx context.Context, a *Agent, state journal.State, to []journal.Entry) ([]journal.Entry, error) {
 	guests, _, err := adoptable(ctx, a)
 	if err != nil {
-		return nil, fault.Wrap("", "hypervisor.Guests", err)
+		return nil, fault.Wrap("", err)
 	}
 	for _, id := range state.Servers() {
 		there := slices.ContainsFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })

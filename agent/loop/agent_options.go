@@ -149,11 +149,11 @@ func New(o Options) (*Agent, error) {
 		{"a directory for the journal", o.Dir == ""},
 	} {
 		if need.missing {
-			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
+			return nil, fault.New(fault.Invalid, "the agent needs %s", need.what)
 		}
 	}
 	if err := provider.CheckHostName(o.Host); err != nil {
-		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
+		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	o.setDefaults()
 	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), compare: make(chan struct{},

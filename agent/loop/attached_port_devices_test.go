@@ -141,7 +141,7 @@ func TestDeviceOfAPortIsRefused(t *testing.T) {
 		vf := p.deviceOfPort()
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
-				return fault.New(fault.Conflict, "test", "no hot plug")
+				return fault.New(fault.Conflict, "no hot plug")
 			}
 			return nil
 		}
@@ -168,7 +168,7 @@ func TestDetachedDeviceIsFreedAfterItsReset(t *testing.T) {
 		vf := p.deviceOfPort()
 		w.compute.assign(bindTo(requested, vf))
 		w.until("the interface", p.attached)
-		p.kernel.SetErr(fault.New(fault.Unavailable, "test", "device or resource busy"))
+		p.kernel.SetErr(fault.New(fault.Unavailable, "device or resource busy"))
 		w.compute.assign(before)
 		w.until("a condition", func() bool {
 			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "device or resource busy")

@@ -273,7 +273,7 @@ func (w *testHost) failWrites(op string, id provider.ID) (broken *atomic.Bool) {
 	before := w.placement.Fail
 	w.placement.Fail = func(call placementtest.Call) (error, error) {
 		if broken.Load() && call.Op == op && call.Provider == id {
-			return fault.New(fault.Internal, "test", "broken"), nil
+			return fault.New(fault.Internal, "broken"), nil
 		}
 		return before(call)
 	}
@@ -353,7 +353,7 @@ func TestConflictsOfBandwidthAreRetried(t *testing.T) {
 		before := w.placement.Fail
 		w.placement.Fail = func(call placementtest.Call) (error, error) {
 			if call.Op == "PutInventories" && call.Provider == id && tries.Add(1) <= limit.Load() {
-				return fault.New(fault.Conflict, "test", "another client"), nil
+				return fault.New(fault.Conflict, "another client"), nil
 			}
 			return before(call)
 		}
@@ -411,7 +411,7 @@ func TestSyncedFollowsPlacement(t *testing.T) {
 		broken.Store(true)
 		w.placement.fail = func(string) error {
 			if broken.Load() {
-				return fault.New(fault.Unavailable, "test", "down")
+				return fault.New(fault.Unavailable, "down")
 			}
 			return nil
 		}

@@ -15,7 +15,7 @@ func TestBuildFaults(t *testing.T) {
 	scenario(t, "a guest that cannot be built holds no device", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
-				return fault.New(fault.Internal, "test", "no such image")
+				return fault.New(fault.Internal, "no such image")
 			}
 			return nil
 		}
@@ -38,7 +38,7 @@ func TestBuildFaults(t *testing.T) {
 		var builds atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && builds.Add(1) < buildTries {
-				return fault.New(fault.Unavailable, "test", "restarting")
+				return fault.New(fault.Unavailable, "restarting")
 			}
 			return nil
 		}
@@ -51,7 +51,7 @@ func TestBuildFaults(t *testing.T) {
 	scenario(t, "the hypervisor stays unavailable", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
-				return fault.New(fault.Unavailable, "test", "no daemon")
+				return fault.New(fault.Unavailable, "no daemon")
 			}
 			return nil
 		}

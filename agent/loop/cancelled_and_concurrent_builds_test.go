@@ -16,7 +16,7 @@ func TestCancelledAndConcurrentBuilds(t *testing.T) {
 		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
 			if operation == "build" {
 				<-ctx.Done()
-				return fault.Wrap(fault.Unavailable, "test", ctx.Err())
+				return fault.Wrap(fault.Unavailable, ctx.Err())
 			}
 			return nil
 		}

@@ -232,7 +232,7 @@ func TestNoGuestStartsWithAnotherDevice(t *testing.T) {
 		setRules(w, twoClassRules)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
-				return fault.New(fault.Unavailable, "test", "not now")
+				return fault.New(fault.Unavailable, "not now")
 			}
 			return nil
 		}

@@ -63,7 +63,7 @@ func (a *Agent) checkOnce(ctx context.Context, pending chan error) (still chan e
 	case <-ctx.Done():
 		return pending, nil
 	case <-limit.C:
-		return pending, fault.New(fault.Unavailable, "loop.checkHypervisor", "it has not answered a check within %s; it is "+
+		return pending, fault.New(fault.Unavailable, "it has not answered a check within %s; it is "+
 			"checked again when it answers", checkTime)
 	}
 }

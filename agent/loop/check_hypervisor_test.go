@@ -15,10 +15,10 @@ import (
 // place it elsewhere, and guests stay as they are. When it answers again, the servers that wait are built.
 func TestHypervisorThatDoesNotAnswer(t *testing.T) {
 	for name, answer := range map[string]func(ctx context.Context) error{
-		"refuses": func(context.Context) error { return fault.New(fault.Unavailable, "test", "connection refused") },
+		"refuses": func(context.Context) error { return fault.New(fault.Unavailable, "connection refused") },
 		"hangs": func(ctx context.Context) error {
 			<-ctx.Done()
-			return fault.Wrap(fault.Unavailable, "test", ctx.Err())
+			return fault.Wrap(fault.Unavailable, ctx.Err())
 		},
 		"hangs longer than the check may take": func(context.Context) error {
 			time.Sleep(20 * time.Second)
@@ -72,7 +72,7 @@ func TestHypervisorFailsDuringABuild(t *testing.T) {
 				down.Store(true)
 			}
 			if down.Load() && !ends.Load() {
-				return fault.New(fault.Unavailable, "test", "connection refused")
+				return fault.New(fault.Unavailable, "connection refused")
 			}
 			return nil
 		}

@@ -81,7 +81,7 @@ func TestClaimedDevices(t *testing.T) {
 	scenario(t, "a server that waits too long for devices fails", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "destroy" {
-				return fault.New(fault.Internal, "test", "the guest cannot be destroyed")
+				return fault.New(fault.Internal, "the guest cannot be destroyed")
 			}
 			return nil
 		}
@@ -104,7 +104,7 @@ func TestClaimedDevices(t *testing.T) {
 			case <-stuck:
 				return nil
 			case <-ctx.Done():
-				return fault.Wrap(fault.Unavailable, "test", ctx.Err())
+				return fault.Wrap(fault.Unavailable, ctx.Err())
 			}
 		}
 		_, stop := w.startReported()

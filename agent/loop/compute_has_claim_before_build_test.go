@@ -57,7 +57,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				if builds++; builds < buildTries {
-					return fault.New(fault.Unavailable, "test", "restarting")
+					return fault.New(fault.Unavailable, "restarting")
 				}
 			}
 			return nil

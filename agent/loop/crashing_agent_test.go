@@ -61,7 +61,7 @@ func (c *crash) intercept(do func() error) error {
 	if after {
 		_ = do() // the call takes place, and its answer is lost
 	}
-	return fault.New(fault.Unavailable, "crash", "killed")
+	return fault.New(fault.Unavailable, "killed")
 }
 
 // interceptCall is intercept for calls that return a value.

@@ -19,7 +19,6 @@ import (
 // is assigned or compute does not answer. Faults: NotFound when there is no such guest; Conflict when compute assigns
 // it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
-	const op = "loop.DestroyGuest"
 	defer endIdleSessions(ctx, a)
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
@@ -28,7 +27,7 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	defer j.Close()
 	guests, err := a.o.Hypervisor.Guests(ctx)
 	if err != nil {
-		return fault.Wrap("", "hypervisor.Guests", err)
+		return fault.Wrap("", err)
 	}
 	claims, journalled := j.State().Of(id)
 	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
@@ -40,22 +39,22 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 		for _, g := range guests {
 			names = append(names, g.ID)
 		}
-		return fault.New(fault.NotFound, op, "host %s has no guest %s; its guests are: %s", a.o.Host, id,
+		return fault.New(fault.NotFound, "host %s has no guest %s; its guests are: %s", a.o.Host, id,
 			strings.Join(names, ", "))
 	}
 	if !force {
 		line, err := a.firstAssignments(ctx)
 		if err != nil {
-			return fault.New(fault.KindOf(err), op,
+			return fault.New(fault.KindOf(err),
 				"cannot ask compute whether it assigns the guest to this host: %w; --force destroys it all the same", err)
 		}
 		if slices.ContainsFunc(line.Servers, func(s host.Server) bool { return s.ID == id || s.PreviousID == id }) {
-			return fault.New(fault.Conflict, op,
+			return fault.New(fault.Conflict,
 				"compute assigns guest %s to this host; delete or move the server, or use --force", id)
 		}
 	}
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
-		return fault.Wrap("", "hypervisor.Destroy", err)
+		return fault.Wrap("", err)
 	}
 	if err := a.resetVFs(ctx, guests[i], claims); err != nil {
 		return err

@@ -68,7 +68,7 @@ func TestCleaning(t *testing.T) {
 		unavailable := true
 		w.placement.fail = func(call string) error {
 			if unavailable && call == "PutInventories" {
-				return fault.New(fault.Unavailable, "test", "no Placement")
+				return fault.New(fault.Unavailable, "no Placement")
 			}
 			return nil
 		}

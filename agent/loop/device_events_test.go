@@ -38,7 +38,7 @@ func TestHotPlug(t *testing.T) {
 	})
 	scenario(t, "without kernel events the rescan finds changes", func(t *testing.T, w *testHost) {
 		w.options.Events = func(context.Context, func()) error {
-			return fault.New(fault.Unavailable, "test", "not in this container")
+			return fault.New(fault.Unavailable, "not in this container")
 		}
 		_, stop := w.startReported()
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)

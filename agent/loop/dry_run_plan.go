@@ -48,7 +48,7 @@ func (a *Agent) Plan(ctx context.Context) (treeplan.Plan, error) {
 	}
 	plan, made := state.Plan()
 	if !made {
-		return plan, fault.New(fault.Internal, "loop.Plan", "the state machine made no plan")
+		return plan, fault.New(fault.Internal, "the state machine made no plan")
 	}
 	return plan, nil
 }

@@ -49,7 +49,7 @@ func (a *Agent) serveConsole(ctx context.Context, r host.ConsoleRequest) {
 func (a *Agent) openConsole(ctx context.Context, guest string) (io.ReadWriteCloser, error) {
 	driver, ok := a.o.Hypervisor.(hypervisor.InteractiveConsoles)
 	if !ok {
-		return nil, fault.New(fault.Conflict, "loop.openConsole", "the hypervisor of the host has no interactive consoles")
+		return nil, fault.New(fault.Conflict, "the hypervisor of the host has no interactive consoles")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

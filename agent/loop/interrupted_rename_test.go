@@ -19,7 +19,7 @@ func TestSlowRename(t *testing.T) {
 		failing.Store(true)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if failing.Load() && operation == "rename" {
-				return fault.New(fault.Unavailable, "test", "busy")
+				return fault.New(fault.Unavailable, "busy")
 			}
 			return nil
 		}

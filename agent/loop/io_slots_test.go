@@ -140,7 +140,7 @@ func TestFailedReadWritesNothing_R40(t *testing.T) {
 		w.until("the slots are reported", func() bool { return w.provider(slotName(2)).Inventories[slotClass].Total == 1 })
 		before := w.writes()
 		for _, kind := range []fault.Kind{fault.Unavailable, fault.Invalid} {
-			source.fail(fault.New(kind, "", "no"))
+			source.fail(fault.New(kind, "no"))
 			time.Sleep(10 * time.Minute)
 		}
 		if after := w.writes(); after != before || w.provider(slotName(1)).ID == "" {
@@ -201,7 +201,7 @@ func TestBuildWithSlotsWaitsForPlacement_R47(t *testing.T) {
 		var unreachable atomic.Bool
 		w.placement.fail = func(string) error {
 			if unreachable.Load() {
-				return fault.New(fault.Unavailable, "test", "no answer")
+				return fault.New(fault.Unavailable, "no answer")
 			}
 			return nil
 		}

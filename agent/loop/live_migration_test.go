@@ -42,7 +42,7 @@ func TestLiveMigration(t *testing.T) {
 	scenario(t, "the source: a guest that cannot be migrated runs on", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "migrate" {
-				return fault.New(fault.Internal, "test", "the firmware refuses")
+				return fault.New(fault.Internal, "the firmware refuses")
 			}
 			return nil
 		}

@@ -92,7 +92,7 @@ func TestOneTimeUse(t *testing.T) {
 		w.addOneTimeDevice()
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
-				return fault.New(fault.Internal, "test", "no such image")
+				return fault.New(fault.Internal, "no such image")
 			}
 			return nil
 		}

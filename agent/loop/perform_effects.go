@@ -91,7 +91,7 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 		defer cancel()
 		done.Err = a.o.Compute.PutGuest(ctx, a.o.Host, e.ID, e.Guest)
 	default:
-		done.Err = fault.New(fault.Internal, "loop.perform", "unknown effect %T", e)
+		done.Err = fault.New(fault.Internal, "unknown effect %T", e)
 	}
 	return done
 }
@@ -100,8 +100,7 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 func upload(ctx context.Context, h hypervisor.Hypervisor, e reconcile.Upload) (hypervisor.ImageData, error) {
 	uploader, able := h.(hypervisor.Uploader)
 	if !able {
-		return hypervisor.ImageData{}, fault.New(fault.Conflict, "loop.upload",
-			"the hypervisor of this host cannot upload disks")
+		return hypervisor.ImageData{}, fault.New(fault.Conflict, "the hypervisor of this host cannot upload disks")
 	}
 	return uploader.Upload(ctx, e.ID, e.Image)
 }
@@ -160,10 +159,10 @@ func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.O
 		}
 	}
 	if o.Guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
-		return o, fault.Wrap("", "hypervisor.Guests", err)
+		return o, fault.Wrap("", err)
 	}
 	if o.Capacity, err = a.o.Hypervisor.Capacity(ctx); err != nil {
-		return o, fault.Wrap("", "hypervisor.Capacity", err)
+		return o, fault.Wrap("", err)
 	}
 	return o, a.tree().Observe(ctx, e, &o)
 }
@@ -183,7 +182,7 @@ func (a *Agent) readFacts(ctx context.Context) (facts.Facts, error) {
 	case got := <-read:
 		return got.machine, got.err
 	case <-ctx.Done():
-		return facts.Facts{}, fault.Wrap(fault.Unavailable, "loop.readFacts", ctx.Err())
+		return facts.Facts{}, fault.Wrap(fault.Unavailable, ctx.Err())
 	}
 }
 

@@ -54,7 +54,7 @@ func (t Tree) checkSlotNames(ctx context.Context, o reconcile.Observation) error
 		case err != nil:
 			return err
 		default:
-			return fault.New(fault.Invalid, "loop.checkSlotNames", "Placement has a provider %q in another tree (root %s), so "+
+			return fault.New(fault.Invalid, "Placement has a provider %q in another tree (root %s), so "+
 				"nothing of this host is written: [powervm] plain_provider_names is for one host of a cloud; remove the option "+
 				"here or there", name, other.Root)
 		}
@@ -169,7 +169,7 @@ func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (gen
 		}
 		return 0, nil
 	}
-	return 0, fault.New(fault.Internal, "loop.writeProvider", "unknown operation %q", e.Step.Op)
+	return 0, fault.New(fault.Internal, "unknown operation %q", e.Step.Op)
 }
 
 // slotNameFault adds the remedy to the refusal of a slot's name that another host uses (C7).
@@ -178,7 +178,7 @@ func slotNameFault(name string, err error) error {
 	if fault.CodeOf(err) != placement.CodeDuplicateName || !slot || wrong != nil || host != "" {
 		return err
 	}
-	return fault.New(fault.KindOf(err), "loop.writeProvider", "another host has a provider %q: names are unique in "+
+	return fault.New(fault.KindOf(err), "another host has a provider %q: names are unique in "+
 		"Placement, and DRC indices only on a system; remove [powervm] plain_provider_names", name).
 		WithCode(placement.CodeDuplicateName)
 }

@@ -14,7 +14,7 @@ func TestPlacementFaults(t *testing.T) {
 		var conflicts atomic.Int32
 		w.placement.fail = func(call string) error {
 			if call == "PutInventories" && conflicts.Add(1) <= 3 {
-				return fault.New(fault.Conflict, "test", "generation moved")
+				return fault.New(fault.Conflict, "generation moved")
 			}
 			return nil
 		}
@@ -30,7 +30,7 @@ func TestPlacementFaults(t *testing.T) {
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.placement.fail = func(call string) error {
 			if call == "PutInventories" {
-				return fault.New(fault.Conflict, "test", "generation moved")
+				return fault.New(fault.Conflict, "generation moved")
 			}
 			return nil
 		}
@@ -44,7 +44,7 @@ func TestPlacementFaults(t *testing.T) {
 		var unavailable atomic.Bool
 		w.placement.fail = func(string) error {
 			if unavailable.Load() {
-				return fault.New(fault.Unavailable, "test", "no answer")
+				return fault.New(fault.Unavailable, "no answer")
 			}
 			return nil
 		}

@@ -65,7 +65,7 @@ func TestPower(t *testing.T) {
 				default:
 				}
 				if operation == "build" {
-					return fault.New(fault.Internal, "test", "no such firmware")
+					return fault.New(fault.Internal, "no such firmware")
 				}
 				return nil
 			}

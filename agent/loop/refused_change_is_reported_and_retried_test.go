@@ -20,7 +20,7 @@ func TestHypervisorRefusals(t *testing.T) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && refuses.Load() {
 				tries.Add(1)
-				return fault.New(fault.Internal, "test", "no answer to ACPI")
+				return fault.New(fault.Internal, "no answer to ACPI")
 			}
 			return nil
 		}
@@ -62,7 +62,7 @@ func TestHypervisorRefusals(t *testing.T) {
 		var failing atomic.Bool
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && failing.Load() {
-				return fault.New(fault.Unavailable, "test", "libvirtd restarts")
+				return fault.New(fault.Unavailable, "libvirtd restarts")
 			}
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 func TestReshapeRefused(t *testing.T) {
 	refuses := func(call string) error {
 		if call == "Reshape" {
-			return fault.New(fault.Invalid, "test", "no such consumer type")
+			return fault.New(fault.Invalid, "no such consumer type")
 		}
 		return nil
 	}

@@ -28,7 +28,7 @@ type cleaner struct {
 func (c *cleaner) Clean(_ context.Context, at device.ID) error {
 	c.runs.Add(1)
 	if c.fail.Load() {
-		return fault.New(fault.Internal, "test", "cannot wipe %s", at)
+		return fault.New(fault.Internal, "cannot wipe %s", at)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestHeartbeatsAreSent(t *testing.T) {
 		must(t, stop())
 	})
 	scenario(t, "none to Neutron", func(t *testing.T, w *testHost) {
-		agents := &networkAgents{fail: fault.New(fault.NotFound, "test", "no such request")}
+		agents := &networkAgents{fail: fault.New(fault.NotFound, "no such request")}
 		w.options.Network = agents
 		w.withBandwidth(map[string]int{"br-ex": 1000})
 		_, stop := w.startReported()
@@ -98,7 +98,7 @@ func TestHeartbeatsAreSent(t *testing.T) {
 		must(t, stop())
 	})
 	scenario(t, "again after a failure", func(t *testing.T, w *testHost) {
-		agents := &networkAgents{fail: fault.New(fault.Unavailable, "test", "down")}
+		agents := &networkAgents{fail: fault.New(fault.Unavailable, "down")}
 		w.options.Network = agents
 		w.withBandwidth(map[string]int{"br-ex": 1000})
 		_, stop := w.startReported()

@@ -45,7 +45,7 @@ func TestStartConditions(t *testing.T) {
 		began := time.Now()
 		w.placement.fail = func(string) error {
 			if time.Since(began) < 2*time.Minute {
-				return fault.New(fault.Unavailable, "test", "connection refused")
+				return fault.New(fault.Unavailable, "connection refused")
 			}
 			return nil
 		}
@@ -59,7 +59,7 @@ func TestStartConditions(t *testing.T) {
 		var calls atomic.Int32
 		w.placement.fail = func(call string) error {
 			if call == "PutInventories" && calls.Add(1) <= 3 {
-				return fault.New(fault.Internal, "test", "deadlock found")
+				return fault.New(fault.Internal, "deadlock found")
 			}
 			return nil
 		}
@@ -68,17 +68,17 @@ func TestStartConditions(t *testing.T) {
 			t.Error("the agent started without writing the inventory")
 		}
 		must(t, stop())
-		w.placement.fail = func(string) error { return fault.New(fault.Internal, "test", "no such table") }
+		w.placement.fail = func(string) error { return fault.New(fault.Internal, "no such table") }
 		contains(t, w.refusedStart(fault.Internal), "no such table")
 	})
 	scenario(t, "an agent that is stopped while it waits for Placement returns no fault", func(t *testing.T, w *testHost) {
-		w.placement.fail = func(string) error { return fault.New(fault.Unavailable, "test", "connection refused") }
+		w.placement.fail = func(string) error { return fault.New(fault.Unavailable, "connection refused") }
 		_, stop := w.start()
 		time.Sleep(time.Minute)
 		must(t, stop())
 	})
 	scenario(t, "Placement refuses the token", func(t *testing.T, w *testHost) {
-		w.placement.fail = func(string) error { return fault.New(fault.Forbidden, "test", "no such token") }
+		w.placement.fail = func(string) error { return fault.New(fault.Forbidden, "no such token") }
 		contains(t, w.refusedStart(fault.Forbidden), "no such token")
 	})
 	scenario(t, "a directory that is not /sys", func(t *testing.T, w *testHost) {

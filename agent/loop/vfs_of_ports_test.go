@@ -177,7 +177,7 @@ func TestGuestIsNotBuiltOutsideItsNetwork(t *testing.T) {
 	})
 	scenario(t, "the network service does not answer", func(t *testing.T, w *testHost) {
 		p := withPorts(t, w, "s1")
-		p.ports.set(0, fault.New(fault.Unavailable, "test", "connection refused"))
+		p.ports.set(0, fault.New(fault.Unavailable, "connection refused"))
 		a, stop := w.startReported()
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.until("a condition", func() bool {
@@ -299,7 +299,7 @@ func TestDeviceIsFreedAfterItsReset(t *testing.T) {
 		a, stop := w.startReported()
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.untilPhase(host.Running, "s1")
-		p.kernel.SetErr(fault.New(fault.Unavailable, "test", "device or resource busy"))
+		p.kernel.SetErr(fault.New(fault.Unavailable, "device or resource busy"))
 		w.compute.assign()
 		w.until("a condition", func() bool {
 			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "device or resource busy")

@@ -16,7 +16,7 @@ const longestTakeover = 5 * time.Minute
 func (c *core) beginStart(id string) error {
 	known, _ := c.state.Identity()
 	if here := c.config.Machine.ID; known.Machine != "" && here != "" && known.Machine != here {
-		return fault.New(fault.Conflict, "reconcile.New",
+		return fault.New(fault.Conflict,
 			"the agent's directory %s was written on another machine (machine-id %s, here it is %s), "+
 				"so it is a copy and its guests are not here; if this machine replaces that one for good, run `berth agent adopt`",
 			c.config.Dir, known.Machine, here)

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"errors"
-	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -34,7 +33,7 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 			j.attempt.ready.vfs = true
 			return nil
 		case fault.Is(e.Err, fault.Unavailable): // the guest waits for the network service
-			return fault.Wrap("", "reconcile.ConfigureVFs", e.Err)
+			return fault.Wrap("", e.Err)
 		}
 		return w.buildFailed(j, e.Err)
 	case Receive:
@@ -55,7 +54,7 @@ func (w *works) apply(j *work, effect Effect, e WorkDone) error {
 	if e.Err != nil {
 		_, renames := effect.(Rename)
 		w.wantSync = w.wantSync || renames && fault.Is(e.Err, fault.Conflict) // a late guest may have appeared
-		return fault.Wrap("", "reconcile."+reflect.TypeOf(effect).Name(), e.Err)
+		return fault.Wrap("", e.Err)
 	}
 	switch effect := effect.(type) {
 	case ReadAllocation:
@@ -93,7 +92,7 @@ func allocationRead(w *works, j *work, held placement.ConsumerAllocation) {
 	case refusal == "":
 		a.verified = true
 	case there && !g.Departed:
-		a.refusal, a.listed = fault.New(fault.Conflict, "reconcile.allocationRead", "%s", refusal), nil
+		a.refusal, a.listed = fault.New(fault.Conflict, "%s", refusal), nil
 	default:
 		w.setFailure(j, refusal)
 	}
@@ -128,7 +127,7 @@ func (w *works) guestReported(j *work, e ReportGuest, err error) error {
 		}
 	}
 	if err != nil {
-		return fault.Wrap("", "reconcile.ReportGuest", err)
+		return fault.Wrap("", err)
 	}
 	a.lateCount = 0
 	if e.epoch != w.assignments.position.EpochID {

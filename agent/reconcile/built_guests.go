@@ -162,7 +162,7 @@ func guestStarted(w *works, j *work, g hypervisor.Guest) {
 
 // waitForRestart makes the attempt report that a guest has ended again and is started later.
 func waitForRestart(w *works, j *work, wait time.Duration) {
-	j.attempt.refusal = fault.New(fault.Unavailable, "reconcile.ensure", "the guest has ended again after %d restarts",
+	j.attempt.refusal = fault.New(fault.Unavailable, "the guest has ended again after %d restarts",
 		w.restarts[j.id].count)
 	j.attempt.retryIn = wait
 }

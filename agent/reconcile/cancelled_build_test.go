@@ -30,7 +30,7 @@ func TestCancelledBuildIsObserved(t *testing.T) {
 	power(3, host.On)
 	d.pending = slices.Delete(d.pending, i, i+1)
 	d.guests["s1"] = stop.Guest
-	d.deliver(WorkDone{Work: WorkOf(stop), Err: fault.New(fault.Unavailable, "test", "cancelled")})
+	d.deliver(WorkDone{Work: WorkOf(stop), Err: fault.New(fault.Unavailable, "cancelled")})
 	d.settle(nil)
 	if d.guests["s1"].Stopped || d.phase() != host.Running {
 		t.Errorf("guest %+v, phase %s", d.guests["s1"], d.phase())

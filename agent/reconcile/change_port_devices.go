@@ -44,7 +44,7 @@ func claimPortDevices(w *works, j *work) (Effect, error) {
 		if err := w.waitFor(refusal, j.waitingSince); err != nil {
 			return nil, err
 		}
-		a.refusal = fault.New(fault.Conflict, "reconcile.claimPortDevices", "%s", refusal)
+		a.refusal = fault.New(fault.Conflict, "%s", refusal)
 	}
 	return w.ensure(j)
 }

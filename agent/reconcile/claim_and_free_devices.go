@@ -22,7 +22,7 @@ func readRequests(list []host.Request) ([]pci.Request, error) {
 		switch p.Requirement.Type {
 		case "", pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 		default:
-			return nil, fault.New(fault.Invalid, "reconcile.readRequests",
+			return nil, fault.New(fault.Invalid,
 				"request %s wants a device of type %q, which this agent does not know", r.ID, r.Type)
 		}
 		out = append(out, p)

@@ -97,16 +97,15 @@ func (c *cleaner) ended(err error) {
 
 // check returns why a device must not or need not be cleaned.
 func (c *cleaner) check(at device.ID) error {
-	const op = "reconcile.clean"
 	e, there := c.set.At(at)
 	switch {
 	case !there:
-		return fault.New(fault.NotFound, op, "host %s offers no device %s", c.config.Host, at)
+		return fault.New(fault.NotFound, "host %s offers no device %s", c.config.Host, at)
 	case e.Holder != "":
-		return fault.New(fault.Conflict, op, "%s is held by server %s; it can be cleaned when the server is gone", at,
+		return fault.New(fault.Conflict, "%s is held by server %s; it can be cleaned when the server is gone", at,
 			e.Holder)
 	case !c.isSpent(e):
-		return fault.New(fault.Conflict, op, "%s has not been used; there is nothing to clean", at)
+		return fault.New(fault.Conflict, "%s has not been used; there is nothing to clean", at)
 	}
 	return nil
 }

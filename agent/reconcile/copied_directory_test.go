@@ -14,8 +14,8 @@ import (
 func TestStartOfCopiedDirectoryEnds(t *testing.T) {
 	isAdmit := func(e Effect) bool { _, is := e.(Admit); return is }
 	occupied := func(wait time.Duration) error {
-		refusal := fault.New(fault.Conflict, "test", "another agent serves the host")
-		return fault.New(fault.Conflict, "test", "%w", &host.Occupied{Wait: wait, Err: refusal})
+		refusal := fault.New(fault.Conflict, "another agent serves the host")
+		return fault.New(fault.Conflict, "%w", &host.Occupied{Wait: wait, Err: refusal})
 	}
 	ends := func(d *driver, wait time.Duration) bool {
 		t.Helper()

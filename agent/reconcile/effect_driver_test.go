@@ -175,7 +175,7 @@ func (d *driver) work(e Effect) {
 	case Rename:
 		g, exists := d.guests[e.Was]
 		if _, both := d.guests[e.ID]; exists && both {
-			done.Err = fault.New(fault.Conflict, "test", "there is a guest %s and a guest %s", e.Was, e.ID)
+			done.Err = fault.New(fault.Conflict, "there is a guest %s and a guest %s", e.Was, e.ID)
 		} else if exists {
 			delete(d.guests, e.Was)
 			g.ID, g.Server = e.ID, e.Server
@@ -190,7 +190,7 @@ func (d *driver) work(e Effect) {
 	case ReportGuest:
 		d.reports = append(d.reports, e.Guest)
 	default:
-		done.Err = fault.New(fault.Internal, "test", "unknown effect %T", e)
+		done.Err = fault.New(fault.Internal, "unknown effect %T", e)
 	}
 	d.deliver(done)
 }

@@ -79,7 +79,7 @@ func (w *works) ensure(j *work) (Effect, error) {
 		}
 		return reportClaimed(w, j), nil // the server may run on another host
 	case isMissing(w.core, want) && keepsInterfaces(want):
-		return nil, fault.New(fault.Unavailable, "reconcile.ensure", "the hypervisor does not list the guest, which was "+
+		return nil, fault.New(fault.Unavailable, "the hypervisor does not list the guest, which was "+
 			"built here; waiting until it does")
 	case exists(w, want):
 		return w.change(j)
@@ -153,7 +153,7 @@ func (w *works) create(j *work) (Effect, error) {
 func checkInterfaces(want host.Server, picked []device.Claim) error {
 	for _, i := range want.Interfaces {
 		if i.Device != "" && !slices.ContainsFunc(picked, func(c device.Claim) bool { return c.ID().String() == i.Device }) {
-			return fault.New(fault.Unavailable, "reconcile.checkInterfaces", "port %s is bound with the device %s, which is "+
+			return fault.New(fault.Unavailable, "port %s is bound with the device %s, which is "+
 				"not claimed; waiting until compute binds it again", i.Port, i.Device)
 		}
 	}
@@ -270,7 +270,7 @@ func diskSource(want host.Server) *hypervisor.DiskSource {
 // stopped, is not checked. The fault is Conflict.
 func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 	if mismatch := device.Mismatch(claims, c.scanned); mismatch != "" && !g.Stopped {
-		return fault.New(fault.Conflict, "reconcile.checkDevices", "the guest is not started with another device than was "+
+		return fault.New(fault.Conflict, "the guest is not started with another device than was "+
 			"claimed: %s; put the old device back, or delete or migrate the server", mismatch)
 	}
 	return nil
@@ -346,10 +346,10 @@ func destination(o host.Outgoing) (hypervisor.Destination, error) {
 	for from, there := range o.Devices {
 		here, err := device.ParseID(from)
 		if err != nil {
-			return to, fault.Wrap("", "reconcile.destination", err)
+			return to, fault.Wrap("", err)
 		}
 		if to.Devices[here], err = device.ParseID(there); err != nil {
-			return to, fault.Wrap("", "reconcile.destination", err)
+			return to, fault.Wrap("", err)
 		}
 	}
 	return to, nil
@@ -361,7 +361,7 @@ func destination(o host.Outgoing) (hypervisor.Destination, error) {
 func checkDestination(g hypervisor.Guest, to hypervisor.Destination) error {
 	for _, d := range g.Devices {
 		if _, given := to.Devices[d.ID]; !given {
-			return fault.New(fault.Invalid, "reconcile.checkDestination", "no destination device is assigned for %s", d.ID)
+			return fault.New(fault.Invalid, "no destination device is assigned for %s", d.ID)
 		}
 	}
 	return nil

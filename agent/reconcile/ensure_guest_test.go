@@ -89,7 +89,7 @@ func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
 	if len(d.state.guests) != 1 {
 		t.Fatalf("observed %v", d.state.guests)
 	}
-	d.endBuild(fault.New(fault.Invalid, "test", "no such image"))
+	d.endBuild(fault.New(fault.Invalid, "no such image"))
 	d.settle(nil)
 	if d.phase() != host.Failed || len(d.guests) > 0 || len(d.disk.Claims()) > 0 {
 		t.Errorf("phase %s, guests %v, claims %v", d.phase(), d.guests, d.disk.Claims())
@@ -114,7 +114,7 @@ func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
 	if len(d.state.guests) != 0 {
 		t.Fatalf("observed %v", d.state.guests)
 	}
-	d.endBuild(fault.New(fault.Invalid, "test", "no such guest"))
+	d.endBuild(fault.New(fault.Invalid, "no such guest"))
 	d.settle(nil)
 	d.advanceTime(10*time.Second, nil)
 	failed := slices.ContainsFunc(d.reports, func(g host.Guest) bool { return g.Phase == host.Failed })
@@ -136,7 +136,7 @@ func TestABuildWithoutAnswerIsObserved(t *testing.T) {
 	if slices.ContainsFunc(d.pending, observes) {
 		t.Fatal("an observation is in progress already")
 	}
-	d.endBuild(fault.New(fault.Unavailable, "test", "no answer in time"))
+	d.endBuild(fault.New(fault.Unavailable, "no answer in time"))
 	if !slices.ContainsFunc(d.pending, observes) {
 		t.Errorf("no observation begins: %+v", d.pending)
 	}

@@ -25,7 +25,7 @@ func TestGuestsAreReportedAgainAfterAReconnect(t *testing.T) {
 				t.Fatal(d.phase())
 			}
 			before := len(d.reports)
-			d.deliver(StreamEnded{Err: fault.New(fault.Unavailable, "test", "cut off")})
+			d.deliver(StreamEnded{Err: fault.New(fault.Unavailable, "cut off")})
 			d.advanceTime(time.Minute, nil)
 			d.assign(c.revision, "s1")
 			d.settle(nil)

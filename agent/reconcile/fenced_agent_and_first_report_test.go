@@ -22,7 +22,7 @@ func TestAFencedAgentReportsNoGuest(t *testing.T) {
 		t.Fatalf("no attempt waits for a host report, pending %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isHostReport)
-	d.deliver(HostReported{Err: fault.New(fault.Conflict, "test", "another agent serves the host")})
+	d.deliver(HostReported{Err: fault.New(fault.Conflict, "another agent serves the host")})
 	if i := slices.IndexFunc(d.pending, func(e Effect) bool { return WorkOf(e) != "" }); i >= 0 {
 		t.Errorf("%#v follows", d.pending[i])
 	}

@@ -56,5 +56,5 @@ func checkHypervisor(c *core) error {
 	if c.down == "" {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "reconcile.checkHypervisor", "waiting for the hypervisor: %s", c.down)
+	return fault.New(fault.Unavailable, "waiting for the hypervisor: %s", c.down)
 }

@@ -134,10 +134,9 @@ func unreadable(machine facts.Facts) map[device.ID]bool {
 // differs from the journal's. Invalid: the journal is another host's, or Placement has the provider elsewhere or under
 // another name.
 func (s *syncer) identify(o Observation) (id journal.Identity, adopted string, err error) {
-	const op = "reconcile.identify"
 	known, written := s.state.Identity()
 	if written && known.Host != s.config.Host {
-		return id, "", fault.New(fault.Invalid, op, "the journal in %s is that of host %q, but this host is called %q; "+
+		return id, "", fault.New(fault.Invalid, "the journal in %s is that of host %q, but this host is called %q; "+
 			"give each host its own directory, or its old name back", s.config.Dir, known.Host, s.config.Host)
 	}
 	id = journal.Identity{Host: s.config.Host, Provider: known.Provider}
@@ -147,13 +146,13 @@ func (s *syncer) identify(o Observation) (id journal.Identity, adopted string, e
 		return id, "", nil
 	case found == nil:
 		if p, there := o.Tree.ByID(known.Provider); there && p.Name != s.config.Host {
-			return id, "", fault.New(fault.Invalid, op,
+			return id, "", fault.New(fault.Invalid,
 				"Placement has this host's provider %s under the name %q, not %q; rename the provider or the host",
 				p.ID, p.Name, s.config.Host)
 		}
 		return id, "", nil
 	case found.Parent != "":
-		return id, "", fault.New(fault.Invalid, op, "Placement has a provider %q (%s), but its parent is %s, and a host's "+
+		return id, "", fault.New(fault.Invalid, "Placement has a provider %q (%s), but its parent is %s, and a host's "+
 			"provider must be a root; rename the provider, or give this host another name", s.config.Host, found.ID,
 			found.Parent)
 	case written && found.ID != known.Provider:

@@ -75,6 +75,6 @@ func (c *core) waitFor(refusal device.Refusal, since time.Time) error {
 	if len(leaving) == 0 || c.now.Sub(since) >= claimTimeout {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "reconcile.claim", "%s; waiting for %s to leave", refusal,
+	return fault.New(fault.Unavailable, "%s; waiting for %s to leave", refusal,
 		strings.Join(leaving, ", "))
 }

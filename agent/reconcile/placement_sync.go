@@ -234,7 +234,7 @@ func (s *syncer) providerWritten(e ProviderWritten) {
 	}
 	step := s.planning.plan.Steps[s.step]
 	if e.Err != nil {
-		err := fault.Wrap("", string(step.Op)+" "+step.Name, e.Err)
+		err := fault.Wrap("", e.Err)
 		if s.begun {
 			s.planErr = err
 			s.beginBandwidth()

@@ -17,7 +17,7 @@ func TestProviderDeletedDuringTheFirstSync(t *testing.T) {
 	for d.settle(writes); failures < planTries; d.advanceTime(time.Second, writes) {
 		if i := slices.IndexFunc(d.pending, writes); i >= 0 {
 			d.pending = slices.Delete(d.pending, i, i+1)
-			d.deliver(ProviderWritten{Err: fault.New(fault.NotFound, "test", "no such provider")})
+			d.deliver(ProviderWritten{Err: fault.New(fault.NotFound, "no such provider")})
 			failures++
 		}
 	}

@@ -55,7 +55,7 @@ func TestPreparationIsRemoved(t *testing.T) {
 // A host that cannot be prepared is reported as failed, so that compute tries another one.
 func TestUnpreparedHostFails(t *testing.T) {
 	d := newDriver(t)
-	d.refuses = fault.New(fault.Conflict, "test", "the image is larger than the disk")
+	d.refuses = fault.New(fault.Conflict, "the image is larger than the disk")
 	d.settle(nil)
 	d.assignIncoming(1)
 	d.settle(nil)

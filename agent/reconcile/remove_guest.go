@@ -104,7 +104,7 @@ func (w *works) mustAwaitReport(a *attempt) bool {
 func (c *core) setFailure(j *work, message string) {
 	_, there := c.guests[j.id]
 	if _, built := c.state.Built(j.id); built && !there {
-		j.attempt.refusal, j.attempt.listed = fault.New(fault.Conflict, "reconcile.ensure", "%s", message), nil
+		j.attempt.refusal, j.attempt.listed = fault.New(fault.Conflict, "%s", message), nil
 		return
 	}
 	c.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}

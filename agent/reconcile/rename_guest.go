@@ -70,7 +70,7 @@ func (n *renamer) applyRename(want host.Server) (Effect, error) {
 	_, occupied := n.state.Of(want.ID)
 	_, arrives := n.state.Of(want.PreviousID)
 	if g, exists := n.guests[want.ID]; occupied && arrives && exists {
-		return nil, fault.New(fault.Conflict, "reconcile.rename", "guest %s must take the id %s, and guest %s (%s) has "+
+		return nil, fault.New(fault.Conflict, "guest %s must take the id %s, and guest %s (%s) has "+
 			"it; compute's database may be an old one: stop the agent and end one of them with "+
 			"`berth agent destroy --force`", want.PreviousID, want.ID, want.ID, g.Name)
 	}

@@ -28,7 +28,7 @@ func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
 	c.receive([]host.CleanRequest{{Address: at.String(), Asked: first}})
 	c.advance()
 	c.receive([]host.CleanRequest{{Address: at.String(), Asked: second}})
-	c.ended(fault.New(fault.Internal, "test", "the program failed"))
+	c.ended(fault.New(fault.Internal, "the program failed"))
 	c.advance()
 	if got := c.results(); len(got) != 1 || !got[0].Asked.Equal(first) {
 		t.Errorf("%+v is answered while the second cleaning is in progress", got)

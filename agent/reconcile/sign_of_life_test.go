@@ -51,7 +51,7 @@ func TestNoSignOfLifeWithoutReport(t *testing.T) {
 	d.state.reportChanged()
 	for _, e := range d.state.Next(Tick{}, d.now) {
 		if _, is := e.(ReportHost); is {
-			d.deliver(HostReported{Err: fault.New(fault.Unavailable, "", "compute does not answer")})
+			d.deliver(HostReported{Err: fault.New(fault.Unavailable, "compute does not answer")})
 		}
 	}
 	if d.state.reporter.failures != 1 {
@@ -68,7 +68,7 @@ func TestSignOfLifeNotFoundSendsReport(t *testing.T) {
 	d.pass(time.Second)
 	reports := d.hostReports
 	d.state.vitality.sending = true
-	d.deliver(AliveSent{Err: fault.New(fault.NotFound, "", "no report")})
+	d.deliver(AliveSent{Err: fault.New(fault.NotFound, "no report")})
 	d.settle(nil)
 	if d.hostReports != reports+1 {
 		t.Errorf("%d reports after the answer, want 1", d.hostReports-reports)
@@ -79,7 +79,7 @@ func TestSignOfLifeNotFoundSendsReport(t *testing.T) {
 func TestSignOfLifeConflictFences(t *testing.T) {
 	d := running(t)
 	d.state.vitality.sending = true
-	d.deliver(AliveSent{Err: fault.New(fault.Conflict, "", "another agent serves the host")})
+	d.deliver(AliveSent{Err: fault.New(fault.Conflict, "another agent serves the host")})
 	if !d.state.fenced {
 		t.Error("the agent is not fenced")
 	}

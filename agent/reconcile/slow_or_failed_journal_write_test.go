@@ -54,7 +54,7 @@ func TestAFailedJournalWriteIsRepeated(t *testing.T) {
 		}
 		first = entries
 		d.pending = slices.Delete(d.pending, i, i+1)
-		d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+		d.deliver(Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 		d.settle(isWrite)
 		if text := strings.Join(d.state.Report().Conditions, "\n"); !strings.Contains(text, "the disk is full") {
 			t.Errorf("conditions %s", text)
@@ -104,7 +104,7 @@ func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
 		t.Fatalf("the build does not wait for the journal: %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
-	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+	d.deliver(Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 	d.deliver(DevicesChanged{})
 	d.pending = slices.DeleteFunc(d.pending, func(e Effect) bool { _, is := e.(Observe); return is })
 	o := d.observe()
@@ -138,7 +138,7 @@ func TestAFailedJournalWriteEndsASync(t *testing.T) {
 		t.Fatalf("the plan does not wait for the journal: %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
-	d.deliver(Written{Err: fault.New(fault.Unavailable, "test", "the disk is full")})
+	d.deliver(Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 	delete(d.guests, "s1")
 	d.advanceTime(2*time.Minute, isWrite)
 	if guests := d.state.guests; len(guests) > 0 {

@@ -256,7 +256,7 @@ func (s *State) refused(err error) bool {
 		return true
 	}
 	if fault.Is(err, fault.Conflict) {
-		s.do(Stop{Err: fault.New(fault.Conflict, "reconcile.Next", "%w", err).WithCode(NotAdmitted)})
+		s.do(Stop{Err: fault.New(fault.Conflict, "%w", err).WithCode(NotAdmitted)})
 		return true
 	}
 	if err != nil {

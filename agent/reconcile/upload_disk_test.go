@@ -45,7 +45,7 @@ func TestDiskIsUploadedAfterTheGuestHasStopped(t *testing.T) {
 	if d.state.works.building != 0 {
 		t.Errorf("an upload counts as %d builds", d.state.works.building)
 	}
-	d.endUpload(hypervisor.ImageData{}, fault.New(fault.Unavailable, "", "the image service does not answer"))
+	d.endUpload(hypervisor.ImageData{}, fault.New(fault.Unavailable, "the image service does not answer"))
 	last := d.reports[len(d.reports)-1]
 	if last.Phase != host.Stopped || last.Upload == nil || last.Upload.Final || last.Upload.Image != "i1" ||
 		last.Upload.Error != "the image service does not answer" {
@@ -78,7 +78,7 @@ func TestFinalUploadFailure(t *testing.T) {
 	d := newDriverWith(t, hypervisor.Guest{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64, Stopped: true})
 	d.assignUpload(1, "s1", "i1")
 	d.settle(isUpload)
-	d.endUpload(hypervisor.ImageData{}, fault.New(fault.Conflict, "", "the host's disk is full"))
+	d.endUpload(hypervisor.ImageData{}, fault.New(fault.Conflict, "the host's disk is full"))
 	if last := d.reports[len(d.reports)-1]; last.Upload == nil || !last.Upload.Final {
 		t.Errorf("reported %+v", last.Upload)
 	}

@@ -44,7 +44,7 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 		wrong = append(wrong, more...)
 	}
 	if len(wrong) > 0 {
-		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &invalidConfig{wrong})
+		return provider.Tree{}, nil, fault.New(fault.Invalid, "%w", &invalidConfig{wrong})
 	}
 	for _, g := range groups {
 		p, more := f.provider(g)
@@ -64,7 +64,7 @@ func CheckSwitch(f Facts) error {
 	}
 	for _, p := range f.Actual.Providers {
 		if p.HasTrait(ManagedPCI) {
-			return fault.New(fault.Invalid, "survey.CheckSwitch",
+			return fault.New(fault.Invalid,
 				"[pci] report_in_placement is off, but Placement has the device provider %s of this host; "+
 					"it cannot be switched off once it was on, switch it on again",
 				p.Name)

@@ -149,5 +149,5 @@ func (g group) keepAdvice() string {
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "survey.Desired", format, args...)
+	return fault.New(fault.Invalid, format, args...)
 }

@@ -35,20 +35,19 @@ var (
 // the text names the machine. Read finds the same devices, nodes and problems in the loaded text as in the machine.
 // Errors: Unavailable when the lists of devices or of NUMA nodes cannot be read; Invalid when there is no device.
 func Capture(fsys fs.FS) ([]byte, error) {
-	const op = "sysfs.Capture"
 	c := capture{fsys: fsys, written: map[string]bool{}}
 	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\", what " +
 		"cannot be read as \"path !! reason\".\n")
 	devices, err := fs.ReadDir(fsys, deviceDir)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot list PCI devices in %s: %w", deviceDir, reason(err))
+		return nil, fault.New(fault.Unavailable, "cannot list PCI devices in %s: %w", deviceDir, reason(err))
 	}
 	if len(devices) == 0 {
-		return nil, fault.New(fault.Invalid, op, "there is no PCI device in %s to capture", deviceDir)
+		return nil, fault.New(fault.Invalid, "there is no PCI device in %s to capture", deviceDir)
 	}
 	nodes, err := list(fsys, nodeDir)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot list NUMA nodes in %s: %w", nodeDir, err)
+		return nil, fault.New(fault.Unavailable, "cannot list NUMA nodes in %s: %w", nodeDir, err)
 	}
 	c.devices(devices)
 	for _, node := range nodes {

@@ -163,5 +163,5 @@ func nodeNumber(name string) (int, bool) {
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "sysfs", format, args...)
+	return fault.New(fault.Invalid, format, args...)
 }

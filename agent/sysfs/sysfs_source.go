@@ -49,13 +49,12 @@ func (s Source) Read(rules pci.Rules) (facts.Facts, error) {
 // fs.ReadLinkFS. Unavailable when the list of devices cannot be read or does not exist: a directory without the layout
 // of /sys is an error, not a machine without devices.
 func Read(fsys fs.FS) (facts.Facts, error) {
-	const op = "sysfs.Read"
 	if _, ok := fsys.(fs.ReadLinkFS); !ok {
-		return facts.Facts{}, fault.New(fault.Internal, op, "a %T cannot read symlinks, of which /sys is made", fsys)
+		return facts.Facts{}, fault.New(fault.Internal, "a %T cannot read symlinks, of which /sys is made", fsys)
 	}
 	entries, err := fs.ReadDir(fsys, deviceDir)
 	if err != nil {
-		return facts.Facts{}, fault.New(fault.Unavailable, op, "cannot list PCI devices in %s: %w", deviceDir, err)
+		return facts.Facts{}, fault.New(fault.Unavailable, "cannot list PCI devices in %s: %w", deviceDir, err)
 	}
 	var r reading
 	listed := make(map[string]bool, len(entries))
@@ -68,7 +67,7 @@ func Read(fsys fs.FS) (facts.Facts, error) {
 	}
 	nodes, err := r.nodes(fsys)
 	if err != nil {
-		return facts.Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes in %s: %w", nodeDir, err)
+		return facts.Facts{}, fault.New(fault.Unavailable, "cannot list NUMA nodes in %s: %w", nodeDir, err)
 	}
 	slices.SortFunc(r.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
 	r.place(nodes, unplaced)
@@ -82,7 +81,7 @@ func Read(fsys fs.FS) (facts.Facts, error) {
 func Check(fsys fs.FS, name string) error {
 	info, err := fs.Stat(fsys, deviceDir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return fault.New(fault.Invalid, "sysfs.Check", "%s has no %s: it is not shaped like /sys", name, deviceDir)
+		return fault.New(fault.Invalid, "%s has no %s: it is not shaped like /sys", name, deviceDir)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	desired := aim.Tree
 	for _, p := range desired.Providers {
 		if p.ID == "" {
-			return Plan{}, fault.New(fault.Invalid, "treeplan.Make", "the tree to report has a provider %s without an id",
+			return Plan{}, fault.New(fault.Invalid, "the tree to report has a provider %s without an id",
 				p.Name)
 		}
 	}
@@ -118,30 +118,29 @@ func names(t provider.Tree) map[string]bool {
 
 // validate checks that the desired tree has one root and unique names and ids, and that actual is its tree.
 func (m *planner) validate(desired provider.Tree) error {
-	const op = "treeplan.Make"
 	root, ok := desired.Root()
 	if !ok {
-		return fault.New(fault.Invalid, op, "the tree to report has no root")
+		return fault.New(fault.Invalid, "the tree to report has no root")
 	}
 	byName, byID := map[string]bool{}, map[provider.ID]bool{}
 	for i, p := range desired.Providers {
 		if byName[p.Name] || byID[p.ID] {
-			return fault.New(fault.Invalid, op, "the tree to report has two providers %s", p.Name)
+			return fault.New(fault.Invalid, "the tree to report has two providers %s", p.Name)
 		}
 		if i > 0 && !byID[p.Parent] && !m.isBandwidth(p.Parent) {
-			return fault.New(fault.Invalid, op, "the tree to report has a provider %s whose parent %q is not in it", p.Name,
+			return fault.New(fault.Invalid, "the tree to report has a provider %s whose parent %q is not in it", p.Name,
 				p.Parent)
 		}
 		byName[p.Name], byID[p.ID] = true, true
 	}
 	have, ok := m.actual.Root()
 	if ok && have.Name != root.Name {
-		return fault.New(fault.Conflict, op,
+		return fault.New(fault.Conflict,
 			"the provider %s is in the tree of %s (%s); this host reports only a tree of its own",
 			root.Name, have.Name, have.ID)
 	}
 	if !ok && len(m.actual.Providers) > 0 {
-		return fault.New(fault.Conflict, op, "the tree that Placement has for %s has no root", root.Name)
+		return fault.New(fault.Conflict, "the tree that Placement has for %s has no root", root.Name)
 	}
 	return nil
 }

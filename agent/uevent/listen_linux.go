@@ -15,14 +15,13 @@ const kernelGroup = 1
 // Listen calls changed for each message about PCI devices until ctx ends, and then returns nil. Unavailable: the
 // kernel does not let this process receive messages.
 func Listen(ctx context.Context, changed func()) error {
-	const op = "uevent.Listen"
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK,
 		syscall.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "cannot open a socket for the kernel's messages: %w", err)
+		return fault.New(fault.Unavailable, "cannot open a socket for the kernel's messages: %w", err)
 	}
 	if err := syscall.Bind(fd, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK, Groups: kernelGroup}); err != nil {
-		return errors.Join(fault.New(fault.Unavailable, op, "cannot listen for the kernel's messages: %w", err),
+		return errors.Join(fault.New(fault.Unavailable, "cannot listen for the kernel's messages: %w", err),
 			syscall.Close(fd))
 	}
 	socket := os.NewFile(uintptr(fd), "uevent")
@@ -33,5 +32,5 @@ func Listen(ctx context.Context, changed func()) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return fault.New(fault.Unavailable, op, "receiving the kernel's messages failed: %w", err)
+	return fault.New(fault.Unavailable, "receiving the kernel's messages failed: %w", err)
 }

@@ -10,5 +10,5 @@ import (
 
 // Listen returns Unavailable: only Linux has device events.
 func Listen(context.Context, func()) error {
-	return fault.New(fault.Unavailable, "uevent.Listen", "only Linux has device events")
+	return fault.New(fault.Unavailable, "only Linux has device events")
 }

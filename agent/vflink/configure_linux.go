@@ -14,17 +14,16 @@ import (
 
 // Read returns the configuration of a VF. NotFound: the interface or the VF does not exist any more.
 func (l Links) Read(vf vfconfig.VF) (vfconfig.Settings, error) {
-	const op = "vflink.Read"
 	link, err := netlink.LinkByName(vf.Interface)
 	if err != nil {
-		return vfconfig.Settings{}, failure(op, "cannot read interface "+vf.Interface, err)
+		return vfconfig.Settings{}, failure("cannot read interface "+vf.Interface, err)
 	}
 	for _, info := range link.Attrs().Vfs {
 		if info.ID == vf.Index {
 			return settings(info), nil
 		}
 	}
-	return vfconfig.Settings{}, fault.New(fault.NotFound, op, "interface %s has no VF %d", vf.Interface, vf.Index)
+	return vfconfig.Settings{}, fault.New(fault.NotFound, "interface %s has no VF %d", vf.Interface, vf.Index)
 }
 
 // settings converts what the kernel returns of a VF. An attribute that the driver does not have is all ones.
@@ -37,13 +36,12 @@ func settings(info netlink.VfInfo) vfconfig.Settings {
 // Set performs an operation on a VF. Invalid: the driver does not support it, or not this value. Forbidden: the process
 // lacks CAP_NET_ADMIN. NotFound: the interface or the VF does not exist any more.
 func (l Links) Set(vf vfconfig.VF, o vfconfig.Operation) error {
-	const op = "vflink.Set"
 	link, err := netlink.LinkByName(vf.Interface)
 	if err != nil {
-		return failure(op, "cannot find interface "+vf.Interface, err)
+		return failure("cannot find interface "+vf.Interface, err)
 	}
 	if err := set(link, vf.Index, o); err != nil {
-		return failure(op, "the kernel refuses "+o.String(), err)
+		return failure("the kernel refuses "+o.String(), err)
 	}
 	return nil
 }
@@ -76,16 +74,16 @@ func set(link netlink.Link, index int, o vfconfig.Operation) error {
 
 // failure returns a kernel's error as a fault. Drivers answer EINVAL as well as EOPNOTSUPP for what they do not
 // support: igb answers EINVAL for a guaranteed rate.
-func failure(op, what string, err error) error {
+func failure(what string, err error) error {
 	var gone netlink.LinkNotFoundError
 	kind := fault.Unavailable
 	switch {
 	case errors.As(err, &gone), errors.Is(err, syscall.ENODEV):
 		kind = fault.NotFound
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
-		return fault.New(fault.Forbidden, op, "%s: %w; give the agent the capability CAP_NET_ADMIN", what, err)
+		return fault.New(fault.Forbidden, "%s: %w; give the agent the capability CAP_NET_ADMIN", what, err)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ERANGE):
 		kind = fault.Invalid
 	}
-	return fault.New(kind, op, "%s: %w", what, err)
+	return fault.New(kind, "%s: %w", what, err)
 }

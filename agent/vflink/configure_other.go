@@ -9,10 +9,10 @@ import (
 
 // Read returns NotFound: only Linux has VFs.
 func (l Links) Read(vf vfconfig.VF) (vfconfig.Settings, error) {
-	return vfconfig.Settings{}, fault.New(fault.NotFound, "vflink.Read", "only Linux has VFs")
+	return vfconfig.Settings{}, fault.New(fault.NotFound, "only Linux has VFs")
 }
 
 // Set returns NotFound: only Linux has VFs.
 func (l Links) Set(vfconfig.VF, vfconfig.Operation) error {
-	return fault.New(fault.NotFound, "vflink.Set", "only Linux has VFs")
+	return fault.New(fault.NotFound, "only Linux has VFs")
 }

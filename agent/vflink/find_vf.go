@@ -30,18 +30,16 @@ func (l Links) path(elements ...string) string {
 // Find returns the interface of the PF of a VF, and the number of the VF. NotFound: there is no VF at the address, or
 // its PF has no network interface.
 func (l Links) Find(address pci.Address) (vfconfig.VF, error) {
-	const op = "vflink.Find"
 	vf := vfconfig.VF{Address: address.String()}
 	pf := l.path("bus", "pci", "devices", vf.Address, "physfn")
 	index, err := number(pf, vf.Address)
 	if err != nil {
-		return vf, fault.New(fault.NotFound, op, "%s is not a VF of this host: %w", vf.Address, err)
+		return vf, fault.New(fault.NotFound, "%s is not a VF of this host: %w", vf.Address, err)
 	}
 	vf.Index = index
 	if vf.Interface = interfaceOf(pf); vf.Interface == "" {
-		return vf, fault.New(fault.NotFound, op,
-			"the PF of %s has no network interface: its driver is not a network driver, "+
-				"or it is bound to vfio-pci", vf.Address)
+		return vf, fault.New(fault.NotFound, "the PF of %s has no network interface: its driver is not a network driver, "+
+			"or it is bound to vfio-pci", vf.Address)
 	}
 	vf.Speed = l.speed(vf.Interface)
 	return vf, nil

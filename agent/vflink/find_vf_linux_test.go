@@ -84,7 +84,7 @@ func TestKindsOfKernelErrors(t *testing.T) {
 		syscall.EPERM: fault.Forbidden, syscall.EACCES: fault.Forbidden, syscall.ENODEV: fault.NotFound,
 		syscall.EBUSY: fault.Unavailable, syscall.EIO: fault.Unavailable,
 	} {
-		if err := failure("op", "what", errno); !fault.Is(err, want) || !errors.Is(err, errno) {
+		if err := failure("what", errno); !fault.Is(err, want) || !errors.Is(err, errno) {
 			t.Errorf("%s: %v", errno, err)
 		}
 	}

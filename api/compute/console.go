@@ -33,7 +33,7 @@ func (c *Client) OpenConsole(ctx context.Context, id string, got func(ConsoleLin
 	for {
 		var line ConsoleLine
 		if err := lines.Decode(&line); err != nil {
-			return fault.New(fault.Unavailable, "POST "+path, "the connection for the console ended: %w", err)
+			return fault.New(fault.Unavailable, "the connection for the console ended: %w", err)
 		}
 		if err := got(line); err != nil || line.Closed != "" {
 			return err

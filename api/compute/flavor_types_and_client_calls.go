@@ -75,7 +75,7 @@ func (c *Client) Flavors(ctx context.Context) ([]Flavor, error) {
 		}
 		q.Set("marker", page.Flavors[len(page.Flavors)-1].ID)
 	}
-	return nil, fault.New(fault.Internal, "compute.Flavors", "the list of flavors does not end after %d pages", maxPages)
+	return nil, fault.New(fault.Internal, "the list of flavors does not end after %d pages", maxPages)
 }
 
 // Flavor reads one flavor by id or by name.
@@ -96,7 +96,7 @@ func (c *Client) Flavor(ctx context.Context, idOrName string) (Flavor, error) {
 			return f, nil
 		}
 	}
-	return Flavor{}, fault.New(fault.NotFound, "compute.Flavor", "no flavor has the id or the name %q", idOrName)
+	return Flavor{}, fault.New(fault.NotFound, "no flavor has the id or the name %q", idOrName)
 }
 
 // CreateFlavor creates a flavor.

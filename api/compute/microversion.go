@@ -124,7 +124,6 @@ var versionText = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 // precedence over the older header. It returns fault.Invalid for a malformed version, and fault.Invalid with the code
 // NotServed for a version that Berth does not implement.
 func Negotiate(h http.Header) (Version, error) {
-	const op = "compute.Negotiate"
 	text := requestedVersion(h)
 	switch text {
 	case "":
@@ -134,14 +133,14 @@ func Negotiate(h http.Header) (Version, error) {
 	}
 	m := versionText.FindStringSubmatch(text)
 	if m == nil {
-		return Min, fault.New(fault.Invalid, op, "%q is not a valid API version; "+
+		return Min, fault.New(fault.Invalid, "%q is not a valid API version; "+
 			"write it as MajorNum.MinorNum, for example %s, or latest", text, Max)
 	}
 	major, _ := strconv.Atoi(m[1]) // at most nine digits: never out of range
 	minor, _ := strconv.Atoi(m[2])
 	v := Version(minor)
 	if major != 2 || v < Min || v > Max {
-		return Min, fault.New(fault.Invalid, op, "Version %s is not supported by the API. "+
+		return Min, fault.New(fault.Invalid, "Version %s is not supported by the API. "+
 			"Minimum is %s and maximum is %s.", text, Min, Max).WithCode(NotServed)
 	}
 	return v, nil

@@ -233,7 +233,7 @@ func (c *Client) Servers(ctx context.Context, l ListServers) ([]Server, error) {
 		}
 		q.Set("marker", page.Servers[len(page.Servers)-1].ID)
 	}
-	return nil, fault.New(fault.Invalid, "compute.Servers", "more than %d servers; "+
+	return nil, fault.New(fault.Invalid, "more than %d servers; "+
 		"restrict the list by name, status or host", pageSize*maxPages)
 }
 
@@ -266,9 +266,9 @@ func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	case err != nil:
 		return Server{}, err
 	case len(named) == 0:
-		return Server{}, fault.New(fault.NotFound, "compute.Server", "no server has the id or the name %q", idOrName)
+		return Server{}, fault.New(fault.NotFound, "no server has the id or the name %q", idOrName)
 	case len(named) > 1:
-		return Server{}, fault.New(fault.Conflict, "compute.Server", "%d servers have the name %q; use the id",
+		return Server{}, fault.New(fault.Conflict, "%d servers have the name %q; use the id",
 			len(named), idOrName)
 	}
 	return named[0], nil

@@ -22,7 +22,7 @@ func (e *StatusError) Unwrap() error { return e.Err }
 
 // StatusErrorf returns a StatusError with a fault of the kind that belongs to the status.
 func StatusErrorf(status int, format string, args ...any) error {
-	return &StatusError{Status: status, Err: fault.New(rest.KindOfStatus(status), "", format, args...)}
+	return &StatusError{Status: status, Err: fault.New(rest.KindOfStatus(status), format, args...)}
 }
 
 // UsualError returns the error for a refusal of a request, for APIs that have no text of their own for it. It returns
@@ -34,7 +34,7 @@ func UsualError(request *http.Request, r *Refusal) error {
 	case Unauthenticated:
 		return &StatusError{Status: http.StatusUnauthorized, Err: r.Err}
 	case NoRoute:
-		return fault.New(fault.NotFound, "", "there is nothing at %s", request.URL.Path)
+		return fault.New(fault.NotFound, "there is nothing at %s", request.URL.Path)
 	case NoMethod:
 		return StatusErrorf(http.StatusMethodNotAllowed,
 			"method %s is not allowed on %s; the header Allow lists the allowed methods", request.Method, request.URL.Path)
@@ -43,7 +43,7 @@ func UsualError(request *http.Request, r *Refusal) error {
 	case BodyTooSlow:
 		return StatusErrorf(http.StatusRequestTimeout, "%w", r.Err)
 	case BodyLost:
-		return fault.New(fault.Invalid, "", "the body is incomplete: %w", r.Err)
+		return fault.New(fault.Invalid, "the body is incomplete: %w", r.Err)
 	}
 	return r
 }

@@ -83,7 +83,7 @@ func New[C Caller](a API[C]) *Server[C] {
 
 // denyAll is the Authenticator of an API without one.
 func denyAll(*http.Request) (identity.Identity, error) {
-	return identity.Identity{}, fault.New(fault.Forbidden, "edge", "No authentication is configured.")
+	return identity.Identity{}, fault.New(fault.Forbidden, "No authentication is configured.")
 }
 
 // ServeHTTP answers one request.
@@ -196,5 +196,5 @@ func (s *Server[C]) recovered(c C, p any) {
 	s.core.metrics.Panic()
 	s.core.log.Error("handler panicked", "request_id", e.ID, "method", e.R.Method, "path", e.R.URL.Path, "panic", p,
 		"stack", string(debug.Stack()))
-	s.fail(c, fault.New(fault.Internal, "edge", "unexpected"), true)
+	s.fail(c, fault.New(fault.Internal, "unexpected"), true)
 }

@@ -207,7 +207,7 @@ func TestWithoutAuthenticationAndPolicy(t *testing.T) {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	a.Authenticate = func(*http.Request) (identity.Identity, error) {
-		return identity.Identity{}, fault.New(fault.Unavailable, "", "Keystone does not answer")
+		return identity.Identity{}, fault.New(fault.Unavailable, "Keystone does not answer")
 	}
 	if w := ask(New(a), "GET", "/items/7", nil); w.Code != 503 {
 		t.Errorf("%d", w.Code)
@@ -412,7 +412,7 @@ func TestCredentialsAreNotShown(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		api.Authenticate = func(r *http.Request) (identity.Identity, error) {
 			if refused {
-				return identity.Identity{}, fault.New(fault.Forbidden, "", "not valid")
+				return identity.Identity{}, fault.New(fault.Forbidden, "not valid")
 			}
 			return accepts(r)
 		}

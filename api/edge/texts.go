@@ -44,7 +44,7 @@ func (c *Call) checkTexts() error {
 }
 
 func badText(place, what string) error {
-	return fault.New(fault.Invalid, "", "Invalid text in %s: it contains %s; remove it", place, what)
+	return fault.New(fault.Invalid, "Invalid text in %s: it contains %s; remove it", place, what)
 }
 
 // badCharacter returns what a text contains that no service accepts, or an empty string.

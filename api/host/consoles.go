@@ -61,7 +61,7 @@ func (c Client) ConsoleInput(ctx context.Context, host, id string, got func([]by
 	for {
 		var line ConsoleData
 		if err := lines.Decode(&line); err != nil {
-			return fault.New(fault.Unavailable, "GET "+p, "the connection for the console ended: %w", err)
+			return fault.New(fault.Unavailable, "the connection for the console ended: %w", err)
 		}
 		if line.Closed != "" {
 			return nil

@@ -26,7 +26,7 @@ func path(host string, rest ...string) string {
 func (c Client) PutReport(ctx context.Context, r Report) error {
 	p := path(r.Host)
 	answer, err := c.REST.Do(ctx, http.MethodPut, p, r, nil)
-	return occupied("PUT "+p, answer.Header.Get("Retry-After"), err)
+	return occupied(answer.Header.Get("Retry-After"), err)
 }
 
 // PutGuest sends the report of a guest on a host. It returns Conflict if compute refuses it, because of *Late if it is
@@ -37,9 +37,9 @@ func (c Client) PutGuest(ctx context.Context, host, server string, g Guest) erro
 	if text := answer.Header.Get(Latest); err != nil && text != "" {
 		number, wrong := strconv.ParseInt(text, 10, 64)
 		if wrong != nil {
-			return fault.New(fault.Internal, "PUT "+p, "header %s of the answer is not a number: %w", Latest, wrong)
+			return fault.New(fault.Internal, "header %s of the answer is not a number: %w", Latest, wrong)
 		}
-		return fault.Wrap(fault.Conflict, "PUT "+p, &Late{Number: number})
+		return fault.Wrap(fault.Conflict, &Late{Number: number})
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
 		}
 		number, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || number < 0 {
-			return w, fault.New(fault.Invalid, "", "%s must be a number of the line that was read last, or 0; it is %q",
+			return w, fault.New(fault.Invalid, "%s must be a number of the line that was read last, or 0; it is %q",
 				n.name, text[:min(len(text), 64)])
 		}
 		*n.to = number
@@ -100,15 +100,15 @@ func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments)
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return fault.New(fault.Unavailable, "GET "+p, "the stream of assignments ended: %w", err)
+			return fault.New(fault.Unavailable, "the stream of assignments ended: %w", err)
 		}
 		var a Assignments
 		if err := json.Unmarshal(line, &a); err != nil {
-			return fault.New(fault.Internal, "GET "+p, "a line of assignments is not valid JSON: %w", err)
+			return fault.New(fault.Internal, "a line of assignments is not valid JSON: %w", err)
 		}
 		var ok bool
 		if last, ok = a.After(last); !ok {
-			return fault.New(fault.Internal, "GET "+p, "a line of assignments is a difference to revision %d, which is not "+
+			return fault.New(fault.Internal, "a line of assignments is a difference to revision %d, which is not "+
 				"that of the line before; the stream is opened again", a.Base)
 		}
 		if err := got(last); err != nil {
@@ -126,11 +126,11 @@ func (c Client) stream(ctx context.Context, w WatchRequest) (p string, resp *htt
 	return p, resp, answerFault(p, resp)
 }
 
-// withoutQuery removes the query from the operation of a fault, because the query has the agent's Start.
+// withoutQuery removes the query from the request of a fault, because the query has the agent's Start.
 func withoutQuery(err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		short := *e
-		short.Op, _, _ = strings.Cut(e.Op, "?")
+		short.Request, _, _ = strings.Cut(e.Request, "?")
 		return &short
 	}
 	return err
@@ -146,17 +146,17 @@ type Occupied struct {
 func (o *Occupied) Error() string { return fault.TextOf(o.Err) }
 
 // occupied adds the cause *Occupied to a Conflict that has Retry-After. It returns other errors as they are.
-func occupied(op, retryAfter string, err error) error {
+func occupied(retryAfter string, err error) error {
 	seconds, wrong := strconv.Atoi(retryAfter)
 	if !fault.Is(err, fault.Conflict) || wrong != nil || seconds <= 0 {
 		return err
 	}
-	return fault.Wrap(fault.Conflict, op, &Occupied{Wait: time.Duration(seconds) * time.Second, Err: err})
+	return fault.Wrap(fault.Conflict, &Occupied{Wait: time.Duration(seconds) * time.Second, Err: err})
 }
 
 // answerFault returns the fault of an answer, nil for a success. The fault does not have the query, because that has
 // the agent's Start.
 func answerFault(p string, resp *http.Response) error {
 	p, _, _ = strings.Cut(p, "?")
-	return occupied("GET "+p, resp.Header.Get("Retry-After"), rest.AnswerFault(http.MethodGet, p, resp))
+	return occupied(resp.Header.Get("Retry-After"), rest.AnswerFault(http.MethodGet, p, resp))
 }

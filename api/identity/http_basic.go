@@ -86,13 +86,12 @@ func NewHTTPBasic(o BasicOptions) (*HTTPBasic, error) {
 
 // Authenticate is an Authenticator.
 func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
-	const op = "identity.HTTPBasic"
 	name, password, ok := r.BasicAuth()
 	if !ok {
-		return Identity{}, fault.New(fault.Forbidden, op,
+		return Identity{}, fault.New(fault.Forbidden,
 			"the request has no name and password; send them by HTTP Basic authentication")
 	}
-	refused := fault.New(fault.Forbidden, op, "the name or the password is wrong")
+	refused := fault.New(fault.Forbidden, "the name or the password is wrong")
 	if len(name)+len(password) > maxCredentials {
 		return Identity{}, refused
 	}
@@ -187,7 +186,7 @@ func (b *HTTPBasic) refresh() {
 }
 
 func userFileFault(file string, err error) error {
-	return fault.New(fault.Invalid, "identity.NewHTTPBasic", "cannot read [DEFAULT] http_basic_auth_user_file = %s: %w; "+
+	return fault.New(fault.Invalid, "cannot read [DEFAULT] http_basic_auth_user_file = %s: %w; "+
 		"create it with `htpasswd -B -c %s NAME`", file, err, file)
 }
 
@@ -214,7 +213,7 @@ func parseUserFile(file string, text []byte) (map[string][]byte, error) {
 			continue
 		}
 		wrong := func(format string, args ...any) error {
-			return fault.New(fault.Invalid, "identity.NewHTTPBasic", "%s:%d: "+format, append([]any{file, number}, args...)...)
+			return fault.New(fault.Invalid, "%s:%d: "+format, append([]any{file, number}, args...)...)
 		}
 		name, hash, found := strings.Cut(line, ":")
 		switch {
@@ -229,7 +228,7 @@ func parseUserFile(file string, text []byte) (map[string][]byte, error) {
 		accounts[name] = []byte(hash)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fault.New(fault.Invalid, "identity.NewHTTPBasic", "cannot read %s: %w", file, err)
+		return nil, fault.New(fault.Invalid, "cannot read %s: %w", file, err)
 	}
 	return accounts, nil
 }

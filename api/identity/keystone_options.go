@@ -48,14 +48,14 @@ type KeystoneOptions struct {
 
 func (o KeystoneOptions) check() error {
 	missing := func(option, remedy string) error {
-		return fault.New(fault.Invalid, "identity.NewKeystone", "%s is missing; %s", o.place(option), remedy)
+		return fault.New(fault.Invalid, "%s is missing; %s", o.place(option), remedy)
 	}
 	address, err := url.Parse(o.AuthURL)
 	switch {
 	case o.AuthURL == "":
 		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "%s = %s is not an HTTP URL; "+
+		return fault.New(fault.Invalid, "%s = %s is not an HTTP URL; "+
 			"write one such as http://controller:5000", o.place("auth_url"), o.AuthURL)
 	case o.usesApplicationCredential():
 		if o.ApplicationCredentialSecret == "" {
@@ -83,16 +83,15 @@ func (o KeystoneOptions) usesApplicationCredential() bool {
 }
 
 func (o KeystoneOptions) tls() (*tls.Config, error) {
-	const op = "identity.NewKeystone"
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "%s cannot be read: %w", o.place("cafile"), err)
+			return nil, fault.New(fault.Invalid, "%s cannot be read: %w", o.place("cafile"), err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "%s = %s holds no certificate in PEM", o.place("cafile"), o.CAFile)
+			return nil, fault.New(fault.Invalid, "%s = %s holds no certificate in PEM", o.place("cafile"), o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
@@ -102,7 +101,7 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 		}
 		pair, err := tls.LoadX509KeyPair(o.CertFile, keyFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "%s and keyfile cannot be used: %w", o.place("certfile"), err)
+			return nil, fault.New(fault.Invalid, "%s and keyfile cannot be used: %w", o.place("certfile"), err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -228,7 +227,7 @@ func (read *reader) face() string {
 	face := strings.TrimSuffix(strings.ToLower(read.text("interface")), "url")
 	valid := slices.Contains([]string{"", "public", "internal", "admin"}, face)
 	if e, found := read.c.Get(read.group, "interface"); found && read.err == nil && !valid {
-		read.err = e.Fault("identity.ReadKeystone", "there is no such interface; write public, internal or admin")
+		read.err = e.Fault("there is no such interface; write public, internal or admin")
 	}
 	return face
 }
@@ -254,10 +253,10 @@ func (read *reader) invalidAuthType() {
 	}
 	remedy := "write " + read.more + "password or v3applicationcredential"
 	if e, found := read.c.Get(read.group, "auth_type", config.Name{Option: "auth_plugin"}); found {
-		read.err = e.Fault("identity.ReadKeystone", "Berth does not support this auth_type; %s", remedy)
+		read.err = e.Fault("Berth does not support this auth_type; %s", remedy)
 		return
 	}
-	read.err = fault.New(fault.Invalid, "identity.ReadKeystone", "[%s] auth_type is missing; %s", read.group, remedy)
+	read.err = fault.New(fault.Invalid, "[%s] auth_type is missing; %s", read.group, remedy)
 }
 
 // ignoredOptions returns warnings about options that have no effect, and a fault for options whose absence would reduce
@@ -279,8 +278,7 @@ func ignoredOptions(c *config.Config) (warnings []string, err error) {
 	}
 	e, found = c.Get(group, "enforce_token_bind")
 	if err == nil && found && e.Value != "disabled" && e.Value != "permissive" {
-		err = e.Fault("identity.ReadKeystone",
-			"Keystone does not support bound tokens since its release Train; write permissive")
+		err = e.Fault("Keystone does not support bound tokens since its release Train; write permissive")
 	}
 	return warnings, err
 }

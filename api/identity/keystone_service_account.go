@@ -90,7 +90,6 @@ func (k *Keystone) Address(ctx context.Context, kind string, interfaces []string
 	if region != "" {
 		where = " in region " + region
 	}
-	return "", fault.New(fault.Unavailable, "identity.Keystone",
-		"Keystone's catalog has no service of type %s%s with the interface %s; "+
-			"check region_name and valid_interfaces, or write endpoint_override", kind, where, strings.Join(interfaces, " or "))
+	return "", fault.New(fault.Unavailable, "Keystone's catalog has no service of type %s%s with the interface %s; "+
+		"check region_name and valid_interfaces, or write endpoint_override", kind, where, strings.Join(interfaces, " or "))
 }

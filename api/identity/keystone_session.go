@@ -30,7 +30,7 @@ type session struct {
 }
 
 func unavailable(format string, args ...any) error {
-	return fault.New(fault.Unavailable, "identity.Keystone", format, args...)
+	return fault.New(fault.Unavailable, format, args...)
 }
 
 // v3Address returns the URL of the v3 API for a URL of Keystone.
@@ -89,7 +89,7 @@ func (k *Keystone) forget(token string) {
 func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	body, err := json.Marshal(k.opts.body())
 	if err != nil {
-		return session{}, fault.New(fault.Internal, "identity.Keystone", "%w", err)
+		return session{}, fault.New(fault.Internal, "%w", err)
 	}
 	began := k.now()
 	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body,

@@ -16,7 +16,7 @@ import (
 //   - X-Project-Id sets another project.
 func NoAuth2(r *http.Request) (Identity, error) {
 	if _, ok := r.Header["X-Auth-Token"]; !ok {
-		return Identity{}, fault.New(fault.Forbidden, "identity.NoAuth2",
+		return Identity{}, fault.New(fault.Forbidden,
 			"the request has no X-Auth-Token, so it is not authenticated; send user:project, for example admin")
 	}
 	user, project, _ := strings.Cut(joined(r.Header, "X-Auth-Token"), ":")

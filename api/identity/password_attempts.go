@@ -73,13 +73,13 @@ func (a *attempts) begin(ctx context.Context, c caller, now time.Time) (end func
 		return a.beginFirst(ctx, c.address)
 	}
 	if wait := before.wait() - now.Sub(before.last); wait > 0 {
-		return nil, fault.New(fault.Unavailable, "identity.HTTPBasic", "%d sign-ins of %s from this address have failed; "+
+		return nil, fault.New(fault.Unavailable, "%d sign-ins of %s from this address have failed; "+
 			"correct the password, and try again in %s", before.count, c.name, wait.Round(time.Second)+time.Second)
 	}
 	select {
 	case a.suspects <- struct{}{}:
 	default:
-		return nil, fault.New(fault.Unavailable, "identity.HTTPBasic", "too many callers with failed sign-ins wait for "+
+		return nil, fault.New(fault.Unavailable, "too many callers with failed sign-ins wait for "+
 			"their passwords to be checked; try again later")
 	}
 	defer func() { <-a.suspects }()
@@ -113,8 +113,7 @@ func take(ctx context.Context, slots chan struct{}) error {
 	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "identity.HTTPBasic",
-			"the request ended before its password was checked: %w", ctx.Err())
+		return fault.New(fault.Unavailable, "the request ended before its password was checked: %w", ctx.Err())
 	}
 }
 

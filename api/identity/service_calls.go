@@ -76,8 +76,7 @@ func (read *reader) interfaces(option string) (list []string) {
 	list, read.err = read.c.Strings(read.group, option, []string{"internal", "public"})
 	for _, name := range list {
 		if e, _ := read.c.Get(read.group, option); !slices.Contains([]string{"public", "internal", "admin"}, name) {
-			read.err = e.Fault("identity.ReadCalls",
-				"%q is not an interface; write public, internal or admin, separated by commas", name)
+			read.err = e.Fault("%q is not an interface; write public, internal or admin, separated by commas", name)
 		}
 	}
 	return list
@@ -85,16 +84,15 @@ func (read *reader) interfaces(option string) (list []string) {
 
 // checkBasic checks an account of HTTP Basic authentication.
 func (s ServiceCalls) checkBasic() error {
-	const op = "identity.ReadCalls"
 	section := s.Keystone.section()
 	switch {
 	case s.Name == "":
-		return fault.New(fault.Invalid, op, "[%s] username is missing; write the name of an account of the user file",
+		return fault.New(fault.Invalid, "[%s] username is missing; write the name of an account of the user file",
 			section)
 	case s.Password == "":
-		return fault.New(fault.Invalid, op, "[%s] password is missing; write that of the account %s", section, s.Name)
+		return fault.New(fault.Invalid, "[%s] password is missing; write that of the account %s", section, s.Name)
 	case strings.Contains(s.Name, ":"):
-		return fault.New(fault.Invalid, op, "[%s] username contains a colon, which HTTP Basic authentication cannot send; "+
+		return fault.New(fault.Invalid, "[%s] username contains a colon, which HTTP Basic authentication cannot send; "+
 			"use another account", section)
 	}
 	return nil

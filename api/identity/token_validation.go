@@ -126,7 +126,7 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 }
 
 func forbidden(format string, args ...any) error {
-	return fault.New(fault.Forbidden, "identity.Keystone", format, args...)
+	return fault.New(fault.Forbidden, format, args...)
 }
 
 // errUnknownToken is the error for a token that Keystone does not accept.
@@ -161,8 +161,7 @@ func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*to
 	})
 	select {
 	case <-ctx.Done():
-		return nil, fault.New(fault.Unavailable, "identity.Keystone",
-			"the request ended before Keystone answered: %w", ctx.Err())
+		return nil, fault.New(fault.Unavailable, "the request ended before Keystone answered: %w", ctx.Err())
 	case result := <-answer:
 		if result.Err != nil {
 			return nil, result.Err

@@ -49,7 +49,7 @@ func (c *Client) Download(ctx context.Context, who identity.Identity, token, id 
 	client.Timeout = 0 // of the whole body; stall limits each part
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, 0, fault.New(fault.Unavailable, op, "the image service at %s does not answer: %w", server,
+		return nil, 0, fault.New(fault.Unavailable, "the image service at %s does not answer: %w", server,
 			errors.Join(err, context.Cause(ctx)))
 	}
 	d.body, d.ctx = response.Body, ctx
@@ -59,7 +59,7 @@ func (c *Client) Download(ctx context.Context, who identity.Identity, token, id 
 	case http.StatusOK:
 		return d, 0, nil
 	case http.StatusNoContent:
-		err = fault.New(fault.NotFound, op, "the image %s has no data", id)
+		err = fault.New(fault.NotFound, "the image %s has no data", id)
 	case http.StatusUnauthorized:
 		c.renew(request)
 		fallthrough
@@ -82,7 +82,7 @@ func (d *download) Read(p []byte) (int, error) {
 	d.timer.Reset(stall)
 	n, err := d.body.Read(p)
 	if err != nil && err != io.EOF {
-		err = fault.New(fault.Unavailable, op, "the download has ended: %w", errors.Join(err, context.Cause(d.ctx)))
+		err = fault.New(fault.Unavailable, "the download has ended: %w", errors.Join(err, context.Cause(d.ctx)))
 	}
 	return n, err
 }

@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	op           = "image.Client"
 	maxAnswer    = 4 << 20          // of an answer, in bytes
 	maxTime      = 30 * time.Second // of Image, with all tries
 	betweenTries = 200 * time.Millisecond
@@ -46,13 +45,13 @@ type Client struct {
 // New returns a client. It makes no call. It returns fault.Invalid if the options do not locate the image service.
 func New(o Options) (*Client, error) {
 	if len(o.Servers) == 0 && o.Account.Locate(serviceType) == nil {
-		return nil, fault.New(fault.Invalid, op, "[glance] does not locate the image service; write endpoint_override, "+
+		return nil, fault.New(fault.Invalid, "[glance] does not locate the image service; write endpoint_override, "+
 			"or an account at Keystone, whose catalog has the address")
 	}
 	for _, server := range o.Servers {
 		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
 			u.User != nil {
-			return nil, fault.New(fault.Invalid, op, "the URL of the image service in [glance] is not valid, or has a user "+
+			return nil, fault.New(fault.Invalid, "the URL of the image service in [glance] is not valid, or has a user "+
 				"and a password; write one such as http://controller:9292")
 		}
 	}
@@ -78,7 +77,7 @@ func (c *Client) Image(ctx context.Context, who identity.Identity, token, id str
 	if i.visibleTo(who.Project) || who.IsAdmin() {
 		return i, nil
 	}
-	missing := fault.New(fault.NotFound, op, "there is no image %s for project %s", id, who.Project)
+	missing := fault.New(fault.NotFound, "there is no image %s for project %s", id, who.Project)
 	if i.Visibility != "shared" {
 		return Image{}, missing
 	}
@@ -121,7 +120,7 @@ func (c *Client) get(ctx context.Context, who identity.Identity, token, path str
 			return readAnswer(server, path, status, body, c.o.Account != nil, into)
 		}
 		if err == nil {
-			err = fault.New(fault.Unavailable, op, "the image service at %s answered with status %d", server, status)
+			err = fault.New(fault.Unavailable, "the image service at %s answered with status %d", server, status)
 		}
 		if try >= c.o.Retries || ctx.Err() != nil {
 			return err
@@ -146,7 +145,7 @@ func (c *Client) servers(ctx context.Context) ([]string, error) {
 func (c *Client) request(ctx context.Context, who identity.Identity, token, address string) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "the image service cannot be called: %w", err)
+		return nil, fault.New(fault.Unavailable, "the image service cannot be called: %w", err)
 	}
 	h := request.Header
 	h.Set("Accept", "application/json")
@@ -185,7 +184,7 @@ func (c *Client) once(request *http.Request) (status int, body []byte, err error
 		if cause, ok := errors.AsType[*url.Error](err); ok {
 			err = cause.Err // without the address, which the sentence has
 		}
-		return 0, nil, fault.New(fault.Unavailable, op, "the image service at %s does not answer: %w",
+		return 0, nil, fault.New(fault.Unavailable, "the image service at %s does not answer: %w",
 			request.URL.Scheme+"://"+request.URL.Host, err)
 	}
 	return response.StatusCode, body, nil
@@ -195,20 +194,20 @@ func (c *Client) once(request *http.Request) (status int, body []byte, err error
 func readAnswer(server, path string, status int, body []byte, signed bool, into any) error {
 	switch {
 	case status == http.StatusNotFound:
-		return fault.New(fault.NotFound, op, "the image service has nothing at %s", path)
+		return fault.New(fault.NotFound, "the image service has nothing at %s", path)
 	case status == http.StatusUnauthorized && signed, status == http.StatusForbidden && signed:
-		return fault.New(fault.Unavailable, op, "the image service at %s does not let the account of [glance] read images "+
+		return fault.New(fault.Unavailable, "the image service at %s does not let the account of [glance] read images "+
 			"(status %d); correct auth_type, username and password there, or give the account a role that may read images",
 			server, status)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return fault.New(fault.Forbidden, op, "the image service at %s does not let the caller in (status %d); if it does "+
+		return fault.New(fault.Forbidden, "the image service at %s does not let the caller in (status %d); if it does "+
 			"not know the callers of compute, write an account (auth_type) in [glance]", server, status)
 	case status != http.StatusOK:
-		return fault.New(fault.Unavailable, op, "the image service at %s answered with status %d, which the Image API v2 "+
+		return fault.New(fault.Unavailable, "the image service at %s answered with status %d, which the Image API v2 "+
 			"does not have; check [glance]", server, status)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fault.New(fault.Unavailable, op, "the answer of the image service at %s is not valid: %w", server, err)
+		return fault.New(fault.Unavailable, "the answer of the image service at %s is not valid: %w", server, err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (a Account) Download(ctx context.Context, id string, offset int64) (io.Read
 func (a Account) Create(ctx context.Context, attributes map[string]any) error {
 	text, err := json.Marshal(attributes)
 	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	return a.call(ctx, http.MethodPost, "/v2/images", text, nil)
 }
@@ -100,7 +100,7 @@ func (a Account) call(ctx context.Context, method, path string, body []byte, int
 		return err
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
-		return fault.New(fault.Unavailable, op, "the answer of the image service to %s is not valid: %w", path, err)
+		return fault.New(fault.Unavailable, "the answer of the image service to %s is not valid: %w", path, err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (a Account) Upload(ctx context.Context, id string, data io.Reader, from, to
 	client.Timeout = 0 // of the whole body; stall limits each part
 	_, _, err := a.send(ctx, &client, http.MethodPut, "/v2/images/"+url.PathEscape(id)+"/file", header, body, total-from)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return fault.New(fault.Unavailable, op, "the upload has ended: %w", cause)
+		return fault.New(fault.Unavailable, "the upload has ended: %w", cause)
 	}
 	return err
 }
@@ -166,13 +166,13 @@ func (a Account) send(ctx context.Context, client *http.Client, method, path str
 	maps.Copy(request.Header, header)
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, false, fault.New(fault.Unavailable, op, "the image service at %s does not answer: %w", server, err)
+		return nil, false, fault.New(fault.Unavailable, "the image service at %s does not answer: %w", server, err)
 	}
 	defer response.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch status := response.StatusCode; {
 	case err != nil:
-		return nil, false, fault.New(fault.Unavailable, op, "the answer of the image service at %s ended early: %w", server,
+		return nil, false, fault.New(fault.Unavailable, "the answer of the image service at %s ended early: %w", server,
 			err)
 	case slices.Contains([]int{http.StatusOK, http.StatusCreated, http.StatusNoContent}, status):
 		return text, false, nil
@@ -189,7 +189,7 @@ func refusal(server, method, path string, status int, text []byte) error {
 	kind := fault.Unavailable
 	switch status {
 	case http.StatusForbidden:
-		return fault.New(fault.Forbidden, op, "the image service at %s does not let the account of [glance] do this "+
+		return fault.New(fault.Forbidden, "the image service at %s does not let the account of [glance] do this "+
 			"(%s %s: status 403); give the account the role admin", server, method, path)
 	case http.StatusNotFound, http.StatusGone:
 		kind = fault.NotFound
@@ -198,7 +198,7 @@ func refusal(server, method, path string, status int, text []byte) error {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		kind = fault.Invalid
 	}
-	return fault.New(kind, op, "the image service at %s answered %s %s with status %d: %s", server, method, path, status,
+	return fault.New(kind, "the image service at %s answered %s %s with status %d: %s", server, method, path, status,
 		sentenceOf(text))
 }
 

@@ -64,7 +64,7 @@ func list[T any](ctx context.Context, c *Client, path, key string, q url.Values,
 		}
 		query.Set("marker", id(all[len(all)-1]))
 	}
-	return nil, fault.New(fault.Internal, "network."+key, "the list does not end after %d pages", maxPages)
+	return nil, fault.New(fault.Internal, "the list does not end after %d pages", maxPages)
 }
 
 // get reads a body in which only one key has the type of into.
@@ -156,7 +156,7 @@ func (c *Client) UpdatePortAt(ctx context.Context, id string, revision int, attr
 	at := Client{REST: c.REST.WithHeader("If-Match", "revision_number="+strconv.Itoa(revision))}
 	p, err = at.UpdatePort(ctx, id, attributes)
 	if answer := rest.StatusOf(err); answer != nil && answer.Code == http.StatusPreconditionFailed {
-		err = fault.New(fault.Conflict, "network.UpdatePortAt", "port %s was changed by another client: %w", id, err).
+		err = fault.New(fault.Conflict, "port %s was changed by another client: %w", id, err).
 			WithCode(PortChanged)
 	}
 	return p, err

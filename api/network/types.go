@@ -245,7 +245,7 @@ func wrongAnswer(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fault.New(fault.Internal, "network", "the answer does not match the Networking API: %w", err)
+	return fault.New(fault.Internal, "the answer does not match the Networking API: %w", err)
 }
 
 // withType adds the type of Neutron's error to a fault as its code, and its message as the text.

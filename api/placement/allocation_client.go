@@ -20,7 +20,7 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 	}
 	answer, err := client.Do(ctx, "GET", "/allocation_candidates?"+AskQuery(ask).Encode(), nil, &doc)
 	if err != nil {
-		return Candidates{}, fault.Wrap("", "placement.Candidates", err)
+		return Candidates{}, fault.Wrap("", err)
 	}
 	out := doc.Candidates()
 	out.Reason = answer.Header.Get(ReasonHeader)
@@ -34,7 +34,7 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (ConsumerAllocation, error) {
 	var doc AllocationsDoc
 	if _, err := c.REST.Do(ctx, "GET", consumerPath(consumer), nil, &doc); err != nil {
-		return ConsumerAllocation{}, fault.Wrap("", "placement.Allocation", err)
+		return ConsumerAllocation{}, fault.Wrap("", err)
 	}
 	return doc.Held(), nil
 }
@@ -48,7 +48,7 @@ func (c *Client) PutAllocation(ctx context.Context, consumer resource.ConsumerID
 		client = client.WithHeader(IfTreeStateHeader, string(held.Tree)+"="+held.TreeState)
 	}
 	_, err := client.Do(ctx, "PUT", consumerPath(consumer), allocationsDoc(held), nil)
-	return fault.Wrap("", "placement.PutAllocation", err)
+	return fault.Wrap("", err)
 }
 
 // PutAllocations replaces the allocations of several consumers in one transaction: POST /allocations. It can move
@@ -60,7 +60,7 @@ func (c *Client) PutAllocations(ctx context.Context, all map[resource.ConsumerID
 		body[consumer] = allocationsDoc(held)
 	}
 	_, err := c.REST.Do(ctx, "POST", "/allocations", body, nil)
-	return fault.Wrap("", "placement.PutAllocations", err)
+	return fault.Wrap("", err)
 }
 
 // DeleteAllocation deletes all allocations of a consumer. It returns nil also if there are none.
@@ -69,7 +69,7 @@ func (c *Client) DeleteAllocation(ctx context.Context, consumer resource.Consume
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
-	return fault.Wrap("", "placement.DeleteAllocation", err)
+	return fault.Wrap("", err)
 }
 
 func consumerPath(id resource.ConsumerID) string { return "/allocations/" + url.PathEscape(string(id)) }
@@ -84,7 +84,7 @@ func (c *Client) ProviderAllocations(ctx context.Context,
 func (c *Client) providerAllocations(ctx context.Context, client *rest.Client, id provider.ID) (
 	doc ProviderAllocationsDoc, answer rest.Answer, err error) {
 	answer, err = client.Do(ctx, "GET", providerPath(id, "/allocations"), nil, &doc)
-	return doc, answer, fault.Wrap("", "placement.ProviderAllocations", err)
+	return doc, answer, fault.Wrap("", err)
 }
 
 // TreeAllocations returns the allocations on a root provider and the state of its tree. With whole it returns those on
@@ -108,5 +108,5 @@ func (c *Client) TreeAllocations(ctx context.Context, root provider.ID, whole bo
 // Reshape moves inventories and allocations between providers in one transaction.
 func (c *Client) Reshape(ctx context.Context, r Reshape) error {
 	_, err := c.REST.Do(ctx, "POST", "/reshaper", reshapeDoc(r), nil)
-	return fault.Wrap("", "placement.Reshape", err)
+	return fault.Wrap("", err)
 }

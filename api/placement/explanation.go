@@ -63,5 +63,5 @@ type ExplainHolder struct {
 func (c *Client) Explain(ctx context.Context, ask resource.Ask) (Explanation, error) {
 	var out Explanation
 	_, err := c.REST.Do(ctx, "GET", "/berth/v1/explain?"+AskQuery(ask).Encode(), nil, &out)
-	return out, fault.Wrap("", "placement.Explain", err)
+	return out, fault.Wrap("", err)
 }

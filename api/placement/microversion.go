@@ -36,7 +36,6 @@ func (v Version) Header() string { return service + " " + v.String() }
 // ParseVersion parses `1.39` or `latest`. Errors are fault.Invalid: with the code CodeVersion for a version that Berth
 // does not support (the API answers 406), without a code for any other text (400).
 func ParseVersion(text string) (Version, error) {
-	const op = "placement.ParseVersion"
 	if text == "latest" {
 		return Latest, nil
 	}
@@ -44,12 +43,12 @@ func ParseVersion(text string) (Version, error) {
 	major, ok := wholeNumber(left)
 	minor, alsoOK := wholeNumber(right)
 	if !ok || !alsoOK {
-		return 0, fault.New(fault.Invalid, op, "Invalid microversion: invalid version string: %s", text)
+		return 0, fault.New(fault.Invalid, "Invalid microversion: invalid version string: %s", text)
 	}
 	if v := Version(minor); major == 1 && v >= Oldest && v <= Latest {
 		return v, nil
 	}
-	return 0, fault.New(fault.Invalid, op, "Invalid microversion: Unacceptable version header: %s", text).
+	return 0, fault.New(fault.Invalid, "Invalid microversion: Unacceptable version header: %s", text).
 		WithCode(CodeVersion)
 }
 

@@ -18,17 +18,16 @@ func providerPath(id provider.ID, rest string) string {
 // fault.NotFound if the provider does not exist. The generations are those of the first read, so a write after a
 // concurrent change is refused.
 func (c *Client) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
-	const op = "placement.Tree"
 	list, err := c.Providers(ctx, url.Values{"in_tree": {string(id)}})
 	if err != nil {
-		return provider.Tree{}, fault.Wrap("", op, err)
+		return provider.Tree{}, fault.Wrap("", err)
 	}
 	if len(list) == 0 {
-		return provider.Tree{}, fault.New(fault.NotFound, op, "No resource provider with uuid %s found", id)
+		return provider.Tree{}, fault.New(fault.NotFound, "No resource provider with uuid %s found", id)
 	}
 	for i := range list {
 		if err := c.fill(ctx, &list[i]); err != nil {
-			return provider.Tree{}, fault.Wrap("", op, err)
+			return provider.Tree{}, fault.Wrap("", err)
 		}
 	}
 	return provider.Tree{Providers: list}.Sorted(), nil
@@ -65,7 +64,7 @@ func (c *Client) Providers(ctx context.Context, query url.Values) ([]provider.Pr
 	}
 	var doc ProvidersDoc
 	if _, err := c.REST.Do(ctx, "GET", path, nil, &doc); err != nil {
-		return nil, fault.Wrap("", "placement.Providers", err)
+		return nil, fault.Wrap("", err)
 	}
 	list := make([]provider.Provider, len(doc.Providers))
 	for i, d := range doc.Providers {
@@ -81,8 +80,7 @@ func (c *Client) ProviderByName(ctx context.Context, name string) (provider.Prov
 		return provider.Provider{}, err
 	}
 	if len(list) == 0 {
-		return provider.Provider{}, fault.New(fault.NotFound, "placement.ProviderByName",
-			"no resource provider is called %q", name)
+		return provider.Provider{}, fault.New(fault.NotFound, "no resource provider is called %q", name)
 	}
 	return list[0], nil
 }
@@ -97,7 +95,7 @@ func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string
 	}
 	var doc ProviderDoc
 	if _, err := c.REST.Do(ctx, "POST", "/resource_providers", body, &doc); err != nil {
-		return provider.Provider{}, fault.Wrap("", "placement.CreateProvider", err)
+		return provider.Provider{}, fault.Wrap("", err)
 	}
 	return doc.Provider(), nil
 }
@@ -109,7 +107,7 @@ func (c *Client) PutProvider(ctx context.Context, id provider.ID, name string, p
 	body := map[string]any{"name": name, "parent_provider_uuid": parent}
 	var doc ProviderDoc
 	if _, err := c.REST.Do(ctx, "PUT", providerPath(id, ""), body, &doc); err != nil {
-		return provider.Provider{}, fault.Wrap("", "placement.PutProvider", err)
+		return provider.Provider{}, fault.Wrap("", err)
 	}
 	return doc.Provider(), nil
 }
@@ -117,14 +115,14 @@ func (c *Client) PutProvider(ctx context.Context, id provider.ID, name string, p
 // DeleteProvider deletes a provider that has neither children nor allocations.
 func (c *Client) DeleteProvider(ctx context.Context, id provider.ID) error {
 	_, err := c.REST.Do(ctx, "DELETE", providerPath(id, ""), nil, nil)
-	return fault.Wrap("", "placement.DeleteProvider", err)
+	return fault.Wrap("", err)
 }
 
 // Inventories reads the inventories of a provider and its generation; fault.NotFound if the provider does not exist.
 func (c *Client) Inventories(ctx context.Context, id provider.ID) (InventorySet, error) {
 	var doc InventoriesDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/inventories"), nil, &doc); err != nil {
-		return InventorySet{}, fault.Wrap("", "placement.Inventories", err)
+		return InventorySet{}, fault.Wrap("", err)
 	}
 	inventories := make(map[resource.Class]resource.Inventory, len(doc.Inventories))
 	for class, inv := range doc.Inventories {
@@ -138,7 +136,7 @@ func (c *Client) PutInventories(ctx context.Context, id provider.ID, generation 
 	inv map[resource.Class]resource.Inventory) (int, error) {
 	var doc InventoriesDoc
 	_, err := c.REST.Do(ctx, "PUT", providerPath(id, "/inventories"), inventoriesDoc(generation, inv), &doc)
-	return doc.Generation, fault.Wrap("", "placement.PutInventories", err)
+	return doc.Generation, fault.Wrap("", err)
 }
 
 // PutTraits replaces all traits of a provider and returns its new generation.
@@ -146,26 +144,26 @@ func (c *Client) PutTraits(ctx context.Context, id provider.ID, generation int, 
 	body := ProviderTraitsDoc{Generation: generation, Traits: append([]resource.Trait{}, traits...)}
 	var doc ProviderTraitsDoc
 	_, err := c.REST.Do(ctx, "PUT", providerPath(id, "/traits"), body, &doc)
-	return doc.Generation, fault.Wrap("", "placement.PutTraits", err)
+	return doc.Generation, fault.Wrap("", err)
 }
 
 // EnsureClass creates a CUSTOM_ resource class if it does not exist.
 func (c *Client) EnsureClass(ctx context.Context, class resource.Class) error {
 	_, err := c.REST.Do(ctx, "PUT", "/resource_classes/"+url.PathEscape(string(class)), nil, nil)
-	return fault.Wrap("", "placement.EnsureClass", err)
+	return fault.Wrap("", err)
 }
 
 // EnsureTrait creates a CUSTOM_ trait if it does not exist.
 func (c *Client) EnsureTrait(ctx context.Context, trait resource.Trait) error {
 	_, err := c.REST.Do(ctx, "PUT", "/traits/"+url.PathEscape(string(trait)), nil, nil)
-	return fault.Wrap("", "placement.EnsureTrait", err)
+	return fault.Wrap("", err)
 }
 
 // Usages returns how much of each class in its inventory is used on a provider.
 func (c *Client) Usages(ctx context.Context, id provider.ID) (resource.Amounts, error) {
 	var doc UsagesDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/usages"), nil, &doc); err != nil {
-		return nil, fault.Wrap("", "placement.Usages", err)
+		return nil, fault.Wrap("", err)
 	}
 	return doc.Usages, nil
 }

@@ -158,7 +158,7 @@ func CanonicalUUID(text string) (string, bool) {
 
 // invalid returns a fault of kind Invalid.
 func invalid(format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, "placement.query", format, args...)
+	return fault.New(fault.Invalid, format, args...)
 }
 
 // add appends an item unless the list contains it.

@@ -28,7 +28,6 @@ type versionedSchema struct {
 
 // NewBodies compiles the schemas. An error is a defect in them.
 func NewBodies() (*Bodies, error) {
-	const op = "placement.NewBodies"
 	c := jsonschema.NewCompiler()
 	c.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(v any) error {
 		if text, ok := v.(string); ok && !IsUUID(text) {
@@ -43,18 +42,18 @@ func NewBodies() (*Bodies, error) {
 			name := fmt.Sprintf("berth:///%d/%s", e.since, strings.NewReplacer(" ", "", "{", "", "}", "").Replace(string(body)))
 			text, err := json.Marshal(e.schema)
 			if err != nil {
-				return nil, fault.Wrap(fault.Internal, op, err)
+				return nil, fault.Wrap(fault.Internal, err)
 			}
 			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 			if err != nil {
-				return nil, fault.Wrap(fault.Internal, op, err)
+				return nil, fault.Wrap(fault.Internal, err)
 			}
 			if err := c.AddResource(name, doc); err != nil {
-				return nil, fault.Wrap(fault.Internal, op, err)
+				return nil, fault.Wrap(fault.Internal, err)
 			}
 			compiled, err := c.Compile(name)
 			if err != nil {
-				return nil, fault.New(fault.Internal, op, "schema of %s since %s: %w", body, e.since, err)
+				return nil, fault.New(fault.Internal, "schema of %s since %s: %w", body, e.since, err)
 			}
 			b.schemas[body] = append(b.schemas[body], versionedSchema{e.since, compiled})
 		}
@@ -66,19 +65,18 @@ func NewBodies() (*Bodies, error) {
 // It returns fault.Invalid, with the place of the error in the body, if the body does not follow its schema; unknown
 // members are errors too.
 func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
-	const op = "placement.Read"
 	if !utf8.Valid(data) {
-		return fault.New(fault.Invalid, op, "Malformed JSON: the text is not UTF-8")
+		return fault.New(fault.Invalid, "Malformed JSON: the text is not UTF-8")
 	}
 	if hasLoneSurrogate(data) { // Go would replace it by another character, and the original fails
-		return fault.New(fault.Invalid, op, "Malformed JSON: it contains an unpaired surrogate")
+		return fault.New(fault.Invalid, "Malformed JSON: it contains an unpaired surrogate")
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
-		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
+		return fault.New(fault.Invalid, "Malformed JSON: %w", err)
 	}
 	if value, err = asPythonNumbers(value); err != nil {
-		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
+		return fault.New(fault.Invalid, "JSON does not validate: %w", err)
 	}
 	var schema *jsonschema.Schema
 	for _, s := range b.schemas[body] {
@@ -87,18 +85,18 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		}
 	}
 	if schema == nil {
-		return fault.New(fault.Internal, op, "%s has no body at microversion %s", body, v)
+		return fault.New(fault.Internal, "%s has no body at microversion %s", body, v)
 	}
 	if err := schema.Validate(value); err != nil {
-		return fault.New(fault.Invalid, op, "JSON does not validate: %s", validationMessage(err))
+		return fault.New(fault.Invalid, "JSON does not validate: %s", validationMessage(err))
 	}
 	// The validated value is decoded, not data: if a member occurs twice, both use the last one.
 	validated, err := json.Marshal(normalizeIntegers("", value))
 	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	if err := json.Unmarshal(validated, into); err != nil {
-		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
+		return fault.New(fault.Invalid, "JSON does not validate: %w", err)
 	}
 	return nil
 }

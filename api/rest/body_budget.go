@@ -148,8 +148,7 @@ func (b *BodyBudget) charge(ctx context.Context, u *upload) error {
 		b.mu.Lock()
 		if err := ctx.Err(); err != nil {
 			b.waiting = without(b.waiting, u)
-			const op = "rest.BodyBudget"
-			return fault.New(fault.Unavailable, op, "the request ended while its body waited for memory: %w", err)
+			return fault.New(fault.Unavailable, "the request ended while its body waited for memory: %w", err)
 		}
 	}
 	u.since = time.Now()

@@ -70,7 +70,7 @@ func TestRejectedCredentialsAreRenewedOnce(t *testing.T) {
 func TestRequestWithoutAccountOrAddressIsNotSent(t *testing.T) {
 	sent := 0
 	client := &Client{HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent++ }))}
-	failed := fault.New(fault.Unavailable, "test", "no catalog")
+	failed := fault.New(fault.Unavailable, "no catalog")
 	client.Locate = func(context.Context) (string, error) { return "", failed }
 	if _, err := client.Do(t.Context(), "GET", "/", nil, nil); err != failed {
 		t.Errorf("%v", err)

@@ -76,8 +76,8 @@ func StatusOf(err error) *Status {
 	return s
 }
 
-func statusFault(op string, s *Status) error {
-	return &fault.Error{Kind: KindOfStatus(s.Code), Op: op, Code: s.ErrorCode, Msg: s.Detail, Err: s}
+func statusFault(request string, s *Status) error {
+	return &fault.Error{Kind: KindOfStatus(s.Code), Request: request, Code: s.ErrorCode, Msg: s.Detail, Err: s}
 }
 
 // readStatus parses an error answer. The body may be Placement's {"errors": [{…}]}, Compute's

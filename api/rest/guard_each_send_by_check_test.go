@@ -17,7 +17,7 @@ type guard struct{ refuse atomic.Bool }
 
 func (g *guard) check() error {
 	if g.refuse.Load() {
-		return fault.New(fault.Unavailable, "", "the lease has ended")
+		return fault.New(fault.Unavailable, "the lease has ended")
 	}
 	return nil
 }

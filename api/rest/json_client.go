@@ -93,10 +93,10 @@ func (c *Client) read(resp *http.Response, method, path string, into any) (Answe
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	if err != nil {
-		return Answer{}, fault.New(fault.Unavailable, op, "cannot read the whole answer of %s: %w", c.name(), err)
+		return Answer{}, fault.New(fault.Unavailable, "cannot read the whole answer of %s: %w", c.name(), err).Of(op)
 	}
 	if len(data) > MaxBody {
-		return Answer{}, fault.New(fault.Internal, op, "the answer of %s is over %d MiB", c.name(), MaxBody>>20)
+		return Answer{}, fault.New(fault.Internal, "the answer of %s is over %d MiB", c.name(), MaxBody>>20).Of(op)
 	}
 	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
 	if resp.StatusCode >= 400 {
@@ -104,7 +104,7 @@ func (c *Client) read(resp *http.Response, method, path string, into any) (Answe
 	}
 	if into != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, into); err != nil {
-			return answer, fault.New(fault.Internal, op, "the answer of %s does not match its API: %w", c.name(), err)
+			return answer, fault.New(fault.Internal, "the answer of %s does not match its API: %w", c.name(), err).Of(op)
 		}
 	}
 	return answer, nil
@@ -119,7 +119,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	if body != nil {
 		var err error
 		if data, err = json.Marshal(body); err != nil {
-			return nil, fault.New(fault.Internal, op, "cannot encode the request as JSON: %w", err)
+			return nil, fault.New(fault.Internal, "cannot encode the request as JSON: %w", err).Of(op)
 		}
 	}
 	base, err := c.address(ctx)
@@ -156,7 +156,7 @@ func (c *Client) request(ctx context.Context, method, base, path string, data []
 	}
 	req, err := http.NewRequestWithContext(ctx, method, base+path, reader)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, method+" "+path, "the address %q is not valid: %w", base, err)
+		return nil, fault.New(fault.Invalid, "the address %q is not valid: %w", base, err).Of(method + " " + path)
 	}
 	req.Header.Set("Accept", "application/json")
 	if data != nil {
@@ -187,12 +187,12 @@ func (c *Client) send(req *http.Request, op, base string) (*http.Response, error
 			err = e.Err // without the method and the address, which op and base contain
 		}
 		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing has been sent
-			return nil, fault.Wrap("", op, err)
+			return nil, fault.Wrap("", err)
 		}
 		if wrong := c.tlsFault(op, base, err); wrong != nil {
 			return nil, wrong
 		}
-		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", base, err)
+		return nil, fault.New(fault.Unavailable, "%s does not answer: %w", base, err).Of(op)
 	}
 	done(resp.StatusCode)
 	return resp, nil

@@ -15,21 +15,20 @@ const MaxBody = 64 << 20
 // ReadJSON reads a request body of at most MaxBody bytes into v. It returns fault.Invalid, with a text for the client,
 // for a content type other than JSON, for a body that is too large, and for a syntax error or trailing text.
 func ReadJSON(r *http.Request, v any) error {
-	const op = "rest.ReadJSON"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
-			return fault.New(fault.Invalid, op, "the content type is %q; send application/json", ct)
+			return fault.New(fault.Invalid, "the content type is %q; send application/json", ct)
 		}
 	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
 	if err != nil {
-		return fault.New(fault.Invalid, op, "cannot read the request body: %w", err)
+		return fault.New(fault.Invalid, "cannot read the request body: %w", err)
 	}
 	if len(data) > MaxBody {
-		return fault.New(fault.Invalid, op, "the request body is over %d MiB", MaxBody>>20)
+		return fault.New(fault.Invalid, "the request body is over %d MiB", MaxBody>>20)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
+		return fault.New(fault.Invalid, "Malformed JSON: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func Limit(h http.Handler, limit time.Duration) http.Handler {
 	if limit <= 0 {
 		return h
 	}
-	timeUp := &fault.Error{Kind: fault.Unavailable, Op: "rest.Limit", Err: context.DeadlineExceeded,
+	timeUp := &fault.Error{Kind: fault.Unavailable, Err: context.DeadlineExceeded,
 		Msg: "the request was not finished within " + limit.String() + ": the service or its " +
 			"database is slow or stalled; try again later"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -59,24 +59,23 @@ func (f TLSFiles) Transport() (*http.Transport, error) {
 }
 
 func (f TLSFiles) config() (*tls.Config, error) {
-	const op = "rest.TLSFiles"
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.Insecure}
 	if f.CAFile != "" {
 		pem, err := os.ReadFile(f.CAFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "%s cannot be read: %w; name a readable file with the certificates of the "+
+			return nil, fault.New(fault.Invalid, "%s cannot be read: %w; name a readable file with the certificates of the "+
 				"CAs", f.Names.CA, err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "%s: %s has no certificate in PEM; name a file with the certificates of "+
+			return nil, fault.New(fault.Invalid, "%s: %s has no certificate in PEM; name a file with the certificates of "+
 				"the CAs", f.Names.CA, f.CAFile)
 		}
 	}
 	if f.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(f.CertFile, cmp.Or(f.KeyFile, f.CertFile))
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "%s and %s cannot be used: %w; name a certificate and its key",
+			return nil, fault.New(fault.Invalid, "%s and %s cannot be used: %w; name a certificate and its key",
 				f.Names.Cert, f.Names.Key, err)
 		}
 		c.Certificates = []tls.Certificate{pair}
@@ -100,15 +99,15 @@ func (c *Client) tlsFault(op, base string, err error) error {
 		} else if _, other := errors.AsType[x509.HostnameError](err); other {
 			remedy = "use a name or an address of the certificate in the URL, or issue a certificate for this one"
 		}
-		return fault.New(fault.Unavailable, op, "the certificate of %s is not trusted: %w; %s", base, err, remedy)
+		return fault.New(fault.Unavailable, "the certificate of %s is not trusted: %w; %s", base, err, remedy).Of(op)
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
-		return fault.New(fault.Unavailable, op, "%s does not use TLS: %w; write http:// in its URL, or set [ssl] cert_file "+
-			"and key_file of the service", base, err)
+		return fault.New(fault.Unavailable, "%s does not use TLS: %w; write http:// in its URL, or set [ssl] cert_file "+
+			"and key_file of the service", base, err).Of(op)
 	}
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" { // a TLS alert of the service
-		return fault.New(fault.Unavailable, op, "%s refuses the TLS connection: %w; if it requires client certificates "+
-			"([ssl] ca_file there), name one that its CA has issued in %s", base, err, names.Cert)
+		return fault.New(fault.Unavailable, "%s refuses the TLS connection: %w; if it requires client certificates "+
+			"([ssl] ca_file there), name one that its CA has issued in %s", base, err, names.Cert).Of(op)
 	}
 	return nil
 }

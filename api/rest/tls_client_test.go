@@ -130,7 +130,7 @@ func TestGuardOverTLS(t *testing.T) {
 	if _, err := client.Do(t.Context(), "GET", "/", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	checks, refusal = 0, fault.New(fault.Unavailable, "test", "the lease is lost")
+	checks, refusal = 0, fault.New(fault.Unavailable, "the lease is lost")
 	if _, err := client.Do(t.Context(), "GET", "/", nil, nil); !errors.Is(err, refusal) {
 		t.Errorf("%v", err)
 	}

@@ -57,7 +57,7 @@ func NewExporter(endpoint, service string, log *slog.Logger) *Exporter {
 // CheckEndpoint returns fault.Invalid if endpoint is not the URL of a collector.
 func CheckEndpoint(endpoint string) error {
 	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fault.New(fault.Invalid, "trace.CheckEndpoint", "%q is not an HTTP URL; write one such as "+
+		return fault.New(fault.Invalid, "%q is not an HTTP URL; write one such as "+
 			"http://127.0.0.1:4318", endpoint)
 	}
 	return nil

@@ -78,5 +78,5 @@ func (t *tour) say(format string, args ...any) {
 
 // fail returns the fault of a step whose result is not as described.
 func fail(format string, args ...any) error {
-	return fault.New(fault.Internal, "demo", format, args...)
+	return fault.New(fault.Internal, format, args...)
 }

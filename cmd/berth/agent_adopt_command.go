@@ -28,7 +28,7 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 	plan, shown := agent.AdoptionPlan(ctx)
 	switch {
 	case shown != nil && !c.Yes:
-		return fault.New(fault.KindOf(shown), "", "cannot show what adopting would change: %w; --yes adopts without "+
+		return fault.New(fault.KindOf(shown), "cannot show what adopting would change: %w; --yes adopts without "+
 			"showing it", shown)
 	case shown != nil:
 		fmt.Fprintln(s.log, "berth: cannot show what adopting changes:", fault.TextOf(shown))

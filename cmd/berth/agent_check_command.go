@@ -35,7 +35,7 @@ func (c *agentCheckCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 		err = printChecked(s, checked)
 	}
 	if n := checked.Errors(); err == nil && n > 0 {
-		return fault.New(fault.Invalid, "", "with this configuration on this machine the agent would not start, or not "+
+		return fault.New(fault.Invalid, "with this configuration on this machine the agent would not start, or not "+
 			"report a device (errors: %d)",
 			n)
 	}

@@ -80,7 +80,7 @@ func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 	}
 	dir := filepath.Join(f.DataDir, "agent")
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
+		return nil, fault.New(fault.NotFound, "no agent has run in this directory: %w; set its directory with --data-dir",
 			err)
 	}
 	services, err := endpointsOf(g, conf)

@@ -108,7 +108,7 @@ const (
 func devices(out io.Writer, path string, own bool) (sample bool, list []pci.Device, err error) {
 	list, err = readDevices(path)
 	if err == nil && len(demo.Offered(list)) < minDevices {
-		err = fault.New(fault.Invalid, "", "%s has fewer than %d PCI devices that are not bridges", path, minDevices)
+		err = fault.New(fault.Invalid, "%s has fewer than %d PCI devices that are not bridges", path, minDevices)
 	}
 	const fake = "Its hypervisor is a fake: nothing is detached from its driver."
 	switch {

@@ -46,7 +46,7 @@ func demoSystem() *novalink.System {
 // runPowerVM runs the tour of a PowerVM host on a fake of NovaLink, and fails if a step of it fails.
 func (c *demoCmd) runPowerVM(ctx context.Context, s streams) (err error) {
 	if c.Stay {
-		return fault.New(fault.Invalid, "", "--stay cannot be used with --powervm, whose system ends with the tour")
+		return fault.New(fault.Invalid, "--stay cannot be used with --powervm, whose system ends with the tour")
 	}
 	began := time.Now()
 	dir, err := os.MkdirTemp("", "berth-demo-")

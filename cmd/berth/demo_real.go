@@ -32,7 +32,7 @@ const buildLimit = 15 * time.Minute
 // daemon, the guests and their files are gone; the packages from which the image was built are kept.
 func (c *demoCmd) runReal(ctx context.Context, s streams) (err error) {
 	if c.Stay || c.PowerVM {
-		return fault.New(fault.Invalid, "", "--real cannot be used with --stay or --powervm: its guests end with the tour")
+		return fault.New(fault.Invalid, "--real cannot be used with --stay or --powervm: its guests end with the tour")
 	}
 	if err := ownlibvirt.Check(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *demoCmd) runReal(ctx context.Context, s streams) (err error) {
 	err = c.tourRealGuests(ctx, s, dir, disk, virt)
 	virt.Close() // also ends the writes to output
 	if err != nil {
-		return fault.Wrap("", "demo", fmt.Errorf("%w%s", err, daemonOutput(output.String())))
+		return fault.Wrap("", fmt.Errorf("%w%s", err, daemonOutput(output.String())))
 	}
 	fmt.Fprintf(s.out, "\nEvery step of the tour succeeded (%.1f s).\n", time.Since(began).Seconds())
 	return nil

@@ -120,7 +120,7 @@ func (f *fleet) wantStartFailed(name, todo string) {
 		for _, out := range []string{list, shown} {
 			ok = ok && strings.Contains(out, "start failed") && strings.Contains(out, todo)
 		}
-		return ok, fault.New(fault.Internal, "", "%s%s", list, shown)
+		return ok, fault.New(fault.Internal, "%s%s", list, shown)
 	})
 }
 

@@ -22,7 +22,7 @@ type logFile struct {
 func openLog(path string) (*logFile, error) {
 	l := &logFile{path: path}
 	if err := l.reopen(); err != nil {
-		return nil, fault.New(fault.Invalid, "", "[DEFAULT] log_file (in log_dir) cannot be opened: %w; create its "+
+		return nil, fault.New(fault.Invalid, "[DEFAULT] log_file (in log_dir) cannot be opened: %w; create its "+
 			"directory with write permission for this user, or remove both options to log to standard error", err)
 	}
 	hangups := make(chan os.Signal, 1)

@@ -36,7 +36,7 @@ func (d *dependencies) admit(known schedule.Host, from schedule.Sender) error {
 	if refusal == "" {
 		return nil
 	}
-	return fault.Wrap(fault.Conflict, "conductor.Admit", &Occupied{Reason: refusal, Wait: wait})
+	return fault.Wrap(fault.Conflict, &Occupied{Reason: refusal, Wait: wait})
 }
 
 // Report stores the report of a host and admits the start of the agent that sends it. It returns fault.Conflict because

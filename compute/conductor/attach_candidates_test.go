@@ -73,7 +73,7 @@ func TestEachCandidateOfAPortIsTried(t *testing.T) {
 				c := newAttachCloud(t, func(call placementtest.Call) (before, after error) {
 					if call.Op == "PutAllocations" {
 						if writes++; writes <= refusals {
-							before = fault.New(fault.Conflict, "", "no room")
+							before = fault.New(fault.Conflict, "no room")
 						}
 					}
 					return before, nil
@@ -99,7 +99,7 @@ func TestConflictsWhileAPortIsAttached(t *testing.T) {
 			c := newAttachCloud(t, func(call placementtest.Call) (before, after error) {
 				if call.Op == "PutAllocations" {
 					if writes++; writes >= first && writes < first+10 {
-						before = fault.New(fault.Conflict, "", "generation").WithCode(placement.CodeConcurrentUpdate)
+						before = fault.New(fault.Conflict, "generation").WithCode(placement.CodeConcurrentUpdate)
 					}
 				}
 				return before, nil
@@ -137,7 +137,7 @@ type noBindings struct {
 
 func (n noBindings) PortBindings(_ context.Context, id string) ([]network.PortBinding, error) {
 	n.t.Errorf("the bindings of port %s are listed", id)
-	return nil, fault.New(fault.Invalid, "", "Bad port request: Operation only valid on compute ports.")
+	return nil, fault.New(fault.Invalid, "Bad port request: Operation only valid on compute ports.")
 }
 
 // A port is attached to a server whose last move was live.

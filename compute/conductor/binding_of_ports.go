@@ -45,7 +45,7 @@ func checkOwner(s lifecycle.Server, p network.Port) error {
 	if p.Device == s.ID {
 		return nil
 	}
-	return fault.New(fault.Conflict, "conductor.bindPort", "port %s is not bound: its device is %q, not the server; "+
+	return fault.New(fault.Conflict, "port %s is not bound: its device is %q, not the server; "+
 		"attach another port", p.ID, p.Device).WithCode(otherDevice)
 }
 
@@ -61,15 +61,15 @@ func (d *portBinder) ownPort(ctx context.Context, s lifecycle.Server, id string)
 // unbindable returns the fault for such a port. `berth network` reports the reason, Neutron does not.
 func unbindable(s lifecycle.Server, p network.Port) error {
 	if p.VNIC == "remote-managed" {
-		return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: the network service has "+
+		return fault.New(fault.Conflict, "port %s cannot be bound to host %s: the network service has "+
 			"no chassis with the serial number of its card; a port of vnic_type remote-managed needs Neutron with OVN, and "+
 			"external-ids:ovn-cms-options=card-serial-number=… on the card", p.ID, s.Host).WithCode("PortBindingFailed")
 	}
 	if reason, ok := p.VIFDetails["reason"].(string); ok {
-		return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: %s", p.ID, s.Host,
+		return fault.New(fault.Conflict, "port %s cannot be bound to host %s: %s", p.ID, s.Host,
 			reason).WithCode("PortBindingFailed")
 	}
-	return fault.New(fault.Conflict, "conductor.bindPort", "port %s cannot be bound to host %s: no agent or mechanism of "+
+	return fault.New(fault.Conflict, "port %s cannot be bound to host %s: no agent or mechanism of "+
 		"the network service there serves its network and vnic_type %s; set [ovs] bridge_mappings or "+
 		"[SRIOV_NIC] physical_device_mappings of its agent, and see `openstack network agent list --host %s`",
 		p.ID, s.Host, p.VNIC, s.Host).WithCode("PortBindingFailed")

@@ -95,7 +95,7 @@ func (r reading) onRequestRejected(text string) (lifecycle.Event, error) {
 	reason := whyUnknown(names[1])
 	if r.now().Sub(r.started) < firstReports {
 		if !r.presence.anyReported() {
-			return nil, fault.New(fault.Unavailable, "conductor.schedule", "%s, and none has reported since the start", reason)
+			return nil, fault.New(fault.Unavailable, "%s, and none has reported since the start", reason)
 		}
 	}
 	return lifecycle.NoValidHost{Reason: reason}, nil

@@ -66,7 +66,7 @@ func (p boundedPlacement) Candidates(ctx context.Context, ask resource.Ask) (pla
 		p.searches.leave(p.project)
 	}
 	if err != nil && context.Cause(ctx) == errCrowded {
-		return got, fault.New(fault.Unavailable, "conductor.candidates", "Placement needs long to find candidates, and "+
+		return got, fault.New(fault.Unavailable, "Placement needs long to find candidates, and "+
 			"other searches of this kind are running; this one is repeated later")
 	}
 	return got, p.searches.judge(p.server, err)
@@ -107,6 +107,6 @@ func (q *candidateSearches) judge(server string, err error) error {
 		return err
 	}
 	delete(q.undecided, server)
-	return fault.New(fault.Conflict, "conductor.candidates", "%s (the search was repeated %d times)", fault.TextOf(err),
+	return fault.New(fault.Conflict, "%s (the search was repeated %d times)", fault.TextOf(err),
 		undecidedLimit)
 }

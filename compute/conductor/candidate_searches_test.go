@@ -26,7 +26,7 @@ func TestUndecidedSearchEndsInError(t *testing.T) {
 			return nil, nil
 		}
 		asked++
-		return fault.New(fault.Unavailable, "", "Not decided: whether the groups _a, _b fit together").
+		return fault.New(fault.Unavailable, "Not decided: whether the groups _a, _b fit together").
 			WithCode(placement.CodeUndecided), nil
 	}))
 	s := c.make(server("s"))
@@ -49,7 +49,7 @@ func (p stalledPlacement) Candidates(ctx context.Context, _ resource.Ask) (place
 	case <-p.release:
 		return placement.Candidates{}, nil
 	case <-ctx.Done():
-		return placement.Candidates{}, fault.New(fault.Unavailable, "", "%w", ctx.Err())
+		return placement.Candidates{}, fault.New(fault.Unavailable, "%w", ctx.Err())
 	}
 }
 

@@ -64,7 +64,7 @@ func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p n
 	case reason == "":
 		return want, nil
 	case !b.guest:
-		return want, fault.New(fault.Conflict, "conductor.claimPolicy", "host %s has no room for the policy of port %s, "+
+		return want, fault.New(fault.Conflict, "host %s has no room for the policy of port %s, "+
 			"which has changed: %s", b.server.Host, want.ID, reason)
 	}
 	b.short[want.ID] = reason

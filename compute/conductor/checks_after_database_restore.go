@@ -17,10 +17,9 @@ import (
 
 // checkMayWrite returns fault.Unavailable if steps that write to Placement must not be performed for a server now.
 func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) error {
-	const op = "conductor.mayWrite"
 	if !d.presence.createdHere(s.ID) {
 		if err := d.wait(ctx, d.presence.gate); err != nil {
-			return fault.Wrap(fault.Unavailable, op, err)
+			return fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	conflicts, err := d.conflicts(ctx, s)
@@ -30,11 +29,11 @@ func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) er
 	for _, at := range conflicts {
 		switch {
 		case at.behind:
-			return fault.New(fault.Unavailable, op, "allocations of this server not changed: host %s follows newer "+
+			return fault.New(fault.Unavailable, "allocations of this server not changed: host %s follows newer "+
 				"assignments than compute's database has, as after a restored backup; restore the newest database, "+
 				"or run `berth agent adopt` on that host", at.host)
 		default:
-			return fault.New(fault.Unavailable, op, "allocations of this server not changed: host %s has a guest of "+
+			return fault.New(fault.Unavailable, "allocations of this server not changed: host %s has a guest of "+
 				"this server, and compute has not placed it there, as after a restored backup; run "+
 				"`berth agent destroy %s` on that host if the guest is not needed", at.host, at.guest)
 		}
@@ -67,13 +66,12 @@ func (d *dependencies) checkGuestReport(ctx context.Context, server string, repo
 // or that has arrived there from this host. After all databases were restored from one backup, Placement has the
 // server's allocation on the host of the old record, so only the reports show that the server has moved since.
 func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, claim lifecycle.GuestClaimed) error {
-	const op = "conductor.mayBuild"
 	on := claim.Host
 	select {
 	case <-d.presence.gate:
 	default:
 		if !d.presence.createdHere(s.ID) {
-			return fault.New(fault.Unavailable, op, "guest not built: not all hosts have reported since compute's "+
+			return fault.New(fault.Unavailable, "guest not built: not all hosts have reported since compute's "+
 				"start, so another one may have a guest of this server; try again")
 		}
 	}
@@ -83,14 +81,14 @@ func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, cl
 	}
 	for _, at := range conflicts {
 		if at.host != on {
-			return fault.New(fault.Conflict, op, "guest not built: host %s has a guest of this server, and compute has "+
+			return fault.New(fault.Conflict, "guest not built: host %s has a guest of this server, and compute has "+
 				"not placed it there, as after a restored backup; run `berth agent destroy %s` on host %s if that "+
 				"guest is not needed", at.host, at.guest, at.host)
 		}
 	}
 	for _, g := range d.presence.guestsOf(on) {
 		if g.ID != claim.Consumer && s.Contradicts(on, false, []schedule.Present{g}) {
-			return fault.New(fault.Conflict, op, "guest not built: this host has guest %s of the server, and compute "+
+			return fault.New(fault.Conflict, "guest not built: this host has guest %s of the server, and compute "+
 				"has not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if "+
 				"that guest is not needed", g.ID, g.ID)
 		}
@@ -108,7 +106,7 @@ func (d *dependencies) checkNotMovedAhead(ctx context.Context, s lifecycle.Serve
 	if err != nil || slices.Contains(dead, s.Host) {
 		return err
 	}
-	return fault.New(fault.Conflict, "conductor.checkNotMovedAhead", "the server has moved to host %s, which reports "+
+	return fault.New(fault.Conflict, "the server has moved to host %s, which reports "+
 		"its guest; compute records that as soon as that host follows the assignments", s.Host)
 }
 

@@ -65,7 +65,7 @@ func (sc *scheduler) claimChoice(ctx context.Context, choice schedule.Choice, co
 		return err
 	}
 	if missing {
-		return fault.New(fault.Conflict, "conductor.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
+		return fault.New(fault.Conflict, "on host %s, %s", choice.Host, schedule.LacksAllocations)
 	}
 	claim.TreeState = sc.audits.treeState(choice.Host, choice.Root)
 	return sc.placement.PutAllocation(ctx, consumer, claim)

@@ -14,7 +14,7 @@ import (
 
 // Placement's answer to a claim decides how the conductor continues.
 func TestClaimAnswers(t *testing.T) {
-	lost := fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)
+	lost := fault.New(fault.Conflict, "taken").WithCode(placement.CodeUndefined)
 	for _, c := range []struct {
 		name   string
 		errs   []error // of the first claims; those after succeed
@@ -28,11 +28,11 @@ func TestClaimAnswers(t *testing.T) {
 		{"generations never rest", []error{concurrent(), concurrent(), concurrent(), concurrent(), concurrent()},
 			lifecycle.Active,
 			"another generation", 6},
-		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active,
+		{"a provider has vanished", []error{fault.New(fault.Invalid, "no such provider")}, lifecycle.Active,
 			"no such provider", 2},
-		{"no answer", []error{fault.New(fault.Unavailable, "", "connection refused")}, lifecycle.Active,
+		{"no answer", []error{fault.New(fault.Unavailable, "connection refused")}, lifecycle.Active,
 			"cannot claim now, will try again: connection refused", 2},
-		{"forbidden", []error{fault.New(fault.Forbidden, "", "bad token")}, lifecycle.Error, "bad token", 1},
+		{"forbidden", []error{fault.New(fault.Forbidden, "bad token")}, lifecycle.Error, "bad token", 1},
 		{"always taken", []error{lost, lost, lost, lost, lost, lost, lost, lost, lost, lost}, lifecycle.Error,
 			"in each of 5 rounds, last: taken", 10},
 	} {
@@ -108,7 +108,7 @@ func TestSecondCandidateOfTheHost(t *testing.T) {
 		for id := range choices[0].Allocation {
 			lost = id
 		}
-		return fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined), nil
+		return fault.New(fault.Conflict, "taken").WithCode(placement.CodeUndefined), nil
 	}
 	c.start(t.Context(), c.store, c.client(fail))
 	s := c.make(server("s"))

@@ -59,7 +59,7 @@ func (t *trouble) count() int {
 func once(at int, late bool) func(int, bool) error {
 	return func(n int, after bool) error {
 		if n == at && after == late {
-			return fault.New(fault.Unavailable, "", "the service does not answer")
+			return fault.New(fault.Unavailable, "the service does not answer")
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func crash(at int, late bool, end func()) func(int, bool) error {
 			return nil
 		}
 		end()
-		return fault.New(fault.Unavailable, "", "the process has ended")
+		return fault.New(fault.Unavailable, "the process has ended")
 	}
 }
 
@@ -145,5 +145,5 @@ func (e *callErrors) count() int {
 
 // concurrent returns a conflict that the caller must try again.
 func concurrent() error {
-	return fault.New(fault.Conflict, "", "another generation").WithCode(placement.CodeConcurrentUpdate)
+	return fault.New(fault.Conflict, "another generation").WithCode(placement.CodeConcurrentUpdate)
 }

@@ -51,10 +51,10 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 		return err
 	}
 	if latest := server.Latest(report.Host, report.Instance); report.Number < latest {
-		return fault.Wrap(fault.Conflict, "conductor.Guest", &Late{Number: latest})
+		return fault.Wrap(fault.Conflict, &Late{Number: latest})
 	}
 	if claim, ok := report.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
-		return fault.New(fault.Conflict, "conductor.Guest", "server %s is not, or no longer, assigned to host %s; "+
+		return fault.New(fault.Conflict, "server %s is not, or no longer, assigned to host %s; "+
 			"build nothing, and wait for the next line of assignments", id, claim.Host)
 	}
 	return nil
@@ -62,15 +62,14 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 
 // checkAdmitted returns fault.Conflict unless start is the admitted start of the agent of a host.
 func (d *dependencies) checkAdmitted(ctx context.Context, host, instance, start string) error {
-	const op = "conductor.Guest"
 	h, err := d.store.Host(ctx, host)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Conflict, op, "no agent is admitted for host %s; send the report of the host first", host)
+		return fault.New(fault.Conflict, "no agent is admitted for host %s; send the report of the host first", host)
 	case err != nil:
 		return err
 	case h.Instance != instance || h.Start != start:
-		return fault.New(fault.Conflict, op,
+		return fault.New(fault.Conflict,
 			"another agent serves host %s; what instance %s reports of guests is not accepted", host, instance)
 	}
 	return nil

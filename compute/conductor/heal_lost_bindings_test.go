@@ -113,7 +113,7 @@ func TestHealingNamesPortsThatCannotBeBound(t *testing.T) {
 		}},
 		"does not report its device": {PortsNotAllocated, func(c nicCloud, _ rebinding) { c.withoutDevices() }},
 		"No quota": {PortsNotWritten, func(_ nicCloud, n rebinding) {
-			n.fails["p"] = fault.New(fault.Conflict, "", "No quota")
+			n.fails["p"] = fault.New(fault.Conflict, "No quota")
 		}},
 		"no agent or mechanism of the": {PortsNotWritten, func(_ nicCloud, n rebinding) { n.vif["p"] = bindingFailed }},
 	} {

@@ -95,7 +95,7 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit
 	}
 	for _, consumer := range o.Remove {
 		if !slices.ContainsFunc(found.Foreign, func(f Foreign) bool { return f.Consumer == consumer }) {
-			return found, fault.New(fault.NotFound, "", "consumer %s has no allocation on host %s that could be removed; "+
+			return found, fault.New(fault.NotFound, "consumer %s has no allocation on host %s that could be removed; "+
 				"`berth host heal %s` lists them", consumer, name, name)
 		}
 	}
@@ -166,7 +166,7 @@ func writeBack(ctx context.Context, c *Conductor, s lifecycle.Server, e lifecycl
 		return err
 	}
 	if m.Refused != "" {
-		return fault.New(fault.Conflict, "", "%s", m.Refused)
+		return fault.New(fault.Conflict, "%s", m.Refused)
 	}
 	has := holdings{}
 	for id := range m.Lacks {

@@ -52,7 +52,7 @@ func TestHealIsRefused(t *testing.T) {
 		!strings.Contains(found.Missing[0].Outcome, "not written: CUSTOM_NIC on the resource provider pf-a: ") {
 		t.Errorf("%+v %v", found, err)
 	}
-	unanswered.calls, unanswered.errs = 0, []error{fault.New(fault.Unavailable, "", "no answer")}
+	unanswered.calls, unanswered.errs = 0, []error{fault.New(fault.Unavailable, "no answer")}
 	if _, err := conductor.HostHeal(t.Context(), "a", Healing{}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}

@@ -174,7 +174,7 @@ func (h portPlanner) boundPorts(ctx context.Context, s lifecycle.Server) ([]netw
 		if len(s.Networks) == 0 {
 			return nil, nil
 		}
-		return nil, fault.New(fault.Unavailable, "conductor.boundPorts", "the ports of the server are not reachable: no "+
+		return nil, fault.New(fault.Unavailable, "the ports of the server are not reachable: no "+
 			"network service is configured; set [neutron] endpoint_override")
 	}
 	ports, err := h.network.Ports(ctx, url.Values{deviceID: {s.ID}})
@@ -298,6 +298,6 @@ func (h portHealer) writeAllocation(ctx context.Context, p portsPlan) error {
 			return err
 		}
 	}
-	return fault.New(fault.Unavailable, "conductor.writeAllocation", "the allocation of server %s changes too often; "+
+	return fault.New(fault.Unavailable, "the allocation of server %s changes too often; "+
 		"try again later", p.server.ID)
 }

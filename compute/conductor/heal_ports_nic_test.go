@@ -198,7 +198,7 @@ func TestHealingWithoutPlacement(t *testing.T) {
 	for _, op := range []string{"Usages", "PutAllocation"} {
 		c := newNICCloud(t, func(call placementtest.Call) (before, after error) {
 			if call.Op == op {
-				before = fault.New(fault.Unavailable, "test", "Placement is down")
+				before = fault.New(fault.Unavailable, "Placement is down")
 			}
 			return before, nil
 		})

@@ -19,7 +19,6 @@ const managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 // removed and kept. It returns fault.NotFound if no agent has reported for the host; fault.Conflict while its agent
 // reports, a server is placed there or has left something there, or its providers have allocations.
 func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept []string, err error) {
-	const op = "conductor.HostForget"
 	ctx, stop, err := c.leased(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -33,7 +32,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 		if err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, fault.New(fault.Conflict, op, "host %s may still be alive: %s; end its agent and wait until "+
+		return nil, nil, fault.New(fault.Conflict, "host %s may still be alive: %s; end its agent and wait until "+
 			"it is silent, or declare the host dead (`berth host down %s`)", name, reports, name)
 	}
 	servers, err := c.serversOn(ctx, name)
@@ -41,7 +40,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 		return nil, nil, err
 	}
 	if len(servers) > 0 {
-		return nil, nil, fault.New(fault.Conflict, op, "servers are placed on host %s, or have left something there: "+
+		return nil, nil, fault.New(fault.Conflict, "servers are placed on host %s, or have left something there: "+
 			"%s; delete or evacuate them first (`berth host down %s` releases what they left)",
 			name, joinFirst(servers), name)
 	}
@@ -54,7 +53,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 		return nil, nil, err
 	}
 	if len(allocations) > 0 {
-		return nil, nil, fault.New(fault.Conflict, op, "the providers of host %s have allocations in Placement: %s; "+
+		return nil, nil, fault.New(fault.Conflict, "the providers of host %s have allocations in Placement: %s; "+
 			"delete these allocations first if their consumers no longer exist", name, joinFirst(allocations))
 	}
 	if _, exists := tree.ByID(host.Provider); exists {

@@ -19,7 +19,7 @@ type lease struct {
 
 func (l lease) Check() error {
 	if l.lasts.Err() != nil {
-		return fault.New(fault.Unavailable, "", "the lease has ended")
+		return fault.New(fault.Unavailable, "the lease has ended")
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (p *slowPlacement) Candidates(ctx context.Context, _ resource.Ask) (placeme
 	p.calls.Add(1)
 	close(p.called)
 	<-ctx.Done()
-	return placement.Candidates{}, fault.Wrap(fault.Unavailable, "", context.Cause(ctx))
+	return placement.Candidates{}, fault.Wrap(fault.Unavailable, context.Cause(ctx))
 }
 
 // A call that runs when the lease ends is cancelled. Without the lease no step begins, and no host is forgotten.

@@ -40,7 +40,7 @@ func decideMinCount(s lifecycle.Server, request []lifecycle.Server) (lifecycle.E
 	case placed < s.MinCount && trying == 0:
 		return lifecycle.MinCountFailed{Reason: roomText(s.MinCount) + strconv.Itoa(placed)}, nil
 	}
-	return nil, fault.New(fault.Unavailable, "conductor.checkMinCount",
+	return nil, fault.New(fault.Unavailable,
 		"%d of the %d servers that the request needs have room; %d more are being scheduled", placed, s.MinCount, trying)
 }
 

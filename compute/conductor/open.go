@@ -64,5 +64,5 @@ func (c *Conductor) Run(ctx context.Context) error {
 		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.checkReceives(ctx) })
 	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
-	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
+	return fault.Wrap(fault.Unavailable, c.runner.Run(ctx))
 }

@@ -71,7 +71,7 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 		}
 		conflicts++
 	}
-	return fault.New(fault.Unavailable, "conductor.setPortAmounts", "the allocation of server %s changes too often", s.ID)
+	return fault.New(fault.Unavailable, "the allocation of server %s changes too often", s.ID)
 }
 
 // others returns what the ports of a server have for themselves, without the changed one. A port that is not bound to

@@ -77,16 +77,16 @@ func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachC
 // A concurrent update is tried again; any other refusal ends the change after one write. Both leave the allocation
 // whole (row G10).
 func TestRefusedAmountsOfAPort(t *testing.T) {
-	concurrent := fault.New(fault.Conflict, "", "generation").WithCode(placement.CodeConcurrentUpdate)
+	concurrent := fault.New(fault.Conflict, "generation").WithCode(placement.CodeConcurrentUpdate)
 	for name, test := range map[string]struct {
 		errs []error
 		ok   bool
 	}{
 		"once": {[]error{concurrent}, true}, "four times": {[]error{concurrent, concurrent, concurrent, concurrent}, true},
 		"always":       {[]error{concurrent, concurrent, concurrent, concurrent, concurrent}, false},
-		"no room":      {[]error{fault.New(fault.Conflict, "", "no room")}, false},
-		"wrong":        {[]error{fault.New(fault.Invalid, "", "wrong")}, false},
-		"out of reach": {[]error{fault.New(fault.Unavailable, "", "no answer")}, false},
+		"no room":      {[]error{fault.New(fault.Conflict, "no room")}, false},
+		"wrong":        {[]error{fault.New(fault.Invalid, "wrong")}, false},
+		"out of reach": {[]error{fault.New(fault.Unavailable, "no answer")}, false},
 	} {
 		writes := &callErrors{op: "PutAllocations", errs: test.errs}
 		sibling := resource.Allocation{"nic-1": {egressRate: 1000}}

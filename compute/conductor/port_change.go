@@ -24,7 +24,6 @@ import (
 // before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that
 // the network service has deleted is detached later then.
 func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
-	const op = "conductor.ChangePort"
 	what, change := event.PortChange()
 	if change == "" { // a deleted port
 		_, err := c.runner.Apply(ctx, id, event)
@@ -35,11 +34,11 @@ func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.P
 		return err
 	}
 	if refusal := s.RefusePortRequest(what); refusal != "" {
-		return fault.New(fault.Conflict, op, "%s", refusal)
+		return fault.New(fault.Conflict, "%s", refusal)
 	}
 	s, err = c.runner.Apply(ctx, id, event)
 	if err == nil && s.LastAction != change { // the server has changed since it was read
-		return fault.New(fault.Conflict, op, "%s", cmp.Or(s.RefusePortRequest(what), "the server has changed; try again"))
+		return fault.New(fault.Conflict, "%s", cmp.Or(s.RefusePortRequest(what), "the server has changed; try again"))
 	}
 	return err
 }
@@ -120,7 +119,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	}
 	n, err := d.Network.Network(ctx, p.Network)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "conductor.attachPort", err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	want := readPort(p, change.Request, n.Name)
 	_, needsDevice := portrequest.Class(want.VNIC)

@@ -24,7 +24,7 @@ type attachNetwork struct{ *fakePorts }
 func (f attachNetwork) Port(_ context.Context, id string) (network.Port, error) {
 	at := slices.IndexFunc(f.ports, func(p network.Port) bool { return p.ID == id })
 	if at < 0 {
-		return network.Port{}, fault.New(fault.NotFound, "", "Port %s could not be found.", id)
+		return network.Port{}, fault.New(fault.NotFound, "Port %s could not be found.", id)
 	}
 	return f.ports[at], nil
 }
@@ -57,7 +57,7 @@ func (f attachNetwork) UpdatePortAt(ctx context.Context, id string, revision int
 func updateAt(ctx context.Context, n Network, id string, revision int, attributes map[string]any) (network.Port,
 	error) {
 	if p, err := n.Port(ctx, id); err != nil || p.Revision != revision {
-		return p, cmp.Or(err, error(fault.New(fault.Conflict, "", "revision %d", p.Revision).WithCode(network.PortChanged)))
+		return p, cmp.Or(err, error(fault.New(fault.Conflict, "revision %d", p.Revision).WithCode(network.PortChanged)))
 	}
 	return n.UpdatePort(ctx, id, attributes)
 }

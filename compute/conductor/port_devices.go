@@ -44,7 +44,7 @@ func (r reading) withPorts(ctx context.Context, ask resource.Ask, wants []portre
 	for _, device := range request.Devices {
 		at := slices.IndexFunc(wants, func(p portrequest.Port) bool { return p.ID == device.Port.ID })
 		if !counted && len(wants[at].Groups) > 0 {
-			return ask, nil, fault.New(fault.Invalid, "conductor.withPorts", "port %s has a guarantee and needs a device of "+
+			return ask, nil, fault.New(fault.Invalid, "port %s has a guarantee and needs a device of "+
 				"the same NIC, and no host reports such devices to Placement; set [berth] report_network_devices = true on "+
 				"the hosts", device.Port.ID)
 		}
@@ -84,7 +84,7 @@ func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (ma
 		}
 		at := slices.IndexFunc(host.Devices, func(o schedule.Device) bool { return o.Address.String() == picked.Address })
 		if at < 0 {
-			return nil, fault.New(fault.Unavailable, "conductor.devicesOfPorts", "port %s is not bound yet: the report of "+
+			return nil, fault.New(fault.Unavailable, "port %s is not bound yet: the report of "+
 				"host %s does not have its device %q", p.ID, s.Host, picked.Address)
 		}
 		devices[p.ID] = host.Devices[at]

@@ -21,7 +21,7 @@ func TestRefusedRevert(t *testing.T) {
 		var denied atomic.Bool
 		c.start(t.Context(), c.store, c.client(func(call placementtest.Call) (before, after error) {
 			if call.Op == "Reshape" && denied.Load() {
-				before = fault.New(fault.Conflict, "", "the provider has changed").WithCode(placement.CodeUndefined)
+				before = fault.New(fault.Conflict, "the provider has changed").WithCode(placement.CodeUndefined)
 			}
 			return before, nil
 		}))

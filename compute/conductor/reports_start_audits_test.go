@@ -16,7 +16,7 @@ import (
 func TestReportsStartAudits(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
 	conductor := c.auditor(c.client(nil))
-	now, unavailable := time.Now(), fault.New(fault.Unavailable, "", "no answer")
+	now, unavailable := time.Now(), fault.New(fault.Unavailable, "no answer")
 	conductor.now = func() time.Time { return now }
 	reported := func(name string) bool {
 		report := schedule.Host{Name: name, Provider: provider.ID("root-" + name)}

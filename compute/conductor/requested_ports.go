@@ -54,7 +54,7 @@ func (r reading) collectPorts(ctx context.Context, s lifecycle.Server, find port
 		n, known := networks[p.Network]
 		if !known {
 			if n, err = r.network.Network(ctx, p.Network); err != nil {
-				return all, "", fault.Wrap(fault.Unavailable, "conductor.collectPorts", err)
+				return all, "", fault.Wrap(fault.Unavailable, err)
 			}
 			networks[p.Network] = n
 		}
@@ -67,7 +67,7 @@ func (r reading) collectPorts(ctx context.Context, s lifecycle.Server, find port
 // portsOf returns the ports whose device is the server.
 func (r reading) portsOf(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
 	if r.network == nil {
-		return nil, fault.New(fault.Unavailable, "conductor.ports", "the ports of the server are not reachable: no "+
+		return nil, fault.New(fault.Unavailable, "the ports of the server are not reachable: no "+
 			"network service is configured; set [neutron] endpoint_override")
 	}
 	return r.network.Ports(ctx, url.Values{deviceID: {s.ID}})
@@ -104,6 +104,6 @@ func portOfRequest(r lifecycle.NetworkRequest, existing []network.Port, used map
 
 // portInUse returns the fault for a port of another device.
 func portInUse(p network.Port) error {
-	return fault.New(fault.Conflict, "conductor.reserve", "port %s is in use by device %s; choose another port", p.ID,
+	return fault.New(fault.Conflict, "port %s is in use by device %s; choose another port", p.ID,
 		p.Device).WithCode("PortInUse")
 }

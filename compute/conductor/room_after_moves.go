@@ -35,7 +35,7 @@ func (p *roomAfterMoves) take(a resource.Allocation) {
 func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
 	got, err := p.PlacementReader.Candidates(ctx, ask)
 	if err != nil {
-		return got, fault.Wrap("", "conductor.roomAfterMoves", err)
+		return got, fault.Wrap("", err)
 	}
 	before := len(got.List)
 	got.List = slices.DeleteFunc(slices.Clone(got.List), func(one placement.Candidate) bool {

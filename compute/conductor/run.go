@@ -17,7 +17,7 @@ const (
 // Resume queues every server that has steps to perform; Run performs them. It returns the fault of the database if the
 // servers cannot be read.
 func (c *Conductor) Resume(ctx context.Context) error {
-	return fault.Wrap("", "conductor.Resume", c.runner.Resume(ctx))
+	return fault.Wrap("", c.runner.Resume(ctx))
 }
 
 // runEvery calls do at once and then at each interval until ctx ends. It logs the errors of do.

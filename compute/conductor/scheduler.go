@@ -164,7 +164,7 @@ func (c chooser) choose(ctx context.Context, input schedule.Input, s lifecycle.S
 		}
 		input.Lacking[host.Name] = true
 	}
-	return nil, nil, fault.New(fault.Unavailable, "conductor.choose",
+	return nil, nil, fault.New(fault.Unavailable,
 		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", maxAudited)
 }
 

@@ -24,15 +24,15 @@ func TestScheduleAnswers(t *testing.T) {
 		state lifecycle.State
 		says  string
 	}{
-		{"an unknown class", fault.New(fault.Invalid, "", "Invalid resource class in resources parameter: No such resource "+
+		{"an unknown class", fault.New(fault.Invalid, "Invalid resource class in resources parameter: No such resource "+
 			"class CUSTOM_NIC."),
 			lifecycle.Error, "No valid host was found: no host has ever reported CUSTOM_NIC. "},
-		{"unknown traits", fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error,
+		{"unknown traits", fault.New(fault.Invalid, "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error,
 			": no host has ever reported CUSTOM_A, CUSTOM_B. "},
-		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error,
+		{"another objection", fault.New(fault.Invalid, "the limit is too large."), lifecycle.Error,
 			"rejects the query: the limit is too large. "},
-		{"forbidden", fault.New(fault.Forbidden, "", "bad token"), lifecycle.Error, "bad token. "},
-		{"no answer", fault.New(fault.Unavailable, "", "connection refused"), lifecycle.Active,
+		{"forbidden", fault.New(fault.Forbidden, "bad token"), lifecycle.Error, "bad token. "},
+		{"no answer", fault.New(fault.Unavailable, "connection refused"), lifecycle.Active,
 			"cannot schedule now, will try again: connection refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestScheduleAnswers(t *testing.T) {
 // Before the first reports after a start, a name that Placement does not have may still be created. The conductor
 // retries for a limited time.
 func TestAskBeforeTheFirstReport(t *testing.T) {
-	unknown := fault.New(fault.Invalid, "", "No such resource class CUSTOM_NIC.")
+	unknown := fault.New(fault.Invalid, "No such resource class CUSTOM_NIC.")
 	c := newCloud(t, map[string]int{"a": 1})
 	searches := &callErrors{op: "Candidates", errs: []error{unknown, unknown}}
 	c.noReports = true

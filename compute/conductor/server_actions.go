@@ -12,13 +12,12 @@ import (
 // returns fault.Conflict, in the Compute API's sentence, if the state of the server, its devices or the host do not
 // allow the action; fault.NotFound if the server does not exist or is deleted.
 func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error) {
-	const op = "conductor.Act"
 	server, err := c.store.Read(ctx, id)
 	if err != nil {
 		return server, err
 	}
 	if !server.Ended.IsZero() {
-		return server, fault.New(fault.NotFound, op, "server %s is deleted", id)
+		return server, fault.New(fault.NotFound, "server %s is deleted", id)
 	}
 	refusal := server.Refuse(action.Action, action.Hard)
 	if refusal == "" {
@@ -27,11 +26,11 @@ func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionR
 		}
 	}
 	if refusal != "" {
-		return server, fault.New(fault.Conflict, op, "%s", refusal)
+		return server, fault.New(fault.Conflict, "%s", refusal)
 	}
 	server, err = c.runner.Apply(ctx, id, action)
 	if err == nil && server.LastAction != action.ID { // the server has changed since it was read
-		err = fault.New(fault.Conflict, op, "%s", server.Refuse(action.Action, action.Hard))
+		err = fault.New(fault.Conflict, "%s", server.Refuse(action.Action, action.Hard))
 	}
 	return server, err
 }

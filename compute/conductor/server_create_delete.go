@@ -35,7 +35,7 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	if !server.Ended.IsZero() {
-		return fault.New(fault.NotFound, "conductor.Delete", "server %s is deleted already", id)
+		return fault.New(fault.NotFound, "server %s is deleted already", id)
 	}
 	silent := false
 	for _, residence := range server.Residences() {

@@ -113,7 +113,7 @@ func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lif
 			return bound, err
 		}
 	}
-	return bound, fault.Wrap(fault.Unavailable, "conductor.bindPort", err)
+	return bound, fault.Wrap(fault.Unavailable, err)
 }
 
 // checkUnchanged returns a fault with the code PortChanged if a port that needs no update is not as it was read any

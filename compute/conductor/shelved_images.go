@@ -15,7 +15,7 @@ import (
 // imageService returns the image service; Unavailable if none is configured any more.
 func (d *dependencies) imageService() (Images, error) {
 	if d.Images == nil {
-		return nil, fault.New(fault.Unavailable, "conductor.imageService", "compute has no image service; configure [glance]")
+		return nil, fault.New(fault.Unavailable, "compute has no image service; configure [glance]")
 	}
 	return d.Images, nil
 }
@@ -32,7 +32,7 @@ func (d *dependencies) createImage(ctx context.Context, s lifecycle.Server) (lif
 	if fault.Is(err, fault.Conflict) {
 		var found image.Image
 		if found, err = images.Image(ctx, id); err == nil && found.Properties[image.ShelvedServer] != s.ID {
-			err = fault.New(fault.Conflict, "conductor.createImage", "there is another image %s", id)
+			err = fault.New(fault.Conflict, "there is another image %s", id)
 		}
 	}
 	switch {
@@ -85,12 +85,12 @@ func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (life
 	found, err := images.Image(ctx, want.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		err = fault.New(fault.NotFound, "", "the image %s with its disk was deleted", want.ID)
+		err = fault.New(fault.NotFound, "the image %s with its disk was deleted", want.ID)
 	case err != nil:
 	case found.Status != image.Active:
-		err = fault.New(fault.Conflict, "", "the image %s with its disk has the status %s", want.ID, found.Status)
+		err = fault.New(fault.Conflict, "the image %s with its disk has the status %s", want.ID, found.Status)
 	case found.Size != want.Bytes || found.HashAlgo == "sha512" && !strings.EqualFold(found.HashValue, want.SHA512):
-		err = fault.New(fault.Conflict, "", "the image %s does not have the uploaded data", want.ID)
+		err = fault.New(fault.Conflict, "the image %s does not have the uploaded data", want.ID)
 	}
 	switch {
 	case err == nil:

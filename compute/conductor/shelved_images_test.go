@@ -43,7 +43,7 @@ func (s *imageService) Image(_ context.Context, id string) (image.Image, error) 
 	defer s.mu.Unlock()
 	i, there := s.all[id]
 	if !there {
-		return i, fault.New(fault.NotFound, "", "there is no image %s", id)
+		return i, fault.New(fault.NotFound, "there is no image %s", id)
 	}
 	return i, nil
 }
@@ -53,7 +53,7 @@ func (s *imageService) Create(_ context.Context, attributes map[string]any) erro
 	defer s.mu.Unlock()
 	id := attributes["id"].(string)
 	if _, there := s.all[id]; there {
-		return fault.New(fault.Conflict, "", "there is an image %s", id)
+		return fault.New(fault.Conflict, "there is an image %s", id)
 	}
 	s.all[id] = image.Image{ID: id, Status: "queued", Name: attributes["name"].(string),
 		Owner:      attributes["owner"].(string),
@@ -66,10 +66,10 @@ func (s *imageService) Delete(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.protected {
-		return fault.New(fault.Forbidden, "", "image %s is protected", id)
+		return fault.New(fault.Forbidden, "image %s is protected", id)
 	}
 	if _, there := s.all[id]; !there {
-		return fault.New(fault.NotFound, "", "there is no image %s", id)
+		return fault.New(fault.NotFound, "there is no image %s", id)
 	}
 	delete(s.all, id)
 	return nil

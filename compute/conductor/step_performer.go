@@ -70,7 +70,7 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 	case lifecycle.Release:
 		return p.release(ctx, s)
 	}
-	return nil, fault.New(fault.Internal, "conductor.perform", "unknown step %q", step)
+	return nil, fault.New(fault.Internal, "unknown step %q", step)
 }
 
 // checkMinCount decides whether the servers of a request continue, and wakes those that await the decision.

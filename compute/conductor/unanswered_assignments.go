@@ -120,7 +120,7 @@ func (m *monitor) Alive(ctx context.Context, host string, from schedule.Sender) 
 		return err
 	}
 	if !m.presence.alive(host) {
-		return fault.New(fault.NotFound, "conductor.Alive", "host %s has not reported since compute's start; "+
+		return fault.New(fault.NotFound, "host %s has not reported since compute's start; "+
 			"send the report of the host", host)
 	}
 	return nil

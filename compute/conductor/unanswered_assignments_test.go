@@ -431,7 +431,7 @@ func TestOneServerDoesNotStopOthersFromLeaving(t *testing.T) {
 		apply := c.monitor.apply
 		c.monitor.apply = func(ctx context.Context, server string, event lifecycle.Event) error {
 			if fails && server == first {
-				return fault.New(fault.Unavailable, "", "the database does not answer")
+				return fault.New(fault.Unavailable, "the database does not answer")
 			}
 			return apply(ctx, server, event)
 		}

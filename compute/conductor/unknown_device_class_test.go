@@ -19,7 +19,7 @@ func TestPortNeedsADeviceThatNoHostReports(t *testing.T) {
 	text := "No such resource class " + string(class)
 	c := newAttachCloud(t, func(call placementtest.Call) (before, after error) {
 		if call.Op == "Candidates" {
-			before = fault.New(fault.Invalid, "", "%s", text)
+			before = fault.New(fault.Invalid, "%s", text)
 		}
 		return before, nil
 	})

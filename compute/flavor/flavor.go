@@ -30,7 +30,7 @@ type Flavor struct {
 
 // invalid returns a fault of kind Invalid.
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "flavor.Ask", format, args...)
+	return fault.New(fault.Invalid, format, args...)
 }
 
 // The extra specs about devices and groups. Those about CPUs and NUMA are in cpu_policy.go and numa_topology.go. All

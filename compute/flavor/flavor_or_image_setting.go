@@ -61,7 +61,6 @@ func (w setting) forbidden() error {
 	if w.key == affinitySpec {
 		kind = fault.Forbidden
 	}
-	return fault.New(kind, "flavor.Ask",
-		"image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
+	return fault.New(kind, "image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
 		imageKey(w.key), w.image, w.key, w.flavor)
 }

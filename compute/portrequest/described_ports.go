@@ -30,15 +30,14 @@ func ParsePort(text string, n int) (Port, error) {
 		case "egress", "ingress":
 			rate, err := strconv.ParseUint(value, 10, 31)
 			if err != nil {
-				return Port{}, fault.New(fault.Invalid, "portrequest.ParsePort", "port %q: %s is %q; write the guaranteed rate in "+
+				return Port{}, fault.New(fault.Invalid, "port %q: %s is %q; write the guaranteed rate in "+
 					"kbit/s, such as %s=1000", text, key, value, key)
 			}
 			amounts[map[string]resource.Class{"egress": bandwidth.EgressBandwidth,
 				"ingress": bandwidth.IngressBandwidth}[key]] = int(rate)
 		default:
-			return Port{}, fault.New(fault.Invalid, "portrequest.ParsePort",
-				"port %q: unknown key %q; write some of vnic_type, "+
-					"physical_network, egress and ingress as key=value", text, key)
+			return Port{}, fault.New(fault.Invalid, "port %q: unknown key %q; write some of vnic_type, "+
+				"physical_network, egress and ingress as key=value", text, key)
 		}
 	}
 	if len(p.PhysicalNetworks) == 0 {

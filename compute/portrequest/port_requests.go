@@ -149,7 +149,7 @@ const RemotePorts resource.Trait = "COMPUTE_REMOTE_MANAGED_PORTS"
 // CheckVNICType returns fault.Invalid if no server can have a port of a vnic type.
 func CheckVNICType(port, vnicType string) error {
 	if _, device := classes[vnicType]; !device && !slices.Contains(withoutDevice, vnicType) {
-		return fault.New(fault.Invalid, "portrequest.CheckVNICType", "port %s has the vnic type %s, which no server of "+
+		return fault.New(fault.Invalid, "port %s has the vnic type %s, which no server of "+
 			"Berth can have; use normal, direct, macvtap, direct-physical, virtio-forwarder, vdpa or remote-managed", port,
 			vnicType)
 	}
@@ -228,7 +228,7 @@ func Add(ask resource.Ask, r Request) (resource.Ask, error) {
 	ask.Groups, ask.SameSubtree = slices.Clone(ask.Groups), slices.Clone(ask.SameSubtree)
 	for _, g := range r.Groups {
 		if slices.ContainsFunc(ask.Groups, func(o resource.Group) bool { return o.Suffix == g.Suffix }) {
-			return resource.Ask{}, fault.New(fault.Conflict, "portrequest.Add", "the flavor and a port both have a request "+
+			return resource.Ask{}, fault.New(fault.Conflict, "the flavor and a port both have a request "+
 				"group %s; rename that of the flavor", g.Suffix)
 		}
 		ask.Groups = append(ask.Groups, g)

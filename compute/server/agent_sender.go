@@ -21,12 +21,12 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 		may        bool // be empty
 	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.ProcessSpace, true}} {
 		if f.text == "" && !f.may || len(f.text) > maxText {
-			return schedule.Sender{}, fault.New(fault.Invalid, "", "%s must be that of the agent, of 1 to %d bytes; it is %q",
+			return schedule.Sender{}, fault.New(fault.Invalid, "%s must be that of the agent, of 1 to %d bytes; it is %q",
 				f.name, maxText, clip(f.text))
 		}
 	}
 	if len(from.Previous) > host.MaxPrevious {
-		return schedule.Sender{}, fault.New(fault.Invalid, "", "previous has %d starts; at most %d are accepted",
+		return schedule.Sender{}, fault.New(fault.Invalid, "previous has %d starts; at most %d are accepted",
 			len(from.Previous), host.MaxPrevious)
 	}
 	return schedule.Sender(from), nil

@@ -17,5 +17,5 @@ func parseTime(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fault.New(fault.Invalid, "", "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
+	return time.Time{}, fault.New(fault.Invalid, "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
 }

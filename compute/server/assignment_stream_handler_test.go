@@ -61,7 +61,7 @@ func nextLine(t *testing.T, received <-chan host.Assignments) host.Assignments {
 // be out of date.
 func TestWatchSendsNothingWithoutLease(t *testing.T) {
 	h := startWith(t, func(o *Options) {
-		o.Lease = func() error { return fault.New(fault.Unavailable, "", "the lease has ended") }
+		o.Lease = func() error { return fault.New(fault.Unavailable, "the lease has ended") }
 	})
 	received, _ := watchHost(t.Context(), h.hosts, "host1", 0)
 	for a := range received {
@@ -280,7 +280,7 @@ func TestWatchEndsWithDatabaseError(t *testing.T) {
 		if a := <-received; a.Revision != 7 {
 			t.Errorf("%+v", a)
 		}
-		st.set(0, fault.New(fault.Unavailable, "store", "down"))
+		st.set(0, fault.New(fault.Unavailable, "down"))
 		for range received {
 			t.Error("a line without a database")
 		}

@@ -41,9 +41,9 @@ func (s *server) attachInterface(c *call) error {
 	outcome, known, _ := done.PortOutcome(change.ID)
 	switch {
 	case !known:
-		return fault.New(fault.Conflict, "", "the port is not attached: server %s has ended meanwhile", found.ID)
+		return fault.New(fault.Conflict, "the port is not attached: server %s has ended meanwhile", found.ID)
 	case outcome.Refused != "":
-		return fault.New(fault.Invalid, "", "%s", outcome.Refused)
+		return fault.New(fault.Invalid, "%s", outcome.Refused)
 	}
 	list, err := s.interfaces(c, done)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *server) attachInterface(c *call) error {
 	}
 	at := slices.IndexFunc(list, func(i compute.Interface) bool { return i.Port == outcome.Port })
 	if at < 0 {
-		return fault.New(fault.Conflict, "", "the port of server %s was detached meanwhile", found.ID)
+		return fault.New(fault.Conflict, "the port of server %s was detached meanwhile", found.ID)
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
 }
@@ -93,7 +93,7 @@ func (s *server) readAttachment(c *call) (want lifecycle.NetworkRequest, err err
 	}
 	list, err := s.automaticNetwork(c)
 	if err == nil && len(list) == 0 {
-		err = fault.New(fault.Invalid, "", "the project has no network; give net_id or port_id")
+		err = fault.New(fault.Invalid, "the project has no network; give net_id or port_id")
 	}
 	if err != nil {
 		return want, err
@@ -125,7 +125,7 @@ func (s *server) awaitPortChange(c *call, id, change string) (lifecycle.Server, 
 		case <-c.R.Context().Done():
 			return now, c.R.Context().Err()
 		case <-limit.C:
-			return now, fault.New(fault.Unavailable, "", "the port is not attached yet; it is tried until it is attached "+
+			return now, fault.New(fault.Unavailable, "the port is not attached yet; it is tried until it is attached "+
 				"or refused, and `berth server why %s` shows the reason", id)
 		case <-poll.C:
 		}
@@ -144,7 +144,7 @@ func (s *server) detachInterface(c *call) error {
 	}
 	port := c.R.PathValue("port")
 	if !hasPort(found, port) {
-		return fault.New(fault.NotFound, "", "Port %s is not attached to instance %s", port, found.ID)
+		return fault.New(fault.NotFound, "Port %s is not attached to instance %s", port, found.ID)
 	}
 	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port}
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {

@@ -124,7 +124,7 @@ func (s *server) putConsole(c *call) error {
 		return err
 	}
 	if !s.consoles.resolve(c.R.PathValue("host"), c.R.PathValue("id"), out) {
-		return fault.New(fault.NotFound, "", "the request for the console is not open any more")
+		return fault.New(fault.NotFound, "the request for the console is not open any more")
 	}
 	return c.writeStatus(http.StatusNoContent)
 }
@@ -139,7 +139,7 @@ func (s *server) consoleOutput(c *call, raw json.RawMessage, found lifecycle.Ser
 		return err
 	}
 	if found.Host == "" {
-		return fault.New(fault.Conflict, "", "Instance %s is not ready", found.ID)
+		return fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
 	answer, closed := s.consoles.request(found.Host, found.ID)
 	defer closed()
@@ -147,11 +147,11 @@ func (s *server) consoleOutput(c *call, raw json.RawMessage, found lifecycle.Ser
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "", "the agent of host %s has not sent the console of the server; check that "+
+		return fault.New(fault.Unavailable, "the agent of host %s has not sent the console of the server; check that "+
 			"the host is up", found.Host)
 	case out := <-answer:
 		if out.Refused != "" {
-			return fault.New(fault.NotFound, "", "Guest does not have a console available: %s", out.Refused)
+			return fault.New(fault.NotFound, "Guest does not have a console available: %s", out.Refused)
 		}
 		return c.writeJSON(http.StatusOK, map[string]string{"output": lastLines(out.Output, lines)})
 	}
@@ -163,7 +163,7 @@ func readConsoleLength(raw json.RawMessage) (int, error) {
 		Length any `json:"length"`
 	}
 	if err := json.Unmarshal(raw, &body); err != nil && !isNull(raw) {
-		return 0, fault.New(fault.Invalid, "", "Invalid input for os-getConsoleOutput: it must be an object")
+		return 0, fault.New(fault.Invalid, "Invalid input for os-getConsoleOutput: it must be an object")
 	}
 	text := ""
 	switch length := body.Length.(type) {
@@ -176,7 +176,7 @@ func readConsoleLength(raw json.RawMessage) (int, error) {
 	}
 	lines, err := strconv.Atoi(text)
 	if err != nil || lines < -1 {
-		return 0, fault.New(fault.Invalid, "", "length must be a number of lines, or -1 for all")
+		return 0, fault.New(fault.Invalid, "length must be a number of lines, or -1 for all")
 	}
 	return lines, nil
 }

@@ -39,7 +39,7 @@ func (s *fakeImages) Image(_ context.Context, who identity.Identity, token, id s
 	}
 	i, ok := s.images[id]
 	if !ok {
-		return image.Image{}, fault.New(fault.NotFound, "fakeImages.Image", "no such image")
+		return image.Image{}, fault.New(fault.NotFound, "no such image")
 	}
 	return i, nil
 }
@@ -212,8 +212,8 @@ func TestUnusableImagesAreRejected(t *testing.T) {
 		status     int
 		wantText   string
 	}{
-		{"missing", image.Image{}, nil, fault.New(fault.NotFound, "", "no"), 400, "Can not find requested image"},
-		{"forbidden", image.Image{}, nil, fault.New(fault.Forbidden, "", "no"), 400, "Not authorized for image " + goneID},
+		{"missing", image.Image{}, nil, fault.New(fault.NotFound, "no"), 400, "Can not find requested image"},
+		{"forbidden", image.Image{}, nil, fault.New(fault.Forbidden, "no"), 400, "Not authorized for image " + goneID},
 		{"not active", image.Image{Status: "queued"}, nil, nil, 400,
 			"Image " + goneID + " is not active: its status is queued"},
 		{"flavor with too little memory", image.Image{MinRAM: 513}, nil, nil, 400,
@@ -225,7 +225,7 @@ func TestUnusableImagesAreRejected(t *testing.T) {
 			"image property hw_cpu_policy"},
 		{"more NUMA nodes than the flavor", image.Image{}, map[string]string{"hw_numa_nodes": "2"}, nil, 400,
 			"may not override"},
-		{"no answer of the image service", image.Image{}, nil, fault.New(fault.Unavailable, "",
+		{"no answer of the image service", image.Image{}, nil, fault.New(fault.Unavailable,
 			"http://secret:9292 does not answer"), 503,
 			"Image " + goneID + " cannot be read now, so nothing was done; try again later"},
 	} {
@@ -241,7 +241,7 @@ func TestUnusableImagesAreRejected(t *testing.T) {
 			}
 		})
 	}
-	images.err = fault.New(fault.Unavailable, "", "http://secret:9292 does not answer")
+	images.err = fault.New(fault.Unavailable, "http://secret:9292 does not answer")
 	if r := h.ask("POST", "/v2.1/servers", create("dev", goneID), "X-Auth-Token", "admin"); r.status != 503 ||
 		!strings.Contains(r.text, "http://secret:9292 does not answer") {
 		t.Errorf("an administrator sees the cause: %d %s", r.status, r.text)
@@ -413,16 +413,16 @@ func TestRebuildMustNotChangeClaim(t *testing.T) {
 	images.put(goneID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_GOLD": "required"})
 	rebuild(goneID, fault.Invalid, "requires traits that the server's host does not have, or not all of them: "+
 		"CUSTOM_GOLD;")
-	hosts.err = fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_GOLD.")
+	hosts.err = fault.New(fault.Invalid, "No such trait(s): CUSTOM_GOLD.")
 	rebuild(goneID, fault.Invalid, "does not have, or not all of them: CUSTOM_GOLD;")
-	hosts.err = fault.New(fault.Unavailable, "", "Placement does not answer")
+	hosts.err = fault.New(fault.Unavailable, "Placement does not answer")
 	rebuild(goneID, fault.Unavailable, "Placement does not answer")
 	hosts.err = nil
 	images.put(goneID, image.Image{MinDisk: 4}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, fault.Invalid, "minimum size")
 	images.put(goneID, image.Image{Status: "killed"}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, fault.Invalid, "is not active")
-	images.err = fault.New(fault.Unavailable, "", "it does not answer")
+	images.err = fault.New(fault.Unavailable, "it does not answer")
 	rebuild(cellsID, fault.Unavailable, "it does not answer")
 	rebuild("", "", "") // from its own image, which is not read
 	images.err = nil

@@ -53,13 +53,13 @@ func (s *server) createServers(c *call) error {
 	}
 	f, err := s.visibleFlavor(c.R.Context(), c, want.flavor)
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Invalid, "", "Invalid input for server.flavorRef: %w", err)
+		return fault.New(fault.Invalid, "Invalid input for server.flavorRef: %w", err)
 	}
 	if err != nil {
 		return err
 	}
 	if f.Disabled {
-		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
+		return fault.New(fault.Invalid, "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	if err := flavor.CheckProperties(f, flavor.Image{}, s.Ignored); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (c *call) readCreateRequest() (want createRequest, err error) {
 	}
 	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
 		if hints, ok := others[key]; ok && string(hints) != "{}" && !isNull(hints) {
-			return want, fault.New(fault.Invalid, "", "Berth does not support scheduler hints; leave %s out", key)
+			return want, fault.New(fault.Invalid, "Berth does not support scheduler hints; leave %s out", key)
 		}
 		delete(others, key)
 	}

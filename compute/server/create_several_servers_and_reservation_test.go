@@ -70,7 +70,7 @@ func TestServersOfOneRequestShareReservation(t *testing.T) {
 func TestFailedRequestForSeveralServersCreatesNone(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	h.conductor.room, h.conductor.fails = 2, fault.New(fault.Unavailable, "x", "the disk is full")
+	h.conductor.room, h.conductor.fails = 2, fault.New(fault.Unavailable, "the disk is full")
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "s", "flavorRef": "small", "max_count": 3}}`)
 	if r.status != 503 {
 		t.Fatalf("%d %s", r.status, r.text)

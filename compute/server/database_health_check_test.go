@@ -59,7 +59,7 @@ func TestHealthReportsDatabaseProblems(t *testing.T) {
 	if got := h.ask("GET", "/v2.1/servers", ""); got.status != http.StatusOK {
 		t.Errorf("%d %s", got.status, got.text)
 	}
-	db.lost = fault.New(fault.Unavailable, "", "the database's file was deleted")
+	db.lost = fault.New(fault.Unavailable, "the database's file was deleted")
 	now = now.Add(edge.HealthAge)
 	health(http.StatusServiceUnavailable, "The database's file was deleted, moved or replaced; the service stops.")
 	for _, path := range []string{"/v2.1/servers", "/", "/berth/v1/hosts"} {

@@ -20,7 +20,7 @@ func (s *server) cleanDevice(c *call) error {
 	name := c.R.PathValue("host")
 	at, err := pci.ParseAddress(c.R.PathValue("address"))
 	if err != nil {
-		return fault.New(fault.Invalid, "", "%s", fault.TextOf(err))
+		return fault.New(fault.Invalid, "%s", fault.TextOf(err))
 	}
 	h, err := s.Store.Host(c.R.Context(), name)
 	if err != nil {
@@ -29,12 +29,12 @@ func (s *server) cleanDevice(c *call) error {
 	i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
 	switch {
 	case i < 0:
-		return fault.New(fault.NotFound, "", "host %s offers no device %s", name, at)
+		return fault.New(fault.NotFound, "host %s offers no device %s", name, at)
 	case h.Devices[i].Holder != "":
-		return fault.New(fault.Conflict, "", "%s is held by server %s; it can be cleaned when the server is gone",
+		return fault.New(fault.Conflict, "%s is held by server %s; it can be cleaned when the server is gone",
 			at, h.Devices[i].Holder)
 	case !h.Devices[i].Spent:
-		return fault.New(fault.Conflict, "", "%s has not been used; there is nothing to clean", at)
+		return fault.New(fault.Conflict, "%s has not been used; there is nothing to clean", at)
 	}
 	request := store.CleanRequest{Host: name, Address: at, Asked: s.Now()}
 	if err := s.Store.RequestClean(c.R.Context(), request); err != nil {
@@ -50,7 +50,7 @@ func (s *server) resolveCleans(ctx context.Context, h schedule.Host, results []h
 	for _, a := range results {
 		at, err := pci.ParseAddress(a.Address)
 		if err != nil {
-			return fault.New(fault.Invalid, "", "cleaned: %w", err)
+			return fault.New(fault.Invalid, "cleaned: %w", err)
 		}
 		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: storable(a.Refused)})
 	}

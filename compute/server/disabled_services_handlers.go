@@ -28,13 +28,13 @@ type serviceStatus struct {
 func (b serviceStatus) check() error {
 	switch {
 	case b.Status != nil && *b.Status != serviceEnabled && *b.Status != serviceDisabled:
-		return fault.New(fault.Invalid, "", "status is %q; it must be %s or %s", clip(*b.Status), serviceEnabled,
+		return fault.New(fault.Invalid, "status is %q; it must be %s or %s", clip(*b.Status), serviceEnabled,
 			serviceDisabled)
 	case b.Reason != nil && (b.Status == nil || *b.Status != serviceDisabled):
-		return fault.New(fault.Invalid, "", "Specifying disabled_reason when status is not disabled is not "+
+		return fault.New(fault.Invalid, "Specifying disabled_reason when status is not disabled is not "+
 			"allowed; leave it out")
 	case b.Reason != nil && (*b.Reason == "" || utf8.RuneCountInString(*b.Reason) > maxReason):
-		return fault.New(fault.Invalid, "", "disabled_reason must have 1 to %d characters", maxReason)
+		return fault.New(fault.Invalid, "disabled_reason must have 1 to %d characters", maxReason)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (s *server) changeByName(c *call, status string, withReason bool) error {
 		return err
 	}
 	if body.Host == "" || body.Binary != compute.Binary || withReason != (body.Reason != nil) {
-		return fault.New(fault.Invalid, "", "the body must have host and binary (%s), and only disable-log-reason has "+
+		return fault.New(fault.Invalid, "the body must have host and binary (%s), and only disable-log-reason has "+
 			"disabled_reason", compute.Binary)
 	}
 	if err := provider.CheckHostName(body.Host); err != nil {

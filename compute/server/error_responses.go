@@ -16,10 +16,10 @@ func (c *call) refuse(r *edge.Refusal) error {
 		return edge.UsualError(c.R, r)
 	}
 	if role := policies.Needs(r.Rule); role != "" {
-		return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed; by default it needs %s, "+
+		return fault.New(fault.Forbidden, "Policy doesn't allow %s to be performed; by default it needs %s, "+
 			"which %s does not have.", r.Rule, role, c.Who.User)
 	}
-	return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed.", r.Rule)
+	return fault.New(fault.Forbidden, "Policy doesn't allow %s to be performed.", r.Rule)
 }
 
 // authorizeOther refuses a request about another user or another project, which what names, unless the policy allows
@@ -28,13 +28,13 @@ func authorizeOther(c *call, rule, what string, target map[string]any) error {
 	if c.Authorize(rule, target) == nil {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "", "Policy doesn't allow %s to be performed for %s; by default it needs the role "+
+	return fault.New(fault.Forbidden, "Policy doesn't allow %s to be performed for %s; by default it needs the role "+
 		"admin, which %s does not have.", rule, what, c.Who.User)
 }
 
 // unknownPath returns the fault for a path that does not exist, or not in the version of the request.
 func unknownPath(c *call) error {
-	return fault.New(fault.NotFound, "", "there is nothing at %s", c.R.URL.Path)
+	return fault.New(fault.NotFound, "there is nothing at %s", c.R.URL.Path)
 }
 
 // errorKey returns the key of the Compute API's error body for a status.

@@ -210,7 +210,7 @@ func TestSlowBodyIsAnsweredWith408(t *testing.T) {
 func TestInternalErrorIsLoggedAndHidden(t *testing.T) {
 	h := start(t)
 	h.flavor("small", nil)
-	h.conductor.room, h.conductor.fails = 0, fault.New(fault.Internal, "conductor.Create", "the secret is out")
+	h.conductor.room, h.conductor.fails = 0, fault.New(fault.Internal, "the secret is out")
 	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
 	id := r.header.Get("X-Compute-Request-Id")
 	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "secret") ||
@@ -220,7 +220,7 @@ func TestInternalErrorIsLoggedAndHidden(t *testing.T) {
 	if log := h.log.String(); !strings.Contains(log, "the secret is out") || !strings.Contains(log, id) {
 		t.Errorf("log: %s", log)
 	}
-	h.conductor.fails = fault.New(fault.Unavailable, "sqldb.Write", "the database is busy")
+	h.conductor.fails = fault.New(fault.Unavailable, "the database is busy")
 	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`); r.status != 503 ||
 		r.dig("serviceUnavailable/message") != "the database is busy" {
 		t.Errorf("%d %s", r.status, r.text)

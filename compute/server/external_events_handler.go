@@ -42,7 +42,7 @@ func (s *server) reportEvents(c *call) error {
 		found = found || code != http.StatusNotFound && code != http.StatusUnprocessableEntity
 	}
 	if !found {
-		return fault.New(fault.NotFound, "", "No instances found for any event")
+		return fault.New(fault.NotFound, "No instances found for any event")
 	}
 	return c.writeJSON(status, map[string]any{"events": events})
 }

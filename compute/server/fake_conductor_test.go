@@ -58,14 +58,13 @@ func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event)
 		return s
 	})
 	if report, ok := e.(lifecycle.Report); ok && err == nil && report.Number < s.Latest(report.Host, report.Instance) {
-		return fault.Wrap(fault.Conflict, "fakeConductor.Guest",
-			&conductor.Late{Number: s.Latest(report.Host, report.Instance)})
+		return fault.Wrap(fault.Conflict, &conductor.Late{Number: s.Latest(report.Host, report.Instance)})
 	}
 	if report, ok := e.(lifecycle.Report); ok {
 		e = report.Event
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
-		return fault.New(fault.Conflict, "fakeConductor.Guest", "not assigned to %s", claim.Host)
+		return fault.New(fault.Conflict, "not assigned to %s", claim.Host)
 	}
 	return err
 }
@@ -78,7 +77,7 @@ func (l *fakeConductor) Act(ctx context.Context, id string,
 		return s
 	})
 	if err == nil && s.LastAction != action.ID {
-		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(action.Action, action.Hard))
+		err = fault.New(fault.Conflict, "%s", s.Refuse(action.Action, action.Hard))
 	}
 	return s, err
 }

@@ -60,14 +60,14 @@ func (s *server) firstBoot(c *call) error {
 		return err
 	}
 	if !slices.ContainsFunc(found.Entries(), func(e lifecycle.Entry) bool { return e.Host == name }) {
-		return fault.New(fault.NotFound, "", "the server %s is not assigned to the host %s", id, name)
+		return fault.New(fault.NotFound, "the server %s is not assigned to the host %s", id, name)
 	}
 	out := host.FirstBoot{KeyName: found.KeyName, PublicKey: found.PublicKey, Metadata: found.Metadata,
 		Project: found.Project, Zone: found.Zone}
 	_, out.Index = reservationOf(found.ID)
 	if found.UserData != "" {
 		if out.UserData, err = decodeUserData(found.UserData); err != nil {
-			return fault.Wrap(fault.Internal, "", err)
+			return fault.Wrap(fault.Internal, err)
 		}
 	}
 	if out.Ports, err = s.bootPorts(c.R.Context(), found); err != nil {

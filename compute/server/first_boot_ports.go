@@ -50,7 +50,6 @@ type bootNetworks struct {
 
 // readBootNetworks reads the networks of ports, their subnets and their DHCP servers.
 func (s *server) readBootNetworks(ctx context.Context, ports []network.Port) (known bootNetworks, err error) {
-	const op = "server.readBootNetworks"
 	known.served = map[string]bool{}
 	var ids []string
 	for _, p := range ports {
@@ -61,10 +60,10 @@ func (s *server) readBootNetworks(ctx context.Context, ports []network.Port) (kn
 		return known, nil
 	}
 	if known.networks, err = s.Networks.Networks(ctx, url.Values{"id": ids}); err != nil {
-		return known, fault.Wrap("", op, err)
+		return known, fault.Wrap("", err)
 	}
 	if known.subnets, err = s.Networks.Subnets(ctx, url.Values{"network_id": ids}); err != nil {
-		return known, fault.Wrap("", op, err)
+		return known, fault.Wrap("", err)
 	}
 	servers, err := s.Networks.Ports(ctx, url.Values{"network_id": ids, "device_owner": dhcpOwners})
 	for _, p := range servers {
@@ -72,7 +71,7 @@ func (s *server) readBootNetworks(ctx context.Context, ports []network.Port) (kn
 			known.served[ip.Subnet] = true
 		}
 	}
-	return known, fault.Wrap("", op, err)
+	return known, fault.Wrap("", err)
 }
 
 // port returns how a guest configures the interface of a port. The guest of a whole PF adds the VLAN itself.

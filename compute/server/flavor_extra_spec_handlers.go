@@ -39,7 +39,7 @@ func (s *server) putExtraSpec(c *call) error {
 	}
 	key := c.R.PathValue("key")
 	if _, ok := o.keys[key]; !ok || len(o.keys) != 1 {
-		return fault.New(fault.Invalid, "", "the body must be an object with the one key %q, that of the path", key)
+		return fault.New(fault.Invalid, "the body must be an object with the one key %q, that of the path", key)
 	}
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return specs })
 }
@@ -108,7 +108,7 @@ func (s *server) showExtraSpec(c *call) error {
 	key := c.R.PathValue("key")
 	value, ok := f.ExtraSpecs[key]
 	if !ok {
-		return fault.New(fault.NotFound, "", "Flavor %s has no extra specs with key %s.", f.ID, key)
+		return fault.New(fault.NotFound, "Flavor %s has no extra specs with key %s.", f.ID, key)
 	}
 	return c.writeJSON(http.StatusOK, map[string]string{key: value})
 }

@@ -72,13 +72,13 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 		f.All = !known || !wanted
 		public = !known || wanted
 		if !known && !strings.EqualFold(text, "none") {
-			return f, nil, fault.New(fault.Invalid, "", "is_public must be true, false or none; it is %q", text)
+			return f, nil, fault.New(fault.Invalid, "is_public must be true, false or none; it is %q", text)
 		}
 	}
 	for key, into := range map[string]*int{"minDisk": &f.MinDisk, "minRam": &f.MinRAM} {
 		if text := q.Get(key); text != "" {
 			if *into, err = strconv.Atoi(text); err != nil {
-				return f, nil, fault.New(fault.Invalid, "", "%s must be a whole number; it is %q", key, text)
+				return f, nil, fault.New(fault.Invalid, "%s must be a whole number; it is %q", key, text)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (s *server) showFlavor(c *call) error {
 func (s *server) visibleFlavor(ctx context.Context, c *call, id string) (flavor.Flavor, error) {
 	f, err := s.Store.Flavor(ctx, id)
 	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.Who.IsAdmin() {
-		return flavor.Flavor{}, fault.New(fault.NotFound, "", "Flavor %s could not be found.", id)
+		return flavor.Flavor{}, fault.New(fault.NotFound, "Flavor %s could not be found.", id)
 	}
 	return f, err
 }
@@ -144,7 +144,7 @@ func (s *server) createFlavor(c *call) error {
 // describeFlavor is PUT /v2.1/flavors/{id}, since 2.55.
 func (s *server) describeFlavor(c *call) error {
 	if !c.version.Has(compute.FlavorDescription) {
-		return fault.New(fault.NotFound, "", "a flavor can be changed since version %s, and this request has version %s",
+		return fault.New(fault.NotFound, "a flavor can be changed since version %s, and this request has version %s",
 			compute.FlavorDescription, c.version)
 	}
 	o, others, err := c.wrapped("flavor")

@@ -32,7 +32,7 @@ func (s *server) putGuest(c *call) error {
 		return err
 	}
 	if guest.Number <= 0 {
-		return fault.New(fault.Invalid, "", "number must be larger than in all earlier reports of this agent; it is %d",
+		return fault.New(fault.Invalid, "number must be larger than in all earlier reports of this agent; it is %d",
 			guest.Number)
 	}
 	report := lifecycle.Report{Host: c.R.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
@@ -80,6 +80,6 @@ func ReadGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Gone:
 		return lifecycle.GuestGone{Host: name, Consumer: id, Removed: g.Removed}, nil
 	}
-	return nil, fault.New(fault.Invalid, "", "phase is %q; it must be one of %s, %s, %s, %s, %s, %s, %s", g.Phase,
+	return nil, fault.New(fault.Invalid, "phase is %q; it must be one of %s, %s, %s, %s, %s, %s, %s", g.Phase,
 		host.Claimed, host.Running, host.Stopped, host.Refused, host.Departed, host.Failed, host.Gone)
 }

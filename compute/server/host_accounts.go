@@ -59,7 +59,7 @@ func (s *server) bind(c *call, name string, from schedule.Sender) error {
 }
 
 func otherAccount(name, user string) error {
-	return fault.New(fault.Forbidden, "", "account %s may not speak for host %s: the host is bound to another account; "+
+	return fault.New(fault.Forbidden, "account %s may not speak for host %s: the host is bound to another account; "+
 		"if the account of its agent has changed, an administrator runs `berth host bind %s %s`", user, name, name, user)
 }
 
@@ -70,7 +70,7 @@ func (s *server) bindHost(c *call) error {
 		return err
 	}
 	if body.Account == "" || len(body.Account) > maxAccount {
-		return fault.New(fault.Invalid, "", "account must be a user id of 1 to %d bytes", maxAccount)
+		return fault.New(fault.Invalid, "account must be a user id of 1 to %d bytes", maxAccount)
 	}
 	if err := s.Store.BindHost(c.R.Context(), store.HostAccount{Host: c.R.PathValue("host"), Account: body.Account,
 		Strategy: s.Strategy, Bound: s.Now()}); err != nil {

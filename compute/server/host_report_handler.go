@@ -24,7 +24,7 @@ func (s *server) putReport(c *call) error {
 		return err
 	}
 	if name := c.R.PathValue("host"); report.Host != name {
-		return fault.New(fault.Invalid, "", "the path names host %q, the report host %q", name, report.Host)
+		return fault.New(fault.Invalid, "the path names host %q, the report host %q", name, report.Host)
 	}
 	from, err := readSender(report.Sender())
 	if err != nil {
@@ -136,17 +136,17 @@ func ReadReport(r host.Report) (schedule.Host, error) {
 	}
 	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
 	if _, err := uuid.Parse(r.Provider); err != nil {
-		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q",
+		return h, fault.New(fault.Invalid, "provider must be the UUID of the host's root provider; it is %q",
 			clip(r.Provider))
 	}
 	seen := map[pci.Address]bool{}
 	for _, d := range r.Devices {
 		device, err := readDevice(r.Host, d)
 		if err != nil {
-			return h, fault.New(fault.Invalid, "", "device %q: %w", clip(d.Address), err)
+			return h, fault.New(fault.Invalid, "device %q: %w", clip(d.Address), err)
 		}
 		if seen[device.Address] {
-			return h, fault.New(fault.Invalid, "", "device %s is in the report twice", device.Address)
+			return h, fault.New(fault.Invalid, "device %s is in the report twice", device.Address)
 		}
 		seen[device.Address] = true
 		h.Devices = append(h.Devices, device)
@@ -156,7 +156,7 @@ func ReadReport(r host.Report) (schedule.Host, error) {
 
 func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 	if d.Host != "" && d.Host != name {
-		return out, fault.New(fault.Invalid, "", "it is on host %q, the report is of host %q", d.Host, name)
+		return out, fault.New(fault.Invalid, "it is on host %q, the report is of host %q", d.Host, name)
 	}
 	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type),
 		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, Serial: d.CardSerial, PFMAC: d.PFMAC,
@@ -174,11 +174,11 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 	switch out.Type {
 	case pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 	default:
-		return out, fault.New(fault.Invalid, "", "dev_type is %q; it must be one of %s, %s, %s, %s",
+		return out, fault.New(fault.Invalid, "dev_type is %q; it must be one of %s, %s, %s, %s",
 			d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
 	}
 	if d.State == "" {
-		return out, fault.New(fault.Invalid, "", "state is missing")
+		return out, fault.New(fault.Invalid, "state is missing")
 	}
 	if d.Parent != "" {
 		parent, err := pci.ParseAddress(d.Parent)

@@ -118,7 +118,7 @@ func (s *server) writeHypervisors(c *call, view func([]hypervisor) ([]any, error
 		if marker != "" {
 			at := slices.IndexFunc(list, func(h hypervisor) bool { return c.hasID(h, marker) })
 			if at < 0 {
-				return fault.New(fault.Invalid, "", "marker [%s] not found", clip(marker))
+				return fault.New(fault.Invalid, "marker [%s] not found", clip(marker))
 			}
 			list = list[at+1:]
 		}
@@ -153,7 +153,7 @@ func withNamePart(list []hypervisor, part string) []hypervisor {
 }
 
 func noHypervisors(part string) error {
-	return fault.New(fault.NotFound, "", "No hypervisor matching '%s' could be found.", clip(part))
+	return fault.New(fault.NotFound, "No hypervisor matching '%s' could be found.", clip(part))
 }
 
 // searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
@@ -195,7 +195,7 @@ func (s *server) findHypervisor(c *call) (hypervisor, error) {
 			return h, nil
 		}
 	}
-	return hypervisor{}, fault.New(fault.NotFound, "", "Hypervisor with ID '%s' could not be found.",
+	return hypervisor{}, fault.New(fault.NotFound, "Hypervisor with ID '%s' could not be found.",
 		clip(c.R.PathValue("id")))
 }
 

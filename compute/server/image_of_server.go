@@ -23,20 +23,19 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string, check b
 	switch fault.KindOf(err) {
 	case "":
 	case fault.NotFound:
-		return nil, fault.New(fault.Invalid, "", "%s: there is no image %s for project %s", missing, id, c.Who.Project)
+		return nil, fault.New(fault.Invalid, "%s: there is no image %s for project %s", missing, id, c.Who.Project)
 	case fault.Forbidden:
 		s.Log.Warn("image service rejects the token", "image", id, "request", request, "error", err)
-		return nil, fault.New(fault.Invalid, "", "Not authorized for image %s", id)
+		return nil, fault.New(fault.Invalid, "Not authorized for image %s", id)
 	default:
 		s.Log.Warn("image not read", "image", id, "request", request, "error", err)
 		if c.Who.IsAdmin() {
-			return nil, fault.New(fault.Unavailable, "", "Image %s cannot be read now, so nothing was done: %w", id, err)
+			return nil, fault.New(fault.Unavailable, "Image %s cannot be read now, so nothing was done: %w", id, err)
 		}
-		return nil, fault.New(fault.Unavailable, "",
-			"Image %s cannot be read now, so nothing was done; try again later", id)
+		return nil, fault.New(fault.Unavailable, "Image %s cannot be read now, so nothing was done; try again later", id)
 	}
 	if i.Status != image.Active {
-		return nil, fault.New(fault.Invalid, "", "Image %s is not active: its status is %s", id, clip(i.Status))
+		return nil, fault.New(fault.Invalid, "Image %s is not active: its status is %s", id, clip(i.Status))
 	}
 	if check {
 		all := flavor.Image{Properties: i.Properties}
@@ -94,7 +93,7 @@ func (s *server) hasTraits(c *call, found lifecycle.Server, i flavor.Image, more
 		return nil
 	}
 	names := strings.Join(texts(more), ",")
-	missing := fault.New(fault.Invalid, "", "Image %s requires traits that the server's host does not have, or not all "+
+	missing := fault.New(fault.Invalid, "Image %s requires traits that the server's host does not have, or not all "+
 		"of them: %s; a rebuild does not change the host, so create another server", i.ID, names)
 	if s.Providers == nil || len(found.Choices) == 0 {
 		return missing

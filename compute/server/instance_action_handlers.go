@@ -58,7 +58,7 @@ func (c *call) actionPage(views []compute.InstanceAction) ([]compute.InstanceAct
 	if marker != "" {
 		at := slices.IndexFunc(views, func(v compute.InstanceAction) bool { return v.Request == marker })
 		if at < 0 {
-			return nil, nil, fault.New(fault.Invalid, "", "marker [%s] not found", clip(marker))
+			return nil, nil, fault.New(fault.Invalid, "marker [%s] not found", clip(marker))
 		}
 		views = views[at+1:]
 	}
@@ -93,7 +93,7 @@ func (s *server) showAction(c *call) error {
 		}
 		return c.writeJSON(http.StatusOK, map[string]any{"instanceAction": view})
 	}
-	return fault.New(fault.NotFound, "", "Action for request_id %s on instance %s not found", clip(request), found.ID)
+	return fault.New(fault.NotFound, "Action for request_id %s on instance %s not found", clip(request), found.ID)
 }
 
 // instanceAction returns the view of an action without its events. The history has no request ids and no users: the id

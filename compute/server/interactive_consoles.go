@@ -38,7 +38,7 @@ func (s *consoleSession) end(why string) {
 
 // errEnded returns the fault of a session that has ended.
 func errEnded() error {
-	return fault.New(fault.NotFound, "", "the console is not open any more; open it again")
+	return fault.New(fault.NotFound, "the console is not open any more; open it again")
 }
 
 // session returns an open session of a host, for its agent.
@@ -60,7 +60,7 @@ func (c *consoles) attach(name, id string) (*consoleSession, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.attached {
-		return nil, fault.New(fault.Conflict, "", "an agent is attached to the console already")
+		return nil, fault.New(fault.Conflict, "an agent is attached to the console already")
 	}
 	s.attached = true
 	close(s.ready)
@@ -75,7 +75,7 @@ func (s *server) openConsole(c *call) error {
 		return err
 	}
 	if found.Host == "" {
-		return fault.New(fault.Conflict, "", "Instance %s is not ready", found.ID)
+		return fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
 	session := &consoleSession{server: found.ID, ready: make(chan struct{}), input: make(chan []byte),
 		output: make(chan []byte), ended: make(chan struct{})}
@@ -87,13 +87,13 @@ func (s *server) openConsole(c *call) error {
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "", "the agent of host %s has not opened the console of the server; check "+
+		return fault.New(fault.Unavailable, "the agent of host %s has not opened the console of the server; check "+
 			"that the host is up", found.Host)
 	case out := <-one.answer:
 		if out.Refused == "" {
 			out.Refused = "the agent of host " + found.Host + " has no interactive consoles; update it"
 		}
-		return fault.New(fault.Conflict, "", "the console cannot be opened: %s", out.Refused)
+		return fault.New(fault.Conflict, "the console cannot be opened: %s", out.Refused)
 	case <-session.ready:
 	}
 	s.Log.Info("console opened", "server", found.ID, "host", found.Host, "user", c.Who.User, "project", c.Who.Project)
@@ -162,7 +162,7 @@ func pass(c *call, to chan<- []byte, ended <-chan struct{}, data []byte) error {
 		case <-ended:
 			return errEnded()
 		case <-c.R.Context().Done():
-			return fault.New(fault.Unavailable, "", "the other side of the console does not read")
+			return fault.New(fault.Unavailable, "the other side of the console does not read")
 		}
 	}
 	return c.writeStatus(http.StatusNoContent)

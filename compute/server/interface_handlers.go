@@ -37,7 +37,7 @@ func (s *server) showInterface(c *call) error {
 	port := c.R.PathValue("port")
 	at := slices.IndexFunc(list, func(i compute.Interface) bool { return i.Port == port })
 	if at < 0 {
-		return fault.New(fault.NotFound, "", "Instance %s does not have a port with id %s", found.ID, port)
+		return fault.New(fault.NotFound, "Instance %s does not have a port with id %s", found.ID, port)
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
 }

@@ -40,7 +40,7 @@ func (s *server) listKeyPairs(c *call) error {
 	}
 	if marker != "" {
 		if _, err := s.Store.KeyPair(c.R.Context(), user, marker); fault.Is(err, fault.NotFound) {
-			return fault.New(fault.Invalid, "", "marker [%s] not found", clip(marker))
+			return fault.New(fault.Invalid, "marker [%s] not found", clip(marker))
 		} else if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (s *server) publicKey(c *call, user, name string) (string, error) {
 	}
 	k, err := s.Store.KeyPair(c.R.Context(), user, name)
 	if fault.Is(err, fault.NotFound) {
-		return "", fault.New(fault.Invalid, "", "Invalid key_name provided: user %s has no key pair %s", user, clip(name))
+		return "", fault.New(fault.Invalid, "Invalid key_name provided: user %s has no key pair %s", user, clip(name))
 	}
 	return k.PublicKey, err
 }

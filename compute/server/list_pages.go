@@ -17,7 +17,7 @@ func (c *call) readPage(q url.Values) (limit int, marker string, err error) {
 	if text := q.Get("limit"); q.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return 0, "", fault.New(fault.Invalid, "", "limit must be a non-negative integer; it is %q", text)
+			return 0, "", fault.New(fault.Invalid, "limit must be a non-negative integer; it is %q", text)
 		}
 		limit = min(n, maxLimit)
 	}

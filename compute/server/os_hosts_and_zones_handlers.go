@@ -43,7 +43,7 @@ func (s *server) showOSHost(c *call) error {
 	}
 	at := slices.IndexFunc(list, func(h hypervisor) bool { return h.Name == name })
 	if at < 0 {
-		return fault.New(fault.NotFound, "", "Compute host %s could not be found.", clip(name))
+		return fault.New(fault.NotFound, "Compute host %s could not be found.", clip(name))
 	}
 	amounts, err := s.amountsOf(c.R.Context(), list[at:at+1])
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *server) serverMigration(c *call) error {
 			return c.writeJSON(http.StatusOK, map[string]any{"migration": v})
 		}
 	}
-	return fault.New(fault.NotFound, "", "In-progress migration %s is not found for server %s.",
+	return fault.New(fault.NotFound, "In-progress migration %s is not found for server %s.",
 		clip(c.R.PathValue("migration")), c.R.PathValue("id"))
 }
 

@@ -63,7 +63,7 @@ func (s *server) forceDown(c *call) error {
 		return err
 	}
 	if body.Host == "" || body.Binary != compute.Binary || body.Down == nil {
-		return fault.New(fault.Invalid, "", "the body must have host, binary (%s) and forced_down", compute.Binary)
+		return fault.New(fault.Invalid, "the body must have host, binary (%s) and forced_down", compute.Binary)
 	}
 	if err := provider.CheckHostName(body.Host); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *server) updateService(c *call) error {
 		return err
 	}
 	if body.Status == nil && body.Down == nil {
-		return fault.New(fault.Invalid, "", "the body must have status or forced_down")
+		return fault.New(fault.Invalid, "the body must have status or forced_down")
 	}
 	if err := body.check(); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *server) updateService(c *call) error {
 			return s.showService(c, h)
 		}
 	}
-	return fault.New(fault.NotFound, "", "Service %s could not be found.", c.R.PathValue("service"))
+	return fault.New(fault.NotFound, "Service %s could not be found.", c.R.PathValue("service"))
 }
 
 // setDown declares the host of a service dead, or reverses that.

@@ -30,10 +30,10 @@ func (c *call) read(limit int64, into any) error {
 		return err
 	}
 	if len(data) == 0 {
-		return fault.New(fault.Invalid, "", "Malformed request body: it is empty; send JSON")
+		return fault.New(fault.Invalid, "Malformed request body: it is empty; send JSON")
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fault.New(fault.Invalid, "", "Malformed request body: %w", err)
+		return fault.New(fault.Invalid, "Malformed request body: %w", err)
 	}
 	return nil
 }

@@ -43,8 +43,7 @@ func (c *call) checkUser() error {
 	if c.Public() || c.Who.User != "" {
 		return nil
 	}
-	return c.RefuseCaller(fault.New(fault.Forbidden, "",
-		"X-Auth-Token has no user; send user:project, for example admin"))
+	return c.RefuseCaller(fault.New(fault.Forbidden, "X-Auth-Token has no user; send user:project, for example admin"))
 }
 
 // checkProject returns fault.Invalid (400) if the path has another project than the token.
@@ -52,7 +51,7 @@ func (c *call) checkProject() error {
 	if c.Public() || c.project == "" || c.project == c.Who.Project {
 		return nil
 	}
-	return fault.New(fault.Invalid, "", "the path has project %q, the token project %q; use the same project",
+	return fault.New(fault.Invalid, "the path has project %q, the token project %q; use the same project",
 		c.project, c.Who.Project)
 }
 

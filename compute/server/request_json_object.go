@@ -30,7 +30,7 @@ func (c *call) wrapped(name string) (o *object, others map[string]json.RawMessag
 	}
 	o = &object{name: name}
 	if outer[name] == nil || json.Unmarshal(outer[name], &o.keys) != nil || o.keys == nil {
-		return nil, nil, fault.New(fault.Invalid, "",
+		return nil, nil, fault.New(fault.Invalid,
 			"the body must be an object with the key %q, whose value is an object", name)
 	}
 	delete(outer, name)
@@ -40,14 +40,14 @@ func (c *call) wrapped(name string) (o *object, others map[string]json.RawMessag
 // refuseOthers returns fault.Invalid if there are keys beside the resource.
 func refuseOthers(name string, others map[string]json.RawMessage) error {
 	for _, key := range slices.Sorted(maps.Keys(others)) {
-		return fault.New(fault.Invalid, "", "Additional properties are not allowed: %q beside %q", key, name)
+		return fault.New(fault.Invalid, "Additional properties are not allowed: %q beside %q", key, name)
 	}
 	return nil
 }
 
 func (o *object) invalid(key, format string, args ...any) {
 	if o.err == nil {
-		o.err = fault.New(fault.Invalid, "", "Invalid input for "+o.name+"."+key+": "+format, args...)
+		o.err = fault.New(fault.Invalid, "Invalid input for "+o.name+"."+key+": "+format, args...)
 	}
 }
 
@@ -174,9 +174,9 @@ func (o *object) finish(known map[string]string) error {
 		reason, ok := known[key]
 		switch {
 		case !ok:
-			return fault.New(fault.Invalid, "", "Additional properties are not allowed: %q in %s", key, o.name)
+			return fault.New(fault.Invalid, "Additional properties are not allowed: %q in %s", key, o.name)
 		case !slices.Contains([]string{"null", `""`, "[]", "{}", "false"}, string(o.keys[key])):
-			return fault.New(fault.Invalid, "", "Berth does not support %s.%s: %s; leave it out", o.name, key, reason)
+			return fault.New(fault.Invalid, "Berth does not support %s.%s: %s; leave it out", o.name, key, reason)
 		}
 	}
 	return nil

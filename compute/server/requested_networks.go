@@ -101,7 +101,7 @@ func (o *object) checkNetwork(r lifecycle.NetworkRequest) {
 func (s *server) findNetworks(c *call, want requestedNetworks, count int) ([]lifecycle.NetworkRequest, error) {
 	switch {
 	case s.Networks == nil && len(want.list) > 0:
-		return nil, fault.New(fault.Invalid, "", "Invalid input for server.networks: compute has no network service, so "+
+		return nil, fault.New(fault.Invalid, "Invalid input for server.networks: compute has no network service, so "+
 			"it must be \"none\" or \"auto\"; set [neutron] endpoint_override to use one")
 	case s.Networks == nil:
 		return nil, nil
@@ -111,11 +111,11 @@ func (s *server) findNetworks(c *call, want requestedNetworks, count int) ([]lif
 	used := map[string]bool{}
 	for i, r := range want.list {
 		if count > 1 && (r.Port != "" || r.FixedIP != "") {
-			return nil, fault.New(fault.Invalid, "", "Unable to launch multiple instances with a single configured "+
+			return nil, fault.New(fault.Invalid, "Unable to launch multiple instances with a single configured "+
 				"port ID or fixed IP; launch the instances one by one with different ports")
 		}
 		if r.Port != "" && used[r.Port] {
-			return nil, fault.New(fault.Invalid, "", "port %s is given twice; give each port once", r.Port)
+			return nil, fault.New(fault.Invalid, "port %s is given twice; give each port once", r.Port)
 		}
 		used[r.Port] = true
 		var err error
@@ -141,7 +141,7 @@ func (s *server) automaticNetwork(c *call) ([]lifecycle.NetworkRequest, error) {
 	case 1:
 		return []lifecycle.NetworkRequest{{Network: all[0].ID}}, nil
 	}
-	return nil, fault.New(fault.Conflict, "", "Multiple possible networks found, use a Network ID to be more specific.")
+	return nil, fault.New(fault.Conflict, "Multiple possible networks found, use a Network ID to be more specific.")
 }
 
 // findNetwork checks one entry against the network service.
@@ -151,13 +151,13 @@ func (s *server) findNetwork(c *call, r lifecycle.NetworkRequest) (lifecycle.Net
 		hidden := err == nil && p.Project != c.Who.Project && !c.Who.IsAdmin()
 		switch {
 		case hidden || fault.Is(err, fault.NotFound):
-			return r, fault.New(fault.Invalid, "", "Port id %s could not be found.", r.Port)
+			return r, fault.New(fault.Invalid, "Port id %s could not be found.", r.Port)
 		case err != nil:
 			return r, err
 		case p.Device != "":
-			return r, fault.New(fault.Conflict, "", "Port %s is still in use.", r.Port)
+			return r, fault.New(fault.Conflict, "Port %s is still in use.", r.Port)
 		case len(p.FixedIPs) == 0:
-			return r, fault.New(fault.Invalid, "", "Port %s requires a FixedIP in order to be used.", r.Port)
+			return r, fault.New(fault.Invalid, "Port %s requires a FixedIP in order to be used.", r.Port)
 		}
 		r.Network = p.Network
 		return r, portrequest.CheckVNICType(p.ID, p.VNIC)
@@ -167,12 +167,12 @@ func (s *server) findNetwork(c *call, r lifecycle.NetworkRequest) (lifecycle.Net
 	case err != nil:
 		return r, err
 	case len(found) == 0, !found[0].Shared && !found[0].External && found[0].Project != c.Who.Project && !c.Who.IsAdmin():
-		return r, fault.New(fault.Invalid, "", "Network %s could not be found.", r.Network)
+		return r, fault.New(fault.Invalid, "Network %s could not be found.", r.Network)
 	case found[0].External && !c.Who.IsAdmin():
-		return r, fault.New(fault.Forbidden, "", "It is not allowed to create an interface on external network %s",
+		return r, fault.New(fault.Forbidden, "It is not allowed to create an interface on external network %s",
 			r.Network)
 	case len(found[0].Subnets) == 0:
-		return r, fault.New(fault.Invalid, "", "Network %s requires a subnet in order to boot instances on.", r.Network)
+		return r, fault.New(fault.Invalid, "Network %s requires a subnet in order to boot instances on.", r.Network)
 	}
 	return r, s.checkFixedIP(c, r)
 }
@@ -187,7 +187,7 @@ func (s *server) checkFixedIP(c *call, r lifecycle.NetworkRequest) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return fault.New(fault.Invalid, "", "Fixed IP address %s is already in use by port %s; request another one", r.FixedIP,
+	return fault.New(fault.Invalid, "Fixed IP address %s is already in use by port %s; request another one", r.FixedIP,
 		found[0].ID)
 }
 

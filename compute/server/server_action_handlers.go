@@ -57,7 +57,7 @@ func (s *server) act(c *call) error {
 		return err
 	}
 	if len(body) != 1 {
-		return fault.New(fault.Invalid, "", "the body must have one key, the action; it has %d", len(body))
+		return fault.New(fault.Invalid, "the body must have one key, the action; it has %d", len(body))
 	}
 	for key, raw := range body {
 		if key == "forceDelete" {
@@ -74,10 +74,10 @@ func (s *server) act(c *call) error {
 		}
 		d, known := actionSpecs()[key]
 		if reason := unsupportedActions[key]; reason != "" {
-			return fault.New(fault.Invalid, "", "Berth does not support the action %s: %s", key, reason)
+			return fault.New(fault.Invalid, "Berth does not support the action %s: %s", key, reason)
 		}
 		if !known {
-			return fault.New(fault.Invalid, "", "There is no such action: %s", clip(key))
+			return fault.New(fault.Invalid, "There is no such action: %s", clip(key))
 		}
 		return s.runAction(c, key, raw, d, found)
 	}
@@ -92,7 +92,7 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 	o := &object{name: key, keys: map[string]json.RawMessage{}}
 	if d.read != nil && !isNull(raw) {
 		if err := json.Unmarshal(raw, &o.keys); err != nil || o.keys == nil {
-			return fault.New(fault.Invalid, "", "Invalid input for %s: it must be an object", key)
+			return fault.New(fault.Invalid, "Invalid input for %s: it must be an object", key)
 		}
 	}
 	request := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
@@ -106,7 +106,7 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 	}
 	now, err := s.Conductor.Act(c.R.Context(), found.ID, request)
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
+		return fault.New(fault.NotFound, "Instance %s could not be found.", found.ID)
 	}
 	if err != nil {
 		return err
@@ -165,16 +165,16 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	}
 	f, err := s.visibleFlavor(c.R.Context(), c, ref)
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Invalid, "", "Invalid input for resize.flavorRef: %w", err)
+		return fault.New(fault.Invalid, "Invalid input for resize.flavorRef: %w", err)
 	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case f.ID == found.Flavor.ID:
-		return fault.New(fault.Invalid, "", "When resizing, instances must change flavor!")
+		return fault.New(fault.Invalid, "When resizing, instances must change flavor!")
 	case f.Disabled:
-		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
+		return fault.New(fault.Invalid, "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	if err := flavor.CheckProperties(f, found.SourceImage(), s.Ignored); err != nil {
 		return err
@@ -188,7 +188,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 		return err
 	}
 	if f.DiskGB < found.Flavor.DiskGB { // it may have grown since it was made from the image
-		return fault.New(fault.Invalid, "", "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
+		return fault.New(fault.Invalid, "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
 			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)
 	}
 	return s.checkRequest(f, found.SourceImage())
@@ -250,13 +250,13 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 		if err != nil {
 			return err
 		}
-		return fault.New(fault.Invalid, "", "Compute host %s could not be found; %s", w.To,
+		return fault.New(fault.Invalid, "Compute host %s could not be found; %s", w.To,
 			provider.SuggestHost(w.To, known))
 	} else if err != nil {
 		return err
 	}
 	if w.To == found.Host {
-		return fault.New(fault.Invalid, "", "The target host can't be the same one.")
+		return fault.New(fault.Invalid, "The target host can't be the same one.")
 	}
 	return nil
 }

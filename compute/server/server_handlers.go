@@ -102,7 +102,7 @@ func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) 
 	found, err := s.Store.Read(c.R.Context(), id)
 	hidden := err == nil && (found.Project != c.Who.Project && !c.Who.IsAdmin() || !found.Ended.IsZero() && !deleted)
 	if hidden || fault.Is(err, fault.NotFound) {
-		return lifecycle.Server{}, fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
+		return lifecycle.Server{}, fault.New(fault.NotFound, "Instance %s could not be found.", id)
 	}
 	if err != nil {
 		return lifecycle.Server{}, err

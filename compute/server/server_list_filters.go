@@ -46,11 +46,11 @@ var unsupportedFilters = []string{"ip", "ip6", "image", "changes-before", "locke
 func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 	for _, key := range unsupportedFilters {
 		if q.Get(key) != "" {
-			return w, fault.New(fault.Invalid, "", "Berth does not support the filter %s of servers; leave it out", key)
+			return w, fault.New(fault.Invalid, "Berth does not support the filter %s of servers; leave it out", key)
 		}
 	}
 	if key, dir := q.Get("sort_key"), q.Get("sort_dir"); key != "" && key != "created_at" || dir != "" && dir != "desc" {
-		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), "+
+		return w, fault.New(fault.Invalid, "Berth lists servers by created_at, newest first (desc), "+
 			"and supports no other order; leave sort_key and sort_dir out")
 	}
 	w.filter = store.ServerFilter{Project: c.Who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
@@ -80,7 +80,7 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 	if q.Has("all_tenants") {
 		value, known := parseBool(q.Get("all_tenants"))
 		if !known && q.Get("all_tenants") != "" {
-			return fault.New(fault.Invalid, "", "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
+			return fault.New(fault.Invalid, "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
 		}
 		all = value || !known
 	}
@@ -110,7 +110,7 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 	if text := q.Get("deleted"); text != "" {
 		deleted, known := parseBool(text)
 		if !known {
-			return fault.New(fault.Invalid, "", "deleted must be true or false; it is %q", text)
+			return fault.New(fault.Invalid, "deleted must be true or false; it is %q", text)
 		}
 		w.filter.Deleted = w.filter.Deleted || deleted
 	}
@@ -130,10 +130,10 @@ func (c *call) readStatusFilter(w *serverQuery, text string) error {
 	status := strings.ToUpper(text)
 	ours, known := statuses[status]
 	if !known && c.version.Has(compute.StatusChecked) {
-		return fault.New(fault.Invalid, "", "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
+		return fault.New(fault.Invalid, "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
 	}
 	if status == "DELETED" && !c.Who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "only admins may list deleted servers")
+		return fault.New(fault.Forbidden, "only admins may list deleted servers")
 	}
 	w.filter.Status, w.none, w.filter.Deleted = status, !ours, status == "DELETED"
 	return nil
@@ -149,12 +149,12 @@ func nameFilter(text string) (*regexp.Regexp, error) {
 		return nil, nil
 	}
 	if n := utf8.RuneCountInString(text); n > maxNameFilter {
-		return nil, fault.New(fault.Invalid, "", "the filter name has %d characters; at most %d are allowed", n,
+		return nil, fault.New(fault.Invalid, "the filter name has %d characters; at most %d are allowed", n,
 			maxNameFilter)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "", "the filter name is not a valid regular expression: %w", err)
+		return nil, fault.New(fault.Invalid, "the filter name is not a valid regular expression: %w", err)
 	}
 	return re, nil
 }

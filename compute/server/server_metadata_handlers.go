@@ -26,7 +26,7 @@ func (s *server) showMetadata(c *call) error {
 	key := c.R.PathValue("key")
 	value, ok := found.Metadata[key]
 	if !ok {
-		return fault.New(fault.NotFound, "", "Metadata item was not found")
+		return fault.New(fault.NotFound, "Metadata item was not found")
 	}
 	return c.writeJSON(http.StatusOK, map[string]any{"meta": map[string]string{key: value}})
 }
@@ -66,14 +66,14 @@ func (s *server) setMetadata(c *call, under string, apply func(*lifecycle.Detail
 	}
 	key := c.R.PathValue("key")
 	if _, ok := given[key]; under == "meta" && (!ok || len(given) != 1) {
-		return fault.New(fault.Invalid, "", "meta must have the one key %q, that of the path", clip(key))
+		return fault.New(fault.Invalid, "meta must have the one key %q, that of the path", clip(key))
 	}
 	found, err = s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange("update instance metadata", true); why != "" {
-			return fault.New(fault.Conflict, "", "%s", why)
+			return fault.New(fault.Conflict, "%s", why)
 		}
 		if apply(d, given); len(d.Metadata) > maxMetadata {
-			return fault.New(fault.Forbidden, "", "Maximum number of metadata items exceeds %d", maxMetadata)
+			return fault.New(fault.Forbidden, "Maximum number of metadata items exceeds %d", maxMetadata)
 		}
 		return nil
 	})
@@ -117,10 +117,10 @@ func (s *server) deleteMetadata(c *call) error {
 	key := c.R.PathValue("key")
 	_, err = s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if _, ok := d.Metadata[key]; !ok {
-			return fault.New(fault.NotFound, "", "Metadata item was not found")
+			return fault.New(fault.NotFound, "Metadata item was not found")
 		}
 		if why := now.RefuseChange("delete instance metadata", true); why != "" {
-			return fault.New(fault.Conflict, "", "%s", why)
+			return fault.New(fault.Conflict, "%s", why)
 		}
 		d.Metadata = maps.Clone(d.Metadata)
 		delete(d.Metadata, key)

@@ -40,7 +40,7 @@ func (s *server) showTag(c *call) error {
 }
 
 func noTag(id, tag string) error {
-	return fault.New(fault.NotFound, "", "Server %s has no tag '%s'", id, clip(tag))
+	return fault.New(fault.NotFound, "Server %s has no tag '%s'", id, clip(tag))
 }
 
 // replaceTags is PUT /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:update_all.
@@ -75,7 +75,7 @@ func (s *server) changeTags(c *call, id, what string,
 	change func(*lifecycle.Details) error) (lifecycle.Server, error) {
 	return s.changeDetails(c.R.Context(), id, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange(what, false); why != "" {
-			return fault.New(fault.Conflict, "", "%s", why)
+			return fault.New(fault.Conflict, "%s", why)
 		}
 		return change(d)
 	})
@@ -89,7 +89,7 @@ func (s *server) putTag(c *call) error {
 	}
 	tag := c.R.PathValue("tag")
 	if !tagText.MatchString(tag) {
-		return fault.New(fault.Invalid, "", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
+		return fault.New(fault.Invalid, "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
 			clip(tag))
 	}
 	code := http.StatusCreated
@@ -100,7 +100,7 @@ func (s *server) putTag(c *call) error {
 			code = http.StatusNoContent
 			return nil
 		case len(d.Tags) >= maxTags:
-			return fault.New(fault.Invalid, "", "The number of tags exceeded the per-server limit %d", maxTags)
+			return fault.New(fault.Invalid, "The number of tags exceeded the per-server limit %d", maxTags)
 		}
 		code = http.StatusCreated
 		d.Tags = slices.Insert(slices.Clone(d.Tags), at, tag)

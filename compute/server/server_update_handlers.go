@@ -18,7 +18,7 @@ func (s *server) changeDetails(ctx context.Context, id string,
 	var refused error
 	found, err := s.Store.Change(ctx, id, func(found lifecycle.Server) lifecycle.Server {
 		if !found.Ended.IsZero() { // deleted since it was read
-			refused = fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
+			refused = fault.New(fault.NotFound, "Instance %s could not be found.", id)
 			return found
 		}
 		d := found.Details()

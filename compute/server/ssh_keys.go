@@ -23,7 +23,7 @@ const rsaBits = 2048
 func generateKey() (public, private string, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
-		return "", "", fault.Wrap(fault.Internal, "server.generateKey", err)
+		return "", "", fault.Wrap(fault.Internal, err)
 	}
 	block := pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
 	return publicLine(&key.PublicKey), string(pem.EncodeToMemory(&block)), nil
@@ -54,7 +54,7 @@ func mpint(n *big.Int) []byte {
 // not one line of authorized_keys: the type, the key in base64, and an optional comment.
 func fingerprint(public string) (string, error) {
 	wrong := func(why string) (string, error) {
-		return "", fault.New(fault.Invalid, "", "Keypair data is invalid: failed to generate fingerprint: %s; "+
+		return "", fault.New(fault.Invalid, "Keypair data is invalid: failed to generate fingerprint: %s; "+
 			"give one line as in id_ed25519.pub", why)
 	}
 	if strings.Contains(strings.TrimSpace(public), "\n") {

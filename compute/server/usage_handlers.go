@@ -30,7 +30,7 @@ func (s *server) readUsageQuery(c *call) (w usageQuery, err error) {
 		}
 	}
 	if w.start.After(w.end) {
-		return w, fault.New(fault.Invalid, "", "Invalid start time. The start time cannot occur after the end time.")
+		return w, fault.New(fault.Invalid, "Invalid start time. The start time cannot occur after the end time.")
 	}
 	w.detailed = q.Get("detailed") == "1"
 	if c.version.Has(compute.UsagePages) {
@@ -45,7 +45,7 @@ func (s *server) usedServers(c *call, project string, w usageQuery) (list []stor
 	list, err = s.Store.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
 		Marker: w.marker, Limit: w.limit})
 	if w.marker != "" && fault.Is(err, fault.Invalid) {
-		err = fault.New(fault.Invalid, "", "marker [%s] not found", clip(w.marker))
+		err = fault.New(fault.Invalid, "marker [%s] not found", clip(w.marker))
 	}
 	if w.limit > 0 && len(list) == w.limit {
 		more = list[len(list)-1].ID

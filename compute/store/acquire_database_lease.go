@@ -7,11 +7,10 @@ import "context"
 // renewal up to the TTL (twice the TTL for an owner known to run). It returns fault.Conflict, which names the owner, if
 // the owner renews the lease. Keep must run as long as the store is used.
 func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
-	const op = "Hold"
 	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
 	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
 	if err := l.waitAndAcquire(ctx); err != nil {
-		return nil, wrap(op, err)
+		return nil, wrap(err)
 	}
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()

@@ -29,7 +29,7 @@ func (s *Store) BeginEpoch(ctx context.Context) error {
 	if err == nil {
 		s.epoch = next
 	}
-	return wrap("BeginEpoch", err)
+	return wrap(err)
 }
 
 // Position is a point in the history of a host's assignments.
@@ -45,7 +45,7 @@ func (s *Store) Position(ctx context.Context, host string) (Position, error) {
 		const query = `SELECT COALESCE(MAX(revision), 0) FROM compute_hosts WHERE name = ?`
 		return tx.QueryRow(ctx, query, host).Scan(&p.Revision)
 	})
-	return p, wrap("Position", err)
+	return p, wrap(err)
 }
 
 // Revisions returns the id of the present epoch, and the revision of the assignments of each host that has ever had
@@ -68,7 +68,7 @@ func (s *Store) Revisions(ctx context.Context) (epoch string, revisions map[stri
 		}
 		return rows.Err()
 	})
-	return s.epoch.ID, revisions, wrap("Revisions", err)
+	return s.epoch.ID, revisions, wrap(err)
 }
 
 // EpochEnd returns the last revision of a host's assignments in a past epoch. known is false if the database does not
@@ -89,5 +89,5 @@ func (s *Store) EpochEnd(ctx context.Context, host string, e Epoch) (revision in
 		const query = `SELECT COALESCE(MAX(revision), 0) FROM compute_epoch_ends WHERE host = ? AND epoch <= ?`
 		return tx.QueryRow(ctx, query, host, e.Number).Scan(&revision)
 	})
-	return revision, known, wrap("EpochEnd", err)
+	return revision, known, wrap(err)
 }

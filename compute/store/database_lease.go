@@ -98,7 +98,7 @@ func (l *Lease) waitAndAcquire(ctx context.Context) error {
 			continue // another process was faster, or the owner has renewed: observe again
 		}
 		if waits && (now.owner.Instance != first.owner.Instance || now.expiry != first.expiry) {
-			return fault.New(fault.Conflict, "", "compute's database is in use by another berth: %s; end that one first "+
+			return fault.New(fault.Conflict, "compute's database is in use by another berth: %s; end that one first "+
 				"(only one `berth compute` or `berth up` can use a database), "+
 				"or name another database in [database] connection", now.owner)
 		}
@@ -107,7 +107,7 @@ func (l *Lease) waitAndAcquire(ctx context.Context) error {
 			l.options.Waiting(now.owner, patience)
 		}
 		if backoff.Sleep(ctx, l.options.Poll) != nil {
-			return fault.New(fault.Unavailable, "",
+			return fault.New(fault.Unavailable,
 				"stopped while waiting for compute's database, which %s has not released", now.owner)
 		}
 	}
@@ -124,7 +124,7 @@ func (l *Lease) Keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.lost:
-			return wrap("Keep", l.setLost(l.takenBy))
+			return wrap(l.setLost(l.takenBy))
 		case <-tick.C:
 		}
 		// The error is not needed: a loss closes l.lost, and other failures are repeated.
@@ -139,7 +139,7 @@ const maxPendingRenewals = 8
 // answer; the next renewal then uses another connection.
 func (l *Lease) renew(ctx context.Context) error {
 	if l.running.Load() >= maxPendingRenewals {
-		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", maxPendingRenewals)
+		return fault.New(fault.Unavailable, "%d renewals of the lease have not been answered", maxPendingRenewals)
 	}
 	var sent time.Time // set by the last run of the function, which is the committed one
 	return l.within(ctx, max(l.client.term, l.options.Renew), func(ctx context.Context) error {
@@ -175,14 +175,14 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 		return err
 	case <-time.After(l.options.Renew):
 	}
-	return fault.New(fault.Unavailable, "",
+	return fault.New(fault.Unavailable,
 		"compute's database has not answered for %s; check the database and the connection to it", limit)
 }
 
 // Release releases the lease, so that the next process need not wait. It returns nil if another process owns the lease.
 func (l *Lease) Release(ctx context.Context) error {
 	l.client.end()
-	return wrap("Release", l.within(ctx, l.options.TTL, func(ctx context.Context) error {
+	return wrap(l.within(ctx, l.options.TTL, func(ctx context.Context) error {
 		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
 			held, err := readOwner(ctx, tx, true)
 			if err != nil || held.Instance != l.self.Instance {
@@ -244,7 +244,7 @@ func (l *Lease) acquire(ctx context.Context, seen leaseView) (acquired bool, err
 	case errors.Is(err, errRenewed):
 		return false, nil
 	case time.Since(began) >= l.options.TakeoverTimeout && ctx.Err() == nil:
-		return false, fault.New(fault.Unavailable, "", "compute's database still waits for a transaction of %s; "+
+		return false, fault.New(fault.Unavailable, "compute's database still waits for a transaction of %s; "+
 			"try again later, or end its connection to the database server: %w", seen.owner, err)
 	}
 	return false, err
@@ -343,6 +343,6 @@ func (l *Lease) setLost(by LeaseOwner) error {
 		close(l.lost)
 	})
 	<-l.lost
-	return fault.New(fault.Unavailable, "", "another process has taken over compute's database (%s): "+
+	return fault.New(fault.Unavailable, "another process has taken over compute's database (%s): "+
 		"this process did not renew its lease for %s, and ends", l.takenBy, l.options.TTL)
 }

@@ -12,9 +12,8 @@ import (
 // agent has reported for the host. A declaration for an unknown host, as recorded by earlier releases, can be
 // withdrawn.
 func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Time) error {
-	const op = "SetDead"
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		unknown := fault.New(fault.NotFound, op, "no agent has reported for host %s", host)
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		unknown := fault.New(fault.NotFound, "no agent has reported for host %s", host)
 		// The host's row is written so that Forget cannot remove the host meanwhile.
 		done, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ? AND report <> ''`, host)
 		known := requireRow(done, err, unknown)
@@ -39,7 +38,7 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 // Dead lists the hosts that an operator has declared dead.
 func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	hosts, err := s.texts(ctx, `SELECT host FROM compute_dead ORDER BY host`)
-	return hosts, wrap("Dead", err)
+	return hosts, wrap(err)
 }
 
 // Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its removals
@@ -50,7 +49,7 @@ func (s *Store) Forget(ctx context.Context, host string) error {
 	defer s.reports.lock(host)()
 	defer s.hosts.drop("", host)
 	defer s.reports.written(host, nil)
-	return wrap("Forget", s.changeHostAccount(ctx, host, func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
+	return wrap(s.changeHostAccount(ctx, host, func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
 		return none, forget(ctx, tx, host)
 	}))
 }
@@ -74,7 +73,7 @@ func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
 		return err
 	}
 	if residences > 0 {
-		return fault.New(fault.Conflict, "Forget", "%d guests of servers are on host %s or have been left there; "+
+		return fault.New(fault.Conflict, "%d guests of servers are on host %s or have been left there; "+
 			"delete or evacuate the servers first", residences, host)
 	}
 	return nil

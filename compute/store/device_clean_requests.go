@@ -31,7 +31,7 @@ func (s *Store) RequestClean(ctx context.Context, r CleanRequest) error {
 	if err == nil {
 		s.notify(r.Host)
 	}
-	return wrap("RequestClean", err)
+	return wrap(err)
 }
 
 // CleanRequests lists the clean requests of all hosts, including refused ones, sorted by host and address.
@@ -41,7 +41,7 @@ func (s *Store) CleanRequests(ctx context.Context) ([]CleanRequest, error) {
 		list, err = readCleanRequests(ctx, tx, ` ORDER BY host, address`)
 		return err
 	})
-	return list, wrap("CleanRequests", err)
+	return list, wrap(err)
 }
 
 // ResolveClean applies the answers of a host's agent to clean requests. It removes requests for devices that do not
@@ -49,15 +49,14 @@ func (s *Store) CleanRequests(ctx context.Context) ([]CleanRequest, error) {
 func (s *Store) ResolveClean(
 	ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []CleanRequest,
 ) error {
-	const op = "ResolveClean"
 	var open []CleanRequest
 	if err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 		open, err = readCleanRequests(ctx, tx, ` WHERE host = ? ORDER BY address`, host)
 		return err
 	}); err != nil || len(open) == 0 {
-		return wrap(op, err)
+		return wrap(err)
 	}
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		for _, r := range open {
 			i := slices.IndexFunc(answers, func(a CleanRequest) bool {
 				return a.Address == r.Address && a.Asked.Equal(r.Asked)
@@ -99,7 +98,7 @@ func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...a
 			return nil, err
 		}
 		if r.Address, err = pci.ParseAddress(address); err != nil {
-			return nil, fault.New(fault.Internal, "", "cannot read a clean request: device address %q: %w", address, err)
+			return nil, fault.New(fault.Internal, "cannot read a clean request: device address %q: %w", address, err)
 		}
 		r.Asked = time.UnixMicro(asked).UTC()
 		list = append(list, r)

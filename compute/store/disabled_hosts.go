@@ -11,9 +11,8 @@ import (
 // DisableHost records that an operator has disabled a host, and why; the reason may be empty. It replaces an earlier
 // record. It returns fault.NotFound if no agent has reported for the host.
 func (s *Store) DisableHost(ctx context.Context, host, reason string, now time.Time) error {
-	const op = "DisableHost"
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := lockReportedHost(ctx, tx, op, host); err != nil {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := lockReportedHost(ctx, tx, host); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `DELETE FROM compute_disabled WHERE host = ?`, host); err != nil {
@@ -28,9 +27,8 @@ func (s *Store) DisableHost(ctx context.Context, host, reason string, now time.T
 // EnableHost reverses DisableHost. A host that is not disabled is not an error. It returns fault.NotFound if no agent
 // has reported for the host.
 func (s *Store) EnableHost(ctx context.Context, host string) error {
-	const op = "EnableHost"
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := lockReportedHost(ctx, tx, op, host); err != nil {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := lockReportedHost(ctx, tx, host); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM compute_disabled WHERE host = ?`, host)
@@ -57,12 +55,12 @@ func (s *Store) DisabledHosts(ctx context.Context) (map[string]string, error) {
 		}
 		return rows.Err()
 	})
-	return hosts, wrap("DisabledHosts", err)
+	return hosts, wrap(err)
 }
 
 // lockReportedHost writes the row of a host, so that Forget cannot remove the host meanwhile. It returns fault.NotFound
 // if no agent has reported for the host.
-func lockReportedHost(ctx context.Context, tx *sqldb.Tx, op, host string) error {
+func lockReportedHost(ctx context.Context, tx *sqldb.Tx, host string) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ? AND report <> ''`, host)
-	return requireRow(done, err, fault.New(fault.NotFound, op, "no agent has reported for host %s", host))
+	return requireRow(done, err, fault.New(fault.NotFound, "no agent has reported for host %s", host))
 }

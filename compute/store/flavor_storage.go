@@ -26,13 +26,12 @@ const flavorColumns = `id, name, description, vcpus, memory_mb, disk_gb, ephemer
 
 // CreateFlavor stores a new flavor. It returns fault.Conflict if its id or name exists already.
 func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
-	const op = "CreateFlavor"
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO compute_flavors (`+flavorColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor,
 			boolInt(f.Public), boolInt(f.Disabled))
 		if sqldb.IsDuplicate(err) {
-			return fault.New(fault.Conflict, op, "a flavor with the id %q or the name %q exists already", f.ID, f.Name)
+			return fault.New(fault.Conflict, "a flavor with the id %q or the name %q exists already", f.ID, f.Name)
 		}
 		if err != nil {
 			return err
@@ -56,12 +55,11 @@ func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
 		one := map[string]*flavor.Flavor{f.ID: &f}
 		return readSpecs(ctx, tx, one)
 	})
-	return f, wrap("Flavor", err)
+	return f, wrap(err)
 }
 
 // Flavors lists the flavors that the filter selects.
 func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flavor, error) {
-	const op = "Flavors"
 	var list []flavor.Flavor
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		list = nil
@@ -82,7 +80,7 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 			}
 			err := tx.QueryRow(ctx, `SELECT id FROM compute_flavors`+at.sql(), at.args...).Scan(&there)
 			if errors.Is(err, sql.ErrNoRows) {
-				return fault.New(fault.Invalid, op, "the marker %q is not a flavor", filter.Marker)
+				return fault.New(fault.Invalid, "the marker %q is not a flavor", filter.Marker)
 			}
 			if err != nil {
 				return err
@@ -111,12 +109,12 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 		}
 		return readSpecs(ctx, tx, byID)
 	})
-	return list, wrap(op, err)
+	return list, wrap(err)
 }
 
 // DescribeFlavor changes the description of a flavor; fault.NotFound.
 func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
-	return wrap("DescribeFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET description = ? WHERE id = ?`, description, id)
 		return requireRow(done, err, unknownFlavor(id))
 	}))
@@ -124,7 +122,7 @@ func (s *Store) DescribeFlavor(ctx context.Context, id, description string) erro
 
 // DeleteFlavor removes a flavor; fault.NotFound. Servers keep their copy.
 func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
-	return wrap("DeleteFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavors WHERE id = ?`, id)
 		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
@@ -136,7 +134,7 @@ func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 
 // SetExtraSpecs adds or overwrites extra specs; fault.NotFound if the flavor does not exist.
 func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error {
-	return wrap("SetExtraSpecs", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		// The row of the flavor is written so that a concurrent transaction cannot delete it.
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET name = name WHERE id = ?`, id)
 		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
@@ -148,15 +146,14 @@ func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]s
 
 // DeleteExtraSpec removes one extra spec; fault.NotFound if the flavor or the spec does not exist.
 func (s *Store) DeleteExtraSpec(ctx context.Context, id, key string) error {
-	const op = "DeleteExtraSpec"
-	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ? AND spec = ?`, id, key)
-		return requireRow(done, err, fault.New(fault.NotFound, op, "flavor %s has no extra spec %q", id, key))
+		return requireRow(done, err, fault.New(fault.NotFound, "flavor %s has no extra spec %q", id, key))
 	}))
 }
 
 func unknownFlavor(id string) error {
-	return fault.New(fault.NotFound, "", "there is no flavor %s", id)
+	return fault.New(fault.NotFound, "there is no flavor %s", id)
 }
 
 func putSpecs(ctx context.Context, tx *sqldb.Tx, id string, specs map[string]string) error {

@@ -35,7 +35,7 @@ func recordRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 // RecordRemoval records that the guest of a consumer of a server must be destroyed on a host, until RemovalDone. A
 // recorded guest is not named for removal while the record of a server has it on the host.
 func (s *Store) RecordRemoval(ctx context.Context, host, consumer, server string) error {
-	return wrap("RecordRemoval", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`, host,
 			consumer, server)
 		return err
@@ -44,11 +44,10 @@ func (s *Store) RecordRemoval(ctx context.Context, host, consumer, server string
 
 // RemovalDone deletes a recorded removal after the agent has reported the guest gone.
 func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
-	const op = "RemovalDone"
 	recorded, err := s.texts(ctx, `SELECT consumer FROM compute_removals WHERE host = ? AND consumer = ?`,
 		host, consumer)
 	if err != nil || len(recorded) == 0 {
-		return wrap(op, err)
+		return wrap(err)
 	}
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		const remove = `DELETE FROM compute_removals WHERE host = ? AND consumer = ?`
@@ -60,11 +59,11 @@ func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
 	if err == nil {
 		s.notify(host)
 	}
-	return wrap(op, err)
+	return wrap(err)
 }
 
 // RemovalHosts lists the hosts with recorded removals of guests of a server.
 func (s *Store) RemovalHosts(ctx context.Context, server string) ([]string, error) {
 	hosts, err := s.texts(ctx, `SELECT DISTINCT host FROM compute_removals WHERE server = ? ORDER BY host`, server)
-	return hosts, wrap("RemovalHosts", err)
+	return hosts, wrap(err)
 }

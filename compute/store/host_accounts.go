@@ -32,7 +32,7 @@ type hostAccounts struct {
 // HostAccounts returns the bindings by host.
 func (s *Store) HostAccounts(ctx context.Context) (map[string]HostAccount, error) {
 	if err := s.loadHostAccounts(ctx); err != nil {
-		return nil, wrap("HostAccounts", err)
+		return nil, wrap(err)
 	}
 	s.accounts.mu.RLock()
 	defer s.accounts.mu.RUnlock()
@@ -46,14 +46,14 @@ func (s *Store) HostAccount(ctx context.Context, host string) (HostAccount, erro
 			return b, nil
 		}
 		if err := s.loadHostAccounts(ctx); err != nil {
-			return HostAccount{}, wrap("HostAccount", err)
+			return HostAccount{}, wrap(err)
 		}
 	}
 }
 
 // BindHost binds a host to an account, also a host whose agent has never reported. It replaces another binding.
 func (s *Store) BindHost(ctx context.Context, b HostAccount) error {
-	return wrap("BindHost", s.changeHostAccount(ctx, b.Host,
+	return wrap(s.changeHostAccount(ctx, b.Host,
 		func(tx *sqldb.Tx, _ HostAccount) (HostAccount, error) { return b, writeHostAccount(ctx, tx, b) }))
 }
 
@@ -67,15 +67,15 @@ func (s *Store) BindFreeHost(ctx context.Context, b HostAccount) (bound HostAcco
 		bound = b
 		return bound, writeHostAccount(ctx, tx, b)
 	})
-	return bound, wrap("BindFreeHost", err)
+	return bound, wrap(err)
 }
 
 // UnbindHost removes the binding of a host. It returns fault.NotFound if the host is not bound.
 func (s *Store) UnbindHost(ctx context.Context, host string) error {
-	return wrap("UnbindHost", s.changeHostAccount(ctx, host,
+	return wrap(s.changeHostAccount(ctx, host,
 		func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
 			done, err := tx.Exec(ctx, `DELETE FROM compute_host_accounts WHERE host = ?`, host)
-			return none, requireRow(done, err, fault.New(fault.NotFound, "", "host %s is not bound to an account", host))
+			return none, requireRow(done, err, fault.New(fault.NotFound, "host %s is not bound to an account", host))
 		}))
 }
 

@@ -52,7 +52,7 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 		now = nil
 	}
 	done(now)
-	return out, wrap("Assignments", err)
+	return out, wrap(err)
 }
 
 // readAssignments reads the entries and removals of a host that follow from the records of servers. Of the servers in

@@ -19,18 +19,17 @@ import (
 //
 // Of a report that repeats the last one only Seen is new. It is in memory at once, and is stored later, with others.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
-	const op = "PutReport"
 	defer s.reports.lock(host.Name)()
 	cached, isCached, _ := s.reports.get(host.Name)
 	if s.reports.isRepeated(withoutGuests(host)) {
 		if err := admit(cached); err != nil {
-			return wrap(op, err)
+			return wrap(err)
 		}
-		return wrap(op, s.putSeen(ctx, host.Name, host.Seen))
+		return wrap(s.putSeen(ctx, host.Name, host.Seen))
 	}
 	report, err := encodeHost(host)
 	if err != nil {
-		return wrap(op, err)
+		return wrap(err)
 	}
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
@@ -64,7 +63,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 		s.reports.written(host.Name, nil)
 	}
 	s.hosts.drop(host.Provider, host.Name) // after an error too: only the answer may have been lost
-	return wrap(op, err)
+	return wrap(err)
 }
 
 // withoutGuests returns a report as it is read again.
@@ -112,7 +111,7 @@ func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
 	if err == nil {
 		s.reports.putAll(list, began)
 	}
-	return list, wrap("Hosts", err)
+	return list, wrap(err)
 }
 
 // Host returns the report of a host by name, without Guests and Load, or fault.NotFound.
@@ -128,10 +127,10 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 		return err
 	})
 	if err == nil && len(list) == 0 {
-		err = fault.New(fault.NotFound, "", "no agent has reported for host %s", name)
+		err = fault.New(fault.NotFound, "no agent has reported for host %s", name)
 	}
 	if err != nil {
-		return schedule.Host{}, wrap("Host", err)
+		return schedule.Host{}, wrap(err)
 	}
 	s.reports.put(list[0], began)
 	return list[0], nil
@@ -172,7 +171,7 @@ func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.
 		return nil
 	})
 	if err != nil {
-		return nil, wrap("Reports", err)
+		return nil, wrap(err)
 	}
 	s.hosts.put(missing, read, began)
 	maps.Copy(out, read)

@@ -25,7 +25,6 @@ const keyPairColumns = `user_id, name, number, type, public_key, fingerprint, cr
 // CreateKeyPair stores a new key pair and returns it with its number. It returns fault.Conflict if the user has a key
 // pair of this name, and fault.Forbidden if the user has most key pairs already.
 func (s *Store) CreateKeyPair(ctx context.Context, k KeyPair, most int) (KeyPair, error) {
-	const op = "CreateKeyPair"
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var count int
 		row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_keypairs WHERE user_id = ?`, k.User)
@@ -33,7 +32,7 @@ func (s *Store) CreateKeyPair(ctx context.Context, k KeyPair, most int) (KeyPair
 			return err
 		}
 		if count >= most {
-			return fault.New(fault.Forbidden, op, "Quota exceeded, too many key pairs. (user %s has %d)", k.User, count)
+			return fault.New(fault.Forbidden, "Quota exceeded, too many key pairs. (user %s has %d)", k.User, count)
 		}
 		row = tx.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM compute_keypairs`)
 		if err := row.Scan(&k.Number); err != nil {
@@ -42,11 +41,11 @@ func (s *Store) CreateKeyPair(ctx context.Context, k KeyPair, most int) (KeyPair
 		_, err := tx.Exec(ctx, `INSERT INTO compute_keypairs (`+keyPairColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 			k.User, k.Name, k.Number, k.Type, k.PublicKey, k.Fingerprint, micros(k.Created))
 		if sqldb.IsDuplicate(err) {
-			return fault.New(fault.Conflict, op, "Key pair '%s' already exists.", k.Name)
+			return fault.New(fault.Conflict, "Key pair '%s' already exists.", k.Name)
 		}
 		return err
 	})
-	return k, wrap(op, err)
+	return k, wrap(err)
 }
 
 // KeyPair returns a key pair of a user, or fault.NotFound.
@@ -61,7 +60,7 @@ func (s *Store) KeyPair(ctx context.Context, user, name string) (KeyPair, error)
 		}
 		return err
 	})
-	return k, wrap("KeyPair", err)
+	return k, wrap(err)
 }
 
 // KeyPairs lists at most limit key pairs of a user whose names are greater than after, sorted by name.
@@ -84,19 +83,19 @@ func (s *Store) KeyPairs(ctx context.Context, user, after string, limit int) ([]
 		}
 		return rows.Err()
 	})
-	return list, wrap("KeyPairs", err)
+	return list, wrap(err)
 }
 
 // DeleteKeyPair removes a key pair; fault.NotFound. Servers keep its name.
 func (s *Store) DeleteKeyPair(ctx context.Context, user, name string) error {
-	return wrap("DeleteKeyPair", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_keypairs WHERE user_id = ? AND name = ?`, user, name)
 		return requireRow(done, err, unknownKeyPair(user, name))
 	}))
 }
 
 func unknownKeyPair(user, name string) error {
-	return fault.New(fault.NotFound, "", "Keypair %s not found for user %s", name, user)
+	return fault.New(fault.NotFound, "Keypair %s not found for user %s", name, user)
 }
 
 func scanKeyPair(row scanner) (k KeyPair, err error) {

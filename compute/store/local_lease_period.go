@@ -92,11 +92,11 @@ func (c *clientLease) check() error {
 	}
 	c.endPeriod()
 	if c.ended {
-		return fault.New(fault.Unavailable, "",
+		return fault.New(fault.Unavailable,
 			"nothing is sent to other services: this process has released compute's database or lost it")
 	}
 	ago := now.Sub(c.sent).Round(time.Millisecond)
-	return fault.New(fault.Unavailable, "", "nothing is sent to other services: compute's database has not confirmed "+
+	return fault.New(fault.Unavailable, "nothing is sent to other services: compute's database has not confirmed "+
 		"the lease of this process for %s; check the database and the connection to it", ago)
 }
 

@@ -55,7 +55,7 @@ func (s *Store) Migrations(ctx context.Context, f MigrationFilter) ([]Migration,
 		}
 		return rows.Err()
 	})
-	return list, wrap("Migrations", err)
+	return list, wrap(err)
 }
 
 // putMigration inserts or updates the row of a migration.

@@ -24,7 +24,7 @@ var currentPrefix = fmt.Appendf(nil, `{"version":%d,`, recordVersion)
 func encodeRecord(what string, record any) ([]byte, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
-		return nil, fault.New(fault.Internal, "", "cannot write the record of %s: %w", what, err)
+		return nil, fault.New(fault.Internal, "cannot write the record of %s: %w", what, err)
 	}
 	return text, nil
 }
@@ -39,7 +39,7 @@ func decodeRecord(what string, text []byte, record any) error {
 	switch {
 	case err != nil:
 	case version < 1 || version > recordVersion:
-		return fault.New(fault.Internal, "", "cannot read the record of %s: it has version %d, and this Berth reads "+
+		return fault.New(fault.Internal, "cannot read the record of %s: it has version %d, and this Berth reads "+
 			"versions 1 to %d; start the Berth that wrote it, or a newer one", what, version, recordVersion)
 	default:
 		decoder := json.NewDecoder(bytes.NewReader(text))
@@ -50,7 +50,7 @@ func decodeRecord(what string, text []byte, record any) error {
 		}
 	}
 	if err != nil {
-		return fault.New(fault.Internal, "", "cannot read the record of %s: %w; start the Berth that wrote it, "+
+		return fault.New(fault.Internal, "cannot read the record of %s: %w; start the Berth that wrote it, "+
 			"or restore a backup of the database", what, err)
 	}
 	return nil
@@ -58,7 +58,7 @@ func decodeRecord(what string, text []byte, record any) error {
 
 // foreignRecord returns the fault for a record that belongs to another object.
 func foreignRecord(what, of string) error {
-	return fault.New(fault.Internal, "", "cannot read the record of %s: it is the record of %q; restore a backup of "+
+	return fault.New(fault.Internal, "cannot read the record of %s: it is the record of %q; restore a backup of "+
 		"the database", what, of)
 }
 

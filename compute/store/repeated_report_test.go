@@ -71,7 +71,7 @@ func TestRepeatedReportNeedsAdmission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused := fault.New(fault.Conflict, "", "another agent")
+	refused := fault.New(fault.Conflict, "another agent")
 	later := h
 	later.Seen = h.Seen.Add(time.Second)
 	if err := s.PutReport(t.Context(), later, func(known schedule.Host) error {

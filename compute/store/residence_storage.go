@@ -75,15 +75,15 @@ func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, 
 		return tx.QueryRow(ctx, query, consumer, consumer).Scan(&server)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fault.New(fault.NotFound, "", "there is no server or migration %s", consumer)
+		err = fault.New(fault.NotFound, "there is no server or migration %s", consumer)
 	}
-	return server, wrap("ServerOfConsumer", err)
+	return server, wrap(err)
 }
 
 // IDsOnHost lists the ids of the servers with residences on a host, sorted.
 func (s *Store) IDsOnHost(ctx context.Context, host string) ([]string, error) {
 	ids, err := s.texts(ctx, `SELECT DISTINCT server FROM compute_stays WHERE host = ? ORDER BY server`, host)
-	return ids, wrap("IDsOnHost", err)
+	return ids, wrap(err)
 }
 
 // OnHost lists the servers with residences on a host, sorted by id.
@@ -95,7 +95,7 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 		list, err = s.servers.readServers(ctx, tx, true, onHost, host)
 		return err
 	})
-	return list, wrap("OnHost", err)
+	return list, wrap(err)
 }
 
 // deviceHosts returns the hosts on which a server has devices or cells before or after a change. What the scheduler

@@ -96,7 +96,7 @@ func (c *serverCache) readServer(ctx context.Context, tx *sqldb.Tx, id string, c
 		WHERE id = ?`, known.Revision, micros(known.Updated), id).Scan(&record)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return lifecycle.Server{}, fault.New(fault.NotFound, "", "there is no server %s", id)
+		return lifecycle.Server{}, fault.New(fault.NotFound, "there is no server %s", id)
 	case err != nil:
 		return lifecycle.Server{}, err
 	case len(record) == 0:

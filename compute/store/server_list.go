@@ -46,20 +46,20 @@ func (s *Store) ServerRefs(ctx context.Context, f ServerFilter) ([]ServerRef, er
 		}
 		return err
 	})
-	return refs, wrap("ServerRefs", err)
+	return refs, wrap(err)
 }
 
 // Servers lists the servers that the filter selects.
 func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
-	return s.list(ctx, "Servers", f, decodeFull)
+	return s.list(ctx, f, decodeFull)
 }
 
 // ListServers lists the servers that the filter selects, without the fields that no list shows; see hiddenMembers.
 func (s *Store) ListServers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
-	return s.list(ctx, "ListServers", f, decodeListed)
+	return s.list(ctx, f, decodeListed)
 }
 
-func (s *Store) list(ctx context.Context, op string, f ServerFilter, decode decoder) ([]lifecycle.Server, error) {
+func (s *Store) list(ctx context.Context, f ServerFilter, decode decoder) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		rows, err := f.selectRows(ctx, tx)
@@ -68,7 +68,7 @@ func (s *Store) list(ctx context.Context, op string, f ServerFilter, decode deco
 		}
 		return err
 	})
-	return list, wrap(op, err)
+	return list, wrap(err)
 }
 
 // listedRow is the row of a server in a list.
@@ -124,7 +124,7 @@ func (f ServerFilter) createdOfMarker(ctx context.Context, tx *sqldb.Tx) (create
 	}
 	err = tx.QueryRow(ctx, `SELECT created FROM compute_servers`+at.sql(), at.args...).Scan(&created)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fault.New(fault.Invalid, "", "the marker %q is not a server", f.Marker)
+		err = fault.New(fault.Invalid, "the marker %q is not a server", f.Marker)
 	}
 	return created, err
 }

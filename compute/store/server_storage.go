@@ -38,12 +38,11 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	if err == nil {
 		s.notify(hosts...)
 	}
-	return wrap("Create", err)
+	return wrap(err)
 }
 
 // insert writes the row of a new server.
 func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
-	const op = "Create"
 	server.Revision = 1
 	record, err := encodeServer(server)
 	if err != nil {
@@ -51,7 +50,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	}
 	_, err = tx.Exec(ctx, insertServer, append(columns(server), string(record), server.ID)...)
 	if sqldb.IsDuplicate(err) {
-		return fault.New(fault.Conflict, op, "server %s exists already", server.ID)
+		return fault.New(fault.Conflict, "server %s exists already", server.ID)
 	}
 	if err != nil {
 		return err
@@ -67,7 +66,7 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 		server, err = s.servers.readServer(ctx, tx, id, true)
 		return err
 	})
-	return server, wrap("Read", err)
+	return server, wrap(err)
 }
 
 // Change reads a server, passes it to next, and stores and returns the result, in one transaction. It returns
@@ -76,7 +75,6 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 func (s *Store) Change(
 	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
 ) (lifecycle.Server, error) {
-	const op = "Change"
 	var before, after lifecycle.Server
 	var touched []string
 	var ends []func() // of each attempt
@@ -99,7 +97,7 @@ func (s *Store) Change(
 		statement, args := updateServer(before, after, record)
 		done, err := tx.Exec(ctx, statement, args...)
 		// The snapshot may be older than the row; a retry reads the current row.
-		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
+		again := sqldb.Retry(fault.New(fault.Conflict, "server %s changes too often", id))
 		if err := requireRow(done, err, again); err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func (s *Store) Change(
 	s.assignments.endAll(ends, err)
 	s.hosts.drop("", deviceHosts(before, after)...) // after an error too: only the answer may have been lost
 	if err != nil {
-		return lifecycle.Server{}, wrap(op, err)
+		return lifecycle.Server{}, wrap(err)
 	}
 	s.notify(touched...)
 	return s.servers.put(after), nil
@@ -139,13 +137,13 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 		}
 		return rows.Err()
 	})
-	return ids, wrap("Unfinished", err)
+	return ids, wrap(err)
 }
 
 // Purge removes servers in state Deleted and their migrations: those that ended before the given time, and of the
 // others all except the newest keep.
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
-	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
 			stateDeleted, micros(before))
 		if err != nil {
@@ -179,5 +177,5 @@ func (s *Store) ByReservation(ctx context.Context, beginning string) ([]lifecycl
 		list, err = s.servers.readServers(ctx, tx, false, ` WHERE id LIKE ? ESCAPE '!' ORDER BY id`, like(beginning)[1:])
 		return err
 	})
-	return list, wrap("ByReservation", err)
+	return list, wrap(err)
 }

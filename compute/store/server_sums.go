@@ -22,7 +22,7 @@ func (s *Store) ProjectUse(ctx context.Context, project string) (use ProjectUse,
 		return tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(SUM(vcpus), 0), COALESCE(SUM(memory_mb), 0)
 			FROM compute_servers WHERE project = ? AND ended = 0`, project).Scan(&use.Servers, &use.VCPUs, &use.MemoryMB)
 	})
-	return use, wrap("ProjectUse", err)
+	return use, wrap(err)
 }
 
 // HostLoad is how many servers a host has, and how many of them have a task state.
@@ -47,7 +47,7 @@ func (s *Store) HostLoads(ctx context.Context, host string) (map[string]HostLoad
 			loads[host] = HostLoad{Servers: loads[host].Servers, Busy: n}
 		})
 	})
-	return loads, wrap("HostLoads", err)
+	return loads, wrap(err)
 }
 
 // countByHost counts the servers that meet conditions.
@@ -91,7 +91,7 @@ func (s *Store) UsedServers(ctx context.Context, f UsageFilter) ([]UsedServer, e
 		list, err = f.read(ctx, tx)
 		return err
 	})
-	return list, wrap("UsedServers", err)
+	return list, wrap(err)
 }
 
 // where returns the conditions of the filter, without the marker.
@@ -115,7 +115,7 @@ func (f UsageFilter) read(ctx context.Context, tx *sqldb.Tx) ([]UsedServer, erro
 		err := tx.QueryRow(ctx, `SELECT project, launched FROM compute_servers`+at.sql(), at.args...).
 			Scan(&project, &launched)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil, fault.New(fault.Invalid, "", "the marker %q is not a server", f.Marker)
+			return nil, fault.New(fault.Invalid, "the marker %q is not a server", f.Marker)
 		}
 		if err != nil {
 			return nil, err
@@ -172,5 +172,5 @@ func (s *Store) ListedServers(ctx context.Context, ids []string) (map[string]lif
 		}
 		return nil
 	})
-	return out, wrap("ListedServers", err)
+	return out, wrap(err)
 }

@@ -35,13 +35,13 @@ type Store struct {
 // Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
-		return nil, fault.Wrap("", "compute.store.Open", err)
+		return nil, fault.Wrap("", err)
 	}
 	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
 		assignments: newAssignmentCache(),
 		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
-	return s, wrap("Open", s.loadCloudID(ctx))
+	return s, wrap(s.loadCloudID(ctx))
 }
 
 // Cloud returns the UUID that was created with this database.
@@ -67,7 +67,7 @@ func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Chec
 
 // touch is the write that CheckWrites attempts.
 func (s *Store) touch(ctx context.Context) error {
-	return wrap("touch", s.db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "compute_cloud", "id") }))
+	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "compute_cloud", "id") }))
 }
 
 // Epoch is one start of compute on its database. Agents store the newest one they have seen and so detect a database

@@ -16,4 +16,4 @@ func newUUID() string {
 }
 
 // wrap adds the operation to an error; a fault keeps its kind.
-func wrap(op string, err error) error { return fault.Wrap("", "compute.store."+op, err) }
+func wrap(err error) error { return fault.Wrap("", err) }

@@ -55,7 +55,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, edge.StatusErrorf(http.StatusRequestTimeout, "the data arrived too slowly; continue the upload")
 	}
-	return n, fault.New(fault.Invalid, "", "the data ended early: %w; continue the upload", err)
+	return n, fault.New(fault.Invalid, "the data ended early: %w; continue the upload", err)
 }
 
 // parseContentRange parses "bytes FIRST-LAST/TOTAL".
@@ -66,9 +66,8 @@ func parseContentRange(text string) (from, total int64, err error) {
 	to, err2 := strconv.ParseInt(last, 10, 64)
 	total, err3 := strconv.ParseInt(whole, 10, 64)
 	if errors.Join(err1, err2, err3) != nil || from < 0 || to < from || to+1 != total {
-		return 0, 0, fault.New(fault.Invalid, "",
-			"Content-Range %q is not valid; write bytes FIRST-LAST/TOTAL, where LAST is "+
-				"the last byte of the image", text)
+		return 0, 0, fault.New(fault.Invalid, "Content-Range %q is not valid; write bytes FIRST-LAST/TOTAL, where LAST is "+
+			"the last byte of the image", text)
 	}
 	return from, total, nil
 }
@@ -98,7 +97,7 @@ func (s *server) download(c *call) error {
 		c.W.WriteHeader(http.StatusNoContent)
 		return nil
 	case i.Status == store.Deactivated && !c.Who.IsAdmin():
-		return fault.New(fault.Forbidden, "", "image %s is deactivated; ask an administrator to reactivate it", i.ID)
+		return fault.New(fault.Forbidden, "image %s is deactivated; ask an administrator to reactivate it", i.ID)
 	}
 	file, err := s.Store.Data(i.ID)
 	if err != nil {

@@ -76,7 +76,7 @@ func (c *call) checkUser() error {
 	if c.Public() || c.Who.User != "" && c.Who.Project != "" {
 		return nil
 	}
-	return c.RefuseCaller(fault.New(fault.Forbidden, "", "the token is for no project; use one for a project"))
+	return c.RefuseCaller(fault.New(fault.Forbidden, "the token is for no project; use one for a project"))
 }
 
 // checkHealth returns a sentence for clients, and its cause for the log.

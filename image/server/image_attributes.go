@@ -57,7 +57,7 @@ func setText(name string, most int, set func(*store.Image, string)) func(*store.
 	return func(i *store.Image, value any) error {
 		text, ok := value.(string)
 		if value != nil && !ok || utf8.RuneCountInString(text) > most {
-			return fault.New(fault.Invalid, "", "%s must be a text of at most %d characters", name, most)
+			return fault.New(fault.Invalid, "%s must be a text of at most %d characters", name, most)
 		}
 		set(i, text)
 		return nil
@@ -68,7 +68,7 @@ func setOneOf(name string, words []string, set func(*store.Image, string)) func(
 	return func(i *store.Image, value any) error {
 		text, _ := value.(string)
 		if !slices.Contains(words, text) {
-			return fault.New(fault.Invalid, "", "%s must be one of %s", name, strings.Join(words, ", "))
+			return fault.New(fault.Invalid, "%s must be one of %s", name, strings.Join(words, ", "))
 		}
 		set(i, text)
 		return nil
@@ -79,7 +79,7 @@ func setFlag(name string, set func(*store.Image, bool)) func(*store.Image, any) 
 	return func(i *store.Image, value any) error {
 		flag, ok := value.(bool)
 		if !ok {
-			return fault.New(fault.Invalid, "", "%s must be true or false", name)
+			return fault.New(fault.Invalid, "%s must be true or false", name)
 		}
 		set(i, flag)
 		return nil
@@ -91,7 +91,7 @@ func setCount(name string, set func(*store.Image, int)) func(*store.Image, any) 
 		number, ok := value.(json.Number)
 		n, err := number.Int64()
 		if !ok || err != nil || n < 0 || n > 1<<31-1 {
-			return fault.New(fault.Invalid, "", "%s must be an integer from 0 to %d", name, 1<<31-1)
+			return fault.New(fault.Invalid, "%s must be an integer from 0 to %d", name, 1<<31-1)
 		}
 		set(i, int(n))
 		return nil
@@ -111,7 +111,7 @@ func setTags(i *store.Image, value any) error {
 		tags[tag] = true
 	}
 	if !ok || len(tags) > maxEntries {
-		return fault.New(fault.Invalid, "", "tags must be at most %d texts of 1 to 255 characters", maxEntries)
+		return fault.New(fault.Invalid, "tags must be at most %d texts of 1 to 255 characters", maxEntries)
 	}
 	i.Tags = slices.Sorted(maps.Keys(tags))
 	return nil
@@ -133,7 +133,7 @@ func set(i *store.Image, name string, value any) error {
 	}
 	text, ok := value.(string)
 	if !ok || name == "" || utf8.RuneCountInString(name) > 255 || len(text) > 65535 {
-		return fault.New(fault.Invalid, "", "property %q must be a text of at most 65535 bytes, with a name of 1 to 255 "+
+		return fault.New(fault.Invalid, "property %q must be a text of at most 65535 bytes, with a name of 1 to 255 "+
 			"characters", name)
 	}
 	if i.Properties == nil {

@@ -40,7 +40,7 @@ func (c *call) find(rule string) (store.Image, error) {
 }
 
 func missing(id string) error {
-	return fault.New(fault.NotFound, "", "there is no image %s that this project may see; openstack image list shows all",
+	return fault.New(fault.NotFound, "there is no image %s that this project may see; openstack image list shows all",
 		id)
 }
 
@@ -53,10 +53,10 @@ func (c *call) decode(into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(into); err != nil {
-		return fault.New(fault.Invalid, "", "the body is not valid JSON for this request: %s", err)
+		return fault.New(fault.Invalid, "the body is not valid JSON for this request: %s", err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return fault.New(fault.Invalid, "", "the body has more than one JSON value")
+		return fault.New(fault.Invalid, "the body has more than one JSON value")
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (s *server) createImage(c *call) error {
 		}
 	}
 	if i.Owner != c.Who.Project && !c.Who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "only an administrator creates images of another project; leave owner out")
+		return fault.New(fault.Forbidden, "only an administrator creates images of another project; leave owner out")
 	}
 	if err := c.Authorize("add_image", c.target(i)); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *call) checkChange(was, i store.Image) error {
 		return edge.StatusErrorf(http.StatusForbidden, "attribute id is read-only; leave it out")
 	}
 	if i.Owner != was.Owner && !c.Who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "only an administrator changes the owner of an image")
+		return fault.New(fault.Forbidden, "only an administrator changes the owner of an image")
 	}
 	if was.Status != store.Queued && (i.DiskFormat != was.DiskFormat || i.ContainerFormat != was.ContainerFormat) {
 		return edge.StatusErrorf(http.StatusForbidden, "disk_format and container_format of image %s are fixed, because it "+
@@ -175,7 +175,7 @@ func (c *call) checkChange(was, i store.Image) error {
 func (op operation) apply(i *store.Image) error {
 	name, ok := strings.CutPrefix(op.Path, "/")
 	if !ok || name == "" || strings.Contains(name, "/") {
-		return fault.New(fault.Invalid, "", "path %q is not valid; write / and the name of an attribute", op.Path)
+		return fault.New(fault.Invalid, "path %q is not valid; write / and the name of an attribute", op.Path)
 	}
 	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 	_, isProperty := i.Properties[name]
@@ -196,7 +196,7 @@ func (op operation) apply(i *store.Image) error {
 	case op.Op == "remove":
 		return edge.StatusErrorf(http.StatusConflict, "the image has no property %s", name)
 	}
-	return fault.New(fault.Invalid, "", "operation %q is not known; use add, replace or remove", op.Op)
+	return fault.New(fault.Invalid, "operation %q is not known; use add, replace or remove", op.Op)
 }
 
 // deleteImage is DELETE /v2/images/{id}.
@@ -206,7 +206,7 @@ func (s *server) deleteImage(c *call) error {
 		return err
 	}
 	if i.Protected {
-		return fault.New(fault.Forbidden, "", "image %s is protected; remove the protection first "+
+		return fault.New(fault.Forbidden, "image %s is protected; remove the protection first "+
 			"(openstack image set --unprotected %s)", i.ID, i.ID)
 	}
 	if err := s.Store.Delete(i.ID); err != nil {
@@ -221,7 +221,7 @@ func (s *server) act(c *call) error {
 	action := c.R.PathValue("action")
 	to, ok := map[string]store.Status{"deactivate": store.Deactivated, "reactivate": store.Active}[action]
 	if !ok {
-		return fault.New(fault.NotFound, "", "there is no action %q of images; use deactivate or reactivate", action)
+		return fault.New(fault.NotFound, "there is no action %q of images; use deactivate or reactivate", action)
 	}
 	i, err := c.find(action)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *server) act(c *call) error {
 	}
 	_, err = s.Store.Change(i.ID, func(i *store.Image) error {
 		if !i.HasData() {
-			return fault.New(fault.Forbidden, "", "image %s has status %s; only one with data has this action", i.ID, i.Status)
+			return fault.New(fault.Forbidden, "image %s has status %s; only one with data has this action", i.ID, i.Status)
 		}
 		i.Status = to
 		return nil

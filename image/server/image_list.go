@@ -90,7 +90,7 @@ func (c *call) isListed(i store.Image, q url.Values) (bool, error) {
 	switch visibility {
 	case "", "all", "public", "community", "shared", "private":
 	default:
-		return false, fault.New(fault.Invalid, "", "visibility must be public, community, shared, private or all")
+		return false, fault.New(fault.Invalid, "visibility must be public, community, shared, private or all")
 	}
 	if visibility != "" && visibility != "all" && i.Visibility != visibility {
 		return false, nil
@@ -99,7 +99,7 @@ func (c *call) isListed(i store.Image, q url.Values) (bool, error) {
 	switch wanted {
 	case "accepted", "pending", "rejected", "all":
 	default:
-		return false, fault.New(fault.Invalid, "", "member_status must be accepted, pending, rejected or all")
+		return false, fault.New(fault.Invalid, "member_status must be accepted, pending, rejected or all")
 	}
 	switch {
 	case own, i.Visibility == "public":
@@ -139,7 +139,7 @@ func passes(doc map[string]any, i store.Image, name, value string) (bool, error)
 	case "size_min", "size_max":
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 {
-			return false, fault.New(fault.Invalid, "", "%s must be a number of bytes", name)
+			return false, fault.New(fault.Invalid, "%s must be a number of bytes", name)
 		}
 		return name == "size_min" && i.Size >= n || name == "size_max" && i.Size <= n, nil
 	case "created_at", "updated_at":
@@ -174,7 +174,7 @@ func comparesTime(have, name, value string) (bool, error) {
 	case operator == "neq":
 		return order != 0, nil
 	}
-	return false, fault.New(fault.Invalid, "", "%s must be an operator and a time, such as gt:2026-01-01T00:00:00Z; the "+
+	return false, fault.New(fault.Invalid, "%s must be an operator and a time, such as gt:2026-01-01T00:00:00Z; the "+
 		"operators are gt, gte, eq, neq, lt and lte", name)
 }
 
@@ -190,7 +190,7 @@ func sortImages(all []listed, q url.Values) error {
 	keys, dirs := q["sort_key"], q["sort_dir"]
 	if text := q.Get("sort"); text != "" {
 		if len(keys) > 0 || len(dirs) > 0 {
-			return fault.New(fault.Invalid, "", "sort and sort_key are for the same; use one of them")
+			return fault.New(fault.Invalid, "sort and sort_key are for the same; use one of them")
 		}
 		for part := range strings.SplitSeq(text, ",") {
 			key, dir, _ := strings.Cut(part, ":")
@@ -199,15 +199,15 @@ func sortImages(all []listed, q url.Values) error {
 	}
 	for n, key := range keys {
 		if !slices.Contains(sortKeys, key) {
-			return fault.New(fault.Invalid, "", "a list cannot be sorted by %q; use one of %s", key,
+			return fault.New(fault.Invalid, "a list cannot be sorted by %q; use one of %s", key,
 				strings.Join(sortKeys, ", "))
 		}
 		if n < len(dirs) && dirs[n] != "asc" && dirs[n] != "desc" {
-			return fault.New(fault.Invalid, "", "the direction %q is not known; use asc or desc", dirs[n])
+			return fault.New(fault.Invalid, "the direction %q is not known; use asc or desc", dirs[n])
 		}
 	}
 	if len(dirs) > 1 && len(dirs) != len(keys) {
-		return fault.New(fault.Invalid, "", "there are %d sort_key and %d sort_dir; write one sort_dir for each", len(keys),
+		return fault.New(fault.Invalid, "there are %d sort_key and %d sort_dir; write one sort_dir for each", len(keys),
 			len(dirs))
 	}
 	slices.SortStableFunc(all, func(a, b listed) int {
@@ -237,14 +237,14 @@ func pageOf(all []listed, q url.Values) (page []listed, more bool, err error) {
 	size := usualPage
 	if text := q.Get("limit"); text != "" {
 		if size, err = strconv.Atoi(text); err != nil || size < 0 {
-			return nil, false, fault.New(fault.Invalid, "", "limit must be a number of images")
+			return nil, false, fault.New(fault.Invalid, "limit must be a number of images")
 		}
 		size = min(size, maxPage)
 	}
 	if marker := q.Get("marker"); marker != "" {
 		at := slices.IndexFunc(all, func(l listed) bool { return l.image.ID == marker })
 		if at < 0 {
-			return nil, false, fault.New(fault.Invalid, "", "marker %q names an image that this list does not have", marker)
+			return nil, false, fault.New(fault.Invalid, "marker %q names an image that this list does not have", marker)
 		}
 		all = all[at+1:]
 	}

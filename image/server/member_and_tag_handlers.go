@@ -25,7 +25,7 @@ func (s *server) addTag(c *call) error {
 func (s *server) removeTag(c *call) error {
 	return s.changeTags(c, func(i *store.Image, tag string) error {
 		if !slices.Contains(i.Tags, tag) {
-			return fault.New(fault.NotFound, "", "image %s has no tag %q", i.ID, tag)
+			return fault.New(fault.NotFound, "image %s has no tag %q", i.ID, tag)
 		}
 		i.Tags = slices.DeleteFunc(i.Tags, func(t string) bool { return t == tag })
 		return nil
@@ -74,7 +74,7 @@ func (c *call) findMember(rule string) (i store.Image, member string, err error)
 	}
 	_, known := i.Members[member]
 	if !known || !c.Who.IsAdmin() && c.Who.Project != i.Owner && c.Who.Project != member && !c.Who.Has("service") {
-		return i, member, fault.New(fault.NotFound, "", "image %s is not shared with project %s", i.ID, member)
+		return i, member, fault.New(fault.NotFound, "image %s is not shared with project %s", i.ID, member)
 	}
 	target := c.target(i)
 	target["member_id"] = member
@@ -102,18 +102,18 @@ func (s *server) addMember(c *call) error {
 		return err
 	}
 	if body.Member == "" || len(body.Member) > 255 {
-		return fault.New(fault.Invalid, "", "member must be the id of a project of 1 to 255 bytes")
+		return fault.New(fault.Invalid, "member must be the id of a project of 1 to 255 bytes")
 	}
 	return s.changeMembers(c, i, body.Member, func(i *store.Image) error {
 		_, known := i.Members[body.Member]
 		switch {
 		case i.Visibility != "shared":
-			return fault.New(fault.Forbidden, "", "image %s has visibility %s; only a shared image has members", i.ID,
+			return fault.New(fault.Forbidden, "image %s has visibility %s; only a shared image has members", i.ID,
 				i.Visibility)
 		case known:
-			return fault.New(fault.Conflict, "", "image %s is shared with project %s already", i.ID, body.Member)
+			return fault.New(fault.Conflict, "image %s is shared with project %s already", i.ID, body.Member)
 		case len(i.Members) >= maxEntries:
-			return fault.New(fault.Conflict, "", "image %s has %d members, and more are not permitted", i.ID, maxEntries)
+			return fault.New(fault.Conflict, "image %s has %d members, and more are not permitted", i.ID, maxEntries)
 		}
 		members := maps.Clone(i.Members)
 		if members == nil {
@@ -136,7 +136,7 @@ func (s *server) changeMember(c *call) error {
 		return err
 	}
 	if !slices.Contains([]string{"pending", "accepted", "rejected"}, body.Status) {
-		return fault.New(fault.Invalid, "", "status must be pending, accepted or rejected")
+		return fault.New(fault.Invalid, "status must be pending, accepted or rejected")
 	}
 	return s.changeMembers(c, i, member, func(i *store.Image) error {
 		i.Members[member] = body.Status

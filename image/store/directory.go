@@ -92,20 +92,19 @@ func (s *Store) readRecord(id string) error {
 		err = errors.New("it has another id")
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "store.Open", "%s is not the record of image %s: %w; restore it from a backup, "+
+		return fault.New(fault.Unavailable, "%s is not the record of image %s: %w; restore it from a backup, "+
 			"or delete it to delete the image", path, id, err).WithCode(damagedFile)
 	}
 	if i.Version != recordVersion {
-		return fault.New(fault.Invalid, "store.Open",
-			"%s has version %d, and this program reads version %d; use the program "+
-				"that has written it", path, i.Version, recordVersion)
+		return fault.New(fault.Invalid, "%s has version %d, and this program reads version %d; use the program "+
+			"that has written it", path, i.Version, recordVersion)
 	}
 	if i.Status == Saving {
 		i.Status = Queued
 	}
 	if i.HasData() {
 		if info, err := os.Stat(s.path(id, dataSuffix)); err != nil || info.Size() != i.Size {
-			return fault.New(fault.Unavailable, "store.Open", "%s does not have the %d bytes of image %s; restore it from a "+
+			return fault.New(fault.Unavailable, "%s does not have the %d bytes of image %s; restore it from a "+
 				"backup, or delete %s to delete the image", s.path(id, dataSuffix), i.Size, id, path).WithCode(damagedFile)
 		}
 	}
@@ -168,12 +167,12 @@ func (s *Store) Get(id string) (Image, error) {
 func (s *Store) get(id string) (Image, error) {
 	s.readDamaged(id)
 	if s.damaged[id] {
-		return Image{}, fault.New(fault.Unavailable, "store.Get", "a file of image %s is damaged; the log of the image "+
+		return Image{}, fault.New(fault.Unavailable, "a file of image %s is damaged; the log of the image "+
 			"service names it", id)
 	}
 	i, ok := s.images[id]
 	if !ok {
-		return Image{}, fault.New(fault.NotFound, "store.Get", "there is no image %s", id)
+		return Image{}, fault.New(fault.NotFound, "there is no image %s", id)
 	}
 	return i.clone(), nil
 }
@@ -193,10 +192,10 @@ func (s *Store) Create(i Image) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, exists := s.images[i.ID]; exists || s.damaged[i.ID] {
-		return Image{}, fault.New(fault.Conflict, "store.Create", "image %s exists already; use another id", i.ID)
+		return Image{}, fault.New(fault.Conflict, "image %s exists already; use another id", i.ID)
 	}
 	if uuid.Validate(i.ID) != nil {
-		return Image{}, fault.New(fault.Invalid, "store.Create", "%q is not a UUID; leave the id out, or write one", i.ID)
+		return Image{}, fault.New(fault.Invalid, "%q is not a UUID; leave the id out, or write one", i.ID)
 	}
 	i.Status, i.Created = Queued, s.now().UTC()
 	return s.put(i)
@@ -239,7 +238,7 @@ func (s *Store) Delete(id string) error {
 		return err
 	}
 	if s.uploads[id] {
-		return fault.New(fault.Conflict, "store.Delete", "the data of image %s is being received; end the upload first", id)
+		return fault.New(fault.Conflict, "the data of image %s is being received; end the upload first", id)
 	}
 	// Without the record the other files are leftovers.
 	if err := os.Remove(s.path(id, recordSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -266,7 +265,7 @@ func (s *Store) Data(id string) (*os.File, error) {
 		return nil, err
 	}
 	if !i.HasData() {
-		return nil, fault.New(fault.NotFound, "store.Data", "image %s has no data yet; upload it first", id)
+		return nil, fault.New(fault.NotFound, "image %s has no data yet; upload it first", id)
 	}
 	file, err := os.Open(s.path(id, dataSuffix))
 	if err != nil {
@@ -296,6 +295,6 @@ func ignoreMissing(err error) error {
 
 // failed returns a fault for an error of the file system.
 func failed(what string, err error) error {
-	return fault.New(fault.Unavailable, "store", "cannot %s: %w; check the directory of images and its free space", what,
+	return fault.New(fault.Unavailable, "cannot %s: %w; check the directory of images and its free space", what,
 		err)
 }

@@ -84,14 +84,13 @@ func (s *Store) beginUpload(id string) (Image, error) {
 	case err != nil:
 		return Image{}, err
 	case i.HasData():
-		return Image{}, fault.New(fault.Conflict, "store.Upload", "image %s has data already; create another image", id)
+		return Image{}, fault.New(fault.Conflict, "image %s has data already; create another image", id)
 	case s.uploads[id]:
-		return Image{}, fault.New(fault.Conflict, "store.Upload", "the data of image %s is being received by another request",
+		return Image{}, fault.New(fault.Conflict, "the data of image %s is being received by another request",
 			id)
 	case i.DiskFormat == "" || i.ContainerFormat == "":
-		return Image{}, fault.New(fault.Invalid, "store.Upload",
-			"image %s has no disk_format or no container_format; set them "+
-				"before the upload", id)
+		return Image{}, fault.New(fault.Invalid, "image %s has no disk_format or no container_format; set them "+
+			"before the upload", id)
 	}
 	i.Status = Saving
 	if i, err = s.put(i); err == nil {
@@ -112,7 +111,7 @@ func (s *Store) receive(i Image, u Upload) (done Data, err error) {
 		return done, failed("store the data of an image", err)
 	}
 	if u.From > info.Size() {
-		return done, fault.New(fault.Conflict, "store.Upload", "image %s has received %d bytes, and the data begins at byte "+
+		return done, fault.New(fault.Conflict, "image %s has received %d bytes, and the data begins at byte "+
 			"%d; continue at byte %d", i.ID, info.Size(), u.From, info.Size())
 	}
 	if err := file.Truncate(u.From); err != nil {
@@ -131,9 +130,8 @@ func (s *Store) receive(i Image, u Upload) (done Data, err error) {
 	}
 	done, err = inspect(file, size, i, sums)
 	if err == nil && u.SHA512 != "" && u.SHA512 != done.SHA512 {
-		err = fault.New(fault.Invalid, "store.Upload",
-			"the data has the SHA-512 sum %s instead of %s: it was changed on its "+
-				"way; upload it again", done.SHA512, u.SHA512)
+		err = fault.New(fault.Invalid, "the data has the SHA-512 sum %s instead of %s: it was changed on its "+
+			"way; upload it again", done.SHA512, u.SHA512)
 	}
 	if err != nil { // nothing of it can be used
 		return done, errors.Join(err, ignoreNotFound(os.Remove(file.Name())))
@@ -154,12 +152,12 @@ func appendData(file *os.File, sums io.Writer, u Upload) (size int64, err error)
 	case sink.failed != nil:
 		return 0, failed("store the data of an image", sink.failed)
 	case size > u.Limit:
-		return 0, errors.Join(fault.New(fault.Invalid, "store.Upload", "the image has more than %d bytes; "+
+		return 0, errors.Join(fault.New(fault.Invalid, "the image has more than %d bytes; "+
 			"image_size_cap is the limit", u.Limit), ignoreNotFound(os.Remove(file.Name())))
 	case err != nil:
 		return 0, errors.Join(err, file.Sync())
 	case u.Total >= 0 && size != u.Total:
-		return 0, errors.Join(fault.New(fault.Unavailable, "store.Upload", "the data ended after %d of %d bytes; continue "+
+		return 0, errors.Join(fault.New(fault.Unavailable, "the data ended after %d of %d bytes; continue "+
 			"the upload", size, u.Total), file.Sync())
 	}
 	return size, nil

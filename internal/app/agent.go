@@ -85,7 +85,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	log *slog.Logger) (*loop.Agent, error) {
 	if s.LockPath != "" {
 		if err := os.MkdirAll(s.LockPath, 0o700); err != nil {
-			return nil, fault.New(fault.Unavailable, "app.NewAgent",
+			return nil, fault.New(fault.Unavailable,
 				"cannot create the directory for locks: %w; set [oslo_concurrency] lock_path to a writable directory", err)
 		}
 	}
@@ -175,13 +175,13 @@ func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints E
 	}
 	if err == nil && len(plan.Objections) > 0 {
 		if len(plan.Objections) == 1 {
-			return fault.New(fault.Conflict, "app.PrintPlan", "the plan cannot be executed: %s", plan.Objections[0])
+			return fault.New(fault.Conflict, "the plan cannot be executed: %s", plan.Objections[0])
 		}
 		var sentences []string
 		for _, o := range plan.Objections {
 			sentences = append(sentences, o.String())
 		}
-		return settings.Combine(fault.Conflict, "app.PrintPlan", sentences)
+		return settings.Combine(fault.Conflict, sentences)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func PreflightAgent(ctx context.Context, s settings.Settings, dir string, endpoi
 	s.Bandwidth = settings.BandwidthSettings{} // it does not depend on the switch
 	err := PrintPlan(ctx, s, dir, endpoints, log, out, asJSON)
 	if wrong := survey.Problems(err); len(wrong) > 1 {
-		return settings.Combine(fault.Invalid, "app.PreflightAgent", wrong)
+		return settings.Combine(fault.Invalid, wrong)
 	}
 	if err != nil || asJSON {
 		return err

@@ -51,7 +51,7 @@ func (c *Cloud) runAgent(ctx context.Context) (*runningAgent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.agent != nil {
-		return nil, fault.New(fault.Conflict, "app.StartAgent", "the agent is already running")
+		return nil, fault.New(fault.Conflict, "the agent is already running")
 	}
 	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, AgentDir), c.endpoints(), c.log)
 	if err != nil {
@@ -111,14 +111,14 @@ func (c *Cloud) awaitFirstReport(ctx context.Context, r *runningAgent, began tim
 		select {
 		case <-r.ended:
 			if r.err == nil {
-				return fault.New(fault.Unavailable, "app.StartAgent", "the agent ended before its first report")
+				return fault.New(fault.Unavailable, "the agent ended before its first report")
 			}
 			return r.err
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) { // its cause can be the name of a signal
-				return fault.New(fault.Unavailable, "app.StartAgent", "the start was interrupted")
+				return fault.New(fault.Unavailable, "the start was interrupted")
 			}
-			return fault.New(fault.Unavailable, "app.StartAgent", "the agent has not reported within %s (%v)",
+			return fault.New(fault.Unavailable, "the agent has not reported within %s (%v)",
 				firstReportTimeout, err)
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -144,7 +144,7 @@ func (c *Cloud) Plan(ctx context.Context) (text string, empty bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.agent == nil {
-		return "", false, fault.New(fault.Unavailable, "app.Plan", "the agent is not running")
+		return "", false, fault.New(fault.Unavailable, "the agent is not running")
 	}
 	plan, err := c.agent.agent.Plan(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // is held.
 func Lock(dir string, names ...string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, "app.Lock", "cannot create the data directory: %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot create the data directory: %w", err)
 	}
 	held := locks{place: lockedPlace(dir)}
 	for _, name := range names {
@@ -87,16 +87,15 @@ func (p *places) only() string {
 
 // lockFile locks one file of a data directory.
 func lockFile(dir, name string) (*os.File, error) {
-	const op = "app.Lock"
 	path := filepath.Join(dir, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot lock the data directory: %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot lock the data directory: %w", err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, readErr := io.ReadAll(io.LimitReader(f, 100))
-		return nil, errors.Join(fault.New(fault.Conflict, op, "the data directory %s has the state of the service %s, which "+
+		return nil, errors.Join(fault.New(fault.Conflict, "the data directory %s has the state of the service %s, which "+
 			"is in use by another berth (%s); stop that process first, or choose another directory with --data-dir",
 			dir, strings.TrimSuffix(name, filepath.Ext(name)), strings.TrimSpace(string(holder))), readErr, f.Close())
 	}
@@ -106,7 +105,7 @@ func lockFile(dir, name string) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fault.New(fault.Unavailable, op, "cannot lock %s: %w", path, err), f.Close())
+		return nil, errors.Join(fault.New(fault.Unavailable, "cannot lock %s: %w", path, err), f.Close())
 	}
 	return f, nil
 }

@@ -31,7 +31,7 @@ func ProtectData(dir string, log *slog.Logger, names ...string) error {
 		return nil
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "app.ProtectData", "cannot read the data directory: %w", err)
+		return fault.New(fault.Unavailable, "cannot read the data directory: %w", err)
 	}
 	if err := protectDataDir(dir, entries, log); err != nil {
 		return err
@@ -42,7 +42,7 @@ func ProtectData(dir string, log *slog.Logger, names ...string) error {
 		}
 		if err := filepath.WalkDir(filepath.Join(dir, entry.Name()), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.Type()&fs.ModeSymlink != 0 {
-				return fault.Wrap(fault.Unavailable, "app.ProtectData", err)
+				return fault.Wrap(fault.Unavailable, err)
 			}
 			return restrictAccess(path, log)
 		}); err != nil {
@@ -56,7 +56,7 @@ func ProtectData(dir string, log *slog.Logger, names ...string) error {
 func protectDataDir(dir string, entries []fs.DirEntry, log *slog.Logger) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fault.New(fault.Unavailable, "app.ProtectData", "cannot read the mode of the data directory: %w", err)
+		return fault.New(fault.Unavailable, "cannot read the mode of the data directory: %w", err)
 	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil

@@ -106,11 +106,11 @@ var factSources = map[string]func(s settings.Settings) (facts.Source, loop.Event
 // openHypervisor returns the configured hypervisor. The fault is Invalid for one that Berth does not have.
 func openHypervisor(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 	if s.HostSettings.Driver == "" {
-		return nil, fault.New(fault.Invalid, "app.NewAgent", "%s", settings.NoDriver)
+		return nil, fault.New(fault.Invalid, "%s", settings.NoDriver)
 	}
 	open, known := drivers[s.HostSettings.Driver]
 	if !known {
-		return nil, fault.New(fault.Invalid, "app.NewAgent", "there is no compute_driver %q", s.HostSettings.Driver)
+		return nil, fault.New(fault.Invalid, "there is no compute_driver %q", s.HostSettings.Driver)
 	}
 	return open(s, parts)
 }
@@ -119,7 +119,7 @@ func openHypervisor(s settings.Settings, parts driverParts) (hypervisor.Hypervis
 func openFacts(s settings.Settings) (facts.Source, loop.Events, error) {
 	open, known := factSources[s.HostSettings.Facts]
 	if !known {
-		return nil, nil, fault.New(fault.Invalid, "app.NewAgent", "there is no fact_source %q", s.HostSettings.Facts)
+		return nil, nil, fault.New(fault.Invalid, "there is no fact_source %q", s.HostSettings.Facts)
 	}
 	return open(s)
 }

@@ -43,7 +43,7 @@ func newImageClient(i settings.ImageSettings, log *slog.Logger) (*image.Client, 
 	}
 	client, err := image.New(service)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "app.imageClient", "%s: %s", i.At, fault.TextOf(err))
+		return nil, fault.New(fault.Invalid, "%s: %s", i.At, fault.TextOf(err))
 	}
 	return client, nil
 }

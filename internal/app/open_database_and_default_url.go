@@ -60,7 +60,7 @@ func databaseURL(configured, dir, name string) (string, error) {
 		return configured, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fault.New(fault.Unavailable, "app.database", "cannot create the data directory: %w", err)
+		return "", fault.New(fault.Unavailable, "cannot create the data directory: %w", err)
 	}
 	return sqliteURL(dir, name), nil
 }

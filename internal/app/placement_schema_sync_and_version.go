@@ -48,7 +48,7 @@ func ExistingPlacement(s settings.Settings, dir string) (url, description string
 		return url, description, err
 	}
 	if _, err := os.Stat(file); err != nil {
-		return "", "", fault.New(fault.NotFound, "", "cannot open the %s: %w; choose another one with --config-file or "+
+		return "", "", fault.New(fault.NotFound, "cannot open the %s: %w; choose another one with --config-file or "+
 			"--data-dir, or create it with `berth placement db sync`", description, err)
 	}
 	return url, description, nil

@@ -130,7 +130,7 @@ func (l *movesLab) fault(host, operation string) error {
 		l.observe(host, operation)
 	}
 	if l.fails[host] == operation {
-		return fault.New(fault.Conflict, "test", "the hypervisor of %s refuses to %s", host, operation)
+		return fault.New(fault.Conflict, "the hypervisor of %s refuses to %s", host, operation)
 	}
 	return nil
 }

@@ -17,13 +17,12 @@ import (
 // Listen opens the TCP address that a flag gives, such as "127.0.0.1:8778". With noauth2, where callers are not
 // authenticated, only a loopback address is allowed (fault.Forbidden).
 func Listen(flag, address string, noauth bool) (net.Listener, error) {
-	const op = "httpserver.Listen"
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "%s %s: %w; write it as 127.0.0.1:8778", flag, address, err)
+		return nil, fault.New(fault.Invalid, "%s %s: %w; write it as 127.0.0.1:8778", flag, address, err)
 	}
 	if noauth && !resolved.IP.IsLoopback() {
-		return nil, fault.New(fault.Forbidden, op,
+		return nil, fault.New(fault.Forbidden,
 			"%s %s is not a loopback address, and with auth_strategy = noauth2 every client that reaches it is admin; "+
 				"listen on 127.0.0.1 or [::1]", flag, address)
 	}
@@ -31,7 +30,7 @@ func Listen(flag, address string, noauth bool) (net.Listener, error) {
 	config := net.ListenConfig{Control: setPeerTimeout}
 	l, err := config.Listen(context.Background(), "tcp", resolved.String())
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op,
+		return nil, fault.New(fault.Unavailable,
 			"cannot listen on %s: %w; another process may use it, choose another with %s", address, err, flag)
 	}
 	return l, nil
@@ -56,7 +55,6 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, connections Conn
 
 func serve(ctx context.Context, l net.Listener, h http.Handler, cert *Certificate, log *slog.Logger,
 	lim limits) error {
-	const op = "httpserver.Serve"
 	limiter := newConnLimiter(l, lim, log)
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -80,14 +78,14 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, cert *Certificat
 	go func() { ended <- s.Serve(conns) }()
 	select {
 	case err := <-ended:
-		return fault.Wrap(fault.Unavailable, op, err)
+		return fault.Wrap(fault.Unavailable, err)
 	case <-ctx.Done():
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), lim.shutdownTimeout)
 	defer cancel()
 	err := s.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fault.New(fault.Unavailable, op, "requests were cut off: they were not finished %s after the server began "+
+		err = fault.New(fault.Unavailable, "requests were cut off: they were not finished %s after the server began "+
 			"to stop",
 			lim.shutdownTimeout)
 	}
@@ -97,5 +95,5 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, cert *Certificat
 	if served := <-ended; served != nil && !errors.Is(served, http.ErrServerClosed) && err == nil {
 		err = served
 	}
-	return fault.Wrap("", op, err)
+	return fault.Wrap("", err)
 }

@@ -111,8 +111,6 @@ func (c *Certificate) listener(inner net.Listener) net.Listener {
 		}})
 }
 
-const opCertificate = "httpserver.OpenCertificate"
-
 // readKeyPair reads and checks the files.
 func readKeyPair(files CertificateFiles, now time.Time) (*keyPair, error) {
 	certPEM, err := files.Cert.read()
@@ -173,5 +171,5 @@ func (f CertificateFile) read() ([]byte, error) {
 }
 
 func (f CertificateFile) fault(format string, args ...any) error {
-	return fault.New(fault.Invalid, opCertificate, strings.ReplaceAll(f.Place, "%", "%%")+": "+format, args...)
+	return fault.New(fault.Invalid, strings.ReplaceAll(f.Place, "%", "%%")+": "+format, args...)
 }

@@ -48,7 +48,6 @@ const grace = 15 * time.Second
 // timeout), with the last lines of the guest's console; Internal if the payload ended with a
 // status other than 0, an *exec.ExitError in the chain. The output so far is returned with the error.
 func Run(ctx context.Context, payloadDir string) (output string, err error) {
-	const op = "lab.Run"
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", boot, "run-in-qemu.sh", payloadDir)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -63,10 +62,10 @@ func Run(ctx context.Context, payloadDir string) (output string, err error) {
 	case err == nil:
 		return output, nil
 	case ctx.Err() != nil:
-		return output, fault.New(fault.Unavailable, op, "stopped before %s/run had ended: %w", payloadDir, context.Cause(ctx))
+		return output, fault.New(fault.Unavailable, "stopped before %s/run had ended: %w", payloadDir, context.Cause(ctx))
 	case errors.As(err, &exit) && exit.Exited() && exit.ExitCode() != failed:
-		return output, fault.New(fault.Internal, op, "%s/run ended in the guest with %w: %s", payloadDir, err, message)
+		return output, fault.New(fault.Internal, "%s/run ended in the guest with %w: %s", payloadDir, err, message)
 	default:
-		return output, fault.New(fault.Unavailable, op, "cannot run %s in the lab: %w: %s", payloadDir, err, message)
+		return output, fault.New(fault.Unavailable, "cannot run %s in the lab: %w: %s", payloadDir, err, message)
 	}
 }

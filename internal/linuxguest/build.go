@@ -33,7 +33,7 @@ func Build(ctx context.Context, file string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
-		return fault.New(fault.Unavailable, "linuxguest.Build", "the image of the guest cannot be built: %w: %s", err,
+		return fault.New(fault.Unavailable, "the image of the guest cannot be built: %w: %s", err,
 			strings.TrimSpace(stderr.String()))
 	}
 	return nil

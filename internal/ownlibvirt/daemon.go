@@ -88,7 +88,6 @@ var programs = []struct{ name, pkg string }{{"libvirtd", "libvirt-daemon-system 
 
 // Check returns fault.Unavailable if a program is missing or the caller is not root.
 func Check() error {
-	const op = "ownlibvirt.Check"
 	var names, packages []string
 	for _, p := range programs {
 		if _, err := exec.LookPath(p.name); err != nil {
@@ -96,21 +95,20 @@ func Check() error {
 		}
 	}
 	if len(names) > 0 {
-		return fault.New(fault.Unavailable, op, "programs are missing: %s; install them: apt-get install %s",
+		return fault.New(fault.Unavailable, "programs are missing: %s; install them: apt-get install %s",
 			strings.Join(names, ", "), strings.Join(packages, " "))
 	}
 	if os.Getuid() != 0 {
-		return fault.New(fault.Unavailable, op, "a libvirt daemon cannot be started: it needs root; use sudo")
+		return fault.New(fault.Unavailable, "a libvirt daemon cannot be started: it needs root; use sudo")
 	}
 	return nil
 }
 
 // Start starts a daemon. It may not answer yet; see Await.
 func Start(o Options) (*Daemon, error) {
-	const op = "ownlibvirt.Start"
 	for _, name := range []string{"run", "lib", "cache", "log", "etc"} {
 		if err := os.Mkdir(filepath.Join(o.Dir, name), 0o755); err != nil {
-			return nil, fault.Wrap(fault.Unavailable, op, err)
+			return nil, fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	for name, text := range files {
@@ -121,7 +119,7 @@ func Start(o Options) (*Daemon, error) {
 			text += fmt.Sprintf("migrate_tls_x509_cert_dir = %q\n", o.Encrypt)
 		}
 		if err := os.WriteFile(filepath.Join(o.Dir, "etc", name), []byte(text), 0o600); err != nil {
-			return nil, fault.Wrap(fault.Unavailable, op, err)
+			return nil, fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	text := strings.NewReplacer("%PREPARE%", o.Prepare, "%MAX%", strconv.Itoa(maxStarts)).Replace(script)
@@ -131,7 +129,7 @@ func Start(o Options) (*Daemon, error) {
 	cmd.WaitDelay = 5 * time.Second // a process that has left the namespaces may keep the output open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, op, err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	d := &Daemon{Socket: filepath.Join(o.Dir, "run", "libvirt-sock"), cmd: cmd, ended: make(chan struct{})}
 	go func() {
@@ -172,9 +170,9 @@ func (d *Daemon) Await(ctx context.Context) error {
 		}
 		select {
 		case <-d.ended:
-			return fault.New(fault.Unavailable, "ownlibvirt.Await", "libvirtd cannot be started (%v)", d.err)
+			return fault.New(fault.Unavailable, "libvirtd cannot be started (%v)", d.err)
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "ownlibvirt.Await", "libvirtd does not answer: %w", err)
+			return fault.New(fault.Unavailable, "libvirtd does not answer: %w", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

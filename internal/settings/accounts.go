@@ -63,10 +63,10 @@ func readUserProjects(cfg *config.Config) (map[string]string, error) {
 		name, project, found := strings.Cut(pair, ":")
 		name, project = strings.TrimSpace(name), strings.TrimSpace(project)
 		if !found || name == "" || project == "" {
-			return nil, e.Fault("settings.Read", "%q is not NAME:PROJECT; write pairs separated by commas", pair)
+			return nil, e.Fault("%q is not NAME:PROJECT; write pairs separated by commas", pair)
 		}
 		if projects[name] != "" {
-			return nil, e.Fault("settings.Read", "account %s has two projects; an account has one project", name)
+			return nil, e.Fault("account %s has two projects; an account has one project", name)
 		}
 		projects[name] = project
 	}

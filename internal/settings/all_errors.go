@@ -17,10 +17,10 @@ func AllErrors(err error, files ...string) error {
 	for _, one := range faults {
 		sentences = append(sentences, fault.TextOf(one))
 	}
-	return Combine(fault.Invalid, "settings.AllErrors", sentences)
+	return Combine(fault.Invalid, sentences)
 }
 
 // Combine returns one fault that lists several sentences, one a line.
-func Combine(kind fault.Kind, op string, sentences []string) error {
-	return fault.New(kind, op, "%d things are in the way:\n  %s", len(sentences), strings.Join(sentences, "\n  "))
+func Combine(kind fault.Kind, sentences []string) error {
+	return fault.New(kind, "%d things are in the way:\n  %s", len(sentences), strings.Join(sentences, "\n  "))
 }

@@ -38,7 +38,7 @@ func (s Settings) Keystone(log *slog.Logger) (identity.KeystoneOptions, error) {
 		log.Warn(warning)
 	}
 	if err != nil && s.AuthAt == "" {
-		err = fault.New(fault.KindOf(err), "settings.Keystone",
+		err = fault.New(fault.KindOf(err),
 			"%s. Keystone is asked because [api] auth_strategy is not set; noauth2 is for trying Berth out", fault.TextOf(err))
 	}
 	if err != nil {

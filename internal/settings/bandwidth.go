@@ -62,7 +62,7 @@ func (s *Settings) readBandwidth(cfg *config.Config, _ *slog.Logger) (err error)
 	if len(files) > 0 {
 		if both, err = config.Load(slices.Concat(files, s.files)...); err != nil {
 			entry, _ := cfg.Get("berth", "neutron_config_files")
-			return entry.Fault("settings.Read", "%s; correct the list or the file", fault.TextOf(err))
+			return entry.Fault("%s; correct the list or the file", fault.TextOf(err))
 		}
 		s.warnMisspelled(both)
 	}
@@ -91,7 +91,6 @@ func (s *Settings) readBandwidth(cfg *config.Config, _ *slog.Logger) (err error)
 // neutronFiles returns the files of [berth] neutron_config_files. An element may be a pattern such as *.ini, whose
 // files are in alphabetical order.
 func neutronFiles(cfg *config.Config) ([]string, error) {
-	const op = "settings.Read"
 	patterns, err := cfg.Strings("berth", "neutron_config_files", nil)
 	if err != nil {
 		return nil, err
@@ -100,15 +99,15 @@ func neutronFiles(cfg *config.Config) ([]string, error) {
 	var files []string
 	for _, pattern := range patterns {
 		if !filepath.IsAbs(pattern) {
-			return nil, entry.Fault(op, "%q is not an absolute path; write one such as /etc/neutron/plugins/ml2/*.ini", pattern)
+			return nil, entry.Fault("%q is not an absolute path; write one such as /etc/neutron/plugins/ml2/*.ini", pattern)
 		}
 		found, err := filepath.Glob(pattern)
 		if err != nil {
-			return nil, entry.Fault(op, "%q is not a valid pattern; write a path or a pattern such as "+
+			return nil, entry.Fault("%q is not a valid pattern; write a path or a pattern such as "+
 				"/etc/neutron/plugins/ml2/*.ini", pattern)
 		}
 		if len(found) == 0 {
-			return nil, entry.Fault(op, "there is no file %s; correct the path, or let this user read its directory", pattern)
+			return nil, entry.Fault("there is no file %s; correct the path, or let this user read its directory", pattern)
 		}
 		files = append(files, found...)
 	}
@@ -231,9 +230,9 @@ func elements[T any](r *bandwidthReader, agent bandwidth.AgentType, option bandw
 // add adds an error about an option, with its place if a file sets it.
 func (r *bandwidthReader) add(group, option, sentence string) {
 	if e, set := r.cfg.Get(group, option); set {
-		r.wrong = append(r.wrong, e.Fault("settings.Read", "%s", sentence))
+		r.wrong = append(r.wrong, e.Fault("%s", sentence))
 		return
 	}
-	r.wrong = append(r.wrong, fault.New(fault.Invalid, "settings.Read", "%s",
+	r.wrong = append(r.wrong, fault.New(fault.Invalid, "%s",
 		fmt.Sprintf("[%s] %s: %s", group, option, sentence)))
 }

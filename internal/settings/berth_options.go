@@ -15,10 +15,10 @@ func (s *Settings) readBerth(cfg *config.Config, log *slog.Logger) (err error) {
 	}
 	if e, ok := cfg.Get("berth", "sysfs"); ok {
 		if _, err := OpenSysfs(s.Sysfs); err != nil {
-			return e.Fault("settings.Read", "%s; name a directory shaped like /sys, or a captured machine", fault.TextOf(err))
+			return e.Fault("%s; name a directory shaped like /sys, or a captured machine", fault.TextOf(err))
 		}
 		if s.Sysfs, err = filepath.Abs(s.Sysfs); err != nil {
-			return e.Fault("settings.Read", "%s", err)
+			return e.Fault("%s", err)
 		}
 	}
 	seconds, err := cfg.Int("berth", "rescan_interval", 60, 1, 86400)

@@ -39,7 +39,7 @@ func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 	}
 	var may syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &may); err != nil {
-		return 0, fault.New(fault.Internal, "settings.Read", "cannot read the limit of open files: %w", err)
+		return 0, fault.New(fault.Internal, "cannot read the limit of open files: %w", err)
 	}
 	if has := max(int(min(may.Cur, 1<<30))-reservedFiles, 1); has < asked {
 		log.Warn("[berth] max_connections lowered to the hard limit of open files; raise the limit (LimitNOFILE of systemd, "+

@@ -42,7 +42,7 @@ func (s Settings) CheckOrigins(missing string) error {
 			continue
 		}
 		e, _ := s.cfg.Get("cors", "allowed_origin")
-		return e.Fault("settings.CheckOrigins", "%s lets every web page act as administrator while [api] auth_strategy is "+
+		return e.Fault("%s lets every web page act as administrator while [api] auth_strategy is "+
 			"noauth2; name the origins of pages that you trust, or set auth_strategy = http_basic or keystone", origin)
 	}
 	return nil

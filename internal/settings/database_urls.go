@@ -24,11 +24,11 @@ func readURL(cfg *config.Config, group string) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	if err := e.Check("settings.Read"); err != nil {
+	if err := e.Check(); err != nil {
 		return "", err
 	}
 	if err := sqldb.CheckURL(e.Value); err != nil {
-		return "", e.Fault("settings.Read", "%s", fault.TextOf(err))
+		return "", e.Fault("%s", fault.TextOf(err))
 	}
 	return e.Value, nil
 }

@@ -21,19 +21,19 @@ func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.ReportNetwork, err = cfg.Bool("berth", "report_network_devices", false); err != nil {
 		wrong = append(wrong, err)
 	} else if e, set := cfg.Get("berth", "report_network_devices"); set && s.ReportNetwork && !s.ReportInPlacement {
-		wrong = append(wrong, e.Fault("settings.Read", "needs [pci] report_in_placement = true; switch that on too"))
+		wrong = append(wrong, e.Fault("needs [pci] report_in_placement = true; switch that on too"))
 	}
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
 		if e.Option != "device_spec" {
 			s.warn(e, "deprecated name; use [pci] device_spec")
 		}
-		if err := e.Check("settings.Read"); err != nil {
+		if err := e.Check(); err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
 		rules, err := pci.ParseSpecs(e.Value)
 		if err != nil {
-			wrong = append(wrong, e.Fault("settings.Read", "%s", fault.TextOf(err)))
+			wrong = append(wrong, e.Fault("%s", fault.TextOf(err)))
 			continue
 		}
 		for i := range rules {

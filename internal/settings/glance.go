@@ -40,7 +40,7 @@ func (s *Settings) readImages(cfg *config.Config, _ *slog.Logger) (err error) {
 	for _, option := range []string{"api_servers", "endpoint_override"} {
 		if e, said := cfg.Get(imageGroup, option); said && e.Value != "" {
 			if _, err := image.New(image.Options{Servers: i.Service.Servers}); err != nil {
-				return e.Fault("settings.Read", "%s", fault.TextOf(err))
+				return e.Fault("%s", fault.TextOf(err))
 			}
 		}
 	}

@@ -15,12 +15,12 @@ func readCPUs(cfg *config.Config, option string) ([]int, error) {
 	if !ok {
 		return nil, nil
 	}
-	if err := e.Check("settings.Read"); err != nil {
+	if err := e.Check(); err != nil {
 		return nil, err
 	}
 	set, err := ParseCPUs(e.Value)
 	if err != nil {
-		return nil, e.Fault("settings.Read", "%s", fault.TextOf(err))
+		return nil, e.Fault("%s", fault.TextOf(err))
 	}
 	return set, nil
 }
@@ -31,7 +31,6 @@ const maxCPU = 1 << 16
 // ParseCPUs parses a set such as "4-12,^8,15": numbers and ranges; ^ excludes. It returns the numbers in rising order,
 // or fault.Invalid.
 func ParseCPUs(text string) ([]int, error) {
-	const op = "settings.ParseCPUs"
 	in, out := map[int]bool{}, map[int]bool{}
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -50,7 +49,7 @@ func ParseCPUs(text string) ([]int, error) {
 		first, err1 := strconv.ParseUint(strings.TrimSpace(from), 10, 32)
 		last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 32)
 		if err1 != nil || err2 != nil || first > last || last >= maxCPU {
-			return nil, fault.New(fault.Invalid, op, "%q is not a CPU or a range of CPUs; write them as in 4-12,^8,15", word)
+			return nil, fault.New(fault.Invalid, "%q is not a CPU or a range of CPUs; write them as in 4-12,^8,15", word)
 		}
 		for n := first; n <= last; n++ {
 			of[int(n)] = true
@@ -64,7 +63,7 @@ func ParseCPUs(text string) ([]int, error) {
 	}
 	slices.Sort(set)
 	if len(set) == 0 {
-		return nil, fault.New(fault.Invalid, op, "the set is empty; remove the option, or write CPUs as in 4-12,^8,15")
+		return nil, fault.New(fault.Invalid, "the set is empty; remove the option, or write CPUs as in 4-12,^8,15")
 	}
 	return set, nil
 }

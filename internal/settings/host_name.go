@@ -16,7 +16,7 @@ const maxHostBytes = 155
 func (s *Settings) readHostName(cfg *config.Config) error {
 	name, err := os.Hostname()
 	if err != nil {
-		return fault.New(fault.Internal, "settings.Read", "cannot read the host name of this machine: %w", err)
+		return fault.New(fault.Internal, "cannot read the host name of this machine: %w", err)
 	}
 	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
 		return err
@@ -26,10 +26,10 @@ func (s *Settings) readHostName(cfg *config.Config) error {
 		return nil
 	}
 	if err := provider.CheckHostName(s.Host); err != nil {
-		return e.Fault("settings.Read", "%s", fault.TextOf(err))
+		return e.Fault("%s", fault.TextOf(err))
 	}
 	if len(s.Host) > maxHostBytes {
-		return e.Fault("settings.Read", "it has %d bytes; at most %d are allowed, because names of resource providers "+
+		return e.Fault("it has %d bytes; at most %d are allowed, because names of resource providers "+
 			"begin with it",
 			len(s.Host), maxHostBytes)
 	}

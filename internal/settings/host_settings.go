@@ -73,7 +73,7 @@ func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
 			return !slices.Contains(c.Shared,
 				n)
 		}); len(both) > 0 {
-			return e.Fault("settings.Read", "CPU %d is in cpu_shared_set too; list each CPU in only one of the sets", both[0])
+			return e.Fault("CPU %d is in cpu_shared_set too; list each CPU in only one of the sets", both[0])
 		}
 	}
 	if c.Pack, err = cfg.Bool("compute", "packing_host_numa_cells_allocation_strategy", false); err != nil {
@@ -106,7 +106,7 @@ func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
 	}
 	if e, ok := cfg.Get("berth", "device_clean_command"); ok && s.HostSettings.Clean != "" &&
 		!filepath.IsAbs(s.HostSettings.Clean) {
-		return e.Fault("settings.Read", "not an absolute path; write the whole path of the program, such as "+
+		return e.Fault("not an absolute path; write the whole path of the program, such as " +
 			"/usr/local/sbin/clean-device")
 	} else if ok && s.HostSettings.Clean != "" {
 		if _, err := exec.LookPath(s.HostSettings.Clean); err != nil {

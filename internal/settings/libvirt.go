@@ -72,7 +72,7 @@ func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
 	if e, ok := cfg.Get(libvirtGroup, "connection_uri"); ok && uri != "" {
 		socket, local := libvirtSocket(uri)
 		if !local {
-			return e.Fault("settings.Read", "%q is not an address of this machine's libvirt; write qemu:///system, or "+
+			return e.Fault("%q is not an address of this machine's libvirt; write qemu:///system, or "+
 				"qemu+unix:///system?socket=PATH", uri)
 		}
 		l.Socket = socket
@@ -91,7 +91,7 @@ func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
 		return err
 	}
 	if e, ok := cfg.Get("DEFAULT", "instances_path"); ok && !filepath.IsAbs(l.Instances) {
-		return e.Fault("settings.Read", "not an absolute path; write the whole path of the directory")
+		return e.Fault("not an absolute path; write the whole path of the directory")
 	}
 	seconds, err := cfg.Int("DEFAULT", "shutdown_timeout", defaultShutdown, 0, 86400)
 	l.Shutdown = time.Duration(seconds) * time.Second
@@ -128,7 +128,7 @@ func (m *LiveMigration) read(cfg *config.Config) (err error) {
 	}
 	if err := rpc.CheckURI(strings.ReplaceAll(m.URI, "%s", "host")); err != nil {
 		if e, ok := cfg.Get(libvirtGroup, "live_migration_uri"); ok {
-			return e.Fault("settings.Read", "%w", err)
+			return e.Fault("%w", err)
 		}
 		return err
 	}
@@ -136,7 +136,7 @@ func (m *LiveMigration) read(cfg *config.Config) (err error) {
 		return err
 	}
 	if e, ok := cfg.Get(libvirtGroup, "live_migration_inbound_addr"); ok && strings.ContainsAny(m.Address, "/ <>&\"'") {
-		return e.Fault("settings.Read", "%q is not an address; write the IP address or the name of this host", m.Address)
+		return e.Fault("%q is not an address; write the IP address or the name of this host", m.Address)
 	}
 	if m.TLS, err = cfg.Bool(libvirtGroup, "live_migration_with_native_tls", false); err != nil {
 		return err

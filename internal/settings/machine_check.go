@@ -142,6 +142,6 @@ func checkedDevice(v survey.Verdict) CheckedDevice {
 
 // machineFault adds the path of the machine to an error; packages that read a machine know only paths below it.
 func machineFault(path string, err error) error {
-	return fault.New(fault.KindOf(err), "settings.Check", "%s: %s; let this user read it, or run the command as root",
+	return fault.New(fault.KindOf(err), "%s: %s; let this user read it, or run the command as root",
 		path, fault.TextOf(err))
 }

@@ -49,7 +49,7 @@ func (s *Settings) readNetwork(cfg *config.Config, log *slog.Logger) (err error)
 	for _, kind := range n.TenantTypes {
 		if e, _ := cfg.Get("ml2", "tenant_network_types"); !slices.Contains([]string{"local", "vlan", "vxlan", "geneve",
 			"gre"}, kind) {
-			return e.Fault("settings.Read", "%q is not a type of tenant networks; write local, vlan, vxlan, geneve or gre, "+
+			return e.Fault("%q is not a type of tenant networks; write local, vlan, vxlan, geneve or gre, "+
 				"separated by commas", kind)
 		}
 	}
@@ -133,7 +133,7 @@ func readVLANs(cfg *config.Config) (list []VLANRange, err error) {
 			v.First, v.Last, ok = parseRange(ids, 4094)
 		}
 		if name == "" || hasIDs && !ok {
-			return nil, e.Fault("settings.Read", "%q is not a range of VLANs; write NETWORK or NETWORK:FIRST:LAST, with VLANs "+
+			return nil, e.Fault("%q is not a range of VLANs; write NETWORK or NETWORK:FIRST:LAST, with VLANs "+
 				"from 1 to 4094", element)
 		}
 		list = append(list, v)
@@ -148,7 +148,7 @@ func readRanges(cfg *config.Config, name config.Name) (list [][2]int, err error)
 	for _, element := range elements {
 		first, last, ok := parseRange(element, 1<<24-1)
 		if !ok {
-			return nil, e.Fault("settings.Read", "%q is not a range of tunnel IDs; write FIRST:LAST, from 1 to %d", element,
+			return nil, e.Fault("%q is not a range of tunnel IDs; write FIRST:LAST, from 1 to %d", element,
 				1<<24-1)
 		}
 		list = append(list, [2]int{first, last})

@@ -13,13 +13,12 @@ const SampleSysfs = "sample"
 
 // OpenSysfs opens the value of [berth] sysfs: a directory with the layout of /sys, or a captured machine.
 func OpenSysfs(path string) (fs.FS, error) {
-	const op = "settings.OpenSysfs"
 	if path == SampleSysfs {
 		return sysfs.Sample()
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fault.New(fault.NotFound, op, "cannot read %s: %w", path, err)
+		return nil, fault.New(fault.NotFound, "cannot read %s: %w", path, err)
 	}
 	if info.IsDir() {
 		fsys := os.DirFS(path)
@@ -27,7 +26,7 @@ func OpenSysfs(path string) (fs.FS, error) {
 	}
 	archive, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot read the captured machine: %w", err)
+		return nil, fault.New(fault.Unavailable, "cannot read the captured machine: %w", err)
 	}
 	return sysfs.Load(archive)
 }

@@ -19,7 +19,7 @@ func (s Settings) CheckAliases() []string {
 	all := pci.Aliases{}
 	for _, e := range s.cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
 		if err := all.Add(e.Value, true); err != nil {
-			out = append(out, fault.TextOf(e.Fault("settings.CheckAliases", "%s", fault.TextOf(err))))
+			out = append(out, fault.TextOf(e.Fault("%s", fault.TextOf(err))))
 		}
 	}
 	return out
@@ -42,10 +42,10 @@ func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
 		if e.Option != "alias" {
 			s.warn(e, "deprecated name; use [pci] alias")
 		}
-		if err := e.Check("settings.Read"); err != nil {
+		if err := e.Check(); err != nil {
 			wrong = append(wrong, err)
 		} else if err := s.Aliases.Add(e.Value, s.PCIInPlacement); err != nil {
-			wrong = append(wrong, e.Fault("settings.Read", "%s", fault.TextOf(err)))
+			wrong = append(wrong, e.Fault("%s", fault.TextOf(err)))
 		}
 	}
 	return errors.Join(wrong...)

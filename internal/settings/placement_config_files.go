@@ -16,7 +16,6 @@ func PlacementFiles() ([]string, error) {
 }
 
 func placementFiles(given, standard string) ([]string, error) {
-	const op = "settings.PlacementFiles"
 	dir := given
 	if dir == "" {
 		dir = standard
@@ -27,14 +26,14 @@ func placementFiles(given, standard string) ([]string, error) {
 	case err == nil:
 		files = append(files, main)
 	case given != "":
-		return nil, fault.New(fault.NotFound, op, "OS_PLACEMENT_CONFIG_DIR=%s: %w; name a directory with a placement.conf, "+
+		return nil, fault.New(fault.NotFound, "OS_PLACEMENT_CONFIG_DIR=%s: %w; name a directory with a placement.conf, "+
 			"or unset it", given, err)
 	case !os.IsNotExist(err):
-		return nil, fault.New(fault.Invalid, op, "cannot read %s: %w", main, err)
+		return nil, fault.New(fault.Invalid, "cannot read %s: %w", main, err)
 	}
 	more, err := filepath.Glob(filepath.Join(dir, "placement.conf.d", "*.conf"))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "%s: %w", dir, err)
+		return nil, fault.New(fault.Invalid, "%s: %w", dir, err)
 	}
 	slices.Sort(more)
 	return append(files, more...), nil

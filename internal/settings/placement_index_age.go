@@ -23,7 +23,7 @@ func (p *PlacementSettings) readIndex(cfg *config.Config) error {
 	}
 	p.IndexMaxAge = time.Duration(seconds * float64(time.Second))
 	if e, ok := cfg.Get("berth", "index_max_age"); ok && p.IndexMaxAge > 0 && p.IndexMaxAge < 2*p.IndexRefresh {
-		return e.Fault("settings.Read", "less than two times index_refresh_interval (%s); write at least two times that, "+
+		return e.Fault("less than two times index_refresh_interval (%s); write at least two times that, "+
 			"or 0 for any age", p.IndexRefresh)
 	}
 	return nil

@@ -77,7 +77,7 @@ func (s Settings) PowerVMClient(log *slog.Logger) (*restclient.Client, error) {
 	options.Log, options.Account = log, s.powerVMAccount
 	client, err := restclient.New(options)
 	if err != nil {
-		return nil, fault.Wrap("", "settings.PowerVM", err)
+		return nil, fault.Wrap("", err)
 	}
 	return client, nil
 }

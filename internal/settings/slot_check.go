@@ -164,7 +164,6 @@ func checkedSlot(v slotsurvey.Verdict) CheckedSlot {
 // ExplainSlot returns, as lines, what is decided about a slot and why: its owner, its provider, and what each paragraph
 // says. NotFound if the system has no such slot, and Invalid for a text that is neither a DRC index nor a DRC name.
 func ExplainSlot(ctx context.Context, slot string, of SlotSelection, files ...string) ([]string, error) {
-	const op = "settings.ExplainSlot"
 	c, err := readSlotCheck(ctx, of, files)
 	if err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func ExplainSlot(ctx context.Context, slot string, of SlotSelection, files ...st
 		}
 	}
 	if len(lines) == 0 {
-		return nil, fault.New(fault.NotFound, op, "%s has no I/O slot %q; `berth agent ioslots` lists them",
+		return nil, fault.New(fault.NotFound, "%s has no I/O slot %q; `berth agent ioslots` lists them",
 			c.report.Sysfs, slot)
 	}
 	for _, f := range c.report.Findings {

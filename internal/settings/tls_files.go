@@ -55,13 +55,13 @@ func (s *Settings) readListenerFiles(cfg *config.Config) (err error) {
 	switch {
 	case files.Cert.Path != "" && files.Key.Path == "":
 		e, _ := cfg.Get("ssl", "cert_file")
-		return e.Fault("settings.Read", "the certificate needs its key; write key_file, which may be the same file")
+		return e.Fault("the certificate needs its key; write key_file, which may be the same file")
 	case files.Key.Path != "" && files.Cert.Path == "":
 		e, _ := cfg.Get("ssl", "key_file")
-		return e.Fault("settings.Read", "the key needs its certificate; write cert_file")
+		return e.Fault("the key needs its certificate; write cert_file")
 	case files.CA.Path != "" && files.Cert.Path == "":
 		e, _ := cfg.Get("ssl", "ca_file")
-		return e.Fault("settings.Read", "only a listener with TLS can verify the certificates of clients; write cert_file "+
+		return e.Fault("only a listener with TLS can verify the certificates of clients; write cert_file " +
 			"and key_file")
 	}
 	return nil
@@ -77,7 +77,7 @@ func (s *Settings) readClientFiles(cfg *config.Config, group, prefix string) (f 
 		}
 	}
 	if e, ok := cfg.Get(group, prefix+"keyfile"); ok && f.KeyFile != "" && f.CertFile == "" {
-		return f, e.Fault("settings.Read", "the key needs its certificate; write %scertfile", prefix)
+		return f, e.Fault("the key needs its certificate; write %scertfile", prefix)
 	}
 	return f, nil
 }

@@ -20,9 +20,9 @@ func (s *Settings) readTracing(cfg *config.Config, _ *slog.Logger) (err error) {
 	}
 	if err := trace.CheckEndpoint(s.OTLPEndpoint); err != nil {
 		if e, ok := cfg.Get("berth", "otlp_endpoint"); ok {
-			return e.Fault("settings.Read", "%s", fault.TextOf(err))
+			return e.Fault("%s", fault.TextOf(err))
 		}
-		return fault.New(fault.Invalid, "settings.Read", "%s: %s", endpointVariable, fault.TextOf(err))
+		return fault.New(fault.Invalid, "%s: %s", endpointVariable, fault.TextOf(err))
 	}
 	return nil
 }

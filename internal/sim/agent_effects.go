@@ -81,7 +81,7 @@ func (w *World) read(m *simHost, e reconcile.Effect, tree loop.Tree) reconcile.E
 // performWork performs an effect of a work. One that is cancelled ends with a fault, performed or not, or is performed
 // before the cancellation has an effect.
 func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
-	cancelled := fault.Wrap(fault.Unavailable, "sim", context.Canceled)
+	cancelled := fault.Wrap(fault.Unavailable, context.Canceled)
 	if f.cancelled && w.halfTheTime() {
 		return reconcile.WorkDone{Err: cancelled}
 	}
@@ -248,7 +248,7 @@ func (w *World) nudge(m *simHost) {
 // cleanDevice runs the operator's program that cleans a device for one-time use.
 func (w *World) cleanDevice(m *simHost, at device.ID) error {
 	if w.chance(Builds, 20) {
-		return fault.New(fault.Internal, "sim.Clean", "the program fails")
+		return fault.New(fault.Internal, "the program fails")
 	}
 	if m.agent != nil {
 		e, _ := m.agent.state.Devices().At(at)

@@ -14,7 +14,7 @@ func (w *World) write(m *simHost, entries []journal.Entry) error {
 	if w.chance(Disks, 150) {
 		w.report.Happened["journal write failed"]++
 		w.writePart(m, entries)
-		return fault.New(fault.Unavailable, "sim", "the disk does not answer")
+		return fault.New(fault.Unavailable, "the disk does not answer")
 	}
 	if w.broken == Unwritten && !w.noFailures {
 		return nil

@@ -270,9 +270,9 @@ func faultOf(e reconcile.Event) string {
 // again is of no use.
 func (w *World) occupied(wait time.Duration, why error) error {
 	if wait == 0 {
-		return fault.Wrap(fault.Conflict, "sim", why)
+		return fault.Wrap(fault.Conflict, why)
 	}
-	return fault.Wrap(fault.Conflict, "sim", &host.Occupied{Wait: w.agentWait(wait) + time.Millisecond, Err: why})
+	return fault.Wrap(fault.Conflict, &host.Occupied{Wait: w.agentWait(wait) + time.Millisecond, Err: why})
 }
 
 // hasNews reports whether compute has assignments that the agent has not read.

@@ -229,7 +229,7 @@ func (s *store) Forget(_ context.Context, host string) error {
 	return s.do(func() error {
 		h := s.hosts[host]
 		if len(h.servers) > 0 {
-			return fault.New(fault.Conflict, "sim", "servers are on host %s", host)
+			return fault.New(fault.Conflict, "servers are on host %s", host)
 		}
 		for _, c := range slices.Sorted(maps.Keys(h.row.removals)) {
 			s.removalDone(h.row, c)

@@ -97,20 +97,20 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 	}
 	switch {
 	case g.Kept && !exists:
-		return fault.New(fault.NotFound, "sim.Build", "there is no guest %s", g.ID)
+		return fault.New(fault.NotFound, "there is no guest %s", g.ID)
 	case w.chance(Builds, 45):
-		return fault.New(fault.Internal, "sim.Build", "the hypervisor refuses")
+		return fault.New(fault.Internal, "the hypervisor refuses")
 	case exists && was.Departed:
-		return fault.New(fault.Conflict, "sim.Build", "the guest %s runs on another host", g.ID)
+		return fault.New(fault.Conflict, "the guest %s runs on another host", g.ID)
 	case exists && !was.SameDevices(g):
-		return fault.New(fault.Conflict, "sim.Build", "the guest %s has other devices", g.ID)
+		return fault.New(fault.Conflict, "the guest %s has other devices", g.ID)
 	case exists && g.Build < was.Build:
 		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build,
 			g.Build)
 	}
 	for _, at := range addresses(g) {
 		if m.away[at] && (!exists || !slices.Contains(addresses(*was), at)) {
-			return fault.New(fault.Internal, "sim.Build", "there is no device %s", at)
+			return fault.New(fault.Internal, "there is no device %s", at)
 		}
 	}
 	content, err := w.contentFor(m, g, was)
@@ -145,7 +145,7 @@ func (w *World) renameGuest(m *simHost, was, id, server string) error {
 	case g == nil:
 		return nil
 	case m.guests[id] != nil:
-		return fault.New(fault.Conflict, "sim.Rename", "there is a guest %s and a guest %s", was, id)
+		return fault.New(fault.Conflict, "there is a guest %s and a guest %s", was, id)
 	}
 	g.ID, g.Server = id, server
 	delete(m.guests, was)
@@ -163,13 +163,13 @@ func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) e
 	g := m.guests[id]
 	switch {
 	case g == nil:
-		return fault.New(fault.NotFound, "sim.Migrate", "there is no guest %s", id)
+		return fault.New(fault.NotFound, "there is no guest %s", id)
 	case g.Departed:
 		return nil
 	case g.Stopped:
-		return fault.New(fault.Conflict, "sim.Migrate", "the guest %s does not run", id)
+		return fault.New(fault.Conflict, "the guest %s does not run", id)
 	case w.chance(Builds, 20):
-		return fault.New(fault.Internal, "sim.Migrate", "the hypervisor refuses")
+		return fault.New(fault.Internal, "the hypervisor refuses")
 	}
 	for _, d := range g.Devices {
 		if _, goes := to.Devices[d.ID]; !goes {
@@ -206,7 +206,7 @@ func (w *World) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest
 				return there.content[g.DiskFrom.Guest], nil
 			}
 		}
-		return 0, fault.New(fault.Unavailable, "sim.Build", "host %s has no disk of %s", g.DiskFrom.Host, g.DiskFrom.Guest)
+		return 0, fault.New(fault.Unavailable, "host %s has no disk of %s", g.DiskFrom.Host, g.DiskFrom.Guest)
 	case was == nil && g.DiskImage != "":
 		return w.downloadDisk(g.DiskImage)
 	case was == nil:

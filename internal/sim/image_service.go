@@ -45,7 +45,7 @@ func (c imageClient) Create(_ context.Context, attributes map[string]any) error 
 	return c.do(func() error {
 		id := attributes["id"].(string)
 		if _, exists := c.w.images[id]; exists {
-			return fault.New(fault.Conflict, "sim.Create", "there is an image %s", id)
+			return fault.New(fault.Conflict, "there is an image %s", id)
 		}
 		c.w.images[id] = simImage{server: attributes[image.ShelvedServer].(string)}
 		return nil
@@ -72,11 +72,11 @@ func (w *World) uploadDisk(m *simHost, e reconcile.Upload) (hypervisor.ImageData
 	_, exists := w.images[e.Image]
 	switch {
 	case g == nil || !g.Stopped:
-		return hypervisor.ImageData{}, fault.New(fault.Unavailable, "sim.Upload", "the guest %s is not stopped", e.ID)
+		return hypervisor.ImageData{}, fault.New(fault.Unavailable, "the guest %s is not stopped", e.ID)
 	case !exists:
 		return hypervisor.ImageData{}, notFound("image", e.Image)
 	case w.chance(Builds, 30):
-		return hypervisor.ImageData{}, fault.New(fault.Conflict, "sim.Upload", "the disk of the host is full")
+		return hypervisor.ImageData{}, fault.New(fault.Conflict, "the disk of the host is full")
 	}
 	i.data, i.content = true, m.content[e.ID]
 	w.images[e.Image] = i
@@ -88,7 +88,7 @@ func (w *World) uploadDisk(m *simHost, e reconcile.Upload) (hypervisor.ImageData
 func (w *World) downloadDisk(id string) (int, error) {
 	i := w.images[id]
 	if !i.data {
-		return 0, fault.New(fault.NotFound, "sim.Build", "the image %s does not exist any more", id)
+		return 0, fault.New(fault.NotFound, "the image %s does not exist any more", id)
 	}
 	w.report.Happened["disk from an image"]++
 	return i.content, nil

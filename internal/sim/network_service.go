@@ -116,7 +116,7 @@ func (c networkClient) UpdatePortAt(_ context.Context, id string, revision int, 
 	err = c.do(func() error {
 		if p, err = c.port(id); err == nil && p.Revision != revision {
 			c.w.report.Happened["port changed while it was bound"]++
-			return fault.New(fault.Conflict, "sim", "port %s has revision %d", id, p.Revision).WithCode(network.PortChanged)
+			return fault.New(fault.Conflict, "port %s has revision %d", id, p.Revision).WithCode(network.PortChanged)
 		}
 		p, err = c.update(id, attributes)
 		return err
@@ -176,12 +176,12 @@ func (c networkClient) BindPort(_ context.Context, port, host, vnic string, prof
 			return err
 		}
 		if _, exists := c.inactive[port][host]; exists || p.Host == host {
-			return fault.New(fault.Conflict, "sim", "port %s has a binding to %s", port, host)
+			return fault.New(fault.Conflict, "port %s has a binding to %s", port, host)
 		}
 		p.Host, p.Profile = host, profile
 		b = network.PortBinding{Host: host, VNIC: vnic, VIF: c.vif(p), Profile: maps.Clone(profile), Status: "INACTIVE"}
 		if b.VIF == "binding_failed" {
-			return fault.New(fault.Conflict, "sim", "port %s cannot be bound to %s", port, host).WithCode("PortBindingError")
+			return fault.New(fault.Conflict, "port %s cannot be bound to %s", port, host).WithCode("PortBindingError")
 		}
 		if c.inactive[port] == nil {
 			c.inactive[port] = map[string]network.PortBinding{}
@@ -288,7 +288,7 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 		return err
 	}
 	if len(held.Allocation[at]) == 0 { // the server is being moved, or its allocation was lost
-		return fault.New(fault.Conflict, "sim", "server %s has nothing of provider %s; try again", p.Device, at)
+		return fault.New(fault.Conflict, "server %s has nothing of provider %s; try again", p.Device, at)
 	}
 	amounts := maps.Clone(held.Allocation[at])
 	for _, change := range []struct {

@@ -34,7 +34,7 @@ func (o *compute) reportGuest(id, start string, e lifecycle.Report) error {
 	err := o.conductor.Guest(background, id, sent, e)
 	o.event, o.guest = nil, nil
 	if late, is := errors.AsType[*conductor.Late](err); is {
-		return fault.Wrap(fault.Conflict, "sim", &host.Late{Number: late.Number})
+		return fault.Wrap(fault.Conflict, &host.Late{Number: late.Number})
 	}
 	if err != nil {
 		o.retryLater(o.owners[id], err)

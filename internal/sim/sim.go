@@ -163,7 +163,7 @@ func (w *World) markResidences(s lifecycle.Server) {
 }
 
 func notFound(what, id string) error {
-	return fault.New(fault.NotFound, "sim", "there is no %s %s", what, id)
+	return fault.New(fault.NotFound, "there is no %s %s", what, id)
 }
 
 // call is a call of the hypervisor. It may fail before it has an effect, and its answer may be lost.
@@ -203,7 +203,7 @@ func (w *World) agentWait(d time.Duration) time.Duration {
 	return d / slowness
 }
 
-var errDown = fault.New(fault.Unavailable, "sim", "the service does not answer")
+var errDown = fault.New(fault.Unavailable, "the service does not answer")
 
 // often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
 var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}

@@ -39,7 +39,7 @@ func (w *World) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
 			continue
 		}
 		if m.away[at] {
-			return fault.New(fault.NotFound, "sim.ConfigureVFs", "there is no device %s", at)
+			return fault.New(fault.NotFound, "there is no device %s", at)
 		}
 		if by := m.journalHolder(at); by != e.Work && by != m.journalID(e.Work) && !m.fresh {
 			w.violation(m, "vf: %s is configured for port %s of %s, and the journal gives it to %q", at, a.Port.ID, e.Work, by)

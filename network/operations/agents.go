@@ -30,7 +30,7 @@ type Agents struct{ *Service }
 func (s Agents) ReportAgent(ctx context.Context, host, kind string, r api.AgentReport) error {
 	conf, err := json.Marshal(r.Configurations)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "network.ReportAgent", err)
+		return fault.Wrap(fault.Invalid, err)
 	}
 	id := AgentID(host, kind)
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {

@@ -28,7 +28,7 @@ type allocations interface {
 // configuration, not of the client.
 func fromPlacement(err error) error {
 	if fault.Is(err, fault.Forbidden) {
-		return fault.New(fault.Unavailable, "", "Placement rejects the account of the network service: %w; correct the "+
+		return fault.New(fault.Unavailable, "Placement rejects the account of the network service: %w; correct the "+
 			"options of [placement]", err)
 	}
 	return err
@@ -93,7 +93,7 @@ const lost = "PlacementAllocationChanged"
 func (s *Service) complete(ctx context.Context, c store.Change, first bool) error {
 	refused := s.allocate(ctx, c, first)
 	if fault.Is(refused, fault.Unavailable) || fault.Is(refused, fault.Internal) {
-		return fault.New(fault.Unavailable, "", "Placement has not confirmed the change of allocations: %w; the change is "+
+		return fault.New(fault.Unavailable, "Placement has not confirmed the change of allocations: %w; the change is "+
 			"recorded and is completed when Placement answers", refused)
 	}
 	if err := s.finish(ctx, c.ID, refused == nil); err != nil {
@@ -115,7 +115,7 @@ func (s *Service) allocate(ctx context.Context, c store.Change, first bool) erro
 			return nil
 		case fault.CodeOf(err) == placement.CodeConcurrentUpdate && attempt < attempts:
 			if err := backoff.Sleep(ctx, time.Duration(attempt)*10*time.Millisecond); err != nil {
-				return fault.Wrap(fault.Unavailable, "", err)
+				return fault.Wrap(fault.Unavailable, err)
 			}
 		case fault.CodeOf(err) == placement.CodeConcurrentUpdate:
 			return conflict("PlacementAllocationGenerationConflict", "the allocation of the server changes too often; try again")

@@ -111,7 +111,7 @@ func (s Reports) report(ctx context.Context, some []store.Event) (done []string,
 	case err != nil && !none:
 		return nil, err
 	case !none && len(answers) != len(some):
-		return nil, fault.New(fault.Unavailable, "operations.report", "compute has answered %d of %d events", len(answers),
+		return nil, fault.New(fault.Unavailable, "compute has answered %d of %d events", len(answers),
 			len(some))
 	}
 	for i, e := range some {

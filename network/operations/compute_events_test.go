@@ -60,12 +60,12 @@ func TestDeletedPortsAreReported(t *testing.T) {
 		"no server":           {code: http.StatusNotFound},
 		"no host":             {code: http.StatusUnprocessableEntity},
 		"not understood":      {code: http.StatusBadRequest},
-		"none has a server":   {compute: fakeCompute{fails: fault.New(fault.NotFound, "", "No instances found")}},
+		"none has a server":   {compute: fakeCompute{fails: fault.New(fault.NotFound, "No instances found")}},
 		"not now":             {code: http.StatusConflict, left: 1},
 		"a failure":           {code: http.StatusInternalServerError, left: 1},
 		"an answer too short": {compute: fakeCompute{short: true}, left: 1},
-		"no answer":           {compute: fakeCompute{fails: fault.New(fault.Unavailable, "", "down")}, left: 1},
-		"no account":          {compute: fakeCompute{fails: fault.New(fault.Forbidden, "", "no role")}, left: 1},
+		"no answer":           {compute: fakeCompute{fails: fault.New(fault.Unavailable, "down")}, left: 1},
+		"no account":          {compute: fakeCompute{fails: fault.New(fault.Forbidden, "no role")}, left: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t)

@@ -18,7 +18,7 @@ func (c *cloud) endAt(t *testing.T, at int, after bool) (context.Context, *int) 
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	t.Cleanup(end)
-	calls, ended := new(int), fault.New(fault.Unavailable, "", "the process has ended")
+	calls, ended := new(int), fault.New(fault.Unavailable, "the process has ended")
 	c.fail = func(placementtest.Call) (error, error) {
 		*calls++
 		switch {

@@ -173,6 +173,6 @@ func dropInactive(p *store.Port, host string) {
 }
 
 func noBinding(port, host string) error {
-	return fault.New(fault.NotFound, "", "Binding for port %s on host %s could not be found.", port, host).
+	return fault.New(fault.NotFound, "Binding for port %s on host %s could not be found.", port, host).
 		WithCode("PortBindingNotFound")
 }

@@ -36,7 +36,7 @@ func (p *plan) change(ctx context.Context) (*store.Change, error) {
 			}
 		}
 		if refusal != "" {
-			return nil, fault.New(fault.Invalid, "", "the allocation of server %s cannot change: %s; run `berth heal ports`",
+			return nil, fault.New(fault.Invalid, "the allocation of server %s cannot change: %s; run `berth heal ports`",
 				consumer, refusal).WithCode("PlacementAllocationRpNotExists")
 		}
 		c.Consumers[consumer] = store.ConsumerChange{Before: before, After: after}

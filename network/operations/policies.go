@@ -122,7 +122,7 @@ func Rule(p store.Policy, kind qos.Type, id string) (store.Rule, error) {
 			return r, nil
 		}
 	}
-	return store.Rule{}, fault.New(fault.NotFound, "", "QoS rule %s for policy %s could not be found.", id, p.ID).
+	return store.Rule{}, fault.New(fault.NotFound, "QoS rule %s for policy %s could not be found.", id, p.ID).
 		WithCode("QosRuleNotFound")
 }
 
@@ -221,7 +221,7 @@ func portsOf(ctx context.Context, tx *store.Tx, policy string) ([]store.Port, er
 func checkUnused(policy string, ports []store.Port) error {
 	for _, p := range ports {
 		if isServerPort(p) || p.Device != "" && p.Owner == "" { // compute reserves a port before it is bound
-			return fault.New(fault.Conflict, "", "rules with a guarantee of policy %s cannot change: port %s of server %s has "+
+			return fault.New(fault.Conflict, "rules with a guarantee of policy %s cannot change: port %s of server %s has "+
 				"the policy; create another policy and assign that one to the port", policy, p.ID, p.Device).WithCode(RuleInUse)
 		}
 	}

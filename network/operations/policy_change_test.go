@@ -149,7 +149,7 @@ func TestCrashDuringPolicyChange(t *testing.T) {
 			p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
 			ctx, crash := context.WithCancel(t.Context())
 			calls := 0
-			died := fault.New(fault.Unavailable, "", "the process has ended")
+			died := fault.New(fault.Unavailable, "the process has ended")
 			c.fail = func(placementtest.Call) (error, error) {
 				calls++
 				switch {
@@ -271,7 +271,7 @@ func TestMovedServerKeepsItsAllocation(t *testing.T) {
 	p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
 	c.fail = func(call placementtest.Call) (error, error) {
 		if call.Op == "PutAllocations" {
-			return fault.New(fault.Unavailable, "", "no answer"), nil
+			return fault.New(fault.Unavailable, "no answer"), nil
 		}
 		return nil, nil
 	}
@@ -304,7 +304,7 @@ func TestRejectedAccount(t *testing.T) {
 	for _, op := range []string{"Allocation", "PutAllocations"} {
 		c.fail = func(call placementtest.Call) (error, error) {
 			if call.Op == op {
-				return fault.New(fault.Forbidden, "", "no"), nil
+				return fault.New(fault.Forbidden, "no"), nil
 			}
 			return nil, nil
 		}
@@ -420,7 +420,7 @@ func TestDeletedPortReleasesItsAllocation(t *testing.T) {
 			calls := 0
 			c.fail = func(placementtest.Call) (error, error) {
 				calls++
-				died := fault.New(fault.Unavailable, "", "no answer")
+				died := fault.New(fault.Unavailable, "no answer")
 				switch {
 				case calls == at+1 && after:
 					return nil, died

@@ -137,7 +137,7 @@ func (p *plan) addPort(ctx context.Context, port store.Port, n store.Network, fr
 	}
 	c, refusal := binding.ForPolicy(sharesOf(port.Allocated), groups)
 	if refusal != "" {
-		return false, fault.New(fault.Conflict, "", "%s", refusal).WithCode(PolicyRefused)
+		return false, fault.New(fault.Conflict, "%s", refusal).WithCode(PolicyRefused)
 	}
 	now, err := p.allocation(ctx, port.Device)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *plan) addPort(ctx context.Context, port store.Port, n store.Network, fr
 			}
 		}
 		if len(port.Allocated) > 0 {
-			return false, fault.New(fault.Invalid, "", "server %s has no allocations in Placement, so those of port %s cannot "+
+			return false, fault.New(fault.Invalid, "server %s has no allocations in Placement, so those of port %s cannot "+
 				"change; run `berth heal ports`", port.Device, port.ID).WithCode("PlacementAllocationRemoved")
 		}
 		p.s.Log.Warn("policy applied without allocation: the server has none", "port", port.ID, "server", port.Device)

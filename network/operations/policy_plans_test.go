@@ -194,7 +194,7 @@ func TestConflictsOfAllocationWrites(t *testing.T) {
 			c.fail = func(call placementtest.Call) (error, error) {
 				if call.Op == "PutAllocations" {
 					if writes++; writes <= conflicts {
-						return fault.New(fault.Conflict, "", "generation").WithCode(placement.CodeConcurrentUpdate), nil
+						return fault.New(fault.Conflict, "generation").WithCode(placement.CodeConcurrentUpdate), nil
 					}
 				}
 				return nil, nil
@@ -249,7 +249,7 @@ func TestRefusedAllocationWriteIsNotRepeated(t *testing.T) {
 		c.fail = func(call placementtest.Call) (error, error) {
 			if call.Op == "PutAllocations" {
 				writes++
-				return fault.New(kind, "", "refused by the test"), nil
+				return fault.New(kind, "refused by the test"), nil
 			}
 			return nil, nil
 		}

@@ -51,7 +51,7 @@ func selectMAC(ctx context.Context, tx *store.Tx, p *store.Port) error {
 			return nil
 		}
 	}
-	return sqldb.Retry(fault.New(fault.Unavailable, "", "Unable to generate unique mac on network %s; try again.",
+	return sqldb.Retry(fault.New(fault.Unavailable, "Unable to generate unique mac on network %s; try again.",
 		p.Network).
 		WithCode("MacAddressGenerationFailure"))
 }
@@ -144,7 +144,7 @@ func (a *addressing) requested(ctx context.Context, wanted []store.FixedIP) (ips
 		slaac := address.BySLAAC(sub.IPVersion, sub.AddressMode)
 		switch {
 		case slaac && w.Address != "" && w.Address != a.slaac(sub).Address:
-			return nil, fault.New(fault.Invalid, "", "IPv6 address %s cannot be directly assigned to a port on subnet %s as "+
+			return nil, fault.New(fault.Invalid, "IPv6 address %s cannot be directly assigned to a port on subnet %s as "+
 				"the subnet is configured for automatic addresses", w.Address, sub.ID).WithCode("AllocationOnAutoAddressSubnet")
 		case slaac:
 			w = a.slaac(sub)
@@ -178,7 +178,7 @@ func (a *addressing) subnetOf(w store.FixedIP) (store.Subnet, error) {
 		case w.Subnet == "" && inside:
 			return sub, nil
 		case w.Subnet == sub.ID && w.Address != "" && !inside:
-			return sub, fault.New(fault.Invalid, "", "IP address %s is not a valid IP for the specified subnet: it is not in "+
+			return sub, fault.New(fault.Invalid, "IP address %s is not a valid IP for the specified subnet: it is not in "+
 				"%s.", w.Address, sub.CIDR).WithCode("InvalidIpForSubnet")
 		case w.Subnet == sub.ID:
 			return sub, nil
@@ -188,7 +188,7 @@ func (a *addressing) subnetOf(w store.FixedIP) (store.Subnet, error) {
 		return store.Subnet{}, invalid("Failed to create port on network, because fixed_ips included invalid subnet %s; "+
 			"use a subnet of the network of the port", w.Subnet)
 	}
-	return store.Subnet{}, fault.New(fault.Invalid, "", "IP address %s is not a valid IP for any of the subnets on the "+
+	return store.Subnet{}, fault.New(fault.Invalid, "IP address %s is not a valid IP for any of the subnets on the "+
 		"specified network.", w.Address).WithCode("InvalidIpForNetwork")
 }
 
@@ -200,7 +200,7 @@ func (a *addressing) given(ctx context.Context, sub store.Subnet, w store.FixedI
 	}
 	cidr, err := netip.ParsePrefix(sub.CIDR)
 	if err != nil || !address.Hosts(cidr).Contains(at) {
-		return w, fault.New(fault.Invalid, "", "IP address %s is not a valid IP for the specified subnet.", w.Address).
+		return w, fault.New(fault.Invalid, "IP address %s is not a valid IP for the specified subnet.", w.Address).
 			WithCode("InvalidIpForSubnet")
 	}
 	used, err := a.tx.Addresses(ctx, sub.ID)

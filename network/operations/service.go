@@ -45,17 +45,17 @@ const NoRevision = -1
 
 // notFound returns the fault for an object that does not exist. kind is the word of Neutron's error, such as Network.
 func notFound(kind, id string) error {
-	return fault.New(fault.NotFound, "", "%s %s could not be found.", kind, id).WithCode(kind + "NotFound")
+	return fault.New(fault.NotFound, "%s %s could not be found.", kind, id).WithCode(kind + "NotFound")
 }
 
 // invalid returns a fault for a value that is not valid.
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "", "Invalid input for operation: "+format, args...).WithCode("InvalidInput")
+	return fault.New(fault.Invalid, "Invalid input for operation: "+format, args...).WithCode("InvalidInput")
 }
 
 // conflict returns a fault for a state that prevents an operation.
 func conflict(code, format string, args ...any) error {
-	return fault.New(fault.Conflict, "", format, args...).WithCode(code)
+	return fault.New(fault.Conflict, format, args...).WithCode(code)
 }
 
 // kindOf returns the word of Neutron's errors for the objects of a type.

@@ -86,7 +86,7 @@ func poolsOf(sub store.Subnet) ([]address.Pool, error) {
 		first, err1 := netip.ParseAddr(p.Start)
 		last, err2 := netip.ParseAddr(p.End)
 		if err1 != nil || err2 != nil {
-			return nil, fault.New(fault.Invalid, "", "The allocation pool %s-%s is not valid.", p.Start, p.End).
+			return nil, fault.New(fault.Invalid, "The allocation pool %s-%s is not valid.", p.Start, p.End).
 				WithCode("InvalidAllocationPool")
 		}
 		pools = append(pools, address.Pool{First: first, Last: last})
@@ -109,7 +109,7 @@ func checkSubnet(sub store.Subnet) error {
 		if code == "OverlappingAllocationPools" || code == "GatewayConflictWithAllocationPools" {
 			kind = fault.Conflict
 		}
-		return fault.New(kind, "", "%s", reason).WithCode(code)
+		return fault.New(kind, "%s", reason).WithCode(code)
 	}
 	if sub.Gateway != "" {
 		if g := gateway(sub); !g.IsValid() || address.Version(g) != sub.IPVersion {

@@ -26,7 +26,7 @@ func (s *server) byAgent(handle func(*call) error) func(*call) error {
 			return err
 		}
 		if bound != c.Who.User {
-			return fault.New(fault.Forbidden, "", "account %s may not report host %s: the host is bound to another account; if "+
+			return fault.New(fault.Forbidden, "account %s may not report host %s: the host is bound to another account; if "+
 				"the account of its agent has changed, an administrator sends PUT /berth/v1/hosts/%s/account", c.Who.User, host,
 				host)
 		}
@@ -41,7 +41,7 @@ func (s *server) bindHost(c *call) error {
 		return err
 	}
 	if body.Account == "" || len(body.Account) > 255 {
-		return fault.New(fault.Invalid, "", "account must be a user id of 1 to 255 bytes")
+		return fault.New(fault.Invalid, "account must be a user id of 1 to 255 bytes")
 	}
 	if err := s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *server) hostPorts(c *call) error {
 	if text := c.R.URL.Query().Get("since"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
-			return fault.New(fault.Invalid, "", "since must be a revision; it is %q", text)
+			return fault.New(fault.Invalid, "since must be a revision; it is %q", text)
 		}
 		since = n
 	}

@@ -100,7 +100,7 @@ func (b bindings) write(c *call, status int, p store.Port, host string) error {
 	}
 	at := slices.IndexFunc(all, func(view map[string]any) bool { return view["host"] == host })
 	if at < 0 {
-		return fault.New(fault.NotFound, "", "Binding for port %s on host %s could not be found.", p.ID, host).
+		return fault.New(fault.NotFound, "Binding for port %s on host %s could not be found.", p.ID, host).
 			WithCode("PortBindingNotFound")
 	}
 	rest.WriteJSON(c.W, status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})

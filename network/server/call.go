@@ -39,7 +39,7 @@ func (c *call) checkUser() error {
 	if c.Public() || c.Who.User != "" {
 		return nil
 	}
-	return c.RefuseCaller(fault.New(fault.Forbidden, "", "X-Auth-Token has no user; send user:project, for example admin"))
+	return c.RefuseCaller(fault.New(fault.Forbidden, "X-Auth-Token has no user; send user:project, for example admin"))
 }
 
 // checkPolicy checks the rule of a method that needs no object.
@@ -73,7 +73,7 @@ func (c *call) revision() (int, error) {
 	number, found := strings.CutPrefix(strings.Trim(text, `"`), "revision_number=")
 	n, err := strconv.Atoi(number)
 	if !found || err != nil {
-		return 0, fault.New(fault.Invalid, "", "the header If-Match is %q; send revision_number=NUMBER", text)
+		return 0, fault.New(fault.Invalid, "the header If-Match is %q; send revision_number=NUMBER", text)
 	}
 	return n, nil
 }

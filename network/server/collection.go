@@ -88,7 +88,7 @@ func (col collection) visible(c *call, d document) (view map[string]any, ok bool
 func (col collection) read(c *call, id string) (document, error) {
 	d, err := col.show(c, id)
 	if err == nil && !c.allowed("get_"+col.rule, d.target) {
-		err = fault.New(fault.NotFound, "", "%s %s could not be found.", strings.TrimSuffix(col.missing, "NotFound"), id).
+		err = fault.New(fault.NotFound, "%s %s could not be found.", strings.TrimSuffix(col.missing, "NotFound"), id).
 			WithCode(col.missing)
 	}
 	return d, err
@@ -297,7 +297,7 @@ func (c *call) project(o *object) (string, error) {
 			continue
 		}
 		if project != "" && project != other {
-			return "", fault.New(fault.Invalid, "", "project_id and tenant_id differ; send one of them")
+			return "", fault.New(fault.Invalid, "project_id and tenant_id differ; send one of them")
 		}
 		project = other
 	}

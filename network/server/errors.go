@@ -41,7 +41,7 @@ func (c *call) refuse(r *edge.Refusal) error {
 	if r.Reason != edge.NotAllowed {
 		return edge.UsualError(c.R, r)
 	}
-	return fault.New(fault.Forbidden, "", "(rule:%s) is disallowed by policy for user %s of project %s; use an account "+
+	return fault.New(fault.Forbidden, "(rule:%s) is disallowed by policy for user %s of project %s; use an account "+
 		"that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
 }
 

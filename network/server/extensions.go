@@ -71,5 +71,5 @@ func showExtension(c *call) error {
 			return nil
 		}
 	}
-	return fault.New(fault.NotFound, "", "Extension with alias %s does not exist", alias).WithCode("ExtensionNotFound")
+	return fault.New(fault.NotFound, "Extension with alias %s does not exist", alias).WithCode("ExtensionNotFound")
 }

@@ -34,26 +34,26 @@ func (col *collection) checkQuery(q url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(control, name) && !slices.Contains(tagFilters, name) &&
 			!slices.Contains(col.attributes, name) {
-			return fault.New(fault.Invalid, "", "'%s' is invalid attribute for filtering; leave it out", name)
+			return fault.New(fault.Invalid, "'%s' is invalid attribute for filtering; leave it out", name)
 		}
 		for _, text := range q[name] {
 			if _, err := strconv.ParseBool(strings.ToLower(text)); err != nil && slices.Contains(booleans, name) {
-				return fault.New(fault.Invalid, "", "'%s' cannot be converted to boolean; filter %s by true or false", text,
+				return fault.New(fault.Invalid, "'%s' cannot be converted to boolean; filter %s by true or false", text,
 					name).WithCode("InvalidInput")
 			}
 		}
 	}
 	if len(q["sort_key"]) != len(q["sort_dir"]) && len(q["sort_dir"]) > 0 {
-		return fault.New(fault.Invalid, "", "The number of sort_keys and sort_dirs must be same")
+		return fault.New(fault.Invalid, "The number of sort_keys and sort_dirs must be same")
 	}
 	for _, key := range q["sort_key"] {
 		if !slices.Contains(col.attributes, key) {
-			return fault.New(fault.Invalid, "", "%s is invalid attribute for sort_key; use an attribute of a %s", key, col.one)
+			return fault.New(fault.Invalid, "%s is invalid attribute for sort_key; use an attribute of a %s", key, col.one)
 		}
 	}
 	for _, dir := range q["sort_dir"] {
 		if dir != "asc" && dir != "desc" {
-			return fault.New(fault.Invalid, "", "%s is invalid value for sort_dirs, valid value is 'asc' and 'desc'", dir)
+			return fault.New(fault.Invalid, "%s is invalid value for sort_dirs, valid value is 'asc' and 'desc'", dir)
 		}
 	}
 	return nil
@@ -163,7 +163,7 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 	limit := 0
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			return nil, false, false, fault.New(fault.Invalid, "", "limit must be an integer 0 or greater and not '%s'", text)
+			return nil, false, false, fault.New(fault.Invalid, "limit must be an integer 0 or greater and not '%s'", text)
 		}
 	}
 	reverse := strings.EqualFold(q.Get("page_reverse"), "true")
@@ -171,7 +171,7 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 	if marker := q.Get("marker"); marker != "" {
 		at := slices.IndexFunc(views, func(v map[string]any) bool { return v["id"] == marker })
 		if at < 0 {
-			return nil, false, false, fault.New(fault.Invalid, "", "marker %s does not exist; begin with the first page", marker)
+			return nil, false, false, fault.New(fault.Invalid, "marker %s does not exist; begin with the first page", marker)
 		}
 		if from = at + 1; reverse {
 			from, to = 0, at

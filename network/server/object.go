@@ -41,7 +41,7 @@ func (c *call) body(into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fault.New(fault.Invalid, "", "Malformed request body: %w", err)
+		return fault.New(fault.Invalid, "Malformed request body: %w", err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (c *call) objects(name, many string) (list []*object, bulk bool, err error)
 	if bulk = many != "" && outer[many] != nil && outer[name] == nil; bulk {
 		err = json.Unmarshal(outer[many], &all)
 		if err == nil && len(all) > maxBulk {
-			return nil, true, fault.New(fault.Invalid, "", "'%s' has %d elements; a request can create at most %d", many,
+			return nil, true, fault.New(fault.Invalid, "'%s' has %d elements; a request can create at most %d", many,
 				len(all), maxBulk)
 		}
 	} else {
@@ -80,7 +80,7 @@ func (c *call) objects(name, many string) (list []*object, bulk bool, err error)
 	}
 	if err != nil || len(all) == 0 ||
 		slices.ContainsFunc(all, func(o map[string]json.RawMessage) bool { return o == nil }) {
-		return nil, bulk, fault.New(fault.Invalid, "", "Unable to find '%s' in request body; send an object with this key, "+
+		return nil, bulk, fault.New(fault.Invalid, "Unable to find '%s' in request body; send an object with this key, "+
 			"whose value is an object", name)
 	}
 	for _, keys := range all {
@@ -93,7 +93,7 @@ func (o *object) has(key string) bool { _, ok := o.keys[key]; return ok }
 
 func (o *object) invalid(key, format string, args ...any) {
 	if o.err == nil {
-		o.err = fault.New(fault.Invalid, "", "Invalid input for "+key+". Reason: "+format+".", args...).
+		o.err = fault.New(fault.Invalid, "Invalid input for "+key+". Reason: "+format+".", args...).
 			WithCode("HTTPBadRequest")
 	}
 }
@@ -196,7 +196,7 @@ func (o *object) finish(method string) error {
 		return o.err
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.keys)) {
-		return fault.New(fault.Invalid, "", "Attribute '%s' not allowed in %s of a %s; leave it out", key, method, o.name).
+		return fault.New(fault.Invalid, "Attribute '%s' not allowed in %s of a %s; leave it out", key, method, o.name).
 			WithCode("HTTPBadRequest")
 	}
 	return nil

@@ -140,7 +140,7 @@ func (r rules) policy(c *call, verb string) (p store.Policy, err error) {
 	}
 	d := c.policy(p)
 	if !c.allowed("get_policy", d.target) {
-		return p, fault.New(fault.NotFound, "", "QosPolicy %s could not be found.", p.ID).WithCode("QosPolicyNotFound")
+		return p, fault.New(fault.NotFound, "QosPolicy %s could not be found.", p.ID).WithCode("QosPolicyNotFound")
 	}
 	return p, c.Authorize(verb+"_policy_"+r.key(), d.target)
 }
@@ -285,6 +285,6 @@ func showRuleType(c *call) error {
 			return nil
 		}
 	}
-	return fault.New(fault.NotFound, "", "Rule type %s could not be found.", c.R.PathValue("type")).
+	return fault.New(fault.NotFound, "Rule type %s could not be found.", c.R.PathValue("type")).
 		WithCode("QosRuleTypeNotFound")
 }

@@ -22,7 +22,7 @@ func (s *server) segments() collection {
 				}
 			}
 			if err == nil {
-				err = fault.New(fault.NotFound, "", "Segment %s could not be found.", id).WithCode("SegmentNotFound")
+				err = fault.New(fault.NotFound, "Segment %s could not be found.", id).WithCode("SegmentNotFound")
 			}
 			return document{}, err
 		},

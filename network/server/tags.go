@@ -84,7 +84,7 @@ func (t tags) show(c *call) error {
 }
 
 func unknownTag(c *call) error {
-	return fault.New(fault.NotFound, "", "Tag %s could not be found.", c.R.PathValue("tag")).WithCode("TagNotFound")
+	return fault.New(fault.NotFound, "Tag %s could not be found.", c.R.PathValue("tag")).WithCode("TagNotFound")
 }
 
 func (t tags) replace(c *call) error {
@@ -94,7 +94,7 @@ func (t tags) replace(c *call) error {
 	}
 	for _, tag := range body.Tags {
 		if len(tag) > 255 || tag == "" {
-			return fault.New(fault.Invalid, "", "Invalid input for tags. Reason: '%s' must have 1 to 255 bytes.", tag)
+			return fault.New(fault.Invalid, "Invalid input for tags. Reason: '%s' must have 1 to 255 bytes.", tag)
 		}
 	}
 	slices.Sort(body.Tags)

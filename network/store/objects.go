@@ -69,7 +69,7 @@ func Put[T any, P Pointer[T]](ctx context.Context, tx *Tx, object *T) error {
 	b.Version = recordVersion
 	record, err := json.Marshal(object)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "network.store.Put", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	err = tx.tx.Upsert(ctx, p.table(), []string{"id"},
 		[]string{"project", "network", "policy", "host", "device", "revision", "record"},
@@ -157,14 +157,13 @@ func Count[T any, P Pointer[T]](ctx context.Context, tx *Tx, f Filter) (count in
 
 // decode decodes a record. A newer version or an unknown field is an error, because a change would lose it.
 func decode(record string, into Object) error {
-	const op = "network.store.decode"
 	d := json.NewDecoder(bytes.NewReader([]byte(record)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return fault.New(fault.Internal, op, "a record of %s is not valid: %w", into.table(), err)
+		return fault.New(fault.Internal, "a record of %s is not valid: %w", into.table(), err)
 	}
 	if v := into.Common().Version; v < 1 || v > recordVersion {
-		return fault.New(fault.Internal, op, "a record of %s has version %d, and this program reads versions 1 to %d; start "+
+		return fault.New(fault.Internal, "a record of %s has version %d, and this program reads versions 1 to %d; start "+
 			"the Berth that wrote it, or a newer one", into.table(), v, recordVersion)
 	}
 	return nil
@@ -173,7 +172,7 @@ func decode(record string, into Object) error {
 // duplicate returns an error that repeats the transaction, for a unique key that another transaction has inserted.
 func duplicate(err error) error {
 	if sqldb.IsDuplicate(err) {
-		return sqldb.Retry(fault.New(fault.Conflict, "network.store", "the row exists: %w", err))
+		return sqldb.Retry(fault.New(fault.Conflict, "the row exists: %w", err))
 	}
 	return err
 }

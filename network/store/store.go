@@ -28,13 +28,13 @@ type Store struct {
 // Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
-		return nil, fault.Wrap("", "network.store.Open", err)
+		return nil, fault.Wrap("", err)
 	}
 	s := &Store{db: db, KeptRemovals: 100_000}
 	s.writes = sqldb.NewWriteCheck(func(ctx context.Context) error {
 		return db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "network_cloud", "id") })
 	})
-	return s, fault.Wrap("", "network.store.Open", db.Write(ctx, func(tx *sqldb.Tx) error {
+	return s, fault.Wrap("", db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.InsertIgnore(ctx, `INSERT INTO network_cloud (one, id, revision) VALUES (1, ?, 0)`, NewUUID())
 		return err
 	}))

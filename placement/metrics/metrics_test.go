@@ -29,7 +29,7 @@ func busy() *Set {
 	s.Explain(time.Millisecond)
 	s.Claims(2, nil)
 	s.Conflict("placement.concurrent_update")
-	s.Transaction("PutAllocations", 3, time.Second, fault.New(fault.Unavailable, "", "down"))
+	s.Transaction("PutAllocations", 3, time.Second, fault.New(fault.Unavailable, "down"))
 	return s
 }
 
@@ -130,13 +130,13 @@ func TestClaimOutcomes(t *testing.T) {
 		counts                   bool
 	}{
 		{nil, 1, 0, 0, false},
-		{fault.New(fault.Conflict, "", "no"), 0, 1, 0, false},
-		{fault.New(fault.NoCapacity, "", "no"), 0, 1, 0, false},
-		{fault.New(fault.Invalid, "", "no"), 0, 1, 0, false},
-		{fault.New(fault.Unavailable, "", "down"), 0, 0, 1, true},
+		{fault.New(fault.Conflict, "no"), 0, 1, 0, false},
+		{fault.New(fault.NoCapacity, "no"), 0, 1, 0, false},
+		{fault.New(fault.Invalid, "no"), 0, 1, 0, false},
+		{fault.New(fault.Unavailable, "down"), 0, 0, 1, true},
 		{errors.New("broken"), 0, 0, 1, true},
-		{fault.Wrap(fault.Unavailable, "", context.Canceled), 0, 0, 0, false},
-		{fault.Wrap(fault.Unavailable, "", context.DeadlineExceeded), 0, 0, 1, true},
+		{fault.Wrap(fault.Unavailable, context.Canceled), 0, 0, 0, false},
+		{fault.Wrap(fault.Unavailable, context.DeadlineExceeded), 0, 0, 1, true},
 	} {
 		s := New()
 		s.Claims(1, c.err)

@@ -86,7 +86,7 @@ func (c *call) claims(docs map[resource.ConsumerID]api.AllocationsDoc) []store.C
 func (c *call) putAllocations() error {
 	id, ok := api.CanonicalUUID(c.R.PathValue("uuid"))
 	if !ok {
-		return fault.New(fault.Invalid, "placement.server", "Malformed consumer_uuid: %s", c.R.PathValue("uuid"))
+		return fault.New(fault.Invalid, "Malformed consumer_uuid: %s", c.R.PathValue("uuid"))
 	}
 	in, err := c.readAllocations()
 	if err != nil {

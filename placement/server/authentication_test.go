@@ -38,7 +38,7 @@ func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
 	}
 	down := newWorld(t, func(o *Options) {
 		o.Auth = func(*http.Request) (identity.Identity, error) {
-			return identity.Identity{}, fault.New(fault.Unavailable, "keystone", "does not answer")
+			return identity.Identity{}, fault.New(fault.Unavailable, "does not answer")
 		}
 	})
 	if resp := down.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 503 {

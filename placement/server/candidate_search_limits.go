@@ -101,7 +101,7 @@ func (e *searchClock) undecidedError() error {
 // undecided returns the error for a search that was not complete, with a text for the client.
 func undecided(format string, args ...any) error {
 	return &edge.StatusError{Status: http.StatusServiceUnavailable,
-		Err: fault.New(fault.Unavailable, "", format, args...).WithCode(api.CodeUndecided)}
+		Err: fault.New(fault.Unavailable, format, args...).WithCode(api.CodeUndecided)}
 }
 
 // search returns the candidates up to the limits of the query and of MaxCandidates, until the clock stops it. Each

@@ -25,7 +25,7 @@ func (c *call) sendChunk(data []byte) error {
 		c.W.WriteHeader(http.StatusOK)
 	}
 	if _, err := c.W.Write(data); err != nil {
-		return fault.New(fault.Unavailable, "placement.server", "cannot send the answer to the client: %w", err)
+		return fault.New(fault.Unavailable, "cannot send the answer to the client: %w", err)
 	}
 	return c.reacquire()
 }
@@ -52,7 +52,7 @@ func (c *call) sendList(name string, n int, item func(i int) any) error {
 		out.comma(i)
 		data, err := json.Marshal(item(i))
 		if err != nil {
-			return fault.Wrap(fault.Internal, "placement.server", err)
+			return fault.Wrap(fault.Internal, err)
 		}
 		if out = append(out, data...); len(out) >= chunkSize {
 			if err := c.sendChunk(out); err != nil {

@@ -61,8 +61,7 @@ func (n *nameCache) checkClass(ctx context.Context, name resource.Class) error {
 	}
 	switch _, err := n.store.Class(ctx, name); {
 	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Invalid, "placement.server",
-			"Invalid resource class in resources parameter: No such resource class %s.", name)
+		return fault.New(fault.Invalid, "Invalid resource class in resources parameter: No such resource class %s.", name)
 	case err != nil:
 		return err
 	}
@@ -100,7 +99,7 @@ func (n *nameCache) checkTraits(ctx context.Context, traits []resource.Trait) er
 		}
 	}
 	if len(missing) > 0 {
-		return fault.New(fault.Invalid, "placement.server", "No such trait(s): %s.", strings.Join(missing, ", "))
+		return fault.New(fault.Invalid, "No such trait(s): %s.", strings.Join(missing, ", "))
 	}
 	return nil
 }

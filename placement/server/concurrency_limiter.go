@@ -30,7 +30,7 @@ func (t limiter) acquire(ctx context.Context) error {
 	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "placement.server", "the request ended while it waited for its turn: %w",
+		return fault.New(fault.Unavailable, "the request ended while it waited for its turn: %w",
 			ctx.Err())
 	}
 }

@@ -39,7 +39,7 @@ func (c *call) refuse(r *edge.Refusal) error {
 	case edge.BodyTooSlow:
 		return edge.StatusErrorf(http.StatusRequestTimeout, "%s", r.Err)
 	case edge.BodyLost:
-		return fault.New(fault.Invalid, "placement.server", "cannot read the request body: %w", r.Err)
+		return fault.New(fault.Invalid, "cannot read the request body: %w", r.Err)
 	}
 	return r
 }

@@ -40,7 +40,7 @@ func (q *fairQueue) acquire(ctx context.Context, project string) error {
 	}
 	if waits >= q.most {
 		q.mu.Unlock()
-		return fault.New(fault.Unavailable, "placement.server", "The search for candidates was stopped: %d other "+
+		return fault.New(fault.Unavailable, "The search for candidates was stopped: %d other "+
 			"searches of project %s that take long are waiting. Try again later.", waits, project)
 	}
 	if _, known := q.spent[project]; !known {
@@ -69,7 +69,7 @@ func (q *fairQueue) acquire(ctx context.Context, project string) error {
 		q.remove(w)
 	}
 	q.leave(project)
-	return fault.New(fault.Unavailable, "placement.server", "the request ended while it waited for its turn: %w",
+	return fault.New(fault.Unavailable, "the request ended while it waited for its turn: %w",
 		ctx.Err())
 }
 

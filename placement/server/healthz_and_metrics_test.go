@@ -220,7 +220,7 @@ func TestRequestsAreRefusedAfterTheDatabaseFileIsLost(t *testing.T) {
 	w := newWorld(t)
 	createHost(t, w.client(), "host", 4, 1)
 	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")
-	w.server.available = func() error { return fault.New(fault.Unavailable, "sqldb", "the database's file was deleted") }
+	w.server.available = func() error { return fault.New(fault.Unavailable, "the database's file was deleted") }
 	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/resource_providers", "/"} {
 		w.want(503, "GET", path, "")
 	}

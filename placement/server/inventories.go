@@ -49,7 +49,7 @@ func (c *call) showInventory() error {
 	class := resource.Class(c.R.PathValue("class"))
 	inv, ok := all.Classes[class]
 	if !ok {
-		return fault.New(fault.NotFound, "placement.server", "No inventory of class %s for %s", class, c.provider())
+		return fault.New(fault.NotFound, "No inventory of class %s for %s", class, c.provider())
 	}
 	c.setModified(all.Modified[class])
 	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
@@ -60,7 +60,7 @@ func (c *call) showInventory() error {
 func (c *call) checkCapacity(class resource.Class, inv resource.Inventory) error {
 	left := inv.Capacity()
 	if left < 0 || left == 0 && c.version < sinceFullReserve {
-		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': "+
+		return fault.New(fault.Invalid, "Invalid inventory for '%s' on resource provider '%s': "+
 			"reserved is %d of a total of %d, at an allocation ratio of %g",
 			class, c.provider(), inv.Reserved, inv.Total, inv.AllocationRatio)
 	}
@@ -126,7 +126,7 @@ func (c *call) checkInventories(generation int, all map[resource.Class]resource.
 			return err
 		}
 		if p.Generation != generation {
-			return fault.New(fault.Conflict, "placement.server",
+			return fault.New(fault.Conflict,
 				"resource provider generation conflict: it is %d, and %d was given", p.Generation, generation).
 				WithCode(api.CodeConcurrentUpdate)
 		}

@@ -97,7 +97,7 @@ func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) err
 	case <-mine.done: // closed by runNext here or in another goroutine
 		return mine.err
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "placement.server", "the index was not refreshed in time: %w", ctx.Err())
+		return fault.New(fault.Unavailable, "the index was not refreshed in time: %w", ctx.Err())
 	}
 }
 
@@ -142,7 +142,7 @@ func (l *liveIndex) runNext(ctx context.Context) {
 	}
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
 	defer cancel()
-	b.err = fault.New(fault.Internal, "placement.server", "the refresh panicked") // replaced below unless load panics
+	b.err = fault.New(fault.Internal, "the refresh panicked") // replaced below unless load panics
 	defer func() {
 		if b.err != nil {
 			for _, p := range b.deltas {

@@ -17,8 +17,7 @@ func (c *call) query() (url.Values, error) {
 	for key, values := range q {
 		for _, text := range append(values, key) {
 			if !utf8.ValidString(text) {
-				return nil, fault.New(fault.Invalid, "placement.server",
-					"Invalid query string parameters: %q is not UTF-8", text)
+				return nil, fault.New(fault.Invalid, "Invalid query string parameters: %q is not UTF-8", text)
 			}
 		}
 	}

@@ -50,10 +50,10 @@ func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, f
 		case !named || err != nil && !fault.Is(err, fault.NotFound):
 			return found
 		case err != nil:
-			return fault.New(fault.Invalid, "placement.server", "no resource provider %s, which inventories names", id).
+			return fault.New(fault.Invalid, "no resource provider %s, which inventories names", id).
 				WithCode(api.CodeProviderNotFound)
 		case p.Generation != want.Generation:
-			return fault.New(fault.Conflict, "placement.server",
+			return fault.New(fault.Conflict,
 				"resource provider generation conflict: that of %s is %d, and %d was given", id, p.Generation, want.Generation).
 				WithCode(api.CodeConcurrentUpdate)
 		}

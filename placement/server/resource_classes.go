@@ -61,7 +61,7 @@ func (c *call) putClass() error {
 	}
 	name := c.class()
 	if !resource.IsCustom(string(name)) {
-		return fault.New(fault.Invalid, "placement.server", "The resource class %q is not valid: "+
+		return fault.New(fault.Invalid, "The resource class %q is not valid: "+
 			"a custom class is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
 	created, err := c.server.store.EnsureClass(c.Context(), name)

@@ -116,7 +116,7 @@ func (c *call) createProvider() error {
 		id = canonical
 	}
 	if in.Name == "" {
-		return fault.New(fault.Invalid, "placement.server", "Unable to create resource provider %s: a name is required", id)
+		return fault.New(fault.Invalid, "Unable to create resource provider %s: a name is required", id)
 	}
 	p, change, err := c.server.store.CreateProvider(c.Context(), provider.ID(id), in.Name, text(in.Parent))
 	if err != nil {

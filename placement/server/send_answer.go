@@ -30,7 +30,7 @@ func (c *call) setLocation(path string) { c.W.Header().Set("Location", c.BaseURL
 func (c *call) sendJSON(status int, document any) error {
 	data, err := json.Marshal(document)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "placement.server", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	c.send(status, data)
 	return nil

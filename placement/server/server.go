@@ -73,10 +73,10 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
 	if srv.syncer, err = newSyncer(ctx, s, srv.index, srv.names); err != nil {
-		return nil, fault.Wrap("", "placement.server.New", err)
+		return nil, fault.Wrap("", err)
 	}
 	if err := srv.Reload(ctx); err != nil {
-		return nil, fault.Wrap("", "placement.server.New", err)
+		return nil, fault.Wrap("", err)
 	}
 	srv.metrics.WatchIndex(srv.indexState)
 	return srv, nil

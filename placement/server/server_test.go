@@ -117,7 +117,7 @@ func TestCausesOfServerErrorsAreOnlyLogged(t *testing.T) {
 	for path, handle := range map[string]func(*call) error{
 		"/panics": func(*call) error { panic("the secret") },
 		"/fails":  func(*call) error { return errors.New("the secret") },
-		"/down":   func(*call) error { return fault.New(fault.Unavailable, "store", "the secret") },
+		"/down":   func(*call) error { return fault.New(fault.Unavailable, "the secret") },
 	} {
 		w.handle(path, handle)
 		log.Reset()

@@ -36,12 +36,11 @@ func (c *call) listTraits() error {
 		case "associated":
 			yes := strings.EqualFold(last, "true")
 			if !yes && !strings.EqualFold(last, "false") {
-				err = fault.New(fault.Invalid, "placement.server", "associated=%q is not valid; use true or false", last)
+				err = fault.New(fault.Invalid, "associated=%q is not valid; use true or false", last)
 			}
 			filter.Associated = &yes
 		default:
-			err = fault.New(fault.Invalid, "placement.server",
-				"Invalid query string parameters: there is no parameter %q", key)
+			err = fault.New(fault.Invalid, "Invalid query string parameters: there is no parameter %q", key)
 		}
 		if err != nil {
 			return err
@@ -61,8 +60,7 @@ func filterNames(filter *store.TraitFilter, value string) error {
 	op, list, ok := strings.Cut(value, ":")
 	switch {
 	case !ok:
-		return fault.New(fault.Invalid, "placement.server",
-			"name=%q is not valid; use in:NAME,NAME or startswith:PREFIX", value)
+		return fault.New(fault.Invalid, "name=%q is not valid; use in:NAME,NAME or startswith:PREFIX", value)
 	case op == "in":
 		filter.In = []resource.Trait{}
 		for name := range strings.SplitSeq(list, ",") {
@@ -86,7 +84,7 @@ func (c *call) showTrait() error {
 func (c *call) putTrait() error {
 	name := c.R.PathValue("name")
 	if !resource.IsCustom(name) {
-		return fault.New(fault.Invalid, "placement.server", "The trait %q is not valid: "+
+		return fault.New(fault.Invalid, "The trait %q is not valid: "+
 			"a custom trait is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
 	t, created, err := c.server.store.EnsureTrait(c.Context(), resource.Trait(name))

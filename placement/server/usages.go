@@ -76,17 +76,15 @@ func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
 		case key == "consumer_type" && c.version >= sinceConsumerTypes && consumerTypeWord.MatchString(last):
 			filter.ConsumerType = last
 		default:
-			return filter, fault.New(fault.Invalid, "placement.server",
+			return filter, fault.New(fault.Invalid,
 				"Invalid query string parameters: %s=%q is not valid at microversion %s", key, last, c.version)
 		}
 		if last == "" || len([]rune(last)) > 255 {
-			return filter, fault.New(fault.Invalid, "placement.server",
-				"Invalid query string parameters: %s must have 1 to 255 characters", key)
+			return filter, fault.New(fault.Invalid, "Invalid query string parameters: %s must have 1 to 255 characters", key)
 		}
 	}
 	if filter.Project == "" {
-		return filter, fault.New(fault.Invalid, "placement.server",
-			"Invalid query string parameters: project_id is required")
+		return filter, fault.New(fault.Invalid, "Invalid query string parameters: project_id is required")
 	}
 	return filter, nil
 }

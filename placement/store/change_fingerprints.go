@@ -161,5 +161,5 @@ func (s *Store) DataVersion(ctx context.Context) (number int64, ok bool, err err
 	if number, ok, err = s.db.DataVersion(ctx); err == nil && ok {
 		s.states.sawForeign(number)
 	}
-	return number, ok, fault.Wrap("", "placement.store.Foreign", err)
+	return number, ok, fault.Wrap("", err)
 }

@@ -99,7 +99,7 @@ func (q *batchQueue) join(m *batchMember) error {
 	case <-m.ctx.Done():
 	}
 	if q.withdraw(m) {
-		return fault.New(fault.Unavailable, "placement.store.join", "%w; nothing was changed", context.Cause(m.ctx))
+		return fault.New(fault.Unavailable, "%w; nothing was changed", context.Cause(m.ctx))
 	}
 	<-m.finished // its transaction ends at the deadline
 	return nil

@@ -90,7 +90,7 @@ func isPlainText(text string) bool {
 
 // watchMember reports a request that a batch has performed to Watch, and returns its error.
 func (s *Store) watchMember(op string, m *batchMember) error {
-	err := wrapError(op, m.err)
+	err := wrapError(m.err)
 	if s.Watch != nil {
 		s.Watch(Run{Op: op, Attempts: 1, Took: s.Now().Sub(m.began), Err: err})
 	}

@@ -26,7 +26,7 @@ import (
 func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Change, err error) {
 	claims, err = s.prepare(claims)
 	if err != nil {
-		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
+		return Change{}, fault.Wrap("", err)
 	}
 	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.attemptClaims(ctx, claims) },
 		func(ctx context.Context, a claimAttempt) (outcome, error) { return s.findClaims(ctx, claims, a) })
@@ -110,7 +110,7 @@ func (s *Store) prepare(claims []Claim) ([]Claim, error) {
 	for i := range claims {
 		c := &claims[i]
 		if i > 0 && c.Consumer == claims[i-1].Consumer {
-			return nil, fault.New(fault.Invalid, "", "the consumer %s is named twice", c.Consumer)
+			return nil, fault.New(fault.Invalid, "the consumer %s is named twice", c.Consumer)
 		}
 		if c.Project == "" {
 			c.Project, c.User = s.IncompleteProject, s.IncompleteUser
@@ -122,7 +122,7 @@ func (s *Store) prepare(claims []Claim) ([]Claim, error) {
 		for id, amounts := range c.Allocation {
 			for class, n := range amounts {
 				if n < 1 {
-					return nil, fault.New(fault.Invalid, "",
+					return nil, fault.New(fault.Invalid,
 						"the consumer %s asks for %d of %s on %s: an amount is 1 or more", c.Consumer, n, class, id)
 				}
 			}
@@ -341,11 +341,11 @@ func (want claimTargets) fit(claims []Claim) error {
 			for _, class := range amounts.Sorted() {
 				r := want.rooms[inventoryKey{p.id, want.classes[class]}]
 				if r == nil {
-					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name,
+					return fault.New(fault.Conflict, "the resource provider %s (%s) has no inventory of %s", p.Name,
 						id, class)
 				}
 				if no := r.Refuse(r.before, r.used, amounts[class]); no != "" {
-					return fault.New(fault.Conflict, "", "%s on the resource provider %s (%s): consumer %s %s", class,
+					return fault.New(fault.Conflict, "%s on the resource provider %s (%s): consumer %s %s", class,
 						p.Name, id, claim.Consumer, no)
 				}
 				r.used += amounts[class]

@@ -57,15 +57,14 @@ func untilKnown[T any](ctx context.Context, db *sqldb.DB, attempt func() (T, err
 		became, failed := retryFind(ctx, db, func(ctx context.Context) (outcome, error) { return find(ctx, done) })
 		switch {
 		case failed != nil:
-			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
-				"%w; finding out failed: %v", err, failed).WithCode(CodeUnknownOutcome)
+			return done, fault.New(fault.Unavailable, "%w; finding out failed: %v", err, failed).WithCode(CodeUnknownOutcome)
 		case became == undecided:
 			return done, err
 		case became == committed:
 			return done, nil
 		case begun < maxOutcomeAttempts:
 		case became == rolledBack:
-			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
+			return done, fault.New(fault.Unavailable,
 				"the connection broke during COMMIT %d times; nothing was changed, try again later: %v", begun, err)
 		default:
 			return done, err

@@ -216,7 +216,7 @@ func lostNames() []interleaving {
 	trait := func(t *testing.T, s *Store, n int) error {
 		_, created, err := s.EnsureTrait(t.Context(), resource.Trait(fmt.Sprint("CUSTOM_OTHERS", n)))
 		if err == nil && !created {
-			return fault.New(fault.Conflict, "", "the trait exists")
+			return fault.New(fault.Conflict, "the trait exists")
 		}
 		return err
 	}

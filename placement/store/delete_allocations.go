@@ -32,7 +32,7 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 			return err
 		}
 		if len(held) == 0 {
-			return fault.New(fault.NotFound, "", "the consumer %s has no allocations", consumer)
+			return fault.New(fault.NotFound, "the consumer %s has no allocations", consumer)
 		}
 		done = removal{row: row, change: Change{Roots: roots(held...), Used: ids(held...)}}
 		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {

@@ -231,7 +231,7 @@ func dropInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, classes m
 			}
 		}
 		slices.Sort(list)
-		return fault.New(fault.Conflict, "", "the inventory of %s on the resource provider %s is in use and cannot "+
+		return fault.New(fault.Conflict, "the inventory of %s on the resource provider %s is in use and cannot "+
 			"go", strings.Join(list, ", "), p.ID).
 			WithCode(codeInventory)
 	}
@@ -276,7 +276,7 @@ func (s *Store) UpdateInventory(ctx context.Context, id provider.ID, generation 
 		}
 		found, err := s.updateInventory(ctx, tx, p, c.id, inv)
 		if err == nil && !found {
-			err = fault.New(fault.Invalid, "", "the resource provider %s has no inventory of %s", p.ID, class)
+			err = fault.New(fault.Invalid, "the resource provider %s has no inventory of %s", p.ID, class)
 		}
 		return err
 	})
@@ -295,7 +295,7 @@ func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resou
 		number, ok := have[class]
 		if !ok {
 			// Neutron searches for this text
-			return fault.New(fault.NotFound, "", "No inventory of class %s on the resource provider %s", class, p.ID)
+			return fault.New(fault.NotFound, "No inventory of class %s on the resource provider %s", class, p.ID)
 		}
 		err = dropInventories(ctx, tx, p, map[resource.Class]int64{class: number})
 		if fault.CodeOf(err) == codeInventory {

@@ -146,7 +146,7 @@ func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p provider
 // noProvider returns the NotFound for a provider. Neutron recognises the missing object by the first words of the
 // message.
 func noProvider(id provider.ID) error {
-	return fault.New(fault.NotFound, "", "No resource provider with uuid %s is known", id)
+	return fault.New(fault.NotFound, "No resource provider with uuid %s is known", id)
 }
 
 // findProvidersOf reads the providers that a request names in its body, by ID. Providers that do not exist are left

@@ -29,7 +29,7 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 	claims []Claim) (change Change, err error) {
 	claims, err = s.prepare(claims)
 	if err != nil {
-		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
+		return Change{}, fault.Wrap("", err)
 	}
 	a, err := untilKnown(ctx, s.db, func() (reshapeAttempt, error) { return s.tryReshape(ctx, inventories, claims) },
 		func(ctx context.Context, a reshapeAttempt) (outcome, error) { return s.findReshape(ctx, claims, a) })

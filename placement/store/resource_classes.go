@@ -61,7 +61,7 @@ func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (
 // findClass reads the class that a request names in its path.
 func findClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
 	list, err := findClasses(ctx, tx, "name = ?", name)
-	return firstOr(list, err, fault.New(fault.NotFound, "", "there is no resource class %s", name))
+	return firstOr(list, err, fault.New(fault.NotFound, "there is no resource class %s", name))
 }
 
 // classNumbers returns the ids of the classes that a request names in its body. Invalid: some do not exist.
@@ -89,14 +89,14 @@ func unknownNames[N ~string, V any](what string, names []N, found map[N]V) error
 		return nil
 	}
 	slices.Sort(missing)
-	return fault.New(fault.Invalid, "", "there is no %s %s", what, strings.Join(slices.Compact(missing), ", "))
+	return fault.New(fault.Invalid, "there is no %s %s", what, strings.Join(slices.Compact(missing), ", "))
 }
 
 // CreateClass adds a custom class. Conflict: it exists. The caller has checked the name.
 func (s *Store) CreateClass(ctx context.Context, name resource.Class) error {
 	created, err := s.ensureClass(ctx, "CreateClass", name)
 	if err == nil && !created {
-		return fault.New(fault.Conflict, "placement.store.CreateClass", "the resource class %s exists already", name)
+		return fault.New(fault.Conflict, "the resource class %s exists already", name)
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
 	class, err := findClass(ctx, tx, name)
 	if err == nil && class.id < firstCustomClass {
-		err = fault.New(fault.Invalid, "", "%s is a standard resource class and cannot be changed", name)
+		err = fault.New(fault.Invalid, "%s is a standard resource class and cannot be changed", name)
 	}
 	return class, err
 }
@@ -199,7 +199,7 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 		_, err = tx.Exec(ctx, "UPDATE resource_classes SET name = ?, updated_at = ? WHERE id = ?", to, s.now(),
 			class.id)
 		if sqldb.IsDuplicate(err) {
-			return fault.New(fault.Conflict, "", "the resource class %s exists already", to)
+			return fault.New(fault.Conflict, "the resource class %s exists already", to)
 		}
 		return err
 	})
@@ -261,7 +261,7 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class 
 			return nil
 		})
 	if err == nil && uses > 0 { // then the whole transaction is rolled back
-		err = fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name,
+		err = fault.New(fault.Conflict, "the resource class %s is in use: %d providers have inventory of it", name,
 			uses)
 	}
 	return class, err

@@ -62,7 +62,7 @@ func checkRevision(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 		case err == nil && (got == revision || got == revisionNoDouble):
 			return false, nil
 		case err == sql.ErrNoRows:
-			return false, fault.New(fault.Unavailable, "",
+			return false, fault.New(fault.Unavailable,
 				"another process is creating the tables of the database, or was interrupted (%w): "+
 					"try again later; if there is no such process, create the database again", errUnfinished)
 		case err != nil:
@@ -71,7 +71,7 @@ func checkRevision(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 			found = "revision " + got
 		}
 	}
-	return false, fault.New(fault.Unavailable, "",
+	return false, fault.New(fault.Unavailable,
 		"the database has tables of OpenStack Placement at %s, Berth supports revisions %s and %s: "+
 			"upgrade it with `placement-manage db sync`, or give Berth an empty database", found, revision,
 		revisionNoDouble)

@@ -83,11 +83,11 @@ func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error
 // watch runs a transaction and reports it to Watch.
 func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
 	if s.Watch == nil {
-		return wrapError(op, carryOut(fn))
+		return wrapError(carryOut(fn))
 	}
 	run := Run{Op: op}
 	began := s.Now()
-	run.Err = wrapError(op, carryOut(func(tx *sqldb.Tx) error {
+	run.Err = wrapError(carryOut(func(tx *sqldb.Tx) error {
 		run.Attempts++
 		return fn(tx)
 	}))
@@ -97,14 +97,14 @@ func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*s
 }
 
 // wrapError adds the operation to an error of a transaction.
-func wrapError(op string, err error) error { return fault.Wrap("", "placement.store."+op, err) }
+func wrapError(err error) error { return fault.Wrap("", err) }
 
 // now returns the current time with the precision that the database can store.
 func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 // concurrent returns the Conflict placement.concurrent_update.
 func concurrent(format string, args ...any) error {
-	return fault.New(fault.Conflict, "", format, args...).WithCode(codeConcurrent)
+	return fault.New(fault.Conflict, format, args...).WithCode(codeConcurrent)
 }
 
 // Available returns nil, or an error of kind Unavailable if the database's file was deleted or replaced, so that no

@@ -104,7 +104,7 @@ func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([
 // findTrait reads the trait that a request names in its path.
 func findTrait(ctx context.Context, tx *sqldb.Tx, name resource.Trait) (traitRow, error) {
 	list, err := findTraits(ctx, tx, "t.name = ?", name)
-	return firstOr(list, err, fault.New(fault.NotFound, "", "there is no trait %s", name))
+	return firstOr(list, err, fault.New(fault.NotFound, "there is no trait %s", name))
 }
 
 // findTraitsOf reads the traits of a provider.
@@ -173,7 +173,7 @@ func (s *Store) deleteTrait(ctx context.Context, name resource.Trait) (trait tra
 			return err
 		}
 		if !strings.HasPrefix(string(name), "CUSTOM_") {
-			return fault.New(fault.Invalid, "", "%s is a standard trait and cannot be deleted", name)
+			return fault.New(fault.Invalid, "%s is a standard trait and cannot be deleted", name)
 		}
 		var uses int
 		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM resource_provider_traits WHERE trait_id = "+
@@ -181,7 +181,7 @@ func (s *Store) deleteTrait(ctx context.Context, name resource.Trait) (trait tra
 			return err
 		}
 		if uses > 0 {
-			return fault.New(fault.Conflict, "", "the trait %s is in use: %d providers have it", name, uses)
+			return fault.New(fault.Conflict, "the trait %s is in use: %d providers have it", name, uses)
 		}
 		_, err = tx.Exec(ctx, "DELETE FROM traits WHERE id = ?", trait.id)
 		return err

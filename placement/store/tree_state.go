@@ -94,7 +94,7 @@ func (s *Store) checkTreeStates(ctx context.Context, tx *sqldb.Tx, claims []Clai
 			read = true
 		}
 		if now := s.states.state(claim.Tree); now.withoutWrites() != claim.TreeState.withoutWrites() {
-			return fault.New(fault.Conflict, "", "allocations on the tree of %s may have been removed since the state %s: "+
+			return fault.New(fault.Conflict, "allocations on the tree of %s may have been removed since the state %s: "+
 				"compare them again", claim.Tree, claim.TreeState).WithCode(CodeTreeChanged)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
 	})
 	if fault.CodeOf(err) == codeDuplicate {
 		if _, missing := s.Provider(ctx, id); missing == nil {
-			err = fault.New(fault.Conflict, "placement.store.CreateProvider", "a resource provider with the ID %s "+
+			err = fault.New(fault.Conflict, "a resource provider with the ID %s "+
 				"exists already", id).
 				WithCode(codeDuplicate)
 		}
@@ -50,7 +50,7 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 	var parentRow, rootRow sql.NullInt64
 	if parent != "" {
 		if parent == id {
-			return made, fault.New(fault.Invalid, "", "the resource provider %s cannot be its own parent", id)
+			return made, fault.New(fault.Invalid, "the resource provider %s cannot be its own parent", id)
 		}
 		if err := lockProviders(ctx, tx, parent); err != nil {
 			return made, err
@@ -78,7 +78,7 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 // duplicate returns the Conflict for a name that exists. Nova searches for its first words: without them Nova assumes
 // that another client has just created the same provider.
 func duplicate(name string) error {
-	return fault.New(fault.Conflict, "", "Conflicting resource provider name: %q is taken", name).
+	return fault.New(fault.Conflict, "Conflicting resource provider name: %q is taken", name).
 		WithCode(codeDuplicate)
 }
 
@@ -86,7 +86,7 @@ func duplicate(name string) error {
 func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
 	p, err := findProvider(ctx, tx, id)
 	if fault.Is(err, fault.NotFound) {
-		return p, fault.New(fault.Invalid, "", "the parent, resource provider %s, does not exist", id)
+		return p, fault.New(fault.Invalid, "the parent, resource provider %s, does not exist", id)
 	}
 	return p, err
 }
@@ -182,7 +182,7 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 		return nil
 	}
 	if p.parent.Valid && !free {
-		return fault.New(fault.Invalid, "",
+		return fault.New(fault.Invalid,
 			"the resource provider %s has a parent; giving it another one, or none, needs microversion 1.37", p.ID)
 	}
 	subtree, err := subtree(ctx, tx, p)
@@ -196,7 +196,7 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 			return err
 		}
 		if subtree[to.id] {
-			return fault.New(fault.Invalid, "",
+			return fault.New(fault.Invalid,
 				"the resource provider %s cannot have the parent %s, which is itself or its descendant: a loop", p.ID, parent)
 		}
 		root, under = to.root, sql.NullInt64{Int64: to.id, Valid: true}
@@ -293,11 +293,11 @@ func deleteProvider(ctx context.Context, tx *sqldb.Tx, p providerRow) error {
 	case err != nil:
 		return err
 	case children > 0:
-		return fault.New(fault.Conflict, "", "the resource provider %s has %d children: delete them "+
+		return fault.New(fault.Conflict, "the resource provider %s has %d children: delete them "+
 			"first", p.ID, children).
 			WithCode(codeParent)
 	case allocations > 0:
-		return fault.New(fault.Conflict, "", "the resource provider %s is in use: it has %d "+
+		return fault.New(fault.Conflict, "the resource provider %s is in use: it has %d "+
 			"allocations", p.ID, allocations).
 			WithCode(codeInUse)
 	}

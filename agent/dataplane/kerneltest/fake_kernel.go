@@ -37,7 +37,7 @@ func (k *Kernel) Find(address pci.Address) (vfconfig.VF, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, there := k.vfs[address.String()]; !there {
-		return vfconfig.VF{}, fault.New(fault.NotFound, "kerneltest.Find", "no VF at %s", address)
+		return vfconfig.VF{}, fault.New(fault.NotFound, "no VF at %s", address)
 	}
 	return vfconfig.VF{Address: address.String(), Interface: "ens1f0", Speed: k.Speed}, nil
 }
@@ -58,7 +58,7 @@ func (k *Kernel) Set(vf vfconfig.VF, o vfconfig.Operation) error {
 	}
 	if slices.Contains(k.Unsupported, o.Attribute) || k.NoGuarantee && o.Attribute == vfconfig.Rates &&
 		o.Settings.MinRate > 0 {
-		return fault.New(fault.Invalid, "kerneltest.Set", "the kernel refuses %s: operation not supported", o)
+		return fault.New(fault.Invalid, "the kernel refuses %s: operation not supported", o)
 	}
 	k.order = append(k.order, vf.Address+" "+o.String())
 	s := k.vfs[vf.Address]

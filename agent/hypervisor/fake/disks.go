@@ -9,8 +9,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-const opDisk = "fake.Disk"
-
 // Disk returns the content of a guest's disk; empty: it is blank.
 func (h *Hypervisor) Disk(id string) (string, error) {
 	h.mu.Lock()
@@ -33,11 +31,11 @@ func (h *Hypervisor) SetDisk(id, content string) error {
 func (h *Hypervisor) diskAt(id string) (string, error) {
 	data, err := os.ReadFile(h.path(id))
 	if err != nil {
-		return "", fault.New(fault.Unavailable, opDisk, "the disk of the guest %s cannot be read: %w", id, err)
+		return "", fault.New(fault.Unavailable, "the disk of the guest %s cannot be read: %w", id, err)
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return "", fault.New(fault.Internal, opDisk, "%s is not a guest file of this hypervisor: %w", h.path(id),
+		return "", fault.New(fault.Internal, "%s is not a guest file of this hypervisor: %w", h.path(id),
 			err)
 	}
 	return f.Disk, nil
@@ -62,7 +60,7 @@ func (h *Hypervisor) diskFor(g hypervisor.Guest, guests []hypervisor.Guest) (str
 	}
 	peer, err := h.Peer(from.Host)
 	if err != nil {
-		return "", fault.New(fault.Unavailable, opDisk, "host %s cannot be reached: %w", from.Host, err)
+		return "", fault.New(fault.Unavailable, "host %s cannot be reached: %w", from.Host, err)
 	}
 	return peer.stoppedDisk(from.Guest) // without its lock: files are replaced completely
 }
@@ -71,10 +69,10 @@ func (h *Hypervisor) diskFor(g hypervisor.Guest, guests []hypervisor.Guest) (str
 func (h *Hypervisor) stoppedDisk(id string) (string, error) {
 	g, err := h.readGuest(id)
 	if err == nil && !g.Stopped {
-		err = fault.New(fault.Unavailable, opDisk, "the guest %s runs, so its disk is not copied", id)
+		err = fault.New(fault.Unavailable, "the guest %s runs, so its disk is not copied", id)
 	}
 	if err != nil {
-		return "", fault.Wrap(fault.Unavailable, opDisk, err)
+		return "", fault.Wrap(fault.Unavailable, err)
 	}
 	return h.diskAt(id)
 }

@@ -73,7 +73,7 @@ func (h *Hypervisor) Start(context.Context) error {
 		}
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "fake.Start", "cannot remove unfinished files of guests: %w", err)
+		return fault.New(fault.Unavailable, "cannot remove unfinished files of guests: %w", err)
 	}
 	return nil
 }
@@ -106,11 +106,10 @@ func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 
 // Build writes the guest's file.
 func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
-	const op = "fake.Build"
 	if err := h.begin(ctx, "build", g.ID); err != nil {
 		return err
 	}
-	if err := checkID(op, g.ID); err != nil {
+	if err := checkID(g.ID); err != nil {
 		return err
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byID)
@@ -128,7 +127,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		return err // the guest may have a disk
 	}
 	if g.Kept && !slices.ContainsFunc(guests, func(other hypervisor.Guest) bool { return other.ID == g.ID }) {
-		return fault.New(fault.NotFound, op, "the guest %s was built here, and its file in %s is missing, so it is not "+
+		return fault.New(fault.NotFound, "the guest %s was built here, and its file in %s is missing, so it is not "+
 			"built as a new one", g.ID, h.dir)
 	}
 	g.Kept, g.Lost = false, ""
@@ -136,9 +135,9 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		if other.ID == g.ID {
 			switch {
 			case other.Departed:
-				return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
+				return fault.New(fault.Conflict, "the guest %s runs on another host now", g.ID)
 			case !other.SameDevices(g):
-				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(other),
+				return fault.New(fault.Conflict, "the guest %s has other devices: %v, not %v", g.ID, ids(other),
 					ids(g))
 			case reflect.DeepEqual(other, withoutSource(g)):
 				return nil
@@ -147,7 +146,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		}
 		for _, a := range ids(g) {
 			if slices.Contains(ids(other), a) {
-				return fault.New(fault.Conflict, op, "device %s is held by the guest %s", a, other.ID)
+				return fault.New(fault.Conflict, "device %s is held by the guest %s", a, other.ID)
 			}
 		}
 	}
@@ -163,12 +162,11 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 // Rename writes the server's id into the file, whose name is the guest's id, and then renames it. A guest whose rename
 // is interrupted between both is still that of its server.
 func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
-	const op = "fake.Rename"
 	if err := h.begin(ctx, "rename", was); err != nil {
 		return err
 	}
 	for _, name := range []string{was, id} {
-		if err := checkID(op, name); err != nil {
+		if err := checkID(name); err != nil {
 			return err
 		}
 	}
@@ -186,7 +184,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	case old < 0:
 		return nil
 	case fresh >= 0:
-		return fault.New(fault.Conflict, op, "there is a guest %s and a guest %s", was, id)
+		return fault.New(fault.Conflict, "there is a guest %s and a guest %s", was, id)
 	}
 	g := guests[old]
 	g.ID, g.Server = id, cmp.Or(server, id)
@@ -198,14 +196,13 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 		return err
 	}
 	if err := h.change(h.path(id), func() error { return os.Rename(h.path(was), h.path(id)) }); err != nil {
-		return fault.New(fault.Unavailable, op, "%w", err)
+		return fault.New(fault.Unavailable, "%w", err)
 	}
 	return nil
 }
 
 // Migrate marks the guest as departed; the hypervisor of the other host builds it.
 func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
-	const op = "fake.Migrate"
 	if err := h.begin(ctx, "migrate", id); err != nil {
 		return err
 	}
@@ -218,15 +215,15 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
 	switch {
 	case i < 0:
-		return fault.New(fault.NotFound, op, "there is no guest %s", id)
+		return fault.New(fault.NotFound, "there is no guest %s", id)
 	case guests[i].Departed:
 		return nil
 	case guests[i].Stopped:
-		return fault.New(fault.Conflict, op, "the guest %s does not run", id)
+		return fault.New(fault.Conflict, "the guest %s does not run", id)
 	}
 	for _, d := range guests[i].Devices {
 		if _, goes := to.Devices[d.ID]; !goes {
-			return fault.New(fault.Invalid, op, "no destination device given for %s of guest %s on host %s", d.ID, id,
+			return fault.New(fault.Invalid, "no destination device given for %s of guest %s on host %s", d.ID, id,
 				to.Host)
 		}
 	}
@@ -240,11 +237,10 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 
 // Destroy removes the guest's file.
 func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
-	const op = "fake.Destroy"
 	if err := h.begin(ctx, "destroy", id); err != nil {
 		return err
 	}
-	if err := checkID(op, id); err != nil {
+	if err := checkID(id); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -252,7 +248,7 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	for _, name := range []string{h.path(id) + unfinished, h.path(id)} {
 		err := h.change(name, func() error { return os.Remove(name) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fault.New(fault.Unavailable, op, "%w", err)
+			return fault.New(fault.Unavailable, "%w", err)
 		}
 	}
 	return nil
@@ -264,7 +260,7 @@ func (h *Hypervisor) begin(ctx context.Context, operation, guest string) error {
 			return err
 		}
 	}
-	return fault.Wrap(fault.Unavailable, "fake."+operation, ctx.Err())
+	return fault.Wrap(fault.Unavailable, ctx.Err())
 }
 
 func byID(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) }

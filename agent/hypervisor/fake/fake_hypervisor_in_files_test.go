@@ -92,7 +92,7 @@ func TestInjectedFaults(t *testing.T) {
 	var asked []string
 	h.Fail = func(_ context.Context, operation, guest string) error {
 		asked = append(asked, operation+" "+guest)
-		return fault.New(fault.Internal, operation, "no power")
+		return fault.New(fault.Internal, "no power")
 	}
 	_, err1 := h.Capacity(t.Context())
 	_, err2 := h.Guests(t.Context())

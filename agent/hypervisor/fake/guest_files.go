@@ -74,9 +74,9 @@ type fileCell struct {
 func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, id+".json") }
 
 // checkID refuses an id that is not valid as a file name.
-func checkID(op, id string) error {
+func checkID(id string) error {
 	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
-		return fault.New(fault.Invalid, op, "%q is not a valid guest id", id)
+		return fault.New(fault.Invalid, "%q is not a valid guest id", id)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		return nil, nil // nothing was ever built
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "fake.Guests", "%w", err)
+		return nil, fault.New(fault.Unavailable, "%w", err)
 	}
 	var guests []hypervisor.Guest
 	h.damaged = nil
@@ -129,11 +129,10 @@ const damagedFile = "fake.damaged_file"
 
 // readGuest reads the file of a guest.
 func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
-	const op = "fake.Guests"
 	name := h.path(id)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return g, fault.New(fault.Unavailable, op, "%w", err)
+		return g, fault.New(fault.Unavailable, "%w", err)
 	}
 	var f file
 	if err == nil {
@@ -141,7 +140,7 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	}
 	if err != nil {
 		// Unavailable: the guest may exist, so it is not built again, and not reported as failed.
-		return g, fault.New(fault.Unavailable, op, "%s is not a guest file of this hypervisor, as after a failed disk: %w; "+
+		return g, fault.New(fault.Unavailable, "%s is not a guest file of this hypervisor, as after a failed disk: %w; "+
 			"restore it, or remove it if no guest should run", name, err).WithCode(damagedFile)
 	}
 	if f.Server == id { // as an empty one
@@ -155,13 +154,13 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	for _, d := range f.Devices {
 		deviceID, err := device.ParseID(d.Address)
 		if err != nil {
-			return g, fault.New(fault.Unavailable, op, "%s: %w", name, err).WithCode(damagedFile)
+			return g, fault.New(fault.Unavailable, "%s: %w", name, err).WithCode(damagedFile)
 		}
 		g.Devices = append(g.Devices, hypervisor.Device{ID: deviceID, Request: d.Request, Provider: d.Provider,
 			Unmanaged: d.Unmanaged})
 	}
 	if g.Interfaces, err = readInterfaces(f.Interfaces); err != nil {
-		return g, fault.New(fault.Unavailable, op, "%s: %w", name, err).WithCode(damagedFile)
+		return g, fault.New(fault.Unavailable, "%s: %w", name, err).WithCode(damagedFile)
 	}
 	return g, nil
 }
@@ -189,7 +188,7 @@ func (h *Hypervisor) writeTo(name string, g hypervisor.Guest, disk string) error
 	f.Interfaces = fileInterfaces(g.Interfaces)
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
-		return fault.Wrap(fault.Internal, "fake.Build", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	fresh := name + unfinished
 	err = os.MkdirAll(h.dir, 0o700)
@@ -201,7 +200,7 @@ func (h *Hypervisor) writeTo(name string, g hypervisor.Guest, disk string) error
 	}
 	if err != nil {
 		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
-		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
+		return fault.New(fault.Unavailable, "%w", err)
 	}
 	return nil
 }

@@ -35,13 +35,12 @@ func (h *Hypervisor) addDiskImages(c *hypervisor.Capacity) {
 
 // Upload implements hypervisor.Uploader: the content of the disk, in whole sectors, becomes a raw image.
 func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.ImageData, error) {
-	const op = "fake.Upload"
 	none := hypervisor.ImageData{}
 	if err := h.begin(ctx, "upload", id); err != nil {
 		return none, err
 	}
 	if h.Images == nil {
-		return none, fault.New(fault.Conflict, op, "the host has no image service; configure [glance]")
+		return none, fault.New(fault.Conflict, "the host has no image service; configure [glance]")
 	}
 	h.mu.Lock()
 	content, err := h.stoppedDisk(id)
@@ -51,7 +50,7 @@ func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.I
 	}
 	file, err := os.CreateTemp(h.dir, "upload-")
 	if err != nil {
-		return none, fault.Wrap(fault.Unavailable, op, err)
+		return none, fault.Wrap(fault.Unavailable, err)
 	}
 	defer os.Remove(file.Name())
 	_, err = file.WriteString(content + strings.Repeat("\x00", sector-len(content)%sector))
@@ -59,7 +58,7 @@ func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.I
 		err = closed
 	}
 	if err != nil {
-		return none, fault.Wrap(fault.Unavailable, op, err)
+		return none, fault.Wrap(fault.Unavailable, err)
 	}
 	return h.Images.Upload(ctx, image, file.Name(), false)
 }
@@ -67,7 +66,6 @@ func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.I
 // diskOfImage returns the content of the disk of a guest that is built from the data of an image; ok is false if the
 // guest exists, or has another disk.
 func (h *Hypervisor) diskOfImage(ctx context.Context, g hypervisor.Guest) (content string, ok bool, err error) {
-	const op = "fake.Build"
 	if g.DiskImage == "" {
 		return "", false, nil
 	}
@@ -75,7 +73,7 @@ func (h *Hypervisor) diskOfImage(ctx context.Context, g hypervisor.Guest) (conte
 		return "", false, nil
 	}
 	if h.Images == nil {
-		return "", false, fault.New(fault.Conflict, op, "the image %s with the disk of the guest %s cannot be read: the "+
+		return "", false, fault.New(fault.Conflict, "the image %s with the disk of the guest %s cannot be read: the "+
 			"host has no image service; configure [glance]", g.DiskImage, g.ID)
 	}
 	base, err := h.Images.Get(ctx, g.DiskImage)
@@ -86,5 +84,5 @@ func (h *Hypervisor) diskOfImage(ctx context.Context, g hypervisor.Guest) (conte
 	if err == nil {
 		err = os.Remove(base.Path) // no other guest is built from it
 	}
-	return strings.TrimRight(string(data), "\x00"), true, fault.Wrap(fault.Unavailable, op, err)
+	return strings.TrimRight(string(data), "\x00"), true, fault.Wrap(fault.Unavailable, err)
 }

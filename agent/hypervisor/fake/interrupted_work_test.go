@@ -104,6 +104,6 @@ func die(err *error) {
 		if _, is := got.(killed); !is {
 			panic(got)
 		}
-		*err = fault.New(fault.Unavailable, "fake", "killed")
+		*err = fault.New(fault.Unavailable, "killed")
 	}
 }

@@ -33,7 +33,7 @@ func recordBase(dir string, build int, base imagecache.Base) error {
 	if err == nil {
 		err = datafile.Replace(filepath.Join(dir, baseRecordName(build)), append(text, '\n'))
 	}
-	return fault.Wrap(fault.Unavailable, "libvirt.recordBase", err)
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 // maxChain is the largest number of disks of a guest that are made from each other, of which restoreBase follows the
@@ -50,7 +50,7 @@ func restoreBase(ctx context.Context, images Images, disk string, g hypervisor.G
 	for range maxChain {
 		below, err := fileBelow(disk)
 		if err != nil {
-			return fault.New(fault.Unavailable, "libvirt.restoreBase", "the disk %s cannot be read: %w", disk, err)
+			return fault.New(fault.Unavailable, "the disk %s cannot be read: %w", disk, err)
 		}
 		if below == "" {
 			return nil
@@ -91,7 +91,7 @@ func backingFormat(ctx context.Context, disk, backing string) (string, error) {
 		err = json.Unmarshal(out, &info)
 	}
 	if err != nil {
-		return "", fault.New(fault.Unavailable, opDisk, "the header of %s cannot be read: %w", disk, err)
+		return "", fault.New(fault.Unavailable, "the header of %s cannot be read: %w", disk, err)
 	}
 	return cmp.Or(info.Format, strings.TrimPrefix(filepath.Ext(backing), ".")), nil
 }

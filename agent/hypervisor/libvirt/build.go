@@ -21,20 +21,19 @@ import (
 // New CPUs, memory and NUMA cells of a running guest take effect when it starts the next time. A rebuilt guest ends
 // only after its new disk has been made.
 func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
-	const op = "libvirt.Build"
 	if _, err := uuid.Parse(g.ID); err != nil {
-		return fault.New(fault.Invalid, op, "%q is not a valid guest id: %w", g.ID, err)
+		return fault.New(fault.Invalid, "%q is not a valid guest id: %w", g.ID, err)
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int {
 		return a.ID.Compare(b.ID)
 	})
 	c, host, err := d.connect(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	b := &builder{d: d, c: c, host: host, guest: g}
 	if err := b.receive(ctx); err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	created, err := b.reserve(ctx)
 	if err == nil && b.domain.undefined {
@@ -44,18 +43,18 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		err = b.settle(ctx)
 	}
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	if created {
-		return fault.Wrap("", op, b.create(ctx))
+		return fault.Wrap("", b.create(ctx))
 	}
 	if err := b.change(ctx); err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	if b.domain.unsaved { // such as after a live migration to this host
 		err = d.writeRecord(b.domain.UUID, b.domain.xml.Metadata.Guest)
 	}
-	return fault.Wrap("", op, err)
+	return fault.Wrap("", err)
 }
 
 // receive copies the disk and the NVRAM of a guest that moves here, unless the guest exists.
@@ -98,7 +97,7 @@ func (b *builder) reserve(ctx context.Context) (created bool, err error) {
 	case found:
 		return false, nil
 	case b.guest.Kept:
-		return false, fault.New(fault.NotFound, "libvirt.Build", "the guest %s was built here, and now neither libvirt nor "+
+		return false, fault.New(fault.NotFound, "the guest %s was built here, and now neither libvirt nor "+
 			"%s has it, so it is not built with a blank disk", b.guest.ID, b.d.o.Dir)
 	}
 	if prepared, there := findDomain(domains, b.guest.ID, true); there {
@@ -160,7 +159,7 @@ func (b *builder) place(ctx context.Context) error {
 func (b *builder) redefine(ctx context.Context) error {
 	was := b.domain
 	if was.refused != "" {
-		return fault.New(fault.Conflict, "libvirt.Build", "the guest %s cannot be defined again: %s", b.guest.ID, was.refused)
+		return fault.New(fault.Conflict, "the guest %s cannot be defined again: %s", b.guest.ID, was.refused)
 	}
 	if !was.running() {
 		if err := b.d.checkUnused(was.UUID); err != nil {
@@ -185,7 +184,7 @@ func (b *builder) redefine(ctx context.Context) error {
 	made.Metadata.Guest = was.xml.Metadata.Guest
 	text, err := domainxml.Encode(made)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "libvirt.redefine", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	defined, err := b.c.Define(ctx, text)
 	if err != nil {
@@ -226,7 +225,7 @@ func (b *builder) define(ctx context.Context) error {
 	}
 	text, err := domainxml.Encode(made)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "libvirt.define", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	defined, err := b.c.Define(ctx, text)
 	if err != nil {
@@ -300,7 +299,7 @@ func (b *builder) places(ctx context.Context) (map[string]string, error) {
 	}
 	parsed, err := domainxml.Decode(text)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "libvirt.places", err)
+		return nil, fault.Wrap(fault.Internal, err)
 	}
 	places := map[string]string{}
 	for _, i := range b.guest.Interfaces {

@@ -28,12 +28,11 @@ type builder struct {
 
 // checkDevices returns fault.Conflict if the guest cannot have its devices, or has departed.
 func checkDevices(g, have hypervisor.Guest, found bool, domains []domain) error {
-	const op = "libvirt.Build"
 	switch {
 	case found && have.Departed:
-		return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
+		return fault.New(fault.Conflict, "the guest %s runs on another host now", g.ID)
 	case found && !have.SameDevices(g):
-		return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, ids(have), ids(g))
+		return fault.New(fault.Conflict, "the guest %s has other devices: %v, not %v", g.ID, ids(have), ids(g))
 	}
 	for _, other := range domains {
 		if other.guest.ID == g.ID {
@@ -41,7 +40,7 @@ func checkDevices(g, have hypervisor.Guest, found bool, domains []domain) error 
 		}
 		for _, id := range ids(g) {
 			if slices.Contains(ids(other.guest), id) {
-				return fault.New(fault.Conflict, op, "device %s is held by the guest %s", id, other.guest.ID)
+				return fault.New(fault.Conflict, "device %s is held by the guest %s", id, other.guest.ID)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func readConfinement(capabilities string) (remarks []string, err error) {
 		Models []securityModel `xml:"host>secmodel"`
 	}
 	if err := xml.Unmarshal([]byte(capabilities), &read); err != nil {
-		return nil, fault.New(fault.Internal, "libvirt.confinement", "libvirt's capabilities cannot be read: %w", err)
+		return nil, fault.New(fault.Internal, "libvirt's capabilities cannot be read: %w", err)
 	}
 	module, unprivileged := false, false
 	for _, m := range read.Models {

@@ -13,60 +13,58 @@ import (
 
 // Console returns the last bytes that a guest has printed to its serial console, also before it was started again.
 func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, error) {
-	const op = "libvirt.Console"
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	found, there := find(domains, id)
 	if !there {
-		return nil, fault.New(fault.NotFound, op, "there is no guest %s", id)
+		return nil, fault.New(fault.NotFound, "there is no guest %s", id)
 	}
 	f, err := os.Open(d.filesOf(found.UUID, found.guest).ConsoleLog)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it was never started
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, op, err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	defer f.Close()
 	status, err := f.Stat()
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, op, err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	from := max(0, status.Size()-int64(bytes))
 	text, err := io.ReadAll(io.NewSectionReader(f, from, int64(bytes)))
-	return text, fault.Wrap(fault.Unavailable, op, err)
+	return text, fault.Wrap(fault.Unavailable, err)
 }
 
 // OpenConsole opens the serial console of a running guest.
 func (d *Driver) OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error) {
-	const op = "libvirt.OpenConsole"
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	found, there := find(domains, id)
 	switch {
 	case !there:
-		return nil, fault.New(fault.NotFound, op, "there is no guest %s", id)
+		return nil, fault.New(fault.NotFound, "there is no guest %s", id)
 	case !found.running():
-		return nil, fault.New(fault.Conflict, op, "the guest %s does not run; start the server first", id)
+		return nil, fault.New(fault.Conflict, "the guest %s does not run; start the server first", id)
 	}
 	stream, err := c.Console(ctx, found.Domain, false)
 	if known, is := errors.AsType[*rpc.Error](err); is {
-		return nil, fault.New(fault.Conflict, op, "the console of the guest %s cannot be opened: %w", id, known)
+		return nil, fault.New(fault.Conflict, "the console of the guest %s cannot be opened: %w", id, known)
 	}
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	return stream, nil
 }

@@ -14,7 +14,6 @@ import (
 // no domain for it does not mean that its guest does not exist. The fault is Invalid if the directory of the guests is
 // that of a host with another name and the same libvirt.
 func (d *Driver) Start(ctx context.Context) error {
-	const op = "libvirt.Start"
 	if err := d.makeDir(""); err != nil {
 		return err
 	}
@@ -27,11 +26,11 @@ func (d *Driver) Start(ctx context.Context) error {
 	}
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	all, err := c.Domains(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	used := map[uuid.UUID]bool{}
 	for _, one := range all {
@@ -50,34 +49,33 @@ func (d *Driver) Start(ctx context.Context) error {
 		}
 		d.o.Log.Info("files of an unfinished or removed guest deleted", "domain", id, "guest", record.ID)
 	}
-	return fault.Wrap("", op, d.mark(ctx, c))
+	return fault.Wrap("", d.mark(ctx, c))
 }
 
 // Destroy ends the guest, undefines its domain and removes its files. libvirt returns managed devices to their drivers
 // when the guest has ended.
 func (d *Driver) Destroy(ctx context.Context, id string) error {
-	const op = "libvirt.Destroy"
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	domains, used, err := d.list(ctx, c)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	if err := forgetIncoming(d, id); err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	for _, incoming := range []bool{false, true} {
 		if found, there := findDomain(domains, id, incoming); there {
 			if disk := (&diskSource{domain: found}).disk(); found.guest.Server != "" && disk != "" { // it has moved
 				endPools(ctx, c, id, disk)
 			}
-			return fault.Wrap("", op, d.remove(ctx, c, found))
+			return fault.Wrap("", d.remove(ctx, c, found))
 		}
 	}
 	if own, err := uuid.Parse(id); err == nil && !used[own] { // it was never complete, or its removal was interrupted
-		return fault.Wrap("", op, d.removeUnlisted(own, id))
+		return fault.Wrap("", d.removeUnlisted(own, id))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (d *Driver) withNames(host domainxml.Host, g hypervisor.Guest) (domainxml.H
 		}
 		name, err := nameOf(d.o.Sysfs, i)
 		if err != nil {
-			return host, fault.New(fault.Unavailable, "libvirt.withNames", "the name of the device %s of port %s cannot be "+
+			return host, fault.New(fault.Unavailable, "the name of the device %s of port %s cannot be "+
 				"read: %w", i.Device, i.Port, err)
 		}
 		if host.Names == nil {

@@ -42,8 +42,6 @@ type copier struct {
 	progress *transferProgress
 }
 
-const opDisk = "libvirt.disk"
-
 // run copies the file, or the part that an earlier copier has not copied, and compares the copy with the source. Holes
 // stay holes. The fault is Conflict if this host has no room; otherwise Unavailable, and another run continues.
 func (c *copier) run(ctx context.Context) error {
@@ -123,10 +121,10 @@ func (c *copier) unavailable(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fault.New(fault.Conflict, opDisk, "the disk %s of host %s does not fit on this host: %w; free space in "+
+		return fault.New(fault.Conflict, "the disk %s of host %s does not fit on this host: %w; free space in "+
 			"[DEFAULT] instances_path", c.record.Path, c.record.Host, err)
 	}
-	return fault.New(fault.Unavailable, opDisk, "the disk %s of host %s cannot be copied: %w", c.record.Path,
+	return fault.New(fault.Unavailable, "the disk %s of host %s cannot be copied: %w", c.record.Path,
 		c.record.Host, err)
 }
 

@@ -31,10 +31,9 @@ func (d directory) checkUnused(domain uuid.UUID) error { return d.checkFiles(dom
 func (d directory) checkRemovable(domain uuid.UUID) error { return d.checkFiles(domain, true) }
 
 func (d directory) checkFiles(domain uuid.UUID, removing bool) error {
-	const op = "libvirt.checkUnused"
 	files, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2"))
 	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	for _, file := range append(files, d.path(domain.String(), "config.iso")) {
 		if removing && names(file) > 1 {
@@ -45,10 +44,10 @@ func (d directory) checkFiles(domain uuid.UUID, removing bool) error {
 			continue
 		}
 		if err != nil {
-			return fault.New(fault.Unavailable, op, "whether %s is in use cannot be determined: %w", file, err)
+			return fault.New(fault.Unavailable, "whether %s is in use cannot be determined: %w", file, err)
 		}
 		if used {
-			return fault.New(fault.Unavailable, op, "another program uses %s: maybe QEMU still runs the guest, and this "+
+			return fault.New(fault.Unavailable, "another program uses %s: maybe QEMU still runs the guest, and this "+
 				"libvirt does not know that; %s", file, user(domain))
 		}
 	}

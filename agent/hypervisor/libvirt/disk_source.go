@@ -75,12 +75,12 @@ func (s *diskSource) find(ctx context.Context) error {
 	s.runs = there && (found.running() || found.migratesTo() != "")
 	switch {
 	case !there:
-		return fault.New(fault.Unavailable, opDisk, "host %s has no guest %s", s.from.Host, s.from.Guest)
+		return fault.New(fault.Unavailable, "host %s has no guest %s", s.from.Host, s.from.Guest)
 	case found.undefined:
-		return fault.New(fault.Unavailable, opDisk, "libvirt on host %s lacks the guest %s, which is defined there again "+
+		return fault.New(fault.Unavailable, "libvirt on host %s lacks the guest %s, which is defined there again "+
 			"first", s.from.Host, s.from.Guest)
 	case s.runs:
-		return fault.New(fault.Unavailable, opDisk, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
+		return fault.New(fault.Unavailable, "the guest %s runs on host %s (domain %s); stop it there", s.from.Guest,
 			s.from.Host, found.Name)
 	}
 	s.domain = found
@@ -104,7 +104,7 @@ func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) 
 	}
 	v, err := s.volume(ctx, path)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, opDisk, "the file %s of host %s cannot be read: %w", path,
+		return nil, fault.New(fault.Unavailable, "the file %s of host %s cannot be read: %w", path,
 			s.from.Host, err)
 	}
 	return &remoteFile{s, v}, nil
@@ -136,9 +136,9 @@ func (s *diskSource) readSmall(ctx context.Context, path string) (content []byte
 	if s.dial == nil {
 		content, err = os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fault.Wrap(fault.NotFound, opDisk, err)
+			return nil, fault.Wrap(fault.NotFound, err)
 		}
-		return content, fault.Wrap(fault.Unavailable, opDisk, err)
+		return content, fault.Wrap(fault.Unavailable, err)
 	}
 	v, err := s.volume(ctx, path)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *diskSource) readSmall(ctx context.Context, path string) (content []byte
 	}
 	err = (&remoteFile{s, v}).read(ctx, 0, func(p rpc.Piece) error {
 		if content = append(content, p.Data...); len(content) > maxSmall || p.Hole > 0 {
-			return fault.New(fault.Conflict, opDisk, "the file %s of host %s is not a record", path, s.from.Host)
+			return fault.New(fault.Conflict, "the file %s of host %s is not a record", path, s.from.Host)
 		}
 		return nil
 	})
@@ -162,12 +162,12 @@ func (s *diskSource) baseSum(ctx context.Context, disk, backing string) (string,
 			return sum, nil
 		}
 	} else if !fault.Is(err, fault.NotFound) {
-		return "", fault.New(transferKind(err), opDisk, "the record of the image of a disk of host %s cannot be read: %w",
+		return "", fault.New(transferKind(err), "the record of the image of a disk of host %s cannot be read: %w",
 			s.from.Host, err)
 	}
 	text, err = s.readSmall(ctx, imagecache.SumFile(backing))
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return "", fault.New(transferKind(err), opDisk, "the sum of the image %s of host %s cannot be read: %w", backing,
+		return "", fault.New(transferKind(err), "the sum of the image %s of host %s cannot be read: %w", backing,
 			s.from.Host, err)
 	}
 	return strings.TrimSpace(string(text)), nil
@@ -259,7 +259,7 @@ func (f *remoteFile) read(ctx context.Context, offset int64, take func(rpc.Piece
 		received += int64(len(piece.Data))
 		if wait := early(received, time.Since(began), f.source.driver.o.Migration.Bandwidth); wait > 0 {
 			if err := backoff.Sleep(ctx, wait); err != nil {
-				return fault.Wrap(fault.Unavailable, opDisk, err)
+				return fault.Wrap(fault.Unavailable, err)
 			}
 		}
 	}
@@ -279,7 +279,7 @@ type localFile string
 func (f localFile) state(context.Context) (rpc.VolumeState, error) {
 	status, err := os.Stat(string(f))
 	if err != nil {
-		return rpc.VolumeState{}, fault.Wrap(fault.Unavailable, opDisk, err)
+		return rpc.VolumeState{}, fault.Wrap(fault.Unavailable, err)
 	}
 	return rpc.VolumeState{Size: status.Size(), Changed: fmt.Sprint(status.ModTime().UnixNano())}, nil
 }
@@ -293,17 +293,17 @@ const (
 func (f localFile) read(ctx context.Context, offset int64, take func(rpc.Piece) error) error {
 	file, err := os.Open(string(f))
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, opDisk, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	defer file.Close()
 	status, err := file.Stat()
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, opDisk, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	buffer := make([]byte, 256<<10)
 	for offset < status.Size() {
 		if err := ctx.Err(); err != nil {
-			return fault.Wrap(fault.Unavailable, opDisk, err)
+			return fault.Wrap(fault.Unavailable, err)
 		}
 		data, err := file.Seek(offset, seekData)
 		if err != nil { // there are no data any more
@@ -322,7 +322,7 @@ func (f localFile) read(ctx context.Context, offset int64, take func(rpc.Piece) 
 		}
 		n, err := file.ReadAt(buffer[:min(int64(len(buffer)), end-offset)], offset)
 		if n == 0 {
-			return fault.Wrap(fault.Unavailable, opDisk, err)
+			return fault.Wrap(fault.Unavailable, err)
 		}
 		if err := take(rpc.Piece{Data: buffer[:n]}); err != nil {
 			return err

@@ -153,7 +153,7 @@ func (t *transfer) try(ctx context.Context) (copies, error) {
 	from := *t.guest.DiskFrom
 	source, err := openSource(ctx, t.d, from)
 	if err != nil {
-		return copies{}, fault.New(transferKind(err), opDisk, "the disk of the guest cannot be copied from host %s: %w",
+		return copies{}, fault.New(transferKind(err), "the disk of the guest cannot be copied from host %s: %w",
 			from.Host, err)
 	}
 	defer source.close(ctx)
@@ -161,7 +161,7 @@ func (t *transfer) try(ctx context.Context) (copies, error) {
 	made := copies{of: source.domain.guest}
 	switch {
 	case file == "" && source.domain.hasDisk():
-		return made, fault.New(fault.Unavailable, opDisk, "the definition of the domain %s of host %s has no disk any more; "+
+		return made, fault.New(fault.Unavailable, "the definition of the domain %s of host %s has no disk any more; "+
 			"restore it there", source.domain.Name, from.Host)
 	case file == "":
 		return made, nil
@@ -240,7 +240,7 @@ func (t *transfer) copyNVRAM(ctx context.Context, s *diskSource, made *copies) e
 	}
 	state, err := file.state(ctx)
 	if err != nil {
-		return fault.New(fault.Unavailable, opDisk, "the NVRAM %s of host %s cannot be read: %w", have.NVRAM,
+		return fault.New(fault.Unavailable, "the NVRAM %s of host %s cannot be read: %w", have.NVRAM,
 			s.from.Host, err)
 	}
 	found, _, err := t.d.firmwareOf(uuid.Nil, g, state.Size)
@@ -275,7 +275,7 @@ func (t *transfer) copyFile(ctx context.Context, s *diskSource, from, to string)
 func (t *transfer) rebase(ctx context.Context, s *diskSource, from, disk string) (base *imagecache.Base, err error) {
 	backing, err := sourceBacking(from, disk)
 	if err != nil || backing == "" {
-		return nil, fault.Wrap(fault.Unavailable, opDisk, err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	own, err := t.ownBase(ctx, s, from, backing)
 	switch {
@@ -299,7 +299,7 @@ func (t *transfer) flatten(ctx context.Context, s *diskSource, disk, backing str
 	}
 	copied := strings.TrimSuffix(disk, ".qcow2") + ".base"
 	if strings.Count(filepath.Base(copied), ".base") > maxChain {
-		return nil, fault.New(fault.Conflict, opDisk, "the disk of the guest %s has more than %d snapshots below it; commit "+
+		return nil, fault.New(fault.Conflict, "the disk of the guest %s has more than %d snapshots below it; commit "+
 			"them with `virsh blockcommit`", t.guest.ID, maxChain)
 	}
 	if err := t.copyFile(ctx, s, backing, copied); err != nil {
@@ -318,10 +318,10 @@ func (t *transfer) flatten(ctx context.Context, s *diskSource, disk, backing str
 		arguments = append(arguments[:4], "-F", string(base.Format), "-b", base.Path)
 	}
 	if err := qemuImg(ctx, append(arguments, disk)...); err != nil {
-		return nil, fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not get the data of the file below "+
+		return nil, fault.New(fault.Unavailable, "the disk of the guest %s does not get the data of the file below "+
 			"it: %w", t.guest.ID, err)
 	}
-	return base, fault.Wrap(fault.Unavailable, opDisk, errors.Join(remove(copied), remove(copied+recordSuffix)))
+	return base, fault.Wrap(fault.Unavailable, errors.Join(remove(copied), remove(copied+recordSuffix)))
 }
 
 // sourceBacking returns the path of the file below a copied disk at its source; empty: there is none, or its data are
@@ -341,7 +341,7 @@ func (t *transfer) ownBase(ctx context.Context, s *diskSource, from, backing str
 	name := filepath.Base(backing)
 	id := strings.TrimSuffix(name, filepath.Ext(name))
 	if t.d.o.Images == nil || id != t.guest.Image {
-		return imagecache.Base{}, fault.New(fault.NotFound, opDisk, "%s is not the image %s of the guest", backing,
+		return imagecache.Base{}, fault.New(fault.NotFound, "%s is not the image %s of the guest", backing,
 			t.guest.Image)
 	}
 	there, err := s.baseSum(ctx, from, backing)
@@ -353,11 +353,11 @@ func (t *transfer) ownBase(ctx context.Context, s *diskSource, from, backing str
 	case err != nil:
 		return base, err
 	case filepath.Base(base.Path) != name:
-		err = fault.New(fault.Conflict, opDisk, "the image %s has another format here", id)
+		err = fault.New(fault.Conflict, "the image %s has another format here", id)
 	case there == "" || base.SHA512 == "":
-		err = fault.New(fault.Conflict, opDisk, "whether the image %s has the same data on both hosts is not known", id)
+		err = fault.New(fault.Conflict, "whether the image %s has the same data on both hosts is not known", id)
 	case there != base.SHA512:
-		err = fault.New(fault.Conflict, opDisk, "the image %s has other data here: their SHA-512 sum is %s, and that of "+
+		err = fault.New(fault.Conflict, "the image %s has other data here: their SHA-512 sum is %s, and that of "+
 			"host %s is %s", id, base.SHA512, s.from.Host, there)
 	}
 	return base, err
@@ -366,7 +366,7 @@ func (t *transfer) ownBase(ctx context.Context, s *diskSource, from, backing str
 // rebaseTo replaces the name of the backing file in a disk.
 func rebaseTo(ctx context.Context, disk, format, base string) error {
 	err := qemuImg(ctx, "rebase", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, disk)
-	return fault.Wrap(fault.Unavailable, opDisk, err)
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 // grow makes a disk as large as the flavor's. A disk that is larger stays so.
@@ -381,7 +381,7 @@ func (t *transfer) grow(ctx context.Context, disk string) error {
 		return nil
 	}
 	if err := qemuImg(ctx, "resize", "-q", "-f", "qcow2", disk, fmt.Sprint(want)); err != nil {
-		return fault.New(fault.Unavailable, opDisk, "the disk of the guest %s does not grow: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the disk of the guest %s does not grow: %w", g.ID, err)
 	}
 	return nil
 }
@@ -398,7 +398,7 @@ func place(ctx context.Context, d *Driver, domain uuid.UUID, g hypervisor.Guest,
 	if err == nil && copied.nvram != "" {
 		err = os.Link(copied.nvram, d.nvramPath(domain, g, copied.secure))
 	}
-	return fault.Wrap(fault.Unavailable, opDisk, err)
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 // forgetIncoming removes what was copied for a guest that is not defined yet.
@@ -410,7 +410,7 @@ func forgetIncoming(d *Driver, guest string) error {
 	for _, one := range files {
 		err = errors.Join(err, remove(one))
 	}
-	return fault.Wrap(fault.Unavailable, opDisk, err)
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 func (t *transfers) begin(g hypervisor.Guest) *transferProgress {

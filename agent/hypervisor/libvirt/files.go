@@ -67,7 +67,7 @@ func (d directory) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files
 // another user.
 func (d directory) makeDir(name string) error {
 	if err := os.MkdirAll(d.path(name), 0o711); err != nil {
-		return fault.New(fault.Unavailable, "libvirt.makeDir", "the directory for guests cannot be made: %w; set [DEFAULT] "+
+		return fault.New(fault.Unavailable, "the directory for guests cannot be made: %w; set [DEFAULT] "+
 			"instances_path to a writable directory", err)
 	}
 	return nil
@@ -88,7 +88,7 @@ func (d directory) removeDisk(domain uuid.UUID, g hypervisor.Guest) error {
 	for _, name := range namesOf(g.Build) {
 		err = errors.Join(err, remove(d.path(domain.String(), name)))
 	}
-	return fault.Wrap(fault.Unavailable, "libvirt.removeDisk", err)
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 // namesOf returns the names of the files that a build of a guest can have and another one does not.
@@ -106,7 +106,7 @@ func (d directory) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
 			err = errors.Join(err, os.Remove(file))
 		}
 	}
-	return fault.Wrap(fault.Unavailable, "libvirt.removeOldDisks", err)
+	return fault.Wrap(fault.Unavailable, err)
 }
 
 // hasDisk reports whether the directory of a domain has a disk.

@@ -24,8 +24,6 @@ import (
 // only when it starts a guest, makes a new NVRAM if that of a guest is missing, and reports nothing before. The NVRAM
 // of a guest, the file with its boot entries and keys, is made with its disk, is beside it and moves with it.
 
-const opFirmware = "libvirt.firmware"
-
 // firmware is UEFI firmware of this host that can be used for a guest.
 type firmware struct {
 	loader   string // path of the code
@@ -71,7 +69,7 @@ func (d directory) firmwareOf(domain uuid.UUID, g hypervisor.Guest, size int64) 
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return found, "", fault.Wrap(fault.Unavailable, opFirmware, err)
+			return found, "", fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	all := readFirmware(d.o.FirmwareDirs, g.Hardware.Machine)
@@ -93,7 +91,7 @@ func (d directory) noFirmware(g hypervisor.Guest, secure bool, size int64) error
 	if size > 0 {
 		what += fmt.Sprintf(" for the guest's NVRAM of %d bytes", size)
 	}
-	return fault.New(fault.Conflict, opFirmware, "the guest %s cannot boot: this host has no %s described in %s; install "+
+	return fault.New(fault.Conflict, "the guest %s cannot boot: this host has no %s described in %s; install "+
 		"it (Debian: apt-get install ovmf)", g.ID, what, strings.Join(d.o.FirmwareDirs, " or "))
 }
 
@@ -185,9 +183,9 @@ func (d directory) makeNVRAM(domain uuid.UUID, g hypervisor.Guest, kept bool) er
 	case missing == nil:
 		return nil
 	case !errors.Is(missing, fs.ErrNotExist):
-		return fault.Wrap(fault.Unavailable, opFirmware, missing)
+		return fault.Wrap(fault.Unavailable, missing)
 	case kept:
-		return fault.New(fault.Conflict, opFirmware, "the NVRAM %s of the guest %s, with its boot entries and keys, is "+
+		return fault.New(fault.Conflict, "the NVRAM %s of the guest %s, with its boot entries and keys, is "+
 			"missing, and the guest gets no new one; restore the file, copy %s to it, or rebuild the server", nvram, g.ID,
 			found.template)
 	}
@@ -196,7 +194,7 @@ func (d directory) makeNVRAM(domain uuid.UUID, g hypervisor.Guest, kept bool) er
 		err = datafile.Replace(nvram, content)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, opFirmware, "the NVRAM of the guest %s cannot be made: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the NVRAM of the guest %s cannot be made: %w", g.ID, err)
 	}
 	return nil
 }

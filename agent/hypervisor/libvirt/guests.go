@@ -15,14 +15,13 @@ import (
 // Guests lists the guests. One that does not run, for whatever reason, is stopped. One whose definition libvirt has
 // lost is listed from its record. One that has not arrived yet is not listed.
 func (d *Driver) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
-	const op = "libvirt.Guests"
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	return guestsOf(domains), nil
 }
@@ -76,27 +75,26 @@ func (d *Driver) listOf(ctx context.Context, c *rpc.Client) ([]domain, error) {
 
 // Rename changes the metadata; the domain keeps its name and UUID.
 func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
-	const op = "libvirt.Rename"
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	d.defining.Lock()
 	defer d.defining.Unlock()
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	old, there := find(domains, was)
 	if !there {
 		return nil
 	}
 	if _, taken := find(domains, id); taken {
-		return fault.New(fault.Conflict, op, "there is a guest %s and a guest %s", was, id)
+		return fault.New(fault.Conflict, "there is a guest %s and a guest %s", was, id)
 	}
 	g := old.guest
 	g.ID, g.Server, g.Stopped = id, server, old.xml.Metadata.Guest.Stopped
-	return fault.Wrap("", op, d.storeGuest(ctx, c, old, g))
+	return fault.Wrap("", d.storeGuest(ctx, c, old, g))
 }
 
 // storeGuest replaces the guest in the metadata of a domain.

@@ -174,13 +174,12 @@ func affects(in rpc.XMLKind) rpc.Impact {
 // find returns the element of a device in a form of the domain's definition; empty: it has none. Unavailable: the
 // guest does not run any more; then it is changed like any stopped guest.
 func (p *plugger) find(ctx context.Context, i hypervisor.Interface, in rpc.XMLKind) (element string, err error) {
-	const op = "libvirt.plug"
 	current, err := p.c.Lookup(ctx, p.domain.UUID)
 	if err != nil {
 		return "", err
 	}
 	if current.ID != p.domain.ID {
-		return "", fault.New(fault.Unavailable, op, "the guest %s has ended while its devices were changed", p.guest.ID)
+		return "", fault.New(fault.Unavailable, "the guest %s has ended while its devices were changed", p.guest.ID)
 	}
 	text, err := p.c.XML(ctx, current, in)
 	if err != nil {
@@ -188,7 +187,7 @@ func (p *plugger) find(ctx context.Context, i hypervisor.Interface, in rpc.XMLKi
 	}
 	parsed, err := domainxml.Decode(text)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, op, err)
+		return "", fault.Wrap(fault.Internal, err)
 	}
 	return domainxml.DeviceIn(parsed.Devices, i)
 }
@@ -201,7 +200,7 @@ func (p *plugger) attach(ctx context.Context, i hypervisor.Interface, element st
 	}
 	err = p.c.Attach(ctx, p.domain.Domain, affects(in), element)
 	if refused, is := errors.AsType[*rpc.Error](err); is {
-		return fault.New(fault.Conflict, "libvirt.plug", "the device %s of port %s cannot be attached to the running guest "+
+		return fault.New(fault.Conflict, "the device %s of port %s cannot be attached to the running guest "+
 			"%s: %w; stop the server, attach the port, and start the server", i.Device, i.Port, p.guest.ID, refused)
 	}
 	return err
@@ -209,7 +208,6 @@ func (p *plugger) attach(ctx context.Context, i hypervisor.Interface, element st
 
 // detach detaches a device, if the domain has it, and returns when it is released.
 func (p *plugger) detach(ctx context.Context, i hypervisor.Interface, in rpc.XMLKind) error {
-	const op = "libvirt.plug"
 	attempts := max(1, p.d.o.Detaching.Attempts)
 	var last error
 	for attempt := 1; attempt <= attempts; attempt++ {
@@ -233,7 +231,7 @@ func (p *plugger) detach(ctx context.Context, i hypervisor.Interface, in rpc.XML
 		p.d.o.Log.Info("device not released by its guest", "guest", p.guest.ID, "device", i.Device, "attempt", attempt,
 			"error", last)
 	}
-	return fault.New(fault.Conflict, op, "the guest %s has not released the device %s after %d requests in %s, so it "+
+	return fault.New(fault.Conflict, "the guest %s has not released the device %s after %d requests in %s, so it "+
 		"keeps the device; detach the port again when the operating system of the guest has started, or stop the server "+
 		"first", p.guest.ID, i.Device, attempts, time.Duration(attempts)*p.d.o.Detaching.Timeout)
 }
@@ -252,7 +250,7 @@ func (p *plugger) awaitRelease(ctx context.Context, i hypervisor.Interface,
 		}
 		select {
 		case <-ctx.Done():
-			return false, fault.New(fault.Unavailable, "libvirt.plug", "the guest %s has not released the device %s yet: %w",
+			return false, fault.New(fault.Unavailable, "the guest %s has not released the device %s yet: %w",
 				p.guest.ID, i.Device, context.Cause(ctx))
 		case e := <-p.c.Events(): // closed with the connection; then find returns the fault
 			if e.Kind == rpc.EventDeviceNotRemoved && e.Domain.UUID == p.domain.UUID {

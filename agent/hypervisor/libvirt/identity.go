@@ -62,7 +62,7 @@ func (d *Driver) recognise(ctx context.Context, c *rpc.Client) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Unavailable, "libvirt.recognise", "the libvirt at %s (%s) is not the one that has the guests "+
+	return fault.New(fault.Unavailable, "the libvirt at %s (%s) is not the one that has the guests "+
 		"of %s: it has none of their %d definitions, and no marker of this host; no guest is touched: correct [libvirt] "+
 		"connection_uri, start the libvirt that has them, or stop the agent and run `berth agent adopt`, which shows "+
 		"first what would change", d.o.Socket, d.o.URI, d.o.Dir, guests)
@@ -113,7 +113,7 @@ func (d *Driver) mark(ctx context.Context, c *rpc.Client) error {
 		return err
 	}
 	if err := datafile.Replace(d.markerPath(), []byte(id.String()+"\n")); err != nil {
-		return fault.New(fault.Unavailable, "libvirt.mark", "the marker of libvirt cannot be written: %w", err)
+		return fault.New(fault.Unavailable, "the marker of libvirt cannot be written: %w", err)
 	}
 	return nil
 }
@@ -121,10 +121,9 @@ func (d *Driver) mark(ctx context.Context, c *rpc.Client) error {
 // Adoptable returns the guests as they are listed after Adopt, and why this libvirt is not used before; empty: it is
 // used.
 func (d *Driver) Adoptable(ctx context.Context) (guests []hypervisor.Guest, why string, err error) {
-	const op = "libvirt.Adoptable"
 	c, err := rpc.Dial(ctx, d.o.Socket, d.o.URI, d.o.CallTime)
 	if err != nil {
-		return nil, "", fault.Wrap("", op, err)
+		return nil, "", fault.Wrap("", err)
 	}
 	defer c.Close()
 	drain(c)
@@ -132,16 +131,15 @@ func (d *Driver) Adoptable(ctx context.Context) (guests []hypervisor.Guest, why 
 		why = fault.TextOf(refusal)
 	}
 	domains, _, err := d.list(ctx, c)
-	return guestsOf(domains), why, fault.Wrap("", op, err)
+	return guestsOf(domains), why, fault.Wrap("", err)
 }
 
 // Adopt gives libvirt the marker, so that it is the one that the driver knows from now on. Guests that it lacks are
 // defined again around their disks when they are built. It may be repeated.
 func (d *Driver) Adopt(ctx context.Context) error {
-	const op = "libvirt.Adopt"
 	c, err := rpc.Dial(ctx, d.o.Socket, d.o.URI, d.o.CallTime)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	defer c.Close()
 	drain(c)
@@ -149,10 +147,10 @@ func (d *Driver) Adopt(ctx context.Context) error {
 		return err
 	}
 	if err := d.mark(ctx, c); err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	if err := d.recognise(ctx, c); err != nil {
-		return fault.New(fault.Conflict, op, "the marker of this host cannot be stored in libvirt, which has no secrets; "+
+		return fault.New(fault.Conflict, "the marker of this host cannot be stored in libvirt, which has no secrets; "+
 			"install its driver for secrets: %w", err)
 	}
 	return nil

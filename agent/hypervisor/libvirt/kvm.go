@@ -64,7 +64,7 @@ func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host, li
 	made.Devices.Disks[0].Driver = domainxml.Driver{Name: "qemu", Type: "raw"}
 	text, err := domainxml.Encode(made)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "libvirt.try", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	tried, err := c.Try(ctx, text)
 	if err != nil {

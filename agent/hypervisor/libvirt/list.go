@@ -79,7 +79,7 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	}
 	parsed, err := domainxml.Decode(text)
 	if err != nil {
-		return fault.New(fault.Internal, "libvirt.list", "the definition of the domain %s cannot be read: %w", one.Name, err)
+		return fault.New(fault.Internal, "the definition of the domain %s cannot be read: %w", one.Name, err)
 	}
 	record, recorded := l.records[one.UUID]
 	recorded = recorded && record.Made && !record.Removing

@@ -42,10 +42,10 @@ func (m *liveDisk) check(ctx context.Context, there domain) (shared bool, err er
 	case differs != nil:
 		return false, differs
 	case len(files.lower) > 0:
-		return false, fault.New(fault.Conflict, "", "the disk %s has files below it in its directory, which host %s does "+
+		return false, fault.New(fault.Conflict, "the disk %s has files below it in its directory, which host %s does "+
 			"not have; migrate the server cold", disk, m.host)
 	case disk != prepared && sameFile(disk, prepared): // a copy would write the disk that it reads
-		return false, fault.New(fault.Conflict, "", "the disk %s has the name %s, too, and cannot get another one; migrate "+
+		return false, fault.New(fault.Conflict, "the disk %s has the name %s, too, and cannot get another one; migrate "+
 			"the server again", disk, prepared)
 	}
 	return false, nil
@@ -62,10 +62,10 @@ func (m *liveDisk) checkBase(ctx context.Context, files sharedDisk, sum string) 
 	case files.image != "" && have != "" && have == sum:
 		return nil
 	case files.image == "":
-		return fault.New(fault.Conflict, "", "the disk of the guest %s has the data of its image, and that at host %s is "+
+		return fault.New(fault.Conflict, "the disk of the guest %s has the data of its image, and that at host %s is "+
 			"prepared for a disk without them; migrate the server cold", m.domain.guest.ID, m.host)
 	}
-	return fault.New(fault.Conflict, "", "the image %s of the disk and that of host %s are not known to have the same "+
+	return fault.New(fault.Conflict, "the image %s of the disk and that of host %s are not known to have the same "+
 		"data (SHA-512 sums: %q, %q); migrate the server cold", files.image, m.host, have, sum)
 }
 
@@ -126,7 +126,7 @@ func (m *liveDisk) link(files sharedDisk, prepared string) (bool, error) {
 		err = errors.Join(os.Rename(link, prepared), remove(link)) // a name of the same file is not replaced
 	}
 	if err != nil {
-		return false, fault.New(fault.Unavailable, "", "the disk %s does not get the name %s: %w", files.path, prepared, err)
+		return false, fault.New(fault.Unavailable, "the disk %s does not get the name %s: %w", files.path, prepared, err)
 	}
 	m.d.o.Log.Info("disk not copied: its directory is shared", "guest", m.domain.guest.ID, "to", m.host, "disk",
 		prepared)

@@ -374,7 +374,7 @@ func TestLateDefinition(t *testing.T) {
 	must(t, os.WriteFile(copied, nil, 0o600))
 	must(t, d.writeRecord(b.domain.UUID, domainxml.Guest{ID: g.ID, Domain: g.ID}))
 	must(t, place(t.Context(), d, b.domain.UUID, g, copies{disk: copied}))
-	if err := b.keepIfUnknown(fault.New(fault.Unavailable, "", "libvirt hangs")); !fault.Is(err, fault.Unavailable) {
+	if err := b.keepIfUnknown(fault.New(fault.Unavailable, "libvirt hangs")); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("kept: %v", err)
 	}
 	wantFiles(t, dir, g.ID+"/disk-0.qcow2", g.ID+"/guest.xml")

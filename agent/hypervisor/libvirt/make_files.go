@@ -28,7 +28,7 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	disk := files.Disk
 	_, missing := os.Stat(disk)
 	if disk != "" && kept && errors.Is(missing, fs.ErrNotExist) {
-		return fault.New(fault.Conflict, "libvirt.makeFiles", "the disk %s of the guest %s is missing, and the guest gets "+
+		return fault.New(fault.Conflict, "the disk %s of the guest %s is missing, and the guest gets "+
 			"no blank one; mount the file system or restore the file, or rebuild the server, which makes a new disk", disk, g.ID)
 	}
 	if err := d.makeDir(domain.String()); err != nil {
@@ -44,7 +44,7 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	case disk == "" || missing == nil:
 		return nil
 	case !errors.Is(missing, fs.ErrNotExist):
-		return fault.Wrap(fault.Unavailable, "libvirt.makeFiles", missing)
+		return fault.Wrap(fault.Unavailable, missing)
 	}
 	d.making.RLock()
 	defer d.making.RUnlock()
@@ -55,7 +55,7 @@ func (d *Driver) makeFiles(ctx context.Context, domain uuid.UUID, g hypervisor.G
 	}
 	if err != nil {
 		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
-		return fault.Wrap("", "libvirt.makeFiles", err)
+		return fault.Wrap("", err)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func makeDisk(ctx context.Context, d *Driver, g hypervisor.Guest, file string) e
 		return err
 	}
 	if err := qemuImg(ctx, arguments...); err != nil {
-		return fault.New(fault.Unavailable, "libvirt.makeFiles", "the disk of the guest %s cannot be made: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the disk of the guest %s cannot be made: %w", g.ID, err)
 	}
 	return nil
 }
@@ -78,7 +78,6 @@ func makeDisk(ctx context.Context, d *Driver, g hypervisor.Guest, file string) e
 // writeConfigDrive writes the config drive of a guest. A guest that runs keeps the one with which it was started.
 func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor.Guest,
 	places map[string]string) error {
-	const op = "libvirt.writeConfigDrive"
 	var s configdrive.Server
 	if d.o.FirstBoot != nil {
 		var err error
@@ -87,17 +86,17 @@ func (d *Driver) writeConfigDrive(ctx context.Context, path string, g hypervisor
 			if fault.Is(err, fault.NotFound) {
 				kind = fault.NotFound
 			}
-			return fault.New(kind, op, "what the guest %s reads when it boots is not available: %w", g.ID, err)
+			return fault.New(kind, "what the guest %s reads when it boots is not available: %w", g.ID, err)
 		}
 	}
 	s.ID, s.Name = cmp.Or(g.Server, g.ID), g.Name
 	s.Interfaces = describeInterfaces(g.Interfaces, s.Interfaces, places)
 	drive, err := configdrive.Make(s)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	if err = datafile.Replace(path, drive); err != nil {
-		return fault.New(fault.Unavailable, op, "the config drive of the guest %s cannot be written: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the config drive of the guest %s cannot be written: %w", g.ID, err)
 	}
 	return nil
 }
@@ -123,13 +122,12 @@ func describeInterfaces(of []hypervisor.Interface, known []configdrive.Interface
 // diskArguments returns the arguments of qemu-img that make a guest's disk: blank, or an overlay of its image, which
 // has been inspected. The fault is Conflict if the image is larger than the disk.
 func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file string) ([]string, error) {
-	const op = "libvirt.makeFiles"
 	create := []string{"create", "-q", "-f", "qcow2"}
 	if g.Image == "" {
 		return append(create, file, fmt.Sprintf("%dG", g.DiskGB)), nil
 	}
 	if d.o.Images == nil {
-		return nil, fault.New(fault.Conflict, op, "the guest %s cannot have the image %s: the host has no images", g.ID,
+		return nil, fault.New(fault.Conflict, "the guest %s cannot have the image %s: the host has no images", g.ID,
 			g.Image)
 	}
 	base, err := d.o.Images.Get(ctx, g.Image)
@@ -141,7 +139,7 @@ func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file str
 	case size == 0:
 		size = base.VirtualSize
 	case size < base.VirtualSize:
-		return nil, fault.New(fault.Conflict, op, "the image %s has a disk of %d bytes, and the flavor has one of %d GiB; "+
+		return nil, fault.New(fault.Conflict, "the image %s has a disk of %d bytes, and the flavor has one of %d GiB; "+
 			"choose a flavor with a larger disk", g.Image, base.VirtualSize, g.DiskGB)
 	}
 	create = append(create, "-F", string(base.Format), "-b", base.Path, file, fmt.Sprint(size))

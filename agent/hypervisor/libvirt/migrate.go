@@ -35,42 +35,41 @@ func noDevices(qemu int) string {
 // it there. It is aborted when ctx ends, when the destination does not answer, and after the configured time. Before it
 // begins, the destination is stored with the guest, until it is stored whether the guest has departed.
 func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
-	const op = "libvirt.Migrate"
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	found, there := find(domains, id)
 	if !there {
-		return fault.New(fault.NotFound, op, "there is no guest %s", id)
+		return fault.New(fault.NotFound, "there is no guest %s", id)
 	}
 	for _, one := range found.guest.Devices {
 		if _, goes := to.Devices[one.ID]; !goes && !found.guest.Departed {
-			return fault.New(fault.Invalid, op, "no destination device given for %s of guest %s on host %s", one.ID, id, to.Host)
+			return fault.New(fault.Invalid, "no destination device given for %s of guest %s on host %s", one.ID, id, to.Host)
 		}
 	}
 	if found.migratesTo() != "" { // an earlier migration was interrupted
 		if found, err = (&settler{d, found}).await(ctx); err != nil {
-			return fault.Wrap("", op, err)
+			return fault.Wrap("", err)
 		}
 	}
 	switch {
 	case found.guest.Departed:
 		return nil
 	case found.undefined:
-		return fault.New(fault.Unavailable, op, "the guest %s is defined again first: %s", id, found.guest.Lost)
+		return fault.New(fault.Unavailable, "the guest %s is defined again first: %s", id, found.guest.Lost)
 	case !found.running():
-		return fault.New(fault.Conflict, op, "the guest %s does not run", id)
+		return fault.New(fault.Conflict, "the guest %s does not run", id)
 	}
 	if err := d.checkSnapshots(found); err != nil { // only the uppermost file is migrated
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	m := &migrator{d: d, domain: found, to: to}
-	return fault.Wrap("", op, m.run(ctx))
+	return fault.Wrap("", m.run(ctx))
 }
 
 // migrator migrates one guest.
@@ -113,7 +112,7 @@ func (m *migrator) run(ctx context.Context) error {
 	case after.guest.Departed:
 		return nil
 	case failed == nil:
-		failed = fault.New(fault.Unavailable, "", "the guest has not departed although libvirt reports that it has")
+		failed = fault.New(fault.Unavailable, "the guest has not departed although libvirt reports that it has")
 	}
 	return failed
 }
@@ -181,19 +180,19 @@ func (m *migrator) prepared(ctx context.Context) (domain, error) {
 		there, prepared := findDomain(domains, server, true)
 		switch {
 		case !prepared:
-			return there, fault.New(fault.Conflict, "", "host %s has not prepared the guest of server %s; migrate the server "+
+			return there, fault.New(fault.Conflict, "host %s has not prepared the guest of server %s; migrate the server "+
 				"again", m.to.Host, server)
 		case there.UUID != m.domain.UUID:
-			return there, fault.New(fault.Conflict, "", "the domain of the guest has the UUID %s, and that of the server is "+
+			return there, fault.New(fault.Conflict, "the domain of the guest has the UUID %s, and that of the server is "+
 				"%s: the server was resized on its host; migrate it cold", m.domain.UUID, server)
 		case !there.running():
 			return there, nil
 		case tries == preparedTries:
-			return there, fault.New(fault.Unavailable, "", "host %s still receives the guest of server %s in an earlier "+
+			return there, fault.New(fault.Unavailable, "host %s still receives the guest of server %s in an earlier "+
 				"attempt", m.to.Host, server)
 		}
 		if err := backoff.Sleep(ctx, redial.Wait(tries)); err != nil {
-			return there, fault.Wrap(fault.Unavailable, "", err)
+			return there, fault.Wrap(fault.Unavailable, err)
 		}
 	}
 }
@@ -251,18 +250,18 @@ func (m *migrator) perform(ctx context.Context) error {
 			}
 			return err
 		case <-ended:
-			ended, why = nil, fault.New(fault.Unavailable, "", "the live migration is aborted: %w", context.Cause(ctx))
+			ended, why = nil, fault.New(fault.Unavailable, "the live migration is aborted: %w", context.Cause(ctx))
 		case <-late:
-			why = fault.New(fault.Conflict, "", "the live migration has not ended within %s: the guest may write its memory "+
+			why = fault.New(fault.Conflict, "the live migration has not ended within %s: the guest may write its memory "+
 				"faster than it is copied; set [libvirt] live_migration_permit_auto_converge, or "+
 				"live_migration_completion_timeout", limit)
 		case <-lost:
-			lost, why = nil, fault.New(fault.Unavailable, "", "the connection to libvirt on host %s has ended", m.to.Host)
+			lost, why = nil, fault.New(fault.Unavailable, "the connection to libvirt on host %s has ended", m.to.Host)
 		case <-giveUp:
 			m.steps.Source.Close() // libvirt here does not answer; it aborts when it notices
 		case <-tick.C:
 			if _, err := m.steps.Target.LibVersion(hold); err != nil && why == nil {
-				why = fault.New(fault.Unavailable, "", "libvirt on host %s does not answer: %w", m.to.Host, err)
+				why = fault.New(fault.Unavailable, "libvirt on host %s does not answer: %w", m.to.Host, err)
 			}
 		}
 		if why != nil { // libvirt refuses while the copy does not begin yet, so it is repeated

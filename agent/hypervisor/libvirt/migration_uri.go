@@ -12,7 +12,7 @@ import (
 // uriOf returns the address of the libvirt of a host.
 func (m Migration) uriOf(host string) (string, error) {
 	if m.URI == "" {
-		return "", fault.New(fault.Conflict, "libvirt.Migrate", "no address of other hosts is configured; set [libvirt] "+
+		return "", fault.New(fault.Conflict, "no address of other hosts is configured; set [libvirt] "+
 			"live_migration_uri")
 	}
 	return strings.ReplaceAll(m.URI, "%s", host), nil

@@ -16,7 +16,7 @@ import (
 // New returns a driver. It does not connect. The fault is Invalid for an architecture that the driver does not support.
 func New(o Options) (*Driver, error) {
 	if runtime.GOARCH != "amd64" {
-		return nil, fault.New(fault.Invalid, "libvirt.New", "the driver libvirt does not support the architecture %s; "+
+		return nil, fault.New(fault.Invalid, "the driver libvirt does not support the architecture %s; "+
 			"it supports amd64", runtime.GOARCH)
 	}
 	if o.Socket == "" {
@@ -56,33 +56,32 @@ func (d *Driver) Check(ctx context.Context) error {
 	if err == nil {
 		_, err = c.LibVersion(ctx)
 	}
-	return fault.Wrap("", "libvirt.Check", err)
+	return fault.Wrap("", err)
 }
 
 // Capacity returns the host's CPUs and memory, and the size of the file system with the guests' files.
 func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	const op = "libvirt.Capacity"
 	c, host, err := d.connect(ctx)
 	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}
 	node, err := c.Node(ctx)
 	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}
 	if err := d.makeDir(""); err != nil {
 		return hypervisor.Capacity{}, err
 	}
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(d.o.Dir, &disk); err != nil {
-		return hypervisor.Capacity{}, fault.New(fault.Unavailable, op, "the size of the file system of %s cannot be read: %w",
+		return hypervisor.Capacity{}, fault.New(fault.Unavailable, "the size of the file system of %s cannot be read: %w",
 			d.o.Dir, err)
 	}
 	out := hypervisor.Capacity{Type: "QEMU", VCPUs: node.CPUs, MemoryMB: int(node.MemoryKB / 1024),
 		DiskGB: int(disk.Blocks * uint64(disk.Bsize) >> 30)}
 	version, err := c.HypervisorVersion(ctx)
 	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}
 	out.NoLive = noDevices(version)
 	addDiskImages(d.o.Images, &out)
@@ -92,7 +91,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	}
 	paused, err := pausedGuests(ctx, c)
 	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}
 	d.connecting.Lock()
 	findings := slices.Concat(d.unsafe, d.findings, paused, d.transfers.remarks())

@@ -37,7 +37,7 @@ func (d *Driver) awaitShutdown(ctx context.Context, c *rpc.Client, of domain) (d
 		}
 		select {
 		case <-ctx.Done():
-			return false, fault.New(fault.Unavailable, "libvirt.stop", "the guest %s has not shut down yet: %w", of.guest.ID,
+			return false, fault.New(fault.Unavailable, "the guest %s has not shut down yet: %w", of.guest.ID,
 				context.Cause(ctx))
 		case <-deadline:
 			return false, nil

@@ -26,7 +26,7 @@ const recordName = "guest.xml"
 func (d directory) records() (all map[uuid.UUID]domainxml.Guest, damaged []string, err error) {
 	entries, err := os.ReadDir(d.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fault.New(fault.Unavailable, "libvirt.records", "the directory of guests cannot be read: %w", err)
+		return nil, nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
 	}
 	all = map[uuid.UUID]domainxml.Guest{}
 	for _, entry := range entries {
@@ -73,7 +73,7 @@ func (d directory) writeRecord(id uuid.UUID, g domainxml.Guest) error {
 		return err
 	}
 	if err := datafile.Replace(d.path(id.String(), recordName), []byte(text)); err != nil {
-		return fault.New(fault.Unavailable, "libvirt.writeRecord", "the record of the guest %s cannot be written: %w", g.ID,
+		return fault.New(fault.Unavailable, "the record of the guest %s cannot be written: %w", g.ID,
 			err)
 	}
 	return nil

@@ -29,7 +29,7 @@ func (d directory) removeFiles(domain uuid.UUID) error {
 		err = os.RemoveAll(dir)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "libvirt.removeFiles", "the files of a guest cannot be removed: %w", err)
+		return fault.New(fault.Unavailable, "the files of a guest cannot be removed: %w", err)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (d directory) removeUnfinished(domain uuid.UUID, incoming bool) error {
 	unfinished := err == nil && d.unfinished(record) ||
 		err == nil && incoming && record.Incoming && !record.Made && record.Host == d.o.Host
 	if !unfinished && d.hasDisk(domain) {
-		return fault.New(fault.Conflict, "libvirt.Build", "the directory %s has the disk of a guest that is not known, and "+
+		return fault.New(fault.Conflict, "the directory %s has the disk of a guest that is not known, and "+
 			"it is not replaced by a new one; move it away if it is not needed", d.path(domain.String()))
 	}
 	return d.removeFiles(domain)
@@ -73,7 +73,7 @@ func (d directory) removeUnlisted(domain uuid.UUID, guest string) error {
 func (d directory) leftDisks(used map[uuid.UUID]bool) (findings []string, err error) {
 	entries, err := os.ReadDir(d.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Unavailable, "libvirt.list", "the directory of guests cannot be read: %w", err)
+		return nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
 	}
 	for _, entry := range entries {
 		id, err := uuid.Parse(entry.Name())

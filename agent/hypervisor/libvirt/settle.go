@@ -23,19 +23,18 @@ type settler struct {
 // settle records how the migration of the domain has ended, and lets the guest continue if it is here. The migration
 // must not be in progress. The fault is Unavailable as long as it is not known how it has ended.
 func (s *settler) settle(ctx context.Context) error {
-	const op = "libvirt.settle"
 	c, _, err := s.d.connect(ctx)
 	if err != nil {
 		return err
 	}
 	state, reason, err := c.State(ctx, s.domain.Domain)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	departed := state == rpc.Shutoff && reason == rpc.EndedByMigration
 	if !departed && state != rpc.Running {
 		if departed, err = s.hasArrived(ctx); err != nil {
-			return fault.New(fault.Unavailable, op, "whether the guest %s runs on host %s is not known: %w; start libvirt "+
+			return fault.New(fault.Unavailable, "whether the guest %s runs on host %s is not known: %w; start libvirt "+
 				"there; if that host will not return, run `virsh resume %[4]s` or `virsh start %[4]s` here", s.domain.guest.ID,
 				s.domain.migratesTo(), err, s.domain.Name)
 		}
@@ -52,14 +51,14 @@ func (s *settler) settle(ctx context.Context) error {
 	}
 	if err == nil && state == rpc.Running { // it may have been about to be paused
 		if state, _, err = c.State(ctx, s.domain.Domain); err == nil && state == rpc.Paused {
-			err = errors.Join(s.store(ctx, c, host, false), fault.New(fault.Unavailable, op, "libvirt has paused the guest %s",
+			err = errors.Join(s.store(ctx, c, host, false), fault.New(fault.Unavailable, "libvirt has paused the guest %s",
 				s.domain.guest.ID))
 		}
 	}
 	if known, is := errors.AsType[*rpc.Error](err); is && known.Code == rpc.ErrOperationTimeout {
-		return fault.New(fault.Unavailable, op, "libvirt still migrates the guest %s: %w", s.domain.guest.ID, known)
+		return fault.New(fault.Unavailable, "libvirt still migrates the guest %s: %w", s.domain.guest.ID, known)
 	}
-	return fault.Wrap("", op, err)
+	return fault.Wrap("", err)
 }
 
 // store records to which host a migration of the domain has begun, and whether its guest has departed.
@@ -130,14 +129,13 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 
 // settle records how an earlier migration of the guest has ended, and continues only with a guest that is here.
 func (b *builder) settle(ctx context.Context) error {
-	const op = "libvirt.Build"
 	if b.d.migrating.has(b.domain.UUID) {
-		return fault.New(fault.Unavailable, op, "the guest %s is being migrated", b.guest.ID)
+		return fault.New(fault.Unavailable, "the guest %s is being migrated", b.guest.ID)
 	}
 	s := &settler{b.d, b.domain}
 	err := s.settle(ctx)
 	if b.domain = s.domain; err == nil && b.domain.guest.Departed {
-		return fault.New(fault.Unavailable, op, "the guest %s has departed, and the host lists its guests again", b.guest.ID)
+		return fault.New(fault.Unavailable, "the guest %s has departed, and the host lists its guests again", b.guest.ID)
 	}
 	return err
 }

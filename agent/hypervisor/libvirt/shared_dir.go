@@ -16,7 +16,6 @@ import (
 // claimDir records that this host has its guests in its directory. The fault is Invalid if the directory was that of
 // another host when the agent started, and that host is this one under another name.
 func claimDir(ctx context.Context, d *Driver) error {
-	const op = "libvirt.Start"
 	if d.o.Host == "" {
 		return nil
 	}
@@ -32,15 +31,15 @@ func claimDir(ctx context.Context, d *Driver) error {
 			err = os.WriteFile(d.markerPath(), nil, 0o600)
 		}
 		if err != nil {
-			return fault.New(fault.Unavailable, op, "%w", err)
+			return fault.New(fault.Unavailable, "%w", err)
 		}
 	}
 	first, err := d.claimFirst()
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "%w", err)
+		return fault.New(fault.Unavailable, "%w", err)
 	}
 	if first != d.o.Host { // both have started at the same time
-		return fault.New(fault.Invalid, op, "host %s began to use %s at the same time: %w; start the agent again, and it "+
+		return fault.New(fault.Invalid, "host %s began to use %s at the same time: %w; start the agent again, and it "+
 			"uses a directory of its own there", first, d.o.Dir, errors.Join(os.ErrExist, os.Remove(d.markerPath())))
 	}
 	return nil
@@ -70,16 +69,15 @@ func (d directory) claimFirst() (first string, err error) {
 // checkOtherHosts returns fault.Invalid if the libvirt of this host has the guests of the host that was first in the
 // directory: then this is that host, which was renamed.
 func checkOtherHosts(ctx context.Context, d *Driver) error {
-	const op = "libvirt.Start"
 	c, err := rpc.Dial(ctx, d.o.Socket, d.o.URI, d.o.CallTime)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	defer c.Close()
 	drain(c)
 	all, err := c.Domains(ctx)
 	if err != nil {
-		return fault.Wrap("", op, err)
+		return fault.Wrap("", err)
 	}
 	for _, other := range otherHosts(d.o.root, d.o.Host) {
 		o := d.o
@@ -94,7 +92,7 @@ func checkOtherHosts(ctx context.Context, d *Driver) error {
 			same = same || err == nil && record.Host == other
 		}
 		if same {
-			return fault.New(fault.Invalid, op, "this libvirt has the guests of host %s, which are in %s: the host was "+
+			return fault.New(fault.Invalid, "this libvirt has the guests of host %s, which are in %s: the host was "+
 				"renamed; set [DEFAULT] host to %[1]s again, or set another instances_path", other, d.o.root)
 		}
 	}
@@ -117,5 +115,5 @@ func isShared(ctx context.Context, dir string,
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return false, errors.Join(err, remove(path))
 	}
-	return string(there) == content, fault.Wrap(fault.Unavailable, opDisk, remove(path))
+	return string(there) == content, fault.Wrap(fault.Unavailable, remove(path))
 }

@@ -42,7 +42,7 @@ func inspectShared(disk string) (s sharedDisk, ok bool, err error) {
 		below, err := backingFile(at)
 		switch {
 		case err != nil:
-			return s, false, fault.Wrap(fault.Unavailable, opDisk, err)
+			return s, false, fault.Wrap(fault.Unavailable, err)
 		case below == "":
 			return s, true, nil
 		case filepath.IsAbs(below):
@@ -64,10 +64,10 @@ func (s *sharedDisk) place(ctx context.Context, link, dir string, g hypervisor.G
 	top := lowerPrefix + uuid.NewString() + ".qcow2"
 	err := os.Link(link, filepath.Join(dir, top))
 	if err = errors.Join(err, s.link(dir)); err != nil {
-		return fault.New(fault.Unavailable, opDisk, "the disk %s does not get a further name in %s: %w", s.path, dir, err)
+		return fault.New(fault.Unavailable, "the disk %s does not get a further name in %s: %w", s.path, dir, err)
 	}
 	if used, err := isLocked(filepath.Join(dir, top)); err != nil || used {
-		return fault.New(fault.Unavailable, opDisk, "a program uses the disk %s, maybe the QEMU of the guest on its former "+
+		return fault.New(fault.Unavailable, "a program uses the disk %s, maybe the QEMU of the guest on its former "+
 			"host: %w; stop the guest there", s.path, errors.Join(os.ErrExist, err))
 	}
 	disk := filepath.Join(dir, diskName(g.Build))
@@ -77,7 +77,7 @@ func (s *sharedDisk) place(ctx context.Context, link, dir string, g hypervisor.G
 		err = datafile.Complete(disk)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, opDisk, "the disk of the guest %s cannot be made: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the disk of the guest %s cannot be made: %w", g.ID, err)
 	}
 	return nil
 }
@@ -97,12 +97,12 @@ func (s *sharedDisk) link(dir string) error {
 func virtualSize(disk string) (int64, error) {
 	file, err := os.Open(disk)
 	if err != nil {
-		return 0, fault.Wrap(fault.Unavailable, opDisk, err)
+		return 0, fault.Wrap(fault.Unavailable, err)
 	}
 	defer file.Close()
 	head := make([]byte, 32) // with the virtual size at its end
 	if _, err := file.ReadAt(head, 0); err != nil || string(head[:4]) != "QFI\xfb" {
-		return 0, fault.New(fault.Conflict, opDisk, "the disk %s is not a qcow2 file; convert it on its host", disk)
+		return 0, fault.New(fault.Conflict, "the disk %s is not a qcow2 file; convert it on its host", disk)
 	}
 	return int64(binary.BigEndian.Uint64(head[24:])), nil
 }

@@ -18,8 +18,6 @@ import (
 
 var _ hypervisor.Uploader = (*Driver)(nil)
 
-const opUpload = "libvirt.Upload"
-
 // addDiskImages adds to the capacity what the disks can become.
 func addDiskImages(images Images, c *hypervisor.Capacity) {
 	if images == nil {
@@ -36,29 +34,29 @@ func addDiskImages(images Images, c *hypervisor.Capacity) {
 func (d *Driver) Upload(ctx context.Context, id, image string) (hypervisor.ImageData, error) {
 	none := hypervisor.ImageData{}
 	if d.o.Images == nil {
-		return none, fault.New(fault.Conflict, opUpload, "the host has no image service; configure [glance]")
+		return none, fault.New(fault.Conflict, "the host has no image service; configure [glance]")
 	}
 	if err := uuid.Validate(image); err != nil {
-		return none, fault.New(fault.Invalid, opUpload, "%q is not the id of an image", image)
+		return none, fault.New(fault.Invalid, "%q is not the id of an image", image)
 	}
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return none, fault.Wrap("", opUpload, err)
+		return none, fault.Wrap("", err)
 	}
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return none, fault.Wrap("", opUpload, err)
+		return none, fault.Wrap("", err)
 	}
 	found, there := find(domains, id)
 	switch {
 	case !there:
-		return none, fault.New(fault.Unavailable, opUpload, "libvirt has no guest %s", id)
+		return none, fault.New(fault.Unavailable, "libvirt has no guest %s", id)
 	case found.running() || found.migratesTo() != "":
-		return none, fault.New(fault.Unavailable, opUpload, "the guest %s runs (domain %s); stop it", id, found.Name)
+		return none, fault.New(fault.Unavailable, "the guest %s runs (domain %s); stop it", id, found.Name)
 	}
 	disk := diskOf(found)
 	if disk == "" {
-		return none, fault.New(fault.Conflict, opUpload, "the guest %s has no disk in a file", id)
+		return none, fault.New(fault.Conflict, "the guest %s has no disk in a file", id)
 	}
 	file := d.path(found.UUID.String(), "shelved-"+image+".qcow2")
 	fresh, err := exportDisk(ctx, d.o.Images, found.guest, disk, file)
@@ -85,10 +83,10 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 	err error) {
 	status, err := os.Stat(disk)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, fault.New(fault.NotFound, opUpload, "the disk %s of the guest %s does not exist", disk, g.ID)
+		return false, fault.New(fault.NotFound, "the disk %s of the guest %s does not exist", disk, g.ID)
 	}
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, opUpload, err)
+		return false, fault.Wrap(fault.Unavailable, err)
 	}
 	if copied, err := os.Stat(file); err == nil && !copied.ModTime().Before(status.ModTime()) {
 		return false, nil
@@ -98,7 +96,7 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 		err = errors.Join(err, os.Remove(other))
 	}
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, opUpload, err)
+		return false, fault.Wrap(fault.Unavailable, err)
 	}
 	if err := restoreBase(ctx, images, disk, g); err != nil {
 		return false, err
@@ -113,7 +111,7 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 		if ctx.Err() == nil && strings.Contains(err.Error(), "No space left") {
 			kind = fault.Conflict
 		}
-		return false, fault.New(kind, opUpload, "the disk of the guest %s cannot be copied to %s: %w", g.ID, file, err)
+		return false, fault.New(kind, "the disk of the guest %s cannot be copied to %s: %w", g.ID, file, err)
 	}
 	return true, nil
 }
@@ -121,9 +119,8 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 // restoreDisk makes a guest's disk from the data of an image, in full: the image is deleted when the guest runs. The
 // fault is Conflict if the data are larger than the disk.
 func restoreDisk(ctx context.Context, images Images, g hypervisor.Guest, file string) error {
-	const op = "libvirt.makeFiles"
 	if images == nil {
-		return fault.New(fault.Conflict, op, "the image %s with the disk of the guest %s cannot be read: the host has no "+
+		return fault.New(fault.Conflict, "the image %s with the disk of the guest %s cannot be read: the host has no "+
 			"image service; configure [glance]", g.DiskImage, g.ID)
 	}
 	base, err := images.Get(ctx, g.DiskImage)
@@ -135,7 +132,7 @@ func restoreDisk(ctx context.Context, images Images, g hypervisor.Guest, file st
 		err = qemuImg(ctx, "resize", "-q", "-f", "qcow2", file, fmt.Sprint(want))
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "the disk of the guest %s cannot be made from the image %s: %w", g.ID,
+		return fault.New(fault.Unavailable, "the disk of the guest %s cannot be made from the image %s: %w", g.ID,
 			g.DiskImage, err)
 	}
 	return nil

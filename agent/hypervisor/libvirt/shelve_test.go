@@ -33,7 +33,7 @@ func (m *memoryImages) Image(_ context.Context, id string) (image.Image, error) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.status[id] == "" {
-		return image.Image{}, fault.New(fault.NotFound, "", "there is no image %s", id)
+		return image.Image{}, fault.New(fault.NotFound, "there is no image %s", id)
 	}
 	sum := sha512.Sum512(m.data[id])
 	return image.Image{ID: id, Status: m.status[id], Size: int64(len(m.data[id])), DiskFormat: "qcow2", HashAlgo: "sha512",
@@ -62,7 +62,7 @@ func (m *memoryImages) Upload(_ context.Context, id string, data io.Reader, from
 		m.status[id] = image.Active
 		return nil
 	}
-	return fault.New(fault.Unavailable, "", "the connection has ended: %v", err)
+	return fault.New(fault.Unavailable, "the connection has ended: %v", err)
 }
 
 // TestShelvedDisk uploads the disk of a stopped guest, with the data of its image, over an interruption of the image

@@ -17,7 +17,6 @@ import (
 // have. The definition that libvirt has names the current disk; without one, an overlay in the directory of the guest
 // does.
 func (d directory) checkSnapshots(of domain) error {
-	const op = "libvirt.checkSnapshots"
 	own := d.filesOf(of.UUID, of.guest).Disk
 	if own == "" {
 		return nil
@@ -27,19 +26,19 @@ func (d directory) checkSnapshots(of domain) error {
 		if now == "" || now == own || sameFile(now, own) {
 			return nil
 		}
-		return fault.New(fault.Conflict, op, "the disk of the guest %s is %s, a snapshot that Berth has not made, and with "+
+		return fault.New(fault.Conflict, "the disk of the guest %s is %s, a snapshot that Berth has not made, and with "+
 			"%s it would lose what was written since; merge them with `virsh blockcommit %s %[2]s --active --pivot` while "+
 			"the guest runs, or with `qemu-img commit %[2]s` and `virsh edit` while it is stopped", of.guest.ID, now, own,
 			of.Name)
 	}
 	overlay, err := overlayOf(own)
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "the snapshots of the disk %s cannot be read: %w", own, err)
+		return fault.New(fault.Unavailable, "the snapshots of the disk %s cannot be read: %w", own, err)
 	}
 	if overlay == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, op, "%s is a snapshot of the disk %s of the guest %s, and without a definition it "+
+	return fault.New(fault.Conflict, "%s is a snapshot of the disk %s of the guest %s, and without a definition it "+
 		"is not known which one the guest uses; merge them with `qemu-img commit %[1]s` and move it away, or move "+
 		"it away without merging if the guest does not use it", overlay, own, of.guest.ID)
 }

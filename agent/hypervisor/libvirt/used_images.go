@@ -54,7 +54,7 @@ func (d *Driver) backingFiles() (string, error) {
 	for _, dir := range d.allDirs() {
 		some, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 		if err != nil {
-			return "", fault.Wrap(fault.Internal, "libvirt.backingFiles", err)
+			return "", fault.Wrap(fault.Internal, err)
 		}
 		files = append(files, some...)
 	}
@@ -65,7 +65,7 @@ func (d *Driver) backingFiles() (string, error) {
 			continue // its guest was destroyed meanwhile
 		}
 		if err != nil {
-			return "", fault.New(fault.Unavailable, "libvirt.backingFiles", "the backing file of %s cannot be read: %w", file,
+			return "", fault.New(fault.Unavailable, "the backing file of %s cannot be read: %w", file,
 				err)
 		}
 		all.WriteString(name + "\n")

@@ -50,7 +50,7 @@ func (d abandonedDir) write(one abandoned) error {
 		err = datafile.Replace(filepath.Join(string(d), one.Name+".json"), data)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "powervm.abandoned", "the unanswered creation of partition %s cannot be "+
+		return fault.New(fault.Unavailable, "the unanswered creation of partition %s cannot be "+
 			"recorded: %w", one.Name, err)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (d abandonedDir) read() (list []abandoned, damaged []string, err error) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "powervm.abandoned", "%w", err)
+		return nil, nil, fault.New(fault.Unavailable, "%w", err)
 	}
 	for _, entry := range entries {
 		if filepath.Ext(entry.Name()) != ".json" {
@@ -107,7 +107,7 @@ func (d abandonedDir) checkRemoval(name string) error {
 	}
 	for _, one := range list {
 		if one.Removing != "" && one.Name[max(0, len(one.Name)-markDigits):] == name[len(name)-markDigits:] {
-			return fault.New(fault.Unavailable, "powervm.Build", "the server is deleting the partition %s (%s) of an earlier "+
+			return fault.New(fault.Unavailable, "the server is deleting the partition %s (%s) of an earlier "+
 				"attempt, which it created late; the guest is built when it is gone", one.Name, one.Removing)
 		}
 	}

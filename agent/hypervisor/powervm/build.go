@@ -21,15 +21,14 @@ import (
 // is missing or belongs to another partition is a Conflict before anything is sent, so that another host is tried
 // (R49, C28).
 func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
-	const op = "powervm.Build"
 	if err := ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, op, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
-	if err := checkID(op, g.ID); err != nil {
+	if err := checkID(g.ID); err != nil {
 		return err
 	}
 	if g.Hardware != (hypervisor.Hardware{}) {
-		return fault.New(fault.Conflict, op, "the image of the guest %s chooses a machine type, a disk bus, a model of "+
+		return fault.New(fault.Conflict, "the image of the guest %s chooses a machine type, a disk bus, a model of "+
 			"network interfaces, a video device, a guest agent, UEFI or secure boot, which partitions lack; remove its "+
 			"properties hw_…", g.ID)
 	}
@@ -52,27 +51,26 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 
 // reserve returns the record of a guest. For a new guest it writes one, which reserves the slots in this driver.
 func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
-	const op = "powervm.Build"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	records, err := h.read()
 	if err != nil {
 		return r, err
 	}
-	if err := h.checkRecord(op, g.ID); err != nil {
+	if err := h.checkRecord(g.ID); err != nil {
 		return r, err
 	}
 	for _, other := range records {
 		if other.guest.ID == g.ID {
 			if !slices.Equal(ids(other.guest), ids(g)) && other.Complete {
-				return r, fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID,
+				return r, fault.New(fault.Conflict, "the guest %s has other devices: %v, not %v", g.ID,
 					ids(other.guest), ids(g))
 			}
 			continue
 		}
 		for _, id := range ids(g) {
 			if slices.Contains(ids(other.guest), id) {
-				return r, fault.New(fault.Conflict, op, "device %s is held by the guest %s", id, other.guest.ID)
+				return r, fault.New(fault.Conflict, "device %s is held by the guest %s", id, other.guest.ID)
 			}
 		}
 	}
@@ -81,7 +79,7 @@ func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 		return r, nil
 	}
 	if !existed && g.Kept {
-		return r, fault.New(fault.NotFound, op, "the guest %s was built here, and its record in %s is missing, so it "+
+		return r, fault.New(fault.NotFound, "the guest %s was built here, and its record in %s is missing, so it "+
 			"is not built as a new one", g.ID, h.options.Dir)
 	}
 	if !existed {
@@ -133,7 +131,7 @@ func (h *Hypervisor) undo(ctx context.Context, r record, why error) error {
 		err = h.Destroy(ctx, r.guest.ID)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "powervm.Build", "%s; and what was built cannot be removed: %s",
+		return fault.New(fault.Unavailable, "%s; and what was built cannot be removed: %s",
 			fault.TextOf(why), fault.TextOf(err))
 	}
 	return why
@@ -160,7 +158,7 @@ func (h *Hypervisor) realize(ctx context.Context, r *record, g hypervisor.Guest)
 	rebuild := exists && r.Complete && r.guest.Build != g.Build
 	wrong := exists && !hasSlots(p, g)
 	if wrong && isRunning(p) && r.Complete && !rebuild && !g.Stopped {
-		return fault.New(fault.Conflict, "powervm.Build", "the partition of the guest %s runs with other I/O slots than %v, "+
+		return fault.New(fault.Conflict, "the partition of the guest %s runs with other I/O slots than %v, "+
 			"perhaps because another client changed them; stop and start the server", g.ID, ids(g))
 	}
 	if rebuild || wrong {
@@ -201,7 +199,7 @@ func (h *Hypervisor) assign(ctx context.Context, r *record, exists bool) error {
 	}
 	p, err := h.api.Partition(ctx, r.Partition)
 	if err == nil && !hasSlots(p, r.guest) {
-		return fault.New(fault.Conflict, "powervm.Build", "the server did not give the I/O slots %v to the partition of the "+
+		return fault.New(fault.Conflict, "the server did not give the I/O slots %v to the partition of the "+
 			"guest %s; update NovaLink", ids(r.guest), r.guest.ID)
 	}
 	return err
@@ -223,7 +221,7 @@ func (h *Hypervisor) create(ctx context.Context, r *record, system uom.ManagedSy
 		partition(*r, roundedMB(system, r.guest.MemoryMB), slots, h.options.SlotsRequired))
 	switch {
 	case fault.Is(err, fault.Conflict): // an earlier request was executed; the next attempt finds the partition
-		return made, fault.New(fault.Unavailable, "powervm.Build", "%w", err)
+		return made, fault.New(fault.Unavailable, "%w", err)
 	case err != nil:
 		r.Requested = earlier || !refused(err)
 		return made, err
@@ -231,7 +229,7 @@ func (h *Hypervisor) create(ctx context.Context, r *record, system uom.ManagedSy
 	made, err = uom.Bare[uom.Partition](object.Bytes(), "LogicalPartition")
 	uuid := strings.ToUpper(strings.TrimSpace(cmp.Or(made.UUID, made.AtomID)))
 	if err != nil || uuid == "" {
-		return made, fault.New(fault.Unavailable, "powervm.Build", "the answer to the creation of partition %s has no "+
+		return made, fault.New(fault.Unavailable, "the answer to the creation of partition %s has no "+
 			"UUID; the partition is looked for by its name", r.Name)
 	}
 	r.Partition, r.Requested = uuid, false

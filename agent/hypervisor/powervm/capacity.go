@@ -24,7 +24,7 @@ const operating = "operating"
 // as usable.
 func usable(system uom.ManagedSystem) error {
 	if state := strings.TrimSpace(system.State); state != operating && state != "" {
-		return fault.New(fault.Unavailable, "powervm", "the managed system %s is in the state %q, not %q; no partition is "+
+		return fault.New(fault.Unavailable, "the managed system %s is in the state %q, not %q; no partition is "+
 			"created or started until that ends", system.SystemName, state, operating)
 	}
 	return nil
@@ -42,17 +42,16 @@ func (h *Hypervisor) Check(ctx context.Context) error {
 // Capacity returns the processors and the memory that guests may have: what no partition has, and what the guests have.
 // The rest belongs to partitions of others. A system that does not report what is free counts as a whole.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	const op = "powervm.Capacity"
 	system, err := h.lastRead(ctx)
 	if err != nil {
-		return hypervisor.Capacity{}, fault.Wrap("", op, err)
+		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}
 	memory, units := number(system.MemoryMB, 0), number(system.ProcessorUnits, 0)
 	freeMemory, freeUnits := number(system.FreeMemoryMB, -1), number(system.FreeUnits, -1)
 	if freeMemory >= 0 || freeUnits >= 0 {
 		guestMemory, guestUnits, err := h.used(ctx)
 		if err != nil {
-			return hypervisor.Capacity{}, fault.Wrap("", op, err)
+			return hypervisor.Capacity{}, fault.Wrap("", err)
 		}
 		if region := float64(regionMB(system)); freeMemory >= 0 {
 			memory = min(memory, math.Floor(freeMemory/region)*region+guestMemory)
@@ -121,7 +120,7 @@ func checkRoom(system uom.ManagedSystem, g hypervisor.Guest) error {
 	default:
 		return nil
 	}
-	return fault.New(fault.Conflict, "powervm.Build", "the guest %s needs %s on the system %s; another host is "+
+	return fault.New(fault.Conflict, "the guest %s needs %s on the system %s; another host is "+
 		"needed", g.ID, lacks, system.SystemName)
 }
 

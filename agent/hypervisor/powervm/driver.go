@@ -177,12 +177,11 @@ func isRunning(p uom.Partition) bool {
 
 // Rename changes the id in the guest's record. The partition keeps its UUID and its name.
 func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
-	const op = "powervm.Rename"
 	if err := ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, op, err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	for _, name := range []string{was, id} {
-		if err := checkID(op, name); err != nil {
+		if err := checkID(name); err != nil {
 			return err
 		}
 	}
@@ -193,7 +192,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 		return err
 	}
 	for _, name := range []string{was, id} {
-		if err := h.checkRecord(op, name); err != nil {
+		if err := h.checkRecord(name); err != nil {
 			return err
 		}
 	}
@@ -202,7 +201,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 		return nil
 	}
 	if _, both := find(records, id); both {
-		return fault.New(fault.Conflict, op, "there is a guest %s and a guest %s", was, id)
+		return fault.New(fault.Conflict, "there is a guest %s and a guest %s", was, id)
 	}
 	if err := h.move(was, id); err != nil {
 		return err
@@ -213,33 +212,31 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 
 // Migrate refuses to live-migrate a guest. The fault is Conflict and names the slots.
 func (h *Hypervisor) Migrate(_ context.Context, id string, _ hypervisor.Destination) error {
-	const op = "powervm.Migrate"
-	_, r, exists, err := h.recordOf(op, id)
+	_, r, exists, err := h.recordOf(id)
 	if err != nil {
 		return err
 	}
 	if !exists {
-		return fault.New(fault.NotFound, op, "there is no guest %s", id)
+		return fault.New(fault.NotFound, "there is no guest %s", id)
 	}
 	var slots []string
 	for _, d := range r.guest.Devices {
 		slots = append(slots, d.ID.String())
 	}
 	if len(slots) == 0 {
-		return fault.New(fault.Conflict, op, "Berth does not live-migrate partitions of PowerVM; migrate the server cold")
+		return fault.New(fault.Conflict, "Berth does not live-migrate partitions of PowerVM; migrate the server cold")
 	}
-	return fault.New(fault.Conflict, op, "%s, and %s has %s; migrate the server cold", noLive, id,
+	return fault.New(fault.Conflict, "%s, and %s has %s; migrate the server cold", noLive, id,
 		strings.Join(slots, ", "))
 }
 
 // Destroy powers the partition off, deletes it, which frees its slots (R50), and removes the record. If the server may
 // still create the partition, because it never answered the request, Maintain removes it then.
 func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
-	const op = "powervm.Destroy"
-	if err := checkID(op, id); err != nil {
+	if err := checkID(id); err != nil {
 		return err
 	}
-	records, r, exists, err := h.recordOf(op, id)
+	records, r, exists, err := h.recordOf(id)
 	if err != nil || !exists {
 		return err
 	}
@@ -307,9 +304,8 @@ func (h *Hypervisor) slots(ctx context.Context, r record) (system uom.ManagedSys
 	for _, d := range r.guest.Devices {
 		index := d.ID.Address().DRC
 		if index == 0 {
-			return system, nil, fault.New(fault.Invalid, "powervm.Build",
-				"the device %s is not an I/O slot; this host has only "+
-					"those", d.ID)
+			return system, nil, fault.New(fault.Invalid, "the device %s is not an I/O slot; this host has only "+
+				"those", d.ID)
 		}
 		indices = append(indices, ioslot.Index(index))
 	}

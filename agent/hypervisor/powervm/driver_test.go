@@ -88,7 +88,7 @@ func (s slotNames) Build(ctx context.Context, g hypervisor.Guest) error {
 	for f := range 8 {
 		text = strings.ReplaceAll(text, fmt.Sprintf("%08X", firstSlot+f), fmt.Sprintf("0000:3b:00.%d", f))
 	}
-	return fault.New(fault.KindOf(err), "", "%s", text)
+	return fault.New(fault.KindOf(err), "%s", text)
 }
 
 func (s slotNames) Guests(ctx context.Context) ([]hypervisor.Guest, error) {

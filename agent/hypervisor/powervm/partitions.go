@@ -37,7 +37,7 @@ func (h *Hypervisor) look(ctx context.Context, records []record) (view, error) {
 	}
 	for _, r := range records {
 		if r.System != "" && !strings.EqualFold(r.System, system.UUID) {
-			return view{}, fault.New(fault.Unavailable, "powervm.partitions", "the REST API serves the system %s (%s), but the "+
+			return view{}, fault.New(fault.Unavailable, "the REST API serves the system %s (%s), but the "+
 				"guest %s is a partition of the system %s; nothing is changed: correct [powervm] url and system",
 				system.SystemName, system.UUID, r.guest.ID, r.System)
 		}
@@ -64,17 +64,16 @@ func (h *Hypervisor) partitionOf(ctx context.Context, v view, r record) (p uom.P
 		h.found(r.Partition)
 		return p, true, nil
 	}
-	const op = "powervm.partitions"
 	_, err = h.api.Partition(ctx, r.Partition)
 	switch {
 	case err == nil:
 		h.found(r.Partition)
-		return p, false, fault.New(fault.Unavailable, op, "the list of partitions lacks %s (%s), which exists; nothing is "+
+		return p, false, fault.New(fault.Unavailable, "the list of partitions lacks %s (%s), which exists; nothing is "+
 			"concluded from the list, and it is read again", r.Name, r.Partition)
 	case !fault.Is(err, fault.NotFound):
 		return p, false, err
 	case !h.missingTwice(r.Partition):
-		return p, false, fault.New(fault.Unavailable, op, "the server does not find the partition %s (%s) of the guest %s; "+
+		return p, false, fault.New(fault.Unavailable, "the server does not find the partition %s (%s) of the guest %s; "+
 			"it is read again before it counts as deleted", r.Name, r.Partition, r.guest.ID)
 	}
 	return p, false, nil
@@ -124,6 +123,6 @@ func (h *Hypervisor) checkOwn(r record) error {
 	if late, err := h.abandoned.has(r.Name); err != nil || late {
 		return err
 	}
-	return fault.New(fault.Unavailable, "powervm.partitions", "the partition %s exists, and may be that of another "+
+	return fault.New(fault.Unavailable, "the partition %s exists, and may be that of another "+
 		"guest: %s", r.Name, strings.Join(slices.Sorted(maps.Values(h.damaged)), "; "))
 }

@@ -86,9 +86,9 @@ type fileInterface struct {
 func (h *Hypervisor) path(id string) string { return filepath.Join(h.options.Dir, id+".json") }
 
 // checkID refuses an id that is not valid as a file name.
-func checkID(op, id string) error {
+func checkID(id string) error {
 	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
-		return fault.New(fault.Invalid, op, "%q is not a valid guest id", id)
+		return fault.New(fault.Invalid, "%q is not a valid guest id", id)
 	}
 	return nil
 }
@@ -115,26 +115,26 @@ func (h *Hypervisor) Start(context.Context) error {
 		}
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "powervm.Start", "cannot remove unfinished records of guests: %w", err)
+		return fault.New(fault.Unavailable, "cannot remove unfinished records of guests: %w", err)
 	}
 	return nil
 }
 
 // recordOf reads the records, and returns them and that of a guest. Unavailable: it cannot be read.
-func (h *Hypervisor) recordOf(op, id string) (records []record, r record, exists bool, err error) {
+func (h *Hypervisor) recordOf(id string) (records []record, r record, exists bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if records, err = h.read(); err == nil {
-		err = h.checkRecord(op, id)
+		err = h.checkRecord(id)
 	}
 	r, exists = find(records, id)
 	return records, r, exists, err
 }
 
 // checkRecord returns Unavailable if the record of a guest could not be read by the last call of read. h.mu is held.
-func (h *Hypervisor) checkRecord(op, id string) error {
+func (h *Hypervisor) checkRecord(id string) error {
 	if text, is := h.damaged[id]; is {
-		return fault.New(fault.Unavailable, op, "%s", text)
+		return fault.New(fault.Unavailable, "%s", text)
 	}
 	return nil
 }
@@ -143,13 +143,12 @@ func (h *Hypervisor) checkRecord(op, id string) error {
 // they are neither built nor removed, and no other guest gets their slots, which belong to their partitions. h.mu is
 // held.
 func (h *Hypervisor) read() (list []record, err error) {
-	const op = "powervm.records"
 	entries, err := os.ReadDir(h.options.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "%w", err)
+		return nil, fault.New(fault.Unavailable, "%w", err)
 	}
 	h.damaged = map[string]string{}
 	for _, entry := range entries {
@@ -221,14 +220,14 @@ func (h *Hypervisor) write(r record) error {
 	}
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
-		return fault.Wrap(fault.Internal, "powervm.records", err)
+		return fault.Wrap(fault.Internal, err)
 	}
 	err = os.MkdirAll(h.options.Dir, 0o700)
 	if err == nil {
 		err = datafile.Replace(h.path(g.ID), data)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "powervm.records", "the record of guest %s cannot be written: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the record of guest %s cannot be written: %w", g.ID, err)
 	}
 	return nil
 }
@@ -240,7 +239,7 @@ func (h *Hypervisor) move(was, id string) error {
 		err = datafile.Sync(h.options.Dir)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "powervm.Rename", "the record of guest %s cannot be renamed: %w", was, err)
+		return fault.New(fault.Unavailable, "the record of guest %s cannot be renamed: %w", was, err)
 	}
 	return nil
 }
@@ -249,7 +248,7 @@ func (h *Hypervisor) move(was, id string) error {
 func (h *Hypervisor) remove(id string) error {
 	for _, name := range []string{h.path(id) + datafile.Unfinished, h.path(id)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fault.New(fault.Unavailable, "powervm.Destroy", "the record of guest %s cannot be removed: %w", id, err)
+			return fault.New(fault.Unavailable, "the record of guest %s cannot be removed: %w", id, err)
 		}
 	}
 	return nil

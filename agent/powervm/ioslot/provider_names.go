@@ -34,7 +34,7 @@ func ParseProviderName(name string) (host string, index Index, ok bool, err erro
 	}
 	index, valid := ParseIndex(digits)
 	if !valid || two && host == "" {
-		return "", 0, true, fault.New(fault.Invalid, "ioslot.ParseProviderName", "the provider %q is named like that of an "+
+		return "", 0, true, fault.New(fault.Invalid, "the provider %q is named like that of an "+
 			"I/O slot, but not %q or %q; rename or delete it", name, namePrefix+"INDEX", namePrefix+"HOST INDEX")
 	}
 	return host, index, true, nil

@@ -30,9 +30,8 @@ func PartitionUUID(server string) string {
 // may be tried, and nothing may be sent to the server (R49). Unavailable when the system does not report its slots or
 // their owners. Invalid when an index occurs twice.
 func (s System) ForPartition(partition string, indices []Index) ([]Slot, error) {
-	const op = "ioslot.ForPartition"
 	if !s.Reported && len(indices) > 0 {
-		return nil, fault.New(fault.Unavailable, op, "the system does not report its I/O slots; it is retried")
+		return nil, fault.New(fault.Unavailable, "the system does not report its I/O slots; it is retried")
 	}
 	var list []Slot
 	var wrong []string
@@ -41,13 +40,13 @@ func (s System) ForPartition(partition string, indices []Index) ([]Slot, error) 
 		slot, ok := s.Find(index)
 		switch {
 		case seen[index]:
-			return nil, fault.New(fault.Invalid, op, "the I/O slot %s is requested twice; request it once", index)
+			return nil, fault.New(fault.Invalid, "the I/O slot %s is requested twice; request it once", index)
 		case !ok:
 			wrong = append(wrong, fmt.Sprintf("the system has no I/O slot %s", index))
 		case slot.WhyNoDevice() != "":
 			wrong = append(wrong, fmt.Sprintf("the I/O slot %s %s", slot, slot.WhyNoDevice()))
 		case slot.Owner.Kind == OwnerUnknown:
-			return nil, fault.New(fault.Unavailable, op, "the owner of the I/O slot %s is unknown; it is retried", slot)
+			return nil, fault.New(fault.Unavailable, "the owner of the I/O slot %s is unknown; it is retried", slot)
 		case slot.Owner.Kind == Owned && (partition == "" || !strings.EqualFold(slot.Owner.UUID, partition)):
 			wrong = append(wrong, fmt.Sprintf("the I/O slot %s belongs to %s", slot, slot.Owner))
 		}
@@ -55,7 +54,7 @@ func (s System) ForPartition(partition string, indices []Index) ([]Slot, error) 
 		list = append(list, slot)
 	}
 	if len(wrong) > 0 {
-		return nil, fault.New(fault.Conflict, op, "%s; another host is needed", strings.Join(wrong, ", "))
+		return nil, fault.New(fault.Conflict, "%s; another host is needed", strings.Join(wrong, ", "))
 	}
 	return list, nil
 }

@@ -90,7 +90,7 @@ func (c *Client) do(ctx context.Context, r request) (answer, error) {
 			busy++
 			c.options.Log.Info("PowerVM REST API busy", "method", r.method, "path", r.path, "reason", failed.message)
 			if err := backoff.Sleep(ctx, c.options.Busy.Wait(busy)); err != nil {
-				return answer{}, fault.Wrap(fault.Unavailable, "restclient", err)
+				return answer{}, fault.Wrap(fault.Unavailable, err)
 			}
 		default:
 			return answer{}, failed.fault(r)
@@ -112,7 +112,7 @@ func (c *Client) send(ctx context.Context, r request, token string) (a answer, f
 	req, err := http.NewRequestWithContext(ctx, r.method, c.options.URL+"/rest/api"+r.path,
 		strings.NewReader(string(r.body)))
 	if err != nil {
-		return a, nil, fault.Wrap(fault.Invalid, "restclient", err)
+		return a, nil, fault.Wrap(fault.Invalid, err)
 	}
 	for name, value := range map[string]string{"Accept": r.accept, "Content-Type": r.contentType, "If-Match": r.ifMatch,
 		"If-None-Match": r.ifNoneMatch, "X-API-Session": token, "X-Audit-Memento": c.options.Memento} {
@@ -122,17 +122,17 @@ func (c *Client) send(ctx context.Context, r request, token string) (a answer, f
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return a, nil, fault.New(fault.Unavailable, "restclient", "%s %s failed: %w; check the service and [powervm] url",
+		return a, nil, fault.New(fault.Unavailable, "%s %s failed: %w; check the service and [powervm] url",
 			r.method, r.path, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return a, nil, fault.New(fault.Unavailable, "restclient", "the answer to %s %s was cut off: %w; it is retried",
+		return a, nil, fault.New(fault.Unavailable, "the answer to %s %s was cut off: %w; it is retried",
 			r.method, r.path, err)
 	}
 	if len(body) > maxAnswer {
-		return a, nil, fault.New(fault.Internal, "restclient", "the answer to %s %s is longer than %d bytes", r.method,
+		return a, nil, fault.New(fault.Internal, "the answer to %s %s is longer than %d bytes", r.method,
 			r.path, maxAnswer)
 	}
 	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotModified && r.ifNoneMatch != "" {
@@ -150,7 +150,7 @@ func (c *Client) get(ctx context.Context, path, ifNoneMatch string) (answer, err
 
 // malformed returns the fault for an answer that cannot be decoded.
 func malformed(path string, err error) error {
-	return fault.New(fault.Internal, "restclient", "the answer to %s cannot be read: %w; report it with the payload", path,
+	return fault.New(fault.Internal, "the answer to %s cannot be read: %w; report it with the payload", path,
 		err)
 }
 
@@ -194,13 +194,13 @@ var updateWaits = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second}
 func (c *Client) Update(ctx context.Context, path string, change func(object *uom.Element) error) error {
 	parts := strings.Split(path, "/")
 	if len(parts) < 2 {
-		return fault.New(fault.Internal, "restclient.Update", "the path %q has no type and UUID", path)
+		return fault.New(fault.Internal, "the path %q has no type and UUID", path)
 	}
 	kind := parts[len(parts)-2]
 	var last error
 	for _, wait := range updateWaits {
 		if err := backoff.Sleep(ctx, min(wait, c.options.Busy.First)); err != nil {
-			return fault.Wrap(fault.Unavailable, "restclient.Update", err)
+			return fault.Wrap(fault.Unavailable, err)
 		}
 		a, err := c.get(ctx, path, "")
 		if err != nil {
@@ -216,7 +216,7 @@ func (c *Client) Update(ctx context.Context, path string, change func(object *uo
 		}
 		etag := cmp.Or(a.etag, entry.ChildText("etag"))
 		if etag == "" {
-			return fault.New(fault.Internal, "restclient.Update", "%s has no ETag, so a change could overwrite that of "+
+			return fault.New(fault.Internal, "%s has no ETag, so a change could overwrite that of "+
 				"another client; it is not changed", path)
 		}
 		if err := change(object); err != nil {
@@ -265,7 +265,7 @@ func (c *Client) Partitions(ctx context.Context, system string) ([]uom.Partition
 
 // incomplete returns the fault for an answer that lacks what the server must have.
 func incomplete(path, why string) error {
-	return fault.New(fault.Unavailable, "restclient.Partitions",
+	return fault.New(fault.Unavailable,
 		"the answer to %s is not complete: %s; nothing is concluded from it, and it is read again", path, why)
 }
 

@@ -83,6 +83,6 @@ func (f *failure) fault(r request) error {
 	if f.transaction != "" {
 		what += ", transaction " + f.transaction
 	}
-	return fault.New(kind, "restclient", "%s %s failed with status %d: %s; %s", r.method, r.path, f.status, what,
+	return fault.New(kind, "%s %s failed with status %d: %s; %s", r.method, r.path, f.status, what,
 		remedy).WithCode(code)
 }

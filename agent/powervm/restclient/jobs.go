@@ -56,7 +56,7 @@ func decodeJob(path string, body []byte) (uom.JobResponse, error) {
 	job := entry.Object
 	job.ID, job.Status = strings.TrimSpace(job.ID), strings.TrimSpace(job.Status)
 	if job.ID == "" || strings.ContainsAny(job.ID, "/?#") {
-		return job, fault.New(fault.Internal, "restclient.RunJob", "the answer to %s has no valid JobID", path)
+		return job, fault.New(fault.Internal, "the answer to %s has no valid JobID", path)
 	}
 	return job, nil
 }
@@ -72,7 +72,7 @@ func (c *Client) awaitJob(ctx context.Context, operation string, job uom.JobResp
 	ended, err := c.poll(limited, job)
 	if err != nil && limited.Err() != nil {
 		c.cancel(ctx, job)
-		return job, fault.New(fault.Unavailable, "restclient.RunJob", "the job %s (%s) did not end in time: %w; it was "+
+		return job, fault.New(fault.Unavailable, "the job %s (%s) did not end in time: %w; it was "+
 			"cancelled", operation, job.ID, limited.Err())
 	}
 	return ended, err
@@ -129,7 +129,7 @@ func jobFault(object, operation string, job uom.JobResponse) error {
 			text = cmp.Or(text, strings.TrimSpace(r.Value))
 		}
 	}
-	return fault.New(fault.Internal, "restclient.RunJob", "%s of %s ended as %s: %s; read the log of the server",
+	return fault.New(fault.Internal, "%s of %s ended as %s: %s; read the log of the server",
 		operation,
 		object, job.Status, cmp.Or(text, "the server gives no reason"))
 }

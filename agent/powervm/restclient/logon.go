@@ -79,7 +79,7 @@ func (c *Client) mayLogOn() error {
 		}
 	}
 	if wait := c.refused.until.Sub(c.options.Now()); wait > 0 {
-		return fault.New(fault.Forbidden, "restclient.logon", "no logon is tried for %s: the server refused the account %s, "+
+		return fault.New(fault.Forbidden, "no logon is tried for %s: the server refused the account %s, "+
 			"and more attempts could lock it; correct [powervm] username and password, which are read again",
 			wait.Round(time.Second), c.account.user)
 	}
@@ -88,25 +88,24 @@ func (c *Client) mayLogOn() error {
 
 // logOn performs one logon and returns the token.
 func (c *Client) logOn(ctx context.Context) (string, error) {
-	const op = "restclient.logon"
 	byFile := c.account.password == ""
 	r := request{method: http.MethodPut, path: "/web/Logon", accept: webType + "LogonResponse",
 		contentType: webType + "LogonRequest", body: uom.LogonRequest(c.account.user, c.account.password)}
 	a, failed, err := c.send(ctx, r, "")
 	switch {
 	case err != nil:
-		return "", fault.Wrap("", op, err)
+		return "", fault.Wrap("", err)
 	case failed == nil:
 	case failed.status == http.StatusNotFound: // the service starts
-		return "", fault.New(fault.Unavailable, op, "the REST service does not serve logons yet (status 404); it is retried")
+		return "", fault.New(fault.Unavailable, "the REST service does not serve logons yet (status 404); it is retried")
 	case failed.status == http.StatusUnauthorized || failed.status == http.StatusForbidden:
-		return "", fault.New(fault.Forbidden, op, "the server refuses the logon of %s: %s; correct [powervm] username "+
+		return "", fault.New(fault.Forbidden, "the server refuses the logon of %s: %s; correct [powervm] username "+
 			"and password, which are read again", c.account.user, failed.message)
 	default:
 		return "", failed.fault(r)
 	}
 	if byFile && a.mcType == "" {
-		return "", fault.New(fault.Invalid, op, "%s is an HMC, which has no logon by file; set [powervm] user and password",
+		return "", fault.New(fault.Invalid, "%s is an HMC, which has no logon by file; set [powervm] user and password",
 			c.options.URL)
 	}
 	response, err := uom.Bare[uom.LogonResponse](a.body, "LogonResponse")
@@ -119,27 +118,26 @@ func (c *Client) logOn(ctx context.Context) (string, error) {
 	if token := strings.Join(strings.Fields(response.Token), ""); token != "" { // IBM's sample has line breaks in it
 		return token, nil
 	}
-	return "", fault.New(fault.Internal, op, "the answer to the logon has no session")
+	return "", fault.New(fault.Internal, "the answer to the logon has no session")
 }
 
 // readTokenFile reads the token from a file that the server has written on this machine.
 func (c *Client) readTokenFile(path string) (string, error) {
-	const op = "restclient.logon"
 	if path == "" {
-		return "", fault.New(fault.Internal, op, "the answer to the logon has no session file")
+		return "", fault.New(fault.Internal, "the answer to the logon has no session file")
 	}
 	text, err := c.options.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "", fault.New(fault.Invalid, op, "the session file cannot be read: %w; add the agent's user to the group "+
+		return "", fault.New(fault.Invalid, "the session file cannot be read: %w; add the agent's user to the group "+
 			"pvm_admin", err)
 	case err != nil:
-		return "", fault.New(fault.Unavailable, op, "the session file cannot be read: %w; logon by file needs NovaLink on "+
+		return "", fault.New(fault.Unavailable, "the session file cannot be read: %w; logon by file needs NovaLink on "+
 			"this machine", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
-		return "", fault.New(fault.Unavailable, op, "the session file %s is empty; the logon is retried", path)
+		return "", fault.New(fault.Unavailable, "the session file %s is empty; the logon is retried", path)
 	}
 	return token, nil
 }

@@ -56,7 +56,6 @@ func (c *Client) RawManagedSystems(ctx context.Context) ([]byte, error) {
 
 // choose returns the system with a UUID or name, or the only one.
 func choose(entries []uom.Entry[uom.ManagedSystem], want string) (uom.ManagedSystem, error) {
-	const op = "restclient.ManagedSystem"
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Object.SystemName)
@@ -66,12 +65,12 @@ func choose(entries []uom.Entry[uom.ManagedSystem], want string) (uom.ManagedSys
 	}
 	switch {
 	case len(entries) == 0:
-		return uom.ManagedSystem{}, fault.New(fault.Unavailable, op, "the server reports no managed system; it is retried")
+		return uom.ManagedSystem{}, fault.New(fault.Unavailable, "the server reports no managed system; it is retried")
 	case want != "":
-		return uom.ManagedSystem{}, fault.New(fault.NotFound, op, "the server has no managed system %q, but %s; correct "+
+		return uom.ManagedSystem{}, fault.New(fault.NotFound, "the server has no managed system %q, but %s; correct "+
 			"[powervm] system", want, strings.Join(names, ", "))
 	case len(entries) > 1:
-		return uom.ManagedSystem{}, fault.New(fault.Invalid, op, "the server has %d managed systems: %s; name one in "+
+		return uom.ManagedSystem{}, fault.New(fault.Invalid, "the server has %d managed systems: %s; name one in "+
 			"[powervm] system", len(entries), strings.Join(names, ", "))
 	}
 	return entries[0].Object, nil

@@ -104,16 +104,15 @@ func (o Options) withDefaults() Options {
 
 // check refuses addresses to which no password and no session may be sent.
 func (o Options) check() error {
-	const op = "restclient.New"
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil:
-		return fault.New(fault.Invalid, op, "[powervm] url is not valid: %w; write for example %s", err, tlsURL)
+		return fault.New(fault.Invalid, "[powervm] url is not valid: %w; write for example %s", err, tlsURL)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil:
-		return fault.New(fault.Invalid, op, "[powervm] url %q is not valid: it needs a scheme and a host and nothing else; "+
+		return fault.New(fault.Invalid, "[powervm] url %q is not valid: it needs a scheme and a host and nothing else; "+
 			"write for example %s", u.Redacted(), tlsURL)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fault.New(fault.Invalid, op, "[powervm] url %q is not used: the password and the session would cross the "+
+		return fault.New(fault.Invalid, "[powervm] url %q is not used: the password and the session would cross the "+
 			"network without encryption; write https://%s:12443", o.URL, u.Hostname())
 	}
 	return nil
@@ -167,17 +166,17 @@ func verifyPinned(pinned *x509.Certificate, shown []*x509.Certificate, now time.
 func readCertificate(path string) (*x509.Certificate, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "restclient.New", "[powervm] pinned_certificate cannot be read: %w; name a "+
+		return nil, fault.New(fault.Invalid, "[powervm] pinned_certificate cannot be read: %w; name a "+
 			"readable file", err)
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fault.New(fault.Invalid, "restclient.New", "[powervm] pinned_certificate %s has no certificate in PEM",
+		return nil, fault.New(fault.Invalid, "[powervm] pinned_certificate %s has no certificate in PEM",
 			path)
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "restclient.New", "[powervm] pinned_certificate %s is not valid: %w; name a "+
+		return nil, fault.New(fault.Invalid, "[powervm] pinned_certificate %s is not valid: %w; name a "+
 			"file with one certificate", path, err)
 	}
 	return c, nil

@@ -22,8 +22,7 @@ var _ Systems = Recorded{}
 func (r Recorded) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error) {
 	text, err := os.ReadFile(r.Path)
 	if err != nil {
-		return uom.ManagedSystem{}, false, fault.New(fault.NotFound, "slotsource.Recorded",
-			"the recorded answer cannot be read: %w", err)
+		return uom.ManagedSystem{}, false, fault.New(fault.NotFound, "the recorded answer cannot be read: %w", err)
 	}
 	system, err := r.decode(text)
 	return system, err == nil, err
@@ -31,14 +30,13 @@ func (r Recorded) ManagedSystem(context.Context) (uom.ManagedSystem, bool, error
 
 // decode returns the managed system of a recorded answer, with the faults of ManagedSystem.
 func (r Recorded) decode(text []byte) (uom.ManagedSystem, error) {
-	const op = "slotsource.Recorded"
 	document := documentOf(text)
 	if system, err := uom.Bare[uom.ManagedSystem](document, "ManagedSystem"); err == nil {
 		return system, nil
 	}
 	entries, err := uom.Systems(document)
 	if err != nil {
-		return uom.ManagedSystem{}, fault.New(fault.Invalid, op, "%s is not a recorded answer to GET "+
+		return uom.ManagedSystem{}, fault.New(fault.Invalid, "%s is not a recorded answer to GET "+
 			"/rest/api/uom/ManagedSystem: %w", r.Path, err)
 	}
 	var names []string
@@ -49,9 +47,8 @@ func (r Recorded) decode(text []byte) (uom.ManagedSystem, error) {
 			return e.Object, nil
 		}
 	}
-	return uom.ManagedSystem{}, fault.New(fault.Invalid, op,
-		"%s has %d managed systems (%s); name one with --system or in "+
-			"[powervm] system", r.Path, len(entries), strings.Join(names, ", "))
+	return uom.ManagedSystem{}, fault.New(fault.Invalid, "%s has %d managed systems (%s); name one with --system or in "+
+		"[powervm] system", r.Path, len(entries), strings.Join(names, ", "))
 }
 
 // Partitions returns none, because a recording of systems has none: owners that slots do not report are unknown.

@@ -121,7 +121,7 @@ func (f *ruleFiles) judge(read []inventoryText, system ioslot.System) {
 	rules, err := parseFiles(read)
 	if err == nil && f.valid {
 		if _, f.overlaps = rules.DecideAll(system.Slots); len(f.overlaps) > 0 {
-			err = fault.New(fault.Invalid, "slotsource.Read", "%w", &invalidFiles{f.overlaps})
+			err = fault.New(fault.Invalid, "%w", &invalidFiles{f.overlaps})
 		}
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func readFiles(patterns []string) (list []inventoryText, err error) {
 		case errors.Is(err, fs.ErrNotExist):
 			text = nil
 		case err != nil:
-			return nil, fault.New(fault.Unavailable, "slotsource.Load", "the inventory file cannot be read: %w; let this user "+
+			return nil, fault.New(fault.Unavailable, "the inventory file cannot be read: %w; let this user "+
 				"read it", err)
 		}
 		list = append(list, inventoryText{path, text})
@@ -205,7 +205,7 @@ func parseFiles(read []inventoryText) (inventoryfile.Rules, error) {
 		layers, problems = append(layers, file), append(problems, wrong...)
 	}
 	if len(problems) > 0 {
-		return inventoryfile.Rules{}, fault.New(fault.Invalid, "slotsource.Load", "%w", &invalidFiles{problems})
+		return inventoryfile.Rules{}, fault.New(fault.Invalid, "%w", &invalidFiles{problems})
 	}
 	return inventoryfile.Merge(layers...), nil
 }

@@ -92,7 +92,7 @@ func (s *Source) readSystem(ctx context.Context) error {
 	wire, changed, err := s.options.Systems.ManagedSystem(ctx)
 	if err != nil {
 		s.read = false
-		return fault.Wrap("", "slotsource.Read", err)
+		return fault.Wrap("", err)
 	}
 	if s.read && !changed && ioslot.OwnersReported(wire) {
 		return nil
@@ -135,7 +135,7 @@ func withOwners(ctx context.Context, systems Systems, wire uom.ManagedSystem) (i
 	if !ioslot.OwnersReported(wire) && wire.IO != nil && wire.IO.Slots != nil {
 		var err error
 		if partitions, err = systems.Partitions(ctx, wire.UUID); err != nil {
-			return ioslot.System{}, fault.Wrap("", "slotsource.Read", err)
+			return ioslot.System{}, fault.Wrap("", err)
 		}
 	}
 	return ioslot.FromSystem(wire, partitions), nil

@@ -223,7 +223,7 @@ func TestLayers_G4(t *testing.T) {
 func TestFaultOfTheServer(t *testing.T) {
 	server := twoGPUs()
 	s := slotsource.New(slotsource.Options{Systems: server})
-	server.err = fault.New(fault.Unavailable, "", "starting")
+	server.err = fault.New(fault.Unavailable, "starting")
 	if _, err := s.Read(nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}

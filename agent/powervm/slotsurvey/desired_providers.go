@@ -68,10 +68,9 @@ const maxName = 200
 // Invalid when two paragraphs allow one device, when the tree has no root, or when the names would be too long for
 // Placement. Then nothing may be written (R40).
 func Desired(host provider.Tree, f Facts) (Result, error) {
-	const op = "slotsurvey.Desired"
 	root, ok := host.Root()
 	if !ok {
-		return Result{}, fault.New(fault.Invalid, op, "the tree of host %s has no root, below which its I/O slots belong",
+		return Result{}, fault.New(fault.Invalid, "the tree of host %s has no root, below which its I/O slots belong",
 			f.Host)
 	}
 	s := planner{Facts: f, root: root, tree: provider.Tree{Providers: slices.Clone(host.Providers)},
@@ -86,10 +85,10 @@ func Desired(host provider.Tree, f Facts) (Result, error) {
 	}
 	decisions, problems := f.Rules.DecideAll(f.System.Slots)
 	if len(problems) > 0 {
-		return Result{}, fault.New(fault.Invalid, op, "%s", overlapText(problems))
+		return Result{}, fault.New(fault.Invalid, "%s", overlapText(problems))
 	}
 	if name := ioslot.ProviderName(s.nameHost(), 0); utf8.RuneCountInString(name) > maxName {
-		return Result{}, fault.New(fault.Invalid, op, "the names of providers such as %q are longer than %d characters; "+
+		return Result{}, fault.New(fault.Invalid, "the names of providers such as %q are longer than %d characters; "+
 			"shorten [DEFAULT] host", name, maxName)
 	}
 	s.plan(decisions)

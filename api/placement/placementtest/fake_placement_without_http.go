@@ -201,7 +201,7 @@ func (d *database) findAt(id provider.ID, generation int) (*provider.Provider, e
 
 // refuse returns an error as the client returns it for an answer with an error status.
 func refuse(kind fault.Kind, format string, args ...any) *fault.Error {
-	return fault.New(kind, "placementtest", format, args...).WithCode(placement.CodeUndefined)
+	return fault.New(kind, format, args...).WithCode(placement.CodeUndefined)
 }
 
 func concurrent(format string, args ...any) error {

@@ -16,7 +16,7 @@ func (p *Placement) ProviderByName(_ context.Context, name string) (found provid
 	err = p.do(Call{Op: "ProviderByName"}, func() error {
 		row := p.byName(name)
 		if row == nil {
-			return fault.New(fault.NotFound, "placementtest", "no resource provider is called %q", name)
+			return fault.New(fault.NotFound, "no resource provider is called %q", name)
 		}
 		found = provider.Provider{ID: row.ID, Name: row.Name, Parent: row.Parent, Root: row.Root,
 			Generation: row.Generation}
@@ -39,7 +39,7 @@ func (p *Placement) Tree(_ context.Context, id provider.ID) (tree provider.Tree,
 	err = p.do(Call{Op: "Tree", Provider: id}, func() error {
 		row := p.providers[id]
 		if row == nil { // the client finds no provider in an empty list
-			return fault.New(fault.NotFound, "placementtest", "No resource provider with uuid %s found", id)
+			return fault.New(fault.NotFound, "No resource provider with uuid %s found", id)
 		}
 		for _, id := range p.trees[row.Root] {
 			tree.Providers = append(tree.Providers, copyOf(p.providers[id]))

@@ -17,14 +17,13 @@ import (
 // which are passed as g. devices gives for each device here the one there. The fault is Invalid if one of these is
 // missing.
 func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID) (string, error) {
-	const op = "domainxml.AtDestination"
 	from, err := parseTree(here)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, op, err)
+		return "", fault.Wrap(fault.Invalid, err)
 	}
 	to, err := parseTree(there)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, op, err)
+		return "", fault.Wrap(fault.Invalid, err)
 	}
 	metadata, err := EncodeGuest(g)
 	if err != nil {
@@ -32,21 +31,21 @@ func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID)
 	}
 	own, err := parseTree(metadata)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, op, err)
+		return "", fault.Wrap(fault.Internal, err)
 	}
 	all := from.first("metadata")
 	all.children = append(slices.DeleteFunc(all.children, isGuest), own)
 	from.replace(to, "cputune", "numatune")
 	if err := moveFirmware(from.first("os"), to.first("os")); err != nil {
-		return "", fault.Wrap(fault.Invalid, op, err)
+		return "", fault.Wrap(fault.Invalid, err)
 	}
 	for _, step := range []func(from, to *node) error{moveDisks, moveInterfaces, moveLogs} {
 		if err := step(from.first("devices"), to.first("devices")); err != nil {
-			return "", fault.Wrap(fault.Invalid, op, err)
+			return "", fault.Wrap(fault.Invalid, err)
 		}
 	}
 	if err := moveDevices(from.first("devices"), devices); err != nil {
-		return "", fault.Wrap(fault.Invalid, op, err)
+		return "", fault.Wrap(fault.Invalid, err)
 	}
 	return from.String(), nil
 }

@@ -135,7 +135,7 @@ func texts(g hypervisor.Guest) []string {
 func checkTexts(texts []string) error {
 	for _, text := range texts {
 		if !isXML(text) {
-			return fault.New(fault.Invalid, "domainxml.Make", "%q contains a character that XML does not allow; remove it",
+			return fault.New(fault.Invalid, "%q contains a character that XML does not allow; remove it",
 				text)
 		}
 	}
@@ -192,7 +192,7 @@ func devices(files Files) Devices {
 func hostDev(d hypervisor.Device) (HostDev, error) {
 	at, err := pci.ParseAddress(d.ID.String())
 	if err != nil {
-		return HostDev{}, fault.New(fault.Invalid, "domainxml.Make", "device %s is not a PCI device: %w", d.ID, err)
+		return HostDev{}, fault.New(fault.Invalid, "device %s is not a PCI device: %w", d.ID, err)
 	}
 	return HostDev{Mode: "subsystem", Type: "pci", Managed: yesNo(!d.Unmanaged),
 		Source: HostDevSource{address(at)}}, nil

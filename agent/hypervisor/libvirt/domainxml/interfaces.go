@@ -47,7 +47,7 @@ func InterfaceOf(host Host, i hypervisor.Interface, g hypervisor.Guest) (Interfa
 			out.VLAN = &VLAN{Tags: []Tag{{max(i.VLAN, 0)}}}
 		}
 	case i.VIF != "bridge":
-		return out, fault.New(fault.Invalid, "domainxml.InterfaceOf", "the port %s has the VIF type %q and the VNIC type "+
+		return out, fault.New(fault.Invalid, "the port %s has the VIF type %q and the VNIC type "+
 			"%q; the driver libvirt supports bridge, ovs, and devices of VNIC type direct, direct-physical, macvtap, vdpa and "+
 			"remote-managed", i.Port, i.VIF, i.VNIC)
 	}
@@ -62,7 +62,6 @@ func InterfaceOf(host Host, i hypervisor.Interface, g hypervisor.Guest) (Interfa
 // deviceInterface returns the element of an interface with a device: a VF that the guest gets (direct, remote-managed),
 // the network interface of a VF that only the guest uses (macvtap), or the virtio device that a VF emulates (vdpa).
 func deviceInterface(host Host, i hypervisor.Interface, devices []hypervisor.Device) (Interface, error) {
-	const op = "domainxml.InterfaceOf"
 	out := Interface{MAC: MAC{i.MAC}}
 	n := slices.IndexFunc(devices, func(d hypervisor.Device) bool { return d.ID == i.Device })
 	if n < 0 {
@@ -74,7 +73,7 @@ func deviceInterface(host Host, i hypervisor.Interface, devices []hypervisor.Dev
 	if !HasName(i) {
 		at, err := pci.ParseAddress(i.Device.String())
 		if err != nil {
-			return out, fault.New(fault.Invalid, op, "the device %s of port %s is not a PCI device: %w", i.Device, i.Port, err)
+			return out, fault.New(fault.Invalid, "the device %s of port %s is not a PCI device: %w", i.Device, i.Port, err)
 		}
 		place := address(at)
 		place.Type = "pci"
@@ -88,10 +87,10 @@ func deviceInterface(host Host, i hypervisor.Interface, devices []hypervisor.Dev
 	out.Model = &InterfaceModel{Type: virtio}
 	switch {
 	case name == "" && i.VNIC == vdpa:
-		return out, fault.New(fault.Unavailable, op, "the device %s of port %s has no vhost-vdpa device on the host; create "+
+		return out, fault.New(fault.Unavailable, "the device %s of port %s has no vhost-vdpa device on the host; create "+
 			"a vDPA device on it (`vdpa dev add`), and load the module vhost_vdpa", i.Device, i.Port)
 	case name == "":
-		return out, fault.New(fault.Unavailable, op, "the device %s of port %s has no network interface on the host, which "+
+		return out, fault.New(fault.Unavailable, "the device %s of port %s has no network interface on the host, which "+
 			"macvtap needs; bind the VF to its driver for networks", i.Device, i.Port)
 	case i.VNIC == vdpa:
 		out.Type, out.Source = vdpa, &InterfaceSource{Dev: name}
@@ -124,7 +123,7 @@ func PortDevice(host Host, i hypervisor.Interface, devices []hypervisor.Device) 
 
 // noDevice returns the fault for an interface whose device its guest does not have.
 func noDevice(i hypervisor.Interface) error {
-	return fault.New(fault.Invalid, "domainxml.InterfaceOf", "the port %s needs the device %s, which the guest does not "+
+	return fault.New(fault.Invalid, "the port %s needs the device %s, which the guest does not "+
 		"have", i.Port, i.Device)
 }
 

@@ -151,7 +151,7 @@ func (g Guest) Read() (hypervisor.Guest, error) {
 			PageKB: c.PageKB, Node: c.Node, CPUs: r.pairs(c.CPUs), Emulator: r.numbers(c.Emulator)})
 	}
 	if r.err != nil {
-		return out, fault.New(fault.Internal, "domainxml.Read", "the metadata of the guest %s cannot be read: %w; repair "+
+		return out, fault.New(fault.Internal, "the metadata of the guest %s cannot be read: %w; repair "+
 			"them with virsh edit, or undefine the domain", g.ID, r.err)
 	}
 	return out, nil
@@ -237,5 +237,5 @@ func DecodeGuest(text []byte) (g Guest, err error) {
 func encodeElement(name xml.Name, value any) (string, error) {
 	var text strings.Builder
 	err := xml.NewEncoder(&text).EncodeElement(value, xml.StartElement{Name: name})
-	return text.String(), fault.Wrap(fault.Internal, "domainxml.encodeElement", err)
+	return text.String(), fault.Wrap(fault.Internal, err)
 }

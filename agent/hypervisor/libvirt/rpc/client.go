@@ -63,7 +63,7 @@ func (c *Client) end(why error) {
 	if c.ended != nil {
 		return
 	}
-	c.ended = fault.New(fault.Unavailable, "libvirt", "the connection to libvirt has ended: %w; it is opened again", why)
+	c.ended = fault.New(fault.Unavailable, "the connection to libvirt has ended: %w; it is opened again", why)
 	close(c.done)
 	c.conn.Close()
 	for serial, call := range c.calls {
@@ -172,7 +172,6 @@ func (c *Client) forgetStream(serial uint32) {
 // ctx ends, so that its caller learns the result of a daemon that answers. If stream is not nil, it receives the data
 // that follows the reply.
 func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
-	op := "libvirt." + p.String()
 	limit := cmp.Or(c.limit, p.limit())
 	if p == domainMigratePerform {
 		limit = p.limit()
@@ -181,11 +180,11 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 	defer cancel()
 	answer := make(chan reply, 1)
 	if err := ctx.Err(); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, op, err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	serial, err := c.enter(answer, stream)
 	if err != nil {
-		return nil, fault.Wrap("", op, err)
+		return nil, fault.Wrap("", err)
 	}
 	if err := c.send(header{procedure: p, kind: kindCall, serial: serial}, arguments.data); err != nil {
 		c.end(err)
@@ -201,7 +200,7 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 		defer c.mu.Unlock()
 		delete(c.calls, serial)
 		delete(c.streams, serial)
-		return nil, fault.Wrap("", op, got.err)
+		return nil, fault.Wrap("", got.err)
 	}
 	return &decoder{data: got.payload}, nil
 }
@@ -209,7 +208,7 @@ func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, strea
 // lateAnswer returns the reply to a call after ctx has ended: to one that changes something and that its caller has
 // abandoned, the reply that arrives within the limit of a usual call.
 func (c *Client) lateAnswer(ctx context.Context, p Procedure, answer chan reply) reply {
-	missing := reply{err: fault.New(fault.Unavailable, "libvirt."+p.String(), "libvirt has not answered in time: %w",
+	missing := reply{err: fault.New(fault.Unavailable, "libvirt has not answered in time: %w",
 		context.Cause(ctx))}
 	if p.onlyReads() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return missing

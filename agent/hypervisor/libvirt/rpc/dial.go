@@ -21,11 +21,10 @@ const (
 // Dial connects to the daemon's socket, such as /run/libvirt/libvirt-sock, and opens a hypervisor, such as
 // qemu:///system. limit is that of each call; 0: 30 seconds, and 5 minutes for those that start or end a domain.
 func Dial(ctx context.Context, socket, uri string, limit time.Duration) (*Client, error) {
-	const op = "libvirt.Dial"
 	dialer := net.Dialer{Timeout: cmp.Or(limit, callTime)}
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
+		return nil, fault.New(fault.Unavailable, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
 	}
 	return newClient(ctx, conn, uri, limit)
 }
@@ -37,7 +36,7 @@ func newClient(ctx context.Context, conn net.Conn, uri string, limit time.Durati
 		streams: map[uint32]*Stream{}}
 	go c.read()
 	if err := c.open(ctx, uri); err != nil {
-		return nil, errors.Join(fault.Wrap("", "libvirt.Dial", err), c.Close())
+		return nil, errors.Join(fault.Wrap("", err), c.Close())
 	}
 	return c, nil
 }
@@ -61,7 +60,7 @@ func (c *Client) open(ctx context.Context, uri string) error {
 		}
 		d.number()
 	} else if len(types) > 0 && types[0] != 0 {
-		return fault.New(fault.Forbidden, "", "libvirt requires SASL on this socket; use the local socket of the daemon")
+		return fault.New(fault.Forbidden, "libvirt requires SASL on this socket; use the local socket of the daemon")
 	}
 	var open encoder
 	open.optionalText(uri)

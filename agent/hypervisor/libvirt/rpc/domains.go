@@ -145,7 +145,7 @@ func (c *Client) domainOf(ctx context.Context, p Procedure, arguments encoder) (
 // notFound gives the error that there is no such domain its kind.
 func notFound(p Procedure, err error) error {
 	if known, ok := errors.AsType[*Error](err); ok && known.Code == ErrNoDomain {
-		return fault.Wrap(fault.NotFound, "libvirt."+p.String(), err)
+		return fault.Wrap(fault.NotFound, err)
 	}
 	return err
 }

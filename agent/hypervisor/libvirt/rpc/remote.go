@@ -44,20 +44,19 @@ func CheckURI(uri string) error {
 		}
 	}
 	if err != nil {
-		return fault.New(fault.Invalid, "libvirt.CheckURI", "%q is not a supported address of a libvirt: %w", uri, err)
+		return fault.New(fault.Invalid, "%q is not a supported address of a libvirt: %w", uri, err)
 	}
 	return nil
 }
 
 // DialURI connects to a daemon, maybe of another host, like Dial.
 func DialURI(ctx context.Context, uri string, limit time.Duration) (*Client, error) {
-	const op = "libvirt.DialURI"
 	if err := CheckURI(uri); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(uri)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, op, err)
+		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	if u.Scheme == "qemu+unix" {
 		return Dial(ctx, u.Query().Get("socket"), "qemu:///system", limit)
@@ -74,7 +73,7 @@ func DialURI(ctx context.Context, uri string, limit time.Duration) (*Client, err
 		conn, err = startTLS(ctxDial, conn, u)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "the libvirt at %s cannot be reached: %w", uri, err)
+		return nil, fault.New(fault.Unavailable, "the libvirt at %s cannot be reached: %w", uri, err)
 	}
 	return newClient(ctx, conn, "qemu:///system", limit)
 }

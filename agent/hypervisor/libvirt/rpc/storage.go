@@ -35,7 +35,7 @@ type VolumeState struct {
 func (s Storage) Pools(ctx context.Context) (int, error) {
 	d, err := s.client.call(ctx, connectNumOfPools, encoder{}, nil)
 	if known, is := errors.AsType[*Error](err); is && known.Code == ErrNoSupport {
-		return 0, fault.New(fault.Conflict, "libvirt.Storage", "this libvirt has no storage driver: %w", err)
+		return 0, fault.New(fault.Conflict, "this libvirt has no storage driver: %w", err)
 	}
 	if err != nil {
 		return 0, err
@@ -54,7 +54,7 @@ func (s Storage) CreatePool(ctx context.Context, name, dir string) (Pool, error)
 		Path    string   `xml:"target>path"`
 	}{Type: "dir", Name: name, Path: dir})
 	if err != nil {
-		return Pool{}, fault.Wrap(fault.Internal, "libvirt.CreatePool", err)
+		return Pool{}, fault.Wrap(fault.Internal, err)
 	}
 	var e encoder
 	e.text(string(text))
@@ -80,7 +80,7 @@ func (s Storage) Pool(ctx context.Context, name string) (Pool, error) {
 	e.text(name)
 	found, err := s.poolOf(ctx, poolLookupByName, e)
 	if known, is := errors.AsType[*Error](err); is && known.Code == ErrNoPool {
-		return found, fault.Wrap(fault.NotFound, "libvirt.Pool", err)
+		return found, fault.Wrap(fault.NotFound, err)
 	}
 	return found, err
 }
@@ -110,7 +110,7 @@ func (s Storage) Volume(ctx context.Context, path string) (v Volume, err error) 
 	e.text(path)
 	d, err := s.client.call(ctx, volLookupByPath, e, nil)
 	if known, is := errors.AsType[*Error](err); is && known.Code == ErrNoVolume {
-		return v, fault.Wrap(fault.NotFound, "libvirt.Volume", err)
+		return v, fault.Wrap(fault.NotFound, err)
 	}
 	if err != nil {
 		return v, err
@@ -133,7 +133,7 @@ func (s Storage) VolumeState(ctx context.Context, of Volume) (VolumeState, error
 		Changed  string `xml:"target>timestamps>mtime"`
 	}
 	if err := xml.Unmarshal([]byte(text), &parsed); err != nil {
-		return VolumeState{}, fault.Wrap(fault.Internal, "libvirt.VolumeState", err)
+		return VolumeState{}, fault.Wrap(fault.Internal, err)
 	}
 	return VolumeState{Size: parsed.Physical, Changed: parsed.Changed}, nil
 }

@@ -84,7 +84,7 @@ func (s *Stream) Write(data []byte) (n int, err error) {
 		}
 		part := data[:min(len(data), maxStreamData)]
 		if err := s.send(s.header(statusContinue), part); err != nil {
-			return n, fault.Wrap(fault.Unavailable, "libvirt.Stream", err)
+			return n, fault.Wrap(fault.Unavailable, err)
 		}
 		n, data = n+len(part), data[len(part):]
 	}
@@ -119,7 +119,7 @@ func (s *Stream) receive(piece Piece) bool {
 		s.changed.Wait()
 	}
 	if !s.waits && s.waiting+len(piece.Data) > maxUnread && s.ended == nil {
-		s.ended = fault.New(fault.Unavailable, "libvirt.Stream", "the stream was closed: %d bytes wait to be read, which "+
+		s.ended = fault.New(fault.Unavailable, "the stream was closed: %d bytes wait to be read, which "+
 			"is the limit", s.waiting)
 	}
 	if s.ended == nil {
