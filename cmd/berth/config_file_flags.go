@@ -16,7 +16,7 @@ type files struct {
 // read reads the settings and creates a log with their level. The fault of wrong settings lists all errors.
 func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 	level := new(slog.LevelVar)
-	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
+	log := newLog(s.log, level)
 	conf, err := settings.Read(log, f.ConfigFile...)
 	if err != nil {
 		return conf, log, settings.AllErrors(err, f.ConfigFile...)
@@ -29,7 +29,7 @@ func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 		if err != nil {
 			return conf, log, err
 		}
-		log = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: level}))
+		log = newLog(file, level)
 	}
 	return conf, log, nil
 }

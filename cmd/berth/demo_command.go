@@ -95,7 +95,7 @@ func (c *demoCmd) logger(s streams) *slog.Logger {
 	if c.Verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
+	return newLog(s.log, level)
 }
 
 const (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"log/slog"
 
 	"github.com/openberth/berth/fault"
 )
@@ -34,4 +35,17 @@ func joined(err error) []error {
 		return all
 	}
 	return []error{err}
+}
+
+// newLog returns a log. An error that is looked for in the code is logged with the function that made it.
+func newLog(w io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if err, is := a.Value.Any().(error); is {
+				if where := fault.Where(err); where != "" {
+					a.Value = slog.StringValue(err.Error() + " (in " + where + ")")
+				}
+			}
+			return a
+		}}))
 }
