@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/survey"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

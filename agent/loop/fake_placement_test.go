@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"sync"
 
-	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

@@ -19,10 +19,10 @@ import (
 	"github.com/openberth/berth/agent/powervm/restclient"
 	"github.com/openberth/berth/agent/powervm/slotsource"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/novalink"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

@@ -9,12 +9,12 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

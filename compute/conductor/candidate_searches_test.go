@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 

@@ -14,12 +14,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/placement/placementtest"
 )
 
 // larger returns the request for a resize to n devices.

@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 )
 
 // trouble counts the calls of a conductor, and decides for each whether it fails before or after its effect.

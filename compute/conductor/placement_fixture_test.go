@@ -6,8 +6,8 @@ import (
 	"maps"
 
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 

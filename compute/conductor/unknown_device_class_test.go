@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 

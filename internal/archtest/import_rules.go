@@ -67,7 +67,7 @@ func Rows() []Row {
 		{Package: "api/host", Kind: Contract, Imports: with(domain, "api/rest")},
 		{Package: "api/placement", Kind: Contract, Imports: with(domain, "api/rest"),
 			Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
-		{Package: "api/placement/placementtest", Kind: TestSupport,
+		{Package: "placement/placementtest", Kind: TestSupport,
 			Imports: with(domain, "api/placement", "placement/index", "placement/candidate")},
 		{Package: "api/compute", Kind: Contract, Imports: with(domain, "api/rest")},
 
@@ -82,7 +82,7 @@ func Rows() []Row {
 				"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
-		{Package: "conformance", Kind: Reference},
+		{Package: "internal/conformance", Kind: Reference},
 	}, slices.Concat(services(contracts), agentRules(contracts), assembly(), testSupport())...)
 }
 

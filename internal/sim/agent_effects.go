@@ -11,11 +11,11 @@ import (
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

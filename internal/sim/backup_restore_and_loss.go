@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 )
 
 // silence is how long compute waits for a sign of life of an agent. The simulation's heartbeats come within a minute.

@@ -11,12 +11,12 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

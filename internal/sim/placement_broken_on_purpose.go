@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 

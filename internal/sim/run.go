@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/api/placement/placementtest"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 )
 

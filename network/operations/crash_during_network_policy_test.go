@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

@@ -9,10 +9,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/api/placement/placementtest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )

@@ -15,11 +15,11 @@
 //
 // # Running it
 //
-//	go test -v ./conformance                      each sequence at every other microversion, and random ones
-//	go test -v ./conformance -args -sweep 1       at every microversion
-//	go test -v ./conformance -args -checks 1000 -seed 0 -rapid.shrinktime 5m    many random ones, with a new seed
-//	go test -v ./conformance -args -report FILE   also write the differences to a file
-//	go test -v ./conformance -args -berth FILE    use this program instead of building one
+//	go test -v ./internal/conformance                      each sequence at every other microversion, and random ones
+//	go test -v ./internal/conformance -args -sweep 1       at every microversion
+//	go test -v ./internal/conformance -args -checks 1000 -seed 0 -rapid.shrinktime 5m    random ones, with a new seed
+//	go test -v ./internal/conformance -args -report FILE   also write the differences to a file
+//	go test -v ./internal/conformance -args -berth FILE    use this program instead of building one
 //
 // The last line of the output has the number of compared requests. The tests fail if the original is not installed.
 // -short skips all tests that need it.
