@@ -21,10 +21,23 @@ func backupChapter(t *testing.T) string {
 	return guideChapter(t, "Backup and restore")
 }
 
+// guide returns the text of the operator's guide: its files in the order of their names.
+func guide(t *testing.T) (text string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "docs/guide/[0-9a-z]*.md"))
+	must(t, err)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		must(t, err)
+		text += string(content) + "\n"
+	}
+	return text
+}
+
 // guideChapter returns the text of a chapter of the operator's guide.
 func guideChapter(t *testing.T, title string) string {
 	t.Helper()
-	_, after, found := strings.Cut(read(t, "docs/operator-guide.md"), "\n## "+title+"\n")
+	_, after, found := strings.Cut(guide(t), "\n## "+title+"\n")
 	chapter, _, _ := strings.Cut(after, "\n## ")
 	if !found {
 		t.Fatalf("the operator's guide has no chapter %q", title)

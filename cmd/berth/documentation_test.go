@@ -23,11 +23,11 @@ const root = "../.."
 func TestOperatorsGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	guide := strings.Replace(read(t, "docs/operator-guide.md"), backupChapter(t), "", 1)
-	guide = strings.Replace(guide, guideChapter(t, "Guests of libvirt"), "", 1)
+	text := strings.Replace(guide(t), backupChapter(t), "", 1)
+	text = strings.Replace(text, guideChapter(t, "Guests of libvirt"), "", 1)
 	dir := t.TempDir()
 	script := "set -eux\n"
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(guide, -1) {
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		script += block[1]
 	}
 	if strings.Count(script, "berth ") < 15 {
@@ -52,7 +52,7 @@ func TestOperatorsGuide(t *testing.T) {
 		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
-	text := string(out)
+	text = string(out)
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
 	}
@@ -91,8 +91,9 @@ func freePort(t *testing.T) string {
 // The command line accepts every berth command in the documents.
 func TestCommandsInDocuments(t *testing.T) {
 	shown := 0
-	for _, doc := range []string{"README.md", "docs/operator-guide.md", "CONTRIBUTING.md"} {
-		for line := range strings.Lines(read(t, doc)) {
+	for doc, text := range map[string]string{"README.md": read(t, "README.md"), "the guide": guide(t),
+		"CONTRIBUTING.md": read(t, "CONTRIBUTING.md")} {
+		for line := range strings.Lines(text) {
 			match := regexp.MustCompile(`^(?:    )?berth ([^>#|&]+)`).FindStringSubmatch(line)
 			if match == nil {
 				continue

@@ -70,7 +70,7 @@ func TestHeadroomCommand(t *testing.T) {
 // its 10 Mbit/s.
 func guideHeadroom(t *testing.T) []string {
 	t.Helper()
-	_, chapter, _ := strings.Cut(read(t, "docs/operator-guide.md"), "\n### How many more servers fit\n")
+	_, chapter, _ := strings.Cut(guide(t), "\n### How many more servers fit\n")
 	chapter, _, _ = strings.Cut(chapter, "\n### ")
 	blocks := regexp.MustCompile("(?s)\n```\n(.*?)```").FindAllStringSubmatch(chapter, -1)
 	if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") != 1 {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -80,6 +81,60 @@ func TestMarkdown(t *testing.T) {
 	if err != nil || files < 15 {
 		t.Errorf("%d files: %v", files, err)
 	}
+}
+
+// maxLines is the length of a document that is read as a whole.
+const maxLines = 500
+
+// TestDocuments fails for links in Markdown that lead nowhere, and for documents that are too long.
+func TestDocuments(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(#[^)\s]*)?\)`)
+	heading := regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
+	anchors := func(path string) map[string]bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		all := map[string]bool{}
+		for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+			all["#"+anchorOf(m[1])] = true
+		}
+		return all
+	}
+	links := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" || strings.Contains(path, "node_modules") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if n := strings.Count(string(text), "\n"); n > maxLines && strings.Contains(path, "/docs/") {
+			t.Errorf("%s has %d lines, more than %d", path, n, maxLines)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			links++
+			to := path
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if _, err := os.Stat(to); err != nil || m[2] != "" && !anchors(to)[m[2]] {
+				t.Errorf("%s: the link %s%s leads nowhere", path, m[1], m[2])
+			}
+		}
+		return err
+	})
+	if err != nil || links < 50 {
+		t.Errorf("%d links: %v", links, err)
+	}
+}
+
+// anchorOf returns the anchor of a heading: its letters, digits, hyphens and underscores, with hyphens for spaces.
+func anchorOf(heading string) string {
+	return strings.ReplaceAll(strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" -_", r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading), " ", "-")
 }
 
 // TestShellColumns fails for long lines in the shell files that are not test data.

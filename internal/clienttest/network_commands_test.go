@@ -59,7 +59,7 @@ func TestNetworkCommands(t *testing.T) {
 
 // runGuide executes the commands of the guide's chapter about networks.
 func runGuide(t *testing.T, c *Cloud) {
-	text, err := os.ReadFile("../../docs/operator-guide.md")
+	text, err := os.ReadFile("../../docs/guide/4-networks.md")
 	must(t, err)
 	_, chapter, _ := strings.Cut(string(text), "\n## Networks and ports\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")

@@ -77,7 +77,7 @@ func TestNestedChapter(t *testing.T) {
 // chapterInLab returns the commands of the chapter with the differences of the lab.
 func chapterInLab(t *testing.T) string {
 	t.Helper()
-	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "operator-guide.md"))
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", "5-guests.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

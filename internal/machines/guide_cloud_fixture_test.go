@@ -127,7 +127,7 @@ func (c *guideCloud) logs() {
 // readChapter reads the blocks for the strategy and for both.
 func (c *guideCloud) readChapter() {
 	t := c.t
-	guide, err := os.ReadFile("../../docs/operator-guide.md")
+	guide, err := os.ReadFile("../../docs/guide/2-small-cloud.md")
 	must(t, err)
 	_, after, found := strings.Cut(string(guide), "\n## From one machine to three\n")
 	if !found {
