@@ -121,7 +121,7 @@ func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lif
 func (b portBinding) checkUnchanged(ctx context.Context, read network.Port) error {
 	now, err := b.Network.Port(ctx, read.ID)
 	if err == nil && now.Revision != read.Revision {
-		err = fault.New(fault.Conflict, "conductor.bindPort", "port %s has changed while its amounts were written; they are "+
+		err = fault.New(fault.Conflict, "port %s has changed while its amounts were written; they are "+
 			"written again", read.ID).WithCode(network.PortChanged)
 	}
 	return err
