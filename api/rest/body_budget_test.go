@@ -138,8 +138,8 @@ func TestBodyWaitsForBudget(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect(t, "without room", waiting, "arriving")
 		leave()
-		if expect(t, "a request that ended", left, "rest.BodyBudget: the request ended"); !fault.Is(<-left.result,
-			fault.Unavailable) {
+		expect(t, "a request that ended", left, "the request ended while its body waited for memory")
+		if !fault.Is(<-left.result, fault.Unavailable) {
 			t.Error("the kind of the fault is another")
 		}
 		b.end(&upload{charged: testBudget})

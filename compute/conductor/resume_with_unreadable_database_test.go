@@ -14,7 +14,8 @@ func TestResumeReturnsTheError(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(c.store, c.client(nil)).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
+	err := New(c.store, c.client(nil)).Resume(ctx)
+	if err == nil || !strings.Contains(err.Error(), "cannot resume unfinished records") {
 		t.Errorf("%v", err)
 	}
 }
