@@ -108,7 +108,7 @@ type Options struct {
 	Dir        string // of the journal
 	LockDir    string // of the lock by host name that excludes a second agent; empty: no lock
 	Machine    reconcile.Machine
-	Place      func(dir string) string // returns Machine.Place of a locked journal's directory; nil: Machine has it
+	LockID     func(dir string) string // returns Machine.LockID of a locked journal's directory; nil: Machine has it
 
 	Networking
 

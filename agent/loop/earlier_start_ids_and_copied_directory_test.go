@@ -18,11 +18,11 @@ func TestStartIDs(t *testing.T) {
 	scenario(t, "each start has its own id and sends those of earlier starts", func(t *testing.T, w *testHost) {
 		ids := []string{"start 1", "start 2", "start 3", "start 4"}
 		w.options.NewStart = func() (id string) { id, ids = ids[0], ids[1:]; return id }
-		w.options.Machine = reconcile.Machine{ID: "m1", Place: "boot 1"}
+		w.options.Machine = reconcile.Machine{ID: "m1", LockID: "boot 1"}
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1"))
 		w.untilPhase(host.Running, "s1")
-		if r := w.compute.lastReport(); r.Start != "start 1" || len(r.Previous) > 0 || r.Place != "boot 1" ||
+		if r := w.compute.lastReport(); r.Start != "start 1" || len(r.Previous) > 0 || r.LockID != "boot 1" ||
 			w.compute.guest("s1").Start != "start 1" {
 			t.Errorf("%+v, %+v", r.Sender(), w.compute.guest("s1"))
 		}

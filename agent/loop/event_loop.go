@@ -46,8 +46,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		defer lock.Close()
 	}
-	if a.o.Place != nil {
-		a.o.Machine.Place = a.o.Place(a.o.Dir)
+	if a.o.LockID != nil {
+		a.o.Machine.LockID = a.o.LockID(a.o.Dir)
 	}
 	state, err := reconcile.New(a.o.config(), j.State(), a.o.NewStart())
 	if err != nil {

@@ -60,8 +60,8 @@ func TestOlderAssignments(t *testing.T) {
 		w.compute.assign(w.server("s2"))
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "restored backup") })
 		time.Sleep(5 * time.Minute)
-		if w.compute.phase("s2") != "" || w.compute.lastReport().Behind == "" {
-			t.Errorf("s2 is %q, Behind in the report is %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
+		if w.compute.phase("s2") != "" || w.compute.lastReport().NotFollowed == "" {
+			t.Errorf("s2 is %q, NotFollowed in the report is %q", w.compute.phase("s2"), w.compute.lastReport().NotFollowed)
 		}
 		must(t, stop())
 		w.checkConsistent("s1")

@@ -33,7 +33,7 @@ type Config struct {
 // Machine identifies where an agent runs. Empty fields are unknown.
 type Machine struct {
 	ID string // machine-id(5): of the installed system, also in a copy of it
-	// the machine and the journal's directory: two processes of one place exclude each other by the journal's lock, also
+	// the machine and the journal's directory: two processes with one id exclude each other by the journal's lock, also
 	// across boots and containers
-	Place string
+	LockID string
 }

@@ -80,7 +80,7 @@ func (c *core) unfence() {
 
 // sender returns how this start of the agent identifies itself to compute.
 func (c *core) sender() host.Sender {
-	from := host.Sender{Instance: c.start.instance, Start: c.start.id, ProcessSpace: c.config.Machine.Place}
+	from := host.Sender{Instance: c.start.instance, Start: c.start.id, LockID: c.config.Machine.LockID}
 	for _, id := range c.start.ids {
 		if id != c.start.id {
 			from.Previous = append(from.Previous, id)

@@ -33,9 +33,9 @@ type reporter struct {
 func (r *reporter) snapshot() host.Report {
 	from := r.sender()
 	out := host.Report{Host: r.config.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous,
-		Place: from.ProcessSpace, Provider: string(r.root), Devices: []host.Device{}, Conditions: []string{},
+		LockID: from.LockID, Provider: string(r.root), Devices: []host.Device{}, Conditions: []string{},
 		Hypervisor: r.hypervisor, Down: r.down,
-		InPlace: r.config.ReportInPlacement, Position: host.Position(r.durable.Position()), Behind: r.notFollowed,
+		InPlace: r.config.ReportInPlacement, Position: host.Position(r.durable.Position()), NotFollowed: r.notFollowed,
 		Guests: r.works.presentGuests(), Cells: host.WriteCells(r.cells), Counted: countedGuests(r.state),
 		CPURatio: r.config.CPUs.CPURatio, MemRatio: r.config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
 		NoDiskMoves: r.noDisks, DiskImages: r.diskImages, NoDiskImages: r.noDiskImages}

@@ -396,5 +396,5 @@ func (s *syncer) endFirst(err error) {
 func (s *syncer) reportFailure(err error) {
 	from := s.sender()
 	s.do(SendAlive{Alive: host.Alive{Instance: from.Instance, Start: from.Start, Previous: from.Previous,
-		Place: from.ProcessSpace, Failed: fault.TextOf(err)}})
+		LockID: from.LockID, Failed: fault.TextOf(err)}})
 }

@@ -20,12 +20,12 @@ type Alive struct {
 	// has reported. Compute then needs the other fields of Sender too.
 	Failed   string   `json:"start_failed,omitempty"`
 	Previous []string `json:"previous,omitempty"`
-	Place    string   `json:"place,omitempty"`
+	LockID   string   `json:"lock_id,omitempty"`
 }
 
 // Sender returns the sender of the sign of life.
 func (a Alive) Sender() Sender {
-	return Sender{Instance: a.Instance, Start: a.Start, Previous: a.Previous, ProcessSpace: a.Place}
+	return Sender{Instance: a.Instance, Start: a.Start, Previous: a.Previous, LockID: a.LockID}
 }
 
 // PutAlive sends a sign of life of the agent of a host. It returns Conflict if another start of an agent serves the

@@ -4,15 +4,15 @@ import "time"
 
 // Report is the state of a host. Its agent sends it at each change and at least once a minute.
 type Report struct {
-	Host     string    `json:"host"`               // the hypervisor hostname, and the name of the root provider
-	Instance string    `json:"instance"`           // UUID of the agent, created once and kept in its journal
-	Start    string    `json:"start,omitempty"`    // of the agent's process, see Sender; compute never returns it
-	Previous []string  `json:"previous,omitempty"` // see Sender
-	Place    string    `json:"place,omitempty"`    // see Sender.ProcessSpace
-	Position Position  `json:"position,omitzero"`  // the newest assignments that this agent has followed
-	Behind   string    `json:"behind,omitempty"`   // why the agent does not follow the assignments; empty: it does
-	Guests   []Present `json:"guests,omitempty"`   // the guests that exist on the host, by id
-	Provider string    `json:"provider"`           // UUID of the root provider
+	Host        string    `json:"host"`                   // the hypervisor hostname, and the name of the root provider
+	Instance    string    `json:"instance"`               // UUID of the agent, created once and kept in its journal
+	Start       string    `json:"start,omitempty"`        // of the agent's process, see Sender; compute never returns it
+	Previous    []string  `json:"previous,omitempty"`     // see Sender
+	LockID      string    `json:"lock_id,omitempty"`      // see Sender
+	Position    Position  `json:"position,omitzero"`      // the newest assignments that this agent has followed
+	NotFollowed string    `json:"not_followed,omitempty"` // why the agent does not follow the assignments; empty: it does
+	Guests      []Present `json:"guests,omitempty"`       // the guests that exist on the host, by id
+	Provider    string    `json:"provider"`               // UUID of the root provider
 
 	Hypervisor string `json:"hypervisor_type,omitempty"` // Nova's: QEMU, phyp, fake; empty: not yet known
 	Down       string `json:"hypervisor_down,omitempty"` // why the hypervisor can build no guests; empty: it can
@@ -62,7 +62,7 @@ type Account struct {
 
 // Sender returns the sender of the report.
 func (r Report) Sender() Sender {
-	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, ProcessSpace: r.Place}
+	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, LockID: r.LockID}
 }
 
 // Device is one PCI device of a host. ForPorts has an effect only while devices are reported in Placement.
@@ -142,10 +142,10 @@ type Pages struct {
 
 // Sender identifies the start of the agent that sends a request. Compute admits one start for each host.
 type Sender struct {
-	Instance     string   // UUID of the agent, created once and kept in its journal
-	Start        string   // random, drawn by each process of the agent and journalled before it is sent
-	Previous     []string // earlier Starts in the journal since the last acknowledged one; at most MaxPrevious
-	ProcessSpace string   // boot and process namespace in which the process runs; empty when unknown
+	Instance string   // UUID of the agent, created once and kept in its journal
+	Start    string   // random, drawn by each process of the agent and journalled before it is sent
+	Previous []string // earlier Starts in the journal since the last acknowledged one; at most MaxPrevious
+	LockID   string   // machine and directory of the journal, which the process has locked; empty when unknown
 }
 
 // MaxPrevious is the maximum length of Sender.Previous: starts that compute has not acknowledged, as when it does not

@@ -30,7 +30,7 @@ type WatchRequest struct {
 func (w WatchRequest) query() string {
 	q := url.Values{"since": {strconv.FormatInt(w.Since, 10)}}
 	for name, value := range map[string]string{"instance": w.Sender.Instance, "start": w.Sender.Start,
-		"place": w.Sender.ProcessSpace, "epoch_id": w.Position.EpochID} {
+		"lock_id": w.Sender.LockID, "epoch_id": w.Position.EpochID} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -51,7 +51,7 @@ func (w WatchRequest) query() string {
 // valid.
 func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
 	sender := Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"],
-		ProcessSpace: q.Get("place")}
+		LockID: q.Get("lock_id")}
 	w := WatchRequest{Host: host, Sender: sender, Position: Position{EpochID: q.Get("epoch_id")},
 		Changes: q.Get("changes") == "1"}
 	for _, n := range []struct {

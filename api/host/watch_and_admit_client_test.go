@@ -104,7 +104,7 @@ func TestWatchRequestIsDecoded(t *testing.T) {
 	for _, w := range []WatchRequest{
 		{Host: "h"},
 		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"},
-			ProcessSpace: "boot pid:[1] locks 1:2"},
+			LockID: "boot pid:[1] locks 1:2"},
 			Position: Position{Epoch: 3, EpochID: "e"}, Since: 7, Changes: true},
 	} {
 		query, err := url.ParseQuery(w.query())

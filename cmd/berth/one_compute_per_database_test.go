@@ -116,7 +116,7 @@ func leaseUnlocked(t *testing.T, url string) func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		return db.WriteUpTo(ctx, 1, func(tx *sqldb.Tx) error {
-			for _, table := range []string{"compute_holder", "compute_lease"} {
+			for _, table := range []string{"compute_lease_owner", "compute_lease"} {
 				if _, err := tx.Exec(ctx, "UPDATE "+table+" SET one = one"); err != nil {
 					return err
 				}

@@ -42,7 +42,7 @@ func (d *dependencies) admit(known schedule.Host, from schedule.Sender) error {
 // Report stores the report of a host and admits the start of the agent that sends it. It returns fault.Conflict because
 // of *Occupied if another start serves the host.
 func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.Sender) error {
-	h.Instance, h.Start, h.ProcessSpace = from.Instance, from.Start, from.ProcessSpace
+	h.Instance, h.Start, h.LockID = from.Instance, from.Start, from.LockID
 	if err := c.store.PutReport(ctx, h, func(known schedule.Host) error { return c.admit(known, from) }); err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (p *presence) reported(h schedule.Host) {
 
 // observe records which guests a report contains, and whether its agent follows the assignments. p.mu is held.
 func (p *presence) observe(o *observed, h schedule.Host) {
-	o.behind, o.guests, o.down = h.Behind != "", h.Present, h.Down
+	o.behind, o.guests, o.down = h.NotFollowed != "", h.Present, h.Down
 	if delete(p.inconsistent, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
 		p.inconsistent[h.Name] = o
 	}

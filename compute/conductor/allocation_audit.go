@@ -96,8 +96,8 @@ func (r reading) auditOnce(ctx context.Context, host string, on []provider.ID, f
 	}
 	placed := map[resource.ConsumerID]bool{}
 	for _, s := range servers {
-		for _, stay := range s.Residences() {
-			placed[resource.ConsumerID(stay.Consumer)] = true
+		for _, residence := range s.Residences() {
+			placed[resource.ConsumerID(residence.Consumer)] = true
 		}
 		for _, e := range s.Expected(host) {
 			for _, also := range e.Also {
@@ -194,9 +194,9 @@ func (r reading) whyForeign(ctx context.Context, consumer, host string) (string,
 		return "", nil
 	}
 	var hosts []string
-	for _, stay := range server.Residences() {
-		if stay.Consumer == consumer {
-			hosts = append(hosts, stay.Host)
+	for _, residence := range server.Residences() {
+		if residence.Consumer == consumer {
+			hosts = append(hosts, residence.Host)
 		}
 	}
 	name := fmt.Sprintf("server %s (%s)", server.Name, id)

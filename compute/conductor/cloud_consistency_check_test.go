@@ -20,16 +20,16 @@ func (c *cloud) checkConsistent(when string) {
 		if s.State == lifecycle.Error && s.Fault == nil {
 			c.t.Errorf("%s: %s failed without a fault", when, s.ID)
 		}
-		for _, stay := range s.Residences() {
-			consumers[stay.Consumer] = true
-			held, want := devices(c.placement.Held(resource.ConsumerID(stay.Consumer))), resource.Allocation{}
-			for _, r := range stay.Requests {
+		for _, residence := range s.Residences() {
+			consumers[residence.Consumer] = true
+			held, want := devices(c.placement.Held(resource.ConsumerID(residence.Consumer))), resource.Allocation{}
+			for _, r := range residence.Requests {
 				for _, p := range r.Providers {
 					want[p] = resource.Amounts{class: want[p][class] + 1}
 				}
 			}
-			if !held.Equal(want) && len(stay.Requests)+len(held) > 0 {
-				c.t.Errorf("%s: %s is on %s as %s and holds %v, not %v", when, s.ID, stay.Host, stay.Consumer, held, want)
+			if !held.Equal(want) && len(residence.Requests)+len(held) > 0 {
+				c.t.Errorf("%s: %s is on %s as %s and holds %v, not %v", when, s.ID, residence.Host, residence.Consumer, held, want)
 			}
 		}
 		for _, e := range s.Entries() {

@@ -329,7 +329,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.Present, h.Behind = []schedule.Present{c.present}, c.behind
+			h.Present, h.NotFollowed = []schedule.Present{c.present}, c.behind
 			if err := conductor.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host,
 				Start: "start"}); err != nil {
 				t.Fatal(err)

@@ -72,13 +72,13 @@ func events(s Server) []Event {
 			return refused || is && migrated.Host == "" || ends && (gone.Host == "" || gone.Consumer == "m2")
 		})
 	}
-	wishes := []Action{Confirm, Revert, Offload, Reset}
+	actions := []Action{Confirm, Revert, Offload, Reset}
 	switch {
 	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil && len(s.Networks) > 0:
 		list = append(list, ActionRequested{ID: "m1", Action: Resize}, ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
-		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
+		actions = append(actions, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		if len(s.UnusedImages) > 0 { // they change nothing about moves
 			break
 		}
@@ -90,7 +90,7 @@ func events(s Server) []Event {
 	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && len(s.Networks) == 0 && !testing.Short():
 		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true})
 	}
-	for _, a := range wishes {
+	for _, a := range actions {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
 	}
 	return list
@@ -252,7 +252,7 @@ func (w *facts) renamed(before Server, host, as string) {
 func wrong(s Server, w facts) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
 	phase := func(want ...MovePhase) bool { return slices.Contains(want, s.Phase()) }
-	stays := s.Residences()
+	residences := s.Residences()
 	for i, c := range allConsumers {
 		if !w.claims[i] {
 			continue
@@ -260,7 +260,7 @@ func wrong(s Server, w facts) string {
 		owned := c == "s" && !last("", Preparing, Scheduling, Shelved, Error, DeletedAwaitingCleanup, Deleted) &&
 			!phase(SchedulingDestination, AwaitingSourceAck, RevertBlocked) &&
 			(s.Move == nil || s.Move.AllocationsMoved() || s.Move.From.Consumer == "s") ||
-			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
+			slices.ContainsFunc(residences, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
 			return c + " may have an allocation that is not released"
 		}
@@ -270,7 +270,7 @@ func wrong(s Server, w facts) string {
 			if !w.guests[h][i] {
 				continue
 			}
-			if why := wrongGuest(s, stays, host, id); why != "" {
+			if why := wrongGuest(s, residences, host, id); why != "" {
 				return why
 			}
 		}
@@ -312,9 +312,9 @@ func wrong(s Server, w facts) string {
 		return "its requests do not name the chosen provider"
 	}
 	seen := map[string]bool{}
-	for _, l := range stays {
+	for _, l := range residences {
 		if seen[l.Consumer] {
-			return "two stays of consumer " + l.Consumer
+			return "two residences of consumer " + l.Consumer
 		}
 		seen[l.Consumer] = true
 	}
@@ -346,9 +346,9 @@ func wrongImage(s Server) string {
 }
 
 // wrongGuest returns why a guest may not be on a host, or an empty string.
-func wrongGuest(s Server, stays []Residence, host, id string) string {
+func wrongGuest(s Server, residences []Residence, host, id string) string {
 	at := host + " " + id
-	if !slices.ContainsFunc(stays, func(l Residence) bool {
+	if !slices.ContainsFunc(residences, func(l Residence) bool {
 		return l.Host == host &&
 			(l.Consumer == id || l.PreviousConsumer == id)
 	}) {
@@ -357,7 +357,7 @@ func wrongGuest(s Server, stays []Residence, host, id string) string {
 	if l, ok := s.NextLeftover(); ok && l.Host == host && (l.Consumer == id) {
 		return "what it left is given back while its guest " + at + " may be there"
 	}
-	others := slices.ContainsFunc(stays, func(l Residence) bool {
+	others := slices.ContainsFunc(residences, func(l Residence) bool {
 		return l.Host == host && (l.Consumer == id || l.PreviousConsumer == id) && l.Consumer != "s"
 	})
 	if slices.Contains(s.Steps(), Release) && id == "s" && !others {

@@ -38,14 +38,14 @@ func (s Server) HeldFor(own resource.Allocation) string {
 	if s.Move != nil && s.Move.AllocationsMoved() {
 		others = append(others, s.Move.From)
 	}
-	for _, stay := range others {
-		if stay.Gone || stay.Choice == nil || len(own) == 0 {
+	for _, residence := range others {
+		if residence.Gone || residence.Choice == nil || len(own) == 0 {
 			continue
 		}
-		_, there := own[stay.Choice.Root]
-		placed := s.Host == stay.Host || len(s.Choices) > 0 && s.Choices[0].Host == stay.Host
-		if there && !placed || own.Equal(stay.Choice.Allocation) {
-			return stay.Consumer
+		_, there := own[residence.Choice.Root]
+		placed := s.Host == residence.Host || len(s.Choices) > 0 && s.Choices[0].Host == residence.Host
+		if there && !placed || own.Equal(residence.Choice.Allocation) {
+			return residence.Consumer
 		}
 	}
 	return ""
@@ -92,5 +92,5 @@ func (s Server) usesHost(host string) bool {
 	if s.Host == host || len(s.Choices) > 0 && s.Choices[0].Host == host {
 		return true
 	}
-	return slices.ContainsFunc(s.Residences(), func(stay Residence) bool { return stay.Host == host })
+	return slices.ContainsFunc(s.Residences(), func(residence Residence) bool { return residence.Host == host })
 }

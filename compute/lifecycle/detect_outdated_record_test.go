@@ -76,7 +76,7 @@ func TestHeldFor(t *testing.T) {
 	on := func(host string, vcpus int) resource.Allocation {
 		return resource.Allocation{resource.ProviderID("root-" + host): {"VCPU": vcpus}}
 	}
-	stay := func(host string, vcpus int) Residence {
+	residence := func(host string, vcpus int) Residence {
 		c := choice(host)
 		c.Allocation = on(host, vcpus)
 		return Residence{Consumer: "m", Host: host, Choice: &c}
@@ -85,7 +85,7 @@ func TestHeldFor(t *testing.T) {
 		return Server{ID: "s", State: Moving, Choices: []schedule.Choice{choice("b")}, Move: &Move{Phase: phase, From: from}}
 	}
 	left := func(l Residence) Server { return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{l}} }
-	gone := stay("a", 1)
+	gone := residence("a", 1)
 	gone.Gone = true
 	for _, c := range []struct {
 		name   string
@@ -93,15 +93,15 @@ func TestHeldFor(t *testing.T) {
 		own    resource.Allocation
 		want   string
 	}{
-		{"the server holds what the migration held", moving(ClaimingDestination, stay("a", 1)), on("a", 1), "m"},
-		{"it has come back to the source with another allocation", moving(ClaimingDestination, stay("a", 1)), on("a", 2),
+		{"the server holds what the migration held", moving(ClaimingDestination, residence("a", 1)), on("a", 1), "m"},
+		{"it has come back to the source with another allocation", moving(ClaimingDestination, residence("a", 1)), on("a", 2),
 			"m"},
-		{"the migration holds nothing yet", moving(MovingAllocations, stay("a", 1)), on("a", 1), ""},
-		{"it holds the destination", moving(ClaimingDestination, stay("a", 1)), on("b", 1), ""},
-		{"it holds nothing", moving(ClaimingDestination, stay("a", 1)), nil, ""},
-		{"it moves within one host, with another allocation", moving(ClaimingDestination, stay("b", 1)), on("b", 2), ""},
-		{"it moves within one host, and is back", moving(ClaimingDestination, stay("b", 1)), on("b", 1), "m"},
-		{"it has come back to a host where it left a guest", left(stay("a", 1)), on("a", 2), "m"},
+		{"the migration holds nothing yet", moving(MovingAllocations, residence("a", 1)), on("a", 1), ""},
+		{"it holds the destination", moving(ClaimingDestination, residence("a", 1)), on("b", 1), ""},
+		{"it holds nothing", moving(ClaimingDestination, residence("a", 1)), nil, ""},
+		{"it moves within one host, with another allocation", moving(ClaimingDestination, residence("b", 1)), on("b", 2), ""},
+		{"it moves within one host, and is back", moving(ClaimingDestination, residence("b", 1)), on("b", 1), "m"},
+		{"it has come back to a host where it left a guest", left(residence("a", 1)), on("a", 2), "m"},
 		{"that guest is gone", left(gone), on("a", 2), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

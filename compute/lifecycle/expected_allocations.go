@@ -20,11 +20,12 @@ type Expectation struct {
 // about to be released and what is not claimed yet is omitted.
 func (s Server) Expected(host string) []Expectation {
 	var list []Expectation
-	for _, stay := range s.Residences() {
-		if stay.Host != host || stay.Gone || stay.Choice == nil {
+	for _, residence := range s.Residences() {
+		if residence.Host != host || residence.Gone || residence.Choice == nil {
 			continue
 		}
-		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: WithoutPorts(stay.Choice.Allocation)}
+		one := Expectation{Consumer: residence.Consumer, Root: residence.Choice.Root,
+			Allocation: WithoutPorts(residence.Choice.Allocation)}
 		transfers := []MovePhase{MovingAllocations, RestoringAllocations, RevertBlocked}
 		if m := s.Move; m != nil && slices.Contains(transfers, m.Phase) {
 			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}

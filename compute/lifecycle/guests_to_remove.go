@@ -39,21 +39,21 @@ func (s Server) Removals() []Removal {
 // left are omitted, and so is the earlier id of a residence that continues: its agent has given the guest the new id.
 func EndedResidences(before, after Server) []Removal {
 	now := map[Removal]bool{}
-	for _, stay := range after.Residences() {
-		if !stay.Gone {
-			now[Removal{Host: stay.Host, Consumer: stay.Consumer}] = true
-			now[Removal{Host: stay.Host, Consumer: stay.PreviousConsumer}] = true
+	for _, residence := range after.Residences() {
+		if !residence.Gone {
+			now[Removal{Host: residence.Host, Consumer: residence.Consumer}] = true
+			now[Removal{Host: residence.Host, Consumer: residence.PreviousConsumer}] = true
 		}
 	}
 	ended := map[Removal]bool{}
-	for _, stay := range before.Residences() {
-		if stay.Gone || stay.Host == "" {
+	for _, residence := range before.Residences() {
+		if residence.Gone || residence.Host == "" {
 			continue
 		}
-		r := Removal{Host: stay.Host, Consumer: stay.Consumer}
-		was := Removal{Host: stay.Host, Consumer: stay.PreviousConsumer}
+		r := Removal{Host: residence.Host, Consumer: residence.Consumer}
+		was := Removal{Host: residence.Host, Consumer: residence.PreviousConsumer}
 		ended[r] = ended[r] || !now[r]
-		ended[was] = ended[was] || stay.PreviousConsumer != "" && !now[r] && !now[was]
+		ended[was] = ended[was] || residence.PreviousConsumer != "" && !now[r] && !now[was]
 	}
 	maps.DeleteFunc(ended, func(_ Removal, is bool) bool { return !is })
 	return slices.SortedFunc(maps.Keys(ended), func(a, b Removal) int {

@@ -9,7 +9,7 @@ import (
 )
 
 // What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until
-// the next wish.
+// the next request.
 func TestRefusedActionEnds(t *testing.T) {
 	ask := func(a Action) ActionRequested { return ActionRequested{ID: string(a), Action: a} }
 	stopped := []Event{ask(Stop), GuestStopped{Host: "a", Consumer: "s"}}

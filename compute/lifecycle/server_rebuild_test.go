@@ -18,9 +18,9 @@ func TestRebuildChangesTheImage(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "h", Image: "old", ImageSnapshot: &old, Flavor: flavor.Flavor{VCPUs: 1},
 		Ask: ask}
 	for _, c := range []struct {
-		name string
-		wish ActionRequested
-		want Server
+		name    string
+		request ActionRequested
+		want    Server
 	}{
 		{"another, looked at", ActionRequested{Image: "new", ImageSnapshot: &now}, Server{Image: "new", ImageSnapshot: &now,
 			Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1},
@@ -30,8 +30,8 @@ func TestRebuildChangesTheImage(t *testing.T) {
 		{"none named", ActionRequested{}, Server{Image: "old", ImageSnapshot: &old, Ask: ask}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.wish.ID, c.wish.Action = "w", Rebuild
-			got, _ := Next(s, c.wish, time.Unix(1, 0))
+			c.request.ID, c.request.Action = "w", Rebuild
+			got, _ := Next(s, c.request, time.Unix(1, 0))
 			if got.LastAction != "w" || got.Task != Rebuilding || got.Image != c.want.Image ||
 				!reflect.DeepEqual(got.ImageSnapshot, c.want.ImageSnapshot) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
 				t.Errorf("%s %s %+v %+v", got.Task, got.Image, got.ImageSnapshot, got.Ask)

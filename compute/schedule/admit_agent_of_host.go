@@ -20,10 +20,10 @@ const (
 
 // Sender is the start of an agent that requests to serve a host.
 type Sender struct {
-	Instance     string   // of the agent's journal
-	Start        string   // of its process
-	Previous     []string // earlier starts of the journal, from the last one that compute acknowledged
-	ProcessSpace string   // machine and directory of the journal; empty when unknown
+	Instance string   // of the agent's journal
+	Start    string   // of its process
+	Previous []string // earlier starts of the journal, from the last one that compute acknowledged
+	LockID   string   // machine and directory of the journal; empty when unknown
 }
 
 // Liveness is what compute has observed of the admitted start since compute itself started. It is measured with the
@@ -42,7 +42,7 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 	switch {
 	case h.Instance == "" || h.Instance == from.Instance && h.Start == from.Start:
 		return "", 0
-	case continues && (h.Start == "" || h.ProcessSpace == from.ProcessSpace && h.ProcessSpace != ""):
+	case continues && (h.Start == "" || h.LockID == from.LockID && h.LockID != ""):
 		return "", 0 // the journal's lock proves that the earlier process has ended
 	case continues:
 		silence = min(silence, Reconnect)

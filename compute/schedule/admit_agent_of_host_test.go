@@ -10,11 +10,11 @@ import (
 
 // TestAdmitOneStartOfAgent checks that only one start of one agent may serve a host.
 func TestAdmitOneStartOfAgent(t *testing.T) {
-	now := schedule.Host{Name: "h", Instance: "a", Start: "s1", ProcessSpace: "machine 1"}
-	same := schedule.Sender{Instance: "a", Start: "s2", Previous: []string{"s0", "s1"}, ProcessSpace: "machine 1"}
-	moved := schedule.Sender{Instance: "a", Start: "s2", Previous: []string{"s1"}, ProcessSpace: "machine 2"}
-	other := schedule.Sender{Instance: "b", Start: "s9", ProcessSpace: "machine 1"}
-	copied := schedule.Sender{Instance: "a", Start: "s3", Previous: []string{"s0"}, ProcessSpace: "machine 1"}
+	now := schedule.Host{Name: "h", Instance: "a", Start: "s1", LockID: "machine 1"}
+	same := schedule.Sender{Instance: "a", Start: "s2", Previous: []string{"s0", "s1"}, LockID: "machine 1"}
+	moved := schedule.Sender{Instance: "a", Start: "s2", Previous: []string{"s1"}, LockID: "machine 2"}
+	other := schedule.Sender{Instance: "b", Start: "s9", LockID: "machine 1"}
+	copied := schedule.Sender{Instance: "a", Start: "s3", Previous: []string{"s0"}, LockID: "machine 1"}
 	for _, c := range []struct {
 		what    string
 		has     schedule.Host
@@ -40,8 +40,8 @@ func TestAdmitOneStartOfAgent(t *testing.T) {
 		{"another agent after Silence", now, other, schedule.Liveness{Quiet: schedule.Silence}, "", 0},
 		{"a copy that does not continue the admitted start", now, copied, schedule.Liveness{Quiet: schedule.Silence - 1},
 			"was copied", 0},
-		{"the start that was replaced", schedule.Host{Name: "h", Instance: "a", Start: "s2", ProcessSpace: "machine 1"},
-			schedule.Sender{Instance: "a", Start: "s1", ProcessSpace: "machine 1"}, schedule.Liveness{},
+		{"the start that was replaced", schedule.Host{Name: "h", Instance: "a", Start: "s2", LockID: "machine 1"},
+			schedule.Sender{Instance: "a", Start: "s1", LockID: "machine 1"}, schedule.Liveness{},
 			"another start of the same journal", 0},
 	} {
 		refusal, wait := c.has.Admit(c.from, c.seen)

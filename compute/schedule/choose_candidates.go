@@ -170,7 +170,7 @@ func (p Input) host(c Candidate) (Host, string) {
 	if silent := p.Now.Sub(host.Seen); silent > p.Silence {
 		return host, "its agent has not reported for " + roundedDuration(silent)
 	}
-	if host.Behind != "" {
+	if host.NotFollowed != "" {
 		return host, "its agent does not follow compute's assignments; see the conditions of the host"
 	}
 	if host.Down != "" {

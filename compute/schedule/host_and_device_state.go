@@ -11,18 +11,18 @@ import (
 
 // Host is the state of one host: the last report of its agent, and the servers placed there.
 type Host struct {
-	Name         string
-	Instance     string      // of the agent that reported; empty if not reported
-	Start        string      `json:",omitempty"` // start of that agent's process
-	ProcessSpace string      `json:",omitempty"` // machine and directory of its journal; empty when unknown
-	Present      []Present   `json:",omitempty"` // the guests that exist on the host, by id
-	Behind       string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
-	Down         string      `json:",omitempty"` // why the hypervisor can build no guests; empty when it can
-	Hypervisor   string      `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
-	Provider     provider.ID // the root provider
-	Devices      []Device    // every device that the host's device_spec offers, by address
-	Conditions   []string    // messages about problems on the host
-	InPlacement  bool        // the agent counts its devices in Placement ([pci] report_in_placement)
+	Name        string
+	Instance    string      // of the agent that reported; empty if not reported
+	Start       string      `json:",omitempty"` // start of that agent's process
+	LockID      string      `json:",omitempty"` // machine and directory of its journal; empty when unknown
+	Present     []Present   `json:",omitempty"` // the guests that exist on the host, by id
+	NotFollowed string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
+	Down        string      `json:",omitempty"` // why the hypervisor can build no guests; empty when it can
+	Hypervisor  string      `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
+	Provider    provider.ID // the root provider
+	Devices     []Device    // every device that the host's device_spec offers, by address
+	Conditions  []string    // messages about problems on the host
+	InPlacement bool        // the agent counts its devices in Placement ([pci] report_in_placement)
 	Disks
 	Seen time.Time // when the last report came
 

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// maxText is the maximum length of instance, start and place, in bytes.
+// maxText is the maximum length of instance, start and lock_id, in bytes.
 const maxText = 128
 
 // readSender checks the sender of a report or of a request for a stream. It returns fault.Invalid if instance or start
@@ -19,7 +19,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 	for _, f := range []struct {
 		name, text string
 		may        bool // be empty
-	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.ProcessSpace, true}} {
+	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"lock_id", from.LockID, true}} {
 		if f.text == "" && !f.may || len(f.text) > maxText {
 			return schedule.Sender{}, fault.New(fault.Invalid, "%s must be that of the agent, of 1 to %d bytes; it is %q",
 				f.name, maxText, clip(f.text))

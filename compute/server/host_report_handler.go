@@ -38,8 +38,8 @@ func (s *server) putReport(c *call) error {
 		return err
 	}
 	known.Seen = s.Now()
-	if known.Behind == "" {
-		if known.Behind, err = s.behind(c.R.Context(), report.Host, report.Position); err != nil {
+	if known.NotFollowed == "" {
+		if known.NotFollowed, err = s.behind(c.R.Context(), report.Host, report.Position); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func writePosition(p store.Position) host.Position {
 // that is not valid.
 func ReadReport(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
-		Behind: r.Behind, Hypervisor: r.Hypervisor, Down: r.Down,
+		NotFollowed: r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down,
 		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
 	for _, g := range r.Counted {
 		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),

@@ -84,7 +84,7 @@ func TestInvalidReportsAreRejected(t *testing.T) {
 		`dev_type is "PF"`:                      func(r *host.Report) { r.Devices[0].Type = "PF" },
 		"instance must be that of the agent":    func(r *host.Report) { r.Instance = "" },
 		"start must be that of the agent":       func(r *host.Report) { r.Start = "" },
-		"place must be that of the agent":       func(r *host.Report) { r.Place = strings.Repeat("x", 129) },
+		"lock_id must be that of the agent":     func(r *host.Report) { r.LockID = strings.Repeat("x", 129) },
 		"at most 32 are accepted":               func(r *host.Report) { r.Previous = make([]string, 33) },
 		"state is missing":                      func(r *host.Report) { r.Devices[0].State = "" },
 		`it is on host "host2"`:                 func(r *host.Report) { r.Devices[2].Host = "host2" },
@@ -110,7 +110,7 @@ func TestInvalidReportsAreRejected(t *testing.T) {
 func TestSecondAgentOfHostIsRejected(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	first, copied, other := report("host1"), report("host1"), report("host1")
-	first.Place = "p"
+	first.LockID = "p"
 	copied.Start, copied.Previous = "t", []string{"s"}
 	other.Instance = "b"
 	if err := h.hosts.PutReport(ctx, first); err != nil {

@@ -77,9 +77,9 @@ func (c *assignmentCache) begin(before, after lifecycle.Server) (end func()) {
 	defer c.mu.Unlock()
 	var begun []*hostAssignments
 	for _, s := range []lifecycle.Server{before, after} {
-		for _, stay := range s.Residences() {
-			h := c.host(stay.Host)
-			if stay.Host == "" || slices.Contains(begun, h) {
+		for _, residence := range s.Residences() {
+			h := c.host(residence.Host)
+			if residence.Host == "" || slices.Contains(begun, h) {
 				continue
 			}
 			h.changed[after.ID] = true

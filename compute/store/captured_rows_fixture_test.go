@@ -59,7 +59,7 @@ func openCaptured(t *testing.T) (*Store, *sqldb.DB) {
 	s, db := openFile(t)
 	for file, table := range map[string]string{
 		"captured-server-rows.jsonl": "compute_servers", "captured-host-rows.jsonl": "compute_hosts",
-		"captured-residence-rows.jsonl": "compute_stays",
+		"captured-residence-rows.jsonl": "compute_residences",
 	} {
 		for _, row := range capturedRows(t, file) {
 			var names, marks []string

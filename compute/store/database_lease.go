@@ -16,10 +16,11 @@ import (
 
 // LeaseOwner is a process that uses compute's database.
 type LeaseOwner struct {
-	Instance     string // id of this start of the process; never reused
-	Host         string // name of its machine, for messages
-	PID          int
-	ProcessSpace string // identifies the machine or container that its PID belongs to; empty: unknown
+	Instance string // id of this start of the process; never reused
+	Host     string // name of its machine, for messages
+	PID      int
+	BootID   string // of its machine, and the process namespace that its PID belongs to; empty: unknown
+	LockID   string // of the directory that it has locked on its machine; empty: unknown
 	// start time on its machine, which distinguishes it from a later process with the same PID; empty: unknown
 	StartTime string
 	Since     time.Time // when it acquired the lease, by the clock of the database
@@ -252,9 +253,9 @@ func (l *Lease) acquire(ctx context.Context, seen leaseView) (acquired bool, err
 
 // writeOwner is the transaction of acquire. It sets sent to the time from which the client's lease counts.
 func (l *Lease) writeOwner(ctx context.Context, tx *sqldb.Tx, seen leaseView, sent *time.Time) error {
-	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+
-		clock(tx)+` WHERE one = 1 AND instance = ?`,
-		l.self.Instance, l.self.Host, l.self.PID, l.self.ProcessSpace, l.self.StartTime, seen.owner.Instance)
+	done, err := tx.Exec(ctx, `UPDATE compute_lease_owner SET instance = ?, host = ?, pid = ?, boot_id = ?,
+		lock_id = ?, start_time = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
+		l.self.Instance, l.self.Host, l.self.PID, l.self.BootID, l.self.LockID, l.self.StartTime, seen.owner.Instance)
 	if err := requireRow(done, err, errRenewed); err != nil {
 		return err
 	}
@@ -277,7 +278,7 @@ func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
 // readOwner reads the owner of the lease. With lock no other process can acquire the lease before the transaction ends.
 // The expiry is in a separate table, so renewals do not wait for this lock.
 func readOwner(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
-	query := `SELECT instance, host, pid, place, birth, since FROM compute_holder WHERE one = 1`
+	query := `SELECT instance, host, pid, boot_id, lock_id, start_time, since FROM compute_lease_owner WHERE one = 1`
 	switch {
 	case !lock: // SQLite needs no lock: it has one writer at a time
 	case tx.Dialect == sqldb.MySQL:
@@ -286,7 +287,7 @@ func readOwner(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err 
 		query += ` FOR SHARE`
 	}
 	var since int64
-	err = tx.QueryRow(ctx, query).Scan(&h.Instance, &h.Host, &h.PID, &h.ProcessSpace, &h.StartTime, &since)
+	err = tx.QueryRow(ctx, query).Scan(&h.Instance, &h.Host, &h.PID, &h.BootID, &h.LockID, &h.StartTime, &since)
 	h.Since = time.UnixMicro(since).UTC()
 	return h, err
 }

@@ -61,14 +61,14 @@ func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
 	if _, err := tx.Exec(ctx, clear, host); err != nil {
 		return err
 	}
-	for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_wishes`, `compute_removals`,
+	for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_clean_requests`, `compute_removals`,
 		`compute_host_accounts`} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
 			return err
 		}
 	}
 	var residences int
-	row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_stays WHERE host = ?`, host)
+	row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_residences WHERE host = ?`, host)
 	if err := row.Scan(&residences); err != nil {
 		return err
 	}

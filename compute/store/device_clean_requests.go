@@ -22,7 +22,7 @@ type CleanRequest struct {
 // host.
 func (s *Store) RequestClean(ctx context.Context, r CleanRequest) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := tx.Upsert(ctx, "compute_wishes", []string{"host", "address"}, []string{"asked", "refused"},
+		if err := tx.Upsert(ctx, "compute_clean_requests", []string{"host", "address"}, []string{"asked", "refused"},
 			r.Host, r.Address.String(), micros(r.Asked), ""); err != nil {
 			return err
 		}
@@ -68,10 +68,10 @@ func (s *Store) ResolveClean(
 			var err error
 			switch {
 			case refusal != "" && refusal != r.Refused && needsCleaning(r.Address):
-				_, err = tx.Exec(ctx, `UPDATE compute_wishes SET refused = ? WHERE host = ? AND address = ? AND asked = ?`,
+				_, err = tx.Exec(ctx, `UPDATE compute_clean_requests SET refused = ? WHERE host = ? AND address = ? AND asked = ?`,
 					refusal, host, r.Address.String(), micros(r.Asked))
 			case i >= 0 && refusal == "" || !needsCleaning(r.Address):
-				_, err = tx.Exec(ctx, `DELETE FROM compute_wishes WHERE host = ? AND address = ? AND asked = ?`,
+				_, err = tx.Exec(ctx, `DELETE FROM compute_clean_requests WHERE host = ? AND address = ? AND asked = ?`,
 					host, r.Address.String(), micros(r.Asked))
 			}
 			if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) ResolveClean(
 
 // readCleanRequests reads the clean requests that the rest of the statement selects.
 func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
-	rows, err := tx.Query(ctx, `SELECT host, address, asked, refused FROM compute_wishes`+rest, args...)
+	rows, err := tx.Query(ctx, `SELECT host, address, asked, refused FROM compute_clean_requests`+rest, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (s *Store) readAssignments(ctx context.Context, tx *sqldb.Tx, host string, 
 		return nil, err
 	}
 	if kept == nil || !kept.known || kept.revision != revision && len(kept.changed) == 0 {
-		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		const onHost = ` WHERE id IN (SELECT server FROM compute_residences WHERE host = ?) ORDER BY id`
 		servers, err := s.servers.readServers(ctx, tx, true, onHost, host)
 		now := &hostAssignments{revision: revision}
 		for _, server := range servers {

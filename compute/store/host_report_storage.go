@@ -198,17 +198,17 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 	}
 	condition, args := in("host", slices.Sorted(maps.Keys(index)))
 	servers, err := s.servers.readServers(ctx, tx, true,
-		` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
+		` WHERE id IN (SELECT server FROM compute_residences WHERE devices > 0 AND `+condition+`) ORDER BY id`, args...)
 	if err != nil {
 		return err
 	}
 	for _, server := range servers {
-		for _, stay := range server.Residences() {
-			if i, here := index[stay.Host]; here && deviceCount(stay.Requests, stay.Topology) > 0 {
-				hosts[i].Counted = renamedCount(hosts[i].Counted, stay)
+		for _, residence := range server.Residences() {
+			if i, here := index[residence.Host]; here && deviceCount(residence.Requests, residence.Topology) > 0 {
+				hosts[i].Counted = renamedCount(hosts[i].Counted, residence)
 				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{
-					ID: stay.Consumer, Requests: stay.Requests,
-					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells,
+					ID: residence.Consumer, Requests: residence.Requests,
+					Devices: residence.Devices, Cells: residence.Topology, Placed: residence.Cells,
 				})
 			}
 		}
@@ -225,16 +225,16 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 
 // renamedCount returns the counted guests of a report in which the agent knows the guest of a residence by its earlier
 // id.
-func renamedCount(counted []schedule.CountedGuest, stay lifecycle.Residence) []schedule.CountedGuest {
+func renamedCount(counted []schedule.CountedGuest, residence lifecycle.Residence) []schedule.CountedGuest {
 	at := func(id string) int {
 		return slices.IndexFunc(counted, func(g schedule.CountedGuest) bool { return g.ID == id })
 	}
-	was := at(stay.PreviousConsumer)
-	if stay.PreviousConsumer == "" || was < 0 || at(stay.Consumer) >= 0 {
+	was := at(residence.PreviousConsumer)
+	if residence.PreviousConsumer == "" || was < 0 || at(residence.Consumer) >= 0 {
 		return counted
 	}
 	counted = slices.Clone(counted) // those of the report are shared
-	counted[was].ID = stay.Consumer
+	counted[was].ID = residence.Consumer
 	return counted
 }
 
@@ -265,7 +265,7 @@ func hostsOfConsumers(ctx context.Context, tx *sqldb.Tx, ids []string) (map[stri
 		for _, from := range []string{
 			`SELECT id, '' FROM compute_servers WHERE id`,
 			`SELECT id, '' FROM compute_migrations WHERE id`,
-			`SELECT consumer, host FROM compute_stays WHERE consumer`,
+			`SELECT consumer, host FROM compute_residences WHERE consumer`,
 		} {
 			condition, args := in("", some)
 			if err := scanHosts(ctx, tx, from+condition, args, out); err != nil {

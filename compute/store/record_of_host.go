@@ -15,7 +15,7 @@ type hostRecord struct {
 	Name        string           `json:"name,omitzero" v1:"Name"`
 	Instance    string           `json:"agent_instance,omitzero" v1:"Instance"`
 	Start       string           `json:"agent_start,omitzero" v1:"Start"`
-	BootID      string           `json:"agent_boot_id,omitzero" v1:"Place"`
+	LockID      string           `json:"agent_boot_id,omitzero" v1:"Place"`
 	Guests      []presentRecord  `json:"guests,omitzero" v1:"Present"`
 	NotFollowed string           `json:"assignments_not_followed,omitzero" v1:"Behind"`
 	Hypervisor  string           `json:"hypervisor_type,omitzero"`
@@ -152,8 +152,9 @@ func decodeHost(name string, text []byte) (schedule.Host, error) {
 }
 
 func toHost(h schedule.Host) hostRecord {
-	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.ProcessSpace,
-		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Hypervisor, h.Down,
+	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.LockID,
+		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.NotFollowed,
+		h.Hypervisor, h.Down,
 		h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell),
 		each(h.Counted, func(g schedule.CountedGuest) string { return g.ID }),
@@ -162,9 +163,9 @@ func toHost(h schedule.Host) hostRecord {
 
 func fromHost(r hostRecord) schedule.Host {
 	return schedule.Host{
-		Name: r.Name, Instance: r.Instance, Start: r.Start, ProcessSpace: r.BootID,
-		Present: each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
-		Behind:  r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down, Provider: r.Provider,
+		Name: r.Name, Instance: r.Instance, Start: r.Start, LockID: r.LockID,
+		Present:     each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
+		NotFollowed: r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down, Provider: r.Provider,
 		Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: fromCounted(r.Counted, r.CountedCells),
 		Limits: numa.Limits(r.Limits),

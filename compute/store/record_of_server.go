@@ -65,7 +65,7 @@ type serverPlace struct {
 	Devices          []pickedRecord    `json:"pci_devices,omitzero" v1:"Devices"`
 	CellPlaces       []cellPlaceRecord `json:"numa_placement,omitzero" v1:"Cells"`
 	Ports            []portRecord      `json:"ports,omitzero"`
-	Leftovers        []stayRecord      `json:"leftovers,omitzero" v1:"Left"`
+	Leftovers        []residenceRecord `json:"leftovers,omitzero" v1:"Left"`
 	LastReports      []reportRecord    `json:"last_reports,omitzero" v1:"Voices"`
 }
 
@@ -105,8 +105,8 @@ type serverTimes struct {
 	Revision        int64     `json:"revision,omitzero" v1:"Revision"`
 }
 
-// stayRecord is what one consumer has on one host.
-type stayRecord struct {
+// residenceRecord is what one consumer has on one host.
+type residenceRecord struct {
 	Consumer         string            `json:"consumer,omitzero" v1:"Consumer"`
 	PreviousConsumer string            `json:"previous_consumer,omitzero" v1:"Was"`
 	Host             string            `json:"host,omitzero" v1:"Host"`
@@ -125,18 +125,18 @@ type stayRecord struct {
 // moveRecord is a move in progress. Its phase is the field state of the server. AllocationsMoved follows from the
 // phase; it is written for programs that do not derive it.
 type moveRecord struct {
-	Kind             storedKind `json:"kind,omitzero" v1:"Kind"`
-	TargetHost       string     `json:"target_host,omitzero" v1:"To"`
-	SameHostAllowed  bool       `json:"same_host_allowed,omitzero" v1:"Stay"`
-	Consumer         string     `json:"consumer,omitzero" v1:"As"`
-	Source           stayRecord `json:"source,omitzero" v1:"From"`
-	AllocationsMoved bool       `json:"allocations_moved,omitzero" v1:"Keyed"`
-	StopSource       bool       `json:"stop_source,omitzero" v1:"Halted"`
-	SourceStopped    bool       `json:"source_stopped,omitzero" v1:"Down"`
-	Reverting        bool       `json:"reverting,omitzero" v1:"Back"`
-	Failure          string     `json:"failure,omitzero" v1:"Failed"`
-	SourceLost       string     `json:"source_lost,omitzero" v1:"Lost"`
-	Refusals         int        `json:"refusals,omitzero" v1:"Denied"`
+	Kind             storedKind      `json:"kind,omitzero" v1:"Kind"`
+	TargetHost       string          `json:"target_host,omitzero" v1:"To"`
+	SameHostAllowed  bool            `json:"same_host_allowed,omitzero" v1:"Stay"`
+	Consumer         string          `json:"consumer,omitzero" v1:"As"`
+	Source           residenceRecord `json:"source,omitzero" v1:"From"`
+	AllocationsMoved bool            `json:"allocations_moved,omitzero" v1:"Keyed"`
+	StopSource       bool            `json:"stop_source,omitzero" v1:"Halted"`
+	SourceStopped    bool            `json:"source_stopped,omitzero" v1:"Down"`
+	Reverting        bool            `json:"reverting,omitzero" v1:"Back"`
+	Failure          string          `json:"failure,omitzero" v1:"Failed"`
+	SourceLost       string          `json:"source_lost,omitzero" v1:"Lost"`
+	Refusals         int             `json:"refusals,omitzero" v1:"Denied"`
 }
 
 type migrationRecord struct {
@@ -227,7 +227,7 @@ func toServer(s lifecycle.Server) serverRecord {
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
-			each(s.Ports, toPort), each(s.Leftovers, toStay),
+			each(s.Ports, toPort), each(s.Leftovers, toResidence),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.Stage()), storedTask(s.Task), s.Stopped, s.Shelved,
 			optional(s.ShelvedImage, func(i lifecycle.ShelvedImage) shelvedImageRecord { return shelvedImageRecord(i) }),
@@ -264,7 +264,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		MinCountReached: r.MinCountReached, Devices: each(r.Devices, fromPicked),
 		Cells:       each(r.CellPlaces, fromCellPlace),
 		Ports:       each(r.Ports, fromPort),
-		Leftovers:   each(r.Leftovers, fromStay),
+		Leftovers:   each(r.Leftovers, fromResidence),
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
 		State: state, Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
@@ -285,14 +285,14 @@ func fromServer(r serverRecord) lifecycle.Server {
 	}
 }
 
-func toStay(s lifecycle.Residence) stayRecord {
-	return stayRecord{s.Consumer, s.PreviousConsumer, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask),
+func toResidence(s lifecycle.Residence) residenceRecord {
+	return residenceRecord{s.Consumer, s.PreviousConsumer, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask),
 		each(s.Requests, toRequest),
 		optional(s.Choice, toChoice), each(s.Devices, toPicked), each(s.Topology, toGuestCell),
 		each(s.Cells, toCellPlace), each(s.Ports, toPort), s.Reported, s.Gone}
 }
 
-func fromStay(r stayRecord) lifecycle.Residence {
+func fromResidence(r residenceRecord) lifecycle.Residence {
 	return lifecycle.Residence{
 		Consumer: r.Consumer, PreviousConsumer: r.PreviousConsumer, Host: r.Host, Flavor: flavor.Flavor(r.Flavor),
 		Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest), Choice: optional(r.Choice, fromChoice),
@@ -302,7 +302,7 @@ func fromStay(r stayRecord) lifecycle.Residence {
 }
 
 func toMove(m lifecycle.Move) moveRecord {
-	return moveRecord{storedKind(m.Kind), m.To, m.SameHostAllowed, m.Consumer, toStay(m.From),
+	return moveRecord{storedKind(m.Kind), m.To, m.SameHostAllowed, m.Consumer, toResidence(m.From),
 		m.AllocationsMoved(), m.StopSource, m.SourceStopped, m.RevertRequested,
 		m.Failed, m.SourceLost, m.Refusals}
 }
@@ -315,7 +315,7 @@ func fromMove(r *moveRecord, phase storedState) *lifecycle.Move {
 	return &lifecycle.Move{
 		Kind: lifecycle.Kind(r.Kind), Phase: lifecycle.MovePhase(phase), To: r.TargetHost,
 		SameHostAllowed: r.SameHostAllowed, Consumer: r.Consumer,
-		From: fromStay(r.Source), StopSource: r.StopSource, SourceStopped: r.SourceStopped,
+		From: fromResidence(r.Source), StopSource: r.StopSource, SourceStopped: r.SourceStopped,
 		RevertRequested: r.Reverting, Failed: r.Failure,
 		SourceLost: r.SourceLost, Refusals: r.Refusals,
 	}

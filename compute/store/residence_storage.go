@@ -30,11 +30,11 @@ func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 		return err
 	}
 	if old, now := residenceRows(before), residenceRows(after); !maps.Equal(old, now) {
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_stays WHERE server = ?`, after.ID); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM compute_residences WHERE server = ?`, after.ID); err != nil {
 			return err
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(now)) {
-			if _, err := tx.Exec(ctx, `INSERT INTO compute_stays (consumer, server, host, weighs) VALUES (?, ?, ?, ?)`,
+			if _, err := tx.Exec(ctx, `INSERT INTO compute_residences (consumer, server, host, devices) VALUES (?, ?, ?, ?)`,
 				consumer, after.ID, now[consumer].host, now[consumer].devices); err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 	return putMigration(ctx, tx, after.ID, *after.Migration)
 }
 
-// residenceRow is a row of compute_stays, without its consumer.
+// residenceRow is a row of compute_residences, without its consumer.
 type residenceRow struct {
 	host    string
 	devices int
@@ -55,8 +55,8 @@ type residenceRow struct {
 // residenceRows returns the rows of a server's residences by consumer.
 func residenceRows(s lifecycle.Server) map[string]residenceRow {
 	out := map[string]residenceRow{}
-	for _, stay := range s.Residences() {
-		out[stay.Consumer] = residenceRow{stay.Host, deviceCount(stay.Requests, stay.Topology)}
+	for _, residence := range s.Residences() {
+		out[residence.Consumer] = residenceRow{residence.Host, deviceCount(residence.Requests, residence.Topology)}
 	}
 	return out
 }
@@ -82,7 +82,7 @@ func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, 
 
 // IDsOnHost lists the ids of the servers with residences on a host, sorted.
 func (s *Store) IDsOnHost(ctx context.Context, host string) ([]string, error) {
-	ids, err := s.texts(ctx, `SELECT DISTINCT server FROM compute_stays WHERE host = ? ORDER BY server`, host)
+	ids, err := s.texts(ctx, `SELECT DISTINCT server FROM compute_residences WHERE host = ? ORDER BY server`, host)
 	return ids, wrap(err)
 }
 
@@ -91,7 +91,7 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 	var list []lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
-		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		const onHost = ` WHERE id IN (SELECT server FROM compute_residences WHERE host = ?) ORDER BY id`
 		list, err = s.servers.readServers(ctx, tx, true, onHost, host)
 		return err
 	})
@@ -102,9 +102,9 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 // knows of them may change with it.
 func deviceHosts(before, after lifecycle.Server) (hosts []string) {
 	for _, s := range []lifecycle.Server{before, after} {
-		for _, stay := range s.Residences() {
-			if deviceCount(stay.Requests, stay.Topology) > 0 && !slices.Contains(hosts, stay.Host) {
-				hosts = append(hosts, stay.Host)
+		for _, residence := range s.Residences() {
+			if deviceCount(residence.Requests, residence.Topology) > 0 && !slices.Contains(hosts, residence.Host) {
+				hosts = append(hosts, residence.Host)
 			}
 		}
 	}

@@ -55,12 +55,12 @@ func schemaMigrations() []sqldb.Migration {
 			revision BIGINT NOT NULL,
 			seen BIGINT NOT NULL,
 			report LARGE NOT NULL`, "provider"),
-		sqldb.Table("compute_stays", `
+		sqldb.Table("compute_residences", `
 			consumer VARCHAR(64) NOT NULL PRIMARY KEY,
 			server VARCHAR(64) NOT NULL,
 			host VARCHAR(255) NOT NULL,
-			weighs INTEGER NOT NULL`, "host", "server"),
-		sqldb.Statements("compute_stays_first", `INSERT INTO compute_stays (consumer, server, host, weighs)
+			devices INTEGER NOT NULL`, "host", "server"),
+		sqldb.Statements("compute_residences_first", `INSERT INTO compute_residences (consumer, server, host, devices)
 			SELECT id, id, placed, devices FROM compute_servers WHERE placed <> ''`),
 		sqldb.Table("compute_migrations", `
 			id VARCHAR(64) NOT NULL PRIMARY KEY,
@@ -86,22 +86,23 @@ func schemaMigrations() []sqldb.Migration {
 // laterSchemaMigrations returns the migrations from the introduction of the lease on.
 func laterSchemaMigrations() []sqldb.Migration {
 	return []sqldb.Migration{
-		sqldb.Table("compute_holder", `
+		sqldb.Table("compute_lease_owner", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			instance VARCHAR(64) NOT NULL,
 			host VARCHAR(255) NOT NULL,
 			pid BIGINT NOT NULL,
-			place VARCHAR(255) NOT NULL,
-			birth VARCHAR(64) NOT NULL,
+			boot_id VARCHAR(255) NOT NULL,
+			lock_id VARCHAR(255) NOT NULL,
+			start_time VARCHAR(64) NOT NULL,
 			since BIGINT NOT NULL`),
 		sqldb.Table("compute_lease", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			expiry BIGINT NOT NULL`),
 		sqldb.Statements("compute_lease_first",
-			`INSERT INTO compute_holder (one, instance, host, pid, place, birth, since)
-				VALUES (1, '', '', 0, '', '', 0)`,
+			`INSERT INTO compute_lease_owner (one, instance, host, pid, boot_id, lock_id, start_time, since)
+				VALUES (1, '', '', 0, '', '', '', 0)`,
 			`INSERT INTO compute_lease (one, expiry) VALUES (1, 0)`),
-		sqldb.Table("compute_wishes", `
+		sqldb.Table("compute_clean_requests", `
 			host VARCHAR(255) NOT NULL,
 			address VARCHAR(32) NOT NULL,
 			asked BIGINT NOT NULL,

@@ -93,7 +93,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 		Host:    s.Host,
 		LockDir: s.LockPath,
 		Machine: reconcile.Machine{ID: machineID()},
-		Place:   lockedPlace,
+		LockID:  lockID,
 		Facts:   of.source,
 		Events:  of.events,
 		Reported: loop.Reported{Rules: s.Rules, ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,

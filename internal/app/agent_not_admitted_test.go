@@ -78,13 +78,13 @@ func TestLockShowsThatProcessHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := thisProcess()
-	before.ProcessSpace = strings.Replace(before.ProcessSpace, processSpace(), "another boot", 1)
+	before.BootID = "another boot"
 	ended := func(h store.LeaseOwner) bool { return hasEnded(h) && !isRunning(h) }
 	if !ended(before) {
 		t.Errorf("%+v counts as running", before)
 	}
 	elsewhere := before
-	elsewhere.ProcessSpace = "another boot" + placeMark + "another directory"
+	elsewhere.LockID = "another directory"
 	if ended(elsewhere) {
 		t.Errorf("%+v counts as ended", elsewhere)
 	}

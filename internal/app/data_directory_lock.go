@@ -21,7 +21,7 @@ func Lock(dir string, names ...string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, "cannot create the data directory: %w", err)
 	}
-	held := locks{place: lockedPlace(dir)}
+	held := locks{id: lockID(dir)}
 	for _, name := range names {
 		f, err := lockFile(dir, name)
 		if err != nil {
@@ -29,7 +29,7 @@ func Lock(dir string, names ...string) (io.Closer, error) {
 		}
 		held.files = append(held.files, f)
 		if name == ComputeLock {
-			computePlaces.add(held.place, 1)
+			computeLocks.add(held.id, 1)
 		}
 	}
 	return held, nil
@@ -37,7 +37,7 @@ func Lock(dir string, names ...string) (io.Closer, error) {
 
 // locks are the locked files of a directory.
 type locks struct {
-	place string
+	id    string
 	files []*os.File
 }
 
@@ -46,40 +46,40 @@ func (l locks) Close() error {
 	var failed []error
 	for _, f := range l.files {
 		if filepath.Base(f.Name()) == ComputeLock {
-			computePlaces.add(l.place, -1)
+			computeLocks.add(l.id, -1)
 		}
 		failed = append(failed, f.Close())
 	}
 	return errors.Join(failed...)
 }
 
-// computePlaces are the places in which this process has locked the state of compute.
-var computePlaces places
+// computeLocks are the locks of this process for the state of compute.
+var computeLocks lockCounts
 
-// places counts the locks of this process by place.
-type places struct {
+// lockCounts counts the locks of this process by lockID.
+type lockCounts struct {
 	mu    sync.Mutex
 	locks map[string]int
 }
 
-func (p *places) add(place string, n int) {
+func (p *lockCounts) add(id string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.locks == nil {
 		p.locks = map[string]int{}
 	}
-	if p.locks[place] += n; p.locks[place] <= 0 {
-		delete(p.locks, place)
+	if p.locks[id] += n; p.locks[id] <= 0 {
+		delete(p.locks, id)
 	}
 }
 
-// only returns the place if there is exactly one, or an empty string.
-func (p *places) only() string {
+// only returns the id if there is exactly one, or an empty string.
+func (p *lockCounts) only() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for place := range p.locks {
+	for id := range p.locks {
 		if len(p.locks) == 1 {
-			return place
+			return id
 		}
 	}
 	return ""

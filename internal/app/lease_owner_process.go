@@ -20,29 +20,23 @@ func thisProcess() store.LeaseOwner {
 		name = "unknown"
 	}
 	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(),
-		ProcessSpace: processSpace() + placeMark + computePlaces.only(),
-		StartTime:    processStartTime(os.Getpid())}
+		BootID: bootID(), LockID: computeLocks.only(), StartTime: processStartTime(os.Getpid())}
 }
 
-// placeMark separates the process space of a lease owner from the place in which it has locked its state.
-const placeMark = " in "
-
-// sameSpace reports whether the process id of an owner is visible here.
-func sameSpace(h store.LeaseOwner) bool {
-	space, _, _ := strings.Cut(h.ProcessSpace, placeMark)
-	return space != "" && space == processSpace()
+// sameBoot reports whether the process id of an owner is visible here.
+func sameBoot(h store.LeaseOwner) bool {
+	return h.BootID != "" && h.BootID == bootID()
 }
 
 // hadMyLock reports whether an owner had the lock that this process has now, so that it has ended. It may have run
 // before a reboot, or in another container.
 func hadMyLock(h store.LeaseOwner) bool {
-	_, place, _ := strings.Cut(h.ProcessSpace, placeMark)
-	return place != "" && place == computePlaces.only()
+	return h.LockID != "" && h.LockID == computeLocks.only()
 }
 
-// processSpace returns an identifier of the process ids that are visible here: of this boot of this machine and of this
+// bootID returns an identifier of the process ids that are visible here: of this boot of this machine and of this
 // container. It returns "" if the identifier cannot be read.
-func processSpace() string {
+func bootID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
@@ -75,7 +69,7 @@ func processStartTime(pid int) string {
 
 // isRunning reports whether a process certainly runs: it is visible here and has the same start time.
 func isRunning(h store.LeaseOwner) bool {
-	return sameSpace(h) && h.StartTime != "" && h.StartTime == processStartTime(h.PID)
+	return sameBoot(h) && h.StartTime != "" && h.StartTime == processStartTime(h.PID)
 }
 
 // hasEnded reports whether a process has certainly ended: it was visible here and no longer exists, or it had the lock
@@ -84,7 +78,7 @@ func hasEnded(h store.LeaseOwner) bool {
 	if hadMyLock(h) {
 		return true
 	}
-	if !sameSpace(h) {
+	if !sameBoot(h) {
 		return false
 	}
 	if errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH) {

@@ -10,14 +10,14 @@ import (
 // isRunning and hasEnded are certain only for processes that are visible here, and do not rely on the process id alone.
 func TestProcessState(t *testing.T) {
 	me := thisProcess()
-	if me.ProcessSpace == "" || me.StartTime == "" || me.Host == "" || me.Instance == thisProcess().Instance {
+	if me.BootID == "" || me.StartTime == "" || me.Host == "" || me.Instance == thisProcess().Instance {
 		t.Fatalf("%+v", me)
 	}
 	sleeper := exec.Command("sleep", "600")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	child := store.LeaseOwner{PID: sleeper.Process.Pid, ProcessSpace: me.ProcessSpace,
+	child := store.LeaseOwner{PID: sleeper.Process.Pid, BootID: me.BootID,
 		StartTime: processStartTime(sleeper.Process.Pid)}
 	expect := func(what string, h store.LeaseOwner, running, over bool) {
 		t.Helper()
@@ -31,8 +31,8 @@ func TestProcessState(t *testing.T) {
 	}
 	expect("this one", me, true, false)
 	expect("a child", child, true, false)
-	expect("of another machine", changed(child, func(h *store.LeaseOwner) { h.ProcessSpace = "elsewhere" }), false, false)
-	expect("of an unknown machine", changed(child, func(h *store.LeaseOwner) { h.ProcessSpace = "" }), false, false)
+	expect("of another machine", changed(child, func(h *store.LeaseOwner) { h.BootID = "elsewhere" }), false, false)
+	expect("of an unknown machine", changed(child, func(h *store.LeaseOwner) { h.BootID = "" }), false, false)
 	expect("an earlier process with this id", changed(child, func(h *store.LeaseOwner) { h.StartTime = "1" }), false, true)
 	expect("with an unknown start time", changed(child, func(h *store.LeaseOwner) { h.StartTime = "" }), false, false)
 	if err := sleeper.Process.Kill(); err != nil {

@@ -17,10 +17,10 @@ var productFiles = []string{"/sys/class/dmi/id/product_uuid", "/proc/device-tree
 // machineID returns machine-id(5), or an empty string.
 func machineID() string { return firstLine("/etc/machine-id") }
 
-// lockedPlace identifies a directory of this machine, for a process that has a lock in it: an earlier process of the
-// same place has ended, also if this one runs after a reboot or in another container. A copy of the directory is
-// another place. The result is empty if the machine or the directory cannot be identified.
-func lockedPlace(dir string) string {
+// lockID identifies a directory of this machine, for a process that has a lock in it: an earlier process with the same
+// id has ended, also if this one runs after a reboot or in another container. A copy of the directory has another id.
+// The result is empty if the machine or the directory cannot be identified.
+func lockID(dir string) string {
 	machine := machineID()
 	boot := firstLine("/proc/sys/kernel/random/boot_id")
 	if machine == "" { // a container without one: the boot is that of its machine

@@ -16,19 +16,19 @@ func TestPlaceHasProduct(t *testing.T) {
 	smbios, tree := filepath.Join(t.TempDir(), "product"), filepath.Join(t.TempDir(), "uuid")
 	productFiles = []string{smbios, tree}
 	boot, dir := firstLine("/proc/sys/kernel/random/boot_id"), t.TempDir()
-	if place := lockedPlace(dir); machineID() != "" && strings.Contains(place, boot) || place == "" {
-		t.Errorf("without an id of the hardware the place is %q", place)
+	if id := lockID(dir); machineID() != "" && strings.Contains(id, boot) || id == "" {
+		t.Errorf("without an id of the hardware the id is %q", id)
 	}
 	if err := os.WriteFile(tree, []byte("partition\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if place := lockedPlace(dir); !strings.Contains(place, " partition dir ") || strings.Contains(place, boot) {
-		t.Errorf("with an id in the device tree the place is %q", place)
+	if id := lockID(dir); !strings.Contains(id, " partition dir ") || strings.Contains(id, boot) {
+		t.Errorf("with an id in the device tree the id is %q", id)
 	}
 	if err := os.Mkdir(smbios, 0o700); err != nil { // root can read each file, but no directory
 		t.Fatal(err)
 	}
-	if place := lockedPlace(dir); boot == "" || !strings.Contains(place, boot) {
-		t.Errorf("with an id that cannot be read the place is %q, want the boot %q in it", place, boot)
+	if id := lockID(dir); boot == "" || !strings.Contains(id, boot) {
+		t.Errorf("with an id that cannot be read the id is %q, want the boot %q in it", id, boot)
 	}
 }

@@ -57,7 +57,7 @@ func (c *agentCounts) failed(err error) {
 // newIdleAgent returns the agent number n.
 func newIdleAgent(n int, addr string, counts *agentCounts) *idleAgent {
 	name := fmt.Sprintf("agent-%05d", n)
-	r := host.Report{Host: name, Instance: uuid.NewString(), Start: uuid.NewString(), Place: uuid.NewString(),
+	r := host.Report{Host: name, Instance: uuid.NewString(), Start: uuid.NewString(), LockID: uuid.NewString(),
 		Provider: uuid.NewString(), InPlace: true, Conditions: []string{}}
 	for i := range devicesOfIdleAgent {
 		r.Devices = append(r.Devices, host.Device{Host: name, Address: fmt.Sprintf("0000:%02x:00.0", i+1),
@@ -95,7 +95,7 @@ func (a *idleAgent) send(ctx context.Context, method, path string, body []byte) 
 
 // path returns the path of the stream of assignments.
 func (a *idleAgent) path() string {
-	q := url.Values{"instance": {a.report.Instance}, "start": {a.report.Start}, "place": {a.report.Place},
+	q := url.Values{"instance": {a.report.Instance}, "start": {a.report.Start}, "lock_id": {a.report.LockID},
 		"changes": {"1"}}
 	return "/berth/v1/hosts/" + a.report.Host + "/assignments?" + q.Encode()
 }

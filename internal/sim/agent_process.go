@@ -26,7 +26,7 @@ func (w *World) config(m *simHost) reconcile.Config {
 	first := known.Instance == ""
 	return reconcile.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
 		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
-		Machine: reconcile.Machine{ID: m.install, Place: m.tag},
+		Machine: reconcile.Machine{ID: m.install, LockID: m.tag},
 		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: w.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider
 			if !first {

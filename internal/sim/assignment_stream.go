@@ -87,7 +87,7 @@ func (w *World) receive(m *simHost, d delivery) {
 }
 
 // behind returns why the agent does not follow the assignments; empty if it does.
-func (a *agent) behind() string { return a.state.Report().Behind }
+func (a *agent) behind() string { return a.state.Report().NotFollowed }
 
 // nameUnassigned names the guests for removal that assignments do not mention.
 func (w *World) nameUnassigned(m *simHost, l host.Assignments) []host.Removal {

@@ -122,8 +122,8 @@ func (o *compute) index(s lifecycle.Server) {
 		o.ids.drop(s.ID)
 		return
 	}
-	for _, stay := range s.Residences() {
-		if h := o.hosts[stay.Host]; h != nil {
+	for _, residence := range s.Residences() {
+		if h := o.hosts[residence.Host]; h != nil {
 			h.servers[s.ID] = true
 		}
 	}

@@ -152,7 +152,7 @@ func (o *compute) perform(id string) {
 // contradicted reports whether the last reports of hosts contradict the record of a server.
 func (o *compute) contradicted(s lifecycle.Server) bool {
 	for name, row := range o.rows {
-		if row.known && !row.dead && s.Contradicts(name, row.report.Behind != "", row.report.Present) {
+		if row.known && !row.dead && s.Contradicts(name, row.report.NotFollowed != "", row.report.Present) {
 			return true
 		}
 	}

@@ -180,12 +180,12 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 
 // checkChosen: a guest's devices are of the providers that its requests name, each as often.
 func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server) {
-	for _, stay := range s.Residences() {
-		if stay.Host != m.name || stay.Consumer != g.ID {
+	for _, residence := range s.Residences() {
+		if residence.Host != m.name || residence.Consumer != g.ID {
 			continue
 		}
 		changing := func(request string) bool { return isChanging(s, request) || w.portChanges[request] }
-		if why := chosen(g, stay, changing); why != "" && len(g.Devices) > 0 {
+		if why := chosen(g, residence, changing); why != "" && len(g.Devices) > 0 {
 			w.violation(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
@@ -193,15 +193,15 @@ func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server)
 
 // chosen says why the devices of a guest are not those that its stay asks for; empty when they are. While the port of a
 // request is changing, the guest may have its device or not.
-func chosen(g *hypervisor.Guest, stay lifecycle.Residence, changing func(request string) bool) string {
+func chosen(g *hypervisor.Guest, residence lifecycle.Residence, changing func(request string) bool) string {
 	n := 0
 	for _, d := range g.Devices {
-		wanted := slices.ContainsFunc(stay.Requests, func(r pci.Request) bool { return r.ID == d.Request })
+		wanted := slices.ContainsFunc(residence.Requests, func(r pci.Request) bool { return r.ID == d.Request })
 		if changing(d.Request) && !wanted {
 			n++
 		}
 	}
-	for _, r := range stay.Requests {
+	for _, r := range residence.Requests {
 		have := providersOf(g, r.ID)
 		if n += len(have); len(have) == 0 && changing(r.ID) {
 			continue
@@ -226,7 +226,7 @@ func (w *World) checkAll() {
 	w.checkImages()
 	for _, c := range w.placement.Consumers() {
 		s := w.compute.servers[w.owners[string(c)]]
-		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
+		if !slices.ContainsFunc(s.Residences(), func(r lifecycle.Residence) bool { return r.Consumer == string(c) }) {
 			w.violation(nil, "orphan: %s has allocations in Placement and belongs to no server", c)
 		}
 	}
@@ -252,18 +252,19 @@ func (w *World) checkServer(s lifecycle.Server) {
 			len(s.Leftovers), why)
 	}
 	w.checkPorts(s)
-	for _, stay := range s.Residences() {
-		held := w.placement.Held(resource.ConsumerID(stay.Consumer))
-		if stay.Choice == nil || !lifecycle.WithoutPorts(stay.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
-			w.violation(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
-				stay.Choice)
+	for _, residence := range s.Residences() {
+		held := w.placement.Held(resource.ConsumerID(residence.Consumer))
+		if residence.Choice == nil ||
+			!lifecycle.WithoutPorts(residence.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
+			w.violation(w.byName[residence.Host], "share: %s of server %s holds %v and was to hold %v", residence.Consumer,
+				s.ID, held, residence.Choice)
 		}
-		g := w.byName[stay.Host].guests[stay.Consumer]
+		g := w.byName[residence.Host].guests[residence.Consumer]
 		switch {
 		case g == nil:
-			w.violation(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
-		case stay.Consumer == s.ID && g.Stopped != s.Stopped:
-			w.violation(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
+			w.violation(w.byName[residence.Host], "guest: %s of server %s has no guest", residence.Consumer, s.ID)
+		case residence.Consumer == s.ID && g.Stopped != s.Stopped:
+			w.violation(w.byName[residence.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
 		}
 	}
 }

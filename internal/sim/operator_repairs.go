@@ -28,7 +28,7 @@ func (w *World) operatorSome() {
 	switch w.rng.IntN(5) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			waits := m.agent != nil && !m.cut && m.host.row.report.Behind != "" && w.clock-m.host.behindSince > patience
+			waits := m.agent != nil && !m.cut && m.host.row.report.NotFollowed != "" && w.clock-m.host.behindSince > patience
 			if waits && left > 0 && w.halfTheTime() {
 				w.adopt(m)
 				left--
@@ -212,7 +212,7 @@ func (w *World) destroyMissing(m *simHost) bool {
 func (a *agent) unassigned() (list []string) {
 	report := a.state.Report()
 	for _, g := range report.Guests {
-		if !g.Assigned && report.Behind == "" {
+		if !g.Assigned && report.NotFollowed == "" {
 			list = append(list, g.ID)
 		}
 	}
@@ -234,9 +234,9 @@ func (w *World) repairPlacement() (busy bool) {
 			busy = true
 		}
 	}
-	stays := w.residences()
+	residences := w.residences()
 	for _, c := range w.placement.Consumers() {
-		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
+		if _, there := residences[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
 			if owner := w.owners[string(c)]; !w.rolledBack[owner] && !w.altered[owner] {
 				w.violation(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
 			}
@@ -307,8 +307,8 @@ func (w *World) dropWrongAllocations(m *simHost, p provider.Provider, right reso
 func (w *World) residences() map[string]lifecycle.Residence {
 	out := map[string]lifecycle.Residence{}
 	for _, s := range w.compute.servers {
-		for _, stay := range s.Residences() {
-			out[stay.Consumer] = stay
+		for _, residence := range s.Residences() {
+			out[residence.Consumer] = residence
 		}
 	}
 	return out
@@ -325,13 +325,13 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		!s.Requested.IsZero() || s.PortChange != nil {
 		return false
 	}
-	for _, stay := range s.Residences() {
-		c := resource.ConsumerID(stay.Consumer)
+	for _, residence := range s.Residences() {
+		c := resource.ConsumerID(residence.Consumer)
 		held, _ := w.placement.Allocation(background, c)
-		g := w.byName[stay.Host].guests[stay.Consumer]
+		g := w.byName[residence.Host].guests[residence.Consumer]
 		changing := func(request string) bool { return isChanging(s, request) }
-		fits := g != nil && chosen(g, stay, changing) == ""
-		want := w.expected(s, stay, held.Allocation)
+		fits := g != nil && chosen(g, residence, changing) == ""
+		want := w.expected(s, residence, held.Allocation)
 		if fits && want.Equal(held.Allocation) {
 			continue
 		}
@@ -340,8 +340,9 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 		}
 		if fits && !w.altered[s.ID] && !w.rolledBack[s.ID] {
 			if last { // otherwise a change of the server may be in progress
-				w.violation(w.byName[stay.Host], "allocation: %s of server %s holds %v, its record and its ports need %v, and "+
-					"nothing was restored or taken away", stay.Consumer, s.ID, held.Allocation, want)
+				w.violation(w.byName[residence.Host],
+					"allocation: %s of server %s holds %v, its record and its ports need %v, and "+
+						"nothing was restored or taken away", residence.Consumer, s.ID, held.Allocation, want)
 			}
 			continue
 		}
@@ -352,14 +353,14 @@ func (w *World) repairServer(s lifecycle.Server, last bool) bool {
 			err = w.placement.PutAllocation(background, c, held)
 		}
 		if fits && err == nil {
-			w.note("operator", stay.Consumer, stay.Host, "writes its allocation")
+			w.note("operator", residence.Consumer, residence.Host, "writes its allocation")
 			w.report.Happened["allocation written by the operator"]++
 			return true
 		}
 		if !last {
 			continue
 		}
-		w.note("operator", s.ID, stay.Host, "gives it up")
+		w.note("operator", s.ID, residence.Host, "gives it up")
 		w.report.Happened["server given up by the operator"]++
 		w.remove(s.ID)
 		return true
@@ -381,9 +382,10 @@ func (w *World) cleanReserved() (busy bool) {
 
 // expected returns the allocation that a guest must have: its choice, with what the ports of a server request now. The
 // source of a move has the ports that it had when the move began, so what it holds for them counts.
-func (w *World) expected(s lifecycle.Server, stay lifecycle.Residence, held resource.Allocation) resource.Allocation {
-	all := lifecycle.WithoutPorts(stay.Choice.Allocation)
-	if stay.Consumer == s.ID {
+func (w *World) expected(s lifecycle.Server, residence lifecycle.Residence, held resource.Allocation,
+) resource.Allocation {
+	all := lifecycle.WithoutPorts(residence.Choice.Allocation)
+	if residence.Consumer == s.ID {
 		maps.Copy(all, w.network.guaranteed(s))
 		return all
 	}

@@ -67,7 +67,7 @@ func (o *compute) admitted(m *simHost, err error) error {
 func (o *compute) senderOf(m *simHost) schedule.Sender {
 	from := m.agent.sender
 	if known := m.host.row.report; o.w.broken == Doubles && known.Start != from.Start {
-		from.Instance, from.ProcessSpace = known.Instance, known.ProcessSpace
+		from.Instance, from.LockID = known.Instance, known.LockID
 		from.Previous = append(slices.Clone(from.Previous), known.Start)
 	}
 	return from
@@ -86,14 +86,14 @@ func (o *compute) takeReport(m *simHost, report host.Report) error {
 		o.w.violation(m, "report: %v", err)
 		return err
 	}
-	if p := report.Position; r.Behind == "" && p.Epoch != 0 {
-		r.Behind = p.Accept(o.head(h, o.past(h, p)))
+	if p := report.Position; r.NotFollowed == "" && p.Epoch != 0 {
+		r.NotFollowed = p.Accept(o.head(h, o.past(h, p)))
 	}
-	if r.Behind != "" && h.row.report.Behind == "" {
+	if r.NotFollowed != "" && h.row.report.NotFollowed == "" {
 		h.behindSince = o.w.clock
 	}
 	if o.w.broken == Careless {
-		r.Behind, r.Present = "", nil
+		r.NotFollowed, r.Present = "", nil
 	}
 	r.Seen = o.w.now
 	o.sender = m

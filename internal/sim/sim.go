@@ -155,9 +155,9 @@ func (w *World) markHost(name string) {
 
 // markResidences marks the machines on which a server has a residence.
 func (w *World) markResidences(s lifecycle.Server) {
-	for _, stay := range s.Residences() {
-		if w.byName[stay.Host] != nil {
-			w.markHost(stay.Host)
+	for _, residence := range s.Residences() {
+		if w.byName[residence.Host] != nil {
+			w.markHost(residence.Host)
 		}
 	}
 }

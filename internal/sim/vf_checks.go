@@ -69,11 +69,11 @@ func (w *World) checkSlots(m *simHost) {
 
 // portOfRequest returns the port of a request that a consumer has on a host; empty if there is none.
 func (w *World) portOfRequest(m *simHost, consumer, request string) string {
-	for _, stay := range w.compute.servers[w.owners[consumer]].Residences() {
-		if stay.Consumer != consumer || stay.Host != m.name {
+	for _, residence := range w.compute.servers[w.owners[consumer]].Residences() {
+		if residence.Consumer != consumer || residence.Host != m.name {
 			continue
 		}
-		for _, r := range stay.Requests {
+		for _, r := range residence.Requests {
 			if r.ID == request && r.Port != nil {
 				return r.Port.ID
 			}
