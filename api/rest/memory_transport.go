@@ -80,10 +80,14 @@ func (w *memoryWriter) serve(h http.Handler, r *http.Request) {
 // Header returns the headers that are sent with the first write.
 func (w *memoryWriter) Header() http.Header { return w.header }
 
-// WriteHeader sends the headers; only the first call counts.
+// WriteHeader sends the headers; only the first call counts. The names arrive in their canonical form.
 func (w *memoryWriter) WriteHeader(status int) {
 	w.once.Do(func() {
-		w.status, w.sent = status, w.header.Clone()
+		w.status, w.sent = status, make(http.Header, len(w.header))
+		for name, values := range w.header {
+			name = http.CanonicalHeaderKey(name)
+			w.sent[name] = append(w.sent[name], values...)
+		}
 		close(w.ready)
 	})
 }

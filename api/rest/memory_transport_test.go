@@ -47,3 +47,18 @@ func TestPanicEndsTheAnswer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A header arrives under its canonical name, as over a socket, also if the handler wrote another form of it.
+func TestHeaderNamesAreCanonical(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header()["ETag"] = []string{"1"} })
+	transports(t, h, func(t *testing.T, c *Client) {
+		resp, err := c.Send(t.Context(), "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got := resp.Header.Get("ETag"); got != "1" {
+			t.Errorf("ETag is %q, want 1", got)
+		}
+	})
+}

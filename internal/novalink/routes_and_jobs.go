@@ -55,14 +55,16 @@ func (s *Server) route(r *http.Request, path string, body *element) reply {
 // serveSystems answers the feed of systems. Its ETag differs from those of its entries.
 func (s *Server) serveSystems(r *http.Request) reply {
 	etag := 0
-	var entries []*element
 	for _, system := range s.systems {
 		etag += system.revision
-		entries = append(entries, system.entry())
 	}
 	tag := fmt.Sprint(-1930559556 + etag)
 	if r.Header.Get("If-None-Match") == tag {
 		return reply{status: http.StatusNotModified, etag: tag}
+	}
+	var entries []*element
+	for _, system := range s.systems {
+		entries = append(entries, system.entry())
 	}
 	return feedOf(tag, entries)
 }
