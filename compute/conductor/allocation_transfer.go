@@ -57,7 +57,7 @@ func (d *dependencies) transfer(ctx context.Context, s lifecycle.Server, from, t
 	before func(source, target resource.Allocation) bool) (done bool, err error) {
 	for attempt := range claimTries {
 		if attempt > 0 {
-			d.pause(ctx, attempt)
+			d.Pause(ctx, attempt)
 		}
 		var source, target placement.ConsumerAllocation
 		if source, err = d.placement.Allocation(ctx, from); err != nil {

@@ -42,7 +42,7 @@ func (c *attachCloud) addHostB() {
 			ResourceClass: pci.PortVF, Provider: "vf-b", State: schedule.Available, ForPorts: true,
 			PhysicalNetwork: &physnet}}}
 	c.put(report)
-	c.conductor.presence.reported(report)
+	c.conductor.Reported(report)
 }
 
 // A port is attached on the host of its server only: if that has no room, the free bandwidth and the free VF of another
@@ -104,7 +104,7 @@ func TestConflictsWhileAPortIsAttached(t *testing.T) {
 				}
 				return before, nil
 			})
-			c.conductor.pause = func(context.Context, int) {}
+			c.conductor.Pause = func(context.Context, int) {}
 			c.binder = &portBinder{c.conductor.dependencies}
 			if first == 1 {
 				for range 2 { // each attempt of the step gives up after some conflicts, and leaves nothing

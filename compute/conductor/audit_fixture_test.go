@@ -1,24 +1,31 @@
 package conductor
 
 import (
-	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
 )
 
+// at is a configuration whose wall clock a test sets.
+func at(now *time.Time) func(*Config) {
+	return func(c *Config) { c.Now = func() time.Time { return *now } }
+}
+
 // auditor makes a conductor whose runner does not run, and stops the agents.
-func (c *cloud) auditor(p Placement) *Conductor {
+func (c *cloud) auditor(p Placement, change ...func(*Config)) *Conductor {
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
 	for host := range c.agents.devices {
 		c.agents.paused[host] = true
 	}
-	conductor := New(c.store, p)
-	conductor.Log = slog.New(slog.DiscardHandler)
-	return conductor
+	config := quiet(c.t)
+	for _, set := range change {
+		set(&config)
+	}
+	return New(c.store, p, config)
 }
 
 // placed stores a server that is ACTIVE on host a with VCPUs of its root and a device, and returns what was claimed.

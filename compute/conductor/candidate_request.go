@@ -21,7 +21,7 @@ const maxCandidates = 1000
 // buildAsk builds what a server requests from its flavor and its image. Each call returns new request ids.
 func (r reading) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
 	options := flavor.Options{PCIInPlacement: r.PCIInPlacement}
-	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), r.Aliases, options, r.newID)
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), r.Aliases, options, r.NewID)
 	if err == nil {
 		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
 	}
@@ -93,10 +93,8 @@ func (r reading) onRequestRejected(text string) (lifecycle.Event, error) {
 		return lifecycle.NoValidHost{Reason: "Placement rejects the query: " + text}, nil
 	}
 	reason := whyUnknown(names[1])
-	if r.now().Sub(r.started) < firstReports {
-		if !r.presence.anyReported() {
-			return nil, fault.New(fault.Unavailable, "%s, and none has reported since the start", reason)
-		}
+	if r.agents.AwaitsFirst() {
+		return nil, fault.New(fault.Unavailable, "%s, and none has reported since the start", reason)
 	}
 	return lifecycle.NoValidHost{Reason: reason}, nil
 }

@@ -88,7 +88,7 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 	for _, kbps := range []int{400, 2000, 0} {
 		c := changedCloud(t, 1000, nil)
 		want := c.placement.Held("web")
-		c.conductor.pause = func(context.Context, int) {}
+		c.conductor.Pause = func(context.Context, int) {}
 		c.binder = &portBinder{c.conductor.dependencies}
 		c.holds("web", c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
 		if c.bind(); !c.placement.Held("web").Equal(want) {
@@ -107,7 +107,7 @@ func TestPolicyOfABoundPortThatChangesBeforeItsAmounts(t *testing.T) {
 		}
 		return nil, nil
 	})
-	c.conductor.pause = func(context.Context, int) {}
+	c.conductor.Pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.bind()
 	reads := 0

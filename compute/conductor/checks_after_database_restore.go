@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -17,8 +18,8 @@ import (
 
 // checkMayWrite returns fault.Unavailable if steps that write to Placement must not be performed for a server now.
 func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) error {
-	if !d.presence.createdHere(s.ID) {
-		if err := d.wait(ctx, d.presence.gate); err != nil {
+	if !d.agents.CreatedHere(s.ID) {
+		if err := d.Wait(ctx, d.agents.Gate()); err != nil {
 			return fault.Wrap(fault.Unavailable, err)
 		}
 	}
@@ -28,14 +29,14 @@ func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) er
 	}
 	for _, at := range conflicts {
 		switch {
-		case at.behind:
+		case at.Behind:
 			return fault.New(fault.Unavailable, "allocations of this server not changed: host %s follows newer "+
 				"assignments than compute's database has, as after a restored backup; restore the newest database, "+
-				"or run `berth agent adopt` on that host", at.host)
+				"or run `berth agent adopt` on that host", at.Host)
 		default:
 			return fault.New(fault.Unavailable, "allocations of this server not changed: host %s has a guest of "+
 				"this server, and compute has not placed it there, as after a restored backup; run "+
-				"`berth agent destroy %s` on that host if the guest is not needed", at.host, at.guest)
+				"`berth agent destroy %s` on that host if the guest is not needed", at.Host, at.Guest)
 		}
 	}
 	return nil
@@ -68,9 +69,9 @@ func (d *dependencies) checkGuestReport(ctx context.Context, server string, repo
 func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, claim lifecycle.GuestClaimed) error {
 	on := claim.Host
 	select {
-	case <-d.presence.gate:
+	case <-d.agents.Gate():
 	default:
-		if !d.presence.createdHere(s.ID) {
+		if !d.agents.CreatedHere(s.ID) {
 			return fault.New(fault.Unavailable, "guest not built: not all hosts have reported since compute's "+
 				"start, so another one may have a guest of this server; try again")
 		}
@@ -80,13 +81,13 @@ func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, cl
 		return err
 	}
 	for _, at := range conflicts {
-		if at.host != on {
+		if at.Host != on {
 			return fault.New(fault.Conflict, "guest not built: host %s has a guest of this server, and compute has "+
 				"not placed it there, as after a restored backup; run `berth agent destroy %s` on host %s if that "+
-				"guest is not needed", at.host, at.guest, at.host)
+				"guest is not needed", at.Host, at.Guest, at.Host)
 		}
 	}
-	for _, g := range d.presence.guestsOf(on) {
+	for _, g := range d.agents.GuestsOf(on) {
 		if g.ID != claim.Consumer && s.Contradicts(on, false, []schedule.Present{g}) {
 			return fault.New(fault.Conflict, "guest not built: this host has guest %s of the server, and compute "+
 				"has not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if "+
@@ -99,7 +100,7 @@ func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, cl
 // checkNotMovedAhead returns fault.Conflict if the guest of a consumer at the source of a move is no longer the
 // server's, because the destination reports the server's guest.
 func (d *dependencies) checkNotMovedAhead(ctx context.Context, s lifecycle.Server, consumer string) error {
-	if !s.MovedAhead(consumer, d.presence.guestsOf(s.Host)) {
+	if !s.MovedAhead(consumer, d.agents.GuestsOf(s.Host)) {
 		return nil
 	}
 	dead, err := d.store.Dead(ctx)
@@ -135,11 +136,11 @@ func (d *dependencies) protectOtherGuest(ctx context.Context, s lifecycle.Server
 }
 
 // conflicts lists the hosts that contradict the record of a server, without those that an operator has declared dead.
-func (d *dependencies) conflicts(ctx context.Context, s lifecycle.Server) ([]conflict, error) {
-	list := d.presence.conflicts(s)
+func (d *dependencies) conflicts(ctx context.Context, s lifecycle.Server) ([]presence.Conflict, error) {
+	list := d.agents.Conflicts(s)
 	if len(list) == 0 {
 		return nil, nil
 	}
 	dead, err := d.store.Dead(ctx)
-	return slices.DeleteFunc(list, func(at conflict) bool { return slices.Contains(dead, at.host) }), err
+	return slices.DeleteFunc(list, func(at presence.Conflict) bool { return slices.Contains(dead, at.Host) }), err
 }

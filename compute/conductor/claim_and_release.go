@@ -19,7 +19,7 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 	var err error
 	for attempt := range claimTries {
 		if attempt > 0 {
-			sc.pause(ctx, attempt)
+			sc.Pause(ctx, attempt)
 		}
 		if attempt > 0 || s.Try > 1 || s.Move != nil {
 			if held, err = sc.placement.Allocation(ctx, consumer); err != nil {

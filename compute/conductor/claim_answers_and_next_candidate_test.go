@@ -56,7 +56,7 @@ func TestClaimAnswers(t *testing.T) {
 func TestEarlierClaimIsReplaced(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		env := newCloud(t, map[string]int{"a": 1, "b": 1})
-		c := New(env.store, env.client(nil))
+		c := New(env.store, env.client(nil), Config{})
 		env.allocate("s", resource.Allocation{"pf-a": {class: 1}})
 		if taken {
 			env.allocate("other", resource.Allocation{"pf-b": {class: 1}})

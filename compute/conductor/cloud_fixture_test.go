@@ -152,7 +152,7 @@ func (c *cloud) put(h schedule.Host) {
 		c.t.Fatal(err)
 	}
 	if now := c.conductor(); now != nil && time.Since(h.Seen) < schedule.Silence {
-		now.presence.reported(h)
+		now.Reported(h)
 	}
 }
 
@@ -172,26 +172,32 @@ func keepAsks(c *Conductor) {
 	}
 }
 
+// quiet returns a configuration with the aliases of the tests and without a log.
+func quiet(t *testing.T) Config {
+	t.Helper()
+	return Config{Options: Options{Log: slog.New(slog.DiscardHandler), Aliases: aliases(t), PCIInPlacement: true}}
+}
+
 // start starts a conductor on these views of the store and of Placement. stop or the context ends it.
 func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
-	conductor := New(s, p)
-	conductor.Log = slog.New(slog.DiscardHandler)
+	config := quiet(c.t)
+	config.Providers = c.placement
 	if !c.withoutImages {
-		conductor.Images = c.images
+		config.Images = c.images
 	}
 	if troubled, is := s.(troubledStore); is {
-		conductor.Images = troubledImages{c.images, troubled.trouble}
+		config.Images = troubledImages{c.images, troubled.trouble}
 	}
-	conductor.Aliases, conductor.PCIInPlacement = aliases(c.t), true
+	if c.longRunning {
+		began := time.Now().Add(-time.Hour)
+		config.Since = func() time.Duration { return time.Since(began) }
+	}
+	conductor := New(s, p, config)
 	keepAsks(conductor)
 	conductor.runner.Retry.First = 4 * time.Millisecond
 	if c.longRunning {
 		conductor.firstReports = time.Millisecond // it has waited for them long ago
-		conductor.started = conductor.started.Add(-time.Hour)
-		clock := conductor.presence.clock
-		conductor.presence.clock = func() time.Duration { return time.Hour + clock() }
-		conductor.presence.received = time.Hour
 	}
 	hosts, err := c.store.Hosts(ctx)
 	if err != nil {
@@ -199,7 +205,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	}
 	for _, h := range hosts {
 		if time.Since(h.Seen) < schedule.Silence && !c.noReports {
-			conductor.presence.reported(h)
+			conductor.Reported(h)
 		}
 	}
 	var ended sync.WaitGroup
@@ -308,10 +314,11 @@ type clocks struct{ since, wall time.Duration }
 // withClocks returns a conductor that does not run, and its clocks.
 func withClocks(t *testing.T, c *cloud) (*Conductor, *clocks) {
 	t.Helper()
-	conductor, at, began := New(c.store, c.client(nil)), &clocks{}, time.Now()
-	conductor.presence.clock = func() time.Duration { return at.since }
-	conductor.now = func() time.Time { return began.Add(at.since + at.wall) }
-	return conductor, at
+	at, began, config := &clocks{}, time.Now(), quiet(t)
+	config.Providers, config.Images = c.placement, c.images
+	config.Since = func() time.Duration { return at.since }
+	config.Now = func() time.Time { return began.Add(at.since + at.wall) }
+	return New(c.store, c.client(nil), config), at
 }
 
 func (c *cloud) create(ids ...string) {

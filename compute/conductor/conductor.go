@@ -1,7 +1,7 @@
 // Package conductor performs the steps of servers: it requests candidates from Placement, selects a host, and claims
 // and releases allocations, over interfaces that it defines. Package runner calls it.
 //
-// The files, from the bottom to the top: agent_presence_and_reported_guests.go and clock.go; reading.go, what plans and
+// The files, from the bottom to the top: clock.go; reading.go, what plans and
 // checks use, and dependencies.go, what steps use; allocation_audit.go and host_audit_queue_and_results.go;
 // inventory_widening.go and allocation_transfer.go; checks_after_database_restore.go, which stops steps after a
 // restore; candidate_request.go, requested_ports.go and schedule_input.go, which scheduler.go uses;
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 )
 
@@ -23,7 +24,9 @@ import (
 // Its exported fields are those of Config.
 type Conductor struct {
 	*dependencies
-	*monitor
+	*presence.Agents
+
+	monitor *monitor
 
 	audits *auditor
 	steps  *performer
@@ -31,12 +34,6 @@ type Conductor struct {
 
 	deadHosts    sync.Mutex    // held while HostDead events are applied, so that none is applied after HostUp
 	firstReports time.Duration // how long to wait after the start for hosts to report
-}
-
-// UseClock replaces the clock and the source of ids. It must be called before all other methods.
-func (c *Conductor) UseClock(clock Clock) {
-	c.now, c.pause, c.wait, c.newID = clock.Now, clock.Pause, clock.Wait, clock.NewID
-	c.presence.clock, c.started, c.runner.Now = clock.Since, clock.Now(), clock.Now
 }
 
 // Perform performs the first due step of a server and applies its event, for a caller that does not call Run. It

@@ -12,12 +12,12 @@ import (
 // only after an agent has reported that the guest is gone.
 func (c *Conductor) HostDown(ctx context.Context, host string) error {
 	c.deadHosts.Lock()
-	err := c.store.SetDead(ctx, host, true, c.now())
+	err := c.store.SetDead(ctx, host, true, c.Now())
 	c.deadHosts.Unlock()
 	if err != nil {
 		return err
 	}
-	c.presence.markDead(host)
+	c.agents.MarkDead(host)
 	return c.ReconcileDeadHosts(ctx)
 }
 
@@ -26,7 +26,7 @@ func (c *Conductor) HostDown(ctx context.Context, host string) error {
 func (c *Conductor) HostUp(ctx context.Context, host string) error {
 	c.deadHosts.Lock()
 	defer c.deadHosts.Unlock()
-	return c.store.SetDead(ctx, host, false, c.now())
+	return c.store.SetDead(ctx, host, false, c.Now())
 }
 
 // ReconcileDeadHosts applies lifecycle.HostDead to the servers on dead hosts. Run repeats it, because a server may

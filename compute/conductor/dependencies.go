@@ -1,16 +1,16 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -56,9 +56,10 @@ type Store interface {
 	RemovalDone(ctx context.Context, host, consumer string) error
 }
 
-// Config is the configuration of a conductor. It may be changed until Run or Perform is called.
+// Config is the configuration of a conductor.
 type Config struct {
 	Options
+	Clock
 
 	Providers Providers // used only by HostForget and HealPorts
 	Lease     Lease     // nil: no other process can take the database
@@ -73,30 +74,27 @@ type dependencies struct {
 
 	store     Store
 	placement Placement
-	presence  *presence
-	failures  *failedBuilds
-	started   time.Time // of this process
-
-	now   func() time.Time
-	newID func() string                                          // returns UUIDs, for requests
-	pause func(ctx context.Context, attempt int)                 // before a claim is retried
-	wait  func(ctx context.Context, until <-chan struct{}) error // until the channel is closed
+	agents    *presence.Agents
+	failures  *presence.FailedBuilds
 }
 
-// newDependencies returns dependencies with the clock of the machine and an empty configuration.
-func newDependencies(store Store, placement Placement) *dependencies {
-	return &dependencies{Config: Config{Options: Options{Log: slog.Default(), Silence: schedule.Silence,
-		FollowWithin: followWithin}}, store: store,
-		placement: placement,
-		presence:  newPresence(), failures: &failedBuilds{}, started: time.Now(), now: time.Now, newID: uuid.NewString,
-		pause: pause, wait: wait}
+// newDependencies returns dependencies with the defaults of what the configuration leaves out.
+func newDependencies(store Store, placement Placement, config Config) *dependencies {
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	config.Silence = cmp.Or(config.Silence, schedule.Silence)
+	config.FollowWithin = cmp.Or(config.FollowWithin, followWithin)
+	config.Clock = config.Clock.withDefaults()
+	return &dependencies{Config: config, store: store, placement: placement, failures: &presence.FailedBuilds{},
+		agents: presence.New(store, presence.Options{Silence: config.Silence, FollowWithin: config.FollowWithin,
+			Since: config.Clock.Since})}
 }
 
 // read returns what planning and checking use, with the present configuration.
 func (d *dependencies) read() reading {
-	r := reading{Options: d.Options, Lease: d.Lease, store: d.store, placement: d.placement, presence: d.presence,
-		failures: d.failures,
-		started:  d.started, now: d.now, newID: d.newID}
+	r := reading{Options: d.Options, Lease: d.Lease, Clock: d.Clock, store: d.store, placement: d.placement,
+		agents: d.agents, failures: d.failures}
 	if d.Providers != nil {
 		r.providers = d.Providers
 	}
@@ -147,6 +145,7 @@ const (
 	// takes to write.
 	followWithin = 20 * time.Second
 
+	receivesEvery   = 2 * time.Second  // how often compute checks that it can receive reports
 	unansweredEvery = 2 * time.Second  // how often assignments are compared with what agents have followed
 	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
 )
@@ -174,4 +173,11 @@ type monitor struct {
 	scheduler *scheduler
 	apply     func(ctx context.Context, server string, event lifecycle.Event) error
 	leaving   map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
+	searched  map[string]*search         // the last search for servers that wait for a host; of CheckAssignments
 }
+
+// Types of other packages that the handlers use.
+type (
+	Occupied     = presence.Occupied
+	StartFailure = presence.StartFailure
+)

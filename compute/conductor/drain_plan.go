@@ -58,8 +58,8 @@ func (c chooser) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle
 	if move.Action == "" {
 		return move, nil
 	}
-	request := lifecycle.ActionRequested{ID: c.newID(), Action: move.Action}
-	moving, _ := lifecycle.Next(s, request, c.now())
+	request := lifecycle.ActionRequested{ID: c.NewID(), Action: move.Action}
+	moving, _ := lifecycle.Next(s, request, c.Now())
 	ports, refusal, err := c.collectPorts(ctx, moving, c.plannedPort)
 	if err != nil {
 		return move, err

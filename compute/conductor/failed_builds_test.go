@@ -3,7 +3,6 @@ package conductor
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 )
@@ -42,21 +41,5 @@ func TestFailedHostIsTriedLast(t *testing.T) {
 	c.waitSettled()
 	if s, err := c.store.Read(t.Context(), "last"); err != nil || s.State != lifecycle.Active || s.Host != "a" {
 		t.Errorf("the last server is %s on %q, %v", s.State, s.Host, err)
-	}
-}
-
-// A failure counts for a limited time, and not if the guest of a live migration has stayed on its source.
-func TestFailuresEnd(t *testing.T) {
-	var f failedBuilds
-	noon := time.Now()
-	f.record(lifecycle.GuestRunning{Host: "a"}, lifecycle.Server{}, noon)
-	f.record(lifecycle.GuestFailed{Host: "b"}, lifecycle.Server{}, noon)
-	f.record(lifecycle.GuestFailed{Host: "c"}, lifecycle.Server{
-		Move: &lifecycle.Move{From: lifecycle.Residence{Host: "c"}}}, noon)
-	if got := f.recent(noon.Add(failureTime)); len(got) != 1 || !got["b"] {
-		t.Errorf("%v", got)
-	}
-	if got := f.recent(noon.Add(failureTime + 1)); len(got) != 0 {
-		t.Errorf("later: %v", got)
 	}
 }

@@ -49,7 +49,7 @@ func TestFewCandidatesFirst(t *testing.T) {
 		s := server("s")
 		test.change(&s)
 		p := &limitRecorder{Placement: c.client(nil)}
-		event, err := New(c.store, p).steps.schedule(t.Context(), s)
+		event, err := New(c.store, p, Config{}).steps.schedule(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}

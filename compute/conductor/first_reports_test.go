@@ -17,19 +17,19 @@ import (
 func TestStepsAwaitTheFirstReports(t *testing.T) {
 	env := newCloud(t, map[string]int{"a": 1, "b": 1})
 	env.reportAt("b", time.Now().Add(-time.Hour)) // it has been silent for long: it is not awaited
-	c := New(env.store, env.client(nil))
+	c := New(env.store, env.client(nil), Config{})
 	c.firstReports = time.Hour
 	opened := make(chan error, 1)
 	go func() { opened <- c.openGate(t.Context()) }()
 	old := server("s")
-	old.Created = c.started.Add(-time.Minute)
+	old.Created = time.Now().Add(-time.Minute)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := c.checkMayWrite(short, old); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("before the first report: %v", err)
 	}
 	ahead := old
-	ahead.Created = c.started.Add(time.Hour)
+	ahead.Created = time.Now().Add(time.Hour)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := c.checkMayWrite(ended, ahead); !fault.Is(err, fault.Unavailable) {
@@ -55,7 +55,7 @@ func TestStepsAwaitTheFirstReports(t *testing.T) {
 	if err := c.checkMayWrite(t.Context(), old); err != nil {
 		t.Errorf("after the report: %v", err)
 	}
-	c = New(env.store, env.client(nil))
+	c = New(env.store, env.client(nil), Config{})
 	c.firstReports = time.Millisecond
 	if err := c.openGate(t.Context()); err != nil {
 		t.Error(err)
@@ -75,7 +75,7 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 	}
 	host.Present, host.Seen = []schedule.Present{{ID: "s", Server: "s"}}, time.Now().Add(-time.Hour)
 	env.put(host)
-	c := New(env.store, env.client(nil))
+	c := New(env.store, env.client(nil), Config{})
 	if _, err := c.AwaitReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (r reading) whyKept(ctx context.Context, host schedule.Host, f Foreign) (st
 			return fmt.Sprintf("the agent reports that it holds device %s", d.Address), nil
 		}
 	}
-	if r.presence.sinceReport(host.Name, r.Silence) >= r.Silence {
+	if r.agents.SinceReport(host.Name) >= r.agents.SilentAfter() {
 		return "the agent of the host does not report, so it is not known whether it has a guest of it", nil
 	}
 	hosts, err := r.store.Hosts(ctx)

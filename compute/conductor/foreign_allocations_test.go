@@ -3,6 +3,7 @@ package conductor
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -30,12 +31,13 @@ func TestForeignAllocationIsRemovedOnRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := newCloud(t, map[string]int{"a": 4})
-			conductor := cloud.auditor(cloud.client(nil))
+			conductor := cloud.auditor(cloud.client(nil), func(config *Config) {
+				if c.silent {
+					config.Since = func() time.Duration { return time.Hour }
+				}
+			})
 			cloud.holds("orphan", orphan)
 			cloud.changeReport("a", c.report)
-			if c.silent {
-				conductor.Silence = 0
-			}
 			found, err := conductor.HostAudit(t.Context(), "a")
 			if err != nil || len(found.Foreign) != 1 || !found.Foreign[0].Unknown || found.Foreign[0].Since.IsZero() ||
 				!strings.Contains(found.Foreign[0].Kept, c.want) || (c.want == "") != (found.Foreign[0].Kept == "") {

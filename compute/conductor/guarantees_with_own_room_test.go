@@ -66,7 +66,7 @@ func TestPortKeepsWhatItHadWithoutRoom(t *testing.T) {
 		if held := c.placement.Held("web"); !held.Equal(want) || !strings.Contains(bound.Short["p"], "nic-1") {
 			t.Fatalf("Placement has %v, want %v; %v", held, want, bound.Short)
 		}
-		next, _ := lifecycle.Next(c.server, bound, c.conductor.now())
+		next, _ := lifecycle.Next(c.server, bound, c.conductor.Now())
 		if next.Refusal == nil || !strings.Contains(next.Refusal.Message, "Port p keeps the guarantee") ||
 			!strings.Contains(next.Refusal.Message, "berth heal ports") {
 			t.Errorf("fault %+v", next.Refusal)

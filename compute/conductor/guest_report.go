@@ -28,7 +28,7 @@ func (l *Late) Error() string {
 // before the hosts have reported to this process. A report that is older than the last one is fault.Conflict because of
 // *Late. A report from another start than the admitted one is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycle.Report) error {
-	if err := c.checkAdmitted(ctx, report.Host, report.Instance, start); err != nil {
+	if err := c.CheckAdmitted(ctx, report.Host, report.Instance, start); err != nil {
 		return err
 	}
 	if gone, is := report.Event.(lifecycle.GuestGone); is {
@@ -45,7 +45,7 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 		server, err = c.runner.Apply(ctx, owner, report)
 	}
 	if err == nil {
-		c.failures.record(report.Event, server, c.now())
+		c.failures.Record(report.Event, server, c.Now())
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -56,21 +56,6 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 	if claim, ok := report.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "server %s is not, or no longer, assigned to host %s; "+
 			"build nothing, and wait for the next line of assignments", id, claim.Host)
-	}
-	return nil
-}
-
-// checkAdmitted returns fault.Conflict unless start is the admitted start of the agent of a host.
-func (d *dependencies) checkAdmitted(ctx context.Context, host, instance, start string) error {
-	h, err := d.store.Host(ctx, host)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Conflict, "no agent is admitted for host %s; send the report of the host first", host)
-	case err != nil:
-		return err
-	case h.Instance != instance || h.Start != start:
-		return fault.New(fault.Conflict,
-			"another agent serves host %s; what instance %s reports of guests is not accepted", host, instance)
 	}
 	return nil
 }

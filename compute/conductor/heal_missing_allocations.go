@@ -18,7 +18,7 @@ func (c *Conductor) HostReported(host schedule.Host) { c.audits.reported(host) }
 // HostConditions returns the conditions of a host that compute has found: those of its last audit, and whether its
 // agent follows the assignments.
 func (c *Conductor) HostConditions(host string) []string {
-	return append(c.audits.conditions(host), c.notFollowingCondition(host)...)
+	return append(c.audits.conditions(host), c.agents.Conditions(host)...)
 }
 
 // HostAudit audits a host now. It returns fault.NotFound if no agent has reported for it.
@@ -131,7 +131,7 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 	}
 	for attempt := range claimTries {
 		if attempt > 0 {
-			c.pause(ctx, attempt)
+			c.Pause(ctx, attempt)
 		}
 		err = writeBack(ctx, c, server, expected[i], host, m, oversubscribe)
 		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {

@@ -282,7 +282,7 @@ func (h portHealer) writeAllocation(ctx context.Context, p portsPlan) error {
 	consumer := resource.ConsumerID(p.server.ID)
 	for attempt := range claimTries {
 		if attempt > 0 {
-			h.pause(ctx, attempt)
+			h.Pause(ctx, attempt)
 		}
 		held, err := h.placement.Allocation(ctx, consumer)
 		if err != nil {

@@ -44,8 +44,7 @@ func twoNICs(t *testing.T) (portPlanner, *placementtest.Placement, schedule.Host
 		host.Devices = append(host.Devices, schedule.Device{Device: pci.Device{Address: address}, Provider: ids[1],
 			ForPorts: true})
 	}
-	on := newDependencies(nil, p)
-	on.Providers = p
+	on := newDependencies(nil, p, Config{Providers: p})
 	return on.read().portPlanner(), p, host
 }
 

@@ -74,7 +74,7 @@ func (a *auditor) reported(host schedule.Host) {
 	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
 		age = auditAgain
 	}
-	if a.waits[host.Name] || a.read().now().Sub(last.at) < age {
+	if a.waits[host.Name] || a.read().Now().Sub(last.at) < age {
 		return
 	}
 	a.queue(host)
@@ -83,7 +83,7 @@ func (a *auditor) reported(host schedule.Host) {
 // queue queues an audit of a host. a.mu is held.
 func (a *auditor) queue(host schedule.Host) {
 	a.due, a.waits[host.Name] = append(a.due, host), true
-	a.queued[host.Name] = a.read().now()
+	a.queued[host.Name] = a.read().Now()
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (a *auditor) queue(host schedule.Host) {
 func (a *auditor) queueOld() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.read().now()
+	now := a.read().Now()
 	var old []string
 	for name := range a.hosts {
 		last, age := a.last[name], auditEvery
@@ -175,7 +175,7 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 		return Audit{}, err
 	}
 	defer stop()
-	at := a.read().now()
+	at := a.read().Now()
 	if same, err := a.unchanged(ctx, host); err != nil {
 		return Audit{}, err
 	} else if same {
@@ -212,7 +212,7 @@ func (a *auditor) unchanged(ctx context.Context, host schedule.Host) (bool, erro
 	a.mu.Lock()
 	last := a.last[host.Name]
 	a.mu.Unlock()
-	if last.wholeState == "" || last.tree != host.Provider || a.read().now().Sub(last.whole) > auditUnchanged ||
+	if last.wholeState == "" || last.tree != host.Provider || a.read().Now().Sub(last.whole) > auditUnchanged ||
 		len(last.found.Missing)+len(last.found.Foreign) > 0 {
 		return false, nil
 	}
@@ -222,7 +222,7 @@ func (a *auditor) unchanged(ctx context.Context, host schedule.Host) (bool, erro
 
 // auditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
 func (a *auditor) auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error) {
-	at := a.read().now()
+	at := a.read().Now()
 	found, err := a.read().audit(ctx, host, []provider.ID{root}, false)
 	if err != nil {
 		return false, err
@@ -246,7 +246,7 @@ func (a *auditor) keep(host string, update func(*audited)) {
 	update(&one)
 	a.last[host] = one
 	if n := len(one.found.Missing); n > 0 && before == 0 {
-		a.suspected = a.read().now()
+		a.suspected = a.read().Now()
 		a.read().Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
 	}
 }
@@ -259,7 +259,7 @@ func (a *auditor) noteUnavailable(err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.suspected = a.read().now()
+	a.suspected = a.read().Now()
 }
 
 // missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
@@ -271,7 +271,7 @@ func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
 	if last.treeState != "" && last.tree == host.Provider {
 		return false, true
 	}
-	fresh = a.read().now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
+	fresh = a.read().Now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
 	return len(last.found.Missing) > 0, fresh
 }
 

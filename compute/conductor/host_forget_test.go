@@ -26,7 +26,6 @@ func TestHostForget(t *testing.T) {
 	} {
 		c.placement.SetProvider(p)
 	}
-	c.conductor().Providers = c.placement
 	forget := func() ([]string, []string, error) { return c.conductor().HostForget(context.Background(), "a") }
 	refused := func(what string, words ...string) {
 		t.Helper()
@@ -76,7 +75,6 @@ func TestHostForget(t *testing.T) {
 func TestForgetAHostThatHasReturned(t *testing.T) {
 	env := newCloud(t, map[string]int{"a": 0})
 	c, at := withClocks(t, env)
-	c.Providers = env.placement
 	host, err := env.store.Host(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)

@@ -48,10 +48,10 @@ func (p *slowPlacement) Candidates(ctx context.Context, _ resource.Ask) (placeme
 func TestNoCallsWithoutTheLease(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	p := &slowPlacement{Placement: c.client(nil), called: make(chan struct{})}
-	conductor := New(c.store, p)
-	l := lease{}
+	l, config := lease{}, quiet(t)
 	l.lasts, l.end = context.WithCancel(t.Context())
-	conductor.Lease = l
+	config.Lease = l
+	conductor := New(c.store, p, config)
 	go func() {
 		<-p.called
 		l.end()

@@ -22,10 +22,10 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	env.agents.mu.Unlock()
 	c, _ := withClocks(t, env)
 	s := server("s")
-	s.State, s.Host, s.Created = lifecycle.Spawning, "a", c.started.Add(-time.Minute)
+	s.State, s.Host, s.Created = lifecycle.Spawning, "a", time.Now().Add(-time.Minute)
 	young := server("young")
 	young.State, young.Host, young.Created = lifecycle.Spawning, "a", time.Now()
-	c.presence.created([]lifecycle.Server{young})
+	c.Created([]lifecycle.Server{young})
 	if err := env.store.Create(t.Context(), s, young); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,9 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.presence.waitFor([]string{"a", "b"})
+	if _, err := c.AwaitReports(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	report("a", schedule.Present{ID: "s", Server: "s"}) // its own host is not another one
 	if err := claim("s"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err),
 		"not all hosts have reported") {
@@ -95,7 +97,7 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1, "b": 1})
 			conductor, _ := withClocks(t, env)
-			close(conductor.presence.gate)
+			conductor.StopAwaiting()
 			env.allocate("s", source.Allocation)
 			s := server("s")
 			c.s(&s)
@@ -128,7 +130,7 @@ func TestAnOlderRecordMovesNoOtherAllocations(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1, "b": 1})
 			env.addProvider("qf-", "a", 1)
 			conductor, _ := withClocks(t, env)
-			close(conductor.presence.gate)
+			conductor.StopAwaiting()
 			env.allocate("m", source.Allocation)
 			env.allocate("s", destination)
 			s := server("s")
@@ -186,7 +188,7 @@ func TestDeleteOfAnOlderRecordAwaitsTheAgent(t *testing.T) {
 		}
 	}
 	state("old", lifecycle.DeletingGuest, "the host has not reported yet")
-	c.presence.created([]lifecycle.Server{server("young")})
+	c.Created([]lifecycle.Server{server("young")})
 	state("young", lifecycle.DeletingAllocation, "this process has created the server")
 	report(schedule.Present{ID: "built", Server: "built", Assigned: true})
 	state("built", lifecycle.DeletingGuest, "the host has the guest")
@@ -201,7 +203,7 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 	env.agents.paused["a"], env.agents.paused["b"] = true, true
 	env.agents.mu.Unlock()
 	c, _ := withClocks(t, env)
-	close(c.presence.gate)
+	c.StopAwaiting()
 	s := server("s")
 	s.State, s.Host = lifecycle.Moving, "b"
 	s.Migration = &lifecycle.Migration{ID: "m"}
@@ -247,7 +249,7 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 	env.agents.paused["a"] = true
 	env.agents.mu.Unlock()
 	c, _ := withClocks(t, env)
-	close(c.presence.gate)
+	c.StopAwaiting()
 	s := server("s")
 	s.State, s.Host = lifecycle.Spawning, "a"
 	if err := env.store.Create(t.Context(), s); err != nil {
@@ -324,7 +326,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1, "b": 1})
 			conductor, _ := withClocks(t, env)
-			close(conductor.presence.gate)
+			conductor.StopAwaiting()
 			h, err := env.store.Host(t.Context(), c.host)
 			if err != nil {
 				t.Fatal(err)

@@ -6,16 +6,17 @@ import (
 
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
 // New returns a conductor. It starts nothing; Run does.
-func New(store Store, placement Placement) *Conductor {
-	on := newDependencies(store, placement)
+func New(store Store, placement Placement, config Config) *Conductor {
+	on := newDependencies(store, placement, config)
 	audits := newAuditor(on.read)
-	c := &Conductor{dependencies: on, audits: audits, firstReports: firstReports}
+	c := &Conductor{dependencies: on, Agents: on.agents, audits: audits, firstReports: presence.FirstReports}
 	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
@@ -30,6 +31,7 @@ func New(store Store, placement Placement) *Conductor {
 	}, 0)
 	c.runner.Carry = trace.Carry
 	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler, leaving: map[string]schedule.Choice{},
+		searched: map[string]*search{},
 		apply: func(ctx context.Context, server string, event lifecycle.Event) error {
 			_, err := c.runner.Apply(ctx, server, event)
 			return err
@@ -45,7 +47,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	defer cancel()
 	background.Go(func() {
 		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
-			return c.store.Purge(ctx, c.now().Add(-keepFor), maxKept)
+			return c.store.Purge(ctx, c.Now().Add(-keepFor), maxKept)
 		})
 	})
 	halves := halfUploads{dependencies: c.dependencies}
@@ -59,9 +61,9 @@ func (c *Conductor) Run(ctx context.Context) error {
 	background.Go(func() {
 		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
 	})
-	c.presence.watch()
+	c.Watch()
 	background.Go(func() {
-		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.checkReceives(ctx) })
+		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.CheckReceives(ctx) })
 	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, c.runner.Run(ctx))

@@ -3,7 +3,6 @@ package conductor
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -18,15 +17,15 @@ func TestPerformOnAGivenClock(t *testing.T) {
 	env.agents.mu.Lock()
 	env.agents.paused["a"] = true
 	env.agents.mu.Unlock()
-	c, waits, closed := New(env.store, env.client(nil)), 0, errors.New("closed")
-	c.Log = slog.New(slog.DiscardHandler)
+	waits, closed, config := 0, errors.New("closed"), quiet(t)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
-	c.UseClock(Clock{Now: func() time.Time { return at }, Since: func() time.Duration { return time.Second },
+	config.Clock = Clock{Now: func() time.Time { return at }, Since: func() time.Duration { return time.Second },
 		Pause: func(context.Context, int) {}, NewID: uuid.NewString,
 		Wait: func(context.Context, <-chan struct{}) error {
 			waits++
 			return closed
-		}})
+		}}
+	c := New(env.store, env.client(nil), config)
 	keepAsks(c)
 	made, err := c.Create(t.Context(), server("young"))
 	if err != nil || !made[0].Created.Equal(at) {

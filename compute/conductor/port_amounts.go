@@ -36,7 +36,7 @@ func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, wan
 	consumer := resource.ConsumerID(s.ID)
 	for attempt, conflicts := 0, 0; conflicts < claimTries; attempt++ {
 		if attempt > 0 {
-			d.pause(ctx, attempt)
+			d.Pause(ctx, attempt)
 		}
 		held, err := d.placement.Allocation(ctx, consumer)
 		if err != nil {

@@ -67,7 +67,7 @@ func TestAmountsOfAttachedAndDetachedPorts(t *testing.T) {
 func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachCloud {
 	t.Helper()
 	c := newAttachCloud(t, fail)
-	c.conductor.pause = func(context.Context, int) {}
+	c.conductor.Pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.network.ports = append(c.network.ports, sibling())
 	c.holds("web", c.base.Add(held))

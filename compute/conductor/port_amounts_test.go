@@ -68,7 +68,7 @@ func newChangingCloud(t *testing.T, change *policyChange) *attachCloud {
 	change.cloud = &c
 	c.network.ports = append(c.network.ports, sibling())
 	c.conductor.Network = changingNetwork{attachNetwork{c.network}, change}
-	c.conductor.pause = func(context.Context, int) {}
+	c.conductor.Pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 	c.holds("web", c.base)

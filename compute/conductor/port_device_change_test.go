@@ -95,7 +95,7 @@ func newAttachCloud(t *testing.T, fail failFunc) attachCloud {
 	}
 	host.Seen = time.Now()
 	c.put(host)
-	c.conductor.presence.reported(host)
+	c.conductor.Reported(host)
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.base = resource.Allocation{"root-a": {"VCPU": 4}}
 	c.server, err = c.store.Read(t.Context(), "web")

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -76,20 +77,15 @@ type Options struct {
 // reading is all that a plan, a check or a list has. None of its values can write.
 type reading struct {
 	Options
+	Clock
 
 	Lease     Lease // nil: no other process can take the database
 	store     StoreReader
 	placement PlacementReader
 	providers TreeReader
 	network   NetworkReader // nil: no server has ports
-	presence  *presence
-	failures  interface {
-		recent(now time.Time) map[string]bool
-	}
-	started time.Time // of this process
-
-	now   func() time.Time
-	newID func() string
+	agents    *presence.Agents
+	failures  *presence.FailedBuilds
 }
 
 // leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 )
 
@@ -12,10 +13,10 @@ import (
 // compute has noticed it nor after it. Silence in a time in which compute could receive reports counts.
 func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
-	c.presence.watch()
+	c.Watch()
 	tick := func() {
 		t.Helper()
-		if err := c.checkReceives(t.Context()); err != nil {
+		if err := c.CheckReceives(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.CheckAssignments(t.Context()); err != nil {
@@ -24,7 +25,7 @@ func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 	}
 	tick()
 	at.since += time.Second
-	c.presence.markDead("b")
+	c.MarkDead("b")
 	s := created(t, c, "s")
 	tick()
 	judge := func(when string, silent bool) {
@@ -39,19 +40,19 @@ func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 	judge("before compute has noticed its pause", false)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c.checkReceives(ended) == nil {
+	if c.CheckReceives(ended) == nil {
 		t.Fatal("the database answers, so the test shows nothing")
 	}
 	judge("while the database does not answer", false)
 	tick()
 	judge("after the pause", false)
-	if now := perform(t, c, "s"); now.Host != s.Host || c.presence.unfollowed(s.Host, followWithin) > 0 {
+	if now := perform(t, c, "s"); now.Host != s.Host || c.NotFollowing()[s.Host] != "" {
 		t.Errorf("the server is on %s, want it on %s\n%s", now.Host, s.Host, text(now))
 	}
-	if c.presence.returned("b") {
+	if c.Returned("b") {
 		t.Error("a dead host has returned because compute was stopped")
 	}
-	for range (c.Silence + longestGap) / receivesEvery {
+	for range (c.Silence + presence.LongestGap) / receivesEvery {
 		at.since += receivesEvery
 		tick()
 	}

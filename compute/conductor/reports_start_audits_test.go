@@ -15,9 +15,8 @@ import (
 // Placement may have been restored.
 func TestReportsStartAudits(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
-	conductor := c.auditor(c.client(nil))
 	now, unavailable := time.Now(), fault.New(fault.Unavailable, "no answer")
-	conductor.now = func() time.Time { return now }
+	conductor := c.auditor(c.client(nil), at(&now))
 	reported := func(name string) bool {
 		report := schedule.Host{Name: name, Provider: provider.ID("root-" + name)}
 		conductor.HostReported(report)
@@ -68,9 +67,8 @@ func TestReportsStartAudits(t *testing.T) {
 func TestConditionsFollowPlacement(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
 	c.changed.Store(true)
-	conductor := c.auditor(c.client(nil))
 	now := time.Now()
-	conductor.now = func() time.Time { return now }
+	conductor := c.auditor(c.client(nil), at(&now))
 	audit := func() {
 		t.Helper()
 		for range 5 { // seconds
@@ -104,9 +102,8 @@ func TestConditionsFollowPlacement(t *testing.T) {
 // A large cloud has a bounded number of audits in a second, and each host has its turn.
 func TestAuditsWithoutReportsAreBounded(t *testing.T) {
 	c := newCloud(t, nil)
-	conductor := c.auditor(c.client(nil))
 	now := time.Now()
-	conductor.now = func() time.Time { return now }
+	conductor := c.auditor(c.client(nil), at(&now))
 	audited := map[string]bool{}
 	for n := range 100 {
 		name := fmt.Sprint("h", n)

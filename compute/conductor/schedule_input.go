@@ -26,12 +26,12 @@ func (r reading) scheduleInput(ctx context.Context, got placement.Candidates) (s
 		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
-		host.Down = cmp.Or(r.presence.startFailure(host.Name, r.Silence).Why, host.Down)
-		host.Seen = r.now().Add(-r.presence.sinceReport(host.Name, r.Silence)) // measured with the monotonic clock
+		host.Down = cmp.Or(r.agents.StartFailure(host.Name).Why, host.Down)
+		host.Seen = r.Now().Add(-r.agents.SinceReport(host.Name)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Input{Hosts: hosts, Now: r.now(), Silence: r.Silence, Unreliable: r.failures.recent(r.now())}
+	p := schedule.Input{Hosts: hosts, Now: r.Now(), Silence: r.Silence, Unreliable: r.failures.Recent(r.Now())}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

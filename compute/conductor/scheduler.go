@@ -187,7 +187,11 @@ func (r reading) excludedHosts(ctx context.Context, s lifecycle.Server) (map[str
 	for _, host := range dead {
 		out[host] = "an operator has declared it dead"
 	}
-	r.addUnresponsive(out)
+	for host, late := range r.agents.NotFollowing() {
+		if out[host] == "" {
+			out[host] = late
+		}
+	}
 	if s.Try == 0 { // it was never placed, so nothing of it is to be destroyed
 		return out, nil
 	}

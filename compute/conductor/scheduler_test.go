@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -66,9 +67,12 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 		t.Error(c.histories())
 	}
 	searches = &callErrors{op: "Candidates", errs: []error{unknown, unknown}}
-	late := New(c.store, c.client(searches.fail))
-	for after, waits := range map[time.Duration]bool{firstReports - time.Second: true, firstReports: false} {
-		late.now = func() time.Time { return late.started.Add(after) }
+	config, since := quiet(t), time.Duration(0)
+	config.Since = func() time.Duration { return since }
+	late := New(c.store, c.client(searches.fail), config)
+	for after, waits := range map[time.Duration]bool{presence.FirstReports - time.Second: true,
+		presence.FirstReports: false} {
+		since = after
 		event, err := late.steps.schedule(t.Context(), server("t"))
 		if fault.Is(err, fault.Unavailable) != waits || (event == nil) != waits {
 			t.Errorf("%s after the start: %v %v", after, event, err)

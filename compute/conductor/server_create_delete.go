@@ -12,9 +12,9 @@ import (
 func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
 	made := make([]lifecycle.Server, len(servers))
 	for i, s := range servers {
-		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.now())
+		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.Now())
 	}
-	c.presence.created(made)
+	c.agents.Created(made)
 	err := c.store.Create(ctx, made...)
 	for i := range made {
 		made[i].Revision = 1
@@ -39,13 +39,13 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 	}
 	silent := false
 	for _, residence := range server.Residences() {
-		alive, err := c.whyAlive(ctx, residence.Host)
+		alive, err := c.WhyAlive(ctx, residence.Host)
 		if err != nil {
 			return err
 		}
 		silent = silent || alive == ""
 	}
-	exists := c.presence.mayHave(server.Host, id)
+	exists := c.agents.MayHave(server.Host, id)
 	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists,
 		MayHavePorts: c.Network != nil})
 	return err

@@ -106,7 +106,7 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lifecycle.Port, err error) {
 	for attempt := range claimTries {
 		if attempt > 0 {
-			b.pause(ctx, attempt)
+			b.Pause(ctx, attempt)
 			b.verify = true // the attempt before has set the amounts of a policy that the port does not have any more
 		}
 		if bound, err = b.bindOnce(ctx, record); fault.CodeOf(err) != network.PortChanged {

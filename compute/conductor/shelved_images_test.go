@@ -229,7 +229,6 @@ func TestShelvedImage(t *testing.T) {
 func TestEvacuationKeepsUploadedDisk(t *testing.T) {
 	env, c, at := silentAgents(t, map[string]int{"a": 1})
 	at.since += c.Silence + time.Second
-	c.Images = env.images
 	for name, test := range map[string]struct {
 		status, sha512, refused string
 	}{

@@ -54,8 +54,8 @@ func TestStartFailures(t *testing.T) {
 	if err := c.StartFailed(t.Context(), "a", schedule.Sender{Instance: "other", Start: "x"}, "x"); err != nil {
 		t.Error(err)
 	}
-	if why := c.agentLiveness("a"); !strings.Contains(why, "its agent runs") {
-		t.Errorf("liveness %q", why)
+	if why, err := c.WhyAlive(t.Context(), "a"); err != nil || !strings.Contains(why, "its agent runs") {
+		t.Errorf("liveness %q %v", why, err)
 	}
 	at.since += schedule.Silence
 	if got := c.StartFailures(); len(got) != 0 {

@@ -3,167 +3,48 @@ package conductor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
 
-// followedBy records the newest assignments that a host's agent has followed.
-func (p *presence) followedBy(host string, at followed) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.of(host).followed = at
-}
-
-// compare compares the present assignments of a host with what its agent has followed. It returns how long the agent
-// has not followed them. A change that it has not followed does not extend the time that it has for an earlier one.
-func (p *presence) compare(host string, now followed) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	o := p.of(host)
-	covers := func(at followed) bool { return o.followed.epoch == at.epoch && o.followed.revision >= at.revision }
-	if o.waiting != nil && covers(o.waiting.followed) {
-		o.waiting = nil
-	}
-	if covers(now) {
-		return 0
-	}
-	if o.waiting == nil {
-		o.waiting = &unanswered{followed: now, since: p.clock()}
-		if !o.reported { // agents connect again after compute's start
-			o.waiting.since = max(p.clock(), firstReportsWithin+p.missed)
-		}
-	}
-	return p.now() - o.waiting.since
-}
-
-// unfollowed returns how long the agent of a host has not followed assignments; 0 if it is not too long.
-func (p *presence) unfollowed(host string, limit time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if o := p.hosts[host]; o != nil {
-		return o.unfollowed(p.now(), limit)
-	}
-	return 0
-}
-
-// allUnfollowed returns unfollowed of all hosts for which it is not 0.
-func (p *presence) allUnfollowed(limit time.Duration) map[string]time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := map[string]time.Duration{}
-	for host, o := range p.hosts {
-		if late := o.unfollowed(p.now(), limit); late > 0 {
-			out[host] = late
-		}
-	}
-	return out
-}
-
-// unfollowed returns how long the agent has not followed assignments; 0 if it is not too long.
-func (o *observed) unfollowed(now, limit time.Duration) time.Duration {
-	if o.waiting == nil || now-o.waiting.since <= limit {
-		return 0
-	}
-	return now - o.waiting.since
+// search is the last search for servers that wait for the agent of a host.
+type search struct {
+	revision   int64           // of the host's assignments then
+	hypervisor bool            // the hypervisor could build no guests
+	at         time.Duration   // since this process started
+	found      bool            // some wait
+	told       map[string]bool // those whose history has an entry about it
 }
 
 // beginSearch reports whether servers that wait for a host must be searched now: not if the last search for the same
 // kind of reason has found none and the assignments are the same.
-func (p *presence) beginSearch(host string, revision int64, hypervisor bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := p.of(host).search
+func (m *monitor) beginSearch(host string, revision int64, hypervisor bool) bool {
+	now, last := m.Since(), m.searched[host]
 	if last != nil && last.hypervisor == hypervisor &&
-		(p.clock()-last.at < searchAgain || last.revision == revision && !last.found) {
+		(now-last.at < searchAgain || last.revision == revision && !last.found) {
 		return false
 	}
-	next := &search{revision: revision, hypervisor: hypervisor, at: p.clock(), found: true, told: map[string]bool{}}
+	next := &search{revision: revision, hypervisor: hypervisor, at: now, found: true, told: map[string]bool{}}
 	if last != nil {
 		next.told = last.told
 	}
-	p.of(host).search = next
+	m.searched[host] = next
 	return true
-}
-
-// forgetSearch forgets the last search for servers that wait for a host: there is no reason to leave it any more.
-func (p *presence) forgetSearch(host string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.of(host).search = nil
-}
-
-// endSearch records the result of a search: the servers that go on waiting.
-func (p *presence) endSearch(host string, wait map[string]bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.of(host).search.found, p.of(host).search.told = len(wait) > 0, wait
-}
-
-// told reports whether the history of a waiting server has an entry about it.
-func (p *presence) told(host, server string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.of(host).search.told[server]
-}
-
-// Alive records a sign of life of the admitted start of a host's agent. It returns fault.Conflict if another start
-// serves the host, and fault.NotFound if the host has not reported to this process.
-func (m *monitor) Alive(ctx context.Context, host string, from schedule.Sender) error {
-	if err := m.checkAdmitted(ctx, host, from.Instance, from.Start); err != nil {
-		return err
-	}
-	if !m.presence.alive(host) {
-		return fault.New(fault.NotFound, "host %s has not reported since compute's start; "+
-			"send the report of the host", host)
-	}
-	return nil
-}
-
-// Followed records the newest assignments that the agent of a host has followed, as it reports.
-func (m *monitor) Followed(host, epoch string, revision int64) {
-	m.presence.followedBy(host, followed{epoch, revision})
-}
-
-// notFollowingCondition returns the condition of a host whose agent has not followed assignments in time; none if it
-// has.
-func (d *dependencies) notFollowingCondition(host string) []string {
-	late := d.presence.unfollowed(host, d.FollowWithin)
-	if late == 0 {
-		return nil
-	}
-	return []string{notFollowing(late) + "; no server is scheduled to this host until it does: check the agent, and the " +
-		"connection between it and compute"}
-}
-
-func notFollowing(late time.Duration) string {
-	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s", late.Seconds())
-}
-
-// downIsKnownFor is how long after the last sign of life of its agent a hypervisor that was down counts as down.
-const downIsKnownFor = 3 * host.AliveInterval
-
-// hypervisorDown returns why the hypervisor of a host can build no guests, as its agent reported; empty if it can, or
-// if that is not known now, because the agent has not reported to this process or gives no signs of life.
-func (p *presence) hypervisorDown(host string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if o := p.hosts[host]; o != nil && o.reported && p.quiet(o) <= downIsKnownFor {
-		return o.down
-	}
-	return ""
 }
 
 // CheckAssignments moves servers away from hosts whose agents have not followed their assignments in time or are
 // silent, before anything of the servers exists there, and servers without a guest from hosts whose hypervisors can
 // build none. Run repeats it.
-func (m *monitor) CheckAssignments(ctx context.Context) error {
+func (c *Conductor) CheckAssignments(ctx context.Context) error {
+	return c.monitor.checkAssignments(ctx)
+}
+
+func (m *monitor) checkAssignments(ctx context.Context) error {
 	epoch, revisions, err := m.store.Revisions(ctx)
 	if err != nil {
 		return err
@@ -172,19 +53,19 @@ func (m *monitor) CheckAssignments(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(revisions)) {
 		revision := revisions[name]
 		event := lifecycle.HostUnresponsive{Host: name}
-		down := m.presence.hypervisorDown(name)
-		switch late := m.presence.compare(name, followed{epoch, revision}); {
-		case late > m.FollowWithin:
-			event.Reason = notFollowing(late)
-		case m.presence.sinceReport(name, m.Silence) > m.Silence:
+		late, down := m.agents.Compare(name, epoch, revision), m.agents.HypervisorDown(name)
+		switch {
+		case late != "":
+			event.Reason = late
+		case m.agents.IsSilent(name):
 			event.Reason = "its agent does not report"
 		case down != "":
 			event.Reason, event.Hypervisor = "its hypervisor can build no guests: "+down, true
 		default:
-			m.presence.forgetSearch(name)
+			delete(m.searched, name)
 			continue
 		}
-		if m.presence.beginSearch(name, revision, event.Hypervisor) {
+		if m.beginSearch(name, revision, event.Hypervisor) {
 			failed = append(failed, m.leaveHost(ctx, event))
 		}
 	}
@@ -206,16 +87,16 @@ func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsiv
 	wait := map[string]bool{}
 	full := map[string]string{} // why no other host has room, by the id of the flavor
 	for _, s := range servers {
-		if !event.Concerns(s) || m.presence.hasGuest(event.Host, s) {
+		if !event.Concerns(s) || hasGuest(m.agents.GuestsOf(event.Host), s) {
 			continue
 		}
 		waits, err := m.leave(ctx, s, event, full)
 		if waits || err != nil {
-			wait[s.ID] = waits || m.presence.told(event.Host, s.ID)
+			wait[s.ID] = waits || m.searched[event.Host].told[s.ID]
 		}
 		failed = append(failed, err)
 	}
-	m.presence.endSearch(event.Host, wait)
+	m.searched[event.Host].found, m.searched[event.Host].told = len(wait) > 0, wait
 	return errors.Join(failed...)
 }
 
@@ -251,7 +132,7 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 			full[s.Flavor.ID] = event.Stays
 		}
 	}
-	if waits = event.Stays != ""; waits && m.presence.told(event.Host, s.ID) {
+	if waits = event.Stays != ""; waits && m.searched[event.Host].told[s.ID] {
 		return true, nil
 	}
 	if event.Hypervisor && !waits { // the hypervisor may still make the guest
@@ -268,11 +149,9 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 	return waits, nil
 }
 
-// addUnresponsive adds the hosts whose agents have not followed assignments in time to those that must not be chosen.
-func (d reading) addUnresponsive(excluded map[string]string) {
-	for host, late := range d.presence.allUnfollowed(d.FollowWithin) {
-		if excluded[host] == "" {
-			excluded[host] = notFollowing(late)
-		}
-	}
+// hasGuest reports whether the guest of a server's own consumer is among those of a host.
+func hasGuest(guests []schedule.Present, s lifecycle.Server) bool {
+	return slices.ContainsFunc(guests, func(g schedule.Present) bool {
+		return g.ID == s.ID || g.ID == s.PreviousConsumer && g.ID != ""
+	})
 }

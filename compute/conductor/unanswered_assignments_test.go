@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
@@ -26,7 +27,6 @@ func silentAgents(t *testing.T, devices map[string]int) (*cloud, *Conductor, *cl
 	env.agents.mu.Unlock()
 	c, at := withClocks(t, env)
 	keepAsks(c)
-	c.Aliases, c.PCIInPlacement = aliases(t), true
 	c.StopAwaiting()
 	for host := range devices {
 		reportAgain(t, c, host)
@@ -400,7 +400,7 @@ func TestStaleReportOfHypervisorGivesUpNoGuest(t *testing.T) {
 	}
 	check(t, restarted, later, time.Second, to)
 	stays("after a restart")
-	at.since += downIsKnownFor + time.Second
+	at.since += presence.DownIsKnownFor + time.Second
 	check(t, c, at, 0, to)
 	stays("of a late agent")
 }

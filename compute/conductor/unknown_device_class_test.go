@@ -3,7 +3,6 @@ package conductor
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
@@ -24,7 +23,6 @@ func TestPortNeedsADeviceThatNoHostReports(t *testing.T) {
 		return before, nil
 	})
 	reader := c.conductor.read()
-	reader.started = time.Now().Add(-time.Hour)
 	event, err := reader.onRequestRejected(text)
 	none, is := event.(lifecycle.NoValidHost)
 	c.network.ports[0].VNIC = "vdpa"

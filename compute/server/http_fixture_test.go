@@ -98,8 +98,8 @@ func startOn(t *testing.T, url string, change func(*Options)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &fixture{T: t, store: st, conductor: &fakeConductor{Conductor: conductor.New(st, nil), store: st, room: -1},
-		aliases: aliases, log: &logBuffer{}}
+	h := &fixture{T: t, store: st, aliases: aliases, log: &logBuffer{}}
+	h.conductor = &fakeConductor{Conductor: conductor.New(st, nil, conductor.Config{}), store: st, room: -1}
 	o := Options{Store: st, Conductor: h.conductor, FlavorOptions: FlavorOptions{Aliases: aliases, PCIInPlacement: true},
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,26 +68,26 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
 	client := schedulingClient(calls.placement, held.lease.Check)
-	conductor := conductor.New(st, client)
-	conductor.Aliases, conductor.PCIInPlacement = s.Aliases, s.PCIInPlacement
-	conductor.Silence = cmp.Or(s.Silence, conductor.Silence)
-	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	options := computeserver.Options{Store: st, Conductor: conductor, Images: imagesOf(calls.images), Providers: client,
+	config := conductor.Config{Options: conductor.Options{Log: log, Pack: s.HostSettings.CPUs.Pack, Aliases: s.Aliases,
+		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence}, Providers: client, Lease: held.lease}
+	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: computeserver.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}
 	if calls.images != nil {
-		conductor.Images = imageAccount(calls.images)
+		config.Images = imageAccount(calls.images)
 	}
 	if calls.network != nil {
 		ports := guardedNetwork(calls.network, held.lease.Check)
-		conductor.Network, options.Networks = ports, ports
+		config.Network, options.Networks = ports, ports
 	}
 	if s.Compute.Policy != nil {
 		options.Enforcer = identity.Enforcer{Policy: s.Compute.Policy}
 	}
+	conductor := conductor.New(st, client, config)
+	options.Conductor = conductor
 	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
 		stop()

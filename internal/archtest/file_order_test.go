@@ -20,7 +20,7 @@ const defaultMaxUp = 5
 // maxUp are the packages with more arrows back up than defaultMaxUp. A number is only ever lowered.
 var maxUp = map[string]int{
 	"agent/reconcile":   18,
-	"compute/conductor": 23,
+	"compute/conductor": 6,
 	"internal/sim":      10,
 }
 

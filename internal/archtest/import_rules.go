@@ -113,6 +113,8 @@ func services(contracts []string) []Row {
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule")},
 		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
+		{Package: "compute/presence", Kind: Server, Imports: []string{"fault", "api/host", "compute/schedule",
+			"compute/lifecycle"}},
 		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",

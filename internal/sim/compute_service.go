@@ -34,13 +34,12 @@ func (o *compute) startProcess() {
 	o.epochs = append(slices.Clone(o.epochs), p.epoch)
 	o.process = p
 	client := w.placement.Client(func(call placementtest.Call) (before, after error) { return w.placementFault(p, call) })
-	c := conductor.New(&store{o, p}, w.brokenPlacement(client))
-	c.Log, c.Providers = slog.New(slog.DiscardHandler), client
-	c.UseClock(conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
-		Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }})
-	c.Aliases, c.PCIInPlacement = w.allAliases, true
-	c.Silence, c.FollowWithin = silence, slowness*time.Minute
-	c.Network, c.Images = networkClient{w.network, p}, imageClient{w, p}
+	c := conductor.New(&store{o, p}, w.brokenPlacement(client), conductor.Config{
+		Options: conductor.Options{Log: slog.New(slog.DiscardHandler), Aliases: w.allAliases, PCIInPlacement: true,
+			Silence: silence, FollowWithin: slowness * time.Minute},
+		Clock: conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
+			Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }},
+		Providers: client, Network: networkClient{w.network, p}, Images: imageClient{w, p}})
 	p.conductor = c
 	for _, m := range w.hosts {
 		if row := m.host.row; row.known && !row.dead {

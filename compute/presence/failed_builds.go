@@ -1,4 +1,4 @@
-package conductor
+package presence
 
 import (
 	"maps"
@@ -11,16 +11,16 @@ import (
 // failureTime is how long a host on which a guest has failed is chosen after the other hosts.
 const failureTime = 10 * time.Minute
 
-// failedBuilds are the hosts on which a guest has failed recently. What is wrong with such a host, for example a device
+// FailedBuilds are the hosts on which a guest has failed recently. What is wrong with such a host, for example a device
 // that cannot be given to guests, often fails the next server too. Another process begins without failures: they change
 // the order of hosts only.
-type failedBuilds struct {
+type FailedBuilds struct {
 	mu sync.Mutex
 	at map[string]time.Time // by host; the last failure
 }
 
-// record records a report of a guest of a server. At the source of a live migration the guest has not failed.
-func (f *failedBuilds) record(event lifecycle.Event, server lifecycle.Server, now time.Time) {
+// Record records a report of a guest of a server. At the source of a live migration the guest has not failed.
+func (f *FailedBuilds) Record(event lifecycle.Event, server lifecycle.Server, now time.Time) {
 	failed, is := event.(lifecycle.GuestFailed)
 	if !is || server.Move != nil && server.Move.From.Host == failed.Host {
 		return
@@ -34,8 +34,8 @@ func (f *failedBuilds) record(event lifecycle.Event, server lifecycle.Server, no
 	maps.DeleteFunc(f.at, func(_ string, at time.Time) bool { return now.Sub(at) > failureTime })
 }
 
-// recent returns the hosts on which a guest has failed within failureTime.
-func (f *failedBuilds) recent(now time.Time) map[string]bool {
+// Recent returns the hosts on which a guest has failed within failureTime.
+func (f *FailedBuilds) Recent(now time.Time) map[string]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	hosts := map[string]bool{}
