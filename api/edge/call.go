@@ -3,7 +3,6 @@ package edge
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -65,15 +64,12 @@ type foundRoute struct {
 
 // core is what the calls of a server use of it.
 type core struct {
-	authenticate identity.Authenticator
-	challenge    string
-	enforcer     Enforcer
-	cors         *cors.Handler
-	bodies       *rest.BodyBudget
-	log          *slog.Logger
-	metrics      *Metrics
-	idHeaders    []string
-	now          func() time.Time
+	Options
+	cors      *cors.Handler
+	bodies    *rest.BodyBudget
+	metrics   *Metrics
+	database  Database // nil: none
+	idHeaders []string
 }
 
 // edge implements Caller.
@@ -81,7 +77,7 @@ func (c *Call) edge() *Call { return c }
 
 // begin sets the fields of a call for a request that has arrived.
 func (c *Call) begin(core *core, w http.ResponseWriter, r *http.Request, trustProxy bool) {
-	c.core, c.R, c.ID, c.began, c.uri = core, r, "req-"+uuid.NewString(), core.now(), r.URL.RequestURI()
+	c.core, c.R, c.ID, c.began, c.uri = core, r, "req-"+uuid.NewString(), core.Now(), r.URL.RequestURI()
 	c.out = recorder{ResponseWriter: w, call: c}
 	c.W = &c.out
 	if trustProxy {
@@ -95,6 +91,26 @@ func (c *Call) Prefix() string { return c.proxy.prefix }
 // BaseURL returns the URL of the API that the client used, without a slash at the end, and with the prefix. The default
 // port of the scheme is left out.
 func (c *Call) BaseURL() string { return c.proxy.baseURL(c.R) }
+
+// WriteJSON answers with a status and a JSON body. It returns nil.
+func (c *Call) WriteJSON(status int, body any) error {
+	rest.WriteJSON(c.W, status, body)
+	return nil
+}
+
+// WriteStatus answers with a status and no body. It returns nil.
+func (c *Call) WriteStatus(status int) error {
+	c.W.WriteHeader(status)
+	return nil
+}
+
+// SetPath replaces the path of the request, for API.Prepare.
+func (c *Call) SetPath(path string) {
+	c.R = c.R.WithContext(c.R.Context()) // a copy
+	u := *c.R.URL
+	u.Path, u.RawPath = path, ""
+	c.R.URL = &u
+}
 
 // AtEnd calls a function at the end of the call, after the answer.
 func (c *Call) AtEnd(do func()) { c.cleanups = append(c.cleanups, do) }

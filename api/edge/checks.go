@@ -57,13 +57,21 @@ func (c *Call) CheckRequestLine() error {
 	return nil
 }
 
+// CheckDatabase refuses all requests after the database has lost its file.
+func (c *Call) CheckDatabase() error {
+	if c.core.database == nil {
+		return nil
+	}
+	return c.core.database.Available()
+}
+
 // Authenticate sets Who, except on a public route. It refuses a request without a valid caller, and returns other
 // errors of the Authenticator, such as that Keystone does not answer.
 func (c *Call) Authenticate() error {
 	if c.Public() {
 		return nil
 	}
-	who, err := c.core.authenticate(c.R)
+	who, err := c.core.Authenticate(c.R)
 	switch {
 	case err == nil:
 		c.Who = who
@@ -74,10 +82,18 @@ func (c *Call) Authenticate() error {
 	return err
 }
 
+// CheckUser refuses a caller without a name, for an API whose objects belong to their users.
+func (c *Call) CheckUser() error {
+	if c.Public() || c.Who.User != "" {
+		return nil
+	}
+	return c.RefuseCaller(fault.New(fault.Forbidden, "X-Auth-Token has no user; send user:project, for example admin"))
+}
+
 // RefuseCaller returns the refusal of a caller that is not authenticated.
 func (c *Call) RefuseCaller(err error) error {
-	if c.core.challenge != "" {
-		c.W.Header().Set("Www-Authenticate", c.core.challenge)
+	if c.core.Challenge != "" {
+		c.W.Header().Set("Www-Authenticate", c.core.Challenge)
 	}
 	return &Refusal{Reason: Unauthenticated, Err: err}
 }
@@ -150,7 +166,7 @@ func (c *Call) Authorize(rule string, target map[string]any) error {
 	if ok {
 		return nil
 	}
-	c.core.log.Debug("policy refused request", "request_id", c.ID, "rule", rule, "user", c.Who.User,
+	c.core.Log.Debug("policy refused request", "request_id", c.ID, "rule", rule, "user", c.Who.User,
 		"project", c.Who.Project, "roles", c.Who.Roles, "why", why)
 	return &Refusal{Reason: NotAllowed, Rule: rule}
 }
@@ -160,10 +176,10 @@ func (c *Call) Allowed(rule string, target map[string]any) (ok bool, why string)
 	if rule == "" {
 		return true, ""
 	}
-	if c.core.enforcer == nil {
+	if c.core.Enforcer == nil {
 		return false, "no policy is configured"
 	}
-	return c.core.enforcer.Allow(rule, c.Who, target)
+	return c.core.Enforcer.Allow(rule, c.Who, target)
 }
 
 // ReadBody reads the request body, of at most limit bytes. It is valid until the end of the call. The time that the

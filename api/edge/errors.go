@@ -55,11 +55,3 @@ func StatusOf(err error) int {
 	}
 	return rest.StatusOfKind(fault.KindOf(err))
 }
-
-// Failure is an error with what an API needs to encode it.
-type Failure struct {
-	Err       error
-	Status    int
-	TimeUp    bool // the request reached its time limit, of which context.Cause of the call's context has the text
-	ForClient bool // the text of Err is meant for the client, also if Status is 500 or more
-}

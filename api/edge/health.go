@@ -3,10 +3,13 @@ package edge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/openberth/berth/fault"
 )
 
 const (
@@ -30,6 +33,32 @@ type Health struct {
 type HealthDoc struct {
 	Status string `json:"status"` // ok or unavailable
 	Reason string `json:"reason,omitempty"`
+}
+
+// Database is the database of a service, whose stores have these methods.
+type Database interface {
+	Available() error                         // returns fault.Unavailable after the database's file was lost
+	CheckWrites(patience time.Duration) error // its text completes "The database takes no writes:"
+}
+
+// CheckDatabase is Health.Check for a database. read reads from it; nil: reading is not checked.
+func CheckDatabase(ctx context.Context, db Database, read func(context.Context) error) (reason string, cause error) {
+	if err := db.Available(); err != nil {
+		return "The database's file was deleted, moved or replaced; the service stops.", err
+	}
+	if read != nil {
+		if err := read(ctx); err != nil {
+			return "The database does not answer.", err
+		}
+	}
+	patience := HealthTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline)
+	}
+	if err := db.CheckWrites(patience); err != nil {
+		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
+	}
+	return "", nil
 }
 
 // health answers /healthz. It keeps the result of the last check.

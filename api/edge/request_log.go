@@ -14,7 +14,7 @@ const statusClientGone = 499
 
 // report records the answered request in the metrics and the log.
 func (c *Call) report() {
-	took, status := c.core.now().Sub(c.began), c.out.status
+	took, status := c.core.Now().Sub(c.began), c.out.status
 	if c.clientGone {
 		status = statusClientGone
 	}
@@ -24,7 +24,7 @@ func (c *Call) report() {
 		level = slog.LevelDebug
 	}
 	ctx := context.WithoutCancel(c.R.Context())
-	if !c.core.log.Enabled(ctx, level) {
+	if !c.core.Log.Enabled(ctx, level) {
 		return
 	}
 	version := "-"
@@ -41,7 +41,7 @@ func (c *Call) report() {
 	if global := c.R.Header.Get("X-Openstack-Request-Id"); global != "" && globalID.MatchString(global) {
 		attrs = append(attrs, slog.String("global_request_id", global))
 	}
-	c.core.log.LogAttrs(ctx, level, "request", attrs...)
+	c.core.Log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // clip shortens a text for the log.

@@ -19,25 +19,18 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"github.com/openberth/berth/api/cors"
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
 // API declares an API. C is its call type. Only Authenticate, NewCall, Routes, Checks, Refuse and Encode must be set.
 type API[C Caller] struct {
-	Authenticate identity.Authenticator // identifies the caller; nil: all callers are refused
-	Challenge    string                 // the WWW-Authenticate header of a 401 answer, for Keystone; empty: none
-	Enforcer     Enforcer               // the access policy; nil: only methods without a rule are allowed
-	CORS         cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
-	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
-	Bodies       *rest.BodyBudget       // for Call.ReadBody
-	Log          *slog.Logger           // nil: slog.Default()
-	Metrics      *Metrics               // nil: new ones, with the prefix berth_
-	Now          func() time.Time       // nil: time.Now
+	Options                   // without an Enforcer only methods without a rule are allowed
+	Bodies   *rest.BodyBudget // for Call.ReadBody
+	Metrics  *Metrics         // nil: new ones, with the prefix berth_
+	Database Database         // for Call.CheckDatabase and, without Health.Check, for /healthz; nil: none
 
 	IDHeaders []string // the headers of an answer that have the request id
 	Routes    []Route[C]
@@ -63,27 +56,17 @@ type Server[C Caller] struct {
 
 // New returns the server of an API. It starts nothing.
 func New[C Caller](a API[C]) *Server[C] {
-	if a.Authenticate == nil {
-		a.Authenticate = denyAll
-	}
-	if a.Log == nil {
-		a.Log = slog.Default()
-	}
+	a.Options = a.WithDefaults(nil)
 	if a.Metrics == nil {
 		a.Metrics = NewMetrics("berth_")
 	}
-	if a.Now == nil {
-		a.Now = time.Now
+	if a.Health.Check == nil && a.Database != nil {
+		a.Health.Check = func(ctx context.Context) (string, error) { return CheckDatabase(ctx, a.Database, nil) }
 	}
 	return &Server[C]{api: a, table: newTable(a.Routes, a.HeadIsGet), scrape: a.Metrics.Handler(),
 		health: &health{Health: a.Health, log: a.Log, now: a.Now},
-		core: &core{authenticate: a.Authenticate, challenge: a.Challenge, enforcer: a.Enforcer, cors: cors.New(a.CORS),
-			bodies: a.Bodies, log: a.Log, metrics: a.Metrics, idHeaders: a.IDHeaders, now: a.Now}}
-}
-
-// denyAll is the Authenticator of an API without one.
-func denyAll(*http.Request) (identity.Identity, error) {
-	return identity.Identity{}, fault.New(fault.Forbidden, "No authentication is configured.")
+		core: &core{Options: a.Options, cors: cors.New(a.CORS), bodies: a.Bodies, metrics: a.Metrics,
+			database: a.Database, idHeaders: a.IDHeaders}}
 }
 
 // ServeHTTP answers one request.
@@ -103,8 +86,8 @@ func (s *Server[C]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.recovered(c, p)
 		}
 	}()
-	if s.core.log.Enabled(r.Context(), slog.LevelDebug) {
-		s.core.log.Debug("request received", "request_id", e.ID, "method", r.Method, "uri", clip(e.uri),
+	if s.core.Log.Enabled(r.Context(), slog.LevelDebug) {
+		s.core.Log.Debug("request received", "request_id", e.ID, "method", r.Method, "uri", clip(e.uri),
 			"from", e.R.RemoteAddr)
 	}
 	if err := s.serve(c, e); err != nil {
@@ -175,14 +158,16 @@ func (s *Server[C]) fail(c C, err error, panicked bool) {
 	_, forClient := errors.AsType[*StatusError](err)
 	f := Failure{Err: err, Status: StatusOf(err), ForClient: forClient}
 	ended := e.R.Context().Err()
-	f.TimeUp = errors.Is(err, context.DeadlineExceeded) && errors.Is(ended, context.DeadlineExceeded)
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ended, context.DeadlineExceeded) {
+		f.TimeUp = context.Cause(e.R.Context())
+	}
 	e.clientGone = ended != nil && errors.Is(err, context.Canceled)
-	if f.TimeUp || e.clientGone {
+	if f.TimeUp != nil || e.clientGone {
 		f.Status = http.StatusServiceUnavailable
 	}
 	ours := f.Status >= http.StatusInternalServerError && f.Status != http.StatusNotImplemented
 	if ours && !panicked && !e.clientGone {
-		s.core.log.Error("request failed", "request_id", e.ID, "method", e.R.Method, "uri", e.uri, "error", err)
+		s.core.Log.Error("request failed", "request_id", e.ID, "method", e.R.Method, "uri", e.uri, "error", err)
 	}
 	s.api.Encode(c, f)
 }
@@ -194,7 +179,7 @@ func (s *Server[C]) recovered(c C, p any) {
 	}
 	e := c.edge()
 	s.core.metrics.Panic()
-	s.core.log.Error("handler panicked", "request_id", e.ID, "method", e.R.Method, "path", e.R.URL.Path, "panic", p,
+	s.core.Log.Error("handler panicked", "request_id", e.ID, "method", e.R.Method, "path", e.R.URL.Path, "panic", p,
 		"stack", string(debug.Stack()))
 	s.fail(c, fault.New(fault.Internal, "unexpected"), true)
 }

@@ -67,8 +67,8 @@ func encode(c *shopCall, f Failure) {
 	if f.Status >= 500 && !f.ForClient {
 		text = "hidden"
 	}
-	if f.TimeUp {
-		text = context.Cause(c.R.Context()).Error()
+	if f.TimeUp != nil {
+		text = f.TimeUp.Error()
 	}
 	rest.WriteJSON(c.W, f.Status, map[string]string{"error": text})
 }
@@ -85,8 +85,9 @@ func shop(log io.Writer) API[*shopCall] {
 		return map[string]Method[*shopCall]{"GET": {Spec: s, Handle: do}}
 	}
 	return API[*shopCall]{
-		Authenticate: identity.NoAuth2, Enforcer: roleEnforcer{}, Bodies: rest.NewBodyBudget(1<<20, 1<<19),
-		Log: slog.New(slog.NewJSONHandler(log, nil)), IDHeaders: []string{"Shop-Request-Id"},
+		Options: Options{Authenticate: identity.NoAuth2, Enforcer: roleEnforcer{},
+			Log: slog.New(slog.NewJSONHandler(log, nil))},
+		Bodies: rest.NewBodyBudget(1<<20, 1<<19), IDHeaders: []string{"Shop-Request-Id"},
 		NewCall: func() *shopCall { return &shopCall{} }, Refuse: refuse, Encode: encode, HeadIsGet: true, Escaped: true,
 		Checks: []func(*shopCall) error{(*shopCall).CheckRequestLine, (*shopCall).Authenticate, (*shopCall).negotiate,
 			(*shopCall).CheckRoute, (*shopCall).CheckMethod, (*shopCall).CheckMediaFirst, (*shopCall).checkSince,

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/openberth/berth/api/edge"
@@ -66,14 +65,8 @@ func errorKey(code int) string {
 	return "computeFault"
 }
 
-// encode writes the response for an error. The text of an internal error is only in the log.
+// encode writes the response for an error.
 func (c *call) encode(f edge.Failure) {
-	code, message := f.Status, fault.TextOf(f.Err)
-	switch {
-	case f.TimeUp && fault.CodeOf(f.Err) == "":
-		message = fault.TextOf(context.Cause(c.R.Context()))
-	case code == http.StatusInternalServerError:
-		message = "Internal error; the log of Berth has the reason under " + c.ID + "."
-	}
-	rest.WriteJSON(c.W, code, map[string]any{errorKey(code): map[string]any{"code": code, "message": message}})
+	rest.WriteJSON(c.W, f.Status, map[string]any{errorKey(f.Status): map[string]any{"code": f.Status,
+		"message": f.Message(c.ID)}})
 }

@@ -46,9 +46,9 @@ func New(o Options) http.Handler {
 	}
 	s := &server{Options: o}
 	return edge.New(edge.API[*call]{
-		Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
-		ProxyHeaders: o.ProxyHeaders, Bodies: rest.NewBodyBudget(bodyBudget, maxReport), Log: o.Log,
-		Metrics: edge.NewMetrics("berth_compute_"), Now: o.Now,
+		Options: edge.Options{Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
+			ProxyHeaders: o.ProxyHeaders, Log: o.Log, Now: o.Now},
+		Bodies: rest.NewBodyBudget(bodyBudget, maxReport), Metrics: edge.NewMetrics("berth_compute_"),
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *call { return &call{srv: s} },

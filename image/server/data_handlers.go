@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
 )
@@ -39,8 +38,7 @@ func (s *server) upload(c *call) error {
 	if _, err := s.Store.Upload(i.ID, u); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // clientBody is a body whose errors are those of the client.
@@ -82,8 +80,7 @@ func (s *server) showUpload(c *call) error {
 	if err != nil {
 		return err
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"received": received, "status": i.Status})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"received": received, "status": i.Status})
 }
 
 // download is GET /v2/images/{id}/file. An image without data is answered with 204.
@@ -94,8 +91,7 @@ func (s *server) download(c *call) error {
 	}
 	switch {
 	case !i.HasData():
-		c.W.WriteHeader(http.StatusNoContent)
-		return nil
+		return c.WriteStatus(http.StatusNoContent)
 	case i.Status == store.Deactivated && !c.Who.IsAdmin():
 		return fault.New(fault.Forbidden, "image %s is deactivated; ask an administrator to reactivate it", i.ID)
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/openberth/berth/api/edge"
@@ -18,16 +17,8 @@ func (c *call) refuse(r *edge.Refusal) error {
 		"account that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
 }
 
-// encode writes the response for an error: JSON, from which clients show the message. The text of an internal error is
-// only in the log.
+// encode writes the response for an error: JSON, from which clients show the message.
 func (c *call) encode(f edge.Failure) {
-	message := fault.TextOf(f.Err)
-	switch {
-	case f.TimeUp && fault.CodeOf(f.Err) == "":
-		message = fault.TextOf(context.Cause(c.R.Context()))
-	case f.Status == http.StatusInternalServerError:
-		message = "Internal error; the log of Berth has the reason under " + c.ID + "."
-	}
 	rest.WriteJSON(c.W, f.Status, map[string]any{"error": map[string]any{"code": f.Status,
-		"title": http.StatusText(f.Status), "message": message}})
+		"title": http.StatusText(f.Status), "message": f.Message(c.ID)}})
 }

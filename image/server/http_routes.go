@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/rest"
 )
 
 // method is one method of a path, and methods are all of them.
@@ -20,11 +19,7 @@ const apiVersion = "v2.9"
 // removeSlash removes a slash at the end of the path.
 func (c *call) removeSlash() {
 	if path := c.R.URL.Path; len(path) > 1 && strings.HasSuffix(path, "/") {
-		u := *c.R.URL
-		u.Path, u.RawPath = strings.TrimSuffix(path, "/"), ""
-		r := *c.R
-		r.URL = &u
-		c.R = &r
+		c.SetPath(strings.TrimSuffix(path, "/"))
 	}
 }
 
@@ -58,24 +53,21 @@ func (s *server) routes() []edge.Route[*call] {
 // showVersions returns a handler of the versions of the API. Glance answers with 300 where a client may choose one.
 func showVersions(status int) func(*call) error {
 	return func(c *call) error {
-		rest.WriteJSON(c.W, status, map[string]any{"versions": []any{map[string]any{"id": apiVersion, "status": "CURRENT",
+		return c.WriteJSON(status, map[string]any{"versions": []any{map[string]any{"id": apiVersion, "status": "CURRENT",
 			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2/"}}}}})
-		return nil
 	}
 }
 
 // showImportMethods is GET /v2/info/import: images are uploaded, and not imported.
 func showImportMethods(c *call) error {
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"import-methods": map[string]any{
+	return c.WriteJSON(http.StatusOK, map[string]any{"import-methods": map[string]any{
 		"description": "Import methods available.", "type": "array", "value": []string{}}})
-	return nil
 }
 
 // showSchema returns a handler of a JSON schema.
 func showSchema(schema map[string]any) func(*call) error {
 	return func(c *call) error {
-		rest.WriteJSON(c.W, http.StatusOK, schema)
-		return nil
+		return c.WriteJSON(http.StatusOK, schema)
 	}
 }
 

@@ -7,29 +7,20 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
-	"time"
 
-	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/policies"
 	"github.com/openberth/berth/image/store"
 )
 
-// Options are what a server needs. Store must be set; the others have defaults.
+// Options are what a server needs. Store must be set.
 type Options struct {
-	Store        *store.Store
-	MaxImage     int64                  // [DEFAULT] image_size_cap, in bytes: 1 TiB
-	Authenticate identity.Authenticator // identity.NoAuth2
-	Challenge    string                 // the WWW-Authenticate header of a 401 response; empty: none
-	Enforcer     edge.Enforcer          // the access policy: policies.Default()
-	CORS         cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
-	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
-	Log          *slog.Logger           // slog.Default()
+	Store    *store.Store
+	MaxImage int64 // [DEFAULT] image_size_cap, in bytes: 1 TiB
+	edge.Options
 }
 
 // maxBody is the maximum size of a body that is not the data of an image, in bytes.
@@ -45,23 +36,13 @@ type call struct {
 
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
-	if o.Authenticate == nil {
-		o.Authenticate = identity.NoAuth2
-	}
-	if o.Enforcer == nil {
-		o.Enforcer = policies.Default()
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Options = o.WithDefaults(policies.Default())
 	if o.MaxImage == 0 {
 		o.MaxImage = 1 << 40
 	}
 	s := &server{o}
 	return edge.New(edge.API[*call]{
-		Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
-		ProxyHeaders: o.ProxyHeaders, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Log: o.Log,
-		Metrics: edge.NewMetrics("berth_image_"), Now: time.Now,
+		Options: o.Options, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Metrics: edge.NewMetrics("berth_image_"),
 		IDHeaders: []string{"X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *call { return &call{srv: s} }, Prepare: (*call).removeSlash,

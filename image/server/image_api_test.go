@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/image/store"
 )
 
@@ -39,7 +41,8 @@ func (f *fixture) restart() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler = New(Options{Store: st, MaxImage: 1 << 20, Log: slog.New(slog.DiscardHandler)})
+	f.handler = New(Options{Store: st, MaxImage: 1 << 20,
+		Options: edge.Options{Authenticate: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}})
 }
 
 // response is an answer with its decoded body.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
 )
@@ -87,8 +86,7 @@ func (s *server) createImage(c *call) error {
 		return err
 	}
 	c.W.Header().Set("Location", c.BaseURL()+"/v2/images/"+i.ID)
-	rest.WriteJSON(c.W, http.StatusCreated, view(i))
-	return nil
+	return c.WriteJSON(http.StatusCreated, view(i))
 }
 
 // authorizeVisibility checks the rules of a new visibility.
@@ -108,8 +106,7 @@ func (s *server) showImage(c *call) error {
 	if err != nil {
 		return err
 	}
-	rest.WriteJSON(c.W, http.StatusOK, view(i))
-	return nil
+	return c.WriteJSON(http.StatusOK, view(i))
 }
 
 // operation is one operation of a JSON patch.
@@ -149,8 +146,7 @@ func (s *server) changeImage(c *call) error {
 	if err != nil {
 		return err
 	}
-	rest.WriteJSON(c.W, http.StatusOK, view(i))
-	return nil
+	return c.WriteJSON(http.StatusOK, view(i))
 }
 
 // checkChange refuses changes that no caller, or not this caller, may make.
@@ -212,8 +208,7 @@ func (s *server) deleteImage(c *call) error {
 	if err := s.Store.Delete(i.ID); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // act is POST /v2/images/{id}/actions/{action}.
@@ -237,6 +232,5 @@ func (s *server) act(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }

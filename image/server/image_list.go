@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
 )
@@ -71,8 +70,7 @@ func (s *server) listImages(c *call) error {
 		q.Set("marker", page[len(page)-1].image.ID)
 		answer["next"] = listLink(q)
 	}
-	rest.WriteJSON(c.W, http.StatusOK, answer)
-	return nil
+	return c.WriteJSON(http.StatusOK, answer)
 }
 
 // listLink returns the link of a list.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
 )
@@ -40,8 +39,7 @@ func (s *server) changeTags(c *call, change func(i *store.Image, tag string) err
 	if _, err = s.Store.Change(i.ID, func(i *store.Image) error { return change(i, c.R.PathValue("tag")) }); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // memberView returns the document of a member.
@@ -62,8 +60,7 @@ func (s *server) listMembers(c *call) error {
 			list = append(list, memberView(i, member))
 		}
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"members": list, "schema": "/v2/schemas/members"})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"members": list, "schema": "/v2/schemas/members"})
 }
 
 // findMember returns the image and the member of the path.
@@ -87,8 +84,7 @@ func (s *server) showMember(c *call) error {
 	if err != nil {
 		return err
 	}
-	rest.WriteJSON(c.W, http.StatusOK, memberView(i, member))
-	return nil
+	return c.WriteJSON(http.StatusOK, memberView(i, member))
 }
 
 // addMember is POST /v2/images/{id}/members.
@@ -150,8 +146,7 @@ func (s *server) changeMembers(c *call, i store.Image, member string, change fun
 	if err != nil {
 		return err
 	}
-	rest.WriteJSON(c.W, http.StatusOK, memberView(i, member))
-	return nil
+	return c.WriteJSON(http.StatusOK, memberView(i, member))
 }
 
 // removeMember is DELETE /v2/images/{id}/members/{member}.
@@ -166,6 +161,5 @@ func (s *server) removeMember(c *call) error {
 	}); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/image/store"
@@ -18,7 +19,7 @@ func TestAgentUploadsDisksOfShelvedServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.handler = New(Options{Store: st, MaxImage: 1 << 20, Log: slog.New(slog.DiscardHandler),
+	f.handler = New(Options{Store: st, MaxImage: 1 << 20, Options: edge.Options{Log: slog.New(slog.DiscardHandler),
 		Authenticate: func(r *http.Request) (identity.Identity, error) {
 			who := identity.Identity{User: "u", Project: r.Header.Get("X-Auth-Token")}
 			switch who.Project {
@@ -28,7 +29,7 @@ func TestAgentUploadsDisksOfShelvedServers(t *testing.T) {
 				who.Roles = []string{"service"}
 			}
 			return who, nil
-		}})
+		}}})
 	const plain, shelved = "10000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002"
 	for id, more := range map[string]string{plain: "", shelved: `, "` + image.ShelvedServer + `": "s"`} {
 		body := `{"id": "` + id + `", "owner": "p", "visibility": "private", "disk_format": "raw", "container_format": "bare"` +

@@ -3,9 +3,12 @@ package app
 import (
 	"log/slog"
 
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/policy"
 )
 
 // authentication is how the callers of the services of one process are authenticated.
@@ -20,6 +23,18 @@ type authentication struct {
 func CheckAuthentication(s settings.Settings, missing string) error {
 	_, err := newAuthentication(s, missing, slog.New(slog.DiscardHandler))
 	return err
+}
+
+// edge returns what the servers of all services have in common. enforcer is the policy of the service; nil: the
+// default one.
+func (a authentication) edge(origins cors.Options, proxyHeaders bool, enforcer *policy.Enforcer,
+	log *slog.Logger) edge.Options {
+	o := edge.Options{Authenticate: a.caller, Strategy: a.strategy, Challenge: a.challenge, CORS: origins,
+		ProxyHeaders: proxyHeaders, Log: log}
+	if enforcer != nil {
+		o.Enforcer = identity.Enforcer{Policy: enforcer}
+	}
+	return o
 }
 
 // newAuthentication returns what [api] auth_strategy selects. missing is the one that applies if the option is not set.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
@@ -44,11 +43,8 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	options := imageserver.Options{Store: st, MaxImage: s.ImageStore.MaxSize, Authenticate: auth.caller,
-		Challenge: auth.challenge, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
-	if s.ImageStore.Policy != nil {
-		options.Enforcer = identity.Enforcer{Policy: s.ImageStore.Policy}
-	}
+	options := imageserver.Options{Store: st, MaxImage: s.ImageStore.MaxSize,
+		Options: auth.edge(s.Compute.CORS, s.Compute.ProxyHeaders, s.ImageStore.Policy, log)}
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)
 	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),
 		Close: func() error {

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
@@ -67,11 +66,8 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 	for resource, limit := range s.Network.Quotas {
 		service.Quotas[resource] = limit
 	}
-	options := networkserver.Options{Operations: service, Authenticate: auth.caller, Challenge: auth.challenge,
-		Strategy: auth.strategy, CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log}
-	if s.Network.Policy != nil {
-		options.Enforcer = identity.Enforcer{Policy: s.Network.Policy}
-	}
+	options := networkserver.Options{Operations: service,
+		Options: auth.edge(s.Compute.CORS, s.Compute.ProxyHeaders, s.Network.Policy, log)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { service.Run(running) })

@@ -38,13 +38,9 @@ func openPlacement(ctx context.Context, url string, s settings.Settings, auth au
 		return nil, err
 	}
 	p := s.Placement
-	options := server.Options{Auth: auth.caller, Challenge: auth.challenge, Log: log, RandomizeCandidates: p.Randomize,
-		BreadthFirst:  p.BreadthFirst,
-		MaxCandidates: p.CandidateLimit(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh,
-		MaxIndexAge: p.IndexMaxAge}
-	if p.Policy != nil {
-		options.Enforcer = enforcer{p.Policy}
-	}
+	options := server.Options{Options: auth.edge(p.CORS, p.ProxyHeaders, p.Policy, log),
+		RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst, MaxCandidates: p.CandidateLimit(),
+		RefreshInterval: p.IndexRefresh, MaxIndexAge: p.IndexMaxAge}
 	srv, err := func() (*server.Server, error) {
 		st, err := store.Open(ctx, db)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/internal/testcert"
 	"github.com/openberth/berth/placement/server"
@@ -288,7 +289,8 @@ func openTestPlacement(t *testing.T, url string) testPlacement {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := server.New(t.Context(), s, server.Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)})
+	h, err := server.New(t.Context(), s, server.Options{Options: edge.Options{Authenticate: identity.NoAuth2,
+		Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,8 +46,7 @@ func (s *server) bindHost(c *call) error {
 	if err := s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // reportAgent is PUT /berth/v1/network-agents/{host}/{type}.
@@ -59,8 +58,7 @@ func (s *server) reportAgent(c *call) error {
 	if err := s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // hostPorts is GET /berth/v1/hosts/{host}/ports?since=REVISION.

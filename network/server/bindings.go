@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/operations"
@@ -80,8 +79,7 @@ func (b bindings) list(c *call) error {
 			list = append(list, selected(view, q["fields"]))
 		}
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"bindings": list})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"bindings": list})
 }
 
 func (b bindings) show(c *call) error {
@@ -103,8 +101,7 @@ func (b bindings) write(c *call, status int, p store.Port, host string) error {
 		return fault.New(fault.NotFound, "Binding for port %s on host %s could not be found.", p.ID, host).
 			WithCode("PortBindingNotFound")
 	}
-	rest.WriteJSON(c.W, status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})
-	return nil
+	return c.WriteJSON(status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})
 }
 
 // answer writes the binding of a changed port to a host.
@@ -189,6 +186,5 @@ func (b bindings) remove(c *call) error {
 	if err := b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }

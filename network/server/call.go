@@ -1,14 +1,10 @@
 package server
 
 import (
-	"log/slog"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/policies"
@@ -30,17 +26,6 @@ func (s *server) onAgents() operations.Agents { return operations.Agents{Service
 func (s *server) onBindings() operations.Bindings { return operations.Bindings{Service: s.ops} }
 
 func (s *server) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
-
-// checkStore refuses all requests after the database has lost its file.
-func (c *call) checkStore() error { return c.srv.ops.Store.Available() }
-
-// checkUser refuses a caller without a name, who would see the objects without a project.
-func (c *call) checkUser() error {
-	if c.Public() || c.Who.User != "" {
-		return nil
-	}
-	return c.RefuseCaller(fault.New(fault.Forbidden, "X-Auth-Token has no user; send user:project, for example admin"))
-}
 
 // checkPolicy checks the rule of a method that needs no object.
 func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Who.Project, nil)) }
@@ -91,23 +76,12 @@ func (c *call) removeSuffix() {
 		path = strings.TrimSuffix(path, "/")
 	}
 	if path != c.R.URL.Path {
-		u := *c.R.URL
-		u.Path, u.RawPath = path, ""
-		r := *c.R
-		r.URL = &u
-		c.R = &r
+		c.SetPath(path)
 	}
 }
 
-// Options are what a server needs. Operations must be set; the others have defaults.
+// Options are what a server needs. Operations must be set.
 type Options struct {
-	Operations   *operations.Service
-	Authenticate identity.Authenticator // identity.NoAuth2
-	Strategy     string                 // [api] auth_strategy; "": noauth2
-	Challenge    string                 // the WWW-Authenticate header of a 401 response; empty: none
-	Enforcer     edge.Enforcer          // the access policy: policies.Default()
-	CORS         cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
-	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
-	Log          *slog.Logger           // slog.Default()
-	Now          func() time.Time       // time.Now
+	Operations *operations.Service
+	edge.Options
 }

@@ -105,8 +105,7 @@ func (col collection) handleShow(c *call) error {
 // write writes a document.
 func (col collection) write(c *call, status int, d document) error {
 	view, _ := col.visible(c, d)
-	rest.WriteJSON(c.W, status, map[string]any{col.one: selected(view, c.R.URL.Query()["fields"])})
-	return nil
+	return c.WriteJSON(status, map[string]any{col.one: selected(view, c.R.URL.Query()["fields"])})
 }
 
 func (col collection) handleList(c *call) error {
@@ -138,8 +137,7 @@ func (col collection) handleList(c *call) error {
 		list = append(list, selected(view, q["fields"]))
 	}
 	body[col.many] = list
-	rest.WriteJSON(c.W, http.StatusOK, body)
-	return nil
+	return c.WriteJSON(http.StatusOK, body)
 }
 
 // links returns the links of a page to the pages beside it, if the request has a limit.
@@ -284,8 +282,7 @@ func (col collection) handleRemove(c *call) error {
 	if err := col.remove(c, id, revision); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // project returns the project of an object to create: that of the request, or that of the caller.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/openberth/berth/api/edge"
@@ -32,6 +31,7 @@ var usualTypes = map[int]string{
 	http.StatusConflict:              "HTTPConflict",
 	http.StatusRequestEntityTooLarge: "HTTPRequestEntityTooLarge",
 	http.StatusUnsupportedMediaType:  "HTTPUnsupportedMediaType",
+	http.StatusInternalServerError:   "HTTPInternalServerError",
 	http.StatusNotImplemented:        notImplemented,
 	http.StatusServiceUnavailable:    "ServiceUnavailable",
 }
@@ -45,21 +45,15 @@ func (c *call) refuse(r *edge.Refusal) error {
 		"that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
 }
 
-// encode writes the response for an error, in the form of Neutron. The text of an internal error is only in the log.
+// encode writes the response for an error, in the form of Neutron.
 func (c *call) encode(f edge.Failure) {
-	status, kind, message := f.Status, fault.CodeOf(f.Err), fault.TextOf(f.Err)
-	if own, ok := statuses[kind]; ok && !f.TimeUp {
-		status = own
+	kind := fault.CodeOf(f.Err)
+	if own, ok := statuses[kind]; ok && f.TimeUp == nil {
+		f.Status = own
 	}
-	if kind == "" || status == http.StatusNotImplemented {
-		kind = usualTypes[status]
+	if kind == "" || f.Status == http.StatusNotImplemented || f.Status == http.StatusInternalServerError {
+		kind = usualTypes[f.Status]
 	}
-	switch {
-	case f.TimeUp && fault.CodeOf(f.Err) == "":
-		message = fault.TextOf(context.Cause(c.R.Context()))
-	case status == http.StatusInternalServerError:
-		kind, message = "HTTPInternalServerError", "Internal error; the log of Berth has the reason under "+c.ID+"."
-	}
-	rest.WriteJSON(c.W, status, map[string]any{"NeutronError": map[string]any{"type": kind, "message": message,
-		"detail": ""}})
+	rest.WriteJSON(c.W, f.Status, map[string]any{"NeutronError": map[string]any{"type": kind,
+		"message": f.Message(c.ID), "detail": ""}})
 }

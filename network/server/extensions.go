@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -58,8 +57,7 @@ func listExtensions(c *call) error {
 	for _, e := range extensions {
 		list = append(list, extension(e[0], e[1]))
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"extensions": list})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"extensions": list})
 }
 
 // showExtension is GET /v2.0/extensions/{alias}.
@@ -67,8 +65,7 @@ func showExtension(c *call) error {
 	alias := c.R.PathValue("alias")
 	for _, e := range extensions {
 		if e[0] == alias {
-			rest.WriteJSON(c.W, http.StatusOK, map[string]any{"extension": extension(e[0], e[1])})
-			return nil
+			return c.WriteJSON(http.StatusOK, map[string]any{"extension": extension(e[0], e[1])})
 		}
 	}
 	return fault.New(fault.NotFound, "Extension with alias %s does not exist", alias).WithCode("ExtensionNotFound")

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/databases"
@@ -37,7 +39,8 @@ func start(t *testing.T) *fixture {
 	must(t, err)
 	ops := operations.New(st, nil)
 	ops.Log = slog.New(slog.DiscardHandler)
-	return &fixture{t, New(Options{Operations: ops, Log: ops.Log}), ops}
+	common := edge.Options{Authenticate: identity.NoAuth2, Log: ops.Log}
+	return &fixture{t, New(Options{Operations: ops, Options: common}), ops}
 }
 
 func must(t testing.TB, err error) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/qos"
@@ -156,8 +155,7 @@ func (r rules) list(c *call) error {
 			list = append(list, v)
 		}
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{r.key() + "s": list})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{r.key() + "s": list})
 }
 
 func (r rules) show(c *call) error {
@@ -173,8 +171,7 @@ func (r rules) show(c *call) error {
 }
 
 func (r rules) write(c *call, status int, rule store.Rule) error {
-	rest.WriteJSON(c.W, status, map[string]any{r.key(): ruleView(rule)})
-	return nil
+	return c.WriteJSON(status, map[string]any{r.key(): ruleView(rule)})
 }
 
 func (r rules) create(c *call) error {
@@ -262,8 +259,7 @@ func (r rules) remove(c *call) error {
 	if err := r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // listRuleTypes is GET /v2.0/qos/rule-types.
@@ -272,17 +268,15 @@ func listRuleTypes(c *call) error {
 	for _, t := range ruleTypes() {
 		list = append(list, map[string]any{"type": string(t.kind)})
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"rule_types": list})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"rule_types": list})
 }
 
 // showRuleType is GET /v2.0/qos/rule-types/{type}.
 func showRuleType(c *call) error {
 	for _, t := range ruleTypes() {
 		if string(t.kind) == c.R.PathValue("type") {
-			rest.WriteJSON(c.W, http.StatusOK, map[string]any{"rule_type": map[string]any{"type": string(t.kind),
+			return c.WriteJSON(http.StatusOK, map[string]any{"rule_type": map[string]any{"type": string(t.kind),
 				"drivers": []any{}}})
-			return nil
 		}
 	}
 	return fault.New(fault.NotFound, "Rule type %s could not be found.", c.R.PathValue("type")).

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/store"
@@ -21,7 +23,7 @@ func BenchmarkPorts(b *testing.B) {
 	st, err := store.Open(b.Context(), db)
 	must(b, err)
 	ids := storePorts(b, st)
-	handler := New(Options{Operations: operations.New(st, nil)})
+	handler := New(Options{Operations: operations.New(st, nil), Options: edge.Options{Authenticate: identity.NoAuth2}})
 	for name, path := range map[string]string{"one": "/v2.0/ports/" + ids[1500], "ofServer": "/v2.0/ports?device_id=s7",
 		"page": "/v2.0/ports?limit=10", "all": "/v2.0/ports"} {
 		b.Run(name, func(b *testing.B) {

@@ -34,8 +34,7 @@ func writeQuota(c *call, limits map[string]int) error {
 	for name, limit := range limits {
 		view[name] = limit
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"quota": view})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"quota": view})
 }
 
 func (s quotas) listQuotas(c *call) error {
@@ -96,8 +95,7 @@ func (s quotas) quotaDetails(c *call) error {
 	for name, limit := range limits {
 		view[name] = map[string]any{"limit": limit, "used": used[name], "reserved": 0}
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"quota": view})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"quota": view})
 }
 
 func (s quotas) updateQuota(c *call) error {
@@ -139,6 +137,5 @@ func (s quotas) resetQuota(c *call) error {
 	if err := s.ops.ResetLimits(c.R.Context(), project); err != nil {
 		return err
 	}
-	c.W.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.WriteStatus(http.StatusNoContent)
 }

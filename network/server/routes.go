@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/rest"
 )
 
 // routes returns the paths of the APIs.
@@ -32,9 +31,8 @@ func (s *server) routes() []edge.Route[*call] {
 
 // showVersions is GET /: the versions of the API.
 func showVersions(c *call) error {
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"versions": []any{map[string]any{"id": "v2.0", "status": "CURRENT",
+	return c.WriteJSON(http.StatusOK, map[string]any{"versions": []any{map[string]any{"id": "v2.0", "status": "CURRENT",
 		"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2.0/"}}}}})
-	return nil
 }
 
 // showVersion is GET /v2.0: the resources of the API.
@@ -44,6 +42,5 @@ func showVersion(c *call) error {
 		list = append(list, map[string]any{"name": strings.TrimSuffix(path, "s"), "collection": path,
 			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2.0/" + path}}})
 	}
-	rest.WriteJSON(c.W, http.StatusOK, map[string]any{"resources": list})
-	return nil
+	return c.WriteJSON(http.StatusOK, map[string]any{"resources": list})
 }

@@ -6,61 +6,24 @@
 package server
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/policies"
 )
 
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
-	if o.Authenticate == nil {
-		o.Authenticate = identity.NoAuth2
-	}
-	if o.Strategy == "" {
-		o.Strategy = "noauth2"
-	}
-	if o.Enforcer == nil {
-		o.Enforcer = policies.Default()
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	o.Options = o.WithDefaults(policies.Default())
 	s := &server{Options: o, ops: o.Operations}
 	return edge.New(edge.API[*call]{
-		Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
-		ProxyHeaders: o.ProxyHeaders, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Log: o.Log,
-		Metrics: edge.NewMetrics("berth_network_"), Now: o.Now,
-		IDHeaders: []string{"X-Openstack-Request-Id"},
-		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
+		Options: o.Options, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Metrics: edge.NewMetrics("berth_network_"),
+		Database: o.Operations.Store, IDHeaders: []string{"X-Openstack-Request-Id"},
+		Routes: s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *call { return &call{srv: s} }, Prepare: (*call).removeSuffix,
-		Checks: []func(*call) error{(*call).CheckRequestLine, (*call).checkStore, (*call).CheckRoute, (*call).Authenticate,
-			(*call).checkUser, (*call).CheckMethod, (*call).checkPolicy},
-		Refuse: (*call).refuse, Encode: (*call).encode, Health: edge.Health{Check: s.checkHealth},
+		Checks: []func(*call) error{(*call).CheckRequestLine, (*call).CheckDatabase, (*call).CheckRoute,
+			(*call).Authenticate, (*call).CheckUser, (*call).CheckMethod, (*call).checkPolicy},
+		Refuse: (*call).refuse, Encode: (*call).encode,
 	})
-}
-
-// checkHealth returns a sentence for clients, and its cause for the log.
-func (s *server) checkHealth(ctx context.Context) (reason string, cause error) {
-	if err := s.ops.Store.Available(); err != nil {
-		return "The database's file was deleted, moved or replaced; the service stops.", err
-	}
-	patience := edge.HealthTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		patience = time.Until(deadline)
-	}
-	if err := s.ops.Store.CheckWrites(patience); err != nil {
-		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
-	}
-	return "", nil
 }

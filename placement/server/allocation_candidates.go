@@ -65,7 +65,7 @@ func (c *call) candidates() error {
 	}
 	took := c.server.now().Sub(began) - w.sending
 	c.server.metrics.Candidates(took, n)
-	c.server.log.Debug("candidates found", "request_id", c.ID, "found", n, "took", took,
+	c.server.opts.Log.Debug("candidates found", "request_id", c.ID, "found", n, "took", took,
 		"providers", snapshot.Providers())
 	if n == 0 {
 		why, err := c.explanation(snapshot, ask)
@@ -86,7 +86,7 @@ func (c *call) judge(clock *searchClock, n int) error {
 	if err == nil || c.Context().Err() != nil || n == 0 || !c.forScheduling() {
 		return err
 	}
-	c.server.log.Info("candidate search not completed for a scheduler", "request_id", c.ID, "found", n,
+	c.server.opts.Log.Info("candidate search not completed for a scheduler", "request_id", c.ID, "found", n,
 		"undecided", clock.undecided)
 	if !c.Begun() {
 		c.W.Header().Del(api.LimitHeader) // otherwise the client would take the list for complete
@@ -100,7 +100,7 @@ func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.
 	why := explain.Why(snapshot, ask, clock.expired)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
-	c.server.log.Debug("candidates explained", "request_id", c.ID, "reason", why.Reason, "took", took)
+	c.server.opts.Log.Debug("candidates explained", "request_id", c.ID, "reason", why.Reason, "took", took)
 	return why, clock.err() // an explanation that was stopped is not usable
 }
 

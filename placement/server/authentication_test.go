@@ -32,12 +32,12 @@ func TestAuthenticateHeader(t *testing.T) {
 }
 
 func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Auth = nil })
+	w := newWorld(t, func(o *Options) { o.Authenticate = nil })
 	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 401 {
 		t.Errorf("%d", resp.StatusCode)
 	}
 	down := newWorld(t, func(o *Options) {
-		o.Auth = func(*http.Request) (identity.Identity, error) {
+		o.Authenticate = func(*http.Request) (identity.Identity, error) {
 			return identity.Identity{}, fault.New(fault.Unavailable, "does not answer")
 		}
 	})

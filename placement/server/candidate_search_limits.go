@@ -92,7 +92,7 @@ func (e *searchClock) undecidedError() error {
 	if e.hosts > 1 {
 		what += fmt.Sprintf(", and the same on %d more", e.hosts-1)
 	}
-	c.server.log.Warn("candidate search not completed", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
+	c.server.opts.Log.Warn("candidate search not completed", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
 		"undecided", what, "project", c.share())
 	return undecided("The search for candidates was stopped, because it took too long. Not decided: %s. Ask for fewer "+
 		"groups, for equal amounts, or for fewer same_subtree clauses.", what)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"strings"
 
@@ -80,8 +79,8 @@ func (c *call) serverFailure(f edge.Failure) string {
 		return "The connection to the database was lost, or the time was up, at the last moment. " +
 			"It is unknown whether the request took effect: read the resource before you repeat it. " +
 			"See the log for " + c.ID + "."
-	case f.TimeUp:
-		return fault.TextOf(context.Cause(c.Context())) + ". See the log for " + c.ID + "."
+	case f.TimeUp != nil:
+		return fault.TextOf(f.TimeUp) + ". See the log for " + c.ID + "."
 	}
 	return "The service failed; see its log for " + c.ID + "."
 }

@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/metrics"
 )
 
@@ -32,15 +30,12 @@ func (s *Server) describeHealth(d edge.HealthDoc) any {
 // not older than Options.MaxIndexAge. It returns the reason to publish, empty if the server is healthy, and its cause
 // for the log.
 func (s *Server) checkHealth(ctx context.Context) (reason string, cause error) {
-	began := time.Now()
-	if err := s.available(); err != nil {
-		return "The database's file was deleted, moved or replaced; the service stops.", err
+	read := func(ctx context.Context) error {
+		_, err := s.store.Version(ctx)
+		return err
 	}
-	if _, err := s.store.Version(ctx); err != nil {
-		return "The database does not answer.", err
-	}
-	if err := s.store.CheckWrites(edge.HealthTimeout - time.Since(began)); err != nil {
-		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
+	if reason, cause = edge.CheckDatabase(ctx, s.database, read); reason != "" {
+		return reason, cause
 	}
 	if state := s.indexState(); s.opts.MaxIndexAge > 0 && state.Age > s.opts.MaxIndexAge {
 		return fmt.Sprintf("The index is %s old, more than the limit of %s.", state.Age.Round(time.Second),

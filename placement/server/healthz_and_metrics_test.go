@@ -14,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 )
 
@@ -214,13 +215,21 @@ func TestMetrics(t *testing.T) {
 		`berth_placement_database_errors_total{operation="PutAllocations"} 1`)
 }
 
+// lostDatabase is a store whose database file was deleted.
+type lostDatabase struct{ *store.Store }
+
+func (lostDatabase) Available() error {
+	return fault.New(fault.Unavailable, "the database's file was deleted")
+}
+
 // After the database file is lost, every request is refused, also one that needs only the index, and /healthz reports
 // why.
 func TestRequestsAreRefusedAfterTheDatabaseFileIsLost(t *testing.T) {
 	w := newWorld(t)
 	createHost(t, w.client(), "host", 4, 1)
 	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")
-	w.server.available = func() error { return fault.New(fault.Unavailable, "the database's file was deleted") }
+	w.server.database = lostDatabase{w.store}
+	w.server.edge = edge.New(w.server.declare())
 	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/resource_providers", "/"} {
 		w.want(503, "GET", path, "")
 	}

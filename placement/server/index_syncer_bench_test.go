@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
@@ -97,7 +97,7 @@ func BenchmarkPoll(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			server, err := New(b.Context(), s, Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)})
+			server, err := New(b.Context(), s, Options{Options: edge.Options{Log: slog.New(slog.DiscardHandler)}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -216,7 +217,8 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	w := newWorld(t)
 	_, nic := createHost(t, w.client(), "host", 4, 1)
 	_, other := createHost(t, w.client(), "other", 4, 1)
-	otherServer, err := New(t.Context(), w.store, Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)})
+	otherServer, err := New(t.Context(), w.store, Options{Options: edge.Options{Authenticate: identity.NoAuth2,
+		Log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		t.Fatal(err)
 	}

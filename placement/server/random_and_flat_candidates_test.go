@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/index"
@@ -42,12 +43,12 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 				map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
 		}
 	}
-	opts := Options{Auth: identity.NoAuth2, Enforcer: policies.Default()}
+	opts := Options{Options: edge.Options{Authenticate: identity.NoAuth2, Enforcer: policies.Default()}}
 	for _, c := range change {
 		c(&opts)
 	}
 	s := &Server{opts: opts, metrics: metrics.New(), index: newLiveIndex(nil), names: newNameCache(nil),
-		pick: rand.IntN, available: func() error { return nil }}
+		pick: rand.IntN}
 	setDefaults(s)
 	s.index.snapshot.Store(index.Build(rows))
 	// in the name cache, so that no store is needed

@@ -30,7 +30,7 @@ func (c *call) refreshRoots(roots []provider.ID) {
 // logRefreshError logs that trees were not read again after a write.
 func (c *call) logRefreshError(err error, roots []provider.ID) {
 	if err != nil {
-		c.server.log.Warn("index refresh failed, will retry", "request_id", c.ID, "trees", roots, "error", err)
+		c.server.opts.Log.Warn("index refresh failed, will retry", "request_id", c.ID, "trees", roots, "error", err)
 	}
 }
 

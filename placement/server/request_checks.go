@@ -12,13 +12,10 @@ import (
 // checks returns the checks of every request. They have the same order as in the original, so that a request with
 // several faults gets the same status.
 func checks() []func(*call) error {
-	return []func(*call) error{(*call).CheckRequestLine, (*call).checkStore, (*call).Authenticate, (*call).negotiate,
+	return []func(*call) error{(*call).CheckRequestLine, (*call).CheckDatabase, (*call).Authenticate, (*call).negotiate,
 		(*call).checkContentType, (*call).CheckRoute, (*call).CheckMethod, (*call).CheckMediaFirst, (*call).checkSince,
 		(*call).CheckMedia, (*call).checkPolicy}
 }
-
-// checkStore refuses all requests after the database has lost its file.
-func (c *call) checkStore() error { return c.server.available() }
 
 // negotiate determines the microversion. It returns status 400 for one that is not valid, and 406 for one that is not
 // supported.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/store"
@@ -79,7 +80,7 @@ func newFuzzedServer(f *testing.F) *Server {
 	if err != nil {
 		f.Fatal(err)
 	}
-	server, err := New(ctx, s, Options{Auth: identity.NoAuth2})
+	server, err := New(ctx, s, Options{Options: edge.Options{Authenticate: identity.NoAuth2}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -24,7 +24,6 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -46,12 +45,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opts.Enforcer == nil {
-		opts.Enforcer = policies.Default()
-	}
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
+	opts.Options = opts.WithDefaults(policies.Default())
 	if opts.Metrics == nil {
 		opts.Metrics = metrics.New()
 	}
@@ -62,9 +56,9 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.MaxBody = defaultMaxBody
 	}
 	srv := &Server{
-		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies,
+		store: s, database: s, opts: opts, bodies: bodies,
 		index: newLiveIndex(s), names: newNameCache(s),
-		metrics: opts.Metrics, now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
+		metrics: opts.Metrics, now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}
@@ -114,10 +108,10 @@ func (s *Server) Run(ctx context.Context) {
 		case err == nil:
 			s.verifiedAt.Store(&began)
 			if failing {
-				s.log.Info("index synchronized again")
+				s.opts.Log.Info("index synchronized again")
 			}
 		case !failing:
-			s.log.Warn("index not synchronized", "error", err)
+			s.opts.Log.Warn("index not synchronized", "error", err)
 		}
 		failing = err != nil
 	}
@@ -125,10 +119,10 @@ func (s *Server) Run(ctx context.Context) {
 
 // declare returns the API for package edge.
 func (s *Server) declare() edge.API[*call] {
-	o := s.opts
+	o := s.opts.Options
+	o.Now = func() time.Time { return s.now() }
 	return edge.API[*call]{
-		Authenticate: o.Auth, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS, ProxyHeaders: o.ProxyHeaders,
-		Bodies: s.bodyBudget, Log: s.log, Metrics: s.metrics.Metrics, Now: func() time.Time { return s.now() },
+		Options: o, Bodies: s.bodyBudget, Metrics: s.metrics.Metrics, Database: s.database,
 		IDHeaders: []string{"Openstack-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
 		NewCall: func() *call { return &call{server: s, reads: s.index.reads.Load()} },

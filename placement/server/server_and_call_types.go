@@ -1,14 +1,11 @@
 package server
 
 import (
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/placement/metrics"
@@ -20,15 +17,11 @@ import (
 // length in memory. A reshape of thousands of providers fits into the limit.
 const defaultMaxBody = 8 << 20
 
-// Options configures a Server. Only Auth has no useful zero value. Further options of [placement] belong to the store:
-// Store.ClaimAttempts, Store.IncompleteProject and Store.IncompleteUser.
+// Options configures a Server. Further options of [placement] belong to the store: Store.ClaimAttempts,
+// Store.IncompleteProject and Store.IncompleteUser.
 type Options struct {
-	Auth      identity.Authenticator // identifies the caller; nil: only the version document is served
-	Challenge string                 // the WWW-Authenticate header of a 401 answer, for Keystone; empty: none
-	Enforcer  edge.Enforcer          // the access policy; nil: policies.Default()
-	CORS      cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
-	Log       *slog.Logger           // nil: slog.Default()
-	Metrics   *metrics.Set           // nil: a new set
+	edge.Options
+	Metrics *metrics.Set // nil: a new set
 
 	// RandomizeCandidates is [placement] randomize_allocation_candidates: the candidates are in random order, and a
 	// limit selects a random sample.
@@ -46,23 +39,19 @@ type Options struct {
 	// processes. 0 means 1 s.
 	RefreshInterval time.Duration
 
-	// ProxyHeaders is [oslo_middleware] enable_proxy_headers_parsing: X-Forwarded-… and Forwarded are trusted.
-	ProxyHeaders bool
-
 	MaxBody     int64         // the maximum size of a request body in bytes; 0: 8 MiB
 	MaxIndexAge time.Duration // /healthz answers 503 if the index is older; 0: the age is not checked
 }
 
 // Server is the API's http.Handler. It is safe for concurrent use.
 type Server struct {
-	store     *store.Store
-	available func() error // the store's
-	opts      Options
-	log       *slog.Logger
-	bodies    *api.Bodies
-	edge      *edge.Server[*call]
-	index     *liveIndex
-	names     *nameCache
+	store    *store.Store
+	database edge.Database // the store
+	opts     Options
+	bodies   *api.Bodies
+	edge     *edge.Server[*call]
+	index    *liveIndex
+	names    *nameCache
 
 	syncer *syncer // used by Run only
 

@@ -47,7 +47,7 @@ func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
 	if err := w.store.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}
+	opts := Options{Options: edge.Options{Authenticate: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}}
 	for _, c := range change {
 		c(&opts)
 	}
@@ -122,6 +122,6 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 
 // setDefaults sets the fields that New sets, for a server without a store.
 func setDefaults(s *Server) {
-	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
+	s.opts.Log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 	s.edge = edge.New(s.declare())
 }
