@@ -6,6 +6,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/store"
 )
 
@@ -16,13 +17,13 @@ func TestAssignedHardware(t *testing.T) {
 		"hw_machine_type": "pc-q35-6.2", "hw_disk_bus": "scsi", "hw_vif_model": "e1000", "hw_video_model": "vga",
 		"hw_qemu_guest_agent": "yes", "hw_firmware_type": "uefi"}}}}
 	e.Flavor.ExtraSpecs = map[string]string{"os:secure_boot": "required"}
-	got := WriteServer(e)
+	got := record.ToAssignment(e.Entry, e.Server)
 	if want := (host.Hardware{Machine: "pc-q35-6.2", DiskBus: "scsi", NICModel: "e1000", Video: "vga",
 		GuestAgent: true, Firmware: "uefi", SecureBoot: "required"}); got.Hardware != want {
 		t.Errorf("%+v, want %+v", got.Hardware, want)
 	}
 	e.Server.ImageSnapshot = nil
-	if plain := WriteServer(e); plain.Hardware != (host.Hardware{}) || plain.Equal(got) {
+	if plain := record.ToAssignment(e.Entry, e.Server); plain.Hardware != (host.Hardware{}) || plain.Equal(got) {
 		t.Errorf("without an image: %+v", plain.Hardware)
 	}
 }

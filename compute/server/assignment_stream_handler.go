@@ -9,8 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/flavor"
-	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 )
@@ -168,7 +167,7 @@ func (a *assignmentStream) write(now store.Assignments) error {
 		version := entryVersion{e.Server.Revision, e.Server.Updated}
 		sent[e.Consumer] = version
 		if line.Base == 0 || a.sent[e.Consumer] != version {
-			line.Servers = append(line.Servers, WriteServer(e))
+			line.Servers = append(line.Servers, record.ToAssignment(e.Entry, e.Server))
 		}
 	}
 	if line.Base != 0 {
@@ -201,37 +200,4 @@ func (a *assignmentStream) send(line host.Assignments) error {
 		return err
 	}
 	return a.control.Flush()
-}
-
-// WriteServer converts an entry of the assignments for the agent.
-func WriteServer(e *store.Entry) host.Server {
-	f := e.Flavor
-	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name, Project: e.Server.Project,
-		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
-		Hardware: host.Hardware(flavor.HardwareOf(f, e.Server.SourceImage())),
-		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
-		Build: e.Server.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly,
-		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo}}
-	if e.Consumer != e.Server.ID {
-		out.Server = e.Server.ID
-	}
-	if e.Power == lifecycle.Off {
-		out.Power = host.Off
-	}
-	if e.Outgoing != "" {
-		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
-	}
-	if e.DiskFrom != nil {
-		out.DiskFrom = &host.DiskFrom{Host: e.DiskFrom.Host, ID: e.DiskFrom.Guest}
-	}
-	for _, p := range e.Ports {
-		if !e.ClaimOnly {
-			out.Interfaces = append(out.Interfaces, host.Interface{Port: p.ID, MAC: p.MAC, VIF: p.VIF, VNIC: p.VNIC,
-				Bridge: p.Bridge, Device: p.Device, VLAN: p.VLAN})
-		}
-	}
-	for _, r := range e.Requests {
-		out.Requests = append(out.Requests, host.WriteRequest(r))
-	}
-	return out
 }

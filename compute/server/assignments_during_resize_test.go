@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
 )
 
@@ -31,7 +32,7 @@ func TestAssignmentsDuringResize(t *testing.T) {
 			t.Fatalf("%+v %v", a, err)
 		}
 		for _, e := range a.Entries {
-			out = append(out, WriteServer(e))
+			out = append(out, record.ToAssignment(e.Entry, e.Server))
 		}
 		return out
 	}

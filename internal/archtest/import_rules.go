@@ -111,6 +111,8 @@ func services(contracts []string) []Row {
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
 		{Package: "compute/schedule", Kind: Pure, Imports: domain},
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule")},
+		{Package: "compute/record", Kind: Pure, Imports: with(domain, "api/host", "compute/flavor", "compute/lifecycle",
+			"compute/schedule"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
 		{Package: "compute/presence", Kind: Server, Imports: []string{"fault", "api/host", "compute/schedule",

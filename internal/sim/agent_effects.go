@@ -13,7 +13,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/server"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
@@ -115,7 +115,7 @@ func (w *World) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
 
 // reportGuest sends the report of a guest to compute. It may be lost, come late or twice, or its answer may be lost.
 func (w *World) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) error {
-	event, err := server.ReadGuest(m.name, e.ID, e.Guest)
+	event, err := record.ToGuestEvent(m.name, e.ID, e.Guest)
 	if err != nil {
 		w.violation(m, "report: %v", err)
 		return err

@@ -7,8 +7,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/server"
-	computestore "github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/pci"
 )
 
@@ -55,7 +54,7 @@ func (o *compute) lines(h *hostState) *line {
 		here = append(here, s)
 		for _, e := range s.Entries() {
 			if e.Host == h.name {
-				l.servers = append(l.servers, server.WriteServer(&computestore.Entry{Entry: e, Server: s}))
+				l.servers = append(l.servers, record.ToAssignment(e, s))
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/fault"
 )
 
@@ -81,7 +81,7 @@ func (o *compute) takeReport(m *simHost, report host.Report) error {
 	if o.reconnects(m) {
 		return errDown
 	}
-	r, err := server.ReadReport(report)
+	r, err := record.FromReport(report)
 	if err != nil {
 		o.w.violation(m, "report: %v", err)
 		return err

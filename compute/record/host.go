@@ -1,0 +1,164 @@
+package record
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// clip shortens a text to at most 60 bytes for an error.
+func clip(text string) string {
+	if len(text) <= 60 {
+		return text
+	}
+	return strings.ToValidUTF8(text[:60], "") + "…"
+}
+
+// FromReport converts a report to compute's record of a host, without its sender. It returns fault.Invalid for a value
+// that is not valid.
+func FromReport(r host.Report) (schedule.Host, error) {
+	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
+		NotFollowed: r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down,
+		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
+	for _, g := range r.Counted {
+		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),
+			Placed: host.ReadPlaced(g.Placed)})
+	}
+	for _, g := range r.Guests {
+		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
+	}
+	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
+	if _, err := uuid.Parse(r.Provider); err != nil {
+		return h, fault.New(fault.Invalid, "provider must be the UUID of the host's root provider; it is %q",
+			clip(r.Provider))
+	}
+	seen := map[pci.Address]bool{}
+	for _, d := range r.Devices {
+		device, err := readDevice(r.Host, d)
+		if err != nil {
+			return h, fault.New(fault.Invalid, "device %q: %w", clip(d.Address), err)
+		}
+		if seen[device.Address] {
+			return h, fault.New(fault.Invalid, "device %s is in the report twice", device.Address)
+		}
+		seen[device.Address] = true
+		h.Devices = append(h.Devices, device)
+	}
+	return h, nil
+}
+
+func readDevice(name string, d host.Device) (out schedule.Device, err error) {
+	if d.Host != "" && d.Host != name {
+		return out, fault.New(fault.Invalid, "it is on host %q, the report is of host %q", d.Host, name)
+	}
+	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type),
+		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, Serial: d.CardSerial, PFMAC: d.PFMAC,
+		VFNumber: d.VFNumber},
+		ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
+		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
+		RemoteManaged: d.RemoteManaged, LiveMigratable: pci.Flag(d.LiveMigratable),
+		PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted, OneTimeUse: d.OneTimeUse, Spent: d.Spent}
+	for _, t := range d.Traits {
+		out.Traits = append(out.Traits, resource.Trait(t))
+	}
+	if out.Address, err = pci.ParseAddress(d.Address); err != nil {
+		return out, err
+	}
+	switch out.Type {
+	case pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
+	default:
+		return out, fault.New(fault.Invalid, "dev_type is %q; it must be one of %s, %s, %s, %s",
+			d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
+	}
+	if d.State == "" {
+		return out, fault.New(fault.Invalid, "state is missing")
+	}
+	if d.Parent != "" {
+		parent, err := pci.ParseAddress(d.Parent)
+		if err != nil {
+			return out, err
+		}
+		out.Parent = &parent
+	}
+	return out, nil
+}
+
+// ToGuestEvent converts the report of a guest, known as id to the agent of the host, to the event of its server. It
+// returns fault.Invalid for a value that is not valid.
+func ToGuestEvent(name, id string, g host.Guest) (lifecycle.Event, error) {
+	var devices []schedule.Picked
+	for _, d := range g.Devices {
+		if _, err := pci.ParseAddress(d.Address); err != nil {
+			return nil, err
+		}
+		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address,
+			Provider: provider.ID(d.Provider)})
+	}
+	cells := host.ReadPlaced(g.Cells)
+	switch g.Phase {
+	case host.Claimed:
+		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
+	case host.Running:
+		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
+			Ports: g.Ports, Happened: g.Happened}, nil
+	case host.Stopped:
+		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
+			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened,
+			Upload: (*lifecycle.DiskUpload)(g.Upload)}, nil
+	case host.Refused:
+		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
+			Stopped: g.Power == host.Off, Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil
+	case host.Departed:
+		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
+	case host.Failed:
+		return lifecycle.GuestFailed{Host: name, Consumer: id, Message: g.Message, Removed: g.Removed}, nil
+	case host.Gone:
+		return lifecycle.GuestGone{Host: name, Consumer: id, Removed: g.Removed}, nil
+	}
+	return nil, fault.New(fault.Invalid, "phase is %q; it must be one of %s, %s, %s, %s, %s, %s, %s", g.Phase,
+		host.Claimed, host.Running, host.Stopped, host.Refused, host.Departed, host.Failed, host.Gone)
+}
+
+// ToAssignment converts a guest that must be on a host, and its server, for the agent.
+func ToAssignment(e lifecycle.Entry, s lifecycle.Server) host.Server {
+	f := e.Flavor
+	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: s.Name, Project: s.Project,
+		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: s.Image,
+		Hardware: host.Hardware(flavor.HardwareOf(f, s.SourceImage())),
+		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
+		Build: s.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly,
+		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo}}
+	if e.Consumer != s.ID {
+		out.Server = s.ID
+	}
+	if e.Power == lifecycle.Off {
+		out.Power = host.Off
+	}
+	if e.Outgoing != "" {
+		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
+	}
+	if e.DiskFrom != nil {
+		out.DiskFrom = &host.DiskFrom{Host: e.DiskFrom.Host, ID: e.DiskFrom.Guest}
+	}
+	for _, p := range e.Ports {
+		if !e.ClaimOnly {
+			out.Interfaces = append(out.Interfaces, host.Interface{Port: p.ID, MAC: p.MAC, VIF: p.VIF, VNIC: p.VNIC,
+				Bridge: p.Bridge, Device: p.Device, VLAN: p.VLAN})
+		}
+	}
+	for _, r := range e.Requests {
+		out.Requests = append(out.Requests, host.WriteRequest(r))
+	}
+	return out
+}
