@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
@@ -22,7 +23,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"lock_id", from.LockID, true}} {
 		if f.text == "" && !f.may || len(f.text) > maxText {
 			return schedule.Sender{}, fault.New(fault.Invalid, "%s must be that of the agent, of 1 to %d bytes; it is %q",
-				f.name, maxText, clip(f.text))
+				f.name, maxText, request.Clip(f.text))
 		}
 	}
 	if len(from.Previous) > host.MaxPrevious {
@@ -33,7 +34,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 }
 
 // occupied sets Retry-After if the agent may be admitted later. It returns err.
-func (c *call) occupied(err error) error {
+func occupied(c *request.Call, err error) error {
 	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
 		c.W.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
 	}

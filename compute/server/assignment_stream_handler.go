@@ -9,16 +9,25 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 )
+
+// assignmentRoutes returns the paths of assignments.
+func (s *server) assignmentRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts/{host}/assignments": {http.MethodGet: s.ByAgents(policies.ReadAssignments, s.watch)},
+	}
+}
 
 // watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of the assignments of a host, one line at each
 // change, and again after each Heartbeat of silence. The first line is sent at once unless R is the present revision.
 // It responds with 409 to an agent while another one serves the host. The stream has no time limit. It ends when the
 // client disconnects, at shutdown, and when the database does not answer; then the agent reconnects.
-func (s *server) watch(c *call) error {
+func (s *server) watch(c *request.Call) error {
 	name := c.R.PathValue("host")
 	request, err := host.ReadWatchRequest(name, c.R.URL.Query())
 	if err != nil {
@@ -87,7 +96,7 @@ func (s *server) watch(c *call) error {
 // checkStream returns why an open stream must end: an operator has bound the host to another account, or another start
 // of the agent has been admitted since, as after a silence of this one.
 func (s *server) checkStream(ctx context.Context, w host.WatchRequest, user string) error {
-	if err := s.checkAccount(ctx, w.Host, user); err != nil || w.Sender.Instance == "" {
+	if err := s.CheckAccount(ctx, w.Host, user); err != nil || w.Sender.Instance == "" {
 		return err
 	}
 	return s.Conductor.Admit(ctx, w.Host, schedule.Sender(w.Sender))
@@ -114,7 +123,7 @@ func isCurrent(w host.WatchRequest, now store.Assignments) bool {
 
 // admitStream admits the agent that opens a stream. A client without an instance is not an agent, and needs no
 // admission.
-func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err error) {
+func (s *server) admitStream(c *request.Call, w host.WatchRequest) (closed func(), err error) {
 	if w.Sender.Instance == "" {
 		return func() {}, nil
 	}
@@ -123,7 +132,7 @@ func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err e
 		return nil, err
 	}
 	if err := s.Conductor.Admit(c.R.Context(), w.Host, from); err != nil {
-		return nil, c.occupied(err)
+		return nil, occupied(c, err)
 	}
 	if err := s.bind(c, w.Host, from); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
@@ -18,13 +19,9 @@ const (
 
 // attachInterface is POST /v2.1/servers/{id}/os-interface. It responds when the port is bound. The agent of the host
 // attaches it to the guest then.
-func (s *server) attachInterface(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) attachInterface(c *request.Call, found lifecycle.Server) error {
 	if s.Networks == nil {
-		return notImplemented("%s", noNetwork)
+		return request.NotImplemented("%s", noNetwork)
 	}
 	want, err := s.readAttachment(c)
 	if err != nil {
@@ -53,39 +50,39 @@ func (s *server) attachInterface(c *call) error {
 	if at < 0 {
 		return fault.New(fault.Conflict, "the port of server %s was detached meanwhile", found.ID)
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
+	return c.WriteJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
 }
 
 // readAttachment reads the body, and checks that the caller may use the port or network. An empty body means the only
 // network of the project.
-func (s *server) readAttachment(c *call) (want lifecycle.NetworkRequest, err error) {
-	o, others, err := c.wrapped("interfaceAttachment")
+func (s *server) readAttachment(c *request.Call) (want lifecycle.NetworkRequest, err error) {
+	o, others, err := c.Wrapped("interfaceAttachment")
 	if err != nil {
 		return want, err
 	}
-	if err := refuseOthers("interfaceAttachment", others); err != nil {
+	if err := request.RefuseOthers("interfaceAttachment", others); err != nil {
 		return want, err
 	}
-	want.Port, _ = o.text("port_id", 0, 255)
-	want.Network, _ = o.text("net_id", 0, 255)
-	want.Tag, _ = o.text("tag", 0, 60)
+	want.Port, _ = o.Text("port_id", 0, 255)
+	want.Network, _ = o.Text("net_id", 0, 255)
+	want.Tag, _ = o.Text("tag", 0, 60)
 	var addresses []struct {
 		Address string `json:"ip_address"`
 	}
-	if o.decode("fixed_ips", false, &addresses, "a list of one object with the key ip_address") && len(addresses) > 0 {
+	if o.Decode("fixed_ips", false, &addresses, "a list of one object with the key ip_address") && len(addresses) > 0 {
 		want.FixedIP = addresses[0].Address
 	}
 	switch {
 	case len(addresses) > 1:
-		o.invalid("fixed_ips", "it has %d addresses; one is possible", len(addresses))
+		o.Invalid("fixed_ips", "it has %d addresses; one is possible", len(addresses))
 	case want.Port != "" && want.Network != "":
-		o.invalid("port_id", "give either port_id or net_id")
+		o.Invalid("port_id", "give either port_id or net_id")
 	case want.Port != "" || want.Network != "":
-		o.checkNetwork(want)
+		checkNetwork(o, want)
 	case want.FixedIP != "":
-		o.invalid("fixed_ips", "an address needs net_id")
+		o.Invalid("fixed_ips", "an address needs net_id")
 	}
-	if err := o.finish(nil); err != nil {
+	if err := o.Finish(nil); err != nil {
 		return want, err
 	}
 	if want.Port != "" || want.Network != "" {
@@ -103,7 +100,7 @@ func (s *server) readAttachment(c *call) (want lifecycle.NetworkRequest, err err
 
 // awaitPortChange waits until the change of a port has ended, and returns the server. A change waits for those before
 // it; the time limit begins again when one of them has ended.
-func (s *server) awaitPortChange(c *call, id, change string) (lifecycle.Server, error) {
+func (s *server) awaitPortChange(c *request.Call, id, change string) (lifecycle.Server, error) {
 	poll := time.NewTicker(portChangePoll)
 	defer poll.Stop()
 	limit := time.NewTimer(portChangeTime)
@@ -137,11 +134,7 @@ func hasPort(s lifecycle.Server, id string) bool {
 }
 
 // detachInterface is DELETE /v2.1/servers/{id}/os-interface/{port}. It responds as soon as the request is recorded.
-func (s *server) detachInterface(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) detachInterface(c *request.Call, found lifecycle.Server) error {
 	port := c.R.PathValue("port")
 	if !hasPort(found, port) {
 		return fault.New(fault.NotFound, "Port %s is not attached to instance %s", port, found.ID)
@@ -150,5 +143,5 @@ func (s *server) detachInterface(c *call) error {
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusAccepted)
+	return c.WriteStatus(http.StatusAccepted)
 }

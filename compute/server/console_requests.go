@@ -16,8 +16,16 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
+
+// outputRoutes returns the paths of the answers of agents to requests for the output of a console.
+func (s *server) outputRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts/{host}/consoles/{id}": {http.MethodPut: s.ByAgents(policies.ReportGuest, s.putConsole)},
+	}
+}
 
 // consoleWait is how long a caller waits for the answer of an agent.
 const consoleWait = 20 * time.Second
@@ -118,20 +126,20 @@ func (c *consoles) resolve(name, id string, out host.ConsoleOutput) bool {
 }
 
 // putConsole is PUT /berth/v1/hosts/{host}/consoles/{id}: the answer of an agent.
-func (s *server) putConsole(c *call) error {
+func (s *server) putConsole(c *request.Call) error {
 	var out host.ConsoleOutput
-	if err := c.read(8*host.MaxConsole, &out); err != nil { // JSON escapes some bytes
+	if err := c.Read(8*host.MaxConsole, &out); err != nil { // JSON escapes some bytes
 		return err
 	}
 	if !s.consoles.resolve(c.R.PathValue("host"), c.R.PathValue("id"), out) {
 		return fault.New(fault.NotFound, "the request for the console is not open any more")
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // consoleOutput is the action os-getConsoleOutput: the last lines of what the guest has printed.
-func (s *server) consoleOutput(c *call, raw json.RawMessage, found lifecycle.Server) error {
-	if err := c.Authorize(policies.ConsoleOutput, ownerOf(found)); err != nil {
+func (s *server) consoleOutput(c *request.Call, raw json.RawMessage, found lifecycle.Server) error {
+	if err := c.Authorize(policies.ConsoleOutput, request.OwnerOf(found)); err != nil {
 		return err
 	}
 	lines, err := readConsoleLength(raw)
@@ -153,7 +161,7 @@ func (s *server) consoleOutput(c *call, raw json.RawMessage, found lifecycle.Ser
 		if out.Refused != "" {
 			return fault.New(fault.NotFound, "Guest does not have a console available: %s", out.Refused)
 		}
-		return c.writeJSON(http.StatusOK, map[string]string{"output": lastLines(out.Output, lines)})
+		return c.WriteJSON(http.StatusOK, map[string]string{"output": lastLines(out.Output, lines)})
 	}
 }
 
@@ -162,7 +170,7 @@ func readConsoleLength(raw json.RawMessage) (int, error) {
 	var body struct {
 		Length any `json:"length"`
 	}
-	if err := json.Unmarshal(raw, &body); err != nil && !isNull(raw) {
+	if err := json.Unmarshal(raw, &body); err != nil && !request.IsNull(raw) {
 		return 0, fault.New(fault.Invalid, "Invalid input for os-getConsoleOutput: it must be an object")
 	}
 	text := ""

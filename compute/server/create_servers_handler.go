@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
@@ -46,8 +47,8 @@ type createRequest struct {
 }
 
 // createServers is POST /v2.1/servers. It responds as soon as the servers are recorded; they are then in BUILD.
-func (s *server) createServers(c *call) error {
-	want, err := c.readCreateRequest()
+func (s *server) createServers(c *request.Call) error {
+	want, err := readCreateRequest(c)
 	if err != nil {
 		return err
 	}
@@ -84,11 +85,11 @@ func (s *server) createServers(c *call) error {
 	}
 	if want.reservation {
 		reservation, _ := reservationOf(made.ID)
-		return c.writeJSON(http.StatusAccepted, map[string]string{"reservation_id": reservation})
+		return c.WriteJSON(http.StatusAccepted, map[string]string{"reservation_id": reservation})
 	}
-	links := c.links("servers", made.ID)
+	links := c.Links("servers", made.ID)
 	c.W.Header().Set("Location", links[0].HRef)
-	return c.writeJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
+	return c.WriteJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
 		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
 }
 
@@ -117,109 +118,112 @@ func (s *server) create(ctx context.Context, want createRequest) (first lifecycl
 }
 
 // readCreateRequest reads the body.
-func (c *call) readCreateRequest() (want createRequest, err error) {
-	o, others, err := c.wrapped("server")
+func readCreateRequest(c *request.Call) (want createRequest, err error) {
+	o, others, err := c.Wrapped("server")
 	if err != nil {
 		return want, err
 	}
 	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
-		if hints, ok := others[key]; ok && string(hints) != "{}" && !isNull(hints) {
+		if hints, ok := others[key]; ok && string(hints) != "{}" && !request.IsNull(hints) {
 			return want, fault.New(fault.Invalid, "Berth does not support scheduler hints; leave %s out", key)
 		}
 		delete(others, key)
 	}
-	if err := refuseOthers("server", others); err != nil {
+	if err := request.RefuseOthers("server", others); err != nil {
 		return want, err
 	}
-	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.nameText("name"), Image: o.image(),
-		Metadata: o.metadata(), Zone: o.zone()}
-	want.server.KeyName, _ = o.text("key_name", 0, 255)
-	want.server.UserData = o.userData()
-	o.flag("config_drive", true) // ignored: a driver that can make the drive always makes it
-	want.flavor, _ = o.scalar("flavorRef", true, "the id of a flavor")
+	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.NameText("name"),
+		Image:    readImageRef(o),
+		Metadata: readMetadataItems(o), Zone: readZone(o)}
+	want.server.KeyName, _ = o.Text("key_name", 0, 255)
+	want.server.UserData = readUserData(o)
+	o.Flag("config_drive", true) // ignored: a driver that can make the drive always makes it
+	want.flavor, _ = o.Scalar("flavorRef", true, "the id of a flavor")
 	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
-	want.min = o.number("min_count", false, 1, 1, maxServers)
-	want.max = o.number("max_count", false, want.min, 1, maxServers)
+	want.min = o.Number("min_count", false, 1, 1, maxServers)
+	want.max = o.Number("max_count", false, want.min, 1, maxServers)
 	if want.min > want.max {
-		o.invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
+		o.Invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
 	}
-	want.reservation = o.flag("return_reservation_id", false)
-	want.networks = o.networks(c.version)
-	o.securityGroups()
-	if c.version.Has(compute.ServerDescription) {
-		want.server.Description, _ = o.text("description", 0, 255)
+	want.reservation = o.Flag("return_reservation_id", false)
+	want.networks = readNetworks(o, c.Microversion)
+	readSecurityGroups(o)
+	if c.Has(compute.ServerDescription) {
+		want.server.Description, _ = o.Text("description", 0, 255)
 	}
-	if c.version.Has(compute.TagsAtCreation) {
-		want.server.Tags = o.tags()
+	if c.Has(compute.TagsAtCreation) {
+		want.server.Tags = readTags(o)
 	}
-	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
 	}
-	return want, o.finish(unsupportedKeys(c.version))
+	return want, o.Finish(unsupportedKeys(c.Microversion))
 }
 
-// image reads imageRef: a UUID, alone or at the end of a link; or nothing.
-func (o *object) image() string {
-	ref, _ := o.text("imageRef", 0, 1024)
+// readImageRef reads imageRef: a UUID, alone or at the end of a link; or nothing.
+func readImageRef(o *request.Object) string {
+	ref, _ := o.Text("imageRef", 0, 1024)
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
 	if ref == "" {
 		return ""
 	}
 	id, err := uuid.Parse(ref)
 	if err != nil {
-		o.invalid("imageRef", "%q is not the UUID of an image", clip(ref))
+		o.Invalid("imageRef", "%q is not the UUID of an image", request.Clip(ref))
 	}
 	return id.String()
 }
 
-func (o *object) metadata() map[string]string {
+func readMetadataItems(o *request.Object) map[string]string {
 	var m map[string]string
-	if !o.decode("metadata", false, &m, "an object of texts") {
+	if !o.Decode("metadata", false, &m, "an object of texts") {
 		return nil
 	}
 	for key, value := range m {
 		if key == "" || len(key) > 255 || len(value) > 255 {
-			o.invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", clip(key))
+			o.Invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", request.Clip(key))
 		}
 	}
-	if len(m) > maxMetadata {
-		o.invalid("metadata", "it has %d items; at most %d are allowed", len(m), maxMetadata)
+	if len(m) > request.MaxMetadata {
+		o.Invalid("metadata", "it has %d items; at most %d are allowed", len(m), request.MaxMetadata)
 	}
 	return m
 }
 
-// zone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
-func (o *object) zone() string {
-	zone, ok := o.text("availability_zone", 0, 255)
-	if ok && zone != "" && zone != onlyZone {
-		o.invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), onlyZone)
+// readZone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
+func readZone(o *request.Object) string {
+	zone, ok := o.Text("availability_zone", 0, 255)
+	if ok && zone != "" && zone != request.OnlyZone {
+		o.Invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", request.Clip(zone),
+			request.OnlyZone)
 	}
-	return onlyZone
+	return request.OnlyZone
 }
 
-// securityGroups reads security_groups. It accepts only the group `default`, which every project has and which has no
-// effect without a network.
-func (o *object) securityGroups() {
+// readSecurityGroups reads security_groups. It accepts only the group `default`, which every project has and which has
+// no effect without a network.
+func readSecurityGroups(o *request.Object) {
 	var groups []struct{ Name string }
-	o.decode("security_groups", false, &groups, "a list of objects with the key name")
+	o.Decode("security_groups", false, &groups, "a list of objects with the key name")
 	for _, g := range groups {
 		if g.Name != "default" {
-			o.invalid("security_groups", "Berth has no security groups, so there is no group %q", clip(g.Name))
+			o.Invalid("security_groups", "Berth has no security groups, so there is no group %q", request.Clip(g.Name))
 		}
 	}
 }
 
-func (o *object) tags() []string {
+func readTags(o *request.Object) []string {
 	var tags []string
-	o.decode("tags", false, &tags, "a list of texts")
+	o.Decode("tags", false, &tags, "a list of texts")
 	slices.Sort(tags)
 	tags = slices.Compact(tags)
-	if len(tags) > maxTags {
-		o.invalid("tags", "there are %d; at most %d are allowed", len(tags), maxTags)
+	if len(tags) > request.MaxTags {
+		o.Invalid("tags", "there are %d; at most %d are allowed", len(tags), request.MaxTags)
 	}
 	for _, tag := range tags {
 		if !tagText.MatchString(tag) {
-			o.invalid("tags", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash", clip(tag))
+			o.Invalid("tags", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
+				request.Clip(tag))
 		}
 	}
 	return tags

@@ -7,16 +7,27 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
+// cleanRoutes returns the paths of clean requests.
+func (s *server) cleanRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts/{host}/devices/{address}/clean": {
+			http.MethodPost: request.Guarded(policies.CleanDevice, s.cleanDevice),
+		},
+	}
+}
+
 // cleanDevice is POST /berth/v1/hosts/{host}/devices/{address}/clean: an operator requests that a device for one-time
 // use is cleaned. It responds with 202, and the request is sent to the agent until that has answered; with 404 if
 // there is no such device, 409 if it has not been used or a server has it.
-func (s *server) cleanDevice(c *call) error {
+func (s *server) cleanDevice(c *request.Call) error {
 	name := c.R.PathValue("host")
 	at, err := pci.ParseAddress(c.R.PathValue("address"))
 	if err != nil {
@@ -24,7 +35,7 @@ func (s *server) cleanDevice(c *call) error {
 	}
 	h, err := s.Store.Host(c.R.Context(), name)
 	if err != nil {
-		return s.unknownHost(c.R.Context(), name, err)
+		return s.UnknownHost(c.R.Context(), name, err)
 	}
 	i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
 	switch {
@@ -40,7 +51,7 @@ func (s *server) cleanDevice(c *call) error {
 	if err := s.Store.RequestClean(c.R.Context(), request); err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusAccepted)
+	return c.WriteStatus(http.StatusAccepted)
 }
 
 // resolveCleans resolves the clean requests of operators by the results in a report. A device that the host no longer
@@ -52,7 +63,8 @@ func (s *server) resolveCleans(ctx context.Context, h schedule.Host, results []h
 		if err != nil {
 			return fault.New(fault.Invalid, "cleaned: %w", err)
 		}
-		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: storable(a.Refused)})
+		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked,
+			Refused: storable(a.Refused)})
 	}
 	return s.Store.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
 		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -28,7 +29,7 @@ type serviceStatus struct {
 func (b serviceStatus) check() error {
 	switch {
 	case b.Status != nil && *b.Status != serviceEnabled && *b.Status != serviceDisabled:
-		return fault.New(fault.Invalid, "status is %q; it must be %s or %s", clip(*b.Status), serviceEnabled,
+		return fault.New(fault.Invalid, "status is %q; it must be %s or %s", request.Clip(*b.Status), serviceEnabled,
 			serviceDisabled)
 	case b.Reason != nil && (b.Status == nil || *b.Status != serviceDisabled):
 		return fault.New(fault.Invalid, "Specifying disabled_reason when status is not disabled is not "+
@@ -40,7 +41,7 @@ func (b serviceStatus) check() error {
 }
 
 // changeStatus disables or enables the host of a service; without a status it does nothing.
-func (s *server) changeStatus(c *call, name string, b serviceStatus) error {
+func (s *server) changeStatus(c *request.Call, name string, b serviceStatus) error {
 	if b.Status == nil {
 		return nil
 	}
@@ -55,32 +56,33 @@ func (s *server) changeStatus(c *call, name string, b serviceStatus) error {
 		err = s.Store.DisableHost(c.R.Context(), name, reason, s.Now())
 	}
 	if err != nil {
-		return s.unknownHost(c.R.Context(), name, err)
+		return s.UnknownHost(c.R.Context(), name, err)
 	}
 	return nil
 }
 
 // enableService is PUT /v2.1/os-services/enable (2.1 to 2.52).
-func (s *server) enableService(c *call) error { return s.changeByName(c, serviceEnabled, false) }
+func (s *server) enableService(c *request.Call) error {
+	return s.changeByName(c, serviceEnabled, false)
+}
 
 // disableService is PUT /v2.1/os-services/disable (2.1 to 2.52).
-func (s *server) disableService(c *call) error { return s.changeByName(c, serviceDisabled, false) }
+func (s *server) disableService(c *request.Call) error {
+	return s.changeByName(c, serviceDisabled, false)
+}
 
 // disableServiceWithReason is PUT /v2.1/os-services/disable-log-reason (2.1 to 2.52).
-func (s *server) disableServiceWithReason(c *call) error {
+func (s *server) disableServiceWithReason(c *request.Call) error {
 	return s.changeByName(c, serviceDisabled, true)
 }
 
 // changeByName enables or disables the service that the body names.
-func (s *server) changeByName(c *call, status string, withReason bool) error {
-	if c.version.Has(compute.ServiceUUID) {
-		return unknownPath(c)
-	}
+func (s *server) changeByName(c *request.Call, status string, withReason bool) error {
 	var body struct {
 		Host, Binary string
 		Reason       *string `json:"disabled_reason"`
 	}
-	if err := c.read(maxBody, &body); err != nil {
+	if err := c.Read(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if body.Host == "" || body.Binary != compute.Binary || withReason != (body.Reason != nil) {
@@ -98,5 +100,5 @@ func (s *server) changeByName(c *call, status string, withReason bool) error {
 		return err
 	}
 	doc := compute.ServiceDoc{Binary: compute.Binary, Host: body.Host, Status: status, Reason: body.Reason}
-	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})
+	return c.WriteJSON(http.StatusOK, map[string]any{"service": doc})
 }

@@ -46,7 +46,8 @@ func TestDisableAndEnableServices(t *testing.T) {
 		}
 		list := h.ask("GET", "/v2.1/os-services", "", "X-Auth-Token", "admin").text
 		status, reason, _ := strings.Cut(c.shows, " ")
-		shown := strings.Contains(list, `"status":`+status) && (reason == "null") == !strings.Contains(list, "disabled_reason")
+		shown := strings.Contains(list, `"status":`+status) && (reason == "null") == !strings.Contains(list,
+			"disabled_reason")
 		if !shown || reason != "null" && !strings.Contains(list, `"disabled_reason":`+reason) {
 			t.Errorf("%s: the list has not %s: %s", c.name, c.shows, list)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
@@ -59,7 +60,7 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, `{"servers": {}}`, nil, 400, "badRequest", `"server"`},
 		{"POST", servers, "a=b", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "badMediaType",
 			"application/json"},
-		{"POST", servers, `"` + strings.Repeat("x", maxBody) + `"`, nil, 413, "overLimit", "larger"},
+		{"POST", servers, `"` + strings.Repeat("x", request.MaxBody) + `"`, nil, 413, "overLimit", "larger"},
 		// creating a server
 		{"POST", servers, `{"server": {"flavorRef": "small"}}`, nil, 400, "badRequest", "server.name: it is missing"},
 		{"POST", servers, `{"server": {"name": "", "flavorRef": "small"}}`, nil, 400, "badRequest", "0 characters"},

@@ -9,8 +9,17 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
+
+// eventRoutes returns the paths of events of other services.
+func (s *server) eventRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/os-server-external-events": {http.MethodPost: request.Guarded(policies.ReportEvents, s.reportEvents)},
+	}
+}
 
 // The events of a network service, and the statuses of an event.
 var (
@@ -25,7 +34,7 @@ const maxEvents = 1000
 // without the id of the port that was deleted, 404 without a server, 409 if the server has too many deletions that are
 // not done yet, 422 without a host, except for a deleted port of the server. The status is 200 if all are accepted, 404
 // if no event is about a server with a host, else 207.
-func (s *server) reportEvents(c *call) error {
+func (s *server) reportEvents(c *request.Call) error {
 	events, err := readEvents(c)
 	if err != nil {
 		return err
@@ -44,42 +53,43 @@ func (s *server) reportEvents(c *call) error {
 	if !found {
 		return fault.New(fault.NotFound, "No instances found for any event")
 	}
-	return c.writeJSON(status, map[string]any{"events": events})
+	return c.WriteJSON(status, map[string]any{"events": events})
 }
 
 // readEvents reads the events of a request.
-func readEvents(c *call) (events []compute.ExternalEvent, err error) {
+func readEvents(c *request.Call) (events []compute.ExternalEvent, err error) {
 	var body map[string]json.RawMessage
-	if err := c.read(maxBody, &body); err != nil {
+	if err := c.Read(request.MaxBody, &body); err != nil {
 		return nil, err
 	}
-	outer := &object{name: "the body", keys: body}
+	outer := &request.Object{Name: "the body", Keys: body}
 	var list []map[string]json.RawMessage
-	if outer.decode("events", true, &list, "a list of events") && (len(list) == 0 || len(list) > maxEvents) {
-		outer.invalid("events", "it has %d elements; from 1 to %d are allowed", len(list), maxEvents)
+	if outer.Decode("events", true, &list, "a list of events") && (len(list) == 0 || len(list) > maxEvents) {
+		outer.Invalid("events", "it has %d elements; from 1 to %d are allowed", len(list), maxEvents)
 	}
-	if err := outer.finish(nil); err != nil {
+	if err := outer.Finish(nil); err != nil {
 		return nil, err
 	}
 	for _, keys := range list {
-		o := &object{name: "events", keys: keys}
+		o := &request.Object{Name: "events", Keys: keys}
 		e := compute.ExternalEvent{Status: "completed"}
-		e.Name, _ = o.text("name", 1, 255)
-		e.Server, _ = o.text("server_uuid", 1, 36)
-		e.Tag, _ = o.text("tag", 0, 255)
-		if status, given := o.text("status", 0, 255); given {
+		e.Name, _ = o.Text("name", 1, 255)
+		e.Server, _ = o.Text("server_uuid", 1, 36)
+		e.Tag, _ = o.Text("tag", 0, 255)
+		if status, given := o.Text("status", 0, 255); given {
 			e.Status = status
 		}
 		if _, err := uuid.Parse(e.Server); err != nil {
-			o.invalid("server_uuid", "it is %q; give a UUID", clip(e.Server))
+			o.Invalid("server_uuid", "it is %q; give a UUID", request.Clip(e.Server))
 		}
 		if !slices.Contains(networkEvents, e.Name) {
-			o.invalid("name", "it is %q; give one of %q: other services are not supported", clip(e.Name), networkEvents)
+			o.Invalid("name", "it is %q; give one of %q: other services are not supported", request.Clip(e.Name),
+				networkEvents)
 		}
 		if !slices.Contains(eventStatuses, e.Status) {
-			o.invalid("status", "it is %q; give one of %q", clip(e.Status), eventStatuses)
+			o.Invalid("status", "it is %q; give one of %q", request.Clip(e.Status), eventStatuses)
 		}
-		if err := o.finish(nil); err != nil {
+		if err := o.Finish(nil); err != nil {
 			return nil, err
 		}
 		events = append(events, e)
@@ -90,7 +100,7 @@ func readEvents(c *call) (events []compute.ExternalEvent, err error) {
 // applyEvent applies one event and returns its code. Only a deleted port needs work: compute binds ports before it
 // builds a guest, and reads their addresses when it shows them. The deletion is recorded in the server, so the event is
 // accepted whatever the server does now.
-func (s *server) applyEvent(c *call, e compute.ExternalEvent) (code int, err error) {
+func (s *server) applyEvent(c *request.Call, e compute.ExternalEvent) (code int, err error) {
 	found, err := s.Store.Read(c.R.Context(), e.Server)
 	switch {
 	case fault.Is(err, fault.NotFound) || err == nil && !found.Ended.IsZero():

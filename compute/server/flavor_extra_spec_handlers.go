@@ -7,38 +7,55 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
+// extraSpecRoutes returns the paths of extra specs.
+func (s *server) extraSpecRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/flavors/{id}/os-extra_specs": {
+			http.MethodGet:  request.Guarded(policies.ListExtraSpecs, s.listExtraSpecs),
+			http.MethodPost: request.Guarded(policies.CreateExtraSpecs, s.createExtraSpecs),
+		},
+		"/v2.1/flavors/{id}/os-extra_specs/{key}": {
+			http.MethodGet:    request.Guarded(policies.ShowExtraSpec, s.showExtraSpec),
+			http.MethodPut:    request.Guarded(policies.UpdateExtraSpec, s.putExtraSpec),
+			http.MethodDelete: request.Guarded(policies.DeleteExtraSpec, s.deleteExtraSpec),
+		},
+	}
+}
+
 // listExtraSpecs is GET /v2.1/flavors/{id}/os-extra_specs.
-func (s *server) listExtraSpecs(c *call) error {
+func (s *server) listExtraSpecs(c *request.Call) error {
 	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"extra_specs": notNil(f.ExtraSpecs)})
+	return c.WriteJSON(http.StatusOK, map[string]any{"extra_specs": request.NotNil(f.ExtraSpecs)})
 }
 
 // createExtraSpecs is POST /v2.1/flavors/{id}/os-extra_specs: it adds and overwrites.
-func (s *server) createExtraSpecs(c *call) error {
-	o, others, err := c.wrapped("extra_specs")
+func (s *server) createExtraSpecs(c *request.Call) error {
+	o, others, err := c.Wrapped("extra_specs")
 	if err != nil {
 		return err
 	}
-	if err := refuseOthers("extra_specs", others); err != nil {
+	if err := request.RefuseOthers("extra_specs", others); err != nil {
 		return err
 	}
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return map[string]any{"extra_specs": specs} })
 }
 
 // putExtraSpec is PUT /v2.1/flavors/{id}/os-extra_specs/{key}; its body is an object with this key alone.
-func (s *server) putExtraSpec(c *call) error {
-	o := &object{name: "extra_specs"}
-	if err := c.read(maxBody, &o.keys); err != nil {
+func (s *server) putExtraSpec(c *request.Call) error {
+	o := &request.Object{Name: "extra_specs"}
+	if err := c.Read(request.MaxBody, &o.Keys); err != nil {
 		return err
 	}
 	key := c.R.PathValue("key")
-	if _, ok := o.keys[key]; !ok || len(o.keys) != 1 {
+	if _, ok := o.Keys[key]; !ok || len(o.Keys) != 1 {
 		return fault.New(fault.Invalid, "the body must be an object with the one key %q, that of the path", key)
 	}
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return specs })
@@ -47,25 +64,25 @@ func (s *server) putExtraSpec(c *call) error {
 // specKey matches the keys that the Compute API allows.
 var specKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
 
-func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) any) error {
+func (s *server) setExtraSpecs(c *request.Call, o *request.Object, body func(map[string]string) any) error {
 	specs := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(o.keys)) {
+	for _, key := range slices.Sorted(maps.Keys(o.Keys)) {
 		if !specKey.MatchString(key) {
-			o.invalid(clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
+			o.Invalid(request.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
-		specs[key], _ = o.scalar(key, true, "a text or a number")
+		specs[key], _ = o.Scalar(key, true, "a text or a number")
 		if len(specs[key]) > 255 {
-			o.invalid(key, "it has %d bytes; at most 255 are allowed", len(specs[key]))
+			o.Invalid(key, "it has %d bytes; at most 255 are allowed", len(specs[key]))
 		}
 	}
-	if o.err != nil {
-		return o.err
+	if o.Err != nil {
+		return o.Err
 	}
 	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	f.ExtraSpecs = maps.Clone(notNil(f.ExtraSpecs))
+	f.ExtraSpecs = maps.Clone(request.NotNil(f.ExtraSpecs))
 	maps.Copy(f.ExtraSpecs, specs)
 	if err := s.checkFlavor(f); err != nil {
 		return err
@@ -73,7 +90,7 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	if err := s.Store.SetExtraSpecs(c.R.Context(), f.ID, specs); err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, body(specs))
+	return c.WriteJSON(http.StatusOK, body(specs))
 }
 
 // checkFlavor returns a fault if no server can be created from a flavor. A flavor is valid if an image can complete it,
@@ -100,7 +117,7 @@ func (s *server) checkRequest(f flavor.Flavor, i flavor.Image) error {
 }
 
 // showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.
-func (s *server) showExtraSpec(c *call) error {
+func (s *server) showExtraSpec(c *request.Call) error {
 	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
@@ -110,13 +127,13 @@ func (s *server) showExtraSpec(c *call) error {
 	if !ok {
 		return fault.New(fault.NotFound, "Flavor %s has no extra specs with key %s.", f.ID, key)
 	}
-	return c.writeJSON(http.StatusOK, map[string]string{key: value})
+	return c.WriteJSON(http.StatusOK, map[string]string{key: value})
 }
 
 // deleteExtraSpec is DELETE /v2.1/flavors/{id}/os-extra_specs/{key}.
-func (s *server) deleteExtraSpec(c *call) error {
+func (s *server) deleteExtraSpec(c *request.Call) error {
 	if err := s.Store.DeleteExtraSpec(c.R.Context(), c.R.PathValue("id"), c.R.PathValue("key")); err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusOK)
+	return c.WriteStatus(http.StatusOK)
 }

@@ -9,16 +9,28 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/record"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
+
+// guestRoutes returns the paths of the guests of a host.
+func (s *server) guestRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts/{host}/guests/{server}": {
+			http.MethodPut: s.ByAgents(policies.ReportGuest, s.putGuest),
+			http.MethodGet: s.ByAgents(policies.ReadAssignments, s.firstBoot),
+		},
+	}
+}
 
 // putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: the report of a guest. It may be received twice. A late
 // report, or one from an agent that does not serve the host, gets 409 and changes nothing. The report is recorded
 // even if the agent closes the connection before the response.
-func (s *server) putGuest(c *call) error {
+func (s *server) putGuest(c *request.Call) error {
 	var guest host.Guest
-	if err := c.read(maxBody, &guest); err != nil {
+	if err := c.Read(request.MaxBody, &guest); err != nil {
 		return err
 	}
 	event, err := record.ToGuestEvent(c.R.PathValue("host"), c.R.PathValue("server"), guest)
@@ -42,5 +54,5 @@ func (s *server) putGuest(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -154,6 +155,7 @@ type FlavorOptions struct {
 
 type server struct {
 	Options
+	*request.Lookups
 	consoles consoles
 }
 

@@ -9,12 +9,21 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/server/request"
 )
+
+// headroomRoutes returns the paths of the headroom.
+func (s *server) headroomRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/headroom": {http.MethodGet: request.Guarded(policies.ShowHeadroom, s.headroom)},
+	}
+}
 
 // headroom is GET /berth/v1/headroom: how many more servers of a flavor fit. It refuses a flavor of which no server can
 // be created.
-func (s *server) headroom(c *call) error {
+func (s *server) headroom(c *request.Call) error {
 	query := c.R.URL.Query()
 	f, err := s.Store.Flavor(c.R.Context(), query.Get("flavor"))
 	if err != nil {
@@ -35,7 +44,7 @@ func (s *server) headroom(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, writeHeadroom(hosts, reason))
+	return c.WriteJSON(http.StatusOK, writeHeadroom(hosts, reason))
 }
 
 // writeHeadroom adds up the servers of all hosts, and the hosts by what they lack.
@@ -44,7 +53,7 @@ func writeHeadroom(hosts []conductor.HostHeadroom, reason string) host.Headroom 
 	for _, h := range hosts {
 		out.Fits, out.Exact = out.Fits+h.Fits, out.Exact && h.Exact
 		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: cmp.Or(h.Name, string(h.Root)), Fits: h.Fits,
-			Lacks: texts(h.Lacks), Excluded: h.Excluded, Refused: h.Refused})
+			Lacks: request.Texts(h.Lacks), Excluded: h.Excluded, Refused: h.Refused})
 		for _, class := range h.Lacks {
 			i := slices.IndexFunc(out.RunsOut, func(r host.RunsOut) bool { return r.Class == string(class) })
 			if i < 0 {

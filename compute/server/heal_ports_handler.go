@@ -6,13 +6,22 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 )
+
+// portRoutes returns the paths of the ports to heal.
+func (s *server) portRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/ports/heal": {http.MethodPost: request.Guarded(policies.HealPorts, s.healPorts)},
+	}
+}
 
 // healPorts is POST /berth/v1/ports/heal: it shows or writes what bound ports and the allocations of their servers
 // lack.
-func (s *server) healPorts(c *call) error {
+func (s *server) healPorts(c *request.Call) error {
 	var body host.HealPorts
-	if err := c.read(maxBody, &body); err != nil {
+	if err := c.Read(request.MaxBody, &body); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.R.Context()) // what is begun is completed or undone
@@ -20,7 +29,7 @@ func (s *server) healPorts(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, writeHealedPorts(found))
+	return c.WriteJSON(http.StatusOK, writeHealedPorts(found))
 }
 
 func writeHealedPorts(found []conductor.PortHealing) host.HealedPorts {

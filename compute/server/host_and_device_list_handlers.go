@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,9 +8,19 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 )
+
+// listRoutes returns the paths of the lists of hosts and devices.
+func (s *server) listRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts":   {http.MethodGet: request.Guarded(policies.ListHosts, s.listHosts)},
+		"/berth/v1/devices": {http.MethodGet: request.Guarded(policies.ListDevices, s.listDevices)},
+	}
+}
 
 func writePresent(list []schedule.Present) []host.Present {
 	var out []host.Present
@@ -35,7 +44,7 @@ func writeDevices(h schedule.Host) []host.Device {
 	for _, d := range h.Devices {
 		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product,
 			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
-			ResourceClass: string(d.ResourceClass), Traits: texts(d.Traits), Provider: string(d.Provider),
+			ResourceClass: string(d.ResourceClass), Traits: request.Texts(d.Traits), Provider: string(d.Provider),
 			State: string(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
 			RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable),
 			DevicePort: host.DevicePort{PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted},
@@ -82,16 +91,6 @@ func markForeign(devices []host.Device, foreign []conductor.Foreign) {
 	}
 }
 
-// hostsAndDead lists the hosts whose agents have reported, and the names of the hosts that an operator has declared
-// dead.
-func (s *server) hostsAndDead(ctx context.Context) (hosts []schedule.Host, dead []string, err error) {
-	if hosts, err = s.Store.Hosts(ctx); err != nil {
-		return nil, nil, err
-	}
-	dead, err = s.Store.Dead(ctx)
-	return hosts, dead, err
-}
-
 // disabledSentence returns the condition of a disabled host.
 func disabledSentence(host, reason string) string {
 	if reason != "" {
@@ -100,14 +99,9 @@ func disabledSentence(host, reason string) string {
 	return fmt.Sprintf("an operator has disabled this host%s (`berth host enable %s` reverses that)", reason, host)
 }
 
-// works reports whether a host is up: its agent reports, and its hypervisor can build guests.
-func (s *server) works(h schedule.Host) bool {
-	return h.Down == "" && !s.Conductor.IsSilent(h.Name) && s.Conductor.StartFailure(h.Name).Why == ""
-}
-
 // listHosts is GET /berth/v1/hosts.
-func (s *server) listHosts(c *call) error {
-	hosts, dead, err := s.hostsAndDead(c.R.Context())
+func (s *server) listHosts(c *request.Call) error {
+	hosts, dead, err := s.HostsAndDead(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -147,7 +141,7 @@ func (s *server) listHosts(c *call) error {
 			Guests: writePresent(h.Present), NotFollowed: h.NotFollowed, Hypervisor: h.Hypervisor,
 			NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages, Down: h.Down})
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"hosts": withFailures(reports, s.Conductor.StartFailures())})
+	return c.WriteJSON(http.StatusOK, map[string]any{"hosts": withFailures(reports, s.Conductor.StartFailures())})
 }
 
 // withFailures adds the failures of starts to the reports of earlier ones. A host that has never reported is added
@@ -169,7 +163,7 @@ func withFailures(reports []host.Report, failures map[string]conductor.StartFail
 }
 
 // listDevices is GET /berth/v1/devices.
-func (s *server) listDevices(c *call) error {
+func (s *server) listDevices(c *request.Call) error {
 	hosts, err := s.Store.Hosts(c.R.Context())
 	if err != nil {
 		return err
@@ -182,5 +176,5 @@ func (s *server) listDevices(c *call) error {
 	for _, h := range hosts {
 		devices = append(devices, describeDevices(h, cleans, s.Conductor.HostForeign(h.Name))...)
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"devices": devices})
+	return c.WriteJSON(http.StatusOK, map[string]any{"devices": devices})
 }

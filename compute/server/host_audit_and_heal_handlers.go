@@ -6,23 +6,35 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/resource"
 )
 
+// allocationRoutes returns the paths of the comparison of a host with Placement.
+func (s *server) allocationRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts/{host}/allocations": {
+			http.MethodGet:  request.Guarded(policies.AuditHost, s.hostAllocations),
+			http.MethodPost: request.Guarded(policies.HealHost, s.healHost),
+		},
+	}
+}
+
 // hostAllocations is GET /berth/v1/hosts/{host}/allocations: it compares compute's records of a host with Placement.
-func (s *server) hostAllocations(c *call) error {
+func (s *server) hostAllocations(c *request.Call) error {
 	found, err := s.Conductor.HostAudit(c.R.Context(), c.R.PathValue("host"))
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, s.writeAudit(found))
+	return c.WriteJSON(http.StatusOK, s.writeAudit(found))
 }
 
 // healHost is POST /berth/v1/hosts/{host}/allocations: it adds to Placement what it lacks of the servers on a host, and
 // removes the allocations of the named foreign consumers.
-func (s *server) healHost(c *call) error {
+func (s *server) healHost(c *request.Call) error {
 	var body host.Heal
-	if err := c.read(maxBody, &body); err != nil {
+	if err := c.Read(request.MaxBody, &body); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.R.Context()) // room that was made must be removed again
@@ -30,7 +42,7 @@ func (s *server) healHost(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, s.writeAudit(found))
+	return c.WriteJSON(http.StatusOK, s.writeAudit(found))
 }
 
 func (s *server) writeAudit(a conductor.Audit) host.Allocations {

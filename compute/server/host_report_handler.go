@@ -5,17 +5,30 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
 
+// reportRoutes returns the paths of the reports and signs of life of agents.
+func (s *server) reportRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts/{host}": {
+			http.MethodPut:    s.ByAgents(policies.ReportHost, s.putReport),
+			http.MethodDelete: request.Guarded(policies.ForgetHost, s.forgetHost),
+		},
+		"/berth/v1/hosts/{host}/alive": {http.MethodPut: s.ByAgents(policies.ReportHost, s.putAlive)},
+	}
+}
+
 // putReport is PUT /berth/v1/hosts/{host}: the report replaces the previous one completely. It responds with 409 if
 // another agent serves the host.
-func (s *server) putReport(c *call) error {
+func (s *server) putReport(c *request.Call) error {
 	var report host.Report
-	if err := c.read(maxReport, &report); err != nil {
+	if err := c.Read(request.MaxReport, &report); err != nil {
 		return err
 	}
 	if name := c.R.PathValue("host"); report.Host != name {
@@ -39,21 +52,21 @@ func (s *server) putReport(c *call) error {
 		}
 	}
 	if err := s.Conductor.Report(c.R.Context(), known, from); err != nil {
-		return c.occupied(err)
+		return occupied(c, err)
 	}
 	s.Conductor.Followed(report.Host, report.Position.EpochID, report.Position.Revision)
 	s.Conductor.HostReported(known)
 	if err := s.resolveCleans(c.R.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // putAlive is PUT /berth/v1/hosts/{host}/alive: a sign of life of the agent, and the newest assignments that it has
 // followed. It responds with 409 if another agent serves the host, and with 404 if the report must be sent first.
-func (s *server) putAlive(c *call) error {
+func (s *server) putAlive(c *request.Call) error {
 	var alive host.Alive
-	if err := c.read(maxBody, &alive); err != nil {
+	if err := c.Read(request.MaxBody, &alive); err != nil {
 		return err
 	}
 	from, err := readSender(alive.Sender())
@@ -68,18 +81,18 @@ func (s *server) putAlive(c *call) error {
 		return err
 	}
 	s.Conductor.Followed(name, alive.Position.EpochID, alive.Position.Revision)
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // startFailed records why a start of an agent cannot report its host yet.
-func (s *server) startFailed(c *call, name string, from schedule.Sender, why string) error {
+func (s *server) startFailed(c *request.Call, name string, from schedule.Sender, why string) error {
 	if err := s.bind(c, name, from); err != nil {
 		return err
 	}
 	if err := s.Conductor.StartFailed(c.R.Context(), name, from, why); err != nil {
-		return c.occupied(err)
+		return occupied(c, err)
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database

@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 )
 
 // New returns the handler. It starts nothing.
@@ -44,15 +45,16 @@ func New(o Options) http.Handler {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	s := &server{Options: o}
-	return edge.New(edge.API[*call]{
+	s := &server{Options: o, Lookups: request.NewLookups(o.Store, o.Conductor, o.Strategy)}
+	return edge.New(edge.API[*request.Call]{
 		Options: edge.Options{Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
 			ProxyHeaders: o.ProxyHeaders, Log: o.Log, Now: o.Now},
-		Bodies: rest.NewBodyBudget(bodyBudget, maxReport), Metrics: edge.NewMetrics("berth_compute_"),
+		Bodies: rest.NewBodyBudget(request.BodyBudget, request.MaxReport), Metrics: edge.NewMetrics("berth_compute_"),
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
-		NewCall: func() *call { return &call{srv: s} },
-		Prepare: (*call).removeProject, Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
+		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },
+		Prepare: (*request.Call).RemoveProject, Checks: request.Checks(o.Store.Available), Refuse: (*request.Call).Refuse,
+		Encode: (*request.Call).Encode,
 		Health: edge.Health{Check: s.checkHealth},
 	})
 }

@@ -15,12 +15,39 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
+
+// hypervisorRoutes returns the paths of hypervisors.
+func (s *server) hypervisorRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/os-hypervisors": {http.MethodGet: request.Guarded(policies.ListHypervisors, s.listHypervisors)},
+		"/v2.1/os-hypervisors/detail": {
+			http.MethodGet: request.Guarded(policies.DetailHypervisors, s.detailHypervisors),
+		},
+		"/v2.1/os-hypervisors/statistics": {
+			http.MethodGet: request.Guarded(policies.HypervisorStatistics, s.hypervisorStatistics),
+		},
+		"/v2.1/os-hypervisors/{id}": {http.MethodGet: request.Guarded(policies.ShowHypervisor, s.showHypervisor)},
+		"/v2.1/os-hypervisors/{id}/uptime": {
+			http.MethodGet: request.Guarded(policies.HypervisorUptime, s.hypervisorUptime),
+		},
+		"/v2.1/os-hypervisors/{id}/search": {
+			http.MethodGet: request.Until(compute.ServiceUUID, request.Guarded(policies.SearchHypervisors,
+				s.searchHypervisors(false))),
+		},
+		"/v2.1/os-hypervisors/{id}/servers": {
+			http.MethodGet: request.Until(compute.ServiceUUID, request.Guarded(policies.HypervisorServers,
+				s.searchHypervisors(true))),
+		},
+	}
+}
 
 // hypervisor is a host as a hypervisor.
 type hypervisor struct {
@@ -33,7 +60,7 @@ type hypervisor struct {
 
 // hypervisors lists the hosts whose agents have reported, sorted by name.
 func (s *server) hypervisors(ctx context.Context) ([]hypervisor, error) {
-	hosts, dead, err := s.hostsAndDead(ctx)
+	hosts, dead, err := s.HostsAndDead(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +71,7 @@ func (s *server) hypervisors(ctx context.Context) ([]hypervisor, error) {
 	list := make([]hypervisor, 0, len(hosts))
 	for i, h := range hosts {
 		status, reason := serviceStatusOf(disabled, h.Name)
-		up := !slices.Contains(dead, h.Name) && s.works(h)
+		up := !slices.Contains(dead, h.Name) && s.Works(h)
 		list = append(list, hypervisor{h, i, up, status, reason})
 	}
 	return list, nil
@@ -52,8 +79,8 @@ func (s *server) hypervisors(ctx context.Context) ([]hypervisor, error) {
 
 // hypervisorID returns the id of a hypervisor: the UUID of its root provider since 2.53; before, the first 48 bits of
 // that UUID, so that the id does not change when hosts are added.
-func (c *call) hypervisorID(h hypervisor) any {
-	if c.version.Has(compute.ServiceUUID) {
+func hypervisorID(c *request.Call, h hypervisor) any {
+	if c.Has(compute.ServiceUUID) {
 		return string(h.Provider)
 	}
 	id, err := uuid.Parse(string(h.Provider))
@@ -64,7 +91,7 @@ func (c *call) hypervisorID(h hypervisor) any {
 }
 
 // listHypervisors is GET /v2.1/os-hypervisors. Nova's rule is os_compute_api:os-hypervisors:list.
-func (s *server) listHypervisors(c *call) error {
+func (s *server) listHypervisors(c *request.Call) error {
 	return s.writeHypervisors(c, func(page []hypervisor) ([]any, error) {
 		views := make([]any, 0, len(page))
 		for _, h := range page {
@@ -79,7 +106,7 @@ func (s *server) listHypervisors(c *call) error {
 }
 
 // detailHypervisors is GET /v2.1/os-hypervisors/detail. Nova's rule is os_compute_api:os-hypervisors:list-detail.
-func (s *server) detailHypervisors(c *call) error {
+func (s *server) detailHypervisors(c *request.Call) error {
 	return s.writeHypervisors(c, func(page []hypervisor) ([]any, error) {
 		amounts, err := s.amountsOf(c.R.Context(), page)
 		if err != nil {
@@ -98,27 +125,27 @@ func (s *server) detailHypervisors(c *call) error {
 }
 
 // writeHypervisors writes the page of hypervisors that the query selects.
-func (s *server) writeHypervisors(c *call, view func([]hypervisor) ([]any, error)) error {
+func (s *server) writeHypervisors(c *request.Call, view func([]hypervisor) ([]any, error)) error {
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
 	}
 	q := c.R.URL.Query()
-	if part := q.Get("hypervisor_hostname_pattern"); part != "" && c.version.Has(compute.ServiceUUID) {
+	if part := q.Get("hypervisor_hostname_pattern"); part != "" && c.Has(compute.ServiceUUID) {
 		if list = withNamePart(list, part); len(list) == 0 {
 			return noHypervisors(part)
 		}
 	}
 	limit := len(list) // all, before there are pages
-	if c.version.Has(compute.HypervisorPages) {
+	if c.Has(compute.HypervisorPages) {
 		var marker string
-		if limit, marker, err = c.readPage(q); err != nil {
+		if limit, marker, err = c.ReadPage(q); err != nil {
 			return err
 		}
 		if marker != "" {
-			at := slices.IndexFunc(list, func(h hypervisor) bool { return c.hasID(h, marker) })
+			at := slices.IndexFunc(list, func(h hypervisor) bool { return hasID(c, h, marker) })
 			if at < 0 {
-				return fault.New(fault.Invalid, "marker [%s] not found", clip(marker))
+				return fault.New(fault.Invalid, "marker [%s] not found", request.Clip(marker))
 			}
 			list = list[at+1:]
 		}
@@ -126,18 +153,18 @@ func (s *server) writeHypervisors(c *call, view func([]hypervisor) ([]any, error
 	body := map[string]any{}
 	if len(list) > limit {
 		if list = list[:limit]; limit > 0 {
-			body["hypervisors_links"] = c.nextLinks(limit, limit, c.idText(list[limit-1]))
+			body["hypervisors_links"] = c.NextLinks(limit, limit, idText(c, list[limit-1]))
 		}
 	}
 	if body["hypervisors"], err = view(list); err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, body)
+	return c.WriteJSON(http.StatusOK, body)
 }
 
 // idText returns the id of a hypervisor as it is in paths.
-func (c *call) idText(h hypervisor) string {
-	switch id := c.hypervisorID(h).(type) {
+func idText(c *request.Call, h hypervisor) string {
+	switch id := hypervisorID(c, h).(type) {
 	case int64:
 		return strconv.FormatInt(id, 10)
 	case string:
@@ -146,23 +173,20 @@ func (c *call) idText(h hypervisor) string {
 	return ""
 }
 
-func (c *call) hasID(h hypervisor, id string) bool { return c.idText(h) == id }
+func hasID(c *request.Call, h hypervisor, id string) bool { return idText(c, h) == id }
 
 func withNamePart(list []hypervisor, part string) []hypervisor {
 	return slices.DeleteFunc(list, func(h hypervisor) bool { return !strings.Contains(h.Name, part) })
 }
 
 func noHypervisors(part string) error {
-	return fault.New(fault.NotFound, "No hypervisor matching '%s' could be found.", clip(part))
+	return fault.New(fault.NotFound, "No hypervisor matching '%s' could be found.", request.Clip(part))
 }
 
 // searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
 // {id} is a part of the name. Nova's rules are os_compute_api:os-hypervisors:search and :servers.
-func (s *server) searchHypervisors(servers bool) func(*call) error {
-	return func(c *call) error {
-		if c.version.Has(compute.ServiceUUID) {
-			return unknownPath(c)
-		}
+func (s *server) searchHypervisors(servers bool) func(*request.Call) error {
+	return func(c *request.Call) error {
 		list, err := s.hypervisors(c.R.Context())
 		if err != nil {
 			return err
@@ -172,7 +196,7 @@ func (s *server) searchHypervisors(servers bool) func(*call) error {
 		}
 		views := make([]compute.HypervisorRef, 0, len(list))
 		for _, h := range list {
-			v := c.hypervisorRef(h)
+			v := refView(c, h)
 			if servers {
 				if v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name); err != nil {
 					return err
@@ -180,27 +204,27 @@ func (s *server) searchHypervisors(servers bool) func(*call) error {
 			}
 			views = append(views, v)
 		}
-		return c.writeJSON(http.StatusOK, map[string]any{"hypervisors": views})
+		return c.WriteJSON(http.StatusOK, map[string]any{"hypervisors": views})
 	}
 }
 
 // findHypervisor returns the hypervisor of the path.
-func (s *server) findHypervisor(c *call) (hypervisor, error) {
+func (s *server) findHypervisor(c *request.Call) (hypervisor, error) {
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return hypervisor{}, err
 	}
 	for _, h := range list {
-		if c.hasID(h, c.R.PathValue("id")) {
+		if hasID(c, h, c.R.PathValue("id")) {
 			return h, nil
 		}
 	}
 	return hypervisor{}, fault.New(fault.NotFound, "Hypervisor with ID '%s' could not be found.",
-		clip(c.R.PathValue("id")))
+		request.Clip(c.R.PathValue("id")))
 }
 
 // showHypervisor is GET /v2.1/os-hypervisors/{id}. Nova's rule is os_compute_api:os-hypervisors:show.
-func (s *server) showHypervisor(c *call) error {
+func (s *server) showHypervisor(c *request.Call) error {
 	h, err := s.findHypervisor(c)
 	if err != nil {
 		return err
@@ -213,20 +237,20 @@ func (s *server) showHypervisor(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"hypervisor": v})
+	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor": v})
 }
 
 // hypervisorUptime is GET /v2.1/os-hypervisors/{id}/uptime. Nova's rule is os_compute_api:os-hypervisors:uptime.
-func (s *server) hypervisorUptime(c *call) error {
+func (s *server) hypervisorUptime(c *request.Call) error {
 	if _, err := s.findHypervisor(c); err != nil {
 		return err
 	}
-	return notImplemented("Berth does not implement the uptime of a hypervisor: agents do not report it")
+	return request.NotImplemented("Berth does not implement the uptime of a hypervisor: agents do not report it")
 }
 
 // hypervisorStatistics is GET /v2.1/os-hypervisors/statistics. Nova's rule is
 // os_compute_api:os-hypervisors:statistics.
-func (s *server) hypervisorStatistics(c *call) error {
+func (s *server) hypervisorStatistics(c *request.Call) error {
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
@@ -244,12 +268,12 @@ func (s *server) hypervisorStatistics(c *call) error {
 		sum.Servers, sum.Workload = sum.Servers+a.Servers, sum.Workload+a.Workload
 	}
 	sum.DiskAvailable = &sum.DiskFree
-	return c.writeJSON(http.StatusOK, map[string]any{"hypervisor_statistics": sum})
+	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor_statistics": sum})
 }
 
-// hypervisorRef returns the view of a hypervisor without detail.
-func (c *call) hypervisorRef(h hypervisor) compute.HypervisorRef {
-	v := compute.HypervisorRef{ID: c.hypervisorID(h), Hostname: h.Name, State: "down", Status: h.status}
+// refView returns the view of a hypervisor without detail.
+func refView(c *request.Call, h hypervisor) compute.HypervisorRef {
+	v := compute.HypervisorRef{ID: hypervisorID(c, h), Hostname: h.Name, State: "down", Status: h.status}
 	if h.up {
 		v.State = "up"
 	}
@@ -257,26 +281,26 @@ func (c *call) hypervisorRef(h hypervisor) compute.HypervisorRef {
 }
 
 // hypervisorRef adds the servers if the query asks for them (2.53).
-func (s *server) hypervisorRef(c *call, h hypervisor) (v compute.HypervisorRef, err error) {
-	v = c.hypervisorRef(h)
-	if with, _ := parseBool(c.R.URL.Query().Get("with_servers")); with && c.version.Has(compute.ServiceUUID) {
+func (s *server) hypervisorRef(c *request.Call, h hypervisor) (v compute.HypervisorRef, err error) {
+	v = refView(c, h)
+	if with, _ := request.ParseBool(c.R.URL.Query().Get("with_servers")); with && c.Has(compute.ServiceUUID) {
 		v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name)
 	}
 	return v, err
 }
 
 // hypervisor returns the view of a hypervisor in detail.
-func (s *server) hypervisor(c *call, h hypervisor, amounts compute.HypervisorAmounts) (v compute.Hypervisor,
+func (s *server) hypervisor(c *request.Call, h hypervisor, amounts compute.HypervisorAmounts) (v compute.Hypervisor,
 	err error) {
 	if v.HypervisorRef, err = s.hypervisorRef(c, h); err != nil {
 		return v, err
 	}
 	v.Service = compute.HypervisorService{ID: h.position + 1, Host: h.Name, DisabledReason: h.reason}
-	if c.version.Has(compute.ServiceUUID) {
+	if c.Has(compute.ServiceUUID) {
 		v.Service.ID = serviceID(h.Name)
 	}
 	v.Type, v.CPUInfo = cmp.Or(h.Hypervisor, "berth"), any("")
-	if c.version.Has(compute.CPUInfoObject) {
+	if c.Has(compute.CPUInfoObject) {
 		v.CPUInfo = struct{}{}
 	}
 	v.HypervisorAmounts = amounts

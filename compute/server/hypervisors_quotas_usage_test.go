@@ -153,7 +153,8 @@ func TestHypervisorOfDisabledHost(t *testing.T) {
 	show := "/os-hypervisors/" + string(rootID)
 	h.exchanges("admin", []exchange{
 		{"2.53", "GET", show, "", 200, `"status":"enabled"`},
-		{"2.53", "PUT", "/os-services/" + serviceID("cmp1"), `{"status": "disabled", "disabled_reason": "fans"}`, 200, "fans"},
+		{"2.53", "PUT", "/os-services/" + serviceID("cmp1"), `{"status": "disabled", "disabled_reason": "fans"}`, 200,
+			"fans"},
 		{"2.53", "GET", show, "", 200, `"status":"disabled"`},
 		{"2.53", "GET", show, "", 200, `"disabled_reason":"fans"`},
 		{"2.53", "GET", "/os-availability-zone", "", 200, `"available":false`},

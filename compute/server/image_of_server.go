@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -14,28 +15,27 @@ import (
 // findImage reads the image for a server of a flavor and returns a snapshot of it. With check, it refuses an image that
 // promises what Berth does not do. missing is the Compute API's
 // sentence for an image that does not exist. It returns nil without an image service or without an image.
-func (s *server) findImage(c *call, f flavor.Flavor, id, missing string, check bool) (*flavor.Image, error) {
+func (s *server) findImage(c *request.Call, f flavor.Flavor, id, missing string, check bool) (*flavor.Image, error) {
 	if s.Images == nil || id == "" {
 		return nil, nil
 	}
-	request := c.W.Header().Get("X-Compute-Request-Id")
 	i, err := s.Images.Image(c.R.Context(), c.Who, c.R.Header.Get("X-Auth-Token"), id)
 	switch fault.KindOf(err) {
 	case "":
 	case fault.NotFound:
 		return nil, fault.New(fault.Invalid, "%s: there is no image %s for project %s", missing, id, c.Who.Project)
 	case fault.Forbidden:
-		s.Log.Warn("image service rejects the token", "image", id, "request", request, "error", err)
+		s.Log.Warn("image service rejects the token", "image", id, "request", c.ID, "error", err)
 		return nil, fault.New(fault.Invalid, "Not authorized for image %s", id)
 	default:
-		s.Log.Warn("image not read", "image", id, "request", request, "error", err)
+		s.Log.Warn("image not read", "image", id, "request", c.ID, "error", err)
 		if c.Who.IsAdmin() {
 			return nil, fault.New(fault.Unavailable, "Image %s cannot be read now, so nothing was done: %w", id, err)
 		}
 		return nil, fault.New(fault.Unavailable, "Image %s cannot be read now, so nothing was done; try again later", id)
 	}
 	if i.Status != image.Active {
-		return nil, fault.New(fault.Invalid, "Image %s is not active: its status is %s", id, clip(i.Status))
+		return nil, fault.New(fault.Invalid, "Image %s is not active: its status is %s", id, request.Clip(i.Status))
 	}
 	if check {
 		all := flavor.Image{Properties: i.Properties}
@@ -67,7 +67,7 @@ func snapshotOf(i image.Image, ignored []string) flavor.Image {
 
 // rebuildFrom checks the image for the rebuild of a server and returns a snapshot of it. If the server has the image
 // already, it returns the stored snapshot, even if the image has been changed since; but the image must still exist.
-func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavor.Image, error) {
+func (s *server) rebuildFrom(c *request.Call, found lifecycle.Server, id string) (*flavor.Image, error) {
 	stored := id == found.Image && found.ImageSnapshot != nil
 	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild", !stored)
 	if err != nil || now == nil && id != found.Image {
@@ -88,11 +88,11 @@ func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavo
 
 // hasTraits returns fault.Invalid if an image requires additional traits that the server's host does not have in
 // Placement.
-func (s *server) hasTraits(c *call, found lifecycle.Server, i flavor.Image, more []resource.Trait) error {
+func (s *server) hasTraits(c *request.Call, found lifecycle.Server, i flavor.Image, more []resource.Trait) error {
 	if len(more) == 0 {
 		return nil
 	}
-	names := strings.Join(texts(more), ",")
+	names := strings.Join(request.Texts(more), ",")
 	missing := fault.New(fault.Invalid, "Image %s requires traits that the server's host does not have, or not all "+
 		"of them: %s; a rebuild does not change the host, so create another server", i.ID, names)
 	if s.Providers == nil || len(found.Choices) == 0 {

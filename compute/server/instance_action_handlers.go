@@ -11,26 +11,36 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
+// instanceActionRoutes returns the paths of the actions in the history of a server.
+func (s *server) instanceActionRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/servers/{id}/os-instance-actions": {
+			http.MethodGet: s.OfAnyServer(policies.ListActions, compute.DeletedActions, s.listActions),
+		},
+		"/v2.1/servers/{id}/os-instance-actions/{request}": {
+			http.MethodGet: s.OfAnyServer(policies.ShowAction, compute.DeletedActions, s.showAction),
+		},
+	}
+}
+
 // listActions is GET /v2.1/servers/{id}/os-instance-actions: the actions in the history of a server, newest first.
 // Nova's rule is os_compute_api:os-instance-actions:list.
-func (s *server) listActions(c *call) error {
-	found, err := s.visibleServer(c, c.version.Has(compute.DeletedActions))
-	if err != nil {
-		return err
-	}
+func (s *server) listActions(c *request.Call, found lifecycle.Server) error {
 	past := found.PastActions()
 	slices.Reverse(past)
 	views := make([]compute.InstanceAction, 0, len(past))
 	for _, a := range past {
-		views = append(views, c.instanceAction(found, a))
+		views = append(views, instanceAction(c, found, a))
 	}
 	body := map[string]any{}
-	if c.version.Has(compute.ActionPages) {
+	if c.Has(compute.ActionPages) {
 		var next []compute.Link
-		if views, next, err = c.actionPage(views); err != nil {
+		var err error
+		if views, next, err = actionPage(c, views); err != nil {
 			return err
 		}
 		if next != nil {
@@ -38,27 +48,27 @@ func (s *server) listActions(c *call) error {
 		}
 	}
 	body["instanceActions"] = views
-	return c.writeJSON(http.StatusOK, body)
+	return c.WriteJSON(http.StatusOK, body)
 }
 
 // actionPage returns the actions that changes-since, marker and limit select (2.58), and the link to the next page.
-func (c *call) actionPage(views []compute.InstanceAction) ([]compute.InstanceAction, []compute.Link, error) {
+func actionPage(c *request.Call, views []compute.InstanceAction) ([]compute.InstanceAction, []compute.Link, error) {
 	q := c.R.URL.Query()
-	limit, marker, err := c.readPage(q)
+	limit, marker, err := c.ReadPage(q)
 	if err != nil {
 		return nil, nil, err
 	}
 	if text := q.Get("changes-since"); text != "" {
-		since, err := parseTime(text)
+		since, err := request.ParseTime(text)
 		if err != nil {
 			return nil, nil, err
 		}
-		views = slices.DeleteFunc(views, func(v compute.InstanceAction) bool { return *v.Updated < apiMicros(since) })
+		views = slices.DeleteFunc(views, func(v compute.InstanceAction) bool { return *v.Updated < request.Micros(since) })
 	}
 	if marker != "" {
 		at := slices.IndexFunc(views, func(v compute.InstanceAction) bool { return v.Request == marker })
 		if at < 0 {
-			return nil, nil, fault.New(fault.Invalid, "marker [%s] not found", clip(marker))
+			return nil, nil, fault.New(fault.Invalid, "marker [%s] not found", request.Clip(marker))
 		}
 		views = views[at+1:]
 	}
@@ -69,48 +79,44 @@ func (c *call) actionPage(views []compute.InstanceAction) ([]compute.InstanceAct
 	if limit == 0 {
 		return views, nil, nil
 	}
-	return views, c.nextLinks(limit, limit, views[limit-1].Request), nil
+	return views, c.NextLinks(limit, limit, views[limit-1].Request), nil
 }
 
 // showAction is GET /v2.1/servers/{id}/os-instance-actions/{request}. Nova's rules are
 // os_compute_api:os-instance-actions:show, and os_compute_api:os-instance-actions:events for the events before 2.51 and
 // their texts since.
-func (s *server) showAction(c *call) error {
-	found, err := s.visibleServer(c, c.version.Has(compute.DeletedActions))
-	if err != nil {
-		return err
-	}
-	request := c.R.PathValue("request")
+func (s *server) showAction(c *request.Call, found lifecycle.Server) error {
+	id := c.R.PathValue("request")
 	for _, a := range found.PastActions() {
-		view := c.instanceAction(found, a)
-		if view.Request != request {
+		view := instanceAction(c, found, a)
+		if view.Request != id {
 			continue
 		}
-		texts, _ := c.Allowed(policies.ShowActionEvents, ownerOf(found))
-		if texts || c.version.Has(compute.ActionEvents) {
+		texts, _ := c.Allowed(policies.ShowActionEvents, request.OwnerOf(found))
+		if texts || c.Has(compute.ActionEvents) {
 			events := instanceEvents(a, texts)
 			view.Events = &events
 		}
-		return c.writeJSON(http.StatusOK, map[string]any{"instanceAction": view})
+		return c.WriteJSON(http.StatusOK, map[string]any{"instanceAction": view})
 	}
-	return fault.New(fault.NotFound, "Action for request_id %s on instance %s not found", clip(request), found.ID)
+	return fault.New(fault.NotFound, "Action for request_id %s on instance %s not found", request.Clip(id), found.ID)
 }
 
 // instanceAction returns the view of an action without its events. The history has no request ids and no users: the id
 // is derived from server, action and time, and the user is the owner of the server.
-func (c *call) instanceAction(s lifecycle.Server, a lifecycle.PastAction) compute.InstanceAction {
+func instanceAction(c *request.Call, s lifecycle.Server, a lifecycle.PastAction) compute.InstanceAction {
 	begun := a.Entries[0].At
 	if a.Name == "create" {
 		begun = s.Created
 	}
 	key := s.ID + " " + a.Name + " " + begun.UTC().Format(time.RFC3339Nano)
 	v := compute.InstanceAction{Action: a.Name, Server: s.ID, UserID: s.User, ProjectID: s.Project,
-		Request: "req-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String(), Started: apiMicros(begun)}
+		Request: "req-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String(), Started: request.Micros(begun)}
 	if a.Failed {
-		v.Message = orNull("Error")
+		v.Message = request.OrNull("Error")
 	}
-	if c.version.Has(compute.ActionPages) {
-		v.Updated = micros(a.Entries[len(a.Entries)-1].At)
+	if c.Has(compute.ActionPages) {
+		v.Updated = request.MicrosOrNull(a.Entries[len(a.Entries)-1].At)
 	}
 	return v
 }
@@ -120,21 +126,21 @@ func (c *call) instanceAction(s lifecycle.Server, a lifecycle.PastAction) comput
 func instanceEvents(a lifecycle.PastAction, texts bool) []compute.InstanceEvent {
 	events := make([]compute.InstanceEvent, 0, len(a.Entries))
 	for i, e := range a.Entries {
-		v := compute.InstanceEvent{Event: a.Name + " step " + strconv.Itoa(i+1), Started: apiMicros(e.At)}
+		v := compute.InstanceEvent{Event: a.Name + " step " + strconv.Itoa(i+1), Started: request.Micros(e.At)}
 		if texts {
 			v.Event = e.Text
 		}
 		switch last := i == len(a.Entries)-1; {
 		case !last:
-			v.Finished = micros(a.Entries[i+1].At)
+			v.Finished = request.MicrosOrNull(a.Entries[i+1].At)
 		case a.Ended:
-			v.Finished = micros(e.At)
+			v.Finished = request.MicrosOrNull(e.At)
 		}
 		if v.Finished != nil {
-			v.Result = orNull("Success")
+			v.Result = request.OrNull("Success")
 		}
 		if e.IsFailure() {
-			v.Result = orNull("Error")
+			v.Result = request.OrNull("Error")
 		}
 		events = append(events, v)
 	}

@@ -12,8 +12,27 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
+
+// sessionRoutes returns the paths of interactive consoles, for users and for agents.
+func (s *server) sessionRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/servers/{id}/console": {http.MethodPost: s.OfServer(policies.CreateConsole, s.openConsole)},
+		"/berth/v1/servers/{id}/console/{session}": {
+			http.MethodPost: s.OfServer(policies.CreateConsole, s.typeConsole),
+		},
+		"/berth/v1/hosts/{host}/consoles/{id}/input": {
+			http.MethodGet: s.ByAgents(policies.ReportGuest, s.consoleInput),
+		},
+		"/berth/v1/hosts/{host}/consoles/{id}/output": {
+			http.MethodPost: s.ByAgents(policies.ReportGuest, s.postConsole),
+		},
+	}
+}
 
 // consoleSession is an open interactive console: a user's stream coupled with an agent's. It is not stored: it ends
 // with one of both streams.
@@ -69,11 +88,7 @@ func (c *consoles) attach(name, id string) (*consoleSession, error) {
 
 // openConsole is POST /berth/v1/servers/{id}/console: it opens the serial console of a guest and responds with a stream
 // of what the guest prints, in lines of JSON. The first line has the session, for typeConsole.
-func (s *server) openConsole(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) openConsole(c *request.Call, found lifecycle.Server) error {
 	if found.Host == "" {
 		return fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
@@ -97,7 +112,7 @@ func (s *server) openConsole(c *call) error {
 	case <-session.ready:
 	}
 	s.Log.Info("console opened", "server", found.ID, "host", found.Host, "user", c.Who.User, "project", c.Who.Project)
-	err = s.streamConsole(c, one.request.ID, session)
+	err := s.streamConsole(c, one.request.ID, session)
 	session.end("the user has closed the console")
 	s.Log.Info("console closed", "server", found.ID, "user", c.Who.User, "reason", session.why)
 	return err
@@ -105,7 +120,7 @@ func (s *server) openConsole(c *call) error {
 
 // streamConsole sends what the guest prints to the user, until the session ends. A user who has disconnected is not an
 // error.
-func (s *server) streamConsole(c *call, id string, session *consoleSession) error {
+func (s *server) streamConsole(c *request.Call, id string, session *consoleSession) error {
 	out := newLineStream(c)
 	if out.write(compute.ConsoleLine{Session: id}) != nil {
 		return nil
@@ -135,13 +150,9 @@ func (s *server) streamConsole(c *call, id string, session *consoleSession) erro
 
 // typeConsole is POST /berth/v1/servers/{id}/console/{session}: what the user types. It responds when the agent has
 // received it.
-func (s *server) typeConsole(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) typeConsole(c *request.Call, found lifecycle.Server) error {
 	var in compute.ConsoleLine
-	if err := c.read(2*host.MaxConsoleData, &in); err != nil {
+	if err := c.Read(2*host.MaxConsoleData, &in); err != nil {
 		return err
 	}
 	session, err := s.consoles.session(found.Host, c.R.PathValue("session"))
@@ -155,7 +166,7 @@ func (s *server) typeConsole(c *call) error {
 }
 
 // pass sends data of a request to the other side of a session, and responds.
-func pass(c *call, to chan<- []byte, ended <-chan struct{}, data []byte) error {
+func pass(c *request.Call, to chan<- []byte, ended <-chan struct{}, data []byte) error {
 	if len(data) > 0 {
 		select {
 		case to <- data:
@@ -165,12 +176,12 @@ func pass(c *call, to chan<- []byte, ended <-chan struct{}, data []byte) error {
 			return fault.New(fault.Unavailable, "the other side of the console does not read")
 		}
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // consoleInput is GET /berth/v1/hosts/{host}/consoles/{id}/input: an agent attaches to a session and receives what the
 // user types. The session ends with this stream.
-func (s *server) consoleInput(c *call) error {
+func (s *server) consoleInput(c *request.Call) error {
 	name := c.R.PathValue("host")
 	session, err := s.consoles.attach(name, c.R.PathValue("id"))
 	if err != nil {
@@ -200,9 +211,9 @@ func (s *server) consoleInput(c *call) error {
 
 // postConsole is POST /berth/v1/hosts/{host}/consoles/{id}/output: what a guest has printed, or that its console has
 // ended.
-func (s *server) postConsole(c *call) error {
+func (s *server) postConsole(c *request.Call) error {
 	var in host.ConsoleData
-	if err := c.read(2*host.MaxConsoleData, &in); err != nil {
+	if err := c.Read(2*host.MaxConsoleData, &in); err != nil {
 		return err
 	}
 	session, err := s.consoles.session(c.R.PathValue("host"), c.R.PathValue("id"))
@@ -221,7 +232,7 @@ type lineStream struct {
 	control *http.ResponseController
 }
 
-func newLineStream(c *call) lineStream {
+func newLineStream(c *request.Call) lineStream {
 	c.W.Header().Set("Content-Type", "application/x-ndjson")
 	c.W.WriteHeader(http.StatusOK)
 	return lineStream{c.W, http.NewResponseController(c.W)}

@@ -6,15 +6,29 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
 
-// listOSHosts is GET /v2.1/os-hosts (until 2.42). Nova's rule is os_compute_api:os-hosts:list.
-func (s *server) listOSHosts(c *call) error {
-	if c.version.Has(compute.NoHosts) {
-		return unknownPath(c)
+const noPower = "Berth cannot power hosts; `berth host disable` disables a host, `berth host down` declares it dead"
+
+// osHostRoutes returns the paths of hosts in the Compute API, until 2.42.
+func (s *server) osHostRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/os-hosts": {
+			http.MethodGet: request.Until(compute.NoHosts, request.Guarded(policies.ListOSHosts, s.listOSHosts)),
+		},
+		"/v2.1/os-hosts/{host}": {
+			http.MethodGet: request.Until(compute.NoHosts, request.Guarded(policies.ShowOSHost, s.showOSHost)),
+			http.MethodPut: request.Guarded(policies.UpdateOSHost, request.Refused(noPower)),
+		},
 	}
+}
+
+// listOSHosts is GET /v2.1/os-hosts (until 2.42). Nova's rule is os_compute_api:os-hosts:list.
+func (s *server) listOSHosts(c *request.Call) error {
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
 		return err
@@ -22,20 +36,17 @@ func (s *server) listOSHosts(c *call) error {
 	q := c.R.URL.Query()
 	views := []compute.HostRef{}
 	for _, h := range list {
-		v := compute.HostRef{Name: h.Name, Service: "compute", Zone: onlyZone}
+		v := compute.HostRef{Name: h.Name, Service: "compute", Zone: request.OnlyZone}
 		if (q.Get("zone") == "" || q.Get("zone") == v.Zone) && (q.Get("service") == "" || q.Get("service") == v.Service) {
 			views = append(views, v)
 		}
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"hosts": views})
+	return c.WriteJSON(http.StatusOK, map[string]any{"hosts": views})
 }
 
 // showOSHost is GET /v2.1/os-hosts/{host} (until 2.42): its total, what is used, and what each project uses. Nova's
 // rule is os_compute_api:os-hosts:show.
-func (s *server) showOSHost(c *call) error {
-	if c.version.Has(compute.NoHosts) {
-		return unknownPath(c)
-	}
+func (s *server) showOSHost(c *request.Call) error {
 	name := c.R.PathValue("host")
 	list, err := s.hypervisors(c.R.Context())
 	if err != nil {
@@ -43,7 +54,7 @@ func (s *server) showOSHost(c *call) error {
 	}
 	at := slices.IndexFunc(list, func(h hypervisor) bool { return h.Name == name })
 	if at < 0 {
-		return fault.New(fault.NotFound, "Compute host %s could not be found.", clip(name))
+		return fault.New(fault.NotFound, "Compute host %s could not be found.", request.Clip(name))
 	}
 	amounts, err := s.amountsOf(c.R.Context(), list[at:at+1])
 	if err != nil {
@@ -74,36 +85,5 @@ func (s *server) showOSHost(c *call) error {
 	for _, r := range append(append(rows, used), projects...) {
 		views = append(views, map[string]any{"resource": r})
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"host": views})
-}
-
-// listZones is GET /v2.1/os-availability-zone: the one zone. Nova's rule is os_compute_api:os-availability-zone:list.
-func (s *server) listZones(c *call) error {
-	return s.writeZones(c, false)
-}
-
-// detailZones is GET /v2.1/os-availability-zone/detail: the zone with its hosts. Nova's rule is
-// os_compute_api:os-availability-zone:detail.
-func (s *server) detailZones(c *call) error {
-	return s.writeZones(c, true)
-}
-
-// writeZones writes the one zone. It is available if a host is up and not disabled.
-func (s *server) writeZones(c *call, detail bool) error {
-	list, err := s.hypervisors(c.R.Context())
-	if err != nil {
-		return err
-	}
-	zone := compute.Zone{Name: onlyZone}
-	if detail {
-		zone.Hosts = map[string]map[string]compute.ZoneService{}
-	}
-	for _, h := range list {
-		zone.State.Available = zone.State.Available || h.up && h.status == serviceEnabled
-		if detail {
-			zone.Hosts[h.Name] = map[string]compute.ZoneService{
-				compute.Binary: {Active: h.status == serviceEnabled, Available: h.up, Updated: micros(h.Seen)}}
-		}
-	}
-	return c.writeJSON(http.StatusOK, map[string]any{"availabilityZoneInfo": []compute.Zone{zone}})
+	return c.WriteJSON(http.StatusOK, map[string]any{"host": views})
 }

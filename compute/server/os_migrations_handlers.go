@@ -5,18 +5,46 @@ import (
 	"strconv"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
 
+const noAbort = "Berth cannot abort or force a move in progress; delete the server, or wait for the end of the move"
+
+// migrationRoutes returns the paths of migrations: all of them, and those of a server in progress (2.23).
+func (s *server) migrationRoutes() request.Routes {
+	inProgress := func(rule string, handle func(*request.Call, lifecycle.Server) error) request.Method {
+		return request.Since(compute.ServerMigrations, request.Guarded(rule, s.OfServer("", handle).Handle))
+	}
+	refused := func(rule string) request.Method {
+		return request.Guarded(rule, s.RefusedOfServer("", noAbort).Handle)
+	}
+	return request.Routes{
+		"/v2.1/os-migrations": {http.MethodGet: request.Guarded(policies.ListMigrations, s.listMigrations)},
+		"/v2.1/servers/{id}/migrations": {
+			http.MethodGet: inProgress(policies.ListServerMigrations, s.serverMigrations),
+		},
+		"/v2.1/servers/{id}/migrations/{migration}": {
+			http.MethodGet:    inProgress(policies.ShowServerMigration, s.serverMigration),
+			http.MethodDelete: refused(policies.AbortServerMigration),
+		},
+		"/v2.1/servers/{id}/migrations/{migration}/action": {
+			http.MethodPost: refused(policies.ForceServerMigration),
+		},
+	}
+}
+
 // listMigrations is GET /v2.1/os-migrations.
-func (s *server) listMigrations(c *call) error {
+func (s *server) listMigrations(c *request.Call) error {
 	q := c.R.URL.Query()
-	limit, _, err := c.readPage(q)
+	limit, _, err := c.ReadPage(q)
 	if err != nil {
 		return err
 	}
-	name, err := hostFilter(q)
+	name, err := request.HostFilter(q)
 	if err != nil {
 		return err
 	}
@@ -27,45 +55,38 @@ func (s *server) listMigrations(c *call) error {
 	}
 	views := make([]compute.Migration, 0, len(list))
 	for _, m := range list {
-		views = append(views, c.migration(m))
+		views = append(views, migrationView(c, m))
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
+	return c.WriteJSON(http.StatusOK, map[string]any{"migrations": views})
 }
 
 // serverMigrations is GET /v2.1/servers/{id}/migrations (2.23): the migrations in progress.
-func (s *server) serverMigrations(c *call) error {
-	views, err := s.migrationsInProgress(c)
+func (s *server) serverMigrations(c *request.Call, found lifecycle.Server) error {
+	views, err := s.migrationsInProgress(c, found)
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
+	return c.WriteJSON(http.StatusOK, map[string]any{"migrations": views})
 }
 
 // serverMigration is GET /v2.1/servers/{id}/migrations/{migration} (2.23): one migration in progress, by its number.
 // Nova's rule is os_compute_api:servers:migrations:show.
-func (s *server) serverMigration(c *call) error {
-	views, err := s.migrationsInProgress(c)
+func (s *server) serverMigration(c *request.Call, found lifecycle.Server) error {
+	views, err := s.migrationsInProgress(c, found)
 	if err != nil {
 		return err
 	}
 	for _, v := range views {
 		if strconv.FormatInt(v.ID, 10) == c.R.PathValue("migration") {
-			return c.writeJSON(http.StatusOK, map[string]any{"migration": v})
+			return c.WriteJSON(http.StatusOK, map[string]any{"migration": v})
 		}
 	}
 	return fault.New(fault.NotFound, "In-progress migration %s is not found for server %s.",
-		clip(c.R.PathValue("migration")), c.R.PathValue("id"))
+		request.Clip(c.R.PathValue("migration")), c.R.PathValue("id"))
 }
 
-// migrationsInProgress lists the migrations in progress of the server of the path (2.23).
-func (s *server) migrationsInProgress(c *call) ([]compute.Migration, error) {
-	if !c.version.Has(compute.ServerMigrations) {
-		return nil, unknownPath(c)
-	}
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return nil, err
-	}
+// migrationsInProgress lists the migrations in progress of a server.
+func (s *server) migrationsInProgress(c *request.Call, found lifecycle.Server) ([]compute.Migration, error) {
 	list, err := s.Store.Migrations(c.R.Context(), store.MigrationFilter{Server: found.ID})
 	if err != nil {
 		return nil, err
@@ -73,7 +94,7 @@ func (s *server) migrationsInProgress(c *call) ([]compute.Migration, error) {
 	views := []compute.Migration{}
 	for _, m := range list {
 		if found.Move != nil && found.Migration.ID == m.ID {
-			v := c.migration(m)
+			v := migrationView(c, m)
 			v.Server = found.ID
 			views = append(views, v)
 		}
@@ -81,15 +102,16 @@ func (s *server) migrationsInProgress(c *call) ([]compute.Migration, error) {
 	return views, nil
 }
 
-func (c *call) migration(m store.Migration) compute.Migration {
-	v := compute.Migration{ID: m.Number, Instance: m.Server, Status: m.Status, SourceHost: orNull(m.From),
-		SourceNode: orNull(m.From), DestHost: orNull(m.To), DestNode: orNull(m.To), OldFlavor: m.OldFlavor,
+func migrationView(c *request.Call, m store.Migration) compute.Migration {
+	v := compute.Migration{ID: m.Number, Instance: m.Server, Status: m.Status, SourceHost: request.OrNull(m.From),
+		SourceNode: request.OrNull(m.From), DestHost: request.OrNull(m.To), DestNode: request.OrNull(m.To),
+		OldFlavor: m.OldFlavor,
 		NewFlavor: m.NewFlavor,
 		Created:   compute.Time{Time: m.Begun}, Updated: compute.Time{Time: m.Updated}}
-	if c.version.Has(compute.ServerMigrations) {
+	if c.Has(compute.ServerMigrations) {
 		v.Kind = string(m.Kind)
 	}
-	if c.version.Has(compute.MigrationUUID) {
+	if c.Has(compute.MigrationUUID) {
 		v.UUID = m.ID
 	}
 	return v

@@ -3,6 +3,8 @@ package server
 import (
 	"net/http/httptest"
 	"testing"
+
+	"github.com/openberth/berth/compute/server/request"
 )
 
 func TestPathMayContainProject(t *testing.T) {
@@ -18,11 +20,11 @@ func TestPathMayContainProject(t *testing.T) {
 		{"/v2.1/p1", "/v2.1/p1", ""},
 		{"/berth/v1/p1/servers", "/berth/v1/p1/servers", ""},
 	} {
-		var got call
+		var got request.Call
 		got.R = httptest.NewRequest("GET", c.path, nil)
-		got.removeProject()
-		if got.R.URL.RequestURI() != c.to || got.project != c.project {
-			t.Errorf("%s: %s of project %q", c.path, got.R.URL.RequestURI(), got.project)
+		got.RemoveProject()
+		if got.R.URL.RequestURI() != c.to || got.Project != c.project {
+			t.Errorf("%s: %s of project %q", c.path, got.R.URL.RequestURI(), got.Project)
 		}
 	}
 	h := start(t)

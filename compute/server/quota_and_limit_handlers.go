@@ -6,7 +6,32 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 )
+
+const noQuotas = "Berth enforces no quotas, so they cannot be changed"
+
+// quotaRoutes returns the paths of quotas and limits.
+func (s *server) quotaRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/os-quota-sets/{project}": {
+			http.MethodGet:    request.Guarded(policies.ShowQuotas, s.showQuotas),
+			http.MethodPut:    request.Guarded(policies.UpdateQuotas, request.Refused(noQuotas)),
+			http.MethodDelete: request.Guarded(policies.DeleteQuotas, request.Refused(noQuotas)),
+		},
+		"/v2.1/os-quota-sets/{project}/defaults": {
+			http.MethodGet: request.Guarded(policies.DefaultQuotas, s.defaultQuotas),
+		},
+		"/v2.1/os-quota-sets/{project}/detail": {
+			http.MethodGet: request.Guarded(policies.DetailQuotas, s.detailQuotas),
+		},
+		"/v2.1/os-quota-class-sets/{class}": {
+			http.MethodGet: request.Guarded(policies.ShowQuotaClass, s.showQuotaClass),
+			http.MethodPut: request.Guarded(policies.UpdateQuotaClass, request.Refused(noQuotas)),
+		},
+		"/v2.1/limits": {http.MethodGet: request.Guarded(policies.ShowLimits, s.showLimits)},
+	}
+}
 
 // unlimited is the limit of what Berth does not restrict.
 const unlimited = -1
@@ -26,7 +51,7 @@ var quotas = []quota{
 	{name: "instances", limitName: "maxTotalInstances", usedName: "totalInstancesUsed", limit: unlimited},
 	{name: "cores", limitName: "maxTotalCores", usedName: "totalCoresUsed", limit: unlimited},
 	{name: "ram", limitName: "maxTotalRAMSize", usedName: "totalRAMUsed", limit: unlimited},
-	{name: "metadata_items", limitName: "maxServerMeta", limit: maxMetadata},
+	{name: "metadata_items", limitName: "maxServerMeta", limit: request.MaxMetadata},
 	{name: "key_pairs", limitName: "maxTotalKeypairs", limit: maxKeyPairs},
 	{name: "server_groups", limitName: "maxServerGroups", usedName: "totalServerGroupsUsed", groups: true},
 	{name: "server_group_members", limitName: "maxServerGroupMembers", groups: true},
@@ -57,31 +82,31 @@ func (s *server) projectUse(ctx context.Context, project string) (map[string]int
 }
 
 // checkOtherProject refuses a request about another project, unless a rule of the policy allows it.
-func checkOtherProject(c *call, rule, project string) error {
+func checkOtherProject(c *request.Call, rule, project string) error {
 	if project == c.Who.Project {
 		return nil
 	}
-	return authorizeOther(c, rule, "project "+clip(project), map[string]any{"project_id": project})
+	return request.AuthorizeOther(c, rule, "project "+request.Clip(project), map[string]any{"project_id": project})
 }
 
 // showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.
-func (s *server) showQuotas(c *call) error {
+func (s *server) showQuotas(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
 	}
-	return c.writeQuotas(project, func(q quota) any { return q.limit })
+	return writeQuotas(c, project, func(q quota) any { return q.limit })
 }
 
 // defaultQuotas is GET /v2.1/os-quota-sets/{project}/defaults: the same for all projects. Nova's rule is
 // os_compute_api:os-quota-sets:defaults.
-func (s *server) defaultQuotas(c *call) error {
-	return c.writeQuotas(c.R.PathValue("project"), func(q quota) any { return q.limit })
+func (s *server) defaultQuotas(c *request.Call) error {
+	return writeQuotas(c, c.R.PathValue("project"), func(q quota) any { return q.limit })
 }
 
 // detailQuotas is GET /v2.1/os-quota-sets/{project}/detail: with what is used. Nova's rule is
 // os_compute_api:os-quota-sets:detail.
-func (s *server) detailQuotas(c *call) error {
+func (s *server) detailQuotas(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
@@ -90,36 +115,36 @@ func (s *server) detailQuotas(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeQuotas(project, func(q quota) any {
+	return writeQuotas(c, project, func(q quota) any {
 		return map[string]int{"limit": q.limit, "in_use": used[q.name], "reserved": 0}
 	})
 }
 
-func (c *call) writeQuotas(project string, view func(quota) any) error {
+func writeQuotas(c *request.Call, project string, view func(quota) any) error {
 	set := map[string]any{"id": project}
 	for _, q := range quotas {
-		if q.shown(c.version) {
+		if q.shown(c.Microversion) {
 			set[q.name] = view(q)
 		}
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"quota_set": set})
+	return c.WriteJSON(http.StatusOK, map[string]any{"quota_set": set})
 }
 
 // showQuotaClass is GET /v2.1/os-quota-class-sets/{class}: all classes have the same quotas. Nova's rule is
 // os_compute_api:os-quota-class-sets:show.
-func (s *server) showQuotaClass(c *call) error {
+func (s *server) showQuotaClass(c *request.Call) error {
 	set := map[string]any{"id": c.R.PathValue("class")}
 	for _, q := range quotas {
-		if q.shownInClass(c.version) {
+		if q.shownInClass(c.Microversion) {
 			set[q.name] = q.limit
 		}
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"quota_class_set": set})
+	return c.WriteJSON(http.StatusOK, map[string]any{"quota_class_set": set})
 }
 
 // showLimits is GET /v2.1/limits: the quotas of the caller's project with what it uses; admins choose another project
 // with tenant_id. Nova's rules are os_compute_api:limits and, for another project, os_compute_api:limits:other_project.
-func (s *server) showLimits(c *call) error {
+func (s *server) showLimits(c *request.Call) error {
 	project := c.Who.Project
 	if other := c.R.URL.Query().Get("tenant_id"); other != "" {
 		if err := checkOtherProject(c, policies.ShowLimitsOfOther, other); err != nil {
@@ -132,11 +157,11 @@ func (s *server) showLimits(c *call) error {
 		return err
 	}
 	absolute := map[string]int{}
-	if !c.version.Has(compute.NoImageProxy) {
-		absolute["maxImageMeta"] = maxMetadata
+	if !c.Has(compute.NoImageProxy) {
+		absolute["maxImageMeta"] = request.MaxMetadata
 	}
 	for _, q := range quotas {
-		if !q.shown(c.version) || q.limitName == "" {
+		if !q.shown(c.Microversion) || q.limitName == "" {
 			continue
 		}
 		absolute[q.limitName] = q.limit
@@ -144,5 +169,5 @@ func (s *server) showLimits(c *call) error {
 			absolute[q.usedName] = used[q.name]
 		}
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": absolute}})
+	return c.WriteJSON(http.StatusOK, map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": absolute}})
 }

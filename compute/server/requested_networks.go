@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
@@ -21,36 +22,36 @@ type requestedNetworks struct {
 	list []lifecycle.NetworkRequest
 }
 
-// networks reads networks. Before 2.37 a missing or empty list means auto.
-func (o *object) networks(v compute.Version) (want requestedNetworks) {
-	raw, given := o.keys["networks"]
-	delete(o.keys, "networks")
+// readNetworks reads networks. Before 2.37 a missing or empty list means auto.
+func readNetworks(o *request.Object, v compute.Version) (want requestedNetworks) {
+	raw, given := o.Keys["networks"]
+	delete(o.Keys, "networks")
 	var word string
-	isWord := json.Unmarshal(raw, &word) == nil && !isNull(raw)
+	isWord := json.Unmarshal(raw, &word) == nil && !request.IsNull(raw)
 	required := v.Has(compute.NetworksRequired)
 	switch {
 	case !given && required:
-		o.invalid("networks", "it is missing, and required since %s; give \"none\", \"auto\" or a list",
+		o.Invalid("networks", "it is missing, and required since %s; give \"none\", \"auto\" or a list",
 			compute.NetworksRequired)
 	case !required && (!given || slices.Contains([]string{"[]", "null"}, string(raw))):
 		want.auto = true
 	case required && isWord && (word == compute.NetworksNone || word == compute.NetworksAuto):
 		want.auto = word == compute.NetworksAuto
 	case isWord && !required:
-		o.invalid("networks", "the words none and auto are valid since version %s, and this request has version %s",
+		o.Invalid("networks", "the words none and auto are valid since version %s, and this request has version %s",
 			compute.NetworksRequired, v)
 	default:
-		want.list = o.networkList(raw, v)
+		want.list = readNetworkList(o, raw, v)
 	}
 	return want
 }
 
-// networkList reads a list of networks.
-func (o *object) networkList(raw json.RawMessage, v compute.Version) (list []lifecycle.NetworkRequest) {
+// readNetworkList reads a list of networks.
+func readNetworkList(o *request.Object, raw json.RawMessage, v compute.Version) (list []lifecycle.NetworkRequest) {
 	var entries []map[string]*string
 	if json.Unmarshal(raw, &entries) != nil || len(entries) == 0 {
-		o.invalid("networks", "it must be \"none\", \"auto\" or a list of objects with the key uuid or port, not %s",
-			clip(string(raw)))
+		o.Invalid("networks", "it must be \"none\", \"auto\" or a list of objects with the key uuid or port, not %s",
+			request.Clip(string(raw)))
 		return nil
 	}
 	for _, entry := range entries {
@@ -70,35 +71,35 @@ func (o *object) networkList(raw json.RawMessage, v compute.Version) (list []lif
 			case key == "tag" && hasDeviceTags(v):
 				r.Tag = text
 			default:
-				o.invalid("networks", "there is no key %q in an entry at version %s", clip(key), v)
+				o.Invalid("networks", "there is no key %q in an entry at version %s", request.Clip(key), v)
 			}
 		}
-		o.checkNetwork(r)
+		checkNetwork(o, r)
 		list = append(list, r)
 	}
 	return list
 }
 
 // checkNetwork checks one entry alone.
-func (o *object) checkNetwork(r lifecycle.NetworkRequest) {
+func checkNetwork(o *request.Object, r lifecycle.NetworkRequest) {
 	_, err := netip.ParseAddr(r.FixedIP)
 	switch {
 	case r.Port == "" && r.Network == "":
-		o.invalid("networks", "an entry has neither uuid nor port; give one of them")
+		o.Invalid("networks", "an entry has neither uuid nor port; give one of them")
 	case r.Port != "" && !isUUID(r.Port), r.Port == "" && !isUUID(r.Network):
-		o.invalid("networks", "%q is not a UUID", clip(r.Port+r.Network))
+		o.Invalid("networks", "%q is not a UUID", request.Clip(r.Port+r.Network))
 	case r.FixedIP != "" && r.Port != "":
-		o.invalid("networks", "fixed_ip of port %s cannot be set; set it with `openstack port set`", r.Port)
+		o.Invalid("networks", "fixed_ip of port %s cannot be set; set it with `openstack port set`", r.Port)
 	case r.FixedIP != "" && err != nil:
-		o.invalid("networks", "%q is not an IP address", clip(r.FixedIP))
+		o.Invalid("networks", "%q is not an IP address", request.Clip(r.FixedIP))
 	case r.Tag != "" && !tagText.MatchString(r.Tag):
-		o.invalid("networks", "%q is not a valid tag", clip(r.Tag))
+		o.Invalid("networks", "%q is not a valid tag", request.Clip(r.Tag))
 	}
 }
 
 // findNetworks returns the networks of a server, after it has checked that the caller may use them. Without a network
 // service a server has none.
-func (s *server) findNetworks(c *call, want requestedNetworks, count int) ([]lifecycle.NetworkRequest, error) {
+func (s *server) findNetworks(c *request.Call, want requestedNetworks, count int) ([]lifecycle.NetworkRequest, error) {
 	switch {
 	case s.Networks == nil && len(want.list) > 0:
 		return nil, fault.New(fault.Invalid, "Invalid input for server.networks: compute has no network service, so "+
@@ -127,7 +128,7 @@ func (s *server) findNetworks(c *call, want requestedNetworks, count int) ([]lif
 }
 
 // automaticNetwork returns the only network of the caller's project; none if there is none.
-func (s *server) automaticNetwork(c *call) ([]lifecycle.NetworkRequest, error) {
+func (s *server) automaticNetwork(c *request.Call) ([]lifecycle.NetworkRequest, error) {
 	all, err := s.Networks.Networks(c.R.Context(), url.Values{})
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (s *server) automaticNetwork(c *call) ([]lifecycle.NetworkRequest, error) {
 }
 
 // findNetwork checks one entry against the network service.
-func (s *server) findNetwork(c *call, r lifecycle.NetworkRequest) (lifecycle.NetworkRequest, error) {
+func (s *server) findNetwork(c *request.Call, r lifecycle.NetworkRequest) (lifecycle.NetworkRequest, error) {
 	if r.Port != "" {
 		p, err := s.Networks.Port(c.R.Context(), r.Port)
 		hidden := err == nil && p.Project != c.Who.Project && !c.Who.IsAdmin()
@@ -178,7 +179,7 @@ func (s *server) findNetwork(c *call, r lifecycle.NetworkRequest) (lifecycle.Net
 }
 
 // checkFixedIP returns fault.Invalid if a port has the requested address of a network already.
-func (s *server) checkFixedIP(c *call, r lifecycle.NetworkRequest) error {
+func (s *server) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest) error {
 	if r.FixedIP == "" {
 		return nil
 	}

@@ -10,9 +10,17 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
+
+// actionRoutes returns the paths of actions. Each action has its own policy rule.
+func (s *server) actionRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/servers/{id}/action": {http.MethodPost: s.OfServer("", s.act)},
+	}
+}
 
 // actionSpec describes one action of POST /servers/{id}/action.
 type actionSpec struct {
@@ -21,7 +29,7 @@ type actionSpec struct {
 	code   int // of the response
 
 	// read decodes the arguments of the action; nil: it has none.
-	read func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error
+	read func(s *server, c *request.Call, o *request.Object, found lifecycle.Server, w *lifecycle.ActionRequested) error
 }
 
 // actionSpecs returns the actions by their key in the body. act handles forceDelete itself.
@@ -47,13 +55,9 @@ func actionSpecs() map[string]actionSpec {
 }
 
 // act is POST /v2.1/servers/{id}/action: an object with one key, which names the action.
-func (s *server) act(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) act(c *request.Call, found lifecycle.Server) error {
 	var body map[string]json.RawMessage
-	if err := c.read(maxBody, &body); err != nil {
+	if err := c.Read(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if len(body) != 1 {
@@ -61,13 +65,13 @@ func (s *server) act(c *call) error {
 	}
 	for key, raw := range body {
 		if key == "forceDelete" {
-			if err := c.Authorize(policies.ForceDeleteServer, ownerOf(found)); err != nil {
+			if err := c.Authorize(policies.ForceDeleteServer, request.OwnerOf(found)); err != nil {
 				return err
 			}
 			if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
 				return err
 			}
-			return c.writeStatus(http.StatusAccepted)
+			return c.WriteStatus(http.StatusAccepted)
 		}
 		if key == "os-getConsoleOutput" {
 			return s.consoleOutput(c, raw, found)
@@ -77,7 +81,7 @@ func (s *server) act(c *call) error {
 			return fault.New(fault.Invalid, "Berth does not support the action %s: %s", key, reason)
 		}
 		if !known {
-			return fault.New(fault.Invalid, "There is no such action: %s", clip(key))
+			return fault.New(fault.Invalid, "There is no such action: %s", request.Clip(key))
 		}
 		return s.runAction(c, key, raw, d, found)
 	}
@@ -85,26 +89,27 @@ func (s *server) act(c *call) error {
 }
 
 // runAction decodes the arguments of an action, starts it, and writes the response.
-func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
-	if err := c.Authorize(d.rule, ownerOf(found)); err != nil {
+func (s *server) runAction(c *request.Call, key string, raw json.RawMessage, d actionSpec,
+	found lifecycle.Server) error {
+	if err := c.Authorize(d.rule, request.OwnerOf(found)); err != nil {
 		return err
 	}
-	o := &object{name: key, keys: map[string]json.RawMessage{}}
-	if d.read != nil && !isNull(raw) {
-		if err := json.Unmarshal(raw, &o.keys); err != nil || o.keys == nil {
+	o := &request.Object{Name: key, Keys: map[string]json.RawMessage{}}
+	if d.read != nil && !request.IsNull(raw) {
+		if err := json.Unmarshal(raw, &o.Keys); err != nil || o.Keys == nil {
 			return fault.New(fault.Invalid, "Invalid input for %s: it must be an object", key)
 		}
 	}
-	request := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
+	want := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
 	if d.read != nil {
-		if err := d.read(s, c, o, found, &request); err != nil {
+		if err := d.read(s, c, o, found, &want); err != nil {
 			return err
 		}
-		if err := o.finish(unsupportedKeys(c.version)); err != nil {
+		if err := o.Finish(unsupportedKeys(c.Microversion)); err != nil {
 			return err
 		}
 	}
-	now, err := s.Conductor.Act(c.R.Context(), found.ID, request)
+	now, err := s.Conductor.Act(c.R.Context(), found.ID, want)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "Instance %s could not be found.", found.ID)
 	}
@@ -112,56 +117,58 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 		return err
 	}
 	if d.action == lifecycle.Rebuild {
-		c.W.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
-		v := c.server(now, nil)
-		if c.version.Has(compute.NoPersonality) {
-			v.Rebuilt = &compute.Rebuilt{UserData: orNull(now.UserData)}
+		c.W.Header().Set("Location", c.Links("servers", found.ID)[0].HRef)
+		v := serverView(c, now, nil)
+		if c.Has(compute.NoPersonality) {
+			v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
 		}
-		return c.writeJSON(d.code, map[string]any{"server": v})
+		return c.WriteJSON(d.code, map[string]any{"server": v})
 	}
-	return c.writeStatus(d.code)
+	return c.WriteStatus(d.code)
 }
 
-func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
-	kind, _ := o.text("type", 1, 16)
+func readReboot(_ *server, _ *request.Call, o *request.Object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
+	kind, _ := o.Text("type", 1, 16)
 	switch strings.ToUpper(kind) {
 	case "HARD":
 		w.Hard = true
 	case "SOFT":
 	default:
-		o.invalid("type", "it is %q, and should be SOFT or HARD", clip(kind))
+		o.Invalid("type", "it is %q, and should be SOFT or HARD", request.Clip(kind))
 	}
 	return nil
 }
 
-func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) (err error) {
-	if _, given := o.keys["imageRef"]; !given {
-		o.invalid("imageRef", "it is missing")
+func readRebuild(s *server, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) (err error) {
+	if _, given := o.Keys["imageRef"]; !given {
+		o.Invalid("imageRef", "it is missing")
 	}
-	w.Image = o.image()
-	if _, given := o.keys["name"]; given {
-		w.Name = o.nameText("name")
+	w.Image = readImageRef(o)
+	if _, given := o.Keys["name"]; given {
+		w.Name = o.NameText("name")
 	}
-	if c.version.Has(compute.ServerDescription) {
-		delete(o.keys, "description") // ignored: a rebuild keeps the description
+	if c.Has(compute.ServerDescription) {
+		delete(o.Keys, "description") // ignored: a rebuild keeps the description
 	}
 	if w.FirstBoot, err = s.rebuildFirstBoot(c, o, found); err != nil {
 		return err
 	}
-	if o.err == nil {
+	if o.Err == nil {
 		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
 	}
 	return err
 }
 
-func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	ref, _ := o.scalar("flavorRef", true, "the id of a flavor")
+func readResize(s *server, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	ref, _ := o.Scalar("flavorRef", true, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
-	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
 	}
-	if o.err != nil {
-		return o.err
+	if o.Err != nil {
+		return o.Err
 	}
 	f, err := s.visibleFlavor(c.R.Context(), c, ref)
 	if fault.Is(err, fault.NotFound) {
@@ -196,57 +203,60 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 
 // readMigrate decodes migrate; the host may be given since 2.56. A cold migration never ends on the same host, also
 // with [DEFAULT] allow_resize_to_same_host, as in Nova with every driver but vCenter.
-func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	if !c.version.Has(compute.ColdMigrateHost) {
+func readMigrate(s *server, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	if !c.Has(compute.ColdMigrateHost) {
 		return nil
 	}
 	return s.readTarget(c.R.Context(), o, found, w)
 }
 
-func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	if _, given := o.keys["host"]; !given {
-		o.invalid("host", "it is missing; give a host or null")
+func readLive(s *server, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	if _, given := o.Keys["host"]; !given {
+		o.Invalid("host", "it is missing; give a host or null")
 	}
-	if _, given := o.keys["block_migration"]; !given {
-		o.invalid("block_migration", "it is missing")
+	if _, given := o.Keys["block_migration"]; !given {
+		o.Invalid("block_migration", "it is missing")
 	}
-	delete(o.keys, "block_migration") // ignored: Berth does not distinguish shared and local disks
-	if !c.version.Has(compute.LiveMigrateAuto) {
-		delete(o.keys, "disk_over_commit")
+	delete(o.Keys, "block_migration") // ignored: Berth does not distinguish shared and local disks
+	if !c.Has(compute.LiveMigrateAuto) {
+		delete(o.Keys, "disk_over_commit")
 	}
-	if c.version.Has(compute.LiveMigrateForce) {
-		o.refuseForce()
+	if c.Has(compute.LiveMigrateForce) {
+		refuseForce(o)
 	}
 	return s.readTarget(c.R.Context(), o, found, w)
 }
 
-func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
-	if c.version.Has(compute.EvacuateForce) {
-		o.refuseForce()
+func readEvacuate(s *server, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	delete(o.Keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
+	if c.Has(compute.EvacuateForce) {
+		refuseForce(o)
 	}
 	return s.readTarget(c.R.Context(), o, found, w)
 }
 
 // refuseForce decodes force, which would move a server to a host without a check for room.
-func (o *object) refuseForce() {
-	if o.flag("force", false) {
-		o.invalid("force", "Berth always claims resources before a move; leave it out")
+func refuseForce(o *request.Object) {
+	if o.Flag("force", false) {
+		o.Invalid("force", "Berth always claims resources before a move; leave it out")
 	}
 }
 
 // readTarget decodes the destination host of a move.
-func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server,
+func (s *server) readTarget(ctx context.Context, o *request.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	w.To, _ = o.text("host", 0, 255)
-	if w.To == "" || o.err != nil {
-		return o.err
+	w.To, _ = o.Text("host", 0, 255)
+	if w.To == "" || o.Err != nil {
+		return o.Err
 	}
 	if err := provider.CheckHostName(w.To); err != nil {
 		return err
 	}
 	if _, err := s.Store.Host(ctx, w.To); fault.Is(err, fault.NotFound) {
-		known, err := s.hostNames(ctx)
+		known, err := s.HostNames(ctx)
 		if err != nil {
 			return err
 		}
@@ -261,11 +271,43 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 	return nil
 }
 
-func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
-	state, _ := o.text("state", 1, 16)
+func readReset(_ *server, _ *request.Call, o *request.Object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
+	state, _ := o.Text("state", 1, 16)
 	w.ToError = state == "error"
 	if state != "error" && state != "active" {
-		o.invalid("state", "it is %q, and should be active or error", clip(state))
+		o.Invalid("state", "it is %q, and should be active or error", request.Clip(state))
 	}
 	return nil
+}
+
+// onPorts is the reason for which actions on addresses and groups are refused.
+const onPorts = "addresses and groups belong to ports; attach, detach or change a port (os-interface)"
+
+// unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
+var unsupportedActions = map[string]string{
+	"pause":               "guests cannot be paused; stop the server",
+	"unpause":             "guests cannot be paused",
+	"suspend":             "guests cannot be suspended; stop or shelve the server",
+	"resume":              "guests cannot be suspended",
+	"lock":                "servers cannot be locked",
+	"unlock":              "servers cannot be locked",
+	"rescue":              "guests cannot be rescued",
+	"unrescue":            "guests cannot be rescued",
+	"restore":             "a deleted server cannot be restored",
+	"createImage":         "guests have no snapshots",
+	"createBackup":        "guests have no snapshots",
+	"trigger_crash_dump":  "guests have no crash dumps",
+	"changePassword":      "Berth cannot set a guest's password",
+	"addFixedIp":          onPorts,
+	"removeFixedIp":       onPorts,
+	"addFloatingIp":       onPorts,
+	"removeFloatingIp":    onPorts,
+	"addSecurityGroup":    onPorts,
+	"removeSecurityGroup": onPorts,
+	"resetNetwork":        onPorts,
+	"injectNetworkInfo":   onPorts,
+	"os-getVNCConsole":    noConsoles,
+	"os-getSPICEConsole":  noConsoles,
+	"os-getRDPConsole":    noConsoles,
+	"os-getSerialConsole": noConsoles,
 }

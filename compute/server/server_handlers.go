@@ -5,24 +5,41 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 )
 
+// serverRoutes returns the paths of servers.
+func (s *server) serverRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/servers": {
+			http.MethodGet:  request.Guarded(policies.ListServers, s.listServers),
+			http.MethodPost: request.Guarded(policies.CreateServer, s.createServers),
+		},
+		"/v2.1/servers/detail": {http.MethodGet: request.Guarded(policies.DetailServers, s.detailServers)},
+		"/v2.1/servers/{id}": {
+			http.MethodGet:    s.OfServer(policies.ShowServer, s.showServer),
+			http.MethodPut:    s.OfServer(policies.UpdateServer, s.updateServer),
+			http.MethodDelete: s.OfServer(policies.DeleteServer, s.deleteServer),
+		},
+	}
+}
+
 // listServers is GET /v2.1/servers.
-func (s *server) listServers(c *call) error {
+func (s *server) listServers(c *request.Call) error {
 	return servers(c, func(w serverQuery) ([]compute.Ref, error) {
 		found, err := s.serverRefs(c, w)
 		refs := make([]compute.Ref, 0, len(found))
 		for _, one := range found {
-			refs = append(refs, compute.Ref{ID: one.ID, Name: one.Name, Links: c.links("servers", one.ID)})
+			refs = append(refs, compute.Ref{ID: one.ID, Name: one.Name, Links: c.Links("servers", one.ID)})
 		}
 		return refs, err
 	}, func(ref compute.Ref) string { return ref.ID })
 }
 
 // serverRefs returns the servers of a page. It reads records only for filters that need them.
-func (s *server) serverRefs(c *call, w serverQuery) ([]store.ServerRef, error) {
+func (s *server) serverRefs(c *request.Call, w serverQuery) ([]store.ServerRef, error) {
 	if w.tags.isEmpty() {
 		return s.Store.ServerRefs(c.R.Context(), w.filter)
 	}
@@ -35,7 +52,7 @@ func (s *server) serverRefs(c *call, w serverQuery) ([]store.ServerRef, error) {
 }
 
 // detailServers is GET /v2.1/servers/detail.
-func (s *server) detailServers(c *call) error {
+func (s *server) detailServers(c *request.Call) error {
 	return servers(c, func(w serverQuery) ([]compute.Server, error) {
 		found, err := s.foundServers(c, w)
 		if err != nil {
@@ -47,19 +64,19 @@ func (s *server) detailServers(c *call) error {
 		}
 		views := make([]compute.Server, 0, len(found))
 		for _, one := range found {
-			views = append(views, c.server(one, hosts))
+			views = append(views, serverView(c, one, hosts))
 		}
 		return views, nil
 	}, func(v compute.Server) string { return v.ID })
 }
 
 // foundServers returns the servers of a page.
-func (s *server) foundServers(c *call, w serverQuery) ([]lifecycle.Server, error) {
+func (s *server) foundServers(c *request.Call, w serverQuery) ([]lifecycle.Server, error) {
 	limit := w.filter.Limit
 	if w.tags.isEmpty() {
 		return s.Store.ListServers(c.R.Context(), w.filter)
 	}
-	return collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
+	return request.Collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
 		w.filter.Limit = limit
 		if last != nil {
 			w.filter.Marker = last.ID
@@ -69,13 +86,13 @@ func (s *server) foundServers(c *call, w serverQuery) ([]lifecycle.Server, error
 }
 
 // servers writes the page of servers that the query selects. page returns its views, id the server of a view.
-func servers[View any](c *call, page func(serverQuery) ([]View, error), id func(View) string) error {
+func servers[View any](c *request.Call, page func(serverQuery) ([]View, error), id func(View) string) error {
 	q := c.R.URL.Query()
-	limit, marker, err := c.readPage(q)
+	limit, marker, err := c.ReadPage(q)
 	if err != nil {
 		return err
 	}
-	w, err := c.readServerQuery(q)
+	w, err := readServerQuery(c, q)
 	if err != nil {
 		return err
 	}
@@ -88,59 +105,31 @@ func servers[View any](c *call, page func(serverQuery) ([]View, error), id func(
 	}
 	body := map[string]any{"servers": list}
 	if len(list) > 0 {
-		if next := c.nextLinks(limit, len(list), id(list[len(list)-1])); next != nil {
+		if next := c.NextLinks(limit, len(list), id(list[len(list)-1])); next != nil {
 			body["servers_links"] = next
 		}
 	}
-	return c.writeJSON(http.StatusOK, body)
-}
-
-// visibleServer reads the server of the path. It returns fault.NotFound if the caller may not see it, or if it is
-// deleted and deleted is false, and refuses what the policy does not allow about this server.
-func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
-	id := c.R.PathValue("id")
-	found, err := s.Store.Read(c.R.Context(), id)
-	hidden := err == nil && (found.Project != c.Who.Project && !c.Who.IsAdmin() || !found.Ended.IsZero() && !deleted)
-	if hidden || fault.Is(err, fault.NotFound) {
-		return lifecycle.Server{}, fault.New(fault.NotFound, "Instance %s could not be found.", id)
-	}
-	if err != nil {
-		return lifecycle.Server{}, err
-	}
-	return found, c.Authorize(c.rule, ownerOf(found))
-}
-
-// ownerOf returns the attributes of a server for the policy.
-func ownerOf(s lifecycle.Server) map[string]any {
-	return map[string]any{"project_id": s.Project, "user_id": s.User}
+	return c.WriteJSON(http.StatusOK, body)
 }
 
 // showServer is GET /v2.1/servers/{id}.
-func (s *server) showServer(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) showServer(c *request.Call, found lifecycle.Server) error {
 	return s.writeServer(c, found)
 }
 
 // writeServer responds with one server in detail.
-func (s *server) writeServer(c *call, found lifecycle.Server) error {
+func (s *server) writeServer(c *request.Call, found lifecycle.Server) error {
 	hosts, err := s.hostStates(c.R.Context(), c, found)
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
+	return c.WriteJSON(http.StatusOK, map[string]any{"server": serverView(c, found, hosts)})
 }
 
 // deleteServer is DELETE /v2.1/servers/{id}. It responds as soon as the request is recorded.
-func (s *server) deleteServer(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteServer(c *request.Call, found lifecycle.Server) error {
 	if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
@@ -43,7 +44,7 @@ var unsupportedFilters = []string{"ip", "ip6", "image", "changes-before", "locke
 	"power_state", "uuid"}
 
 // readServerQuery reads the filters of a list. As in OpenStack, it ignores filters for admins if the caller is not one.
-func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
+func readServerQuery(c *request.Call, q url.Values) (w serverQuery, err error) {
 	for _, key := range unsupportedFilters {
 		if q.Get(key) != "" {
 			return w, fault.New(fault.Invalid, "Berth does not support the filter %s of servers; leave it out", key)
@@ -54,7 +55,7 @@ func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 			"and supports no other order; leave sort_key and sort_dir out")
 	}
 	w.filter = store.ServerFilter{Project: c.Who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
-	if c.version.Has(compute.Tags) {
+	if c.Has(compute.Tags) {
 		w.tags = readTagFilter(q)
 	}
 	w.reservation = q.Get("reservation_id")
@@ -65,20 +66,20 @@ func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
 		w.filter.Name = literal(w.name)
 	}
 	if text := q.Get("changes-since"); text != "" {
-		if w.filter.Since, err = parseTime(text); err != nil {
+		if w.filter.Since, err = request.ParseTime(text); err != nil {
 			return w, err
 		}
 	}
-	if err := c.readStatusFilter(&w, q.Get("status")); err != nil {
+	if err := readStatusFilter(c, &w, q.Get("status")); err != nil {
 		return w, err
 	}
-	return w, c.readAdminFilters(&w, q)
+	return w, readAdminFilters(c, &w, q)
 }
 
-func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
+func readAdminFilters(c *request.Call, w *serverQuery, q url.Values) error {
 	all := false
 	if q.Has("all_tenants") {
-		value, known := parseBool(q.Get("all_tenants"))
+		value, known := request.ParseBool(q.Get("all_tenants"))
 		if !known && q.Get("all_tenants") != "" {
 			return fault.New(fault.Invalid, "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
 		}
@@ -89,7 +90,7 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		if c.Spec.Rule == policies.DetailServers {
 			rule = policies.DetailServersOfAll
 		}
-		if err := c.Authorize(rule, c.owner()); err != nil {
+		if err := c.Authorize(rule, c.Owner()); err != nil {
 			return err
 		}
 		w.filter.Project = ""
@@ -97,7 +98,7 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 	if !c.Who.IsAdmin() {
 		return nil
 	}
-	name, err := hostFilter(q)
+	name, err := request.HostFilter(q)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 		}
 	}
 	if text := q.Get("deleted"); text != "" {
-		deleted, known := parseBool(text)
+		deleted, known := request.ParseBool(text)
 		if !known {
 			return fault.New(fault.Invalid, "deleted must be true or false; it is %q", text)
 		}
@@ -123,13 +124,13 @@ var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DE
 	"RESCUE": false, "RESIZE": true, "REVERT_RESIZE": true, "SHELVED": true, "SHELVED_OFFLOADED": true,
 	"SHUTOFF": true, "SOFT_DELETED": false, "SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
 
-func (c *call) readStatusFilter(w *serverQuery, text string) error {
+func readStatusFilter(c *request.Call, w *serverQuery, text string) error {
 	if text == "" {
 		return nil
 	}
 	status := strings.ToUpper(text)
 	ours, known := statuses[status]
-	if !known && c.version.Has(compute.StatusChecked) {
+	if !known && c.Has(compute.StatusChecked) {
 		return fault.New(fault.Invalid, "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
 	}
 	if status == "DELETED" && !c.Who.IsAdmin() {

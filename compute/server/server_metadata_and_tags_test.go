@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
 )
 
 // running creates a server of ann in project p1 whose guest runs on host cmp1, and returns its id.
@@ -41,7 +42,7 @@ func TestMetadata(t *testing.T) {
 	h := start(t)
 	id := h.running("web")
 	path := "/servers/" + id + "/metadata"
-	full := make([]string, maxMetadata)
+	full := make([]string, request.MaxMetadata)
 	for i := range full {
 		full[i] = fmt.Sprintf(`"k%d": ""`, i)
 	}
@@ -86,7 +87,7 @@ func TestTags(t *testing.T) {
 	h := start(t)
 	id := h.running("web")
 	path := "/servers/" + id + "/tags"
-	full := make([]string, maxTags)
+	full := make([]string, request.MaxTags)
 	for i := range full {
 		full[i] = fmt.Sprintf("%q", fmt.Sprint("t", i))
 	}

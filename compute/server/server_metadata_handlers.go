@@ -5,75 +5,85 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
-// listMetadata is GET /v2.1/servers/{id}/metadata. Nova's rule is os_compute_api:server-metadata:index.
-func (s *server) listMetadata(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
+// metadataRoutes returns the paths of the metadata of a server.
+func (s *server) metadataRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/servers/{id}/metadata": {
+			http.MethodGet:  s.OfServer(policies.ListMetadata, s.listMetadata),
+			http.MethodPost: s.OfServer(policies.CreateMetadata, s.addMetadata),
+			http.MethodPut:  s.OfServer(policies.ReplaceMetadata, s.replaceMetadata),
+		},
+		"/v2.1/servers/{id}/metadata/{key}": {
+			http.MethodGet:    s.OfServer(policies.ShowMetadata, s.showMetadata),
+			http.MethodPut:    s.OfServer(policies.UpdateMetadata, s.putMetadata),
+			http.MethodDelete: s.OfServer(policies.DeleteMetadata, s.deleteMetadata),
+		},
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"metadata": notNil(found.Metadata)})
+}
+
+// listMetadata is GET /v2.1/servers/{id}/metadata. Nova's rule is os_compute_api:server-metadata:index.
+func (s *server) listMetadata(c *request.Call, found lifecycle.Server) error {
+	return c.WriteJSON(http.StatusOK, map[string]any{"metadata": request.NotNil(found.Metadata)})
 }
 
 // showMetadata is GET /v2.1/servers/{id}/metadata/{key}. Nova's rule is os_compute_api:server-metadata:show.
-func (s *server) showMetadata(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) showMetadata(c *request.Call, found lifecycle.Server) error {
 	key := c.R.PathValue("key")
 	value, ok := found.Metadata[key]
 	if !ok {
 		return fault.New(fault.NotFound, "Metadata item was not found")
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"meta": map[string]string{key: value}})
+	return c.WriteJSON(http.StatusOK, map[string]any{"meta": map[string]string{key: value}})
 }
 
 // addMetadata is POST /v2.1/servers/{id}/metadata: it adds and overwrites. Nova's rule is
 // os_compute_api:server-metadata:create.
-func (s *server) addMetadata(c *call) error {
-	return s.setMetadata(c, "metadata", func(d *lifecycle.Details, given map[string]string) {
-		d.Metadata = maps.Clone(notNil(d.Metadata))
+func (s *server) addMetadata(c *request.Call, found lifecycle.Server) error {
+	return s.setMetadata(c, found.ID, "metadata", func(d *lifecycle.Details, given map[string]string) {
+		d.Metadata = maps.Clone(request.NotNil(d.Metadata))
 		maps.Copy(d.Metadata, given)
 	})
 }
 
 // replaceMetadata is PUT /v2.1/servers/{id}/metadata. Nova's rule is os_compute_api:server-metadata:update_all.
-func (s *server) replaceMetadata(c *call) error {
-	return s.setMetadata(c, "metadata", func(d *lifecycle.Details, given map[string]string) { d.Metadata = given })
+func (s *server) replaceMetadata(c *request.Call, found lifecycle.Server) error {
+	return s.setMetadata(c, found.ID, "metadata", func(d *lifecycle.Details,
+		given map[string]string) {
+		d.Metadata = given
+	})
 }
 
 // putMetadata is PUT /v2.1/servers/{id}/metadata/{key}; its body has this key alone. Nova's rule is
 // os_compute_api:server-metadata:update.
-func (s *server) putMetadata(c *call) error {
-	return s.setMetadata(c, "meta", func(d *lifecycle.Details, given map[string]string) {
-		d.Metadata = maps.Clone(notNil(d.Metadata))
+func (s *server) putMetadata(c *request.Call, found lifecycle.Server) error {
+	return s.setMetadata(c, found.ID, "meta", func(d *lifecycle.Details, given map[string]string) {
+		d.Metadata = maps.Clone(request.NotNil(d.Metadata))
 		maps.Copy(d.Metadata, given)
 	})
 }
 
 // setMetadata reads an object of texts under a key of the body, applies it to the server, and responds with the result.
-func (s *server) setMetadata(c *call, under string, apply func(*lifecycle.Details, map[string]string)) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
-	given, err := c.readMetadata(under)
+func (s *server) setMetadata(c *request.Call, id, under string,
+	apply func(*lifecycle.Details, map[string]string)) error {
+	given, err := readMetadata(c, under)
 	if err != nil {
 		return err
 	}
 	key := c.R.PathValue("key")
 	if _, ok := given[key]; under == "meta" && (!ok || len(given) != 1) {
-		return fault.New(fault.Invalid, "meta must have the one key %q, that of the path", clip(key))
+		return fault.New(fault.Invalid, "meta must have the one key %q, that of the path", request.Clip(key))
 	}
-	found, err = s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
+	found, err := s.changeDetails(c.R.Context(), id, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange("update instance metadata", true); why != "" {
 			return fault.New(fault.Conflict, "%s", why)
 		}
-		if apply(d, given); len(d.Metadata) > maxMetadata {
-			return fault.New(fault.Forbidden, "Maximum number of metadata items exceeds %d", maxMetadata)
+		if apply(d, given); len(d.Metadata) > request.MaxMetadata {
+			return fault.New(fault.Forbidden, "Maximum number of metadata items exceeds %d", request.MaxMetadata)
 		}
 		return nil
 	})
@@ -81,41 +91,37 @@ func (s *server) setMetadata(c *call, under string, apply func(*lifecycle.Detail
 		return err
 	}
 	if under == "meta" {
-		return c.writeJSON(http.StatusOK, map[string]any{"meta": given})
+		return c.WriteJSON(http.StatusOK, map[string]any{"meta": given})
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"metadata": notNil(found.Metadata)})
+	return c.WriteJSON(http.StatusOK, map[string]any{"metadata": request.NotNil(found.Metadata)})
 }
 
 // readMetadata reads a body that is an object with one key, whose value is an object of texts.
-func (c *call) readMetadata(under string) (map[string]string, error) {
-	o, others, err := c.wrapped(under)
+func readMetadata(c *request.Call, under string) (map[string]string, error) {
+	o, others, err := c.Wrapped(under)
 	if err == nil {
-		err = refuseOthers(under, others)
+		err = request.RefuseOthers(under, others)
 	}
 	if err != nil {
 		return nil, err
 	}
-	given := make(map[string]string, len(o.keys))
-	for key := range maps.Clone(o.keys) {
-		if isNull(o.keys[key]) {
-			o.invalid(clip(key), "it is null, and should be a text")
+	given := make(map[string]string, len(o.Keys))
+	for key := range maps.Clone(o.Keys) {
+		if request.IsNull(o.Keys[key]) {
+			o.Invalid(request.Clip(key), "it is null, and should be a text")
 		}
-		given[key], _ = o.text(key, 0, 255)
+		given[key], _ = o.Text(key, 0, 255)
 		if !specKey.MatchString(key) {
-			o.invalid(clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
+			o.Invalid(request.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
 	}
-	return given, o.err
+	return given, o.Err
 }
 
 // deleteMetadata is DELETE /v2.1/servers/{id}/metadata/{key}. Nova's rule is os_compute_api:server-metadata:delete.
-func (s *server) deleteMetadata(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteMetadata(c *request.Call, found lifecycle.Server) error {
 	key := c.R.PathValue("key")
-	_, err = s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
+	_, err := s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if _, ok := d.Metadata[key]; !ok {
 			return fault.New(fault.NotFound, "Metadata item was not found")
 		}
@@ -129,5 +135,5 @@ func (s *server) deleteMetadata(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

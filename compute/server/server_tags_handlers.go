@@ -7,71 +7,72 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
-// taggedServer reads the server of a path with tags (2.26).
-func (s *server) taggedServer(c *call) (lifecycle.Server, error) {
-	if !c.version.Has(compute.Tags) {
-		return lifecycle.Server{}, unknownPath(c)
+// tagRoutes returns the paths of the tags of a server (2.26).
+func (s *server) tagRoutes() request.Routes {
+	tagged := func(rule string, handle func(*request.Call, lifecycle.Server) error) request.Method {
+		return request.Since(compute.Tags, s.OfServer(rule, handle))
 	}
-	return s.visibleServer(c, false)
+	return request.Routes{
+		"/v2.1/servers/{id}/tags": {
+			http.MethodGet:    tagged(policies.ListTags, s.listTags),
+			http.MethodPut:    tagged(policies.ReplaceTags, s.replaceTags),
+			http.MethodDelete: tagged(policies.DeleteTags, s.deleteTags),
+		},
+		"/v2.1/servers/{id}/tags/{tag}": {
+			http.MethodGet:    tagged(policies.ShowTag, s.showTag),
+			http.MethodPut:    tagged(policies.UpdateTag, s.putTag),
+			http.MethodDelete: tagged(policies.DeleteTag, s.deleteTag),
+		},
+	}
 }
 
 // listTags is GET /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:index.
-func (s *server) listTags(c *call) error {
-	found, err := s.taggedServer(c)
-	if err != nil {
-		return err
-	}
-	return c.writeJSON(http.StatusOK, map[string]any{"tags": append([]string{}, found.Tags...)})
+func (s *server) listTags(c *request.Call, found lifecycle.Server) error {
+	return c.WriteJSON(http.StatusOK, map[string]any{"tags": append([]string{}, found.Tags...)})
 }
 
 // showTag is GET /v2.1/servers/{id}/tags/{tag}: it has no body. Nova's rule is os_compute_api:os-server-tags:show.
-func (s *server) showTag(c *call) error {
-	found, err := s.taggedServer(c)
-	if err != nil {
-		return err
-	}
+func (s *server) showTag(c *request.Call, found lifecycle.Server) error {
 	if !slices.Contains(found.Tags, c.R.PathValue("tag")) {
 		return noTag(found.ID, c.R.PathValue("tag"))
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 func noTag(id, tag string) error {
-	return fault.New(fault.NotFound, "Server %s has no tag '%s'", id, clip(tag))
+	return fault.New(fault.NotFound, "Server %s has no tag '%s'", id, request.Clip(tag))
 }
 
 // replaceTags is PUT /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:update_all.
-func (s *server) replaceTags(c *call) error {
-	found, err := s.taggedServer(c)
-	if err != nil {
+func (s *server) replaceTags(c *request.Call, found lifecycle.Server) error {
+	o := &request.Object{Name: "body"}
+	if err := c.Read(request.MaxBody, &o.Keys); err != nil {
 		return err
 	}
-	o := &object{name: "body"}
-	if err := c.read(maxBody, &o.keys); err != nil {
+	if o.Keys["tags"] == nil {
+		o.Invalid("tags", "it is missing; give a list of texts")
+	}
+	tags := readTags(o)
+	if err := o.Finish(nil); err != nil {
 		return err
 	}
-	if o.keys["tags"] == nil {
-		o.invalid("tags", "it is missing; give a list of texts")
-	}
-	tags := o.tags()
-	if err := o.finish(nil); err != nil {
-		return err
-	}
-	found, err = s.changeTags(c, found.ID, "update tags", func(d *lifecycle.Details) error {
+	found, err := s.changeTags(c, found.ID, "update tags", func(d *lifecycle.Details) error {
 		d.Tags = tags
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"tags": append([]string{}, found.Tags...)})
+	return c.WriteJSON(http.StatusOK, map[string]any{"tags": append([]string{}, found.Tags...)})
 }
 
 // changeTags changes the tags of a server whose guest is in order.
-func (s *server) changeTags(c *call, id, what string,
+func (s *server) changeTags(c *request.Call, id, what string,
 	change func(*lifecycle.Details) error) (lifecycle.Server, error) {
 	return s.changeDetails(c.R.Context(), id, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange(what, false); why != "" {
@@ -82,25 +83,21 @@ func (s *server) changeTags(c *call, id, what string,
 }
 
 // putTag is PUT /v2.1/servers/{id}/tags/{tag}. Nova's rule is os_compute_api:os-server-tags:update.
-func (s *server) putTag(c *call) error {
-	found, err := s.taggedServer(c)
-	if err != nil {
-		return err
-	}
+func (s *server) putTag(c *request.Call, found lifecycle.Server) error {
 	tag := c.R.PathValue("tag")
 	if !tagText.MatchString(tag) {
 		return fault.New(fault.Invalid, "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
-			clip(tag))
+			request.Clip(tag))
 	}
 	code := http.StatusCreated
-	_, err = s.changeTags(c, found.ID, "update tag", func(d *lifecycle.Details) error {
+	_, err := s.changeTags(c, found.ID, "update tag", func(d *lifecycle.Details) error {
 		at, there := slices.BinarySearch(d.Tags, tag)
 		switch {
 		case there:
 			code = http.StatusNoContent
 			return nil
-		case len(d.Tags) >= maxTags:
-			return fault.New(fault.Invalid, "The number of tags exceeded the per-server limit %d", maxTags)
+		case len(d.Tags) >= request.MaxTags:
+			return fault.New(fault.Invalid, "The number of tags exceeded the per-server limit %d", request.MaxTags)
 		}
 		code = http.StatusCreated
 		d.Tags = slices.Insert(slices.Clone(d.Tags), at, tag)
@@ -110,35 +107,27 @@ func (s *server) putTag(c *call) error {
 		return err
 	}
 	if code == http.StatusCreated {
-		c.W.Header().Set("Location", c.links("servers", found.ID)[0].HRef+"/tags/"+url.PathEscape(tag))
+		c.W.Header().Set("Location", c.Links("servers", found.ID)[0].HRef+"/tags/"+url.PathEscape(tag))
 	}
-	return c.writeStatus(code)
+	return c.WriteStatus(code)
 }
 
 // deleteTags is DELETE /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:delete_all.
-func (s *server) deleteTags(c *call) error {
-	found, err := s.taggedServer(c)
-	if err != nil {
-		return err
-	}
-	_, err = s.changeTags(c, found.ID, "delete tags", func(d *lifecycle.Details) error {
+func (s *server) deleteTags(c *request.Call, found lifecycle.Server) error {
+	_, err := s.changeTags(c, found.ID, "delete tags", func(d *lifecycle.Details) error {
 		d.Tags = nil
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // deleteTag is DELETE /v2.1/servers/{id}/tags/{tag}. Nova's rule is os_compute_api:os-server-tags:delete.
-func (s *server) deleteTag(c *call) error {
-	found, err := s.taggedServer(c)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteTag(c *request.Call, found lifecycle.Server) error {
 	tag := c.R.PathValue("tag")
-	_, err = s.changeTags(c, found.ID, "delete tag", func(d *lifecycle.Details) error {
+	_, err := s.changeTags(c, found.ID, "delete tag", func(d *lifecycle.Details) error {
 		at, there := slices.BinarySearch(d.Tags, tag)
 		if !there {
 			return noTag(found.ID, tag)
@@ -149,5 +138,5 @@ func (s *server) deleteTag(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.writeStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

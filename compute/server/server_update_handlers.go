@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
@@ -35,31 +36,27 @@ func (s *server) changeDetails(ctx context.Context, id string,
 
 // updateServer is PUT /v2.1/servers/{id}: it changes the name and, since 2.19, the description. Nova's rule is
 // os_compute_api:servers:update.
-func (s *server) updateServer(c *call) error {
-	found, err := s.visibleServer(c, false)
-	if err != nil {
-		return err
-	}
-	o, others, err := c.wrapped("server")
+func (s *server) updateServer(c *request.Call, found lifecycle.Server) error {
+	o, others, err := c.Wrapped("server")
 	if err == nil {
-		err = refuseOthers("server", others)
+		err = request.RefuseOthers("server", others)
 	}
 	if err != nil {
 		return err
 	}
 	name, description, describe := found.Name, "", false
-	_, rename := o.keys["name"]
+	_, rename := o.Keys["name"]
 	if rename {
-		name = o.nameText("name")
+		name = o.NameText("name")
 	}
-	if c.version.Has(compute.ServerDescription) {
-		_, describe = o.keys["description"]
-		description, _ = o.text("description", 0, 255)
+	if c.Has(compute.ServerDescription) {
+		_, describe = o.Keys["description"]
+		description, _ = o.Text("description", 0, 255)
 	}
-	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
 	}
-	if err := o.finish(unsupportedKeys(c.version)); err != nil {
+	if err := o.Finish(unsupportedKeys(c.Microversion)); err != nil {
 		return err
 	}
 	found, err = s.changeDetails(c.R.Context(), found.ID, func(_ lifecycle.Server, d *lifecycle.Details) error {

@@ -7,16 +7,17 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
 // hostStates returns UP or DOWN for each host of these servers that has reported; nil if the caller may not see it.
-func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Server) (map[string]string, error) {
-	if !c.version.Has(compute.HostStatus) || !c.Who.IsAdmin() {
+func (s *server) hostStates(ctx context.Context, c *request.Call, shown ...lifecycle.Server) (map[string]string,
+	error) {
+	if !c.Has(compute.HostStatus) || !c.Who.IsAdmin() {
 		return nil, nil
 	}
 	dead, err := s.Store.Dead(ctx)
@@ -33,7 +34,7 @@ func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Ser
 		case fault.Is(err, fault.NotFound):
 		case err != nil:
 			return nil, err
-		case slices.Contains(dead, name) || !s.works(h):
+		case slices.Contains(dead, name) || !s.Works(h):
 			states[name] = "DOWN"
 		default:
 			states[name] = "UP"
@@ -42,20 +43,21 @@ func (s *server) hostStates(ctx context.Context, c *call, shown ...lifecycle.Ser
 	return states, nil
 }
 
-// server returns the view of a server at the version of the call, with what the caller may see.
-func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Server {
+// serverView returns the view of a server at the version of the call, with what the caller may see.
+func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) compute.Server {
 	at := s.Shown()
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
-		Metadata: notNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
+		Metadata: request.NotNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: serverFlavor(c, s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: addresses(s),
-		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", KeyName: orNull(s.KeyName),
-		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
-		Volumes: []any{}}
+		Links: c.Links("servers", s.ID), DiskConfig: "MANUAL", KeyName: request.OrNull(s.KeyName),
+		VMState: s.VMState(), TaskState: request.OrNull(s.TaskState()), LaunchedAt: request.MicrosOrNull(s.Launched),
+		TerminatedAt: request.MicrosOrNull(s.Ended),
+		Volumes:      []any{}}
 	if at.Host != "" {
 		v.Zone = s.Zone // of the host
 	}
 	if s.Image != "" {
-		v.Image = compute.ImageRef{ID: s.Image, Links: c.links("images", s.Image)[1:]}
+		v.Image = compute.ImageRef{ID: s.Image, Links: c.Links("images", s.Image)[1:]}
 	}
 	switch {
 	case s.Launched.IsZero() || s.Shelved || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
@@ -68,13 +70,13 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 	case "ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING":
 		v.Progress = new(int)
 	}
-	v.Fault = c.fault(s, v.Status)
-	c.addVersioned(&v, s, hosts)
+	v.Fault = serverFault(c, s, v.Status)
+	addVersioned(c, &v, s, hosts)
 	return v
 }
 
-// fault returns why a server is in ERROR, or why the last change of its guest was given up; nil for neither.
-func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
+// serverFault returns why a server is in ERROR, or why the last change of its guest was given up; nil for neither.
+func serverFault(c *request.Call, s lifecycle.Server, status string) *compute.ServerFault {
 	f := s.Refusal
 	if status == "ERROR" || status == "DELETED" {
 		f = s.Fault
@@ -90,15 +92,16 @@ func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
 }
 
 // addVersioned adds the fields that the version and the caller's role show beyond 2.1.
-func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
+func addVersioned(c *request.Call, v *compute.Server, s lifecycle.Server, hosts map[string]string) {
 	if c.Who.IsAdmin() {
-		v.Place = &compute.Place{Host: orNull(s.Shown().Host), Hypervisor: orNull(s.Shown().Host), InstanceName: s.ID}
-		if c.version.Has(compute.ExtendedAttributes) {
+		v.Place = &compute.Place{Host: request.OrNull(s.Shown().Host), Hypervisor: request.OrNull(s.Shown().Host),
+			InstanceName: s.ID}
+		if c.Has(compute.ExtendedAttributes) {
 			reservation, index := reservationOf(s.ID)
 			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s),
-				UserData: orNull(s.UserData)}
+				UserData: request.OrNull(s.UserData)}
 		}
-		if c.version.Has(compute.HostStatus) {
+		if c.Has(compute.HostStatus) {
 			state, known := hosts[s.Shown().Host]
 			if !known && s.Shown().Host != "" {
 				state = "UNKNOWN"
@@ -106,13 +109,13 @@ func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[str
 			v.HostStatus = &state
 		}
 	}
-	if c.version.Has(compute.Locked) {
+	if c.Has(compute.Locked) {
 		v.Locked = new(bool)
 	}
-	if c.version.Has(compute.ServerDescription) {
-		v.Described = &compute.Described{Description: orNull(s.Description)}
+	if c.Has(compute.ServerDescription) {
+		v.Described = &compute.Described{Description: request.OrNull(s.Description)}
 	}
-	if c.version.Has(compute.Tags) {
+	if c.Has(compute.Tags) {
 		v.Tags = slices.Clone(s.Tags)
 		if v.Tags == nil {
 			v.Tags = []string{}
@@ -120,13 +123,13 @@ func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[str
 	}
 }
 
-func (c *call) serverFlavor(s lifecycle.Server) compute.ServerFlavor {
+func serverFlavor(c *request.Call, s lifecycle.Server) compute.ServerFlavor {
 	f := s.Shown().Flavor
-	if !c.version.Has(compute.EmbeddedFlavor) {
-		return compute.ServerFlavor{ID: f.ID, Links: c.links("flavors", f.ID)[1:]}
+	if !c.Has(compute.EmbeddedFlavor) {
+		return compute.ServerFlavor{ID: f.ID, Links: c.Links("flavors", f.ID)[1:]}
 	}
 	return compute.ServerFlavor{FlavorValues: &compute.FlavorValues{VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB,
-		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: notNil(f.ExtraSpecs)}}
+		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: request.NotNil(f.ExtraSpecs)}}
 }
 
 // hostID returns a hash of project and host. It shows a user which servers share a host, but not which host that is.
@@ -137,14 +140,6 @@ func hostID(s lifecycle.Server) string {
 	}
 	sum := sha256.Sum224([]byte(s.Project + host))
 	return hex.EncodeToString(sum[:])
-}
-
-// micros formats a time of OS-SRV-USG; a zero time is null.
-func micros(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	return orNull(t.UTC().Format("2006-01-02T15:04:05.000000"))
 }
 
 var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)

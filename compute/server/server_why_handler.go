@@ -9,19 +9,25 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
-// why is GET /berth/v1/servers/{id}/why.
-func (s *server) why(c *call) error {
-	found, err := s.visibleServer(c, true)
-	if err != nil {
-		return err
+// whyRoutes returns the paths of the explanation of a server.
+func (s *server) whyRoutes() request.Routes {
+	return request.Routes{
+		"/berth/v1/servers/{id}/why": {http.MethodGet: s.OfAnyServer(policies.ExplainServer, compute.Min, s.why)},
 	}
+}
+
+// why is GET /berth/v1/servers/{id}/why.
+func (s *server) why(c *request.Call, found lifecycle.Server) error {
 	w := explain(found)
 	if w.Host != "" && w.Task != "" {
+		var err error
 		if w.HostConditions, err = s.conditionsOf(c, w.Host); err != nil {
 			return err
 		}
@@ -29,11 +35,11 @@ func (s *server) why(c *call) error {
 	if !c.Who.IsAdmin() {
 		w = withoutHostData(w)
 	}
-	return c.writeJSON(http.StatusOK, map[string]any{"why": w})
+	return c.WriteJSON(http.StatusOK, map[string]any{"why": w})
 }
 
 // conditionsOf returns the conditions of a host, such as the progress of the downloads of images.
-func (s *server) conditionsOf(c *call, name string) ([]string, error) {
+func (s *server) conditionsOf(c *request.Call, name string) ([]string, error) {
 	h, err := s.Store.Host(c.R.Context(), name)
 	if fault.Is(err, fault.NotFound) {
 		return []string{}, nil // it was forgotten meanwhile
@@ -56,7 +62,7 @@ func withoutHostData(w compute.Why) compute.Why {
 func explain(s lifecycle.Server) compute.Why {
 	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: s.Stage(),
 		Host: s.Shown().Host, Flavor: s.Flavor.Name, Query: placement.AskQuery(s.Ask).Encode(),
-		Rounds: s.Round, Tries: s.Try, Excluded: notNil(s.FailedHosts), Groups: []compute.WhyGroup{},
+		Rounds: s.Round, Tries: s.Try, Excluded: request.NotNil(s.FailedHosts), Groups: []compute.WhyGroup{},
 		Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, History: []compute.WhyHistoryEntry{}}
 	w.HostConditions = []string{}
 	w.Image, w.Constraints = explainImage(s)
@@ -65,7 +71,7 @@ func explain(s lifecycle.Server) compute.Why {
 	}
 	for _, r := range s.Requests {
 		one := compute.WhyRequest{ID: r.ID, Alias: r.Alias, Count: r.Count, Policy: string(r.Policy),
-			Providers: texts(r.Providers)}
+			Providers: request.Texts(r.Providers)}
 		if r.Port != nil {
 			one.Port = r.Port.ID
 		}
@@ -116,7 +122,7 @@ func explainImage(s lifecycle.Server) (of *compute.WhyImage, words []compute.Why
 		return nil, words
 	}
 	i := s.SourceImage()
-	return &compute.WhyImage{ID: s.Image, Name: i.Name, Properties: notNil(i.Properties)}, words
+	return &compute.WhyImage{ID: s.Image, Name: i.Name, Properties: request.NotNil(i.Properties)}, words
 }
 
 func explainResidence(l lifecycle.Residence) compute.WhyResidence {
@@ -129,9 +135,9 @@ func explainResidence(l lifecycle.Residence) compute.WhyResidence {
 
 func explainGroup(g resource.Group) compute.WhyGroup {
 	out := compute.WhyGroup{Suffix: g.Suffix, Resources: amounts(g.Resources), Required: []string{},
-		Forbidden: texts(g.Forbidden)}
+		Forbidden: request.Texts(g.Forbidden)}
 	for _, any := range g.Required {
-		text := strings.Join(texts(any), ",")
+		text := strings.Join(request.Texts(any), ",")
 		if len(any) > 1 {
 			text = "in:" + text
 		}
@@ -147,7 +153,7 @@ func explainChoice(c schedule.Choice) *compute.WhyChoice {
 		out.Allocation[string(id)] = amounts(a)
 	}
 	for suffix, providers := range c.Mappings {
-		out.Mappings[suffix] = texts(providers)
+		out.Mappings[suffix] = request.Texts(providers)
 	}
 	return out
 }

@@ -6,9 +6,19 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
+
+// usageRoutes returns the paths of usage.
+func (s *server) usageRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/os-simple-tenant-usage":           {http.MethodGet: request.Guarded(policies.ListUsage, s.listUsage)},
+		"/v2.1/os-simple-tenant-usage/{project}": {http.MethodGet: request.Guarded(policies.ShowUsage, s.showUsage)},
+	}
+}
 
 // usageQuery is the query of /os-simple-tenant-usage.
 type usageQuery struct {
@@ -19,12 +29,12 @@ type usageQuery struct {
 }
 
 // readUsageQuery reads the query. The pages exist since 2.40.
-func (s *server) readUsageQuery(c *call) (w usageQuery, err error) {
+func (s *server) readUsageQuery(c *request.Call) (w usageQuery, err error) {
 	q := c.R.URL.Query()
 	w.start, w.end = s.Now().UTC(), s.Now().UTC()
 	for key, into := range map[string]*time.Time{"start": &w.start, "end": &w.end} {
 		if text := q.Get(key); text != "" {
-			if *into, err = parseTime(text); err != nil {
+			if *into, err = request.ParseTime(text); err != nil {
 				return w, err
 			}
 		}
@@ -33,19 +43,20 @@ func (s *server) readUsageQuery(c *call) (w usageQuery, err error) {
 		return w, fault.New(fault.Invalid, "Invalid start time. The start time cannot occur after the end time.")
 	}
 	w.detailed = q.Get("detailed") == "1"
-	if c.version.Has(compute.UsagePages) {
-		w.limit, w.marker, err = c.readPage(q)
+	if c.Has(compute.UsagePages) {
+		w.limit, w.marker, err = c.ReadPage(q)
 	}
 	return w, err
 }
 
 // usedServers lists the servers of the page that the query selects, of a project or of all, and the id of its last
 // server if more may follow. They are sorted by project, start and id, and are known until their records are purged.
-func (s *server) usedServers(c *call, project string, w usageQuery) (list []store.UsedServer, more string, err error) {
+func (s *server) usedServers(c *request.Call, project string, w usageQuery) (list []store.UsedServer, more string,
+	err error) {
 	list, err = s.Store.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
 		Marker: w.marker, Limit: w.limit})
 	if w.marker != "" && fault.Is(err, fault.Invalid) {
-		err = fault.New(fault.Invalid, "marker [%s] not found", clip(w.marker))
+		err = fault.New(fault.Invalid, "marker [%s] not found", request.Clip(w.marker))
 	}
 	if w.limit > 0 && len(list) == w.limit {
 		more = list[len(list)-1].ID
@@ -55,10 +66,10 @@ func (s *server) usedServers(c *call, project string, w usageQuery) (list []stor
 
 // listUsage is GET /v2.1/os-simple-tenant-usage: the usage of all projects. Nova's rule is
 // os_compute_api:os-simple-tenant-usage:list.
-func (s *server) listUsage(c *call) error { return s.writeUsage(c, "") }
+func (s *server) listUsage(c *request.Call) error { return s.writeUsage(c, "") }
 
 // showUsage is GET /v2.1/os-simple-tenant-usage/{project}. Nova's rule is os_compute_api:os-simple-tenant-usage:show.
-func (s *server) showUsage(c *call) error {
+func (s *server) showUsage(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
@@ -67,7 +78,7 @@ func (s *server) showUsage(c *call) error {
 }
 
 // writeUsage writes the usage of one project, with its servers, or of all.
-func (s *server) writeUsage(c *call, project string) error {
+func (s *server) writeUsage(c *request.Call, project string) error {
 	w, err := s.readUsageQuery(c)
 	if err != nil {
 		return err
@@ -99,9 +110,9 @@ func (s *server) writeUsage(c *call, project string) error {
 		body[key] = usages[0]
 	}
 	if more != "" {
-		body[key+"_links"] = c.nextLinks(w.limit, w.limit, more)
+		body[key+"_links"] = c.NextLinks(w.limit, w.limit, more)
 	}
-	return c.writeJSON(http.StatusOK, body)
+	return c.WriteJSON(http.StatusOK, body)
 }
 
 // projectUsages sums the usage of servers, which are sorted by project. now is the end of a server that still exists.
@@ -111,7 +122,7 @@ func projectUsages(list []store.UsedServer, w usageQuery, now time.Time,
 	usages := []compute.ProjectUsage{}
 	for _, one := range list {
 		if n := len(usages); n == 0 || usages[n-1].ProjectID != one.Project {
-			u := compute.ProjectUsage{ProjectID: one.Project, Start: apiMicros(w.start), Stop: apiMicros(w.end)}
+			u := compute.ProjectUsage{ProjectID: one.Project, Start: request.Micros(w.start), Stop: request.Micros(w.end)}
 			if servers != nil {
 				u.Servers = &[]compute.ServerUsage{}
 			}
@@ -152,6 +163,6 @@ func serverUsage(one lifecycle.Server, used store.UsedServer, hours float64, now
 	}
 	return compute.ServerUsage{ID: one.ID, Name: one.Name, ProjectID: one.Project, Flavor: one.Shown().Flavor.Name,
 		VCPUs: used.VCPUs, RAM: used.MemoryMB, Disk: used.DiskGB, Hours: hours,
-		Started: apiMicros(one.Launched), Ended: micros(one.Ended), State: state,
+		Started: request.Micros(one.Launched), Ended: request.MicrosOrNull(one.Ended), State: state,
 		Uptime: max(0, int(end.Sub(one.Launched).Seconds()))}
 }

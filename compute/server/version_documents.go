@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/server/request"
 )
 
 // versionDoc describes one version of the API, in the format of OpenStack's discovery.
@@ -17,19 +18,19 @@ type versionDoc struct {
 	Media      []map[string]any `json:"media-types,omitempty"`
 }
 
-func describeVersion(c *call) versionDoc {
+func describeVersion(c *request.Call) versionDoc {
 	return versionDoc{ID: "v2.1", Status: "CURRENT", Version: compute.Max.String(), MinVersion: compute.Min.String(),
 		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.BaseURL() + "/v2.1/"}}}
 }
 
 // showVersions is GET /. It needs no token.
-func showVersions(c *call) error {
-	return c.writeJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
+func showVersions(c *request.Call) error {
+	return c.WriteJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
 }
 
 // showVersion is GET /v2.1/. It needs no token.
-func showVersion(c *call) error {
+func showVersion(c *request.Call) error {
 	v := describeVersion(c)
 	v.Media = []map[string]any{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}}
-	return c.writeJSON(http.StatusOK, map[string]any{"version": v})
+	return c.WriteJSON(http.StatusOK, map[string]any{"version": v})
 }

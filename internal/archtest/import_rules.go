@@ -121,6 +121,8 @@ func services(contracts []string) []Row {
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",
 			"compute/lifecycle", "sqldb")},
+		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/conductor", "compute/lifecycle",
+			"compute/policies", "compute/schedule", "compute/store")},
 		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 

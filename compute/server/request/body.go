@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"encoding/json"
@@ -12,14 +12,14 @@ import (
 
 // The maximum size of a request body, in bytes. The report of a large host has thousands of devices.
 const (
-	maxBody   = 1 << 20
-	maxReport = rest.MaxBody
+	MaxBody   = 1 << 20
+	MaxReport = rest.MaxBody
 
-	bodyBudget = 2 * maxReport // of all bodies that are read and handled at the same time
+	BodyBudget = 2 * MaxReport // of all bodies that are read and handled at the same time
 )
 
-// read decodes the request's body, JSON of at most limit bytes. Its faults have the status 400, 408, 413, 415 or 503.
-func (c *call) read(limit int64, into any) error {
+// Read decodes the request's body, JSON of at most limit bytes. Its faults have the status 400, 408, 413, 415 or 503.
+func (c *Call) Read(limit int64, into any) error {
 	if ct := c.R.Header.Get("Content-Type"); ct != "" {
 		if media, _, err := mime.ParseMediaType(ct); err != nil || media != edge.JSON {
 			return edge.StatusErrorf(http.StatusUnsupportedMediaType, "the body has type %q; send application/json", ct)

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"net/url"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// removeProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
+// RemoveProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
 // paths.
-func (c *call) removeProject() {
+func (c *Call) RemoveProject() {
 	rest, ok := strings.CutPrefix(c.R.URL.EscapedPath(), "/v2.1/")
 	project, tail, two := strings.Cut(rest, "/")
 	resource, _, _ := strings.Cut(tail, "/")
@@ -24,7 +24,7 @@ func (c *call) removeProject() {
 	}
 	short.RawQuery = c.R.URL.RawQuery
 	c.R = c.R.Clone(c.R.Context())
-	c.R.URL, c.project = short, project
+	c.R.URL, c.Project = short, project
 }
 
 func isResource(segment string) bool {

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"net/http"
@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// refuse returns the error for a refusal of a check.
-func (c *call) refuse(r *edge.Refusal) error {
+// Refuse returns the error for a refusal of a check.
+func (c *Call) Refuse(r *edge.Refusal) error {
 	if r.Reason != edge.NotAllowed {
 		return edge.UsualError(c.R, r)
 	}
@@ -21,9 +21,9 @@ func (c *call) refuse(r *edge.Refusal) error {
 	return fault.New(fault.Forbidden, "Policy doesn't allow %s to be performed.", r.Rule)
 }
 
-// authorizeOther refuses a request about another user or another project, which what names, unless the policy allows
+// AuthorizeOther refuses a request about another user or another project, which what names, unless the policy allows
 // it.
-func authorizeOther(c *call, rule, what string, target map[string]any) error {
+func AuthorizeOther(c *Call, rule, what string, target map[string]any) error {
 	if c.Authorize(rule, target) == nil {
 		return nil
 	}
@@ -31,9 +31,14 @@ func authorizeOther(c *call, rule, what string, target map[string]any) error {
 		"admin, which %s does not have.", rule, what, c.Who.User)
 }
 
-// unknownPath returns the fault for a path that does not exist, or not in the version of the request.
-func unknownPath(c *call) error {
+// UnknownPath returns the fault for a path that does not exist, or not in the version of the request.
+func UnknownPath(c *Call) error {
 	return fault.New(fault.NotFound, "there is nothing at %s", c.R.URL.Path)
+}
+
+// NotImplemented returns the error of a function that the API has and Berth does not implement.
+func NotImplemented(format string, args ...any) error {
+	return edge.StatusErrorf(http.StatusNotImplemented, format, args...)
 }
 
 // errorKey returns the key of the Compute API's error body for a status.
@@ -65,8 +70,8 @@ func errorKey(code int) string {
 	return "computeFault"
 }
 
-// encode writes the response for an error.
-func (c *call) encode(f edge.Failure) {
+// Encode writes the response for an error.
+func (c *Call) Encode(f edge.Failure) {
 	rest.WriteJSON(c.W, f.Status, map[string]any{errorKey(f.Status): map[string]any{"code": f.Status,
 		"message": f.Message(c.ID)}})
 }

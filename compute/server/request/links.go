@@ -1,25 +1,25 @@
-package server
+package request
 
 import "github.com/openberth/berth/api/compute"
 
-// links returns the two URLs of a resource: with the version (self) and without (bookmark). They have the project id if
+// Links returns the two URLs of a resource: with the version (self) and without (bookmark). They have the project id if
 // the path of the request has it.
-func (c *call) links(collection, id string) []compute.Link {
+func (c *Call) Links(collection, id string) []compute.Link {
 	return []compute.Link{
 		{Rel: "self", HRef: c.BaseURL() + "/v2.1" + c.projectPath() + "/" + collection + "/" + id},
 		{Rel: "bookmark", HRef: c.BaseURL() + c.projectPath() + "/" + collection + "/" + id},
 	}
 }
 
-func (c *call) projectPath() string {
-	if c.project == "" {
+func (c *Call) projectPath() string {
+	if c.Project == "" {
 		return ""
 	}
-	return "/" + c.project
+	return "/" + c.Project
 }
 
-// nextLinks returns the link to the next page if this page is full, else nil.
-func (c *call) nextLinks(limit, length int, lastID string) []compute.Link {
+// NextLinks returns the link to the next page if this page is full, else nil.
+func (c *Call) NextLinks(limit, length int, lastID string) []compute.Link {
 	if limit == 0 || length < limit {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"net/url"
@@ -8,24 +8,24 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// maxLimit is the maximum length of a page of a list.
-const maxLimit = 1000
+// MaxLimit is the maximum length of a page of a list.
+const MaxLimit = 1000
 
-// readPage reads limit and marker.
-func (c *call) readPage(q url.Values) (limit int, marker string, err error) {
-	limit = maxLimit
+// ReadPage reads limit and marker.
+func (c *Call) ReadPage(q url.Values) (limit int, marker string, err error) {
+	limit = MaxLimit
 	if text := q.Get("limit"); q.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
 			return 0, "", fault.New(fault.Invalid, "limit must be a non-negative integer; it is %q", text)
 		}
-		limit = min(n, maxLimit)
+		limit = min(n, MaxLimit)
 	}
 	return limit, q.Get("marker"), nil
 }
 
-// collect reads pages from a store until it has limit rows for which keep returns true, or there are no more rows.
-func collect[T any](limit int, page func(limit int, last *T) ([]T, error), keep func(T) bool) ([]T, error) {
+// Collect reads pages from a store until it has limit rows for which keep returns true, or there are no more rows.
+func Collect[T any](limit int, page func(limit int, last *T) ([]T, error), keep func(T) bool) ([]T, error) {
 	var found []T
 	var last *T
 	for len(found) < limit {

@@ -1,0 +1,22 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
+)
+
+const noAccess = "Berth has no access lists of flavors; a flavor is public, or only admins use it"
+
+// flavorAccessRoutes returns the paths of access lists of flavors, which Berth does not have.
+func (s *server) flavorAccessRoutes() request.Routes {
+	return request.Routes{
+		"/v2.1/flavors/{id}/os-flavor-access": {
+			http.MethodGet: request.Guarded(policies.ListFlavorAccess, request.Refused(noAccess)),
+		},
+		"/v2.1/flavors/{id}/action": {
+			http.MethodPost: request.Guarded(policies.AddFlavorAccess, request.Refused(noAccess)),
+		},
+	}
+}

@@ -1,0 +1,79 @@
+package request
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// Checks returns the checks of every request, in their order. available returns an error after the database has lost
+// its file; then all requests are refused.
+func Checks(available func() error) []func(*Call) error {
+	checkStore := func(*Call) error { return available() }
+	return []func(*Call) error{(*Call).CheckRequestLine, checkStore, (*Call).negotiate, (*Call).CheckRoute,
+		(*Call).Authenticate, (*Call).checkUser, (*Call).checkProject, (*Call).CheckMethod, (*Call).checkHost,
+		(*Call).checkPolicy}
+}
+
+// negotiate determines the microversion, on the paths that have one, and sets it in the headers of the response. Vary
+// is set because the response depends on it.
+func (c *Call) negotiate() error {
+	c.Microversion = compute.Min
+	if !strings.HasPrefix(c.R.URL.Path, "/v2.1") {
+		return nil
+	}
+	version, err := compute.Negotiate(c.R.Header)
+	c.Microversion, c.Version = version, version
+	h := c.W.Header()
+	h.Set(compute.VersionHeader, compute.Service+" "+version.String())
+	h.Set(compute.LegacyVersionHeader, version.String())
+	h.Set("Vary", compute.VersionHeader+", "+compute.LegacyVersionHeader)
+	if fault.CodeOf(err) == compute.NotServed {
+		return &edge.StatusError{Status: http.StatusNotAcceptable, Err: err}
+	}
+	return err
+}
+
+// checkUser refuses a caller without a name. Placement accepts one; a server must have a user.
+func (c *Call) checkUser() error {
+	if c.Public() || c.Who.User != "" {
+		return nil
+	}
+	return c.RefuseCaller(fault.New(fault.Forbidden, "X-Auth-Token has no user; send user:project, for example admin"))
+}
+
+// checkProject returns fault.Invalid (400) if the path has another project than the token.
+func (c *Call) checkProject() error {
+	if c.Public() || c.Project == "" || c.Project == c.Who.Project {
+		return nil
+	}
+	return fault.New(fault.Invalid, "the path has project %q, the token project %q; use the same project",
+		c.Project, c.Who.Project)
+}
+
+// checkPolicy refuses a request that the policy does not allow to the caller, for its own project. Whether it allows a
+// request about a server is checked by visibleServer.
+func (c *Call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.Owner()) }
+
+// checkHost returns fault.Invalid (400) if the path has a {host} that is not a valid host name.
+func (c *Call) checkHost() error {
+	if !strings.Contains(c.Route(), "{host}") {
+		return nil
+	}
+	return provider.CheckHostName(c.R.PathValue("host"))
+}
+
+// HostFilter returns the parameter `host` of a list; empty: any host. It returns fault.Invalid (400) for a name that is
+// not valid.
+func HostFilter(q url.Values) (string, error) {
+	name := q.Get("host")
+	if name == "" {
+		return "", nil
+	}
+	return name, provider.CheckHostName(name)
+}

@@ -1,0 +1,17 @@
+// Package request holds what the handlers of all resources of the Compute API and of the host API share: the call, the
+// checks before it, the bodies of requests, the parts of answers, and what several handlers look up. It knows no
+// resource. The files, from the bottom to the top:
+//
+//	call           one request and its answer
+//	errors         the answers to refusals and errors
+//	routes         the methods of paths: with a policy rule, from a microversion on, refused
+//	lookups        the server of the path, hosts, their names and whether they work
+//	accounts       the accounts of hosts, and the methods that only agents call
+//	body           the limits of bodies
+//	checks         the checks of every request, in their order
+//	values         empty values, times and texts of answers and queries
+//	json_object    the object of a request, key by key
+//	limits         the limits of the API
+//	links, pages   the links to a resource and to the next page; pages of lists
+//	project_path   the project in the path
+package request

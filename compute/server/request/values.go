@@ -1,0 +1,79 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// OrNull returns a pointer to a text; nil (null) if it is empty.
+func OrNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// NotNil returns an empty map for nil, so that it prints as {} and not as null.
+func NotNil[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return m
+}
+
+// Texts converts a list of a string type to strings; the result is never nil.
+func Texts[T ~string](words []T) []string {
+	out := make([]string, 0, len(words))
+	for _, w := range words {
+		out = append(out, string(w))
+	}
+	return out
+}
+
+// Micros formats a time in UTC with microseconds and without a zone, as many parts of the API do.
+func Micros(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000") }
+
+// MicrosOrNull is apiMicros for a field; a zero time is null.
+func MicrosOrNull(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return OrNull(Micros(t))
+}
+
+// ParseTime reads a time of a query. It returns fault.Invalid for other texts.
+func ParseTime(text string) (time.Time, error) {
+	layouts := []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"}
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fault.New(fault.Invalid, "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
+}
+
+// Clip shortens a text to at most 60 bytes for an error.
+func Clip(text string) string {
+	if len(text) <= 60 {
+		return text
+	}
+	return strings.ToValidUTF8(text[:60], "") + "…"
+}
+
+// ParseBool parses OpenStack's words for true and false.
+func ParseBool(text string) (value, known bool) {
+	switch strings.ToLower(text) {
+	case "1", "t", "true", "on", "y", "yes":
+		return true, true
+	case "0", "f", "false", "off", "n", "no":
+		return false, true
+	}
+	return false, false
+}
+
+// IsNull reports whether a value is null.
+func IsNull(raw json.RawMessage) bool { return bytes.Equal(bytes.TrimSpace(raw), []byte("null")) }
