@@ -73,16 +73,21 @@ func (c *Config) String(group, option, def string, choices []string, deprecated 
 // not set.
 func (c *Config) Strings(group, option string, def []string, deprecated ...Name) ([]string, error) {
 	return read(c, Name{group, option}, deprecated, def, func(text string) ([]string, string) {
-		text = strings.TrimRight(strings.TrimFunc(text, isSpace), ",")
-		if text == "" {
-			return nil, ""
-		}
-		list := strings.Split(text, ",")
-		for i := range list {
-			list[i] = strings.TrimFunc(list[i], isSpace)
-		}
-		return list, ""
+		return elements(text), ""
 	})
+}
+
+// elements splits a text at its commas.
+func elements(text string) []string {
+	text = strings.TrimRight(strings.TrimFunc(text, isSpace), ",")
+	if text == "" {
+		return nil
+	}
+	list := strings.Split(text, ",")
+	for i := range list {
+		list[i] = strings.TrimFunc(list[i], isSpace)
+	}
+	return list
 }
 
 // read finds an option's value and converts it; a problem that convert reports becomes a fault with the value's

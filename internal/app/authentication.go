@@ -8,7 +8,6 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/internal/settings"
-	"github.com/openberth/berth/policy"
 )
 
 // authentication is how the callers of the services of one process are authenticated.
@@ -25,14 +24,14 @@ func CheckAuthentication(s settings.Settings, missing string) error {
 	return err
 }
 
-// edge returns what the servers of all services have in common. enforcer is the policy of the service; nil: the
-// default one.
-func (a authentication) edge(origins cors.Options, proxyHeaders bool, enforcer *policy.Enforcer,
+// edge returns what the servers of all services have in common. Without a policy of the service the
+// default one applies.
+func (a authentication) edge(origins cors.Options, proxyHeaders bool, enforcer settings.Policy,
 	log *slog.Logger) edge.Options {
 	o := edge.Options{Authenticate: a.caller, Strategy: a.strategy, Challenge: a.challenge, CORS: origins,
 		ProxyHeaders: proxyHeaders, Log: log}
-	if enforcer != nil {
-		o.Enforcer = identity.Enforcer{Policy: enforcer}
+	if enforcer.Enforcer != nil {
+		o.Enforcer = identity.Enforcer{Policy: enforcer.Enforcer}
 	}
 	return o
 }

@@ -49,6 +49,9 @@ type computeCalls struct {
 func openCompute(ctx context.Context, url string, calls computeCalls, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "compute"))
+	if err := s.Compute.Policy.Check(); err != nil {
+		return nil, err
+	}
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		FlavorOptions: computeserver.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
-		CORS: s.Compute.CORS, ProxyHeaders: s.Compute.ProxyHeaders, Log: log, Stop: running.Done(),
+		CORS: s.Compute.CORS, ProxyHeaders: s.ProxyHeaders, Log: log, Stop: running.Done(),
 		Lease: held.lease.Check}
 	if calls.images != nil {
 		config.Images = imageAccount(calls.images)
@@ -83,8 +86,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		ports := guardedNetwork(calls.network, held.lease.Check)
 		config.Network, options.Networks = ports, ports
 	}
-	if s.Compute.Policy != nil {
-		options.Enforcer = identity.Enforcer{Policy: s.Compute.Policy}
+	if s.Compute.Policy.Enforcer != nil {
+		options.Enforcer = identity.Enforcer{Policy: s.Compute.Policy.Enforcer}
 	}
 	conductor := conductor.New(st, client, config)
 	options.Conductor = conductor

@@ -29,7 +29,7 @@ func OpenImage(dir string, s settings.Settings, log *slog.Logger) (*Service, err
 // openImage is OpenImage with the authentication of its callers.
 func openImage(dir string, s settings.Settings, auth authentication, log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "image"))
-	if err := s.ImageStore.CheckPolicy(); err != nil {
+	if err := s.ImageStore.Policy.Check(); err != nil {
 		return nil, err
 	}
 	if dir = filepath.Join(dir, ImageDir); s.ImageStore.Dir != "" {
@@ -43,8 +43,8 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	options := imageserver.Options{Store: st, MaxImage: s.ImageStore.MaxSize,
-		Options: auth.edge(s.Compute.CORS, s.Compute.ProxyHeaders, s.ImageStore.Policy, log)}
+	options := imageserver.Options{Store: st, MaxImage: int64(s.ImageStore.MaxSize),
+		Options: auth.edge(s.Compute.CORS, s.ProxyHeaders, s.ImageStore.Policy, log)}
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)
 	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),
 		Close: func() error {

@@ -47,7 +47,7 @@ type networkCalls struct {
 func openNetwork(ctx context.Context, url string, calls networkCalls, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "network"))
-	if err := s.Network.CheckPolicy(); err != nil {
+	if err := s.Network.Policy.Check(); err != nil {
 		return nil, err
 	}
 	db, err := openDatabase(ctx, url, log)
@@ -67,7 +67,7 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 		service.Quotas[resource] = limit
 	}
 	options := networkserver.Options{Operations: service,
-		Options: auth.edge(s.Compute.CORS, s.Compute.ProxyHeaders, s.Network.Policy, log)}
+		Options: auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Network.Policy, log)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { service.Run(running) })

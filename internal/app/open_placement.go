@@ -29,7 +29,7 @@ func openPlacement(ctx context.Context, url string, s settings.Settings, auth au
 	log *slog.Logger) (*Service, error) {
 	log = trace.Log(log.With("service", "placement"))
 	if auth.strategy != settings.NoAuth2 {
-		if err := s.Placement.CheckPolicy(); err != nil {
+		if err := s.Placement.Policy.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +38,7 @@ func openPlacement(ctx context.Context, url string, s settings.Settings, auth au
 		return nil, err
 	}
 	p := s.Placement
-	options := server.Options{Options: auth.edge(p.CORS, p.ProxyHeaders, p.Policy, log),
+	options := server.Options{Options: auth.edge(p.CORS, s.ProxyHeaders, p.Policy, log),
 		RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst, MaxCandidates: p.CandidateLimit(),
 		RefreshInterval: p.IndexRefresh, MaxIndexAge: p.IndexMaxAge}
 	srv, err := func() (*server.Server, error) {

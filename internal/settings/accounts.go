@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
 )
 
 // The groups of the options with which services call Placement, compute and the network service.
@@ -16,31 +17,20 @@ const (
 	neutronGroup   = "neutron"
 )
 
-// defaultUserFile is the default of [DEFAULT] http_basic_auth_user_file.
-const defaultUserFile = "/etc/berth/htpasswd"
-
-// knownAccounts lists the options of AccountSettings.
-func knownAccounts() []config.Name {
-	return append(slices.Concat(identity.KnownCalls(placementGroup), identity.KnownCalls(computeGroup),
-		identity.KnownCalls(neutronGroup)), config.Name{Group: "DEFAULT", Option: "http_basic_auth_user_file"},
-		config.Name{Group: "berth", Option: "admin_users"}, config.Name{Group: "berth", Option: "service_users"},
-		config.Name{Group: "berth", Option: "user_projects"})
+// accountOptions are the rows of AccountSettings, and of [keystone_authtoken].
+func (s *Settings) accountOptions() config.Options {
+	b := &s.Accounts.Basic
+	return append(config.Listed(slices.Concat(identity.KnownKeystone(), identity.KnownCalls(placementGroup),
+		identity.KnownCalls(computeGroup), identity.KnownCalls(neutronGroup))),
+		config.Text("DEFAULT", "http_basic_auth_user_file", &b.File, "/etc/berth/htpasswd"),
+		config.List("berth", "admin_users", &b.Admins),
+		config.List("berth", "service_users", &b.Services),
+		config.ParsedList("berth", "user_projects", &b.Projects, parseUserProjects))
 }
 
+// readAccounts reads the accounts with which services call each other.
 func (s *Settings) readAccounts(cfg *config.Config, _ *slog.Logger) (err error) {
 	a := &s.Accounts
-	if a.Basic.File, err = cfg.String("DEFAULT", "http_basic_auth_user_file", defaultUserFile, nil); err != nil {
-		return err
-	}
-	if a.Basic.Admins, err = cfg.Strings("berth", "admin_users", nil); err != nil {
-		return err
-	}
-	if a.Basic.Services, err = cfg.Strings("berth", "service_users", nil); err != nil {
-		return err
-	}
-	if a.Basic.Projects, err = readUserProjects(cfg); err != nil {
-		return err
-	}
 	if a.Placement, err = identity.ReadCalls(cfg, placementGroup); err != nil {
 		return err
 	}
@@ -51,22 +41,20 @@ func (s *Settings) readAccounts(cfg *config.Config, _ *slog.Logger) (err error) 
 	return err
 }
 
-// readUserProjects reads [berth] user_projects, a dictionary in OpenStack's syntax: name:project,name:project.
-func readUserProjects(cfg *config.Config) (map[string]string, error) {
-	pairs, err := cfg.Strings("berth", "user_projects", nil)
-	if err != nil || len(pairs) == 0 {
-		return nil, err
+// parseUserProjects parses [berth] user_projects, a dictionary in OpenStack's syntax: name:project,name:project.
+func parseUserProjects(pairs []string) (map[string]string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
 	}
-	e, _ := cfg.Get("berth", "user_projects")
 	projects := map[string]string{}
 	for _, pair := range pairs {
 		name, project, found := strings.Cut(pair, ":")
 		name, project = strings.TrimSpace(name), strings.TrimSpace(project)
 		if !found || name == "" || project == "" {
-			return nil, e.Fault("%q is not NAME:PROJECT; write pairs separated by commas", pair)
+			return nil, fault.New(fault.Invalid, "%q is not NAME:PROJECT; write pairs separated by commas", pair)
 		}
 		if projects[name] != "" {
-			return nil, e.Fault("account %s has two projects; an account has one project", name)
+			return nil, fault.New(fault.Invalid, "account %s has two projects; an account has one project", name)
 		}
 		projects[name] = project
 	}

@@ -35,25 +35,23 @@ const tunnelledName = "rp_tunnelled"
 // agentTypes are the agent types that Neutron's files configure. OVN has no file on a host.
 var agentTypes = []bandwidth.AgentType{bandwidth.OpenVSwitch, bandwidth.NICSwitch}
 
-// knownBandwidth lists the options of BandwidthSettings.
-func knownBandwidth() []config.Name {
-	names := []config.Name{{Group: "berth", Option: "neutron_config_files"}, {Group: "berth", Option: "report_bandwidth"},
-		{Group: "ml2", Option: "tunnelled_network_rp_name"}}
+// bandwidthOptions are the rows of BandwidthSettings.
+func (s *Settings) bandwidthOptions() config.Options {
+	table := config.Options{config.Flag("berth", "report_bandwidth", &s.Bandwidth.Report, true)}
+	table = append(table, config.Elsewhere("berth", "neutron_config_files")...)
+	table = append(table, config.Elsewhere("ml2", "tunnelled_network_rp_name")...)
 	for _, agent := range agentTypes {
-		names = append(names, config.Name{Group: agent.DriverSection(), Option: prohibitList})
+		table = append(table, config.Elsewhere(agent.DriverSection(), prohibitList)...)
 		for _, option := range agent.Options() {
-			names = append(names, config.Name{Group: agent.Section(), Option: string(option)})
+			table = append(table, config.Elsewhere(agent.Section(), string(option))...)
 		}
 	}
-	return names
+	return table
 }
 
 // readBandwidth reads Neutron's options from [berth] neutron_config_files and from the agent's own files, which have
 // priority. It returns all errors. Without report_bandwidth the errors are warnings.
 func (s *Settings) readBandwidth(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.Bandwidth.Report, err = cfg.Bool("berth", "report_bandwidth", true); err != nil {
-		return err
-	}
 	files, err := neutronFiles(cfg)
 	if err != nil {
 		return err
@@ -117,7 +115,7 @@ func neutronFiles(cfg *config.Config) ([]string, error) {
 // warnMisspelled adds a warning for options of Neutron's sections that begin like those about providers and that
 // neither Neutron nor Berth reads.
 func (s *Settings) warnMisspelled(cfg *config.Config) {
-	for _, e := range cfg.Unknown(Known()) {
+	for _, e := range cfg.Unknown(known()) {
 		ours := slices.ContainsFunc(agentTypes, func(a bandwidth.AgentType) bool {
 			return strings.EqualFold(e.Group, a.Section())
 		})

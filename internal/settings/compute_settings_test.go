@@ -19,7 +19,7 @@ func TestComputePolicyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Compute.ProxyHeaders || !slices.Equal(s.Compute.CORS.AllowedOrigin, []string{"https://a.example"}) ||
+	if !s.ProxyHeaders || !slices.Equal(s.Compute.CORS.AllowedOrigin, []string{"https://a.example"}) ||
 		!slices.Contains(s.Compute.CORS.AllowHeaders, "X-OpenStack-Nova-API-Version") ||
 		slices.Contains(s.Placement.CORS.AllowHeaders, "X-OpenStack-Nova-API-Version") {
 		t.Errorf("%+v", s.Compute)

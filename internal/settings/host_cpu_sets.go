@@ -5,25 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
-
-// readCPUs reads a set of host CPUs in Nova's notation; nil if the option is not set.
-func readCPUs(cfg *config.Config, option string) ([]int, error) {
-	e, ok := cfg.Get("compute", option)
-	if !ok {
-		return nil, nil
-	}
-	if err := e.Check(); err != nil {
-		return nil, err
-	}
-	set, err := ParseCPUs(e.Value)
-	if err != nil {
-		return nil, e.Fault("%s", fault.TextOf(err))
-	}
-	return set, nil
-}
 
 // maxCPU is larger than the number of CPUs that any kernel supports (CONFIG_NR_CPUS is at most 8192 on x86).
 const maxCPU = 1 << 16

@@ -36,37 +36,33 @@ var FactSources = []string{"sysfs", IOSlots}
 // IOSlots is the source for hosts with PowerVM NovaLink, and the default with PowerVMDriver.
 const IOSlots = "ioslot"
 
-// knownHost lists the options of HostSettings.
-func knownHost() []config.Name {
-	return []config.Name{
-		{Group: "compute", Option: "cpu_shared_set"}, {Group: "compute", Option: "cpu_dedicated_set"},
-		{Group: "compute", Option: "packing_host_numa_cells_allocation_strategy"},
-		{Group: "DEFAULT", Option: "reserved_host_cpus"}, {Group: "DEFAULT", Option: "reserved_host_memory_mb"},
-		{Group: "DEFAULT", Option: "reserved_host_disk_mb"},
-		{Group: "DEFAULT", Option: "cpu_allocation_ratio"}, {Group: "DEFAULT", Option: "ram_allocation_ratio"},
-		{Group: "DEFAULT", Option: "disk_allocation_ratio"},
-		{Group: "berth", Option: "device_clean_command"},
-		{Group: "DEFAULT", Option: "compute_driver"}, {Group: "berth", Option: "fact_source"},
+// hostOptions are the rows of the options for the hypervisor and for what guests may use of the host.
+func (s *Settings) hostOptions() config.Options {
+	h := &s.HostSettings
+	return config.Options{
+		config.Text("DEFAULT", "compute_driver", &h.Driver, "", Drivers...),
+		config.Parsed("compute", "cpu_shared_set", &h.CPUs.Shared, ParseCPUs),
+		config.Parsed("compute", "cpu_dedicated_set", &h.CPUs.Dedicated, ParseCPUs),
+		config.Flag("compute", "packing_host_numa_cells_allocation_strategy", &h.CPUs.Pack, false),
+		config.Number("DEFAULT", "reserved_host_cpus", &s.raw.reservedCPUs, -1, 0, 1<<40),
+		config.Number("DEFAULT", "reserved_host_memory_mb", &s.raw.reservedMB, -1, 0, 1<<40),
+		config.Number("DEFAULT", "reserved_host_disk_mb", &s.raw.reservedDiskMB, -1, 0, 1<<40),
+		config.Decimal("DEFAULT", "cpu_allocation_ratio", &h.CPUs.CPURatio, 0, 0, 1e6),
+		config.Decimal("DEFAULT", "ram_allocation_ratio", &h.CPUs.MemoryRatio, 0, 0, 1e6),
+		config.Decimal("DEFAULT", "disk_allocation_ratio", &h.CPUs.DiskRatio, 0, 0, 1e6),
+		config.Text("berth", "device_clean_command", &h.Clean, ""),
+		config.Number("berth", "fake_vcpus", &s.Capacity.VCPUs, 64, 1, 1<<20),
+		config.Number("berth", "fake_memory_mb", &s.Capacity.MemoryMB, 262144, 1, 1<<30),
+		config.Number("berth", "fake_disk_gb", &s.Capacity.DiskGB, 4096, 1, 1<<30),
 	}
 }
 
-func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.HostSettings.Driver, err = cfg.String("DEFAULT", "compute_driver", "", Drivers); err != nil {
-		return err
-	}
-	source := FactSources[0]
-	if s.HostSettings.Driver == PowerVMDriver {
-		source = IOSlots
-	}
-	if s.HostSettings.Facts, err = cfg.String("berth", "fact_source", source, FactSources); err != nil {
-		return err
-	}
+// checkHost completes the options of the host.
+func (s *Settings) checkHost(cfg *config.Config, _ *slog.Logger) error {
 	c := &s.HostSettings.CPUs
-	if c.Shared, err = readCPUs(cfg, "cpu_shared_set"); err != nil {
-		return err
-	}
-	if c.Dedicated, err = readCPUs(cfg, "cpu_dedicated_set"); err != nil {
-		return err
+	c.ReservedCPUs, c.ReservedMB = ifSet(s.raw.reservedCPUs), ifSet(s.raw.reservedMB)
+	if mb := s.raw.reservedDiskMB; mb >= 0 {
+		c.ReservedGB = ifSet((mb + 1023) / 1024)
 	}
 	if e, ok := cfg.Get("compute", "cpu_dedicated_set"); ok {
 		if both := slices.DeleteFunc(slices.Clone(c.Dedicated), func(n int) bool {
@@ -75,34 +71,6 @@ func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
 		}); len(both) > 0 {
 			return e.Fault("CPU %d is in cpu_shared_set too; list each CPU in only one of the sets", both[0])
 		}
-	}
-	if c.Pack, err = cfg.Bool("compute", "packing_host_numa_cells_allocation_strategy", false); err != nil {
-		return err
-	}
-	for _, of := range []struct {
-		option string
-		to     **int
-		unit   int // units of the option in one unit of the inventory
-	}{{"reserved_host_cpus", &c.ReservedCPUs, 1}, {"reserved_host_memory_mb", &c.ReservedMB, 1}, {"reserved_host_disk_mb",
-		&c.ReservedGB, 1024}} {
-		if _, set := cfg.Get("DEFAULT", of.option); !set {
-			continue
-		}
-		n, err := cfg.Int("DEFAULT", of.option, 0, 0, 1<<40)
-		if err != nil {
-			return err
-		}
-		n = (n + of.unit - 1) / of.unit
-		*of.to = &n
-	}
-	for option, to := range map[string]*float64{"cpu_allocation_ratio": &c.CPURatio,
-		"ram_allocation_ratio": &c.MemoryRatio, "disk_allocation_ratio": &c.DiskRatio} {
-		if *to, err = cfg.Float("DEFAULT", option, 0, 0, 1e6); err != nil {
-			return err
-		}
-	}
-	if s.HostSettings.Clean, err = cfg.String("berth", "device_clean_command", "", nil); err != nil {
-		return err
 	}
 	if e, ok := cfg.Get("berth", "device_clean_command"); ok && s.HostSettings.Clean != "" &&
 		!filepath.IsAbs(s.HostSettings.Clean) {
@@ -114,4 +82,12 @@ func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
 		}
 	}
 	return nil
+}
+
+// ifSet returns nil for a number below 0, which means that the option is not set.
+func ifSet(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
 }

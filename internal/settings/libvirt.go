@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"errors"
 	"log/slog"
 	"net/url"
 	"path/filepath"
@@ -18,111 +17,66 @@ type Detaching struct {
 	Timeout  time.Duration // timeout: after each request, seconds in the file
 }
 
-// The defaults of [libvirt] device_detach_attempts and device_detach_timeout, in seconds: Nova's.
-const (
-	defaultDetachAttempts = 8
-	defaultDetachTimeout  = 20
-)
+const libvirtGroup, imageCacheGroup = "libvirt", "image_cache"
 
-// defaultCompletion is the default of [libvirt] live_migration_completion_timeout, in seconds: Nova's.
-const defaultCompletion = 800
+// defaultImageCleanup is the default of [image_cache] manager_interval, in seconds: Nova's.
+const defaultImageCleanup = 2400
 
-const imageCacheGroup = "image_cache"
-
-// The defaults of [image_cache], in seconds: Nova's.
-const (
-	defaultImageCleanup = 2400
-	defaultImageAge     = 86400
-)
-
-const libvirtGroup = "libvirt"
-
-// defaultShutdown is the default of [DEFAULT] shutdown_timeout, in seconds: Nova's.
-const defaultShutdown = 60
-
-// defaultInstances is the default of [DEFAULT] instances_path. It is not below the agent's directory, which only the
-// agent may read: guests run as another user.
-const defaultInstances = "/var/lib/berth/instances"
-
-// knownLibvirt lists the options of LibvirtSettings.
-func knownLibvirt() []config.Name {
-	return []config.Name{
-		{Group: libvirtGroup, Option: "connection_uri"}, {Group: libvirtGroup, Option: "virt_type"},
-		{Group: libvirtGroup, Option: "cpu_models"}, {Group: "DEFAULT", Option: "instances_path"},
-		{Group: "DEFAULT", Option: "shutdown_timeout"},
-		{Group: libvirtGroup, Option: "live_migration_uri"}, {Group: libvirtGroup, Option: "live_migration_scheme"},
-		{Group: libvirtGroup, Option: "live_migration_inbound_addr"},
-		{Group: libvirtGroup, Option: "live_migration_with_native_tls"},
-		{Group: libvirtGroup, Option: "live_migration_permit_auto_converge"},
-		{Group: libvirtGroup, Option: "live_migration_bandwidth"},
-		{Group: libvirtGroup, Option: "live_migration_completion_timeout"},
-		{Group: libvirtGroup, Option: "device_detach_attempts"}, {Group: libvirtGroup, Option: "device_detach_timeout"},
-		{Group: imageCacheGroup, Option: "manager_interval"},
-		{Group: imageCacheGroup, Option: "remove_unused_base_images"},
-		{Group: imageCacheGroup, Option: "remove_unused_original_minimum_age_seconds"},
+// libvirtOptions are the rows of LibvirtSettings. Defaults are Nova's, except instances_path, which is not below the
+// agent's directory, because only the agent may read that: guests run as another user.
+func (s *Settings) libvirtOptions() config.Options {
+	l := &s.Libvirt
+	m, d := &l.Migration, &l.Detaching
+	return config.Options{
+		config.Text(libvirtGroup, "connection_uri", &s.raw.uri, ""),
+		config.Text(libvirtGroup, "virt_type", &l.VirtType, "", "", "kvm", "qemu"),
+		config.List(libvirtGroup, "cpu_models", &s.raw.cpuModels),
+		config.Text("DEFAULT", "instances_path", &l.Instances, "/var/lib/berth/instances"),
+		config.Seconds("DEFAULT", "shutdown_timeout", &l.Shutdown, 60, 0, 86400),
+		config.Text(libvirtGroup, "live_migration_uri", &m.URI, ""),
+		config.Text(libvirtGroup, "live_migration_scheme", &s.raw.scheme, "tcp", "tcp", "tls"),
+		config.Text(libvirtGroup, "live_migration_inbound_addr", &m.Address, ""),
+		config.Flag(libvirtGroup, "live_migration_with_native_tls", &m.TLS, false),
+		config.Flag(libvirtGroup, "live_migration_permit_auto_converge", &m.Converge, false),
+		config.Number(libvirtGroup, "live_migration_bandwidth", &m.Bandwidth, 0, 0, 1<<31-1),
+		config.Seconds(libvirtGroup, "live_migration_completion_timeout", &m.Limit, 800, 0, 1<<20),
+		config.Number(libvirtGroup, "device_detach_attempts", &d.Attempts, 8, 1, 1000),
+		config.Seconds(libvirtGroup, "device_detach_timeout", &d.Timeout, 20, 1, 3600),
+		config.Seconds(imageCacheGroup, "manager_interval", &l.ImageCleanup, defaultImageCleanup, -1, 1<<31-1),
+		config.Flag(imageCacheGroup, "remove_unused_base_images", &s.raw.removeImages, true),
+		config.Seconds(imageCacheGroup, "remove_unused_original_minimum_age_seconds", &l.ImageAge, 86400, 0, 1<<31-1),
 	}
 }
 
-func (s *Settings) readLibvirt(cfg *config.Config, _ *slog.Logger) (err error) {
+// checkLibvirt completes the options of the driver libvirt. As in Nova, an interval of 0 for the images is the usual
+// one, and -1 means never.
+func (s *Settings) checkLibvirt(cfg *config.Config, _ *slog.Logger) error {
 	l := &s.Libvirt
-	uri, err := cfg.String(libvirtGroup, "connection_uri", "", nil)
-	if err != nil {
-		return err
+	switch {
+	case l.ImageCleanup < 0 || !s.raw.removeImages:
+		l.ImageCleanup = 0
+	case l.ImageCleanup == 0:
+		l.ImageCleanup = defaultImageCleanup * time.Second
 	}
-	if e, ok := cfg.Get(libvirtGroup, "connection_uri"); ok && uri != "" {
-		socket, local := libvirtSocket(uri)
+	if len(s.raw.cpuModels) > 0 {
+		l.CPUModel = s.raw.cpuModels[0]
+	}
+	if e, ok := cfg.Get(libvirtGroup, "connection_uri"); ok && s.raw.uri != "" {
+		socket, local := libvirtSocket(s.raw.uri)
 		if !local {
 			return e.Fault("%q is not an address of this machine's libvirt; write qemu:///system, or "+
-				"qemu+unix:///system?socket=PATH", uri)
+				"qemu+unix:///system?socket=PATH", s.raw.uri)
 		}
 		l.Socket = socket
-	}
-	if l.VirtType, err = cfg.String(libvirtGroup, "virt_type", "", []string{"", "kvm", "qemu"}); err != nil {
-		return err
-	}
-	models, err := cfg.Strings(libvirtGroup, "cpu_models", nil)
-	if err != nil {
-		return err
-	}
-	if len(models) > 0 {
-		l.CPUModel = models[0]
-	}
-	if l.Instances, err = cfg.String("DEFAULT", "instances_path", defaultInstances, nil); err != nil {
-		return err
 	}
 	if e, ok := cfg.Get("DEFAULT", "instances_path"); ok && !filepath.IsAbs(l.Instances) {
 		return e.Fault("not an absolute path; write the whole path of the directory")
 	}
-	seconds, err := cfg.Int("DEFAULT", "shutdown_timeout", defaultShutdown, 0, 86400)
-	l.Shutdown = time.Duration(seconds) * time.Second
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(l.Migration.read(cfg), l.Detaching.read(cfg)); err != nil {
-		return err
-	}
-	return l.readImageCache(cfg)
+	return l.Migration.check(cfg, s.raw.scheme)
 }
 
-// read reads the options of detaching.
-func (d *Detaching) read(cfg *config.Config) (err error) {
-	if d.Attempts, err = cfg.Int(libvirtGroup, "device_detach_attempts", defaultDetachAttempts, 1, 1000); err != nil {
-		return err
-	}
-	seconds, err := cfg.Int(libvirtGroup, "device_detach_timeout", defaultDetachTimeout, 1, 3600)
-	d.Timeout = time.Duration(seconds) * time.Second
-	return err
-}
-
-// read reads the options of live migration.
-func (m *LiveMigration) read(cfg *config.Config) (err error) {
-	scheme, err := cfg.String(libvirtGroup, "live_migration_scheme", "tcp", []string{"tcp", "tls"})
-	if err != nil {
-		return err
-	}
-	if m.URI, err = cfg.String(libvirtGroup, "live_migration_uri", "", nil); err != nil {
-		return err
-	}
+// check completes the options of live migration.
+func (m *LiveMigration) check(cfg *config.Config, scheme string) error {
 	if m.URI == "" {
 		m.URI = "qemu+" + scheme + "://%s/system"
 	}
@@ -130,49 +84,10 @@ func (m *LiveMigration) read(cfg *config.Config) (err error) {
 		if e, ok := cfg.Get(libvirtGroup, "live_migration_uri"); ok {
 			return e.Fault("%w", err)
 		}
-		return err
-	}
-	if m.Address, err = cfg.String(libvirtGroup, "live_migration_inbound_addr", "", nil); err != nil {
-		return err
 	}
 	if e, ok := cfg.Get(libvirtGroup, "live_migration_inbound_addr"); ok && strings.ContainsAny(m.Address, "/ <>&\"'") {
 		return e.Fault("%q is not an address; write the IP address or the name of this host", m.Address)
 	}
-	if m.TLS, err = cfg.Bool(libvirtGroup, "live_migration_with_native_tls", false); err != nil {
-		return err
-	}
-	if m.Converge, err = cfg.Bool(libvirtGroup, "live_migration_permit_auto_converge", false); err != nil {
-		return err
-	}
-	if m.Bandwidth, err = cfg.Int(libvirtGroup, "live_migration_bandwidth", 0, 0, 1<<31-1); err != nil {
-		return err
-	}
-	seconds, err := cfg.Int(libvirtGroup, "live_migration_completion_timeout", defaultCompletion, 0, 1<<20)
-	m.Limit = time.Duration(seconds) * time.Second
-	return err
-}
-
-// readImageCache reads [image_cache]. As in Nova, an interval of 0 is the usual one, and -1 means never.
-func (l *LibvirtSettings) readImageCache(cfg *config.Config) error {
-	every, err := cfg.Int(imageCacheGroup, "manager_interval", defaultImageCleanup, -1, 1<<31-1)
-	if err != nil {
-		return err
-	}
-	age, err := cfg.Int(imageCacheGroup, "remove_unused_original_minimum_age_seconds", defaultImageAge, 0, 1<<31-1)
-	if err != nil {
-		return err
-	}
-	remove, err := cfg.Bool(imageCacheGroup, "remove_unused_base_images", true)
-	if err != nil {
-		return err
-	}
-	switch {
-	case every == 0:
-		every = defaultImageCleanup
-	case every < 0 || !remove:
-		every = 0
-	}
-	l.ImageCleanup, l.ImageAge = time.Duration(every)*time.Second, time.Duration(age)*time.Second
 	return nil
 }
 

@@ -23,31 +23,32 @@ func TestLibvirtSettings(t *testing.T) {
 		s.ImageCleanup, s.ImageAge = 40*time.Minute, 24*time.Hour
 		return s
 	}
+	const usualInstances = "/var/lib/berth/instances"
 	migration := LiveMigration{URI: "qemu+tcp://%s/system", Limit: 800 * time.Second}
 	for text, want := range map[string]LibvirtSettings{
-		"": usual(LibvirtSettings{Instances: defaultInstances, Shutdown: time.Minute}),
+		"": usual(LibvirtSettings{Instances: usualInstances, Shutdown: time.Minute}),
 		"[image_cache]\nmanager_interval = 60\nremove_unused_original_minimum_age_seconds = 5\n[DEFAULT]\n" +
-			"shutdown_timeout = 60\n": {Instances: defaultInstances, Shutdown: time.Minute, ImageCleanup: time.Minute,
+			"shutdown_timeout = 60\n": {Instances: usualInstances, Shutdown: time.Minute, ImageCleanup: time.Minute,
 			ImageAge: 5 * time.Second},
-		"[image_cache]\nmanager_interval = 0\n": usual(LibvirtSettings{Instances: defaultInstances,
+		"[image_cache]\nmanager_interval = 0\n": usual(LibvirtSettings{Instances: usualInstances,
 			Shutdown: time.Minute}),
-		"[image_cache]\nmanager_interval = -1\n": {Instances: defaultInstances, Shutdown: time.Minute,
+		"[image_cache]\nmanager_interval = -1\n": {Instances: usualInstances, Shutdown: time.Minute,
 			ImageAge: 24 * time.Hour},
-		"[image_cache]\nremove_unused_base_images = false\n": {Instances: defaultInstances, Shutdown: time.Minute,
+		"[image_cache]\nremove_unused_base_images = false\n": {Instances: usualInstances, Shutdown: time.Minute,
 			ImageAge: 24 * time.Hour},
 		"[libvirt]\nconnection_uri = qemu:///system\nvirt_type = qemu\ncpu_models = Nehalem,IvyBridge\n": usual(
 			LibvirtSettings{
-				VirtType: "qemu", CPUModel: "Nehalem", Instances: defaultInstances, Shutdown: time.Minute}),
+				VirtType: "qemu", CPUModel: "Nehalem", Instances: usualInstances, Shutdown: time.Minute}),
 		"[libvirt]\nconnection_uri = qemu+unix:///system?socket=/tmp/s\n[DEFAULT]\ninstances_path = /srv\n" +
 			"shutdown_timeout = 0\n": usual(LibvirtSettings{Socket: "/tmp/s", Instances: "/srv"}),
 		"[libvirt]\ndevice_detach_attempts = 2\ndevice_detach_timeout = 5\n": usual(LibvirtSettings{
-			Instances: defaultInstances, Shutdown: time.Minute, Detaching: Detaching{Attempts: 2, Timeout: 5 * time.Second}}),
+			Instances: usualInstances, Shutdown: time.Minute, Detaching: Detaching{Attempts: 2, Timeout: 5 * time.Second}}),
 		"[libvirt]\nlive_migration_scheme = tls\nlive_migration_completion_timeout = 0\n": usual(LibvirtSettings{
-			Instances: defaultInstances, Shutdown: time.Minute, Migration: LiveMigration{URI: "qemu+tls://%s/system"}}),
+			Instances: usualInstances, Shutdown: time.Minute, Migration: LiveMigration{URI: "qemu+tls://%s/system"}}),
 		"[libvirt]\nlive_migration_uri = qemu+tls://%s.example.org:1/system?pkipath=/x\n" +
 			"live_migration_inbound_addr = 192.0.2.1\nlive_migration_with_native_tls = true\n" +
 			"live_migration_permit_auto_converge = true\nlive_migration_bandwidth = 5\n": usual(LibvirtSettings{
-			Instances: defaultInstances, Shutdown: time.Minute, Migration: LiveMigration{
+			Instances: usualInstances, Shutdown: time.Minute, Migration: LiveMigration{
 				URI: "qemu+tls://%s.example.org:1/system?pkipath=/x", Address: "192.0.2.1", TLS: true, Converge: true,
 				Bandwidth: 5, Limit: 800 * time.Second}}),
 	} {

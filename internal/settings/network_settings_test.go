@@ -17,7 +17,7 @@ func TestNetworkOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Network.Policy = nil
+	s.Network.Policy = Policy{}
 	none := map[string][][2]int{"vxlan": nil, "geneve": nil, "gre": nil}
 	quotas := map[string]int{"network": 100, "subnet": 100, "port": 500}
 	if want := (NetworkSettings{TenantTypes: []string{"local"}, Flat: []string{"*"}, Tunnels: none, MTU: 1500,
@@ -31,7 +31,7 @@ func TestNetworkOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Network.Policy = nil
+	s.Network.Policy = Policy{}
 	none["vxlan"] = [][2]int{{1, 5}, {8, 9}}
 	quotas["network"], quotas["port"] = -1, 7
 	if want := (NetworkSettings{TenantTypes: []string{"vlan", "vxlan"}, Flat: []string{"a", "b"},

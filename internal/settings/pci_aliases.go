@@ -17,7 +17,7 @@ func (s Settings) CheckAliases() []string {
 	}
 	var out []string
 	all := pci.Aliases{}
-	for _, e := range s.cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
+	for _, e := range s.cfg.All("pci", "alias", formerAlias) {
 		if err := all.Add(e.Value, true); err != nil {
 			out = append(out, fault.TextOf(e.Fault("%s", fault.TextOf(err))))
 		}
@@ -26,19 +26,10 @@ func (s Settings) CheckAliases() []string {
 }
 
 // readAliases reads all occurrences of alias. It returns the errors of all wrong ones.
-func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
-		return err
-	}
-	if s.IgnoredProperties, err = cfg.Strings("berth", "ignored_properties", nil); err != nil {
-		return err
-	}
-	if s.ResizeToSameHost, err = cfg.Bool("DEFAULT", "allow_resize_to_same_host", false); err != nil {
-		return err
-	}
+func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) error {
 	s.Aliases = pci.Aliases{}
 	var wrong []error
-	for _, e := range cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
+	for _, e := range cfg.All("pci", "alias", formerAlias) {
 		if e.Option != "alias" {
 			s.warn(e, "deprecated name; use [pci] alias")
 		}

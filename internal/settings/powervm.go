@@ -12,36 +12,22 @@ import (
 
 const powerVMGroup = "powervm"
 
-// knownPowerVM lists the options of PowerVMSettings.
-func knownPowerVM() (names []config.Name) {
-	for _, option := range []string{"url", "username", "password", "cafile", "pinned_certificate", "system",
-		"inventory_files", "plain_provider_names", "resource_class_from_device", "slots_required", "disk_gb"} {
-		names = append(names, config.Name{Group: powerVMGroup, Option: option})
-	}
-	return names
-}
-
-// readPowerVM reads [powervm].
-func (s *Settings) readPowerVM(cfg *config.Config, _ *slog.Logger) (err error) {
+// powerVMOptions are the rows of [powervm].
+func (s *Settings) powerVMOptions() config.Options {
 	p := &s.PowerVM
-	for option, to := range map[string]*string{"url": &p.Client.URL, "username": &p.Client.User,
-		"password": &p.Client.Password, "cafile": &p.Client.CAFile, "pinned_certificate": &p.Client.PinFile,
-		"system": &p.Client.System} {
-		if *to, err = cfg.String(powerVMGroup, option, "", nil); err != nil {
-			return err
-		}
+	return config.Options{
+		config.Text(powerVMGroup, "url", &p.Client.URL, ""),
+		config.Text(powerVMGroup, "username", &p.Client.User, ""),
+		config.Text(powerVMGroup, "password", &p.Client.Password, ""),
+		config.Text(powerVMGroup, "cafile", &p.Client.CAFile, ""),
+		config.Text(powerVMGroup, "pinned_certificate", &p.Client.PinFile, ""),
+		config.Text(powerVMGroup, "system", &p.Client.System, ""),
+		config.List(powerVMGroup, "inventory_files", &p.Files, inventoryfile.DefaultPath),
+		config.Flag(powerVMGroup, "plain_provider_names", &p.PlainNames, false),
+		config.Flag(powerVMGroup, "resource_class_from_device", &p.ClassFromDevice, false),
+		config.Flag(powerVMGroup, "slots_required", &p.SlotsRequired, false),
+		config.Number(powerVMGroup, "disk_gb", &p.DiskGB, 4096, 1, 1<<30),
 	}
-	for option, to := range map[string]*bool{"plain_provider_names": &p.PlainNames,
-		"resource_class_from_device": &p.ClassFromDevice, "slots_required": &p.SlotsRequired} {
-		if *to, err = cfg.Bool(powerVMGroup, option, false); err != nil {
-			return err
-		}
-	}
-	if p.DiskGB, err = cfg.Int(powerVMGroup, "disk_gb", 4096, 1, 1<<30); err != nil {
-		return err
-	}
-	p.Files, err = cfg.Strings(powerVMGroup, "inventory_files", []string{inventoryfile.DefaultPath})
-	return err
 }
 
 // SlotSource returns the source of the host's I/O slots. The fault is Invalid for options that can never work.

@@ -17,7 +17,6 @@ import (
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/policy"
 )
 
 // Settings are the options of the configuration files, read and checked. Options have OpenStack's names; Berth's own
@@ -58,6 +57,8 @@ type Settings struct {
 	PortInterval time.Duration       // [berth] port_interval, seconds in the file
 	HostSettings HostSettings
 
+	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing
+
 	LockPath string // [oslo_concurrency] lock_path: directory of the locks that allow one agent for each host name
 
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
@@ -66,10 +67,23 @@ type Settings struct {
 
 	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
 
+	raw      rawValues
 	cfg      *config.Config
 	files    []string
 	unknown  []config.Entry // options that Berth does not know
 	warnings []string       // about deprecated options and odd values
+}
+
+// rawValues are values as the files have them, from which the checks make those of Settings.
+type rawValues struct {
+	logDir                                   string               // [DEFAULT] log_dir
+	strategy                                 string               // [placement] allocation_candidates_generation_strategy
+	tunnels                                  map[string]*[][2]int // by network type
+	quotas                                   map[string]*int      // by resource
+	reservedCPUs, reservedMB, reservedDiskMB int                  // [DEFAULT] reserved_host_…; -1: not set
+	uri, scheme                              string               // [libvirt] connection_uri, live_migration_scheme
+	cpuModels                                []string             // [libvirt] cpu_models
+	removeImages                             bool                 // [image_cache] remove_unused_base_images
 }
 
 // warn adds a warning about an entry.
@@ -86,18 +100,15 @@ type PlacementSettings struct {
 	IncompleteProject string // [placement] incomplete_consumer_project_id
 	IncompleteUser    string // [placement] incomplete_consumer_user_id
 	CORS              cors.Options
-	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
-	Policy            *policy.Enforcer
-	policyErr         error         // why the policy for callers from Keystone could not be read
+	Policy            Policy
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
 
-// ComputeSettings are the options of compute's HTTP API: [cors], [oslo_middleware] and [oslo_policy].
+// ComputeSettings are the options of compute's HTTP API: [cors] and [oslo_policy].
 type ComputeSettings struct {
-	CORS         cors.Options
-	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing
-	Policy       *policy.Enforcer
+	CORS   cors.Options
+	Policy Policy
 }
 
 // ImageSettings are the options of [glance]: how compute calls the image service.
@@ -141,14 +152,13 @@ type LibvirtSettings struct {
 
 // NetworkSettings are the options of the network service, under Neutron's names.
 type NetworkSettings struct {
-	Policy      *policy.Enforcer
+	Policy      Policy
 	TenantTypes []string            // [ml2] tenant_network_types
 	Flat        []string            // [ml2_type_flat] flat_networks
 	VLANs       []VLANRange         // [ml2_type_vlan] network_vlan_ranges
 	Tunnels     map[string][][2]int // [ml2_type_vxlan] vni_ranges, and those of geneve and gre, by network type
 	MTU         int                 // [DEFAULT] global_physnet_mtu
 	Quotas      map[string]int      // [quotas] quota_network, quota_subnet, quota_port
-	policyErr   error
 }
 
 // PowerVMSettings are the options of hosts with PowerVM NovaLink.
@@ -182,10 +192,8 @@ type BandwidthSettings struct {
 // ImageStoreSettings are the options of Berth's own image service, under Glance's names.
 type ImageStoreSettings struct {
 	Dir     string // [glance_store] filesystem_store_datadir; "": below the data directory
-	MaxSize int64  // [DEFAULT] image_size_cap, in bytes
-	Policy  *policy.Enforcer
-
-	policyErr error
+	MaxSize int    // [DEFAULT] image_size_cap, in bytes
+	Policy  Policy
 }
 
 // VLANRange is a range of VLANs of a physical network; First is 0 if the option has only the name.

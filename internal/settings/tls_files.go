@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -9,47 +10,44 @@ import (
 	"github.com/openberth/berth/internal/httpserver"
 )
 
-// knownTLS lists the options of TLSSettings.
-func knownTLS() []config.Name {
-	return []config.Name{
-		{Group: "ssl", Option: "cert_file"}, {Group: "ssl", Option: "key_file"}, {Group: "ssl", Option: "ca_file"},
-		{Group: "placement", Option: "cafile"}, {Group: "placement", Option: "certfile"},
-		{Group: "placement", Option: "keyfile"}, {Group: "placement", Option: "insecure"},
-		{Group: "berth", Option: "compute_cafile"}, {Group: "berth", Option: "compute_certfile"},
-		{Group: "berth", Option: "compute_keyfile"},
+// tlsOptions are the rows of TLSSettings.
+func (s *Settings) tlsOptions() config.Options {
+	l, p, c := &s.TLS.Listener, &s.TLS.Placement, &s.TLS.Compute
+	return config.Options{
+		config.Text("ssl", "cert_file", &l.Cert.Path, ""),
+		config.Text("ssl", "key_file", &l.Key.Path, ""),
+		config.Text("ssl", "ca_file", &l.CA.Path, ""),
+		config.Text("placement", "cafile", &p.CAFile, ""),
+		config.Text("placement", "certfile", &p.CertFile, ""),
+		config.Text("placement", "keyfile", &p.KeyFile, ""),
+		config.Flag("placement", "insecure", &p.Insecure, false),
+		config.Text("berth", "compute_cafile", &c.CAFile, ""),
+		config.Text("berth", "compute_certfile", &c.CertFile, ""),
+		config.Text("berth", "compute_keyfile", &c.KeyFile, ""),
 	}
 }
 
-func (s *Settings) readTLS(cfg *config.Config, _ *slog.Logger) (err error) {
-	if err := s.readListenerFiles(cfg); err != nil {
-		return err
-	}
-	if s.TLS.Placement, err = s.readClientFiles(cfg, "placement", ""); err != nil {
-		return err
-	}
-	if s.TLS.Placement.Insecure, err = cfg.Bool("placement", "insecure", false); err != nil {
+// checkTLS completes the options for certificates. It returns a fault if only some of the options that need each other
+// are set.
+func (s *Settings) checkTLS(cfg *config.Config, _ *slog.Logger) error {
+	if err := s.checkListenerFiles(cfg); err != nil {
 		return err
 	}
 	if e, ok := cfg.Get("placement", "insecure"); ok && s.TLS.Placement.Insecure {
 		s.warn(e, "the certificate of Placement is not verified, so another machine can act as Placement; write "+
 			"cafile instead")
 	}
-	s.TLS.Compute, err = s.readClientFiles(cfg, "berth", "compute_")
-	return err
+	return errors.Join(checkClientFiles(cfg, &s.TLS.Placement, "placement", ""),
+		checkClientFiles(cfg, &s.TLS.Compute, "berth", "compute_"))
 }
 
-// readListenerFiles reads [ssl]. It returns a fault if only some of the options that need each other are set.
-func (s *Settings) readListenerFiles(cfg *config.Config) (err error) {
+// checkListenerFiles checks [ssl].
+func (s *Settings) checkListenerFiles(cfg *config.Config) error {
 	files := &s.TLS.Listener
-	for _, of := range []struct {
-		option string
-		to     *httpserver.CertificateFile
-	}{{"cert_file", &files.Cert}, {"key_file", &files.Key}, {"ca_file", &files.CA}} {
-		if of.to.Path, err = cfg.String("ssl", of.option, "", nil); err != nil {
-			return err
-		}
-		if e, ok := cfg.Get("ssl", of.option); ok {
-			of.to.Place = fmt.Sprintf("%s: [ssl] %s = %s", e.Place(), of.option, of.to.Path)
+	for option, file := range map[string]*httpserver.CertificateFile{"cert_file": &files.Cert, "key_file": &files.Key,
+		"ca_file": &files.CA} {
+		if e, ok := cfg.Get("ssl", option); ok {
+			file.Place = fmt.Sprintf("%s: [ssl] %s = %s", e.Place(), option, file.Path)
 		}
 	}
 	switch {
@@ -67,17 +65,12 @@ func (s *Settings) readListenerFiles(cfg *config.Config) (err error) {
 	return nil
 }
 
-// readClientFiles reads the options of a group with this prefix for calls to one service.
-func (s *Settings) readClientFiles(cfg *config.Config, group, prefix string) (f rest.TLSFiles, err error) {
+// checkClientFiles checks the options of a group with this prefix for calls to one service.
+func checkClientFiles(cfg *config.Config, f *rest.TLSFiles, group, prefix string) error {
 	full := fmt.Sprintf("[%s] %s", group, prefix)
 	f.Names = rest.TLSOptionNames{CA: full + "cafile", Cert: full + "certfile", Key: full + "keyfile"}
-	for option, to := range map[string]*string{"cafile": &f.CAFile, "certfile": &f.CertFile, "keyfile": &f.KeyFile} {
-		if *to, err = cfg.String(group, prefix+option, "", nil); err != nil {
-			return f, err
-		}
-	}
 	if e, ok := cfg.Get(group, prefix+"keyfile"); ok && f.KeyFile != "" && f.CertFile == "" {
-		return f, e.Fault("the key needs its certificate; write %scertfile", prefix)
+		return e.Fault("the key needs its certificate; write %scertfile", prefix)
 	}
-	return f, nil
+	return nil
 }
