@@ -67,6 +67,7 @@ type core struct {
 	Options
 	cors      *cors.Handler
 	bodies    *rest.BodyBudget
+	style     *Style
 	metrics   *Metrics
 	database  Database // nil: none
 	idHeaders []string

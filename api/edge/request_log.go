@@ -33,7 +33,7 @@ func (c *Call) report() {
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", c.ID), slog.String("method", c.R.Method), slog.String("route", c.Route()),
-		slog.String("uri", clip(c.uri)),
+		slog.String("uri", clip(c.uri, maxLogged)),
 		slog.Int("status", status), slog.Int64("len", c.out.size), slog.String("microversion", version),
 		slog.String("user", c.Who.User), slog.String("project", c.Who.Project),
 		slog.String("from", c.R.RemoteAddr), slog.Duration("took", took),
@@ -44,14 +44,8 @@ func (c *Call) report() {
 	c.core.Log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// clip shortens a text for the log.
-func clip(text string) string {
-	const longest = 1000
-	if len(text) <= longest {
-		return text
-	}
-	return text[:longest] + "…"
-}
+// maxLogged is the maximum of a text in the log, in bytes.
+const maxLogged = 1000
 
 // globalID matches a request id that the client has chosen. It is logged, so that one id finds the request in the logs
 // of all services.

@@ -29,6 +29,7 @@ import (
 type API[C Caller] struct {
 	Options                   // without an Enforcer only methods without a rule are allowed
 	Bodies   *rest.BodyBudget // for Call.ReadBody
+	Style    Style            // for Call.Object
 	Metrics  *Metrics         // nil: new ones, with the prefix berth_
 	Database Database         // for Call.CheckDatabase and, without Health.Check, for /healthz; nil: none
 
@@ -65,7 +66,7 @@ func New[C Caller](a API[C]) *Server[C] {
 	}
 	return &Server[C]{api: a, table: newTable(a.Routes, a.HeadIsGet), scrape: a.Metrics.Handler(),
 		health: &health{Health: a.Health, log: a.Log, now: a.Now},
-		core: &core{Options: a.Options, cors: cors.New(a.CORS), bodies: a.Bodies, metrics: a.Metrics,
+		core: &core{Options: a.Options, cors: cors.New(a.CORS), bodies: a.Bodies, style: &a.Style, metrics: a.Metrics,
 			database: a.Database, idHeaders: a.IDHeaders}}
 }
 
@@ -87,7 +88,7 @@ func (s *Server[C]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if s.core.Log.Enabled(r.Context(), slog.LevelDebug) {
-		s.core.Log.Debug("request received", "request_id", e.ID, "method", r.Method, "uri", clip(e.uri),
+		s.core.Log.Debug("request received", "request_id", e.ID, "method", r.Method, "uri", clip(e.uri, maxLogged),
 			"from", e.R.RemoteAddr)
 	}
 	if err := s.serve(c, e); err != nil {

@@ -37,7 +37,7 @@ func (s *server) byAgent(handle func(*call) error) func(*call) error {
 // bindHost is PUT /berth/v1/hosts/{host}/account: an operator binds a host to an account.
 func (s *server) bindHost(c *call) error {
 	var body api.HostAccount
-	if err := c.body(&body); err != nil {
+	if err := c.ReadJSON(maxBody, &body); err != nil {
 		return err
 	}
 	if body.Account == "" || len(body.Account) > 255 {
@@ -52,7 +52,7 @@ func (s *server) bindHost(c *call) error {
 // reportAgent is PUT /berth/v1/network-agents/{host}/{type}.
 func (s *server) reportAgent(c *call) error {
 	var report api.AgentReport
-	if err := c.body(&report); err != nil {
+	if err := c.ReadJSON(maxBody, &report); err != nil {
 		return err
 	}
 	if err := s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report); err != nil {
@@ -95,12 +95,12 @@ func (s *server) agents() collection {
 			a, err := operations.Get[store.Agent](c.R.Context(), s.ops, id)
 			return c.agent(a), err
 		},
-		update: func(c *call, id string, _ int, o *object) (document, error) {
+		update: func(c *call, id string, _ int, o *edge.Object) (document, error) {
 			a, err := s.onAgents().UpdateAgent(c.R.Context(), id, func(a *store.Agent) error {
-				o := o.copy()
-				o.flag("admin_state_up", &a.AdminUp)
-				o.text("description", &a.Description, 255)
-				return o.finish("PUT")
+				o := o.Copy()
+				o.Flag("admin_state_up", &a.AdminUp)
+				o.Text("description", &a.Description, 255)
+				return o.Finish()
 			})
 			return c.agent(a), err
 		},

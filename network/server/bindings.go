@@ -114,20 +114,20 @@ func (b bindings) answer(c *call, status int, host string) error {
 }
 
 // readBinding decodes the attributes that creates and updates of bindings have in common.
-func readBinding(o *object, to *store.Binding) {
-	o.word("vnic_type", &to.VNIC, binding.VNICTypes()...)
+func readBinding(o *edge.Object, to *store.Binding) {
+	o.Word("vnic_type", &to.VNIC, binding.VNICTypes()...)
 	if to.VNIC == "" {
 		to.VNIC = "normal"
 	}
-	if o.has("profile") {
+	if o.Has("profile") {
 		to.Profile = nil
-		o.decode("profile", &to.Profile, "an object")
+		o.Decode("profile", &to.Profile, "an object")
 	}
-	o.ignore("project_id", "tenant_id")
+	o.Ignore("project_id", "tenant_id")
 }
 
 func (b bindings) create(c *call) error {
-	o, err := c.object("binding")
+	o, _, err := c.Object("binding")
 	if err != nil {
 		return err
 	}
@@ -135,12 +135,12 @@ func (b bindings) create(c *call) error {
 		return err
 	}
 	var to store.Binding
-	o.text("host", &to.Host, 255)
+	o.Text("host", &to.Host, 255)
 	readBinding(o, &to)
 	if to.Host == "" {
-		o.invalid("host", "the host is missing")
+		o.Invalid("host", "the host is missing")
 	}
-	if err := o.finish(http.MethodPost); err != nil {
+	if err := o.Finish(); err != nil {
 		return err
 	}
 	if _, err := b.onBindings().Add(c.R.Context(), c.R.PathValue("port"), to); err != nil {
@@ -150,7 +150,7 @@ func (b bindings) create(c *call) error {
 }
 
 func (b bindings) update(c *call) error {
-	o, err := c.object("binding")
+	o, _, err := c.Object("binding")
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (b bindings) update(c *call) error {
 	}
 	host := c.R.PathValue("host")
 	_, err = b.onBindings().Update(c.R.Context(), c.R.PathValue("port"), host, func(to *store.Binding) error {
-		o := o.copy()
+		o := o.Copy()
 		readBinding(o, to)
-		return o.finish(http.MethodPut)
+		return o.Finish()
 	})
 	if err != nil {
 		return err

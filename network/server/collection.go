@@ -29,9 +29,9 @@ type collection struct {
 
 	list   func(c *call, q url.Values) ([]document, error)
 	show   func(c *call, id string) (document, error)
-	draft  func(c *call, o *object) (target map[string]any, err error) // of an object to create, for the policy
-	create func(c *call, o *object) (document, error)
-	update func(c *call, id string, revision int, o *object) (document, error)
+	draft  func(c *call, o *edge.Object) (target map[string]any, err error) // of an object to create, for the policy
+	create func(c *call, o *edge.Object) (document, error)
+	update func(c *call, id string, revision int, o *edge.Object) (document, error)
 	remove func(c *call, id string, revision int) error
 }
 
@@ -163,9 +163,39 @@ func (c *call) links(part []map[string]any, before, after bool) (links []map[str
 	return links
 }
 
+// maxBulk is how many objects one request may create. They are created in one transaction.
+const maxBulk = 1000
+
+// objects reads a body with one object, or with a list of them under the key col.many, such as {"networks": [{…}]}.
+// bulk reports whether it is a list.
+func (col collection) objects(c *call) (list []*edge.Object, bulk bool, err error) {
+	var outer map[string]json.RawMessage
+	if err := c.ReadJSON(maxBody, &outer); err != nil {
+		return nil, false, err
+	}
+	all := make([]map[string]json.RawMessage, 1)
+	if bulk = outer[col.many] != nil && outer[col.one] == nil; bulk {
+		err = json.Unmarshal(outer[col.many], &all)
+	} else if outer[col.one] != nil {
+		err = json.Unmarshal(outer[col.one], &all[0])
+	}
+	if err == nil && len(all) > maxBulk {
+		return nil, true, fault.New(fault.Invalid, "'%s' has %d elements; a request can create at most %d", col.many,
+			len(all), maxBulk)
+	}
+	for _, keys := range all {
+		list = append(list, c.NewObject(col.one, keys))
+	}
+	if err != nil || len(all) == 0 ||
+		slices.ContainsFunc(all, func(keys map[string]json.RawMessage) bool { return keys == nil }) {
+		return nil, bulk, c.NoObject(col.one)
+	}
+	return list, bulk, nil
+}
+
 // handleCreate creates one object or, with a list, all of them or none.
 func (col collection) handleCreate(c *call) error {
-	objects, bulk, err := c.objects(col.one, col.many)
+	objects, bulk, err := col.objects(c)
 	if err != nil {
 		return err
 	}
@@ -181,7 +211,7 @@ func (col collection) handleCreate(c *call) error {
 	err = c.srv.ops.Store.Together(request.Context(), func(ctx context.Context) error {
 		c.R, views = request.WithContext(ctx), nil
 		for _, o := range objects {
-			d, err := col.createOne(c, o.copy())
+			d, err := col.createOne(c, o.Copy())
 			if err != nil {
 				return err
 			}
@@ -198,7 +228,7 @@ func (col collection) handleCreate(c *call) error {
 }
 
 // createOne creates an object if the policy allows it.
-func (col collection) createOne(c *call, o *object) (document, error) {
+func (col collection) createOne(c *call, o *edge.Object) (document, error) {
 	target, err := col.draft(c, o)
 	if err != nil {
 		return document{}, err
@@ -211,11 +241,11 @@ func (col collection) createOne(c *call, o *object) (document, error) {
 
 // authorize checks the rule of an operation, and that of each attribute that the request has. A policy that the request
 // names must be visible to the caller.
-func (col collection) authorize(c *call, rule string, o *object, target map[string]any) error {
+func (col collection) authorize(c *call, rule string, o *edge.Object, target map[string]any) error {
 	if err := c.Authorize(rule, target); err != nil {
 		return err
 	}
-	for name, raw := range o.keys {
+	for name, raw := range o.Keys {
 		if attribute := rule + ":" + name; policies.Has(attribute) {
 			if err := c.Authorize(attribute, target); err != nil {
 				return err
@@ -237,7 +267,7 @@ func (col collection) authorize(c *call, rule string, o *object, target map[stri
 
 func (col collection) handleUpdate(c *call) error {
 	id := c.R.PathValue("id")
-	o, err := c.object(col.one)
+	o, _, err := c.Object(col.one)
 	if err != nil {
 		return err
 	}
@@ -250,7 +280,7 @@ func (col collection) handleUpdate(c *call) error {
 		return err
 	}
 	target := d.target
-	if owner, ok := o.keys["device_owner"]; ok {
+	if owner, ok := o.Keys["device_owner"]; ok {
 		target = c.target(textOf(target["project_id"]), target)
 		target["owner_kind"] = ownerKind(strings.Trim(string(owner), `"`))
 	}
@@ -286,11 +316,11 @@ func (col collection) handleRemove(c *call) error {
 }
 
 // project returns the project of an object to create: that of the request, or that of the caller.
-func (c *call) project(o *object) (string, error) {
+func (c *call) project(o *edge.Object) (string, error) {
 	project := ""
 	for _, key := range []string{"project_id", "tenant_id"} {
 		other := ""
-		if o.text(key, &other, 255); other == "" {
+		if o.Text(key, &other, 255); other == "" {
 			continue
 		}
 		if project != "" && project != other {
@@ -301,12 +331,12 @@ func (c *call) project(o *object) (string, error) {
 	if project == "" {
 		project = c.Who.Project
 	}
-	return project, o.err
+	return project, o.Err()
 }
 
 // draftProject is the draft of a collection whose rules refer to the project only. The project stays in the object.
-func draftProject(c *call, o *object) (map[string]any, error) {
-	project, err := c.project(o.copy())
+func draftProject(c *call, o *edge.Object) (map[string]any, error) {
+	project, err := c.project(o.Copy())
 	return c.target(project, nil), err
 }
 

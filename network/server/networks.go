@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/store"
 )
@@ -120,28 +121,28 @@ func orNullInt(n int) any {
 }
 
 // readNetwork decodes the attributes of a network that creates and updates have in common.
-func readNetwork(o *object, n *store.Network) {
-	o.text("name", &n.Name, 255)
-	o.text("description", &n.Description, 255)
-	o.flag("admin_state_up", &n.AdminUp)
-	o.flag("shared", &n.Shared)
-	o.flag("router:external", &n.External)
-	o.flag("is_default", &n.IsDefault)
-	o.flag("port_security_enabled", &n.PortSecurity)
-	o.number("mtu", &n.MTU, 0, 65535)
-	o.text("qos_policy_id", &n.Policy, 255)
-	o.ignore("vlan_transparent", "vlan_qinq", "dns_domain", "availability_zone_hints", "subnets")
+func readNetwork(o *edge.Object, n *store.Network) {
+	o.Text("name", &n.Name, 255)
+	o.Text("description", &n.Description, 255)
+	o.Flag("admin_state_up", &n.AdminUp)
+	o.Flag("shared", &n.Shared)
+	o.Flag("router:external", &n.External)
+	o.Flag("is_default", &n.IsDefault)
+	o.Flag("port_security_enabled", &n.PortSecurity)
+	o.Number("mtu", &n.MTU, 0, 65535)
+	o.Text("qos_policy_id", &n.Policy, 255)
+	o.Ignore("vlan_transparent", "vlan_qinq", "dns_domain", "availability_zone_hints", "subnets")
 }
 
 // readSegments decodes the provider attributes of a new network: those of one segment, or a list.
-func readSegments(o *object) (segments []store.Segment) {
+func readSegments(o *edge.Object) (segments []store.Segment) {
 	one := store.Segment{}
 	given := readSegment(o, &one)
 	var list []map[string]any
-	if o.has("segments") && given {
-		o.invalid("segments", "'segments' and the provider attributes exclude each other")
+	if o.Has("segments") && given {
+		o.Invalid("segments", "'segments' and the provider attributes exclude each other")
 	}
-	o.decode("segments", &list, "a list of objects")
+	o.Decode("segments", &list, "a list of objects")
 	for _, attributes := range list {
 		seg := store.Segment{}
 		seg.Type, _ = attributes["provider:network_type"].(string)
@@ -157,38 +158,38 @@ func readSegments(o *object) (segments []store.Segment) {
 }
 
 // readSegment decodes the provider attributes of one segment.
-func readSegment(o *object, seg *store.Segment) bool {
-	o.text("provider:network_type", &seg.Type, 32)
-	o.text("provider:physical_network", &seg.PhysicalNetwork, 64)
-	o.number("provider:segmentation_id", &seg.ID, 1, 1<<32-1)
+func readSegment(o *edge.Object, seg *store.Segment) bool {
+	o.Text("provider:network_type", &seg.Type, 32)
+	o.Text("provider:physical_network", &seg.PhysicalNetwork, 64)
+	o.Number("provider:segmentation_id", &seg.ID, 1, 1<<32-1)
 	return *seg != store.Segment{}
 }
 
-func (s *server) createNetwork(c *call, o *object) (document, error) {
+func (s *server) createNetwork(c *call, o *edge.Object) (document, error) {
 	n := store.Network{AdminUp: true, PortSecurity: true}
 	n.Project, _ = c.project(o)
 	readNetwork(o, &n)
 	n.Segments = readSegments(o)
-	if err := o.finish("POST"); err != nil {
+	if err := o.Finish(); err != nil {
 		return document{}, err
 	}
 	n, err := s.ops.CreateNetwork(c.R.Context(), n)
 	return c.network(n, nil), err
 }
 
-func (s *server) updateNetwork(c *call, id string, revision int, o *object) (document, error) {
+func (s *server) updateNetwork(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdateNetwork(c.R.Context(), id, revision, func(n *store.Network) error {
-		o := o.copy()
+		o := o.Copy()
 		readNetwork(o, n)
 		if len(n.Segments) == 1 { // a client may send what the network has
 			seg := n.Segments[0]
 			same := store.Segment{Type: seg.Type, PhysicalNetwork: seg.PhysicalNetwork, ID: seg.ID}
 			got := same
 			if readSegment(o, &got); got != same {
-				o.invalid("provider:network_type", "the segment of a network cannot change; create another network")
+				o.Invalid("provider:network_type", "the segment of a network cannot change; create another network")
 			}
 		}
-		return o.finish("PUT")
+		return o.Finish()
 	})
 	if err != nil {
 		return document{}, err

@@ -43,21 +43,21 @@ func (s *server) qosPolicies() collection {
 			return c.policy(p), err
 		},
 		draft: draftProject,
-		create: func(c *call, o *object) (document, error) {
+		create: func(c *call, o *edge.Object) (document, error) {
 			p := store.Policy{}
 			p.Project, _ = c.project(o)
 			readPolicy(o, &p)
-			if err := o.finish("POST"); err != nil {
+			if err := o.Finish(); err != nil {
 				return document{}, err
 			}
 			p, err := s.onPolicies().CreatePolicy(c.R.Context(), p)
 			return c.policy(p), err
 		},
-		update: func(c *call, id string, revision int, o *object) (document, error) {
+		update: func(c *call, id string, revision int, o *edge.Object) (document, error) {
 			p, err := s.onPolicies().UpdatePolicy(c.R.Context(), id, revision, func(p *store.Policy) error {
-				o := o.copy()
+				o := o.Copy()
 				readPolicy(o, p)
-				return o.finish("PUT")
+				return o.Finish()
 			})
 			return c.policy(p), err
 		},
@@ -66,11 +66,11 @@ func (s *server) qosPolicies() collection {
 		}}
 }
 
-func readPolicy(o *object, p *store.Policy) {
-	o.text("name", &p.Name, 255)
-	o.text("description", &p.Description, 255)
-	o.flag("shared", &p.Shared)
-	o.flag("is_default", &p.IsDefault)
+func readPolicy(o *edge.Object, p *store.Policy) {
+	o.Text("name", &p.Name, 255)
+	o.Text("description", &p.Description, 255)
+	o.Flag("shared", &p.Shared)
+	o.Flag("is_default", &p.IsDefault)
 }
 
 // policy returns the document of a policy.
@@ -183,7 +183,7 @@ func (r rules) create(c *call) error {
 	if slices.Contains(r.fields, "direction") {
 		rule.Direction = "egress"
 	}
-	if err := r.read(c, &rule, "POST"); err != nil {
+	if err := r.read(c, &rule); err != nil {
 		return err
 	}
 	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
@@ -201,7 +201,7 @@ func (r rules) update(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.read(c, &rule, "PUT"); err != nil {
+	if err := r.read(c, &rule); err != nil {
 		return err
 	}
 	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
@@ -217,8 +217,8 @@ const maxRate = 1<<31 - 1
 var dscpMarks = []int{0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 46, 48, 56}
 
 // read decodes the attributes of a rule. Required attributes are -1 before.
-func (r rules) read(c *call, rule *store.Rule, method string) error {
-	o, err := c.object(r.key())
+func (r rules) read(c *call, rule *store.Rule) error {
+	o, _, err := c.Object(r.key())
 	if err != nil {
 		return err
 	}
@@ -230,25 +230,24 @@ func (r rules) read(c *call, rule *store.Rule, method string) error {
 			if r.kind == qos.MinimumPacketRate {
 				words = append(words, "any")
 			}
-			if o.word(field, &rule.Direction, words...) && rule.Direction == "" {
-				o.invalid(field, "it is null; write one of %v", words)
+			if o.Word(field, &rule.Direction, words...) && rule.Direction == "" {
+				o.Invalid(field, "it is null; write one of %v", words)
 			}
 			continue
 		}
 		n := into[field]
-		o.number(field, n, 0, maxRate)
+		o.Number(field, n, 0, maxRate)
 		if *n < 0 {
-			o.invalid(field, "it is required")
+			o.Invalid(field, "it is required")
 		}
 	}
 	if r.kind == qos.DSCPMarking && !slices.Contains(dscpMarks, rule.DSCP) {
-		o.invalid("dscp_mark", "%d is not one of %v", rule.DSCP, dscpMarks)
+		o.Invalid("dscp_mark", "%d is not one of %v", rule.DSCP, dscpMarks)
 	}
 	rule.Min, rule.Max, rule.DSCP = max(rule.Min, 0), max(rule.Max, 0), max(rule.DSCP, 0)
-	o.ignore("project_id", "tenant_id")
-	delete(o.keys, "tenant_id")
-	delete(o.keys, "project_id")
-	return o.finish(method)
+	delete(o.Keys, "tenant_id")
+	delete(o.Keys, "project_id")
+	return o.Finish()
 }
 
 func (r rules) remove(c *call) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/binding"
@@ -196,49 +197,49 @@ func vifDetails(p store.Port, n store.Network) map[string]any {
 
 // readPort decodes the attributes of a port that creates and updates have in common. given reports whether the request
 // has fixed_ips.
-func readPort(o *object, p *store.Port) (ips []store.FixedIP, given bool) {
-	o.text("name", &p.Name, 255)
-	o.text("description", &p.Description, 255)
-	o.flag("admin_state_up", &p.AdminUp)
-	o.flag("port_security_enabled", &p.PortSecurity)
-	o.text("device_id", &p.Device, 255)
-	o.text("device_owner", &p.Owner, 255)
-	o.text("qos_policy_id", &p.Policy, 255)
-	o.word("numa_affinity_policy", &p.NUMAAffinity, "required", "preferred", "legacy", "socket")
+func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
+	o.Text("name", &p.Name, 255)
+	o.Text("description", &p.Description, 255)
+	o.Flag("admin_state_up", &p.AdminUp)
+	o.Flag("port_security_enabled", &p.PortSecurity)
+	o.Text("device_id", &p.Device, 255)
+	o.Text("device_owner", &p.Owner, 255)
+	o.Text("qos_policy_id", &p.Policy, 255)
+	o.Word("numa_affinity_policy", &p.NUMAAffinity, "required", "preferred", "legacy", "socket")
 	mac := ""
-	if o.text("mac_address", &mac, 32); mac != "" {
+	if o.Text("mac_address", &mac, 32); mac != "" {
 		parsed, ok := address.ParseMAC(mac)
 		if !ok {
-			o.invalid("mac_address", "'%s' is not a valid MAC address", mac)
+			o.Invalid("mac_address", "'%s' is not a valid MAC address", mac)
 		}
 		p.MAC = parsed.String()
 	}
-	o.text("binding:host_id", &p.Binding.Host, 255)
-	o.word("binding:vnic_type", &p.Binding.VNIC, binding.VNICTypes()...)
+	o.Text("binding:host_id", &p.Binding.Host, 255)
+	o.Word("binding:vnic_type", &p.Binding.VNIC, binding.VNICTypes()...)
 	if p.Binding.VNIC == "" {
 		p.Binding.VNIC = "normal"
 	}
-	if o.has("binding:profile") {
+	if o.Has("binding:profile") {
 		p.Binding.Profile = nil
-		o.decode("binding:profile", &p.Binding.Profile, "an object")
+		o.Decode("binding:profile", &p.Binding.Profile, "an object")
 	}
 	readPairs(o, p)
-	o.ignore("security_groups", "extra_dhcp_opts", "dns_name", "dns_domain", "tags", "propagate_uplink_status",
+	o.Ignore("security_groups", "extra_dhcp_opts", "dns_name", "dns_domain", "tags", "propagate_uplink_status",
 		"device_profile", "hints", "hardware_offload_type", "trusted")
 	return readFixedIPs(o)
 }
 
-func readFixedIPs(o *object) (ips []store.FixedIP, given bool) {
+func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
 	var list []struct {
 		Subnet  string `json:"subnet_id"`
 		Address string `json:"ip_address"`
 	}
-	given = o.has("fixed_ips") && string(o.keys["fixed_ips"]) != "null"
-	o.decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
+	given = o.Has("fixed_ips") && string(o.Keys["fixed_ips"]) != "null"
+	o.Decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
 	ips = []store.FixedIP{}
 	for _, one := range list {
 		if one.Address == "" && one.Subnet == "" {
-			o.invalid("fixed_ips", "an element has neither subnet_id nor ip_address")
+			o.Invalid("fixed_ips", "an element has neither subnet_id nor ip_address")
 		}
 		if a, err := netip.ParseAddr(one.Address); err == nil {
 			one.Address = a.String()
@@ -248,25 +249,25 @@ func readFixedIPs(o *object) (ips []store.FixedIP, given bool) {
 	return ips, given
 }
 
-func readPairs(o *object, p *store.Port) {
-	if !o.has("allowed_address_pairs") {
+func readPairs(o *edge.Object, p *store.Port) {
+	if !o.Has("allowed_address_pairs") {
 		return
 	}
 	var list []struct {
 		Address string `json:"ip_address"`
 		MAC     string `json:"mac_address"`
 	}
-	o.decode("allowed_address_pairs", &list, "a list of objects with ip_address and mac_address")
+	o.Decode("allowed_address_pairs", &list, "a list of objects with ip_address and mac_address")
 	p.Pairs = nil
 	for _, pair := range list {
 		_, err := netip.ParseAddr(pair.Address)
 		if _, err2 := netip.ParsePrefix(pair.Address); err != nil && err2 != nil {
-			o.invalid("allowed_address_pairs", "'%s' is not an address or a network", pair.Address)
+			o.Invalid("allowed_address_pairs", "'%s' is not an address or a network", pair.Address)
 		}
 		if pair.MAC != "" {
 			mac, ok := address.ParseMAC(pair.MAC)
 			if !ok {
-				o.invalid("allowed_address_pairs", "'%s' is not a valid MAC address", pair.MAC)
+				o.Invalid("allowed_address_pairs", "'%s' is not a valid MAC address", pair.MAC)
 			}
 			pair.MAC = mac.String()
 		}
@@ -274,15 +275,15 @@ func readPairs(o *object, p *store.Port) {
 	}
 }
 
-func (s *server) createPort(c *call, o *object) (document, error) {
+func (s *server) createPort(c *call, o *edge.Object) (document, error) {
 	p := store.Port{AdminUp: true, PortSecurity: true}
 	p.Project, _ = c.project(o)
-	o.text("network_id", &p.Network, 255)
+	o.Text("network_id", &p.Network, 255)
 	if n, err := operations.Get[store.Network](c.R.Context(), s.ops, p.Network); err == nil {
 		p.PortSecurity = n.PortSecurity // unless the request has another value
 	}
 	ips, given := readPort(o, &p)
-	if err := o.finish("POST"); err != nil {
+	if err := o.Finish(); err != nil {
 		return document{}, err
 	}
 	if !given {
@@ -295,11 +296,11 @@ func (s *server) createPort(c *call, o *object) (document, error) {
 	return s.showPort(c, p.ID)
 }
 
-func (s *server) updatePort(c *call, id string, revision int, o *object) (document, error) {
+func (s *server) updatePort(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdatePort(c.R.Context(), id, revision, func(p *store.Port) ([]store.FixedIP, bool, error) {
-		o := o.copy()
+		o := o.Copy()
 		ips, given := readPort(o, p)
-		return ips, given, o.finish("PUT")
+		return ips, given, o.Finish()
 	})
 	if err != nil {
 		return document{}, err

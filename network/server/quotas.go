@@ -103,20 +103,20 @@ func (s quotas) updateQuota(c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.object("quota")
+	o, _, err := c.Object("quota")
 	if err != nil {
 		return err
 	}
 	limits := map[string]int{}
 	for name := range s.ops.Quotas {
-		if limit := 0; o.number(name, &limit, -1, maxRate) {
+		if limit := 0; o.Number(name, &limit, -1, maxRate) {
 			limits[name] = limit
 		}
 	}
 	for _, name := range []string{"project_id", "tenant_id", "force", "check_limit"} {
-		delete(o.keys, name)
+		delete(o.Keys, name)
 	}
-	if err := o.finish("PUT"); err != nil {
+	if err := o.Finish(); err != nil {
 		return err
 	}
 	if err := s.ops.SetLimits(c.R.Context(), project, limits); err != nil {

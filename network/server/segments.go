@@ -3,6 +3,7 @@ package server
 import (
 	"net/url"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/store"
@@ -48,16 +49,16 @@ func (c *call) segment(n store.Network, seg store.Segment) document {
 		"updated_at": apiTime(n.Updated)}, c.target(n.Project, nil)}
 }
 
-func (s *server) createSegment(c *call, o *object) (document, error) {
+func (s *server) createSegment(c *call, o *edge.Object) (document, error) {
 	network, seg := "", store.Segment{}
-	o.text("network_id", &network, 255)
-	o.text("name", &seg.Name, 255)
-	o.text("description", &seg.Description, 255)
-	o.text("network_type", &seg.Type, 32)
-	o.text("physical_network", &seg.PhysicalNetwork, 64)
-	o.number("segmentation_id", &seg.ID, 1, 1<<32-1)
-	o.ignore("project_id", "tenant_id")
-	if err := o.finish("POST"); err != nil {
+	o.Text("network_id", &network, 255)
+	o.Text("name", &seg.Name, 255)
+	o.Text("description", &seg.Description, 255)
+	o.Text("network_type", &seg.Type, 32)
+	o.Text("physical_network", &seg.PhysicalNetwork, 64)
+	o.Number("segmentation_id", &seg.ID, 1, 1<<32-1)
+	o.Ignore("project_id", "tenant_id")
+	if err := o.Finish(); err != nil {
 		return document{}, err
 	}
 	seg, err := s.ops.AddSegment(c.R.Context(), network, seg)
@@ -67,16 +68,16 @@ func (s *server) createSegment(c *call, o *object) (document, error) {
 	return s.segments().show(c, seg.UUID)
 }
 
-func (s *server) updateSegment(c *call, id string, _ int, o *object) (document, error) {
+func (s *server) updateSegment(c *call, id string, _ int, o *edge.Object) (document, error) {
 	d, err := s.segments().show(c, id)
 	if err != nil {
 		return d, err
 	}
 	if err := s.ops.UpdateSegment(c.R.Context(), textOf(d.view["network_id"]), id, func(seg *store.Segment) error {
-		o := o.copy()
-		o.text("name", &seg.Name, 255)
-		o.text("description", &seg.Description, 255)
-		return o.finish("PUT")
+		o := o.Copy()
+		o.Text("name", &seg.Name, 255)
+		o.Text("description", &seg.Description, 255)
+		return o.Finish()
 	}); err != nil {
 		return d, err
 	}

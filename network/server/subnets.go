@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/store"
 )
@@ -23,18 +24,18 @@ func (s *server) subnets() collection {
 }
 
 // draftInNetwork is the draft of an object of a network.
-func (s *server) draftInNetwork(c *call, o *object) (map[string]any, error) {
-	o = o.copy()
+func (s *server) draftInNetwork(c *call, o *edge.Object) (map[string]any, error) {
+	o = o.Copy()
 	project, err := c.project(o)
 	if err != nil {
 		return nil, err
 	}
 	id, owner := "", ""
-	if o.text("network_id", &id, 255); id == "" {
-		o.invalid("network_id", "it is required")
-		return nil, o.err
+	if o.Text("network_id", &id, 255); id == "" {
+		o.Invalid("network_id", "it is required")
+		return nil, o.Err()
 	}
-	o.text("device_owner", &owner, 255)
+	o.Text("device_owner", &owner, 255)
 	d, err := s.networks().named().read(c, id)
 	if err != nil {
 		return nil, err
@@ -96,51 +97,51 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 
 // readSubnet decodes the attributes of a subnet that creates and updates have in common. hasGateway reports whether
 // gateway_ip was given.
-func readSubnet(o *object, sub *store.Subnet) (hasGateway bool) {
-	o.text("name", &sub.Name, 255)
-	o.text("description", &sub.Description, 255)
-	o.flag("enable_dhcp", &sub.DHCP)
-	if hasGateway = o.text("gateway_ip", &sub.Gateway, 64); sub.Gateway != "" {
+func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
+	o.Text("name", &sub.Name, 255)
+	o.Text("description", &sub.Description, 255)
+	o.Flag("enable_dhcp", &sub.DHCP)
+	if hasGateway = o.Text("gateway_ip", &sub.Gateway, 64); sub.Gateway != "" {
 		if a, err := netip.ParseAddr(sub.Gateway); err == nil {
 			sub.Gateway = a.String()
 		}
 	}
-	if o.has("dns_nameservers") {
+	if o.Has("dns_nameservers") {
 		sub.DNS = nil
-		o.decode("dns_nameservers", &sub.DNS, "a list of addresses")
+		o.Decode("dns_nameservers", &sub.DNS, "a list of addresses")
 	}
-	if o.has("service_types") {
+	if o.Has("service_types") {
 		sub.Service = nil
-		o.decode("service_types", &sub.Service, "a list of texts")
+		o.Decode("service_types", &sub.Service, "a list of texts")
 	}
-	if o.has("host_routes") {
+	if o.Has("host_routes") {
 		var list []struct{ Destination, NextHop string }
 		sub.Routes = nil
-		o.decode("host_routes", &list, "a list of objects with destination and nexthop")
+		o.Decode("host_routes", &list, "a list of objects with destination and nexthop")
 		for _, r := range list {
 			sub.Routes = append(sub.Routes, store.HostRoute(r))
 		}
 	}
-	if o.has("allocation_pools") {
+	if o.Has("allocation_pools") {
 		var list []struct{ Start, End string }
 		sub.Pools = nil
-		o.decode("allocation_pools", &list, "a list of objects with start and end")
+		o.Decode("allocation_pools", &list, "a list of objects with start and end")
 		for _, p := range list {
 			sub.Pools = append(sub.Pools, store.Pool(p))
 		}
 	}
-	o.ignore("dns_publish_fixed_ip", "router:external")
+	o.Ignore("dns_publish_fixed_ip", "router:external")
 	return hasGateway
 }
 
-func (s *server) createSubnet(c *call, o *object) (document, error) {
+func (s *server) createSubnet(c *call, o *edge.Object) (document, error) {
 	sub := store.Subnet{DHCP: true}
 	sub.Project, _ = c.project(o)
-	o.text("network_id", &sub.Network, 255)
-	o.number("ip_version", &sub.IPVersion, 4, 6)
-	o.text("cidr", &sub.CIDR, 64)
+	o.Text("network_id", &sub.Network, 255)
+	o.Number("ip_version", &sub.IPVersion, 4, 6)
+	o.Text("cidr", &sub.CIDR, 64)
 	if sub.CIDR == "" {
-		o.invalid("cidr", "it is required; Berth has no subnet pools")
+		o.Invalid("cidr", "it is required; Berth has no subnet pools")
 	}
 	if p, err := netip.ParsePrefix(sub.CIDR); err == nil {
 		sub.CIDR = p.Masked().String()
@@ -148,23 +149,23 @@ func (s *server) createSubnet(c *call, o *object) (document, error) {
 			sub.IPVersion = map[bool]int{true: 4, false: 6}[p.Addr().Is4()]
 		}
 	}
-	o.word("ipv6_ra_mode", &sub.RAMode, ipv6Modes...)
-	o.word("ipv6_address_mode", &sub.AddressMode, ipv6Modes...)
-	o.text("segment_id", &sub.Segment, 64)
+	o.Word("ipv6_ra_mode", &sub.RAMode, ipv6Modes...)
+	o.Word("ipv6_address_mode", &sub.AddressMode, ipv6Modes...)
+	o.Text("segment_id", &sub.Segment, 64)
 	hasGateway := readSubnet(o, &sub)
-	o.ignore("subnetpool_id", "prefixlen", "use_default_subnetpool")
-	if err := o.finish("POST"); err != nil {
+	o.Ignore("subnetpool_id", "prefixlen", "use_default_subnetpool")
+	if err := o.Finish(); err != nil {
 		return document{}, err
 	}
 	sub, err := s.ops.CreateSubnet(c.R.Context(), sub, hasGateway)
 	return c.subnet(sub, store.Network{}), err
 }
 
-func (s *server) updateSubnet(c *call, id string, revision int, o *object) (document, error) {
+func (s *server) updateSubnet(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdateSubnet(c.R.Context(), id, revision, func(sub *store.Subnet) error {
-		o := o.copy()
+		o := o.Copy()
 		readSubnet(o, sub)
-		return o.finish("PUT")
+		return o.Finish()
 	})
 	if err != nil {
 		return document{}, err

@@ -89,7 +89,7 @@ func unknownTag(c *call) error {
 
 func (t tags) replace(c *call) error {
 	var body struct{ Tags []string }
-	if err := c.body(&body); err != nil {
+	if err := c.ReadJSON(maxBody, &body); err != nil {
 		return err
 	}
 	for _, tag := range body.Tags {

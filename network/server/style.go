@@ -1,0 +1,27 @@
+package server
+
+import "github.com/openberth/berth/api/edge"
+
+// maxBody is the maximum size of a request body, in bytes.
+const maxBody = 4 << 20
+
+// style is how Neutron reads the objects of requests.
+var style = edge.Style{
+	MaxBody:  maxBody,
+	MaxWord:  255,
+	Null:     true,
+	Decimals: true,
+	True:     []string{"true", "1"},
+	False:    []string{"false", "0"},
+	Code:     "HTTPBadRequest",
+	NoObject: "Unable to find '%s' in request body; send an object with this key, whose value is an object",
+	Invalid:  "Invalid input for %[2]s. Reason: %[3]s.",
+	Unknown:  "Attribute '%[2]s' not allowed in %[3]s of a %[1]s; leave it out",
+	Wrong:    "'%s' is not %s",
+	Length:   "it has %[1]d characters and exceeds the maximum length of %[3]d",
+	NotIn:    "'%s' is not in [%s]",
+	Between:  ", ",
+	Text:     "a valid string",
+	Whole:    "an integer from %d to %d",
+	NoFlag:   "'%s' cannot be converted to boolean",
+}
