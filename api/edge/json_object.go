@@ -35,7 +35,7 @@ type Style struct {
 	Wrong   string // %[1]s is the value, %[2]s what is expected
 	Length  string // of a text: %[1]d is its length, %[2]d the minimum, %[3]d the maximum
 	NotIn   string // a text that is not one of some words: %[1]s is the text, %[2]s the words
-	Between string // stands between these words
+	Between string // the separator of these words
 	Text    string // a text is expected
 	Whole   string // a whole number is expected, from %[1]d to %[2]d
 	NoFlag  string // a value that is neither true nor false: %[1]s

@@ -16,7 +16,7 @@ func shopStyle(null bool) Style {
 		False: []string{"false", "no"}, Code: "bad", NoObject: "no object %s", Invalid: "%[1]s.%[2]s: %[3]s",
 		Unknown: "unknown %[2]s in %[3]s", Unsupported: "unsupported %[2]s: %[3]s", Missing: "no %s", Wrong: "%s is not %s",
 		Length: "%[1]d is not from %[2]d to %[3]d", NotIn: "%s is not %s", Between: " or ", Text: "text",
-		Whole: "%d to %d", NoFlag: "%s is no flag"}
+		Whole: "%d to %d", NoFlag: "%s is not a flag"}
 }
 
 // goods are what TestObject decodes.
@@ -71,8 +71,8 @@ func TestObject(t *testing.T) {
 		{body: `"name": "n", "count": 10`, want: "goods.count: 10 is not 1 to 9"},
 		{body: `"name": "n", "count": 3.0`, want: "goods.count: 3.0 is not 1 to 9"},
 		{body: `"name": "n", "count": "3.0"`, null: true, want: "goods.count: 3.0 is not 1 to 9"},
-		{body: `"name": "n", "new": 1`, want: "goods.new: 1 is no flag"},
-		{body: `"name": "n", "new": null`, null: true, want: "goods.new: null is no flag"},
+		{body: `"name": "n", "new": 1`, want: "goods.new: 1 is not a flag"},
+		{body: `"name": "n", "new": null`, null: true, want: "goods.new: null is not a flag"},
 		{body: `"name": "n", "parts": "` + strings.Repeat("p", 70) + `"`, want: `goods.parts: "` +
 			strings.Repeat("p", 59) + "… is not parts"},
 		{body: `"name": "n", "price": 3, "x%d": 1`, want: "unsupported price: it is free"},

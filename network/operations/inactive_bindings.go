@@ -17,8 +17,8 @@ type Bindings struct{ *Service }
 
 // Add adds an inactive binding to a port of a server. If no agent of the host can bind the port, nothing is
 // added, and the code of the fault is PortBindingError.
-func (s Bindings) Add(ctx context.Context, port string, b store.Binding) (added store.Binding, err error) {
-	err = s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
+func (s Bindings) Add(ctx context.Context, port string, b store.Binding) (store.Port, error) {
+	return s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
 		if !isServerPort(*p) {
 			return invalid("Port %s is not a port of a server: its device_owner does not begin with compute:.", p.ID)
 		}
@@ -27,17 +27,16 @@ func (s Bindings) Add(ctx context.Context, port string, b store.Binding) (added 
 		}
 		there, err := s.bindOn(ctx, tx, *p, n, b)
 		if err == nil {
-			p.Inactive, added = append(p.Inactive, there), there.Binding
+			p.Inactive = append(p.Inactive, there)
 		}
 		return err
 	})
-	return added, err
 }
 
 // Update changes an inactive binding of a port.
-func (s Bindings) Update(ctx context.Context, port, host string,
-	update func(b *store.Binding) error) (changed store.Binding, err error) {
-	err = s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
+func (s Bindings) Update(ctx context.Context, port, host string, update func(b *store.Binding) error) (store.Port,
+	error) {
+	return s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
 		at := inactiveOn(*p, host)
 		if at < 0 {
 			if p.Binding.Host == host {
@@ -52,17 +51,16 @@ func (s Bindings) Update(ctx context.Context, port, host string,
 		}
 		there, err := s.bindOn(ctx, tx, *p, n, b)
 		if err == nil {
-			p.Inactive[at], changed = there, there.Binding
+			p.Inactive[at] = there
 		}
 		return err
 	})
-	return changed, err
 }
 
 // Activate makes an inactive binding of a port the active one. The formerly active binding becomes inactive; its
 // allocation belongs to the migration then, so the port has no shares there.
-func (s Bindings) Activate(ctx context.Context, port, host string) (activated store.Binding, err error) {
-	err = s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
+func (s Bindings) Activate(ctx context.Context, port, host string) (store.Port, error) {
+	return s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
 		at := inactiveOn(*p, host)
 		if at < 0 {
 			if p.Binding.Host == host {
@@ -81,15 +79,13 @@ func (s Bindings) Activate(ctx context.Context, port, host string) (activated st
 			p.Inactive = append(p.Inactive, store.InactiveBinding{Binding: former})
 		}
 		p.Binding, p.Allocated, p.Status = next.Binding, next.Allocated, active
-		activated = p.Binding
 		return takeDeviceMAC(ctx, tx, p, former)
 	})
-	return activated, err
 }
 
 // Delete removes a binding of a port. Without its active binding the port is not bound.
 func (s Bindings) Delete(ctx context.Context, port, host string) error {
-	return s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
+	_, err := s.change(ctx, port, func(tx *store.Tx, p *store.Port, n store.Network) error {
 		if p.Binding.Host == host && host != "" {
 			if err := tx.LeaveHost(ctx, *p); err != nil {
 				return err
@@ -110,14 +106,14 @@ func (s Bindings) Delete(ctx context.Context, port, host string) error {
 		p.Inactive = slices.Delete(p.Inactive, at, at+1)
 		return nil
 	})
+	return err
 }
 
-// change changes the bindings of a port in one transaction.
+// change changes the bindings of a port in one transaction. It returns the changed port.
 func (s Bindings) change(ctx context.Context, port string,
-	change func(tx *store.Tx, p *store.Port, n store.Network) error) error {
-	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		p, err := get[store.Port](ctx, tx, port)
-		if err != nil {
+	change func(tx *store.Tx, p *store.Port, n store.Network) error) (p store.Port, err error) {
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		if p, err = get[store.Port](ctx, tx, port); err != nil {
 			return err
 		}
 		if err := checkNotPending(ctx, tx, p.ID); err != nil {
@@ -133,6 +129,7 @@ func (s Bindings) change(ctx context.Context, port string,
 		s.edited(&p.Base)
 		return tx.PutPort(ctx, &p)
 	})
+	return p, err
 }
 
 // bindOn returns the inactive binding of a port to a host.

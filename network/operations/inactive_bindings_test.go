@@ -33,10 +33,10 @@ func migrating(t *testing.T) (*cloud, store.Port) {
 	must(t, err)
 	held.Allocation = resource.Allocation{bridge2: {bandwidth.EgressBandwidth: 3000}}
 	must(t, c.placement.PutAllocation(t.Context(), server, held))
-	b, err := Bindings{c.Service}.Add(t.Context(), port.ID, store.Binding{Host: host2, VNIC: "normal",
+	added, err := Bindings{c.Service}.Add(t.Context(), port.ID, store.Binding{Host: host2, VNIC: "normal",
 		Profile: toBridge2(port)})
 	must(t, err)
-	if b.VIF != "ovs" {
+	if b, _ := bindingOn(added, host2); b.VIF != "ovs" {
 		t.Fatalf("the inactive binding: %+v", b)
 	}
 	return c, port

@@ -24,13 +24,18 @@ func (b bindings) routes() []edge.Route[*call] {
 	}
 }
 
-// port returns the port in the path, which the caller must see, and checks a policy rule.
-func (b bindings) port(c *call, rule string) (p store.Port, err error) {
+// authorize checks a policy rule for the port in the path, which the caller must see.
+func (b bindings) authorize(c *call, rule string) error {
 	d, err := b.ports().named().read(c, c.R.PathValue("port"))
 	if err != nil {
-		return p, err
+		return err
 	}
-	if err := c.Authorize(rule, d.target); err != nil {
+	return c.Authorize(rule, d.target)
+}
+
+// port returns the port in the path, which the caller must see, and checks a policy rule.
+func (b bindings) port(c *call, rule string) (p store.Port, err error) {
+	if err := b.authorize(c, rule); err != nil {
 		return p, err
 	}
 	return operations.Get[store.Port](c.R.Context(), b.ops, c.R.PathValue("port"))
@@ -104,15 +109,6 @@ func (b bindings) write(c *call, status int, p store.Port, host string) error {
 	return c.WriteJSON(status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})
 }
 
-// answer writes the binding of a changed port to a host.
-func (b bindings) answer(c *call, status int, host string) error {
-	p, err := operations.Get[store.Port](c.R.Context(), b.ops, c.R.PathValue("port"))
-	if err != nil {
-		return err
-	}
-	return b.write(c, status, p, host)
-}
-
 // readBinding decodes the attributes that creates and updates of bindings have in common.
 func readBinding(o *edge.Object, to *store.Binding) {
 	o.Word("vnic_type", &to.VNIC, binding.VNICTypes()...)
@@ -131,7 +127,7 @@ func (b bindings) create(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.port(c, "create_port_binding"); err != nil {
+	if err := b.authorize(c, "create_port_binding"); err != nil {
 		return err
 	}
 	var to store.Binding
@@ -143,10 +139,11 @@ func (b bindings) create(c *call) error {
 	if err := o.Finish(); err != nil {
 		return err
 	}
-	if _, err := b.onBindings().Add(c.R.Context(), c.R.PathValue("port"), to); err != nil {
+	p, err := b.onBindings().Add(c.R.Context(), c.R.PathValue("port"), to)
+	if err != nil {
 		return err
 	}
-	return b.answer(c, http.StatusCreated, to.Host)
+	return b.write(c, http.StatusCreated, p, to.Host)
 }
 
 func (b bindings) update(c *call) error {
@@ -154,11 +151,11 @@ func (b bindings) update(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.port(c, "update_port_binding"); err != nil {
+	if err := b.authorize(c, "update_port_binding"); err != nil {
 		return err
 	}
 	host := c.R.PathValue("host")
-	_, err = b.onBindings().Update(c.R.Context(), c.R.PathValue("port"), host, func(to *store.Binding) error {
+	p, err := b.onBindings().Update(c.R.Context(), c.R.PathValue("port"), host, func(to *store.Binding) error {
 		o := o.Copy()
 		readBinding(o, to)
 		return o.Finish()
@@ -166,21 +163,22 @@ func (b bindings) update(c *call) error {
 	if err != nil {
 		return err
 	}
-	return b.answer(c, http.StatusOK, host)
+	return b.write(c, http.StatusOK, p, host)
 }
 
 func (b bindings) activate(c *call) error {
-	if _, err := b.port(c, "activate"); err != nil {
+	if err := b.authorize(c, "activate"); err != nil {
 		return err
 	}
-	if _, err := b.onBindings().Activate(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")); err != nil {
+	p, err := b.onBindings().Activate(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host"))
+	if err != nil {
 		return err
 	}
-	return b.answer(c, http.StatusOK, c.R.PathValue("host"))
+	return b.write(c, http.StatusOK, p, c.R.PathValue("host"))
 }
 
 func (b bindings) remove(c *call) error {
-	if _, err := b.port(c, "delete_port_binding"); err != nil {
+	if err := b.authorize(c, "delete_port_binding"); err != nil {
 		return err
 	}
 	if err := b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")); err != nil {
