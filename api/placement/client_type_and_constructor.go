@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
 
@@ -83,4 +84,13 @@ func NewClient(base string, client *http.Client, token string) *Client {
 		"X-Auth-Token": token,
 		VersionHeader:  Latest.Header(),
 	}}}
+}
+
+// Refused reports whether Placement has Refused a request in a way that a retry does not change.
+func Refused(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound, fault.Forbidden:
+		return fault.CodeOf(err) != CodeConcurrentUpdate
+	}
+	return false
 }

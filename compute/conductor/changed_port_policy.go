@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -55,7 +56,7 @@ func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p n
 		!maps.Equal(known.Allocation, want.Allocation)
 	if reason == "" && changed {
 		amounts := portAmounts{port: want.ID, of: guaranteesOf(want), keep: b.short}
-		if err = b.setPortAmounts(ctx, b.server, amounts); err != nil && !refused(err) {
+		if err = b.setPortAmounts(ctx, b.server, amounts); err != nil && !placement.Refused(err) {
 			return want, err
 		}
 		reason = fault.TextOf(err)

@@ -131,7 +131,7 @@ func (d *dependencies) protectOtherGuest(ctx context.Context, s lifecycle.Server
 		return err
 	}
 	d.Log.Warn("allocation of a server kept for its other guest", "server", s.ID, "consumer", other)
-	_, err = d.transfer(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION", never)
+	_, err = d.writer.Transfer(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION", nil)
 	return err
 }
 

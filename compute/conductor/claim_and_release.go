@@ -16,29 +16,22 @@ import (
 func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
 	var held placement.ConsumerAllocation
-	var err error
-	for attempt := range claimTries {
-		if attempt > 0 {
-			sc.Pause(ctx, attempt)
-		}
+	err := sc.writer.Retry(ctx, func(attempt int) (err error) {
 		if attempt > 0 || s.Try > 1 || s.Move != nil {
 			if held, err = sc.placement.Allocation(ctx, consumer); err != nil {
-				return claimFailed(s, err)
+				return err
 			}
 		}
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
-			return lifecycle.Claimed{Try: s.Try}, nil
+			return nil
 		}
-		err = sc.claimChoice(ctx, choice, consumer, placement.ConsumerAllocation{
+		return sc.claimChoice(ctx, choice, consumer, placement.ConsumerAllocation{
 			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,
 			Project: s.Project, User: s.User, ConsumerType: "INSTANCE",
 		})
-		if err == nil {
-			return lifecycle.Claimed{Try: s.Try}, nil
-		}
-		if code := fault.CodeOf(err); code != placement.CodeConcurrentUpdate && code != placement.CodeTreeChanged {
-			break
-		}
+	})
+	if err == nil {
+		return lifecycle.Claimed{Try: s.Try}, nil
 	}
 	if len(held.Allocation) > 0 { // lifecycle.ClaimLost states that the server has no allocation
 		if err := sc.placement.DeleteAllocation(ctx, consumer); err != nil {

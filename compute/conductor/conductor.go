@@ -1,10 +1,9 @@
 // Package conductor performs the steps of servers: it requests candidates from Placement, selects a host, and claims
 // and releases allocations, over interfaces that it defines. Package runner calls it.
 //
-// The files, from the bottom to the top: clock.go; reading.go, what plans and
-// checks use, and dependencies.go, what steps use; allocation_audit.go and host_audit_queue_and_results.go;
-// inventory_widening.go and allocation_transfer.go; checks_after_database_restore.go, which stops steps after a
-// restore; candidate_request.go, requested_ports.go and schedule_input.go, which scheduler.go uses;
+// The files, from the bottom to the top: clock.go; reading.go, what plans and checks use, and dependencies.go, what
+// steps use; allocation_audit.go and host_audit_queue_and_results.go; checks_after_database_restore.go, which stops
+// steps after a restore; candidate_request.go, requested_ports.go and schedule_input.go, which scheduler.go uses;
 // binding_of_ports.go, server_ports.go and port_change.go, which call the network service; claim_and_release.go and
 // min_count_all_or_none.go; step_performer.go, which performs one step of a server; conductor.go and open.go, which
 // connect the parts. The other files are the requests of users, operators and agents. run.go is at the top.

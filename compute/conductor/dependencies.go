@@ -9,11 +9,11 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -74,6 +74,7 @@ type dependencies struct {
 
 	store     Store
 	placement Placement
+	writer    allocations.Writer
 	agents    *presence.Agents
 	failures  *presence.FailedBuilds
 }
@@ -86,7 +87,9 @@ func newDependencies(store Store, placement Placement, config Config) *dependenc
 	config.Silence = cmp.Or(config.Silence, schedule.Silence)
 	config.FollowWithin = cmp.Or(config.FollowWithin, followWithin)
 	config.Clock = config.Clock.withDefaults()
-	return &dependencies{Config: config, store: store, placement: placement, failures: &presence.FailedBuilds{},
+	return &dependencies{Config: config, store: store, placement: placement,
+		writer:   allocations.Writer{Placement: placement, Pause: config.Pause, Log: config.Log},
+		failures: &presence.FailedBuilds{},
 		agents: presence.New(store, presence.Options{Silence: config.Silence, FollowWithin: config.FollowWithin,
 			Since: config.Clock.Since})}
 }
@@ -107,15 +110,6 @@ func (d *dependencies) read() reading {
 // leased is the method of reading, for what writes.
 func (d *dependencies) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
 	return d.read().leased(ctx)
-}
-
-// refused reports whether Placement has refused a request in a way that a retry does not change.
-func refused(err error) bool {
-	switch fault.KindOf(err) {
-	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound, fault.Forbidden:
-		return fault.CodeOf(err) != placement.CodeConcurrentUpdate
-	}
-	return false
 }
 
 // Network is what the conductor needs of a network service; *network.Client implements it. Methods return

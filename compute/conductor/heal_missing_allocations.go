@@ -129,15 +129,9 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 		m.Outcome = "not written: the server has changed in the meantime"
 		return nil
 	}
-	for attempt := range claimTries {
-		if attempt > 0 {
-			c.Pause(ctx, attempt)
-		}
-		err = writeBack(ctx, c, server, expected[i], host, m, oversubscribe)
-		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
-			break
-		}
-	}
+	err = c.writer.Update(ctx, resource.ConsumerID(m.Consumer), func(held placement.ConsumerAllocation) error {
+		return c.writeBack(ctx, server, expected[i], host, m, held, oversubscribe)
+	})
 	switch {
 	case fault.Is(err, fault.Unavailable):
 		return err
@@ -153,15 +147,11 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 	return nil
 }
 
-// writeBack adds to the allocation of a consumer what it lacks of its expectation now, on the providers of m.Lacks. If
+// writeBack adds to the allocation held by a consumer what it lacks of its expectation, on the providers of m.Lacks. If
 // Placement has the consumer on another host, it sets m.Refused and returns fault.Conflict.
-func writeBack(ctx context.Context, c *Conductor, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
-	m *Missing, oversubscribe bool) error {
+func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
+	m *Missing, held placement.ConsumerAllocation, oversubscribe bool) (err error) {
 	consumer := resource.ConsumerID(e.Consumer)
-	held, err := c.placement.Allocation(ctx, consumer)
-	if err != nil {
-		return err
-	}
 	if m.Refused, err = c.read().elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
 		return err
 	}
@@ -182,9 +172,9 @@ func writeBack(ctx context.Context, c *Conductor, s lifecycle.Server, e lifecycl
 		held.ConsumerType = "MIGRATION"
 	}
 	err = c.placement.PutAllocation(ctx, consumer, held)
-	if !oversubscribe || !refused(err) || fault.Is(err, fault.Forbidden) {
+	if !oversubscribe || !placement.Refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
 	all := map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}
-	return c.putWithRoom(ctx, all, held.Allocation, added, err)
+	return c.writer.PutWithRoom(ctx, all, held.Allocation, added, err)
 }

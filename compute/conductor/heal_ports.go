@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -280,24 +281,17 @@ func (h portHealer) apply(ctx context.Context, p portsPlan, out *PortHealing) {
 // writeAllocation writes the allocation of a plan, also when another client changes it at the same time.
 func (h portHealer) writeAllocation(ctx context.Context, p portsPlan) error {
 	consumer := resource.ConsumerID(p.server.ID)
-	for attempt := range claimTries {
-		if attempt > 0 {
-			h.Pause(ctx, attempt)
-		}
-		held, err := h.placement.Allocation(ctx, consumer)
-		if err != nil {
-			return err
-		}
+	err := h.writer.Update(ctx, consumer, func(held placement.ConsumerAllocation) error {
 		next := p.allocation(held.Allocation)
 		if next.Equal(held.Allocation) {
 			return nil
 		}
 		held.Allocation, held.Project, held.User = next, p.server.Project, p.server.User
 		held.ConsumerType, held.Mappings = "INSTANCE", nil
-		if err = h.placement.PutAllocation(ctx, consumer, held); fault.CodeOf(err) != placement.CodeConcurrentUpdate {
-			return err
-		}
+		return h.placement.PutAllocation(ctx, consumer, held)
+	})
+	if allocations.Changed(err) {
+		err = fault.New(fault.Unavailable, "the allocation of server %s changes too often; try again later", p.server.ID)
 	}
-	return fault.New(fault.Unavailable, "the allocation of server %s changes too often; "+
-		"try again later", p.server.ID)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
@@ -13,8 +14,8 @@ import (
 )
 
 // New returns a conductor. It starts nothing; Run does.
-func New(store Store, placement Placement, config Config) *Conductor {
-	on := newDependencies(store, placement, config)
+func New(store Store, client Placement, config Config) *Conductor {
+	on := newDependencies(store, client, config)
 	audits := newAuditor(on.read)
 	c := &Conductor{dependencies: on, Agents: on.agents, audits: audits, firstReports: presence.FirstReports}
 	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
@@ -23,7 +24,7 @@ func New(store Store, placement Placement, config Config) *Conductor {
 		Steps:   lifecycle.Server.Steps,
 		Perform: c.steps.perform,
 		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
-			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
+			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: placement.Refused(err)}
 		},
 		Group: func(s lifecycle.Server) string { return s.Project },
 		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },

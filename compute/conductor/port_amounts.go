@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -33,45 +34,63 @@ const settleTries = 20
 // guards the write, so a policy that changes meanwhile is not overwritten. While the allocation has amounts that no
 // port explains, it waits: the network service is about to write the port. If they stay, they are removed.
 func (d *portBinder) setPortAmounts(ctx context.Context, s lifecycle.Server, want portAmounts) error {
-	consumer := resource.ConsumerID(s.ID)
-	for attempt, conflicts := 0, 0; conflicts < claimTries; attempt++ {
-		if attempt > 0 {
-			d.Pause(ctx, attempt)
-		}
-		held, err := d.placement.Allocation(ctx, consumer)
+	waits := 0
+	err := d.writer.Retry(ctx, func(int) error {
+		held, ports, err := d.settledAmounts(ctx, s, want, &waits)
 		if err != nil {
 			return err
 		}
-		ports, err := d.portsOf(ctx, s)
-		if err != nil {
-			return err
-		}
-		if attempt < settleTries && !explained(portClassesOf(held.Allocation), s, ports, want) {
-			continue
-		}
-		next := lifecycle.WithoutPorts(held.Allocation)
-		if want.devices {
-			next = withoutFurtherDevices(s, next)
-		}
-		next = next.Add(want.others(s, ports).Add(want.of))
-		if next.Equal(held.Allocation) {
-			return nil
-		}
-		before, kept := held.Allocation, held.Allocation.Common(next)
-		held.Allocation, held.Project, held.User, held.ConsumerType = next, s.Project, s.User, "INSTANCE"
-		held.Mappings = nil
-		err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, kept)
-		if less := before.Common(next); err != nil && refused(err) && len(want.of) == 0 && !less.Equal(before) {
-			// another port requests more than there is room for, which must not keep this one from being released
-			held.Allocation = less
-			err = d.putTransferred(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}, less)
-		}
-		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
-			return err
-		}
-		conflicts++
+		return d.putPortAmounts(ctx, s, want, held, ports)
+	})
+	if allocations.Changed(err) {
+		err = fault.New(fault.Unavailable, "the allocation of server %s changes too often", s.ID)
 	}
-	return fault.New(fault.Unavailable, "the allocation of server %s changes too often", s.ID)
+	return err
+}
+
+// settledAmounts returns the allocation and the ports of a server. It reads them again while the allocation has amounts
+// that no port explains, until waits is settleTries.
+func (d *portBinder) settledAmounts(ctx context.Context, s lifecycle.Server, want portAmounts, waits *int) (
+	held placement.ConsumerAllocation, ports []network.Port, err error) {
+	for {
+		if held, err = d.placement.Allocation(ctx, resource.ConsumerID(s.ID)); err != nil {
+			return held, nil, err
+		}
+		if ports, err = d.portsOf(ctx, s); err != nil {
+			return held, nil, err
+		}
+		if *waits >= settleTries || explained(portClassesOf(held.Allocation), s, ports, want) {
+			return held, ports, nil
+		}
+		*waits++
+		d.Pause(ctx, *waits)
+	}
+}
+
+// putPortAmounts writes the amounts that a server with these ports must have for them instead of what it has held.
+func (d *portBinder) putPortAmounts(ctx context.Context, s lifecycle.Server, want portAmounts,
+	held placement.ConsumerAllocation, ports []network.Port) error {
+	next := lifecycle.WithoutPorts(held.Allocation)
+	if want.devices {
+		next = withoutFurtherDevices(s, next)
+	}
+	next = next.Add(want.others(s, ports).Add(want.of))
+	if next.Equal(held.Allocation) {
+		return nil
+	}
+	put := func(a, kept resource.Allocation) error {
+		held.Allocation, held.Project, held.User, held.ConsumerType = a, s.Project, s.User, "INSTANCE"
+		held.Mappings = nil
+		return d.writer.Put(ctx, map[resource.ConsumerID]placement.ConsumerAllocation{resource.ConsumerID(s.ID): held}, kept)
+	}
+	less := held.Allocation.Common(next)
+	grows := less.Equal(held.Allocation)
+	err := put(next, less)
+	if err != nil && placement.Refused(err) && len(want.of) == 0 && !grows {
+		// another port requests more than there is room for, which must not keep this one from being released
+		err = put(less, less)
+	}
+	return err
 }
 
 // others returns what the ports of a server have for themselves, without the changed one. A port that is not bound to

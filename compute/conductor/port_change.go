@@ -183,7 +183,7 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 			}
 			return portOn(want, choice.Mappings), device, "", nil
 		}
-		if !refused(err) {
+		if !placement.Refused(err) {
 			return want, nil, "", err
 		}
 	}
@@ -204,10 +204,10 @@ func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask re
 		if known, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err))); changed {
 			return d.portChoices(ctx, s, known, devices)
 		}
-		if names := unknownNames.FindStringSubmatch(fault.TextOf(err)); names != nil && refused(err) {
+		if names := unknownNames.FindStringSubmatch(fault.TextOf(err)); names != nil && placement.Refused(err) {
 			return nil, whyUnknown(names[1]), nil
 		}
-		if refused(err) {
+		if placement.Refused(err) {
 			return nil, "Placement returns no candidates: " + fault.TextOf(err), nil
 		}
 		return nil, "", err

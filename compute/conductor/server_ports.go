@@ -100,11 +100,14 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 	return bound, nil
 }
 
+// bindTries is how often the binding of a port is tried while other clients change the port.
+const bindTries = 5
+
 // bind binds one port of a record, with its device if it needs one. It returns fault.Conflict if the network service
 // cannot bind it to the host. If another client changes the port meanwhile, such as its policy, it begins again with
 // what the port is now.
 func (b portBinding) bind(ctx context.Context, record lifecycle.Port) (bound lifecycle.Port, err error) {
-	for attempt := range claimTries {
+	for attempt := range bindTries {
 		if attempt > 0 {
 			b.Pause(ctx, attempt)
 			b.verify = true // the attempt before has set the amounts of a policy that the port does not have any more

@@ -56,9 +56,9 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 	case lifecycle.CheckMinCount:
 		return p.checkMinCount(ctx, s)
 	case lifecycle.MoveAllocations:
-		return p.moveAllocations(ctx, s)
+		return p.writer.MoveAllocations(ctx, s)
 	case lifecycle.RestoreAllocations:
-		return p.restoreAllocations(ctx, s)
+		return p.writer.RestoreAllocations(ctx, s)
 	case lifecycle.ReleaseLeftover:
 		return p.releaseLeftover(ctx, s)
 	case lifecycle.CreateImage:

@@ -1,4 +1,4 @@
-package conductor
+package allocations
 
 import (
 	"context"
@@ -18,34 +18,34 @@ import (
 // use, so that no other consumer can take it, and removes the room afterwards. If the process ends in between, the
 // agent of the host restores the inventory when it next reconciles its providers.
 
-// putTransferred writes the allocations of a transfer, and again with added room if Placement refuses them for lack of
+// Put writes all allocations together, and again with added room if Placement refuses them for lack of
 // room.
-func (d *dependencies) putTransferred(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
+func (w Writer) Put(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
 	moves resource.Allocation) error {
-	err := d.placement.PutAllocations(ctx, all)
-	if !refused(err) || fault.Is(err, fault.Forbidden) {
+	err := w.PutAllocations(ctx, all)
+	if !placement.Refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
-	return d.putWithRoom(ctx, all, moves, nil, err)
+	return w.PutWithRoom(ctx, all, moves, nil, err)
 }
 
-// putWithRoom writes all allocations with one reshape that adds room on the providers of moves, for what is in use
+// PutWithRoom writes all allocations with one reshape that adds room on the providers of moves, for what is in use
 // there and for added. refusal is Placement's answer without room; it is returned if the providers have enough room.
-func (d *dependencies) putWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
+func (w Writer) PutWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation,
 	moves, added resource.Allocation, refusal error) error {
-	before, wide, unread := d.widenedInventories(ctx, moves, added)
+	before, wide, unread := w.widenedInventories(ctx, moves, added)
 	if unread != nil {
 		return unread
 	}
 	if len(wide) == 0 {
 		return refusal
 	}
-	if err := d.placement.Reshape(ctx, placement.Reshape{Inventories: wide, Allocations: all}); err != nil {
+	if err := w.Reshape(ctx, placement.Reshape{Inventories: wide, Allocations: all}); err != nil {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(wide)) {
-		if err := d.restoreInventories(ctx, id, wide[id].Inventories, before[id].Inventories); err != nil {
-			d.Log.Info("added room not removed from Placement, the agent of the host will remove it",
+		if err := w.restoreInventories(ctx, id, wide[id].Inventories, before[id].Inventories); err != nil {
+			w.Log.Info("added room not removed from Placement, the agent of the host will remove it",
 				"provider", id, "error", err)
 		}
 	}
@@ -54,15 +54,15 @@ func (d *dependencies) putWithRoom(ctx context.Context, all map[resource.Consume
 
 // widenedInventories returns the inventories of the providers of moves that have less room than is in use and added: as
 // they are, and with exactly enough room.
-func (d *dependencies) widenedInventories(ctx context.Context, moves, added resource.Allocation) (
+func (w Writer) widenedInventories(ctx context.Context, moves, added resource.Allocation) (
 	before, wide map[provider.ID]placement.InventorySet, err error) {
 	before, wide = map[provider.ID]placement.InventorySet{}, map[provider.ID]placement.InventorySet{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
-		stock, err := d.placement.Inventories(ctx, id)
+		stock, err := w.Inventories(ctx, id)
 		if err != nil {
 			return nil, nil, err
 		}
-		used, err := d.placement.Usages(ctx, id)
+		used, err := w.Usages(ctx, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,12 +80,12 @@ func (d *dependencies) widenedInventories(ctx context.Context, moves, added reso
 }
 
 // restoreInventories sets the inventories of a provider to before, unless another client has changed them meanwhile.
-func (d *dependencies) restoreInventories(ctx context.Context, id provider.ID,
+func (w Writer) restoreInventories(ctx context.Context, id provider.ID,
 	wide, before map[resource.Class]resource.Inventory) error {
-	now, err := d.placement.Inventories(ctx, id)
+	now, err := w.Inventories(ctx, id)
 	if err != nil || !maps.Equal(now.Inventories, wide) {
 		return err
 	}
-	_, err = d.placement.PutInventories(ctx, id, now.Generation, before)
+	_, err = w.PutInventories(ctx, id, now.Generation, before)
 	return err
 }
