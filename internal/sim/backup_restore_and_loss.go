@@ -61,6 +61,9 @@ func (w *World) restoreSome() {
 	if b.placement != nil {
 		w.report.Happened["Placement restored"]++
 		w.restorePlacement(b.placement)
+		for _, m := range slices.Concat(w.hosts, w.copies) {
+			w.changed(m)
+		}
 	}
 	if b.db != nil {
 		w.report.Happened["compute restored"]++
@@ -118,9 +121,6 @@ func (w *World) restorePlacement(from *placementtest.Placement) {
 		if strings.HasPrefix(string(c), foreign) {
 			w.foreignConsumers = append(w.foreignConsumers, string(c))
 		}
-	}
-	for _, m := range slices.Concat(w.hosts, w.copies) {
-		w.changed(m)
 	}
 }
 

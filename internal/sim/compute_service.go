@@ -30,14 +30,14 @@ func (o *compute) startProcess() {
 		h.row.endEpoch(last)
 		h.reported, h.refused, h.sign, h.line = false, false, w.clock, nil
 	}
-	p := &process{epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
+	p := &process{w: w, epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
 	o.epochs = append(slices.Clone(o.epochs), p.epoch)
 	o.process = p
-	client := w.placement.Client(func(call placementtest.Call) (before, after error) { return w.placementFault(p, call) })
+	client := w.placement.Client(p.placementFault)
 	c := conductor.New(&store{o, p}, w.brokenPlacement(client), conductor.Config{
 		Options: conductor.Options{Log: slog.New(slog.DiscardHandler), Aliases: w.allAliases, PCIInPlacement: true,
 			Silence: silence, FollowWithin: slowness * time.Minute},
-		Clock: conductor.Clock{Now: func() time.Time { return w.now }, Since: func() time.Duration { return w.since(p) },
+		Clock: conductor.Clock{Now: func() time.Time { return w.now }, Since: p.since,
 			Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }},
 		Providers: client, Network: networkClient{w.network, p}, Images: imageClient{w, p}})
 	p.conductor = c
@@ -60,10 +60,10 @@ func (o *compute) startProcess() {
 }
 
 // since is the time since a process started, by a clock that is never set.
-func (w *World) since(p *process) time.Duration {
-	at := w.clock - p.late
-	if w.broken == WallClock {
-		return at - p.began + w.skewAt(at) - w.skewAt(p.began)
+func (p *process) since() time.Duration {
+	at := p.w.clock - p.late
+	if p.w.broken == WallClock {
+		return at - p.began + p.w.skewAt(at) - p.w.skewAt(p.began)
 	}
 	return at - p.began
 }
@@ -79,30 +79,30 @@ func (w *World) wait(_ context.Context, until <-chan struct{}) error {
 	}
 }
 
-// computeFault is the fault that is injected into a call of a process of compute: its end before or after the effect of
-// the call, or a lost answer.
-func (w *World) computeFault(p *process) (before, after error) {
+// fault is the fault that is injected into a call of a process of compute: its end before or after the effect of the
+// call, or a lost answer.
+func (p *process) fault() (before, after error) {
 	switch {
 	case p.ended:
 		return errDown, nil
 	case p.safe:
 		return nil, nil
-	case w.chance(Ends, 20000):
-		w.report.Happened["compute ended in a call"]++
+	case p.w.chance(Ends, 20000):
+		p.w.report.Happened["compute ended in a call"]++
 		p.ended = true
-	case !w.chance(Answers, 300):
+	case !p.w.chance(Answers, 300):
 		return nil, nil
 	}
-	if w.halfTheTime() {
+	if p.w.halfTheTime() {
 		return errDown, nil
 	}
 	return nil, errDown
 }
 
-// placementFault is computeFault for a call of Placement.
-func (w *World) placementFault(p *process, call placementtest.Call) (before, after error) {
-	if before, after = w.computeFault(p); before == nil && call.Op == "Reshape" {
-		w.report.Happened["room made"]++
+// placementFault is fault for a call of Placement.
+func (p *process) placementFault(call placementtest.Call) (before, after error) {
+	if before, after = p.fault(); before == nil && call.Op == "Reshape" {
+		p.w.report.Happened["room made"]++
 	}
 	return before, after
 }

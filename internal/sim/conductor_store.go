@@ -14,7 +14,7 @@ import (
 
 // do makes one call.
 func (s *store) do(effect func() error) error {
-	before, after := s.w.computeFault(s.process)
+	before, after := s.process.fault()
 	if before != nil {
 		return before
 	}

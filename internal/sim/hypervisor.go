@@ -55,15 +55,16 @@ func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
 }
 
 // executeLate lets a hypervisor execute a request to build a guest whose answer was lost, after its server has left the
-// host. The requests of servers that stay are forgotten at a rest.
-func (w *World) executeLate() {
+// host. It returns the machine; nil if there is no such request. The requests of servers that stay are forgotten at a
+// rest.
+func (w *World) executeLate() *simHost {
 	w.late = slices.DeleteFunc(w.late, func(l lateBuild) bool { return w.byTag[l.at.tag] != l.at }) // replaced machines
 	i := slices.IndexFunc(w.late, func(l lateBuild) bool { return !w.stays(l) })
 	if i < 0 {
 		if w.noFailures {
 			w.late = nil
 		}
-		return
+		return nil
 	}
 	l := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
@@ -72,7 +73,7 @@ func (w *World) executeLate() {
 	w.blank++
 	l.at.guests[l.guest.ID], l.at.content[l.guest.ID] = &l.guest, w.blank
 	l.at.built[l.guest.ID], l.at.late[l.guest.ID] = true, true
-	w.changed(l.at)
+	return l.at
 }
 
 // stays reports whether the server of a late request is still assigned to the host under this id, or has a guest with

@@ -14,7 +14,7 @@ import (
 )
 
 func (c imageClient) do(effect func() error) error {
-	before, after := c.w.computeFault(c.process)
+	before, after := c.process.fault()
 	if before != nil {
 		return before
 	}

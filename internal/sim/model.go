@@ -208,6 +208,7 @@ type guestReport struct {
 // process is one process of compute: the production conductor over the simulation's store and Placement. When it has
 // ended, all its calls fail, so that nothing of its memory has an effect.
 type process struct {
+	w         *World
 	conductor *conductor.Conductor
 	epoch     epoch
 	began     time.Duration

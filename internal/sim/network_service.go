@@ -25,7 +25,7 @@ const (
 
 // do makes one call of a process of compute.
 func (c networkClient) do(effect func() error) error {
-	before, after := c.w.computeFault(c.process)
+	before, after := c.process.fault()
 	if before != nil {
 		return before
 	}

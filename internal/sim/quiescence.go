@@ -23,7 +23,7 @@ func (w *World) quiesce() {
 	}
 	w.foreignConsumers = nil
 	for len(w.late) > 0 {
-		w.executeLate()
+		w.buildLate()
 	}
 	for len(w.delayed) > 0 {
 		w.arrive()

@@ -153,10 +153,17 @@ func (w *World) removeSome() {
 	}
 }
 
+// buildLate executes a request that a hypervisor has not answered.
+func (w *World) buildLate() {
+	if m := w.executeLate(); m != nil {
+		w.changed(m)
+	}
+}
+
 // arrive lets a report of an agent arrive that was delayed, or executes a request that a hypervisor has not answered.
 func (w *World) arrive() {
 	if len(w.late) > 0 && w.halfTheTime() {
-		w.executeLate()
+		w.buildLate()
 		return
 	}
 	if len(w.delayed) == 0 {

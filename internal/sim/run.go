@@ -74,7 +74,7 @@ func newWorld(o Options) *World {
 	}
 	w.network = &networkService{w: w, ports: map[string]network.Port{},
 		inactive: map[string]map[string]network.PortBinding{}}
-	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{ended: true}}
+	w.compute = &compute{w: w, hosts: map[string]*hostState{}, process: &process{w: w, ended: true}}
 	w.advance(0)
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
