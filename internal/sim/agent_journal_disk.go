@@ -9,14 +9,14 @@ import (
 )
 
 // write performs a write of the journal: all of its entries, or with a fault none or some of the first ones.
-func (w *World) write(m *simHost, entries []journal.Entry) error {
-	entries = w.brokenEntries(entries)
-	if w.chance(Disks, 150) {
-		w.report.Happened["journal write failed"]++
-		w.writePart(m, entries)
+func (am *agentModel) write(m *simHost, entries []journal.Entry) error {
+	entries = am.brokenEntries(entries)
+	if am.chance(Disks, 150) {
+		am.report.Happened["journal write failed"]++
+		am.writePart(m, entries)
 		return fault.New(fault.Unavailable, "the disk does not answer")
 	}
-	if w.broken == Unwritten && !w.noFailures {
+	if am.broken == Unwritten && !am.noFailures {
 		return nil
 	}
 	m.disk.state = m.disk.state.With(entries...)
@@ -27,8 +27,8 @@ func (w *World) write(m *simHost, entries []journal.Entry) error {
 }
 
 // writePart leaves some of the first entries of a write on the disk, perhaps none or all.
-func (w *World) writePart(m *simHost, entries []journal.Entry) {
-	m.setFound(m.disk.state.With(entries[:w.rng.IntN(len(entries)+1)]...))
+func (am *agentModel) writePart(m *simHost, entries []journal.Entry) {
+	m.setFound(m.disk.state.With(entries[:am.rng.IntN(len(entries)+1)]...))
 }
 
 // setFound replaces what the next process finds. What a failed write has left may be gone after the next write.
@@ -40,8 +40,8 @@ func (m *simHost) setFound(state journal.State) {
 }
 
 // brokenEntries returns the entries of a write, without claims if the disk is broken on purpose.
-func (w *World) brokenEntries(entries []journal.Entry) []journal.Entry {
-	if w.broken != Forgetful {
+func (am *agentModel) brokenEntries(entries []journal.Entry) []journal.Entry {
+	if am.broken != Forgetful {
 		return entries
 	}
 	entries = slices.Clone(entries)

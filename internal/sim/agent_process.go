@@ -21,64 +21,64 @@ const rescan = 10 * time.Minute
 const slowness = 20
 
 // config is the configuration of the agent of a machine.
-func (w *World) config(m *simHost) reconcile.Config {
+func (am *agentModel) config(m *simHost) reconcile.Config {
 	known, _ := m.disk.found.Identity()
 	first := known.Instance == ""
 	return reconcile.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
 		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
 		Machine: reconcile.Machine{ID: m.install, LockID: m.tag},
-		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: w.rng.Float64,
+		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: am.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider
 			if !first {
 				return string(m.root)
 			}
 			first = false
-			return w.name("i")
+			return am.name("i")
 		}}
 }
 
 // start begins a process of the agent on its journal. It returns false if the journal was written on another machine.
-func (w *World) start(m *simHost) bool {
+func (am *agentModel) start(m *simHost) bool {
 	m.disk.state, m.disk.durable = m.disk.found, m.disk.followed
 	found := m.disk.found
-	if w.broken == Backward {
+	if am.broken == Backward {
 		found = found.With(journalPosition{}.Entry())
 	}
-	id := w.name("p")
-	state, err := reconcile.New(w.config(m), found, id)
+	id := am.name("p")
+	state, err := reconcile.New(am.config(m), found, id)
 	if err != nil {
-		w.report.Happened["copy on another machine"]++
+		am.report.Happened["copy on another machine"]++
 		return false
 	}
 	m.agent = &agent{state: state, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{},
 		named: map[string]bool{}, placed: map[resource.ConsumerID]bool{}}
 	m.stuck, m.zombie = false, m.zombie || m.host.row.dead
-	w.event(m, reconcile.Start{})
-	w.mark(m)
+	am.event(m, reconcile.Start{})
+	am.mark(m)
 	return true
 }
 
 // event gives the agent an event, and begins the effects that follow from it.
-func (w *World) event(m *simHost, e reconcile.Event) {
+func (am *agentModel) event(m *simHost, e reconcile.Event) {
 	a := m.agent
-	for _, e := range a.state.Next(e, w.agentTime()) {
-		w.begin(m, e)
+	for _, e := range a.state.Next(e, am.agentTime()) {
+		am.begin(m, e)
 		if m.agent != a {
 			return // it has stopped
 		}
 	}
 	a.deadline = a.state.Deadline()
-	w.mark(m)
+	am.mark(m)
 }
 
 // begin begins an effect.
-func (w *World) begin(m *simHost, e reconcile.Effect) {
+func (am *agentModel) begin(m *simHost, e reconcile.Effect) {
 	a := m.agent
 	switch e := e.(type) {
 	case reconcile.Log:
-		w.logged(m, e)
+		am.logged(m, e)
 	case reconcile.Stop:
-		w.stopped(m, e.Err)
+		am.stopped(m, e.Err)
 	case reconcile.Watch:
 		a.watch = &e
 	case reconcile.Cancel:
@@ -89,46 +89,46 @@ func (w *World) begin(m *simHost, e reconcile.Effect) {
 		}
 	case reconcile.WriteJournal:
 		a.unwritten = true
-		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process})
+		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process})
 	case reconcile.Destroy:
-		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process, named: a.named[e.ID]})
+		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process, named: a.named[e.ID]})
 	default:
-		a.effects = append(a.effects, &effect{Effect: e, compute: w.compute.process})
+		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process})
 	}
 }
 
 // logged notes that the agent will try something again. What has failed often waits for an operator.
-func (w *World) logged(m *simHost, e reconcile.Log) {
+func (am *agentModel) logged(m *simHost, e reconcile.Log) {
 	const often = 12
 	for i := 0; i+1 < len(e.Attrs); i += 2 {
 		if attempts, is := e.Attrs[i+1].(int); is && e.Attrs[i] == "attempts" {
-			w.progress = w.progress || attempts < often
+			am.progress = am.progress || attempts < often
 		}
 	}
 	if e.Warn {
-		w.log = append(w.log, entry{n: w.n, kind: "log", at: m.tag, text: fmt.Sprint(e.Message, e.Attrs)})
+		am.log = append(am.log, entry{n: am.n, kind: "log", at: m.tag, text: fmt.Sprint(e.Message, e.Attrs)})
 	}
 }
 
 // stopped ends a process that has stopped with a fault. A configuration that it refuses is taken back, as an operator
 // does.
-func (w *World) stopped(m *simHost, err error) {
+func (am *agentModel) stopped(m *simHost, err error) {
 	a := m.agent
-	w.crash(m)
+	am.crash(m)
 	switch {
 	case fault.Is(err, fault.Conflict):
-		w.report.Happened["start not admitted"]++
+		am.report.Happened["start not admitted"]++
 	case fault.Is(err, fault.Invalid):
-		w.report.Happened["start refused"]++
-		w.changeRules(m, a.state.Devices(), err)
+		am.report.Happened["start refused"]++
+		am.changeRules(m, a.state.Devices(), err)
 	default:
-		w.violation(m, "start: the agent stops: %v", err)
+		am.violation(m, "start: the agent stops: %v", err)
 	}
 }
 
 // changeRules configures a host otherwise after its agent has refused the configuration. A new journal is deleted
 // first: it has the classes of the refused configuration.
-func (w *World) changeRules(m *simHost, held device.Set, why error) {
+func (am *agentModel) changeRules(m *simHost, held device.Set, why error) {
 	if m.fresh {
 		m.disk = disk{}
 	}
@@ -137,45 +137,45 @@ func (w *World) changeRules(m *simHost, held device.Set, why error) {
 	case m.refused <= usualRules:
 		m.rule = (m.rule + 1) % usualRules
 	case m.refused == usualRules+1:
-		w.offerHeld(m, held)
+		am.offerHeld(m, held)
 	default:
-		w.refusedForGood(m, why)
+		am.refusedForGood(m, why)
 		return
 	}
-	w.start(m)
+	am.start(m)
 }
 
 // refusedForGood leaves an agent stopped that accepts no configuration. That may happen only after Placement's database
 // was restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
-func (w *World) refusedForGood(m *simHost, err error) {
-	if len(w.altered) == 0 {
-		w.violation(m, "start: no configuration is accepted: %v", err)
+func (am *agentModel) refusedForGood(m *simHost, err error) {
+	if len(am.altered) == 0 {
+		am.violation(m, "start: no configuration is accepted: %v", err)
 	}
-	w.report.Happened["start refused for good"]++
+	am.report.Happened["start refused for good"]++
 	m.stuck, m.refused = true, 0
 }
 
 // crash ends the process of an agent. Each of its effects may be performed nevertheless, and of a write some of the
 // first entries may be on the disk.
-func (w *World) crash(m *simHost) {
+func (am *agentModel) crash(m *simHost) {
 	a := m.agent
 	if a == nil {
 		return
 	}
-	w.disconnect(m)
+	am.disconnect(m)
 	for _, f := range a.effects {
 		if write, is := f.Effect.(reconcile.WriteJournal); is && f.result == nil {
-			w.writePart(m, w.brokenEntries(write.Entries))
-		} else if f.result == nil && w.halfTheTime() {
-			w.perform(m, f)
+			am.writePart(m, am.brokenEntries(write.Entries))
+		} else if f.result == nil && am.halfTheTime() {
+			am.perform(m, f)
 		}
 	}
 	m.agent = nil
-	w.mark(m)
+	am.mark(m)
 }
 
 // act lets an agent do one thing, if there is one to do.
-func (w *World) act(m *simHost) bool {
+func (am *agentModel) act(m *simHost) bool {
 	a := m.agent
 	if a == nil || m.frozen {
 		return false
@@ -183,40 +183,40 @@ func (w *World) act(m *simHost) bool {
 	actions := len(a.effects)
 	var more []func()
 	if a.watch != nil {
-		more = append(more, func() { w.openStream(m) })
+		more = append(more, func() { am.openStream(m) })
 	}
 	if a.inbox != nil || a.ended || a.hasNews(m) {
-		more = append(more, func() { w.readStream(m) })
+		more = append(more, func() { am.readStream(m) })
 	}
-	if !a.deadline.IsZero() && !w.agentTime().Before(a.deadline) {
-		more = append(more, func() { w.event(m, reconcile.Tick{}) })
+	if !a.deadline.IsZero() && !am.agentTime().Before(a.deadline) {
+		more = append(more, func() { am.event(m, reconcile.Tick{}) })
 	}
 	if actions+len(more) == 0 {
 		return false
 	}
-	i := w.rng.IntN(actions + len(more))
+	i := am.rng.IntN(actions + len(more))
 	if i >= actions {
 		more[i-actions]()
 	} else {
-		w.proceed(m, i)
+		am.proceed(m, i)
 	}
-	if m.agent == a && w.chance(Crashes, 1000) {
-		w.report.Happened["crash"]++
-		w.crash(m)
+	if m.agent == a && am.chance(Crashes, 1000) {
+		am.report.Happened["crash"]++
+		am.crash(m)
 	}
 	return true
 }
 
 // proceed performs an effect in progress, or delivers its result.
-func (w *World) proceed(m *simHost, i int) {
+func (am *agentModel) proceed(m *simHost, i int) {
 	a := m.agent
 	f := a.effects[i]
 	if f.result == nil {
-		f.result = w.perform(m, f)
+		f.result = am.perform(m, f)
 		text := faultOf(f.result)
-		w.note(nameOf(f.Effect), reconcile.WorkOf(f.Effect), m.tag, describe(f.Effect)+text)
-		w.progress = w.progress || text == "" && changes(f.Effect)
-		if w.chance(Answers, 4) {
+		am.note(nameOf(f.Effect), reconcile.WorkOf(f.Effect), m.tag, describe(f.Effect)+text)
+		am.progress = am.progress || text == "" && changes(f.Effect)
+		if am.chance(Answers, 4) {
 			return // the answer comes later
 		}
 	}
@@ -224,7 +224,7 @@ func (w *World) proceed(m *simHost, i int) {
 	if written, is := f.result.(reconcile.Written); is && written.Err == nil {
 		a.unwritten = false
 	}
-	w.event(m, f.result)
+	am.event(m, f.result)
 }
 
 // changes reports whether an effect changes something, so that a cloud in which it is performed is not quiescent.
@@ -268,11 +268,11 @@ func faultOf(e reconcile.Event) string {
 
 // occupied is how a start of an agent learns that another one serves the host. wait is by compute's clock, 0: asking
 // again is of no use.
-func (w *World) occupied(wait time.Duration, why error) error {
+func (k *kernel) occupied(wait time.Duration, why error) error {
 	if wait == 0 {
 		return fault.Wrap(fault.Conflict, why)
 	}
-	return fault.Wrap(fault.Conflict, &host.Occupied{Wait: w.agentWait(wait) + time.Millisecond, Err: why})
+	return fault.Wrap(fault.Conflict, &host.Occupied{Wait: k.agentWait(wait) + time.Millisecond, Err: why})
 }
 
 // hasNews reports whether compute has assignments that the agent has not read.

@@ -122,7 +122,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 		"sum": func(w *World) { // 1
 			g, d := w.running(w.hasRoom) // so that only the sum is wrong
 			more := map[provider.ID]resource.Amounts{}
-			for _, r := range w.compute.servers[w.owners[g.ID]].Residences() {
+			for _, r := range w.compute.servers[w.ownerOf[g.ID]].Residences() {
 				if r.Consumer == g.ID {
 					r.Choice.Allocation[d.Provider]["CUSTOM_VF_0"]++ // also in the record of the server
 					more = r.Choice.Allocation

@@ -28,7 +28,7 @@ func TestServerThatIsClaimedOnADeadHostLeavesIt(t *testing.T) {
 	}
 	perform(lifecycle.Claiming)
 	m := w.byName[w.compute.servers[id].Choices[0].Host]
-	w.disconnect(m)
+	w.agents.disconnect(m)
 	m.cut = true
 	w.declareDead(m)
 	perform(lifecycle.Spawning)

@@ -37,15 +37,15 @@ func (db *database) clone() *database {
 }
 
 // setDatabase makes a database the present one, without starting compute on it.
-func (o *compute) setDatabase(db *database) {
-	o.database = db
-	o.ids, o.due = randomSet{}, randomSet{}
-	for name, h := range o.hosts {
+func (cm *computeModel) setDatabase(db *database) {
+	cm.database = db
+	cm.ids, cm.due = randomSet{}, randomSet{}
+	for name, h := range cm.states {
 		h.row, h.servers, h.line = db.rows[name], map[string]bool{}, nil
 		h.admitted = h.row.report.Start // the only one that this database has
 	}
 	for _, id := range slices.Sorted(maps.Keys(db.servers)) {
-		o.index(db.servers[id])
+		cm.index(db.servers[id])
 	}
 }
 
@@ -114,16 +114,16 @@ func (b backup) String() string {
 }
 
 // index adds a record to the lists by which it is found.
-func (o *compute) index(s lifecycle.Server) {
-	if o.due.drop(s.ID); len(s.Steps()) > 0 {
-		o.due.add(s.ID)
+func (cm *computeModel) index(s lifecycle.Server) {
+	if cm.due.drop(s.ID); len(s.Steps()) > 0 {
+		cm.due.add(s.ID)
 	}
-	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
-		o.ids.drop(s.ID)
+	if cm.ids.add(s.ID); s.State == lifecycle.Deleted {
+		cm.ids.drop(s.ID)
 		return
 	}
 	for _, residence := range s.Residences() {
-		if h := o.hosts[residence.Host]; h != nil {
+		if h := cm.states[residence.Host]; h != nil {
 			h.servers[s.ID] = true
 		}
 	}

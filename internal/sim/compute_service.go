@@ -20,28 +20,27 @@ const silence = 3 * time.Minute
 var background = context.Background()
 
 // startProcess starts a process of compute on its database.
-func (o *compute) startProcess() {
-	w := o.w
+func (cm *computeModel) startProcess() {
 	var last int64
-	for _, e := range o.epochs {
+	for _, e := range cm.epochs {
 		last = max(last, e.number)
 	}
-	for _, h := range o.hosts {
+	for _, h := range cm.states {
 		h.row.endEpoch(last)
-		h.reported, h.refused, h.sign, h.line = false, false, w.clock, nil
+		h.reported, h.refused, h.sign, h.line = false, false, cm.clock, nil
 	}
-	p := &process{w: w, epoch: epoch{last + 1, w.name("e")}, began: w.clock, safe: true}
-	o.epochs = append(slices.Clone(o.epochs), p.epoch)
-	o.process = p
-	client := w.placement.Client(p.placementFault)
-	c := conductor.New(&store{o, p}, w.brokenPlacement(client), conductor.Config{
-		Options: conductor.Options{Log: slog.New(slog.DiscardHandler), Aliases: w.allAliases, PCIInPlacement: true,
+	p := &process{kernel: cm.kernel, epoch: epoch{last + 1, cm.name("e")}, began: cm.clock, safe: true}
+	cm.epochs = append(slices.Clone(cm.epochs), p.epoch)
+	cm.process = p
+	client := cm.placement.Client(p.placementFault)
+	c := conductor.New(&store{cm, p}, cm.placement.brokenPlacement(client), conductor.Config{
+		Options: conductor.Options{Log: slog.New(slog.DiscardHandler), Aliases: cm.aliases, PCIInPlacement: true,
 			Silence: silence, FollowWithin: slowness * time.Minute},
-		Clock: conductor.Clock{Now: func() time.Time { return w.now }, Since: p.since,
-			Pause: func(context.Context, int) {}, Wait: w.wait, NewID: func() string { return w.name("r") }},
-		Providers: client, Network: networkClient{w.network, p}, Images: imageClient{w, p}})
+		Clock: conductor.Clock{Now: func() time.Time { return cm.now }, Since: p.since,
+			Pause: func(context.Context, int) {}, Wait: cm.wait, NewID: func() string { return cm.name("r") }},
+		Providers: client, Network: networkClient{cm.network, p}, Images: imageClient{cm.images, p}})
 	p.conductor = c
-	for _, m := range w.hosts {
+	for _, m := range cm.hosts {
 		if row := m.host.row; row.known && !row.dead {
 			p.awaited = append(p.awaited, m.name)
 		}
@@ -51,9 +50,9 @@ func (o *compute) startProcess() {
 		p.reported, err = c.AwaitReports(background)
 	}
 	if err != nil {
-		w.violation(nil, "start: compute cannot start: %v", err)
+		cm.violation(nil, "start: compute cannot start: %v", err)
 	}
-	if p.safe = false; w.broken == Ungated {
+	if p.safe = false; cm.broken == Ungated {
 		c.StopAwaiting()
 		p.opened = true // so that no host is exempt from the checks
 	}
@@ -61,20 +60,20 @@ func (o *compute) startProcess() {
 
 // since is the time since a process started, by a clock that is never set.
 func (p *process) since() time.Duration {
-	at := p.w.clock - p.late
-	if p.w.broken == WallClock {
-		return at - p.began + p.w.skewAt(at) - p.w.skewAt(p.began)
+	at := p.clock - p.late
+	if p.broken == WallClock {
+		return at - p.began + p.skewAt(at) - p.skewAt(p.began)
 	}
 	return at - p.began
 }
 
 // wait is how the conductor waits for a channel: it does not, and its step is repeated later.
-func (w *World) wait(_ context.Context, until <-chan struct{}) error {
+func (k *kernel) wait(_ context.Context, until <-chan struct{}) error {
 	select {
 	case <-until:
 		return nil
 	default:
-		w.report.Happened["held back by the gate"]++
+		k.report.Happened["held back by the gate"]++
 		return errDown
 	}
 }
@@ -87,13 +86,13 @@ func (p *process) fault() (before, after error) {
 		return errDown, nil
 	case p.safe:
 		return nil, nil
-	case p.w.chance(Ends, 20000):
-		p.w.report.Happened["compute ended in a call"]++
+	case p.chance(Ends, 20000):
+		p.report.Happened["compute ended in a call"]++
 		p.ended = true
-	case !p.w.chance(Answers, 300):
+	case !p.chance(Answers, 300):
 		return nil, nil
 	}
-	if p.w.halfTheTime() {
+	if p.halfTheTime() {
 		return errDown, nil
 	}
 	return nil, errDown
@@ -102,55 +101,55 @@ func (p *process) fault() (before, after error) {
 // placementFault is fault for a call of Placement.
 func (p *process) placementFault(call placementtest.Call) (before, after error) {
 	if before, after = p.fault(); before == nil && call.Op == "Reshape" {
-		p.w.report.Happened["room made"]++
+		p.report.Happened["room made"]++
 	}
 	return before, after
 }
 
 // restartEnded starts compute again after its process has ended in a call.
-func (w *World) restartEnded() {
-	if w.compute.ended {
-		w.stopCompute()
-		w.compute.startProcess()
+func (cm *computeModel) restartEnded() {
+	if cm.ended {
+		cm.stopProcess()
+		cm.startProcess()
 	}
 }
 
-// stopCompute ends the process of compute: all streams end. Some agents have yet to read what was sent to them.
-func (w *World) stopCompute() {
-	w.compute.touchReports()
-	w.compute.ended = true
-	for _, m := range slices.Concat(w.hosts, w.copies) {
+// stopProcess ends the process of compute: all streams end. Some agents have yet to read what was sent to them.
+func (cm *computeModel) stopProcess() {
+	cm.touchReports()
+	cm.ended = true
+	for _, m := range slices.Concat(cm.hosts, cm.copies) {
 		a := m.agent
 		if a == nil || a.stream == nil {
 			continue
 		}
-		if a.hasNews(m) && w.halfTheTime() && a.inbox == nil {
-			d := w.compute.deliver(m.host, a.stream.past)
+		if a.hasNews(m) && cm.halfTheTime() && a.inbox == nil {
+			d := cm.deliver(m.host, a.stream.past)
 			a.inbox = &d
 		}
 		a.stream, a.ended = nil, true
-		w.mark(m)
+		cm.mark(m)
 	}
 }
 
 // perform performs the step that is due for a server.
-func (o *compute) perform(id string) {
-	o.watchGate()
-	before := o.servers[id]
-	err := o.conductor.Perform(background, id)
-	if fault.KindOf(err) == fault.Unavailable && o.contradicted(before) {
-		o.w.report.Happened["held back by a guest"]++
+func (cm *computeModel) perform(id string) {
+	cm.watchGate()
+	before := cm.servers[id]
+	err := cm.conductor.Perform(background, id)
+	if fault.KindOf(err) == fault.Unavailable && cm.contradicted(before) {
+		cm.report.Happened["held back by a guest"]++
 	}
-	if now, exists := o.servers[id]; !exists || len(now.Steps()) == 0 {
-		o.due.drop(id)
+	if now, exists := cm.servers[id]; !exists || len(now.Steps()) == 0 {
+		cm.due.drop(id)
 	} else if before.State == lifecycle.Claiming && now.Try > before.Try {
-		o.w.report.Happened["claim lost"]++
+		cm.report.Happened["claim lost"]++
 	}
 }
 
 // contradicted reports whether the last reports of hosts contradict the record of a server.
-func (o *compute) contradicted(s lifecycle.Server) bool {
-	for name, row := range o.rows {
+func (db *database) contradicted(s lifecycle.Server) bool {
+	for name, row := range db.rows {
 		if row.known && !row.dead && s.Contradicts(name, row.report.NotFollowed != "", row.report.Present) {
 			return true
 		}
@@ -159,57 +158,57 @@ func (o *compute) contradicted(s lifecycle.Server) bool {
 }
 
 // retryLater notes that a change of a server has returned an error, so that the conductor may have woken it.
-func (o *compute) retryLater(id string, err error) {
-	if _, exists := o.servers[id]; err != nil && exists {
-		o.due.add(id)
+func (cm *computeModel) retryLater(id string, err error) {
+	if _, exists := cm.servers[id]; err != nil && exists {
+		cm.due.add(id)
 	}
 }
 
 // watchGate lets the time for first reports end, and notes when the conductor goes on with what an earlier process was
 // doing. The time ends when all hosts have reported whose agents can: the simulation's operations take longer than
 // those of a cloud.
-func (o *compute) watchGate() {
+func (cm *computeModel) watchGate() {
 	const firstReports, mostReports = schedule.Reconnect, time.Hour
-	if o.opened || o.reported == nil {
+	if cm.opened || cm.reported == nil {
 		return
 	}
-	since := o.w.clock - o.began
-	waits := slices.ContainsFunc(o.awaited, func(name string) bool {
-		h := o.hosts[name]
-		return !h.reported && (since < firstReports || o.willReport(h) || h.refused && since < mostReports)
+	since := cm.clock - cm.began
+	waits := slices.ContainsFunc(cm.awaited, func(name string) bool {
+		h := cm.states[name]
+		return !h.reported && (since < firstReports || cm.willReport(h) || h.refused && since < mostReports)
 	})
 	if !waits {
-		o.conductor.StopAwaiting()
+		cm.conductor.StopAwaiting()
 	}
 	select {
-	case <-o.process.reported:
+	case <-cm.process.reported:
 	default:
 		return
 	}
-	o.opened = true
-	for _, m := range slices.Concat(o.w.hosts, o.w.copies) {
+	cm.opened = true
+	for _, m := range slices.Concat(cm.hosts, cm.copies) {
 		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute, see event_checks.go
-			o.w.report.Happened["restored without a host"]++
+			cm.report.Happened["restored without a host"]++
 			m.zombie = true
 		}
 	}
 }
 
 // willReport reports whether an agent of a host is about to report.
-func (o *compute) willReport(h *hostState) bool {
-	return slices.ContainsFunc(o.w.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
+func (hm *hostModel) willReport(h *hostState) bool {
+	return slices.ContainsFunc(hm.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
 }
 
 // servedBy returns the machine whose admitted agent runs and is connected; nil if there is none.
-func (o *compute) servedBy(h *hostState) *simHost {
+func (hm *hostModel) servedBy(h *hostState) *simHost {
 	serving := func(m *simHost) bool {
 		a := m.agent
 		return a != nil && !m.cut && !m.frozen && h.row.known && a.start == h.row.report.Start
 	}
-	if m := o.w.byName[h.name]; serving(m) {
+	if m := hm.byName[h.name]; serving(m) {
 		return m
 	}
-	for _, c := range o.w.copies {
+	for _, c := range hm.copies {
 		if c.name == h.name && serving(c) {
 			return c
 		}
@@ -218,13 +217,12 @@ func (o *compute) servedBy(h *hostState) *simHost {
 }
 
 // touchReports stores when the reports of the last minute came, before the process ends or the database is copied.
-func (o *compute) touchReports() {
-	w := o.w
-	for _, m := range w.hosts {
-		if o.servedBy(m.host) == nil {
+func (cm *computeModel) touchReports() {
+	for _, m := range cm.hosts {
+		if cm.servedBy(m.host) == nil {
 			continue
 		}
-		age := time.Duration(w.rng.IntN(60)) * time.Second
-		m.host.row.report.Seen = beginning().Add(w.clock - age + w.skewAt(w.clock-age))
+		age := time.Duration(cm.rng.IntN(60)) * time.Second
+		m.host.row.report.Seen = beginning().Add(cm.clock - age + cm.skewAt(cm.clock-age))
 	}
 }

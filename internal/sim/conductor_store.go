@@ -92,7 +92,7 @@ func (s *store) Hosts(context.Context) (list []schedule.Host, err error) {
 // Host returns the report of a host.
 func (s *store) Host(_ context.Context, name string) (host schedule.Host, err error) {
 	err = s.do(func() error {
-		h := s.hosts[name]
+		h := s.states[name]
 		if h == nil || !h.row.known {
 			return notFound("report of host", name)
 		}
@@ -108,7 +108,7 @@ func (s *store) Reports(_ context.Context, roots []provider.ID) (all map[provide
 	err = s.do(func() error {
 		all = map[provider.ID]schedule.Host{}
 		for _, root := range roots {
-			if m := s.w.byRoot[root]; m != nil && m.host.row.known {
+			if m := s.byRoot[root]; m != nil && m.host.row.known {
 				s.beat(m.host)
 				all[root] = s.withGuests(m.host)
 			}
@@ -173,7 +173,7 @@ func (s *store) IDsOnHost(_ context.Context, host string) (ids []string, err err
 }
 
 func (s *store) idsOn(host string) []string {
-	if h := s.hosts[host]; h != nil {
+	if h := s.states[host]; h != nil {
 		return slices.Sorted(maps.Keys(h.servers))
 	}
 	return nil
@@ -227,7 +227,7 @@ func (*store) DisabledHosts(context.Context) (hosts map[string]string, err error
 // Forget removes the report of a host, and its removals.
 func (s *store) Forget(_ context.Context, host string) error {
 	return s.do(func() error {
-		h := s.hosts[host]
+		h := s.states[host]
 		if len(h.servers) > 0 {
 			return fault.New(fault.Conflict, "servers are on host %s", host)
 		}
@@ -236,9 +236,9 @@ func (s *store) Forget(_ context.Context, host string) error {
 		}
 		s.setDead(host, false)
 		h.row.report, h.row.known = schedule.Host{}, false
-		s.w.seq++
+		s.seq++
 		s.raiseRevision(h)
-		s.w.forgotten(h)
+		s.noteForgotten(h)
 		return nil
 	})
 }
@@ -246,7 +246,7 @@ func (s *store) Forget(_ context.Context, host string) error {
 // PutReport stores the report of a host if admit accepts it.
 func (s *store) PutReport(_ context.Context, r schedule.Host, admit func(known schedule.Host) error) error {
 	return s.do(func() error {
-		h := s.hosts[r.Name]
+		h := s.states[r.Name]
 		if h.row.known {
 			s.beat(h)
 			if err := admit(h.row.report); err != nil {
@@ -254,7 +254,7 @@ func (s *store) PutReport(_ context.Context, r schedule.Host, admit func(known s
 			}
 		}
 		if !s.beats {
-			s.w.admits(s.sender)
+			s.checkAdmission(s.sender)
 		}
 		h.row.report, h.row.known, h.unheard = r, true, false
 		return nil
@@ -264,7 +264,7 @@ func (s *store) PutReport(_ context.Context, r schedule.Host, admit func(known s
 // RecordRemoval records that a guest must be destroyed on a host.
 func (s *store) RecordRemoval(_ context.Context, host, consumer, server string) error {
 	return s.do(func() error {
-		s.recordRemoval(s.hosts[host].row, consumer, server)
+		s.recordRemoval(s.states[host].row, consumer, server)
 		return nil
 	})
 }
@@ -272,9 +272,9 @@ func (s *store) RecordRemoval(_ context.Context, host, consumer, server string) 
 // RemovalDone deletes a recorded removal.
 func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
 	return s.do(func() error {
-		h := s.hosts[host]
+		h := s.states[host]
 		if s.removalDone(h.row, consumer) {
-			s.w.seq++
+			s.seq++
 			s.raiseRevision(h)
 		}
 		return nil
@@ -285,7 +285,7 @@ func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
 func (s *store) Revisions(context.Context) (epoch string, revisions map[string]int64, err error) {
 	err = s.do(func() error {
 		revisions = map[string]int64{}
-		for name, h := range s.hosts {
+		for name, h := range s.states {
 			if h.row.revision > 0 {
 				revisions[name] = h.row.revision
 			}

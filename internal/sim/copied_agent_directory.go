@@ -11,40 +11,40 @@ import (
 
 // copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or
 // switches such a machine off.
-func (w *World) copySome() {
-	if len(w.copies) > 0 && (len(w.copies) > 3 || w.halfTheTime()) {
-		c := w.copies[w.rng.IntN(len(w.copies))]
-		w.note(Copy, "", c.tag, "is switched off")
-		w.switchOff(c)
+func (ls *losses) copySome() {
+	if len(ls.copies) > 0 && (len(ls.copies) > 3 || ls.halfTheTime()) {
+		c := ls.copies[ls.rng.IntN(len(ls.copies))]
+		ls.note(Copy, "", c.tag, "is switched off")
+		ls.switchOff(c)
 		return
 	}
-	m := w.some()
-	if w.halfTheTime() { // prefer a host whose agent does not report
-		for _, o := range w.hosts {
+	m := ls.some()
+	if ls.halfTheTime() { // prefer a host whose agent does not report
+		for _, o := range ls.hosts {
 			if o.agent == nil || o.cut {
 				m = o
 				break
 			}
 		}
 	}
-	if m.fresh || len(w.machines(m.name)) > 1 {
+	if m.fresh || len(ls.machines(m.name)) > 1 {
 		return
 	}
-	c := w.twin(m)
-	if w.oneIn(4) {
+	c := ls.twin(m)
+	if ls.oneIn(4) {
 		c.install = c.tag
 	}
-	w.note(Copy, "", c.tag, "begins")
-	w.report.Happened["directory copied"]++
-	w.copies, w.byTag[c.tag] = append(w.copies, c), c
-	w.start(c)
+	ls.note(Copy, "", c.tag, "begins")
+	ls.report.Happened["directory copied"]++
+	ls.copies, ls.byTag[c.tag] = append(ls.copies, c), c
+	ls.agents.start(c)
 }
 
 // twin is another machine like m with a copy of its agent's directory. It has no guests.
-func (w *World) twin(m *simHost) *simHost {
-	w.next++
+func (ls *losses) twin(m *simHost) *simHost {
+	ls.next++
 	c := *m
-	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
+	c.tag = fmt.Sprintf("%s'%d", m.name, ls.next)
 	c.away, c.guests = maps.Clone(m.away), map[string]*hypervisor.Guest{}
 	c.built, c.late = map[string]bool{}, map[string]bool{}
 	c.content = map[string]int{}
@@ -54,38 +54,38 @@ func (w *World) twin(m *simHost) *simHost {
 }
 
 // switchOff ends a machine with a copied directory, and all that runs on it.
-func (w *World) switchOff(c *simHost) {
-	w.crash(c)
+func (ls *losses) switchOff(c *simHost) {
+	ls.agents.crash(c)
 	c.guests, c.configured = map[string]*hypervisor.Guest{}, map[pci.Address]string{}
-	w.copies = slices.DeleteFunc(w.copies, func(o *simHost) bool { return o == c })
-	delete(w.byTag, c.tag)
-	w.active.drop(c.tag)
-	w.marked = slices.DeleteFunc(w.marked, func(o *simHost) bool { return o == c })
-	w.markHost(c.name)
+	ls.copies = slices.DeleteFunc(ls.copies, func(o *simHost) bool { return o == c })
+	delete(ls.byTag, c.tag)
+	ls.active.drop(c.tag)
+	ls.marked = slices.DeleteFunc(ls.marked, func(o *simHost) bool { return o == c })
+	ls.markHost(c.name)
 }
 
 // replaceSome takes a machine away for good, with all that ran there, and puts another one in its place that has a copy
 // of the agent's directory.
-func (w *World) replaceSome() {
-	if !w.oneIn(3) {
+func (ls *losses) replaceSome() {
+	if !ls.oneIn(3) {
 		return
 	}
-	for i, m := range w.hosts {
-		if m.agent != nil || m.host.row.dead || len(w.machines(m.name)) > 1 || w.oneIn(2) {
+	for i, m := range ls.hosts {
+		if m.agent != nil || m.host.row.dead || len(ls.machines(m.name)) > 1 || ls.oneIn(2) {
 			continue
 		}
-		w.note(Replace, "", m.tag, fmt.Sprint(len(m.guests), " guests are lost"))
-		w.report.Happened["machine replaced"]++
-		c := w.twin(m)
+		ls.note(Replace, "", m.tag, fmt.Sprint(len(m.guests), " guests are lost"))
+		ls.report.Happened["machine replaced"]++
+		c := ls.twin(m)
 		c.install = m.install
-		delete(w.byTag, m.tag)
-		w.active.drop(m.tag)
+		delete(ls.byTag, m.tag)
+		ls.active.drop(m.tag)
 		m.guests = map[string]*hypervisor.Guest{}
-		w.hosts[i], w.byName[c.name], w.byRoot[c.root], w.byTag[c.tag] = c, c, c, c
-		w.start(c)
+		ls.hosts[i], ls.byName[c.name], ls.byRoot[c.root], ls.byTag[c.tag] = c, c, c, c
+		ls.agents.start(c)
 		return
 	}
 }
 
 // replacedBy reports whether a copy of its directory serves the host of a machine or tries to.
-func (w *World) replacedBy(m *simHost) bool { return len(w.machines(m.name)) > 1 }
+func (hm *hostModel) replacedBy(m *simHost) bool { return len(hm.machines(m.name)) > 1 }

@@ -23,7 +23,7 @@ func TestFailedWriteDoesNotCountAsFollowed(t *testing.T) {
 		t.Errorf("after its entries are gone: %v, not %v", m.disk.followed, before)
 	}
 	w.noFailures = true
-	if err := w.write(m, []journal.Entry{position.Entry()}); err != nil || m.disk.followed != (stamp{9, 9}) {
+	if err := w.agents.write(m, []journal.Entry{position.Entry()}); err != nil || m.disk.followed != (stamp{9, 9}) {
 		t.Errorf("after a write: %v %v", m.disk.followed, err)
 	}
 	if m.setFound(m.disk.state); m.disk.followed != (stamp{9, 9}) {

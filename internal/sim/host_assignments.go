@@ -12,9 +12,9 @@ import (
 )
 
 // past returns what the database records of the epoch of a position; nil if that is the present one or unknown.
-func (o *compute) past(h *hostState, p host.Position) *host.Position {
+func (cm *computeModel) past(h *hostState, p host.Position) *host.Position {
 	named := epoch{p.Epoch, p.EpochID}
-	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
+	if p.Epoch == 0 || named == cm.epoch || !slices.Contains(cm.epochs, named) {
 		return nil
 	}
 	out := host.Position{Epoch: p.Epoch, EpochID: p.EpochID}
@@ -27,30 +27,30 @@ func (o *compute) past(h *hostState, p host.Position) *host.Position {
 }
 
 // head is the present assignments of a host without their content.
-func (o *compute) head(h *hostState, past *host.Position) host.Assignments {
-	return host.Assignments{Cloud: o.cloud, Past: past,
-		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
+func (cm *computeModel) head(h *hostState, past *host.Position) host.Assignments {
+	return host.Assignments{Cloud: cm.cloud, Past: past,
+		Position: host.Position{Epoch: cm.epoch.number, EpochID: cm.epoch.id, Revision: h.row.revision}}
 }
 
 // deliver is the present assignments of a host.
-func (o *compute) deliver(h *hostState, past *host.Position) delivery {
-	l, out := o.lines(h), o.head(h, past)
+func (cm *computeModel) deliver(h *hostState, past *host.Position) delivery {
+	l, out := cm.lines(h), cm.head(h, past)
 	out.Servers, out.Remove = l.servers, l.remove
 	for _, at := range slices.SortedFunc(maps.Keys(h.row.cleans), pci.Address.Compare) {
 		out.Clean = append(out.Clean, host.CleanRequest{Address: at.String(), Asked: h.row.cleans[at]})
 	}
-	return delivery{assignments: out, changed: l.changed, state: stamp{o.branch, o.w.seq}}
+	return delivery{assignments: out, changed: l.changed, state: stamp{cm.branch, cm.seq}}
 }
 
 // lines is what compute assigns to a host now.
-func (o *compute) lines(h *hostState) *line {
+func (cm *computeModel) lines(h *hostState) *line {
 	if h.line != nil && h.line.revision == h.row.revision {
 		return h.line
 	}
 	l := &line{revision: h.row.revision, changed: h.row.changed}
 	var here []lifecycle.Server
 	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
-		s := o.servers[id]
+		s := cm.servers[id]
 		here = append(here, s)
 		for _, e := range s.Entries() {
 			if e.Host == h.name {
@@ -61,19 +61,19 @@ func (o *compute) lines(h *hostState) *line {
 	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {
 		l.remove = append(l.remove, removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}
-	if o.w.broken == Once && h.line != nil {
+	if cm.broken == Once && h.line != nil {
 		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })
 	}
 	h.line = l
-	o.checkRemovals(h, l)
+	cm.checkRemovals(h, l)
 	return l
 }
 
 // raiseRevision counts a change of a host's assignments.
-func (o *compute) raiseRevision(h *hostState) {
+func (cm *computeModel) raiseRevision(h *hostState) {
 	h.row.revision++
-	h.row.changed = stamp{o.branch, o.w.seq}
-	o.w.markHost(h.name)
+	h.row.changed = stamp{cm.branch, cm.seq}
+	cm.markHost(h.name)
 }
 
 // touched lists the hosts whose assignments a change affects, sorted.

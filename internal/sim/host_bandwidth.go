@@ -50,7 +50,7 @@ func (m *simHost) bandwidth() []bandwidth.Agent {
 }
 
 // checkBandwidth: Placement has the configured bandwidth providers of a quiescent host, and no other.
-func (w *World) checkBandwidth(m *simHost) {
+func (ck *checks) checkBandwidth(m *simHost) {
 	wanted := map[provider.ID]bool{}
 	for _, a := range m.bandwidth() {
 		for _, d := range a.Providers() {
@@ -58,50 +58,50 @@ func (w *World) checkBandwidth(m *simHost) {
 			if wanted[want.ID] = true; want.Parent == "" {
 				want.Parent = m.root
 			}
-			p, _ := w.placement.Provider(want.ID)
+			p, _ := ck.placement.Provider(want.ID)
 			if p.Name != want.Name || p.Parent != want.Parent || !maps.Equal(p.Inventories, want.Inventories) ||
 				!slices.Equal(p.Traits, want.Traits) {
-				w.violation(m, "bandwidth: Placement has %+v, want %+v", p, want)
+				ck.violation(m, "bandwidth: Placement has %+v, want %+v", p, want)
 			}
 		}
 	}
-	for _, id := range w.placement.TreeIDs(m.root) {
-		p, _ := w.placement.Provider(id)
-		if _, is := bandwidth.Recognise(p); is && !wanted[id] && !w.keptForPorts(p) {
-			w.violation(m, "bandwidth: Placement has %s, which is not configured", p.Name)
+	for _, id := range ck.placement.TreeIDs(m.root) {
+		p, _ := ck.placement.Provider(id)
+		if _, is := bandwidth.Recognise(p); is && !wanted[id] && !ck.placement.keptForPorts(p) {
+			ck.violation(m, "bandwidth: Placement has %s, which is not configured", p.Name)
 		}
 	}
-	w.report.Happened["bandwidth reported"] += len(wanted)
+	ck.report.Happened["bandwidth reported"] += len(wanted)
 }
 
 // keptForPorts reports whether a provider that is not configured any more is in use by ports, or has such a child, or
 // the provider of VFs that are in use: nothing more of it can be allocated.
-func (w *World) keptForPorts(p provider.Provider) bool {
+func (pm *placementModel) keptForPorts(p provider.Provider) bool {
 	for _, inv := range p.Inventories {
 		if inv.Reserved < inv.Total {
 			return false
 		}
 	}
-	if len(w.placement.Used(p.ID)) > 0 {
+	if len(pm.Used(p.ID)) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(w.placement.TreeIDs(p.Root), func(id provider.ID) bool {
-		child, _ := w.placement.Provider(id)
+	return slices.ContainsFunc(pm.TreeIDs(p.Root), func(id provider.ID) bool {
+		child, _ := pm.Provider(id)
 		_, network := bandwidth.Recognise(child)
-		return child.Parent == p.ID && (network && w.keptForPorts(child) || !network && len(w.placement.Used(id)) > 0)
+		return child.Parent == p.ID && (network && pm.keptForPorts(child) || !network && len(pm.Used(id)) > 0)
 	})
 }
 
 // hasFormerBandwidth reports whether Placement has bandwidth of a host that is not configured any more.
-func (w *World) hasFormerBandwidth(m *simHost) bool {
+func (pm *placementModel) hasFormerBandwidth(m *simHost) bool {
 	configured := map[provider.ID]bool{}
 	for _, a := range m.bandwidth() {
 		for _, d := range a.Providers() {
 			configured[d.Provider.ID] = true
 		}
 	}
-	return slices.ContainsFunc(w.placement.TreeIDs(m.root), func(id provider.ID) bool {
-		p, _ := w.placement.Provider(id)
+	return slices.ContainsFunc(pm.TreeIDs(m.root), func(id provider.ID) bool {
+		p, _ := pm.Provider(id)
 		_, is := bandwidth.Recognise(p)
 		return is && !configured[id]
 	})
@@ -109,8 +109,8 @@ func (w *World) hasFormerBandwidth(m *simHost) bool {
 
 // isOfPorts reports whether an objection is about bandwidth that ports use, or whose provider stays because of devices
 // in use: the agent can only report it.
-func (w *World) isOfPorts(o treeplan.Objection) bool {
-	p, _ := w.placement.Provider(o.Provider)
+func (pm *placementModel) isOfPorts(o treeplan.Objection) bool {
+	p, _ := pm.Provider(o.Provider)
 	_, network := bandwidth.Recognise(p)
-	return network && (len(w.placement.Used(o.Provider)) > 0 || w.keptForPorts(p))
+	return network && (len(pm.Used(o.Provider)) > 0 || pm.keptForPorts(p))
 }

@@ -14,10 +14,10 @@ import (
 // This file is the hypervisor of a machine. It does not arbitrate devices: a guest gets those that it is built with.
 
 // listGuests lists the guests of a machine, by id.
-func (w *World) listGuests(m *simHost) (list []hypervisor.Guest) {
+func (hv *hypervisorModel) listGuests(m *simHost) (list []hypervisor.Guest) {
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		g := *m.guests[id]
-		if w.broken == Demolish {
+		if hv.broken == Demolish {
 			g.Build = 0
 		}
 		list = append(list, g)
@@ -27,60 +27,60 @@ func (w *World) listGuests(m *simHost) (list []hypervisor.Guest) {
 
 // answerGuests is the answer of the hypervisor to a request for its guests. It may lack some or all of those that the
 // journal has as built.
-func (w *World) answerGuests(m *simHost) []hypervisor.Guest {
-	list := w.listGuests(m)
-	if len(list) == 0 || !w.chance(Lists, 60) {
+func (hv *hypervisorModel) answerGuests(m *simHost) []hypervisor.Guest {
+	list := hv.listGuests(m)
+	if len(list) == 0 || !hv.chance(Lists, 60) {
 		return list
 	}
-	w.report.Happened["incomplete list of guests"]++
-	all := w.halfTheTime()
+	hv.report.Happened["incomplete list of guests"]++
+	all := hv.halfTheTime()
 	return slices.DeleteFunc(list, func(g hypervisor.Guest) bool {
 		_, built := m.disk.found.Built(g.ID)
-		return built && !g.Departed && (all || w.halfTheTime())
+		return built && !g.Departed && (all || hv.halfTheTime())
 	})
 }
 
 // callBuild is a call to build a guest. A request whose answer is lost may be executed later.
-func (w *World) callBuild(m *simHost, g hypervisor.Guest) error {
-	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && w.chance(Builds, 10) {
+func (hv *hypervisorModel) callBuild(m *simHost, g hypervisor.Guest) error {
+	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && hv.chance(Builds, 10) {
 		g.Stopped, g.DiskFrom = true, nil // it is defined, and not started
-		w.late = append(w.late, lateBuild{m, g})
+		hv.late = append(hv.late, lateBuild{m, g})
 		return errDown
 	}
 	if m.late[g.ID] && (g.DiskFrom != nil || g.DiskImage != "") {
-		w.violation(m, "blank: the server of the guest %s returns with its disk, and the guest was built too late", g.ID)
+		hv.violation(m, "blank: the server of the guest %s returns with its disk, and the guest was built too late", g.ID)
 	}
 	delete(m.late, g.ID)
-	return w.call(func() error { return w.buildGuest(m, g) })
+	return hv.call(func() error { return hv.buildGuest(m, g) })
 }
 
 // executeLate lets a hypervisor execute a request to build a guest whose answer was lost, after its server has left the
 // host. It returns the machine; nil if there is no such request. The requests of servers that stay are forgotten at a
 // rest.
-func (w *World) executeLate() *simHost {
-	w.late = slices.DeleteFunc(w.late, func(l lateBuild) bool { return w.byTag[l.at.tag] != l.at }) // replaced machines
-	i := slices.IndexFunc(w.late, func(l lateBuild) bool { return !w.stays(l) })
+func (hv *hypervisorModel) executeLate() *simHost {
+	hv.late = slices.DeleteFunc(hv.late, func(l lateBuild) bool { return hv.byTag[l.at.tag] != l.at }) // replaced machines
+	i := slices.IndexFunc(hv.late, func(l lateBuild) bool { return !hv.stays(l) })
 	if i < 0 {
-		if w.noFailures {
-			w.late = nil
+		if hv.noFailures {
+			hv.late = nil
 		}
 		return nil
 	}
-	l := w.late[i]
-	w.late = slices.Delete(w.late, i, i+1)
-	w.note("late", l.guest.ID, l.at.tag, "is built")
-	w.report.Happened["guest built too late"]++
-	w.blank++
-	l.at.guests[l.guest.ID], l.at.content[l.guest.ID] = &l.guest, w.blank
+	l := hv.late[i]
+	hv.late = slices.Delete(hv.late, i, i+1)
+	hv.note("late", l.guest.ID, l.at.tag, "is built")
+	hv.report.Happened["guest built too late"]++
+	hv.blank++
+	l.at.guests[l.guest.ID], l.at.content[l.guest.ID] = &l.guest, hv.blank
 	l.at.built[l.guest.ID], l.at.late[l.guest.ID] = true, true
 	return l.at
 }
 
 // stays reports whether the server of a late request is still assigned to the host under this id, or has a guest with
 // it there. It is not while the guest of the server has another id, from which or to which it is being renamed.
-func (w *World) stays(l lateBuild) bool {
+func (hv *hypervisorModel) stays(l lateBuild) bool {
 	id := l.guest.ID
-	return l.at.guests[id] != nil || slices.ContainsFunc(w.compute.lines(l.at.host).servers, func(s host.Server) bool {
+	return l.at.guests[id] != nil || slices.ContainsFunc(hv.compute.lines(l.at.host).servers, func(s host.Server) bool {
 		other := s.PreviousID
 		if other == id {
 			other = s.ID
@@ -90,23 +90,23 @@ func (w *World) stays(l lateBuild) bool {
 }
 
 // buildGuest builds or changes a guest.
-func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
+func (hv *hypervisorModel) buildGuest(m *simHost, g hypervisor.Guest) error {
 	was, exists := m.guests[g.ID]
 	build, known := m.disk.found.Built(g.ID)
 	if exists && known && g.Build <= build && !g.Kept && !was.Departed && !m.built[g.ID] {
-		w.violation(m, "blank: the guest %s is built as a new one, and its disk exists", g.ID)
+		hv.violation(m, "blank: the guest %s is built as a new one, and its disk exists", g.ID)
 	}
 	switch {
 	case g.Kept && !exists:
 		return fault.New(fault.NotFound, "there is no guest %s", g.ID)
-	case w.chance(Builds, 45):
+	case hv.chance(Builds, 45):
 		return fault.New(fault.Internal, "the hypervisor refuses")
 	case exists && was.Departed:
 		return fault.New(fault.Conflict, "the guest %s runs on another host", g.ID)
 	case exists && !was.SameDevices(g):
 		return fault.New(fault.Conflict, "the guest %s has other devices", g.ID)
 	case exists && g.Build < was.Build:
-		w.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build,
+		hv.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build,
 			g.Build)
 	}
 	for _, at := range addresses(g) {
@@ -114,23 +114,23 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 			return fault.New(fault.Internal, "there is no device %s", at)
 		}
 	}
-	content, err := w.contentFor(m, g, was)
+	content, err := hv.contentFor(m, g, was)
 	if err != nil {
 		return err
 	}
 	g.Devices, g.DiskFrom, g.Kept, g.DiskImage, m.content[g.ID] = slices.Clone(g.Devices), nil, false, "", content
-	w.checkConfigured(m, g)
-	if w.broken == WrongDevice && len(g.Devices) > 0 {
+	hv.checkConfigured(m, g)
+	if hv.broken == WrongDevice && len(g.Devices) > 0 {
 		g.Devices[0].Provider = m.root
 	}
-	if w.broken == Twice && !exists {
+	if hv.broken == Twice && !exists {
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 			g.Devices = append(g.Devices, m.guests[id].Devices...)
 		}
 	}
 	for _, d := range g.Devices {
 		if !g.Stopped {
-			delete(w.cleaned, d.Provider)
+			delete(hv.placement.cleaned, d.Provider)
 		}
 	}
 	if m.guests[g.ID] = &g; !exists {
@@ -140,7 +140,7 @@ func (w *World) buildGuest(m *simHost, g hypervisor.Guest) error {
 }
 
 // renameGuest changes the id of a guest.
-func (w *World) renameGuest(m *simHost, was, id, server string) error {
+func (hv *hypervisorModel) renameGuest(m *simHost, was, id, server string) error {
 	g := m.guests[was]
 	switch {
 	case g == nil:
@@ -160,7 +160,7 @@ func (w *World) renameGuest(m *simHost, was, id, server string) error {
 }
 
 // migrateGuest live-migrates a guest. The hypervisor of the destination builds it there.
-func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) error {
+func (hv *hypervisorModel) migrateGuest(m *simHost, id string, to hypervisor.Destination) error {
 	g := m.guests[id]
 	switch {
 	case g == nil:
@@ -169,12 +169,12 @@ func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) e
 		return nil
 	case g.Stopped:
 		return fault.New(fault.Conflict, "the guest %s does not run", id)
-	case w.chance(Builds, 20):
+	case hv.chance(Builds, 20):
 		return fault.New(fault.Internal, "the hypervisor refuses")
 	}
 	for _, d := range g.Devices {
 		if _, goes := to.Devices[d.ID]; !goes {
-			w.violation(m, "migrate: no destination device for %s of guest %s", d.ID, id)
+			hv.violation(m, "migrate: no destination device for %s of guest %s", d.ID, id)
 		}
 	}
 	g.Departed = true
@@ -182,12 +182,12 @@ func (w *World) migrateGuest(m *simHost, id string, to hypervisor.Destination) e
 }
 
 // destroyGuest ends a guest. named: it was named for removal when the agent decided that.
-func (w *World) destroyGuest(m *simHost, id string, named bool) {
-	if w.broken == Undead {
+func (hv *hypervisorModel) destroyGuest(m *simHost, id string, named bool) {
+	if hv.broken == Undead {
 		return
 	}
-	w.destroyed(m, m.guests[id], named)
-	w.checkShelvedDisk(m, id)
+	hv.checkDestroyed(m, m.guests[id], named)
+	hv.checkShelvedDisk(m, id)
 	delete(m.guests, id)
 	delete(m.built, id)
 	delete(m.content, id)
@@ -196,39 +196,39 @@ func (w *World) destroyGuest(m *simHost, id string, named bool) {
 
 // contentFor returns the content of the disk of a guest that is built: its own, that of the guest from which it moves,
 // or that of a new blank disk. was is the guest as it exists; nil: it does not.
-func (w *World) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest) (int, error) {
+func (hv *hypervisorModel) contentFor(m *simHost, g hypervisor.Guest, was *hypervisor.Guest) (int, error) {
 	switch {
 	case was != nil && was.Build == g.Build:
 		return m.content[g.ID], nil
 	case was == nil && g.DiskFrom != nil:
-		for _, there := range w.machines(g.DiskFrom.Host) {
+		for _, there := range hv.machines(g.DiskFrom.Host) {
 			if source := there.guests[g.DiskFrom.Guest]; source != nil && (source.Stopped || source.Departed) {
-				w.report.Happened["disk copied"]++
+				hv.report.Happened["disk copied"]++
 				return there.content[g.DiskFrom.Guest], nil
 			}
 		}
 		return 0, fault.New(fault.Unavailable, "host %s has no disk of %s", g.DiskFrom.Host, g.DiskFrom.Guest)
 	case was == nil && g.DiskImage != "":
-		return w.downloadDisk(g.DiskImage)
+		return hv.images.downloadDisk(g.DiskImage)
 	case was == nil:
-		w.checkMayBeBlank(m, g)
+		hv.checkMayBeBlank(m, g)
 	}
-	w.blank++
-	return w.blank, nil
+	hv.blank++
+	return hv.blank, nil
 }
 
 // checkMayBeBlank: the destination of a resize or a cold migration gets the disk of the server, not a blank one, and so
 // does a server that is unshelved: all servers have disks, so each shelved one has an image, unless a restore has
 // changed its record.
-func (w *World) checkMayBeBlank(m *simHost, g hypervisor.Guest) {
-	s := w.compute.servers[g.ID]
+func (hv *hypervisorModel) checkMayBeBlank(m *simHost, g hypervisor.Guest) {
+	s := hv.compute.servers[g.ID]
 	if s.Shelved && s.State == lifecycle.Spawning && s.Host == m.name &&
-		(s.ShelvedImage != nil || !w.lostImages[g.ID]) {
-		w.violation(m, "blank: the server %s is unshelved and gets a blank disk", g.ID)
+		(s.ShelvedImage != nil || !hv.images.lost[g.ID]) {
+		hv.violation(m, "blank: the server %s is unshelved and gets a blank disk", g.ID)
 	}
 	if move := s.Move; move != nil && s.Host == m.name && !move.From.Gone &&
 		(move.Kind == lifecycle.Resizing || move.Kind == lifecycle.Migrating) {
-		w.violation(m, "blank: the server %s moves from %s and gets a blank disk", g.ID, move.From.Host)
+		hv.violation(m, "blank: the server %s moves from %s and gets a blank disk", g.ID, move.From.Host)
 	}
 }
 

@@ -27,7 +27,7 @@ func (c imageClient) do(effect func() error) error {
 // Image returns an image.
 func (c imageClient) Image(_ context.Context, id string) (i image.Image, err error) {
 	err = c.do(func() error {
-		found, exists := c.w.images[id]
+		found, exists := c.all[id]
 		if !exists {
 			return notFound("image", id)
 		}
@@ -44,10 +44,10 @@ func (c imageClient) Image(_ context.Context, id string) (i image.Image, err err
 func (c imageClient) Create(_ context.Context, attributes map[string]any) error {
 	return c.do(func() error {
 		id := attributes["id"].(string)
-		if _, exists := c.w.images[id]; exists {
+		if _, exists := c.all[id]; exists {
 			return fault.New(fault.Conflict, "there is an image %s", id)
 		}
-		c.w.images[id] = simImage{server: attributes[image.ShelvedServer].(string)}
+		c.all[id] = simImage{server: attributes[image.ShelvedServer].(string)}
 		return nil
 	})
 }
@@ -55,10 +55,10 @@ func (c imageClient) Create(_ context.Context, attributes map[string]any) error 
 // Delete deletes an image.
 func (c imageClient) Delete(_ context.Context, id string) error {
 	return c.do(func() error {
-		if _, exists := c.w.images[id]; !exists {
+		if _, exists := c.all[id]; !exists {
 			return notFound("image", id)
 		}
-		delete(c.w.images, id)
+		delete(c.all, id)
 		return nil
 	})
 }
@@ -67,61 +67,61 @@ func (c imageClient) Delete(_ context.Context, id string) error {
 func (imageClient) Tagged(context.Context, string) ([]image.Image, error) { return nil, nil }
 
 // uploadDisk makes the disk of a guest the data of an image.
-func (w *World) uploadDisk(m *simHost, e reconcile.Upload) (hypervisor.ImageData, error) {
-	g, i := m.guests[e.ID], w.images[e.Image]
-	_, exists := w.images[e.Image]
+func (im *imageModel) uploadDisk(m *simHost, e reconcile.Upload) (hypervisor.ImageData, error) {
+	g, i := m.guests[e.ID], im.all[e.Image]
+	_, exists := im.all[e.Image]
 	switch {
 	case g == nil || !g.Stopped:
 		return hypervisor.ImageData{}, fault.New(fault.Unavailable, "the guest %s is not stopped", e.ID)
 	case !exists:
 		return hypervisor.ImageData{}, notFound("image", e.Image)
-	case w.chance(Builds, 30):
+	case im.chance(Builds, 30):
 		return hypervisor.ImageData{}, fault.New(fault.Conflict, "the disk of the host is full")
 	}
 	i.data, i.content = true, m.content[e.ID]
-	w.images[e.Image] = i
-	w.report.Happened["disk uploaded"]++
+	im.all[e.Image] = i
+	im.report.Happened["disk uploaded"]++
 	return hypervisor.ImageData{Bytes: 1, SHA512: fmt.Sprint(i.content)}, nil
 }
 
 // downloadDisk returns the content of a disk that is made from an image.
-func (w *World) downloadDisk(id string) (int, error) {
-	i := w.images[id]
+func (im *imageModel) downloadDisk(id string) (int, error) {
+	i := im.all[id]
 	if !i.data {
 		return 0, fault.New(fault.NotFound, "the image %s does not exist any more", id)
 	}
-	w.report.Happened["disk from an image"]++
+	im.report.Happened["disk from an image"]++
 	return i.content, nil
 }
 
 // checkShelvedDisk: the guest of a server that is shelved is destroyed only when an image has its disk.
-func (w *World) checkShelvedDisk(m *simHost, id string) {
-	s := w.compute.servers[id]
-	if s.State != lifecycle.Shelving || s.Host != m.name || w.rolledBack[id] || m.guests[id] == nil || m.zombie {
+func (hv *hypervisorModel) checkShelvedDisk(m *simHost, id string) {
+	s := hv.compute.servers[id]
+	if s.State != lifecycle.Shelving || s.Host != m.name || hv.rolledBack[id] || m.guests[id] == nil || m.zombie {
 		return
 	}
 	if s.ShelvedImage == nil {
-		w.violation(m, "shelve: the guest %s is destroyed, and no image has its disk", id)
-	} else if i := w.images[s.ShelvedImage.ID]; !i.data || i.content != m.content[id] {
-		w.violation(m, "shelve: the guest %s is destroyed, and the image %s has not its disk", id, s.ShelvedImage.ID)
+		hv.violation(m, "shelve: the guest %s is destroyed, and no image has its disk", id)
+	} else if i := hv.images.all[s.ShelvedImage.ID]; !i.data || i.content != m.content[id] {
+		hv.violation(m, "shelve: the guest %s is destroyed, and the image %s has not its disk", id, s.ShelvedImage.ID)
 	}
 }
 
 // checkImages: a shelved server has its image, and no image is left that no server needs.
-func (w *World) checkImages() {
+func (ck *checks) checkImages() {
 	needed := map[string]bool{}
-	for id, s := range w.compute.servers {
+	for id, s := range ck.compute.servers {
 		if s.ShelvedImage == nil {
 			continue
 		}
 		needed[s.ShelvedImage.ID] = true
-		if s.State == lifecycle.Shelved && !w.images[s.ShelvedImage.ID].data && !w.lostImages[id] {
-			w.violation(nil, "image: the shelved server %s has no image with its disk", id)
+		if s.State == lifecycle.Shelved && !ck.images.all[s.ShelvedImage.ID].data && !ck.images.lost[id] {
+			ck.violation(nil, "image: the shelved server %s has no image with its disk", id)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.images)) {
-		if !needed[id] && !w.lostImages[w.images[id].server] {
-			w.violation(nil, "image: %s of server %s is left", id, w.images[id].server)
+	for _, id := range slices.Sorted(maps.Keys(ck.images.all)) {
+		if !needed[id] && !ck.images.lost[ck.images.all[id].server] {
+			ck.violation(nil, "image: %s of server %s is left", id, ck.images.all[id].server)
 		}
 	}
 }

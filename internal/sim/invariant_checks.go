@@ -18,37 +18,37 @@ import (
 )
 
 // checkMarked checks the invariants of all machines that the operation has touched.
-func (w *World) checkMarked() {
-	for _, m := range w.marked {
-		w.checkCapacity(m)
-		w.checkDevices(m)
-		w.checkJournal(m)
-		w.checkOnce(m)
+func (ck *checks) checkMarked() {
+	for _, m := range ck.marked {
+		ck.checkCapacity(m)
+		ck.checkDevices(m)
+		ck.checkJournal(m)
+		ck.checkOnce(m)
 		if !m.zombie {
-			w.checkClaims(m)
+			ck.checkClaims(m)
 		}
 	}
-	clear(w.marked)
-	w.marked = w.marked[:0]
+	clear(ck.marked)
+	ck.marked = ck.marked[:0]
 }
 
 // checkCapacity: allocations do not exceed the total. Reserved amounts do not count, because a used device for one-time
 // use is reserved while it has a holder. What an agent has reported to be less than is in use may only be released: it
 // is bandwidth that is configured to less, or a plan of before a restore of Placement, which restores generations too.
-func (w *World) checkCapacity(m *simHost) {
-	for _, id := range w.placement.TreeIDs(m.root) {
-		p, _ := w.placement.Provider(id)
-		used := w.placement.Used(id)
-		if w.someRestored(id) {
+func (ck *checks) checkCapacity(m *simHost) {
+	for _, id := range ck.placement.TreeIDs(m.root) {
+		p, _ := ck.placement.Provider(id)
+		used := ck.placement.Used(id)
+		if ck.placement.someRestored(id) {
 			continue
 		}
 		for class, n := range used {
 			if limit := int(float64(p.Inventories[class].Total) * p.Inventories[class].AllocationRatio); n <= limit {
-				delete(w.lowered, inventory{id, class})
-			} else if before, lowered := w.lowered[inventory{id, class}]; lowered && n <= before {
-				w.lowered[inventory{id, class}] = n
+				delete(ck.placement.lowered, inventory{id, class})
+			} else if before, lowered := ck.placement.lowered[inventory{id, class}]; lowered && n <= before {
+				ck.placement.lowered[inventory{id, class}] = n
 			} else {
-				w.violation(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
+				ck.violation(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
 			}
 		}
 	}
@@ -56,9 +56,9 @@ func (w *World) checkCapacity(m *simHost) {
 
 // someRestored reports whether a restore of Placement has changed the allocation of a consumer of a provider: it
 // restores generations too, so that a write of an agent may succeed that was made for another state.
-func (w *World) someRestored(id provider.ID) bool {
-	for c := range w.placement.Holders(id) {
-		if w.altered[w.owners[string(c)]] {
+func (pm *placementModel) someRestored(id provider.ID) bool {
+	for c := range pm.Holders(id) {
+		if pm.altered[pm.ownerOf[string(c)]] {
 			return true
 		}
 	}
@@ -66,50 +66,50 @@ func (w *World) someRestored(id provider.ID) bool {
 }
 
 // checkDevices: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
-func (w *World) checkDevices(m *simHost) {
+func (ck *checks) checkDevices(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		for _, d := range m.guests[id].Devices {
 			if by := holder[d.ID.Address()]; by != "" {
-				w.violation(m, "held twice: %s has the guests %s and %s", d.ID.Address(), by, id)
+				ck.violation(m, "held twice: %s has the guests %s and %s", d.ID.Address(), by, id)
 			}
 			holder[d.ID.Address()] = id
 		}
 	}
 	for _, d := range m.made {
 		if d.Parent != nil && holder[d.Address] != "" && holder[*d.Parent] != "" {
-			w.violation(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
+			ck.violation(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
 		}
 	}
 }
 
 // checkJournal: the devices of every guest are in the journal, no device is there twice, and an agent that has nothing
 // to write holds what the journal has.
-func (w *World) checkJournal(m *simHost) {
+func (ck *checks) checkJournal(m *simHost) {
 	if m.fresh {
 		return // the first sync has yet to record the guests
 	}
 	written := map[pci.Address]string{}
 	for _, c := range m.disk.found.Claims() {
 		if by, twice := written[c.Device.Address]; twice {
-			w.violation(m, "journal: %s is held by %s and %s", c.Device.Address, by, c.Holder)
+			ck.violation(m, "journal: %s is held by %s and %s", c.Device.Address, by, c.Holder)
 		}
 		written[c.Device.Address] = string(c.Holder)
 	}
 	for id, g := range m.guests {
 		for _, d := range g.Devices {
 			if by := written[d.ID.Address()]; by != id && by != m.journalID(id) {
-				w.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.ID.Address(), by)
+				ck.violation(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.ID.Address(), by)
 			}
 		}
 	}
 	if a := m.agent; a != nil && !a.unwritten && len(a.state.Devices().Entries()) > 0 {
-		w.checkHolders(m, written)
+		ck.checkHolders(m, written)
 	}
 }
 
 // checkHolders: the agent gives each device to the server that the journal gives it to.
-func (w *World) checkHolders(m *simHost, written map[pci.Address]string) {
+func (ck *checks) checkHolders(m *simHost, written map[pci.Address]string) {
 	held := 0
 	for _, e := range m.agent.state.Devices().Entries() {
 		if e.Holder == "" {
@@ -117,30 +117,30 @@ func (w *World) checkHolders(m *simHost, written map[pci.Address]string) {
 		}
 		held++
 		if by := written[e.Device.Address]; by != string(e.Holder) {
-			w.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
+			ck.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
 		}
 	}
 	if held != len(written) {
-		w.violation(m, "journal: %d devices are held, and it has %d", held, len(written))
+		ck.violation(m, "journal: %d devices are held, and it has %d", held, len(written))
 	}
 }
 
 // checkClaims: every guest has an allocation in Placement, on the providers that were chosen for it. While a server
 // moves, the allocation of its migration counts.
-func (w *World) checkClaims(m *simHost) {
+func (ck *checks) checkClaims(m *simHost) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-		owner := w.owners[id]
-		s, lives := w.compute.servers[owner]
+		owner := ck.ownerOf[id]
+		s, lives := ck.compute.servers[owner]
 		if m.late[id] {
 			continue // it was built after its server had left, without devices; the agent destroys it
 		}
-		if !lives && !w.rolledBack[owner] {
-			w.violation(m, "freed: the guest %s is there, and compute has forgotten its server", id)
+		if !lives && !ck.rolledBack[owner] {
+			ck.violation(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
 		}
-		if w.rolledBack[owner] && m.built[id] {
-			w.altered[owner] = true // compute's database was restored to before the claim, and its user may delete it
+		if ck.rolledBack[owner] && m.built[id] {
+			ck.altered[owner] = true // compute's database was restored to before the claim, and its user may delete it
 			continue
 		}
 		if have[owner] == nil {
@@ -152,24 +152,24 @@ func (w *World) checkClaims(m *simHost) {
 		if have[owner][m.root] == 0 && !m.guests[id].Departed {
 			have[owner][m.root] = 1
 		}
-		if !w.rolledBack[owner] {
-			w.checkChosen(m, m.guests[id], s)
+		if !ck.rolledBack[owner] {
+			ck.checkChosen(m, m.guests[id], s)
 		}
 	}
 	for _, owner := range slices.Sorted(maps.Keys(have)) {
 		for _, id := range slices.Sorted(maps.Keys(have[owner])) {
 			n := have[owner][id]
-			if got := w.holdsOf(owner, id); got < n && !w.altered[owner] {
-				w.violation(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
+			if got := ck.holdsOf(owner, id); got < n && !ck.altered[owner] {
+				ck.violation(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
 			}
 		}
 	}
 }
 
 // holdsOf returns how many devices of a provider a server and its migrations have allocations for.
-func (w *World) holdsOf(server string, id provider.ID) (n int) {
-	for c, amounts := range w.placement.Holders(id) {
-		if w.owners[string(c)] == server {
+func (ck *checks) holdsOf(server string, id provider.ID) (n int) {
+	for c, amounts := range ck.placement.Holders(id) {
+		if ck.ownerOf[string(c)] == server {
 			for _, more := range amounts {
 				n += more
 			}
@@ -179,14 +179,14 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 }
 
 // checkChosen: a guest's devices are of the providers that its requests name, each as often.
-func (w *World) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server) {
+func (ck *checks) checkChosen(m *simHost, g *hypervisor.Guest, s lifecycle.Server) {
 	for _, residence := range s.Residences() {
 		if residence.Host != m.name || residence.Consumer != g.ID {
 			continue
 		}
-		changing := func(request string) bool { return isChanging(s, request) || w.portChanges[request] }
+		changing := func(request string) bool { return isChanging(s, request) || ck.portChanges[request] }
 		if why := chosen(g, residence, changing); why != "" && len(g.Devices) > 0 {
-			w.violation(m, "chosen: the guest %s %s", g.ID, why)
+			ck.violation(m, "chosen: the guest %s %s", g.ID, why)
 		}
 	}
 }
@@ -217,29 +217,29 @@ func chosen(g *hypervisor.Guest, residence lifecycle.Residence, changing func(re
 }
 
 // checkAll checks the invariants of a quiescent cloud.
-func (w *World) checkAll() {
-	w.marked = append(w.marked[:0], w.hosts...)
-	w.checkMarked()
-	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
-		w.checkServer(w.compute.servers[id])
+func (ck *checks) checkAll() {
+	ck.marked = append(ck.marked[:0], ck.hosts...)
+	ck.checkMarked()
+	for _, id := range slices.Sorted(maps.Keys(ck.compute.servers)) {
+		ck.checkServer(ck.compute.servers[id])
 	}
-	w.checkImages()
-	for _, c := range w.placement.Consumers() {
-		s := w.compute.servers[w.owners[string(c)]]
+	ck.checkImages()
+	for _, c := range ck.placement.Consumers() {
+		s := ck.compute.servers[ck.ownerOf[string(c)]]
 		if !slices.ContainsFunc(s.Residences(), func(r lifecycle.Residence) bool { return r.Consumer == string(c) }) {
-			w.violation(nil, "orphan: %s has allocations in Placement and belongs to no server", c)
+			ck.violation(nil, "orphan: %s has allocations in Placement and belongs to no server", c)
 		}
 	}
-	for _, m := range w.hosts {
-		w.checkQuietHost(m)
-		w.checkHeldForPorts(m)
-		w.checkBandwidth(m)
-		w.checkPlan(m)
+	for _, m := range ck.hosts {
+		ck.checkQuietHost(m)
+		ck.checkHeldForPorts(m)
+		ck.checkBandwidth(m)
+		ck.checkPlan(m)
 	}
 }
 
 // checkServer: every server has reached a lasting state, and has exactly the allocations and guests of its residences.
-func (w *World) checkServer(s lifecycle.Server) {
+func (ck *checks) checkServer(s lifecycle.Server) {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Shelved}
 	rests := slices.Contains(rest, s.State) || s.Phase() == lifecycle.Resized
 	if !rests || len(s.Leftovers)+len(s.UnusedImages) > 0 || s.State == lifecycle.Active && s.Task != "" {
@@ -247,40 +247,40 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.violation(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State,
+		ck.violation(ck.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State,
 			s.Task,
 			len(s.Leftovers), why)
 	}
-	w.checkPorts(s)
+	ck.checkPorts(s)
 	for _, residence := range s.Residences() {
-		held := w.placement.Held(resource.ConsumerID(residence.Consumer))
+		held := ck.placement.Held(resource.ConsumerID(residence.Consumer))
 		if residence.Choice == nil ||
 			!lifecycle.WithoutPorts(residence.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
-			w.violation(w.byName[residence.Host], "share: %s of server %s holds %v and was to hold %v", residence.Consumer,
+			ck.violation(ck.byName[residence.Host], "share: %s of server %s holds %v and was to hold %v", residence.Consumer,
 				s.ID, held, residence.Choice)
 		}
-		g := w.byName[residence.Host].guests[residence.Consumer]
+		g := ck.byName[residence.Host].guests[residence.Consumer]
 		switch {
 		case g == nil:
-			w.violation(w.byName[residence.Host], "guest: %s of server %s has no guest", residence.Consumer, s.ID)
+			ck.violation(ck.byName[residence.Host], "guest: %s of server %s has no guest", residence.Consumer, s.ID)
 		case residence.Consumer == s.ID && g.Stopped != s.Stopped:
-			w.violation(w.byName[residence.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
+			ck.violation(ck.byName[residence.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
 		}
 	}
 }
 
 // checkQuietHost: what a host has is what compute knows of it, and its counts are right.
-func (w *World) checkQuietHost(m *simHost) {
+func (ck *checks) checkQuietHost(m *simHost) {
 	wanted := map[string]bool{}
-	for _, want := range w.compute.lines(m.host).servers {
+	for _, want := range ck.compute.lines(m.host).servers {
 		wanted[want.ID] = true
 	}
-	for _, r := range w.compute.lines(m.host).remove {
-		w.violation(m, "removal: %s has yet to go", r.ID)
+	for _, r := range ck.compute.lines(m.host).remove {
+		ck.violation(m, "removal: %s has yet to go", r.ID)
 	}
 	for _, id := range m.known() {
 		if g := m.guests[id]; !wanted[id] || g == nil || g.Departed {
-			w.violation(m, "left: something of %s is on the host, and it is not wanted there", id)
+			ck.violation(m, "left: something of %s is on the host, and it is not wanted there", id)
 		}
 	}
 	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
@@ -293,14 +293,14 @@ func (w *World) checkQuietHost(m *simHost) {
 			free[e.Provider]++
 		}
 	}
-	for _, id := range w.placement.TreeIDs(m.root) {
-		p, _ := w.placement.Provider(id)
+	for _, id := range ck.placement.TreeIDs(m.root) {
+		p, _ := ck.placement.Provider(id)
 		if _, network := bandwidth.Recognise(p); network || p.Parent == "" {
 			continue
 		}
 		used, inv := 0, resource.Inventory{}
 		for class, i := range p.Inventories {
-			used, inv = used+w.placement.Used(id)[class], i
+			used, inv = used+ck.placement.Used(id)[class], i
 		}
 		left := 0
 		for _, d := range m.host.row.report.Devices {
@@ -309,54 +309,54 @@ func (w *World) checkQuietHost(m *simHost) {
 			}
 		}
 		if inv.Total != total[id] {
-			w.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
+			ck.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
 		}
 		if used != held[id] {
-			w.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
+			ck.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
 		}
 		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
 			// 8.1/4
-			w.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id])
+			ck.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id])
 		}
 	}
 }
 
 // checkPlan: an agent that started again would have nothing to write, and hold the same (8.1/6).
-func (w *World) checkPlan(m *simHost) {
-	state, err := w.dryRun(m)
+func (ck *checks) checkPlan(m *simHost) {
+	state, err := ck.agents.dryRun(m)
 	if err != nil {
-		w.violation(m, "restart: %v", err)
+		ck.violation(m, "restart: %v", err)
 		return
 	}
 	plan, _ := state.Plan()
-	objections := slices.DeleteFunc(slices.Clone(plan.Objections), w.isOfPorts)
+	objections := slices.DeleteFunc(slices.Clone(plan.Objections), ck.placement.isOfPorts)
 	if !plan.Empty() || len(objections) > 0 {
 		var b strings.Builder
 		_ = plan.Print(&b)
-		w.violation(m, "plan: a quiescent host has something to write:\n%s", b.String())
+		ck.violation(m, "plan: a quiescent host has something to write:\n%s", b.String())
 	}
 	if !slices.EqualFunc(state.Devices().Claims(), m.agent.state.Devices().Claims(), func(a, b device.Claim) bool {
 		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
 	}) {
-		w.violation(m, "restart: it would hold something else")
+		ck.violation(m, "restart: it would hold something else")
 	}
 }
 
 // dryRun is `berth agent plan` with the present configuration: it returns the state of an agent that only plans.
-func (w *World) dryRun(m *simHost) (*reconcile.State, error) {
-	state, err := reconcile.NewPlan(w.config(m), m.disk.found)
+func (am *agentModel) dryRun(m *simHost) (*reconcile.State, error) {
+	state, err := reconcile.NewPlan(am.config(m), m.disk.found)
 	if err != nil {
 		return state, err
 	}
 	for events := []reconcile.Event{reconcile.Start{}}; len(events) > 0; events = events[1:] {
-		for _, e := range state.Next(events[0], w.agentTime()) {
+		for _, e := range state.Next(events[0], am.agentTime()) {
 			switch e := e.(type) {
 			case reconcile.Stop:
 				return state, e.Err
 			case reconcile.WriteJournal:
 				events = append(events, reconcile.Written{})
 			default:
-				if event := w.read(m, e, loop.Tree{Host: m.name, Placement: w.placement}); event != nil {
+				if event := am.read(m, e, loop.Tree{Host: m.name, Placement: am.placement}); event != nil {
 					events = append(events, event)
 				}
 			}

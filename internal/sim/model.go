@@ -21,60 +21,142 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// World is the simulated cloud.
+// World is the simulated cloud with what happens to it and what is checked of it.
 type World struct {
-	o                Options
-	broken           string
-	rng              *rand.Rand
-	clock            time.Duration // since the simulation began; it is never set
-	agentClock       time.Duration // of agents, see slowness
-	skew             time.Duration // by how much the wall clock of compute is wrong
-	now              time.Time     // by that wall clock
-	placement        *placementtest.Placement
-	lowered          map[inventory]int    // amounts in use that exceed what agents have reported since
-	restores         int                  // of Placement
-	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
-	compute          *compute
-	network          *networkService
-	images           map[string]simImage
-	lostImages       map[string]bool // servers whose records a restore has changed: their images may be lost or left
-	hosts            []*simHost
-	copies           []*simHost // with copied directories, beside those of hosts
-	byName           map[string]*simHost
-	byRoot           map[provider.ID]*simHost
-	byTag            map[string]*simHost // also copies
-	active           randomSet           // tags of machines on which something is to be done
-	zones            []zone
-	allAliases       pci.Aliases
-	delayed          []delayedReport
-	late             []lateBuild
-	foreignConsumers []string        // foreign consumers
-	next             int             // for names
-	blank            int             // number of blank disks that guests were given
-	noFailures       bool            // no failures now
-	altered          map[string]bool // servers whose share was taken away since the last rest
+	*cloud
+	*operations
+	*checks
+	*repairs
+}
 
-	backups    []backup
+// cloud is the models of a simulated cloud.
+type cloud struct {
+	*kernel
+	*hostModel
+	*exemptions
+	placement  *placementModel
+	network    *networkModel
+	images     *imageModel
+	compute    *computeModel
+	hypervisor *hypervisorModel
+	agents     *agentModel
+}
+
+// kernel is what all models share: random numbers, clocks, the log, names and the first failure.
+type kernel struct {
+	options    Options
+	broken     string
+	rng        *rand.Rand
+	noFailures bool // no failures now
+	next       int  // for names
+
+	clock      time.Duration // since the simulation began; it is never set
+	agentClock time.Duration // of agents, see slowness
+	skew       time.Duration // by how much the wall clock of compute is wrong
+	now        time.Time     // by that wall clock
 	jumped     time.Duration // when the wall clock was set last
 	jump       time.Duration // by how much
-	owners     map[string]string
-	seq        int // counts changes of compute's database
-	histories  []history
-	runs       map[string][]*simHost // where servers have run
-	putBack    map[string]bool       // servers whose allocations a restore has changed since the last rest
-	rolledBack map[string]bool       // servers whose records a restore has changed since the last rest
-	evacuated  map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
-	// requests of devices of ports that were attached or detached since the last rest: an agent may try a change again
-	// that compute has cancelled
-	portChanges map[string]bool
-	noted       int  // operations and what followed from them that are in the log
-	progress    bool // an agent has done something
 
-	n       int
-	marked  []*simHost
+	n       int               // of the operation
+	noted   int               // operations and what followed from them that are in the log
+	ownerOf map[string]string // the server of each consumer that ever existed
 	log     []entry
 	failure string
 	report  Report
+}
+
+// hostModel is the machines.
+type hostModel struct {
+	*kernel
+	hosts  []*simHost
+	copies []*simHost // with copied directories, beside those of hosts
+	byName map[string]*simHost
+	byRoot map[provider.ID]*simHost
+	byTag  map[string]*simHost // also copies
+	zones  []zone
+	active randomSet  // tags of machines on which something is to be done
+	marked []*simHost // by the present operation
+}
+
+// exemptions are what a restore or an operator has done since the last rest, and what checks therefore do not expect.
+type exemptions struct {
+	altered    map[string]bool // servers whose share was taken away
+	putBack    map[string]bool // servers whose allocations a restore has changed
+	rolledBack map[string]bool // servers whose records a restore has changed
+	evacuated  map[string]bool // servers that were evacuated from a host that was out of reach
+	// requests of devices of ports that were attached or detached: an agent may try a change again that compute has
+	// cancelled
+	portChanges map[string]bool
+}
+
+// placementModel is Placement.
+type placementModel struct {
+	*kernel
+	*hostModel
+	*exemptions
+	*placementtest.Placement
+	lowered          map[inventory]int    // amounts in use that exceed what agents have reported since
+	restores         int                  // of its database
+	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
+	foreignConsumers []string
+}
+
+// imageModel is the image service.
+type imageModel struct {
+	*kernel
+	all  map[string]simImage
+	lost map[string]bool // servers whose records a restore has changed: their images may be lost or left
+}
+
+// hypervisorModel is the hypervisors of all machines. They do not arbitrate devices: a guest gets those that it is
+// built with.
+type hypervisorModel struct {
+	*kernel
+	*hostModel
+	*exemptions
+	placement *placementModel
+	images    *imageModel
+	compute   *computeModel
+	late      []lateBuild
+	blank     int // number of blank disks that guests were given
+}
+
+// agentModel is the agents of all machines.
+type agentModel struct {
+	*kernel
+	*hostModel
+	*exemptions
+	placement  *placementModel
+	images     *imageModel
+	compute    *computeModel
+	hypervisor *hypervisorModel
+	delayed    []delayedReport
+	progress   bool // an agent has done something
+}
+
+// operations are the random operations.
+type operations struct {
+	*cloud
+	*losses
+	repairs *repairs
+}
+
+// losses are the operations that lose, copy or restore files, processes and time.
+type losses struct {
+	*cloud
+	backups []backup
+}
+
+// checks are the invariants of a cloud.
+type checks struct {
+	*cloud
+	runs map[string][]*simHost // where servers have run
+}
+
+// repairs is the simulated operator.
+type repairs struct {
+	*cloud
+	*checks
 }
 
 // disk is the directory of an agent.
@@ -184,11 +266,19 @@ type backup struct {
 }
 
 // compute is the compute service: its database, and the process that runs on it.
-type compute struct {
-	w *World
+type computeModel struct {
+	*kernel
+	*hostModel
+	*exemptions
+	placement *placementModel
+	network   *networkModel
+	images    *imageModel
+	aliases   pci.Aliases
+	histories
+
 	*database
 	*process
-	hosts map[string]*hostState
+	states map[string]*hostState
 
 	ids randomSet // of servers that are not deleted
 	due randomSet // of servers with steps, and of those whose last change has returned an error
@@ -208,7 +298,7 @@ type guestReport struct {
 // process is one process of compute: the production conductor over the simulation's store and Placement. When it has
 // ended, all its calls fail, so that nothing of its memory has an effect.
 type process struct {
-	w         *World
+	*kernel
 	conductor *conductor.Conductor
 	epoch     epoch
 	began     time.Duration
@@ -240,12 +330,18 @@ type hostState struct {
 // store gives one process of compute its database, with the rules of compute/store. Each call may fail before or after
 // its effect. Deleted servers are removed at once.
 type store struct {
-	*compute
+	*computeModel
 	process *process
 }
 
 // stamp is a moment in the histories of compute's database. A restore begins a new history.
 type stamp struct{ branch, seq int }
+
+// histories are the histories of compute's database.
+type histories struct {
+	branches []history
+	seq      int // counts changes of the database
+}
 
 // history is a branch of the database's history. The first one, and that of a new database, has no parent.
 type history struct{ parent stamp }
@@ -304,8 +400,12 @@ type simImage struct {
 
 // networkService is the network service: its ports, with the rules of package network/operations. Users create ports
 // with a policy of their own too, and change policies.
-type networkService struct {
-	w     *World
+type networkModel struct {
+	*kernel
+	*hostModel
+	*exemptions
+	placement *placementModel
+
 	ports map[string]network.Port
 	// inactive are the bindings of ports to the destinations of live migrations, by port and host.
 	inactive map[string]map[string]network.PortBinding
@@ -326,7 +426,7 @@ type entry struct {
 type op struct {
 	kind  string
 	share int
-	do    func(*World)
+	do    func(*operations)
 }
 
 // inventory is a class of a provider.
@@ -380,13 +480,13 @@ type Report struct {
 
 // networkClient is the network service as one process of compute uses it.
 type networkClient struct {
-	*networkService
+	*networkModel
 	process *process
 }
 
 // imageClient is the image service for one process of compute. A call may fail before or after its effect.
 type imageClient struct {
-	w       *World
+	*imageModel
 	process *process
 }
 

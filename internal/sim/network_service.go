@@ -29,7 +29,7 @@ func (c networkClient) do(effect func() error) error {
 	if before != nil {
 		return before
 	}
-	c.w.changePolicyDuringStep()
+	c.changePolicyDuringStep()
 	if err := effect(); err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (c networkClient) Port(_ context.Context, id string) (p network.Port, err e
 	return p, err
 }
 
-func (n *networkService) port(id string) (network.Port, error) {
-	p, exists := n.ports[id]
+func (nm *networkModel) port(id string) (network.Port, error) {
+	p, exists := nm.ports[id]
 	if !exists {
 		return p, notFound("port", id)
 	}
@@ -79,12 +79,12 @@ func (c networkClient) CreatePort(_ context.Context, attributes map[string]any) 
 }
 
 // create creates a port that guarantees bandwidth in kilobits per second; 0: none.
-func (n *networkService) create(in, vnic string, kbps int) network.Port {
-	p := network.Port{ID: n.w.name("port"), Network: in, MAC: "fa:16:3e:00:00:00",
+func (nm *networkModel) create(in, vnic string, kbps int) network.Port {
+	p := network.Port{ID: nm.name("port"), Network: in, MAC: "fa:16:3e:00:00:00",
 		ActiveBinding: network.ActiveBinding{VNIC: vnic, VIF: "unbound"}}
 	p.Request = request(p, kbps)
-	n.ports[p.ID] = p
-	n.ids = append(n.ids, p.ID)
+	nm.ports[p.ID] = p
+	nm.ids = append(nm.ids, p.ID)
 	return p
 }
 
@@ -115,7 +115,7 @@ func (c networkClient) UpdatePortAt(_ context.Context, id string, revision int, 
 	p network.Port, err error) {
 	err = c.do(func() error {
 		if p, err = c.port(id); err == nil && p.Revision != revision {
-			c.w.report.Happened["port changed while it was bound"]++
+			c.report.Happened["port changed while it was bound"]++
 			return fault.New(fault.Conflict, "port %s has revision %d", id, p.Revision).WithCode(network.PortChanged)
 		}
 		p, err = c.update(id, attributes)
@@ -124,8 +124,8 @@ func (c networkClient) UpdatePortAt(_ context.Context, id string, revision int, 
 	return p, err
 }
 
-func (n *networkService) update(id string, attributes map[string]any) (network.Port, error) {
-	p, err := n.port(id)
+func (nm *networkModel) update(id string, attributes map[string]any) (network.Port, error) {
+	p, err := nm.port(id)
 	if err != nil {
 		return p, err
 	}
@@ -141,10 +141,10 @@ func (n *networkService) update(id string, attributes map[string]any) (network.P
 			p.Profile = maps.Clone(value.(map[string]any))
 		}
 	}
-	p.VIF = n.vif(p)
+	p.VIF = nm.vif(p)
 	p.Revision++
-	n.ports[id] = p
-	delete(n.inactive[id], p.Host)
+	nm.ports[id] = p
+	delete(nm.inactive[id], p.Host)
 	return p, nil
 }
 
@@ -224,12 +224,12 @@ func (c networkClient) DeletePortBinding(_ context.Context, port, host string) e
 }
 
 // vif binds a port: only the agent of its host that has the provider of its allocation can do it.
-func (n *networkService) vif(p network.Port) string {
+func (nm *networkModel) vif(p network.Port) string {
 	if p.Host == "" {
 		return "unbound"
 	}
 	if p.VNIC == direct {
-		return n.directVIF(p)
+		return nm.directVIF(p)
 	}
 	for _, at := range p.Allocation() {
 		if at != string(bridgeOf(p.Host)) {
@@ -252,15 +252,15 @@ func (c networkClient) DeletePort(_ context.Context, id string) error {
 	return c.do(func() error { c.remove(id); return nil })
 }
 
-func (n *networkService) remove(id string) {
-	p, exists := n.ports[id]
+func (nm *networkModel) remove(id string) {
+	p, exists := nm.ports[id]
 	if !exists {
 		return
 	}
-	_ = n.allocate(p, nil) // a smaller allocation is not refused
-	delete(n.ports, id)
-	delete(n.inactive, id)
-	n.ids = slices.DeleteFunc(n.ids, func(other string) bool { return other == id })
+	_ = nm.allocate(p, nil) // a smaller allocation is not refused
+	delete(nm.ports, id)
+	delete(nm.inactive, id)
+	nm.ids = slices.DeleteFunc(nm.ids, func(other string) bool { return other == id })
 }
 
 // Network returns a network.
@@ -275,7 +275,7 @@ func (c networkClient) Network(_ context.Context, id string) (out network.Networ
 }
 
 // allocate replaces what a bound port has of its server's allocation. It returns an error if there is no room.
-func (n *networkService) allocate(p network.Port, next *network.ResourceRequest) error {
+func (nm *networkModel) allocate(p network.Port, next *network.ResourceRequest) error {
 	at := provider.ID("")
 	for _, on := range p.Allocation() {
 		at = provider.ID(on)
@@ -283,7 +283,7 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 	if at == "" || p.Device == "" {
 		return nil
 	}
-	held, err := n.w.placement.Allocation(background, resource.ConsumerID(p.Device))
+	held, err := nm.placement.Allocation(background, resource.ConsumerID(p.Device))
 	if err != nil {
 		return err
 	}
@@ -312,67 +312,67 @@ func (n *networkService) allocate(p network.Port, next *network.ResourceRequest)
 	}
 	held.Mappings = nil
 	if len(held.Allocation) == 0 {
-		return n.w.placement.DeleteAllocation(background, resource.ConsumerID(p.Device))
+		return nm.placement.DeleteAllocation(background, resource.ConsumerID(p.Device))
 	}
-	return n.w.placement.PutAllocations(background, map[resource.ConsumerID]placement.ConsumerAllocation{
+	return nm.placement.PutAllocations(background, map[resource.ConsumerID]placement.ConsumerAllocation{
 		resource.ConsumerID(p.Device): held})
 }
 
 // changePort attaches a port to a random server, or detaches one.
-func (w *World) changePort() {
-	ids := w.compute.ids.list
+func (op *operations) changePort() {
+	ids := op.compute.ids.list
 	for range min(8, len(ids)) {
-		s := w.compute.servers[ids[w.rng.IntN(len(ids))]]
+		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
 		var e lifecycle.PortChangeRequest
-		if len(s.Ports) > 0 && w.halfTheTime() {
-			e = lifecycle.PortDetachRequested{ID: w.name("m"), Port: s.Ports[w.rng.IntN(len(s.Ports))].ID}
-		} else if list := w.randomNetworks(); len(list) > 0 {
-			e = lifecycle.PortAttachRequested{ID: w.name("m"), Request: list[0]}
+		if len(s.Ports) > 0 && op.halfTheTime() {
+			e = lifecycle.PortDetachRequested{ID: op.name("m"), Port: s.Ports[op.rng.IntN(len(s.Ports))].ID}
+		} else if list := op.randomNetworks(); len(list) > 0 {
+			e = lifecycle.PortAttachRequested{ID: op.name("m"), Request: list[0]}
 		} else {
 			continue
 		}
 		if what, _ := e.PortChange(); s.RefusePortRequest(what) != "" {
 			continue
 		}
-		w.note(Ports, s.ID, s.Host, fmt.Sprintf("%T", e))
-		w.compute.event = e
-		err := w.compute.conductor.ChangePort(background, s.ID, e)
-		w.compute.event = nil
-		w.compute.retryLater(s.ID, err)
+		op.note(Ports, s.ID, s.Host, fmt.Sprintf("%T", e))
+		op.compute.event = e
+		err := op.compute.conductor.ChangePort(background, s.ID, e)
+		op.compute.event = nil
+		op.compute.retryLater(s.ID, err)
 		return
 	}
 }
 
 // changePolicy gives a random port another policy: the network service allocates first. Ports of users without a server
 // are deleted from time to time.
-func (w *World) changePolicy() {
-	n := w.network
+func (op *operations) changePolicy() {
+	n := op.network
 	if len(n.ids) == 0 {
 		return
 	}
-	p := n.ports[n.ids[w.rng.IntN(len(n.ids))]]
+	p := n.ports[n.ids[op.rng.IntN(len(n.ids))]]
 	if p.Device == "" {
-		w.note(Policy, p.ID, "", "deleted")
+		op.note(Policy, p.ID, "", "deleted")
 		n.remove(p.ID)
 		return
 	}
-	w.changePolicyOf(p)
+	op.network.changePolicyOf(p)
 }
 
 // changePolicyDuringStep changes the policy of a port, before a call of compute to the network service, from time to
 // time: that of the port which compute has read last, so that it is about to write it.
-func (w *World) changePolicyDuringStep() {
-	p, exists := w.network.ports[w.network.lastRead]
-	if exists && p.Device != "" && w.oneIn(10) {
-		w.report.Happened["policy changed during a step"]++
-		w.changePolicyOf(p)
+func (nm *networkModel) changePolicyDuringStep() {
+	p, exists := nm.ports[nm.lastRead]
+	if exists && p.Device != "" && nm.oneIn(10) {
+		nm.report.Happened["policy changed during a step"]++
+		nm.changePolicyOf(p)
 	}
 }
 
 // changePolicyOf gives a port of a server another policy. That of a port that is not bound changes at once: compute
 // allocates what it requests when it binds the port.
-func (w *World) changePolicyOf(p network.Port) {
-	n, at := w.network, ""
+func (nm *networkModel) changePolicyOf(p network.Port) {
+	n, at := nm, ""
 	for _, on := range p.Allocation() {
 		at = on
 	}
@@ -383,47 +383,47 @@ func (w *World) changePolicyOf(p network.Port) {
 	if p.VNIC == direct {
 		rate = directRate
 	}
-	next := request(p, rate*w.rng.IntN(5))
+	next := request(p, rate*nm.rng.IntN(5))
 	if err := n.allocate(p, next); err != nil {
-		w.report.Happened["policy refused"]++
+		nm.report.Happened["policy refused"]++
 		return
 	}
 	p.Request, p.Profile = next, maps.Clone(p.Profile)
 	p.Revision++
 	if at == "" {
-		w.report.Happened["policy of a port changed that is not bound"]++
+		nm.report.Happened["policy of a port changed that is not bound"]++
 	} else if delete(p.Profile, "allocation"); next != nil {
 		p.Profile["allocation"] = map[string]any{next.Groups[0].ID: at}
-		w.note(Policy, p.ID, p.Host, next.Groups[0].ID)
+		nm.note(Policy, p.ID, p.Host, next.Groups[0].ID)
 	} else {
-		w.note(Policy, p.ID, p.Host, "guarantees nothing")
-		w.report.Happened["guarantee of a bound port removed"]++
+		nm.note(Policy, p.ID, p.Host, "guarantees nothing")
+		nm.report.Happened["guarantee of a bound port removed"]++
 	}
 	n.ports[p.ID] = p
 }
 
 // repairPorts is what an operator does about ports after a restore: those of servers that compute does not have any
 // more are returned, and a server whose ports contradict its record is deleted.
-func (w *World) repairPorts() (busy bool) {
-	for _, id := range slices.Clone(w.network.ids) {
-		p := w.network.ports[id]
-		if _, exists := w.compute.servers[p.Device]; p.Device == "" || exists {
+func (rp *repairs) repairPorts() (busy bool) {
+	for _, id := range slices.Clone(rp.network.ids) {
+		p := rp.network.ports[id]
+		if _, exists := rp.compute.servers[p.Device]; p.Device == "" || exists {
 			continue
 		}
-		if !w.rolledBack[p.Device] {
-			w.violation(nil, "port: %s belongs to server %s, which does not exist, and nothing was restored", id, p.Device)
+		if !rp.rolledBack[p.Device] {
+			rp.violation(nil, "port: %s belongs to server %s, which does not exist, and nothing was restored", id, p.Device)
 			return false
 		}
-		w.note("operator", p.Device, p.Host, "returns port "+id)
-		w.report.Happened["port returned by the operator"]++
-		w.network.remove(id)
+		rp.note("operator", p.Device, p.Host, "returns port "+id)
+		rp.report.Happened["port returned by the operator"]++
+		rp.network.remove(id)
 		busy = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
-		if s := w.compute.servers[id]; (w.rolledBack[id] || w.altered[id]) && s.Requested.IsZero() &&
-			w.portFault(s, w.placement.Held(resource.ConsumerID(id))) != "" {
-			w.report.Happened["server with other ports deleted by the operator"]++
-			w.remove(id)
+	for _, id := range slices.Sorted(maps.Keys(rp.compute.servers)) {
+		if s := rp.compute.servers[id]; (rp.rolledBack[id] || rp.altered[id]) && s.Requested.IsZero() &&
+			rp.portFault(s, rp.placement.Held(resource.ConsumerID(id))) != "" {
+			rp.report.Happened["server with other ports deleted by the operator"]++
+			rp.compute.remove(id)
 			busy = true
 		}
 	}
@@ -432,17 +432,17 @@ func (w *World) repairPorts() (busy bool) {
 
 // checkPorts: the ports of a quiescent server are bound to its host, with an allocation that its server has in
 // Placement, and Placement has nothing else of networks for it.
-func (w *World) checkPorts(s lifecycle.Server) {
-	if why := w.portFault(s, w.placement.Held(resource.ConsumerID(s.ID))); why != "" {
-		w.violation(w.byName[s.Host], "port: server %s with the steps %v: %s", s.ID, s.Steps(), why)
+func (ck *checks) checkPorts(s lifecycle.Server) {
+	if why := ck.portFault(s, ck.placement.Held(resource.ConsumerID(s.ID))); why != "" {
+		ck.violation(ck.byName[s.Host], "port: server %s with the steps %v: %s", s.ID, s.Steps(), why)
 	}
 }
 
 // portFault returns what is wrong with the ports of a quiescent server that holds an allocation; empty if nothing is.
-func (w *World) portFault(s lifecycle.Server, held resource.Allocation) string {
+func (ck *checks) portFault(s lifecycle.Server, held resource.Allocation) string {
 	bound := 0
-	for _, id := range w.network.ids {
-		p := w.network.ports[id]
+	for _, id := range ck.network.ids {
+		p := ck.network.ports[id]
 		if p.Device != s.ID {
 			continue
 		}
@@ -455,7 +455,7 @@ func (w *World) portFault(s lifecycle.Server, held resource.Allocation) string {
 			return fmt.Sprintf("%s is bound to %q as %s", id, p.Host, p.VIF)
 		}
 		if s.Host != "" && p.VNIC == direct {
-			if why := w.vfFault(s, p); why != "" {
+			if why := ck.vfFault(s, p); why != "" {
 				return id + ": " + why
 			}
 		}
@@ -463,30 +463,30 @@ func (w *World) portFault(s lifecycle.Server, held resource.Allocation) string {
 	if s.Host != "" && bound != len(s.Ports) {
 		return fmt.Sprintf("%d ports are bound, and its record has %d", bound, len(s.Ports))
 	}
-	w.report.Happened["ports bound"] += bound
+	ck.report.Happened["ports bound"] += bound
 	got, rest := resource.Allocation{}, lifecycle.WithoutPorts(held)
 	for id, amounts := range held {
 		if len(rest[id]) == 0 {
 			got[id] = amounts
 		}
 	}
-	if want := w.network.guaranteed(s); !got.Equal(want) {
+	if want := ck.network.guaranteed(s); !got.Equal(want) {
 		return fmt.Sprintf("it holds %v for its ports, which request %v", got, want)
 	}
 	return ""
 }
 
 // guaranteed returns what a server must have in Placement for its ports.
-func (n *networkService) guaranteed(s lifecycle.Server) resource.Allocation {
+func (nm *networkModel) guaranteed(s lifecycle.Server) resource.Allocation {
 	all := resource.Allocation{}
-	for _, id := range n.ids {
-		p := n.ports[id]
+	for _, id := range nm.ids {
+		p := nm.ports[id]
 		if p.Device != s.ID || s.Host == "" || p.Request == nil {
 			continue
 		}
 		at := bridgeOf(s.Host)
 		if p.VNIC == direct {
-			m := n.w.byName[s.Host]
+			m := nm.byName[s.Host]
 			vf, ok := m.portVF(network.SlotOf(p.Profile))
 			if !ok {
 				continue
@@ -507,10 +507,10 @@ func (n *networkService) guaranteed(s lifecycle.Server) resource.Allocation {
 
 // randomNetworks returns the networks that the user requests for a server: mostly none, or with Options.Direct mostly
 // ports of vnic type direct.
-func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
-	for w.oneIn(4) != w.o.Direct && len(list) < 3 {
-		kind := w.rng.IntN(5)
-		if w.o.Direct && w.halfTheTime() {
+func (op *operations) randomNetworks() (list []lifecycle.NetworkRequest) {
+	for op.oneIn(4) != op.options.Direct && len(list) < 3 {
+		kind := op.rng.IntN(5)
+		if op.options.Direct && op.halfTheTime() {
 			kind = 3
 		}
 		switch kind {
@@ -519,10 +519,10 @@ func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
 		case 1:
 			list = append(list, lifecycle.NetworkRequest{Network: guaranteedNetwork})
 		case 2:
-			p := w.network.create(plainNetwork, "normal", 100*w.rng.IntN(4))
+			p := op.network.create(plainNetwork, "normal", 100*op.rng.IntN(4))
 			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
 		default:
-			p := w.network.create(directNetwork, direct, directRate*w.rng.IntN(4))
+			p := op.network.create(directNetwork, direct, directRate*op.rng.IntN(4))
 			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
 		}
 	}
@@ -530,14 +530,14 @@ func (w *World) randomNetworks() (list []lifecycle.NetworkRequest) {
 }
 
 // remove requests the deletion of a server.
-func (w *World) remove(id string) {
-	s := w.compute.servers[id]
-	w.note("delete", id, s.Host, string(s.State))
-	w.compute.reason(id, "delete")
-	w.compute.event = lifecycle.DeleteRequested{}
-	w.compute.retryLater(id, w.compute.conductor.Delete(background, id))
-	w.compute.event = nil
-	if w.broken == Early && w.compute.servers[id].State == lifecycle.DeletingGuest {
-		w.drop(resource.ConsumerID(id))
+func (cm *computeModel) remove(id string) {
+	s := cm.servers[id]
+	cm.note("delete", id, s.Host, string(s.State))
+	cm.reason(id, "delete")
+	cm.event = lifecycle.DeleteRequested{}
+	cm.retryLater(id, cm.conductor.Delete(background, id))
+	cm.event = nil
+	if cm.broken == Early && cm.servers[id].State == lifecycle.DeletingGuest {
+		cm.placement.drop(resource.ConsumerID(id))
 	}
 }

@@ -9,51 +9,51 @@ import (
 )
 
 // note logs and counts an operation.
-func (w *World) note(kind, of, at, text string) {
+func (k *kernel) note(kind, of, at, text string) {
 	const most = 8000
-	w.noted++
-	if w.report.Done[kind]++; len(w.log) >= most {
-		w.log = append(w.log[:0], w.log[most/2:]...)
+	k.noted++
+	if k.report.Done[kind]++; len(k.log) >= most {
+		k.log = append(k.log[:0], k.log[most/2:]...)
 	}
-	w.log = append(w.log, entry{n: w.n, kind: kind, of: of, at: at, text: text})
+	k.log = append(k.log, entry{n: k.n, kind: kind, of: of, at: at, text: text})
 }
 
 // logChange logs a change of a server. e is the event that has changed it; nil: that of a step.
-func (w *World) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
+func (k *kernel) logChange(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
 	if before.Stage() != now.Stage() {
-		w.report.Happened[now.Stage()]++
+		k.report.Happened[now.Stage()]++
 	} else if e == nil {
 		return
 	}
-	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
+	k.log = append(k.log, entry{n: k.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
 }
 
 // violation records a violated invariant; the first one counts.
-func (w *World) violation(m *simHost, format string, args ...any) {
-	if w.failure == "" {
-		w.failure = fmt.Sprintf(format, args...)
+func (k *kernel) violation(m *simHost, format string, args ...any) {
+	if k.failure == "" {
+		k.failure = fmt.Sprintf(format, args...)
 		if m != nil {
-			w.failure = m.tag + ": " + w.failure
+			k.failure = m.tag + ": " + k.failure
 		}
 	}
 }
 
 // excerpt returns the last operations that concern what the failure names.
-func (w *World) excerpt() string {
+func (k *kernel) excerpt() string {
 	const most = 90
-	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
+	words := strings.FieldsFunc(k.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
 	for _, word := range slices.Clone(words) {
-		if owner := w.owners[word]; owner != "" {
+		if owner := k.ownerOf[word]; owner != "" {
 			words = append(words, owner)
 		}
 	}
 	var lines []string
-	for _, e := range slices.Backward(w.log) {
+	for _, e := range slices.Backward(k.log) {
 		if len(lines) == most {
 			break
 		}
 		if slices.Contains(words, e.of) || slices.Contains(words, e.at) ||
-			e.of != "" && slices.Contains(words, w.owners[e.of]) {
+			e.of != "" && slices.Contains(words, k.ownerOf[e.of]) {
 			if e.was != e.is || e.e != nil {
 				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
 			}

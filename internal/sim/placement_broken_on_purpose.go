@@ -11,8 +11,8 @@ import (
 )
 
 // brokenPlacement returns the client of the conductor, or a wrapper of it that is broken on purpose.
-func (w *World) brokenPlacement(client *placementtest.Placement) conductor.Placement {
-	switch w.broken {
+func (pm *placementModel) brokenPlacement(client *placementtest.Placement) conductor.Placement {
+	switch pm.broken {
 	case Lenient:
 		return lenientPlacement{client}
 	case Orphans:

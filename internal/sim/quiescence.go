@@ -18,14 +18,14 @@ const maxRounds = 240
 func (w *World) quiesce() {
 	w.noFailures = true
 	defer func() { w.noFailures = false }()
-	for _, id := range w.foreignConsumers {
-		w.drop(resource.ConsumerID(id))
+	for _, id := range w.placement.foreignConsumers {
+		w.placement.drop(resource.ConsumerID(id))
 	}
-	w.foreignConsumers = nil
-	for len(w.late) > 0 {
+	w.placement.foreignConsumers = nil
+	for len(w.hypervisor.late) > 0 {
 		w.buildLate()
 	}
-	for len(w.delayed) > 0 {
+	for len(w.agents.delayed) > 0 {
 		w.arrive()
 	}
 	for len(w.copies) > 0 {
@@ -38,8 +38,8 @@ func (w *World) quiesce() {
 			w.bringUp(m)
 		}
 		w.compute.hostUp(m.host)
-		w.settle(m)
-		w.changed(m)
+		w.agents.settle(m)
+		w.agents.changed(m)
 	}
 	w.report.Quiescences++
 	w.settleAll()
@@ -57,11 +57,11 @@ func (w *World) quiesce() {
 }
 
 // checkLate: a guest that was built too late is gone, or belongs to a server that its host has again.
-func (w *World) checkLate() {
-	for _, m := range w.hosts {
+func (ck *checks) checkLate() {
+	for _, m := range ck.hosts {
 		for id := range m.late {
 			if m.guests[id] != nil {
-				w.violation(m, "late: the guest %s was built after its server had left, and stays", id)
+				ck.violation(m, "late: the guest %s was built after its server had left, and stays", id)
 			}
 		}
 	}
@@ -99,8 +99,8 @@ func (w *World) settleAll() {
 // configured any more is removed when no port uses it.
 func (w *World) rescan() {
 	for _, m := range w.hosts {
-		if len(w.altered) > 0 || w.hasFormerBandwidth(m) {
-			w.changed(m)
+		if len(w.altered) > 0 || w.placement.hasFormerBandwidth(m) {
+			w.agents.changed(m)
 		}
 	}
 }
@@ -122,19 +122,19 @@ func (w *World) round() (busy bool) {
 	}
 	w.compute.reconcileDead()
 	w.auditSome()
-	w.progress = false
+	w.agents.progress = false
 	for _, m := range w.hosts {
 		if m.agent == nil && !m.stuck {
-			w.start(m)
+			w.agents.start(m)
 		}
-		for n := 0; n < 200 && w.act(m); n++ {
+		for n := 0; n < 200 && w.agents.act(m); n++ {
 			w.checkMarked()
 		}
-		busy = busy || !m.stuck && w.compute.servedBy(m.host) != m
+		busy = busy || !m.stuck && w.servedBy(m.host) != m
 		w.checkMarked()
 	}
 	w.compute.watchGate()
-	return busy || w.progress || !opened
+	return busy || w.agents.progress || !opened
 }
 
 // finish deletes all servers. Then no allocation may be left.
@@ -144,7 +144,7 @@ func (w *World) finish() {
 	}
 	w.noFailures = true
 	for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
-		w.remove(id)
+		w.compute.remove(id)
 	}
 	if w.quiesce(); w.failure != "" {
 		return

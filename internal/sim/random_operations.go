@@ -7,35 +7,35 @@ import (
 // ops returns all kinds of operations.
 func ops() []op {
 	return []op{
-		{"step", 300, (*World).stepSome},
-		{"agent", 560, (*World).agentSome},
-		{"create", 45, (*World).createSome},
-		{"action", 40, (*World).requestAction},
-		{"delete", 12, (*World).removeSome},
-		{"evacuate", 6, (*World).evacuate},
-		{"restart", 6, (*World).restartSome},
-		{"down", 3, (*World).downSome},
-		{"up", 6, (*World).upSome},
-		{"unplug", 4, (*World).unplugSome},
-		{"plug", 6, (*World).plugSome},
-		{"rules", 2, (*World).ruleSome},
-		{"clean", 5, (*World).cleanSome},
-		{"foreign", 5, (*World).foreignClient},
-		{"late", 8, (*World).arrive},
-		{"unfollowed", 6, (*World).checkFollowed},
-		{"audit", 25, (*World).auditSome},
-		{"steal", 1, (*World).stealAllocation},
-		{"operator", 8, (*World).operatorSome},
-		{RestartCompute, 1, (*World).restartCompute},
-		{Backup, 1, (*World).backupSome},
-		{Restore, 1, (*World).restoreSome},
-		{Copy, 1, (*World).copySome},
-		{Replace, 1, (*World).replaceSome},
-		{Jump, 1, (*World).jumpSome},
-		{Lose, 1, (*World).loseSome},
-		{Forget, 1, (*World).forgetSome},
-		{Ports, portShare - 8, (*World).changePort}, // the last ones, see shares
-		{Policy, 8, (*World).changePolicy},
+		{"step", 300, (*operations).stepSome},
+		{"agent", 560, (*operations).agentSome},
+		{"create", 45, (*operations).createSome},
+		{"action", 40, (*operations).requestAction},
+		{"delete", 12, (*operations).removeSome},
+		{"evacuate", 6, (*operations).evacuate},
+		{"restart", 6, (*operations).restartSome},
+		{"down", 3, (*operations).downSome},
+		{"up", 6, (*operations).upSome},
+		{"unplug", 4, (*operations).unplugSome},
+		{"plug", 6, (*operations).plugSome},
+		{"rules", 2, (*operations).ruleSome},
+		{"clean", 5, (*operations).cleanSome},
+		{"foreign", 5, (*operations).foreignClient},
+		{"late", 8, (*operations).arrive},
+		{"unfollowed", 6, (*operations).checkFollowed},
+		{"audit", 25, (*operations).auditSome},
+		{"steal", 1, (*operations).stealAllocation},
+		{"operator", 8, func(op *operations) { op.repairs.operatorSome() }},
+		{RestartCompute, 1, (*operations).restartCompute},
+		{Backup, 1, (*operations).backupSome},
+		{Restore, 1, (*operations).restoreSome},
+		{Copy, 1, (*operations).copySome},
+		{Replace, 1, (*operations).replaceSome},
+		{Jump, 1, (*operations).jumpSome},
+		{Lose, 1, (*operations).loseSome},
+		{Forget, 1, (*operations).forgetSome},
+		{Ports, portShare - 8, (*operations).changePort}, // the last ones, see shares
+		{Policy, 8, (*operations).changePolicy},
 	}
 }
 
@@ -44,8 +44,8 @@ const sharesWithoutPorts, portShare = 1056, 24
 
 // shares is the sum of the shares of all kinds of operations. Without ports the random numbers are used as if there
 // were no operations on them.
-func (w *World) shares() int {
-	if slices.Contains(w.o.Without, Ports) {
+func (op *operations) shares() int {
+	if slices.Contains(op.options.Without, Ports) {
 		return sharesWithoutPorts
 	}
 	return sharesWithoutPorts + portShare
@@ -61,37 +61,37 @@ func kindsOfOps() (list []string) {
 }
 
 // operate does one operation. If the drawn one is not possible now, another one is drawn.
-func (w *World) operate() {
-	before := w.noted
+func (op *operations) operate() {
+	before := op.noted
 	for range 8 {
-		n := w.drawOp()
+		n := op.drawOp()
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
-				if !slices.Contains(w.o.Without, o.kind) {
-					o.do(w)
+				if !slices.Contains(op.options.Without, o.kind) {
+					o.do(op)
 				}
 				break
 			}
 		}
-		w.restartEnded()
-		if w.noted != before {
+		op.compute.restartEnded()
+		if op.noted != before {
 			return
 		}
 	}
 }
 
 // drawOp selects an operation at random, as a number below w.shares().
-func (w *World) drawOp() int {
+func (op *operations) drawOp() int {
 	every := 120
 	switch {
-	case w.o.Direct && w.oneIn(15):
-		return w.shares() - 1 - w.rng.IntN(portShare)
-	case w.broken == Demolish: // agents must have the time to follow a restored database
+	case op.options.Direct && op.oneIn(15):
+		return op.shares() - 1 - op.rng.IntN(portShare)
+	case op.broken == Demolish: // agents must have the time to follow a restored database
 		every = 1500
-	case w.o.Often != "":
+	case op.options.Often != "":
 		every = 600
 	}
-	if kind := w.oftenDone(); kind != "" && w.oneIn(every) {
+	if kind := op.oftenDone(); kind != "" && op.oneIn(every) {
 		n := 0
 		for _, o := range ops() {
 			if o.kind == kind {
@@ -100,25 +100,25 @@ func (w *World) drawOp() int {
 			n += o.share
 		}
 	}
-	return w.rng.IntN(w.shares())
+	return op.rng.IntN(op.shares())
 }
 
 // stepSome has compute perform the step of a random server.
-func (w *World) stepSome() {
-	if due := w.compute.due.list; len(due) > 0 {
-		id := due[w.rng.IntN(len(due))]
-		s := w.compute.servers[id]
-		w.note("step", id, s.Host, s.Stage())
-		w.compute.perform(id)
+func (op *operations) stepSome() {
+	if due := op.compute.due.list; len(due) > 0 {
+		id := due[op.rng.IntN(len(due))]
+		s := op.compute.servers[id]
+		op.note("step", id, s.Host, s.Stage())
+		op.compute.perform(id)
 	}
 }
 
 // auditSome has compute perform the audits that are due.
-func (w *World) auditSome() {
+func (op *operations) auditSome() {
 	for audited := false; ; audited = true {
-		if !w.compute.conductor.AuditNext(background) {
+		if !op.compute.conductor.AuditNext(background) {
 			if audited {
-				w.note("audit", "", "", "")
+				op.note("audit", "", "", "")
 			}
 			return
 		}
@@ -126,55 +126,55 @@ func (w *World) auditSome() {
 }
 
 // agentSome has a random agent do something that is due.
-func (w *World) agentSome() {
+func (op *operations) agentSome() {
 	for range 4 {
-		if len(w.active.list) == 0 {
+		if len(op.active.list) == 0 {
 			return
 		}
-		m := w.byTag[w.active.list[w.rng.IntN(len(w.active.list))]]
-		if w.act(m) {
+		m := op.byTag[op.active.list[op.rng.IntN(len(op.active.list))]]
+		if op.agents.act(m) {
 			return
 		}
-		w.active.drop(m.tag)
+		op.active.drop(m.tag)
 	}
 }
 
-func (w *World) createSome() {
-	if len(w.compute.ids.list) < 2*len(w.hosts) {
-		w.create()
+func (op *operations) createSome() {
+	if len(op.compute.ids.list) < 2*len(op.hosts) {
+		op.create()
 	} else {
-		w.removeSome()
+		op.removeSome()
 	}
 }
 
-func (w *World) removeSome() {
-	if ids := w.compute.ids.list; len(ids) > 0 {
-		w.remove(ids[w.rng.IntN(len(ids))])
+func (op *operations) removeSome() {
+	if ids := op.compute.ids.list; len(ids) > 0 {
+		op.compute.remove(ids[op.rng.IntN(len(ids))])
 	}
 }
 
 // buildLate executes a request that a hypervisor has not answered.
-func (w *World) buildLate() {
-	if m := w.executeLate(); m != nil {
-		w.changed(m)
+func (op *operations) buildLate() {
+	if m := op.hypervisor.executeLate(); m != nil {
+		op.agents.changed(m)
 	}
 }
 
 // arrive lets a report of an agent arrive that was delayed, or executes a request that a hypervisor has not answered.
-func (w *World) arrive() {
-	if len(w.late) > 0 && w.halfTheTime() {
-		w.buildLate()
+func (op *operations) arrive() {
+	if len(op.hypervisor.late) > 0 && op.halfTheTime() {
+		op.buildLate()
 		return
 	}
-	if len(w.delayed) == 0 {
+	if len(op.agents.delayed) == 0 {
 		return
 	}
-	i := w.rng.IntN(len(w.delayed))
-	l := w.delayed[i]
-	w.delayed = slices.Delete(w.delayed, i, i+1)
-	if l.e.Number <= w.compute.servers[w.compute.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
-		w.report.Happened["out of order"]++
+	i := op.rng.IntN(len(op.agents.delayed))
+	l := op.agents.delayed[i]
+	op.agents.delayed = slices.Delete(op.agents.delayed, i, i+1)
+	if l.e.Number <= op.compute.servers[op.compute.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
+		op.report.Happened["out of order"]++
 	}
-	w.note("late", l.id, l.from.tag, "")
-	_ = w.compute.reportGuest(l.id, l.start, l.e)
+	op.note("late", l.id, l.from.tag, "")
+	_ = op.compute.reportGuest(l.id, l.start, l.e)
 }

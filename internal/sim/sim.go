@@ -77,65 +77,65 @@ const (
 )
 
 // advance moves the clock. Agents whose deadline has passed get a Tick.
-func (w *World) advance(d time.Duration) {
-	w.clock += d
-	w.agentClock += w.agentWait(d)
-	w.now = beginning().Add(w.clock + w.skew)
-	now := w.agentTime()
-	for _, list := range [][]*simHost{w.hosts, w.copies} {
+func (hm *hostModel) advance(d time.Duration) {
+	hm.clock += d
+	hm.agentClock += hm.agentWait(d)
+	hm.now = beginning().Add(hm.clock + hm.skew)
+	now := hm.agentTime()
+	for _, list := range [][]*simHost{hm.hosts, hm.copies} {
 		for _, m := range list {
 			if a := m.agent; a != nil && !a.deadline.IsZero() && !now.Before(a.deadline) {
-				w.active.add(m.tag)
+				hm.active.add(m.tag)
 			}
 		}
 	}
 }
 
 // skewAt returns the error of the wall clock at a moment, which must not be before the last jump but one.
-func (w *World) skewAt(at time.Duration) time.Duration {
-	if at < w.jumped {
-		return w.skew - w.jump
+func (k *kernel) skewAt(at time.Duration) time.Duration {
+	if at < k.jumped {
+		return k.skew - k.jump
 	}
-	return w.skew
+	return k.skew
 }
 
 // beginning returns the start of the simulated time. Each operation takes a second.
 func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // chance returns true once in n calls, and never if the failure is left out or while there are no failures.
-func (w *World) chance(failure string, n int) bool {
-	return !w.noFailures && w.rng.IntN(n) == 0 && !slices.Contains(w.o.Without, failure)
+func (k *kernel) chance(failure string, n int) bool {
+	return !k.noFailures && k.rng.IntN(n) == 0 && !slices.Contains(k.options.Without, failure)
 }
 
 // some returns a random host.
-func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
+func (hm *hostModel) some() *simHost { return hm.hosts[hm.rng.IntN(len(hm.hosts))] }
 
-func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
+func (k *kernel) halfTheTime() bool { return k.rng.IntN(2) == 0 }
 
 // oneIn returns true once in n calls on average.
-func (w *World) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
+func (k *kernel) oneIn(n int) bool { return k.rng.IntN(n) == 0 }
 
 // fleetFactor is by how much more seldom something happens that concerns all hosts: the more there are, the longer they
 // take to come through it.
-func (w *World) fleetFactor() int { return max(1, len(w.hosts)/40) }
+func (hm *hostModel) fleetFactor() int { return max(1, len(hm.hosts)/40) }
 
-func (w *World) name(prefix string) string {
-	w.next++
-	return fmt.Sprintf("%s%d", prefix, w.next)
+func (k *kernel) name(prefix string) string {
+	k.next++
+	return fmt.Sprintf("%s%d", prefix, k.next)
 }
 
 // mark makes a machine active, and has it checked after this operation.
-func (w *World) mark(m *simHost) {
-	if !slices.Contains(w.marked, m) {
-		w.marked = append(w.marked, m)
+func (hm *hostModel) mark(m *simHost) {
+	if !slices.Contains(hm.marked, m) {
+		hm.marked = append(hm.marked, m)
 	}
-	w.active.add(m.tag)
+	hm.active.add(m.tag)
 }
 
 // machines returns the machines with the name of a host: the host itself and copies.
-func (w *World) machines(name string) []*simHost {
-	list := []*simHost{w.byName[name]}
-	for _, c := range w.copies {
+func (hm *hostModel) machines(name string) []*simHost {
+	list := []*simHost{hm.byName[name]}
+	for _, c := range hm.copies {
 		if c.name == name {
 			list = append(list, c)
 		}
@@ -144,20 +144,20 @@ func (w *World) machines(name string) []*simHost {
 }
 
 // markHost marks all machines of a host.
-func (w *World) markHost(name string) {
-	w.mark(w.byName[name])
-	for _, c := range w.copies {
+func (hm *hostModel) markHost(name string) {
+	hm.mark(hm.byName[name])
+	for _, c := range hm.copies {
 		if c.name == name {
-			w.mark(c)
+			hm.mark(c)
 		}
 	}
 }
 
 // markResidences marks the machines on which a server has a residence.
-func (w *World) markResidences(s lifecycle.Server) {
+func (hm *hostModel) markResidences(s lifecycle.Server) {
 	for _, residence := range s.Residences() {
-		if w.byName[residence.Host] != nil {
-			w.markHost(residence.Host)
+		if hm.byName[residence.Host] != nil {
+			hm.markHost(residence.Host)
 		}
 	}
 }
@@ -167,37 +167,37 @@ func notFound(what, id string) error {
 }
 
 // call is a call of the hypervisor. It may fail before it has an effect, and its answer may be lost.
-func (w *World) call(do func() error) error { return w.faulty(Builds, 150, do) }
+func (k *kernel) call(do func() error) error { return k.faulty(Builds, 150, do) }
 
 // request is a request to compute. It fails if compute was started again after the agent has begun it.
-func (w *World) request(m *simHost, f *effect, seldom int, do func() error) error {
-	if m.cut || f.compute != w.compute.process {
+func (am *agentModel) request(m *simHost, f *effect, seldom int, do func() error) error {
+	if m.cut || f.compute != am.compute.process {
 		return errDown
 	}
-	return w.faulty(Messages, seldom, do)
+	return am.faulty(Messages, seldom, do)
 }
 
 // faulty does something whose request or answer is lost one time in seldom.
-func (w *World) faulty(failure string, seldom int, do func() error) error {
-	if w.chance(failure, seldom) {
+func (k *kernel) faulty(failure string, seldom int, do func() error) error {
+	if k.chance(failure, seldom) {
 		return errDown
 	}
 	err := do()
-	if w.chance(failure, seldom) {
+	if k.chance(failure, seldom) {
 		return errDown
 	}
 	return err
 }
 
 // oftenDone returns the kind of operation that is done more often in this simulation; empty if there is none.
-func (w *World) oftenDone() string { return cmp.Or(w.o.Often, often[w.broken]) }
+func (k *kernel) oftenDone() string { return cmp.Or(k.options.Often, often[k.broken]) }
 
 // agentTime is the time of agents.
-func (w *World) agentTime() time.Time { return beginning().Add(w.agentClock) }
+func (k *kernel) agentTime() time.Time { return beginning().Add(k.agentClock) }
 
 // agentWait converts a time of compute to one of agents.
-func (w *World) agentWait(d time.Duration) time.Duration {
-	if w.noFailures {
+func (k *kernel) agentWait(d time.Duration) time.Duration {
+	if k.noFailures {
 		return d
 	}
 	return d / slowness

@@ -9,14 +9,15 @@ import (
 )
 
 // unplugSome unplugs a device, or the VFs of a PF too.
-func (w *World) unplugSome() {
-	m := w.some()
+func (op *operations) unplugSome() {
+	m := op.some()
 	if len(m.away) > 3 || len(m.made) == 0 {
 		return
 	}
-	d := m.made[w.rng.IntN(len(m.made))]
+	d := m.made[op.rng.IntN(len(m.made))]
 	for _, o := range m.made {
-		if o.Address == d.Address || o.Parent != nil && *o.Parent == d.Holder() && d.Type != pci.Plain && w.rng.IntN(2) == 0 {
+		if o.Address == d.Address || o.Parent != nil && *o.Parent == d.Holder() && d.Type != pci.Plain &&
+			op.rng.IntN(2) == 0 {
 			m.away[o.Address] = true
 			delete(m.configured, o.Address)
 			if m.portVFs {
@@ -24,36 +25,36 @@ func (w *World) unplugSome() {
 			}
 		}
 	}
-	w.note("unplug", "", m.tag, d.Address.String())
-	w.changed(m)
+	op.note("unplug", "", m.tag, d.Address.String())
+	op.agents.changed(m)
 }
 
-func (w *World) plugSome() {
-	m := w.some()
+func (op *operations) plugSome() {
+	m := op.some()
 	for _, d := range m.made {
 		if m.away[d.Address] {
-			w.note("plug", "", m.tag, d.Address.String())
+			op.note("plug", "", m.tag, d.Address.String())
 			delete(m.away, d.Address)
-			w.changed(m)
+			op.agents.changed(m)
 			return
 		}
 	}
 }
 
 // changed reports to the agent that the devices of its host have changed, as the kernel does.
-func (w *World) changed(m *simHost) {
-	if m.agent != nil && w.broken != Unlooked {
-		w.event(m, reconcile.DevicesChanged{})
+func (am *agentModel) changed(m *simHost) {
+	if m.agent != nil && am.broken != Unlooked {
+		am.event(m, reconcile.DevicesChanged{})
 	}
-	w.mark(m)
+	am.mark(m)
 }
 
 // cleanSome requests that a device for one-time use is cleaned.
-func (w *World) cleanSome() {
+func (op *operations) cleanSome() {
 	for range 6 {
-		m := w.some()
+		m := op.some()
 		for _, d := range m.host.row.report.Devices {
-			if w.requestClean(m, d) {
+			if op.compute.requestClean(m, d) {
 				return
 			}
 		}
@@ -61,7 +62,7 @@ func (w *World) cleanSome() {
 }
 
 // requestClean is `berth device clean`: it refuses devices that need not be cleaned, or that a server has.
-func (w *World) requestClean(m *simHost, d schedule.Device) bool {
+func (cm *computeModel) requestClean(m *simHost, d schedule.Device) bool {
 	if !d.Spent || d.Holder != "" {
 		return false
 	}
@@ -69,8 +70,8 @@ func (w *World) requestClean(m *simHost, d schedule.Device) bool {
 	if row.cleans == nil {
 		row.cleans = map[pci.Address]time.Time{}
 	}
-	row.cleans[d.Address] = beginning().Add(w.clock)
-	w.note("clean", "", m.tag, d.Address.String())
-	w.compute.raiseRevision(m.host)
+	row.cleans[d.Address] = beginning().Add(cm.clock)
+	cm.note("clean", "", m.tag, d.Address.String())
+	cm.raiseRevision(m.host)
 	return true
 }

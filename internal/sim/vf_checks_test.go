@@ -58,7 +58,7 @@ func TestVFFaultsAreNoticed(t *testing.T) {
 		}},
 		"bound with a VF of another NIC": {"nic: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
 			profile(w, p, "pci_slot", otherNIC(m, vf))
-			w.checkNIC(w.network.ports[p.ID])
+			w.network.checkNIC(w.network.ports[p.ID])
 		}},
 		"an allocation of another group": {"port: ", func(w *World, p network.Port, _ *simHost, _ pci.Device) {
 			profile(w, p, "allocation", map[string]any{"group": "elsewhere"})
@@ -102,13 +102,13 @@ func TestVFFaultsAreNoticed(t *testing.T) {
 		}},
 		"started unconfigured": {"vf: ", func(w *World, p network.Port, m *simHost, vf pci.Device) {
 			delete(m.configured, vf.Address)
-			w.checkConfigured(m, *m.guests[p.Device])
+			w.hypervisor.checkConfigured(m, *m.guests[p.Device])
 		}},
 		"reset while its guest runs": {"vf: ", func(w *World, _ network.Port, m *simHost, vf pci.Device) {
-			_ = w.resetVFs(m, []device.ID{device.PCI(vf.Address)})
+			_ = w.hypervisor.resetVFs(m, []device.ID{device.PCI(vf.Address)})
 		}},
 		"configured without a claim": {"vf: ", func(w *World, _ network.Port, m *simHost, vf pci.Device) {
-			_ = w.configureVFs(m, reconcile.ConfigureVFs{Work: "another", VFs: []vfconfig.Assigned{
+			_ = w.hypervisor.configureVFs(m, reconcile.ConfigureVFs{Work: "another", VFs: []vfconfig.Assigned{
 				{Device: device.PCI(vf.Address), Port: vfconfig.Port{ID: "port"}}}})
 		}},
 	} {

@@ -32,7 +32,7 @@ func (m *simHost) nicOf(vf pci.Device) provider.ID {
 }
 
 // configureVFs configures the VFs of a guest for its ports. Each of them must be in the journal for the guest.
-func (w *World) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
+func (hv *hypervisorModel) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
 	for _, a := range e.VFs {
 		at := a.Device.Address()
 		if a.Port.ID == "" {
@@ -42,7 +42,7 @@ func (w *World) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
 			return fault.New(fault.NotFound, "there is no device %s", at)
 		}
 		if by := m.journalHolder(at); by != e.Work && by != m.journalID(e.Work) && !m.fresh {
-			w.violation(m, "vf: %s is configured for port %s of %s, and the journal gives it to %q", at, a.Port.ID, e.Work, by)
+			hv.violation(m, "vf: %s is configured for port %s of %s, and the journal gives it to %q", at, a.Port.ID, e.Work, by)
 		}
 		m.configured[at] = a.Port.ID
 		delete(m.unplugged, at)
@@ -51,12 +51,12 @@ func (w *World) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
 }
 
 // resetVFs removes the configuration of VFs, which no running guest may have.
-func (w *World) resetVFs(m *simHost, devices []device.ID) error {
+func (hv *hypervisorModel) resetVFs(m *simHost, devices []device.ID) error {
 	for _, id := range devices {
 		for _, g := range m.guests {
 			for _, d := range g.Devices {
 				if d.ID == id && !g.Stopped && !g.Departed {
-					w.violation(m, "vf: %s is reset, and the guest %s runs with it", id, g.ID)
+					hv.violation(m, "vf: %s is reset, and the guest %s runs with it", id, g.ID)
 				}
 			}
 		}
@@ -67,7 +67,7 @@ func (w *World) resetVFs(m *simHost, devices []device.ID) error {
 
 // compareVFs configures the VFs of running guests that are not configured as their ports, as the loop of the agent does
 // from time to time.
-func (w *World) compareVFs(m *simHost) {
+func (hv *hypervisorModel) compareVFs(m *simHost) {
 	if m.agent == nil || !m.portVFs {
 		return
 	}
@@ -89,25 +89,25 @@ func (m *simHost) journalHolder(at pci.Address) string {
 }
 
 // directVIF binds a port of vnic type direct: it must have a VF of its physical network.
-func (n *networkService) directVIF(p network.Port) string {
+func (nm *networkModel) directVIF(p network.Port) string {
 	if physnet, _ := p.Profile["physical_network"].(string); network.SlotOf(p.Profile) == "" || physnet != "physnet1" {
 		return "binding_failed"
 	}
-	n.w.checkNIC(p)
+	nm.checkNIC(p)
 	return "hw_veb"
 }
 
 // checkNIC: a port is bound with a VF of its host, and what it requests of bandwidth is allocated on the NIC of the VF.
-func (w *World) checkNIC(p network.Port) {
-	if why := w.nicFault(p); why != "" && !w.rolledBack[p.Device] && !w.altered[p.Device] {
-		w.violation(w.byName[p.Host], "nic: port %s of server %s is bound with %s: %s", p.ID, p.Device,
+func (nm *networkModel) checkNIC(p network.Port) {
+	if why := nm.nicFault(p); why != "" && !nm.rolledBack[p.Device] && !nm.altered[p.Device] {
+		nm.violation(nm.byName[p.Host], "nic: port %s of server %s is bound with %s: %s", p.ID, p.Device,
 			network.SlotOf(p.Profile), why)
 	}
 }
 
 // nicFault returns what is wrong with the VF and the allocation of a bound port; empty if nothing is.
-func (w *World) nicFault(p network.Port) string {
-	m := w.byName[p.Host]
+func (nm *networkModel) nicFault(p network.Port) string {
+	m := nm.byName[p.Host]
 	vf, ok := m.portVF(network.SlotOf(p.Profile))
 	if !ok {
 		return "its host has no such VF for ports"
@@ -126,9 +126,9 @@ func (w *World) nicFault(p network.Port) string {
 // vfFault returns what is wrong with the VF of a port of a quiescent server; empty if nothing is. The agent has picked
 // it for the port, on the provider that was chosen, the guest has it as an interface, and it is configured for the port
 // while the guest runs.
-func (w *World) vfFault(s lifecycle.Server, p network.Port) string {
-	m := w.byName[s.Host]
-	if why := w.nicFault(p); why != "" {
+func (ck *checks) vfFault(s lifecycle.Server, p network.Port) string {
+	m := ck.byName[s.Host]
+	if why := ck.network.nicFault(p); why != "" {
 		return why
 	}
 	picked, needed := s.DeviceOf(p.ID)

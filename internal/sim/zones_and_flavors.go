@@ -48,10 +48,10 @@ func newZone(n int) zone {
 	return z
 }
 
-// aliases returns the aliases of all zones, as compute is configured with them.
-func (w *World) aliases() pci.Aliases {
+// aliasesOf returns the aliases of zones, as compute is configured with them.
+func aliasesOf(zones []zone) pci.Aliases {
 	var options []string
-	for _, z := range w.zones {
+	for _, z := range zones {
 		options = append(options, z.aliases...)
 	}
 	aliases, err := pci.ParseAliases(true, options...)
@@ -62,9 +62,9 @@ func (w *World) aliases() pci.Aliases {
 }
 
 // randomFlavor returns a flavor of a zone.
-func (w *World) randomFlavor(zone int) flavor.Flavor {
-	flavors := w.zones[zone].flavors
-	return flavors[w.rng.IntN(len(flavors))]
+func (op *operations) randomFlavor(zone int) flavor.Flavor {
+	flavors := op.zones[zone].flavors
+	return flavors[op.rng.IntN(len(flavors))]
 }
 
 // reservation returns the part of a server's id that the servers of one request share, as the conductor finds them.
