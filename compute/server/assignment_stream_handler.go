@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -29,11 +28,11 @@ func (s *server) assignmentRoutes() request.Routes {
 // client disconnects, at shutdown, and when the database does not answer; then the agent reconnects.
 func (s *server) watch(c *request.Call) error {
 	name := c.R.PathValue("host")
-	request, err := host.ReadWatchRequest(name, c.R.URL.Query())
+	want, err := host.ReadWatchRequest(name, c.R.URL.Query())
 	if err != nil {
 		return err
 	}
-	closed, err := s.admitStream(c, request)
+	closed, err := s.admitStream(c, want)
 	if err != nil {
 		return err
 	}
@@ -45,22 +44,20 @@ func (s *server) watch(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	past, err := s.past(c.R.Context(), name, request.Position, store.Position{Epoch: now.Epoch})
+	past, err := s.past(c.R.Context(), name, want.Position, store.Position{Epoch: now.Epoch})
 	if err != nil {
 		return err
 	}
-	stream := http.NewResponseController(c.W)
-	c.W.Header().Set("Content-Type", "application/x-ndjson")
-	c.W.WriteHeader(http.StatusOK)
-	if err := stream.Flush(); err != nil || c.R.Method == http.MethodHead {
+	lines := request.NewLines(c)
+	if err := lines.Flush(); err != nil || c.R.Method == http.MethodHead {
 		return nil // the client has disconnected, or the request is a HEAD request
 	}
-	consoles, unwatch := s.consoles.watch(name)
+	consoles, unwatch := s.consoles.Requests.Watch(name)
 	defer unwatch()
-	out := &assignmentStream{server: s, host: name, w: c.W, control: stream, past: past, changes: request.Changes}
+	out := &assignmentStream{server: s, host: name, lines: lines, past: past, changes: want.Changes}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
-	for due := !isCurrent(request, now); ; due = true {
+	for due := !isCurrent(want, now); ; due = true {
 		if due {
 			if err := out.write(now); err != nil {
 				return nil
@@ -81,7 +78,7 @@ func (s *server) watch(c *request.Call) error {
 			}
 			next, err := s.newer(ctx, name, now, repeat)
 			if err == nil {
-				err = s.checkStream(ctx, request, c.Who.User)
+				err = s.checkStream(ctx, want, c.Who.User)
 			}
 			if err != nil {
 				s.Log.Warn("stream of assignments ended", "host", name, "error", err)
@@ -144,8 +141,7 @@ func (s *server) admitStream(c *request.Call, w host.WatchRequest) (closed func(
 type assignmentStream struct {
 	server  *server
 	host    string
-	w       http.ResponseWriter
-	control *http.ResponseController
+	lines   request.Lines
 	past    *host.Position
 	changes bool // the client accepts differences
 
@@ -164,7 +160,7 @@ func (a *assignmentStream) write(now store.Assignments) error {
 	line := host.Assignments{Cloud: now.Cloud, Past: a.past,
 		Position: writePosition(store.Position{Epoch: now.Epoch, Revision: now.Revision}),
 		Servers:  []host.Server{}, Clean: writeCleanRequests(now.CleanRequests),
-		Consoles: a.server.consoles.list(a.host)}
+		Consoles: a.server.consoles.Requests.List(a.host)}
 	for _, r := range now.Removals {
 		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}
@@ -191,22 +187,12 @@ func (a *assignmentStream) write(now store.Assignments) error {
 	return a.send(line)
 }
 
-// send sends a line.
+// send sends a line, unless the lease has ended: then the assignments may be out of date.
 func (a *assignmentStream) send(line host.Assignments) error {
-	data, err := json.Marshal(line)
-	if err != nil {
-		return err
-	}
-	// The server's write timeout is for responses that end; here each line has its own. A transport without deadlines
-	// returns an error, which is ignored.
-	_ = a.control.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
-	if a.server.Lease != nil { // if the lease has ended, the assignments may be out of date
+	if a.server.Lease != nil {
 		if err := a.server.Lease(); err != nil {
 			return err
 		}
 	}
-	if _, err := a.w.Write(append(data, '\n')); err != nil {
-		return err
-	}
-	return a.control.Flush()
+	return a.lines.Write(line)
 }

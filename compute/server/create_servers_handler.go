@@ -52,7 +52,7 @@ func (s *server) createServers(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.visibleFlavor(c.R.Context(), c, want.flavor)
+	f, err := s.catalog.VisibleFlavor(c.R.Context(), c, want.flavor)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Invalid, "Invalid input for server.flavorRef: %w", err)
 	}
@@ -66,7 +66,7 @@ func (s *server) createServers(c *request.Call) error {
 		return err
 	}
 	want.server.Flavor = f
-	if want.server.PublicKey, err = s.publicKey(c, c.Who.User, want.server.KeyName); err != nil {
+	if want.server.PublicKey, err = s.catalog.PublicKey(c, c.Who.User, want.server.KeyName); err != nil {
 		return err
 	}
 	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image",
@@ -96,7 +96,7 @@ func (s *server) createServers(c *request.Call) error {
 // create records all servers of a request, or none, and returns the first. The conductor builds their requests to
 // Placement; here it is only checked that they can be built.
 func (s *server) create(ctx context.Context, want createRequest) (first lifecycle.Server, err error) {
-	if err := s.checkRequest(want.server.Flavor, want.server.SourceImage()); err != nil {
+	if err := s.catalog.CheckRequest(want.server.Flavor, want.server.SourceImage()); err != nil {
 		return lifecycle.Server{}, err
 	}
 	reservation := randomBytes()

@@ -40,7 +40,7 @@ func (s *server) rebuildFirstBoot(c *request.Call, o *request.Object, found life
 	if key {
 		changed.KeyName, _ = o.Text("key_name", 0, 255)
 		var err error
-		if changed.PublicKey, err = s.publicKey(c, found.User, changed.KeyName); err != nil {
+		if changed.PublicKey, err = s.catalog.PublicKey(c, found.User, changed.KeyName); err != nil {
 			return nil, err
 		}
 	}

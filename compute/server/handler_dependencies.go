@@ -17,6 +17,8 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
@@ -26,30 +28,14 @@ import (
 
 // Store is what the handlers need of the database; *store.Store implements it and documents its faults.
 type Store interface {
-	CreateFlavor(ctx context.Context, f flavor.Flavor) error
-	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
-	Flavors(ctx context.Context, f store.FlavorFilter) ([]flavor.Flavor, error)
-	DescribeFlavor(ctx context.Context, id, description string) error
-	DeleteFlavor(ctx context.Context, id string) error
-	SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error
-	DeleteExtraSpec(ctx context.Context, id, key string) error
+	catalog.Store
+	request.Store
 
-	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error)
 	ListServers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
 	ServerRefs(ctx context.Context, f store.ServerFilter) ([]store.ServerRef, error)
-	ListedServers(ctx context.Context, ids []string) (map[string]lifecycle.Server, error)
-	UsedServers(ctx context.Context, f store.UsageFilter) ([]store.UsedServer, error)
-	ProjectUse(ctx context.Context, project string) (store.ProjectUse, error)
 	HostLoads(ctx context.Context, host string) (map[string]store.HostLoad, error)
 
-	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
-	KeyPair(ctx context.Context, user, name string) (store.KeyPair, error)
-	KeyPairs(ctx context.Context, user, after string, limit int) ([]store.KeyPair, error)
-	DeleteKeyPair(ctx context.Context, user, name string) error
-
-	Hosts(ctx context.Context) ([]schedule.Host, error)
-	Host(ctx context.Context, name string) (schedule.Host, error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Position(ctx context.Context, host string) (store.Position, error)
 	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
@@ -58,9 +44,7 @@ type Store interface {
 	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
-	Dead(ctx context.Context) ([]string, error)
 	HostAccounts(ctx context.Context) (map[string]store.HostAccount, error)
-	HostAccount(ctx context.Context, host string) (store.HostAccount, error)
 	BindHost(ctx context.Context, b store.HostAccount) error
 	BindFreeHost(ctx context.Context, b store.HostAccount) (store.HostAccount, error)
 	UnbindHost(ctx context.Context, host string) error
@@ -130,7 +114,7 @@ type Options struct {
 	Networks  Networks // nil: no server has ports
 	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
 	Providers Providers
-	FlavorOptions
+	catalog.FlavorOptions
 	ResizeHere   bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate identity.Authenticator // identity.NoAuth2
 	Strategy     string                 // [api] auth_strategy; "": noauth2
@@ -146,17 +130,11 @@ type Options struct {
 	NewID        func() string          // a random UUID
 }
 
-// FlavorOptions determine what flavors and images can contain.
-type FlavorOptions struct {
-	Aliases        pci.Aliases // [pci] alias
-	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
-	Ignored        []string    // [berth] ignored_properties: names of extra specs and image properties
-}
-
 type server struct {
 	Options
 	*request.Lookups
-	consoles consoles
+	catalog  *catalog.Handlers
+	consoles *consoles.Handlers
 }
 
 // Networks is what the handlers need of a network service, with the rights of an administrator; *network.Client

@@ -33,7 +33,7 @@ func TestInvalidHostNamesAreRejected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, methods := range (&server{}).guardedRoutes() {
+		for path, methods := range newServer(Options{}).guardedRoutes() {
 			if !strings.Contains(path, "{host}") {
 				continue
 			}

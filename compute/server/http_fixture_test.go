@@ -22,6 +22,7 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -100,7 +101,8 @@ func startOn(t *testing.T, url string, change func(*Options)) *fixture {
 	}
 	h := &fixture{T: t, store: st, aliases: aliases, log: &logBuffer{}}
 	h.conductor = &fakeConductor{Conductor: conductor.New(st, nil, conductor.Config{}), store: st, room: -1}
-	o := Options{Store: st, Conductor: h.conductor, FlavorOptions: FlavorOptions{Aliases: aliases, PCIInPlacement: true},
+	o := Options{Store: st, Conductor: h.conductor, FlavorOptions: catalog.FlavorOptions{Aliases: aliases,
+		PCIInPlacement: true},
 		Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))

@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 )
 
@@ -25,9 +27,7 @@ func (s *server) routes() []edge.Route[*request.Call] {
 // guardedRoutes returns the paths that need a token.
 func (s *server) guardedRoutes() request.Routes {
 	return request.Join(
-		s.flavorRoutes(), s.flavorAccessRoutes(), s.extraSpecRoutes(), s.keyPairRoutes(), s.quotaRoutes(), s.usageRoutes(),
-		s.serverGroupRoutes(),
-		s.sessionRoutes(), s.outputRoutes(), s.remoteRoutes(),
+		catalog.Routes(s.catalog), consoles.Routes(s.consoles),
 		s.hypervisorRoutes(), s.serviceRoutes(), s.osHostRoutes(), s.zoneRoutes(), s.aggregateRoutes(),
 		s.agentBuildRoutes(),
 		s.serverRoutes(), s.actionRoutes(), s.whyRoutes(), s.migrationRoutes(), s.metadataRoutes(), s.tagRoutes(),

@@ -19,6 +19,8 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 )
 
@@ -45,7 +47,7 @@ func New(o Options) http.Handler {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	s := &server{Options: o, Lookups: request.NewLookups(o.Store, o.Conductor, o.Strategy)}
+	s := newServer(o)
 	return edge.New(edge.API[*request.Call]{
 		Options: edge.Options{Authenticate: o.Authenticate, Challenge: o.Challenge, Enforcer: o.Enforcer, CORS: o.CORS,
 			ProxyHeaders: o.ProxyHeaders, Log: o.Log, Now: o.Now},
@@ -57,4 +59,13 @@ func New(o Options) http.Handler {
 		Encode: (*request.Call).Encode,
 		Health: edge.Health{Check: s.checkHealth},
 	})
+}
+
+// newServer connects the handlers.
+func newServer(o Options) *server {
+	lookups := request.NewLookups(o.Store, o.Conductor, o.Strategy)
+	return &server{Options: o, Lookups: lookups,
+		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Store: o.Store, Images: o.Images != nil, Now: o.Now,
+			NewID: o.NewID},
+		consoles: &consoles.Handlers{Lookups: lookups, Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop}}
 }

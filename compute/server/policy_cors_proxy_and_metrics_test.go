@@ -33,7 +33,7 @@ func TestPolicyGuardsEveryRoute(t *testing.T) {
 	id := h.server(h.client("ann:p1"), "s", "small")
 	deny.denied, deny.checked = nil, map[string]map[string]any{}
 	free := map[string]bool{"GET /v2.1/flavors": true, "GET /v2.1/flavors/detail": true, "GET /v2.1/flavors/{id}": true}
-	for path, m := range (&server{}).guardedRoutes() {
+	for path, m := range newServer(Options{}).guardedRoutes() {
 		of := id
 		if strings.HasPrefix(path, "/v2.1/flavors") {
 			of = "small"

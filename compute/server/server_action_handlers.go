@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -74,7 +75,7 @@ func (s *server) act(c *request.Call, found lifecycle.Server) error {
 			return c.WriteStatus(http.StatusAccepted)
 		}
 		if key == "os-getConsoleOutput" {
-			return s.consoleOutput(c, raw, found)
+			return s.consoles.Output(c, raw, found)
 		}
 		d, known := actionSpecs()[key]
 		if reason := unsupportedActions[key]; reason != "" {
@@ -170,7 +171,7 @@ func readResize(s *server, c *request.Call, o *request.Object, found lifecycle.S
 	if o.Err != nil {
 		return o.Err
 	}
-	f, err := s.visibleFlavor(c.R.Context(), c, ref)
+	f, err := s.catalog.VisibleFlavor(c.R.Context(), c, ref)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Invalid, "Invalid input for resize.flavorRef: %w", err)
 	}
@@ -198,7 +199,7 @@ func readResize(s *server, c *request.Call, o *request.Object, found lifecycle.S
 		return fault.New(fault.Invalid, "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
 			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)
 	}
-	return s.checkRequest(f, found.SourceImage())
+	return s.catalog.CheckRequest(f, found.SourceImage())
 }
 
 // readMigrate decodes migrate; the host may be given since 2.56. A cold migration never ends on the same host, also
@@ -306,8 +307,8 @@ var unsupportedActions = map[string]string{
 	"removeSecurityGroup": onPorts,
 	"resetNetwork":        onPorts,
 	"injectNetworkInfo":   onPorts,
-	"os-getVNCConsole":    noConsoles,
-	"os-getSPICEConsole":  noConsoles,
-	"os-getRDPConsole":    noConsoles,
-	"os-getSerialConsole": noConsoles,
+	"os-getVNCConsole":    consoles.NoRemote,
+	"os-getSPICEConsole":  consoles.NoRemote,
+	"os-getRDPConsole":    consoles.NoRemote,
+	"os-getSerialConsole": consoles.NoRemote,
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
@@ -111,7 +112,7 @@ func readMetadata(c *request.Call, under string) (map[string]string, error) {
 			o.Invalid(request.Clip(key), "it is null, and should be a text")
 		}
 		given[key], _ = o.Text(key, 0, 255)
-		if !specKey.MatchString(key) {
+		if !catalog.SpecKey.MatchString(key) {
 			o.Invalid(request.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
 	}

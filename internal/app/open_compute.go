@@ -10,11 +10,15 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/server/catalog"
+
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/conductor"
+
 	computeserver "github.com/openberth/berth/compute/server"
+
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -74,7 +78,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	config := conductor.Config{Options: conductor.Options{Log: log, Pack: s.HostSettings.CPUs.Pack, Aliases: s.Aliases,
 		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence}, Providers: client, Lease: held.lease}
 	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
-		FlavorOptions: computeserver.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
 		CORS: s.Compute.CORS, ProxyHeaders: s.ProxyHeaders, Log: log, Stop: running.Done(),

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -25,7 +25,7 @@ type Store interface {
 // Agents is what the lookups need to know of the agents of hosts.
 type Agents interface {
 	IsSilent(host string) bool
-	StartFailure(host string) conductor.StartFailure
+	StartFailure(host string) presence.StartFailure
 }
 
 // Lookups are what the handlers of several resources look up.

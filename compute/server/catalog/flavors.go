@@ -1,4 +1,4 @@
-package server
+package catalog
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 // flavorRoutes returns the paths of flavors. They may be read without a policy rule, as in Nova.
-func (s *server) flavorRoutes() request.Routes {
+func (s *Handlers) flavorRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/flavors": {
 			http.MethodGet:  request.Open(s.listFlavors),
@@ -34,7 +34,7 @@ func (s *server) flavorRoutes() request.Routes {
 }
 
 // listFlavors is GET /v2.1/flavors.
-func (s *server) listFlavors(c *request.Call) error {
+func (s *Handlers) listFlavors(c *request.Call) error {
 	return s.flavors(c, func(f flavor.Flavor) any {
 		return struct {
 			compute.Ref
@@ -44,11 +44,11 @@ func (s *server) listFlavors(c *request.Call) error {
 }
 
 // detailFlavors is GET /v2.1/flavors/detail.
-func (s *server) detailFlavors(c *request.Call) error {
+func (s *Handlers) detailFlavors(c *request.Call) error {
 	return s.flavors(c, func(f flavor.Flavor) any { return flavorView(c, f) })
 }
 
-func (s *server) flavors(c *request.Call, view func(flavor.Flavor) any) error {
+func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error {
 	q := c.R.URL.Query()
 	limit, marker, err := c.ReadPage(q)
 	if err != nil {
@@ -104,16 +104,16 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 }
 
 // showFlavor is GET /v2.1/flavors/{id}.
-func (s *server) showFlavor(c *request.Call) error {
-	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
+func (s *Handlers) showFlavor(c *request.Call) error {
+	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"flavor": flavorView(c, f)})
 }
 
-// visibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
-func (s *server) visibleFlavor(ctx context.Context, c *request.Call, id string) (flavor.Flavor, error) {
+// VisibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
+func (s *Handlers) VisibleFlavor(ctx context.Context, c *request.Call, id string) (flavor.Flavor, error) {
 	f, err := s.Store.Flavor(ctx, id)
 	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.Who.IsAdmin() {
 		return flavor.Flavor{}, fault.New(fault.NotFound, "Flavor %s could not be found.", id)
@@ -125,7 +125,7 @@ func (s *server) visibleFlavor(ctx context.Context, c *request.Call, id string) 
 var flavorID = regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]{0,253}[a-zA-Z0-9._-])?$`)
 
 // createFlavor is POST /v2.1/flavors.
-func (s *server) createFlavor(c *request.Call) error {
+func (s *Handlers) createFlavor(c *request.Call) error {
 	o, others, err := c.Wrapped("flavor")
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *server) createFlavor(c *request.Call) error {
 }
 
 // describeFlavor is PUT /v2.1/flavors/{id}, since 2.55.
-func (s *server) describeFlavor(c *request.Call) error {
+func (s *Handlers) describeFlavor(c *request.Call) error {
 	if !c.Has(compute.FlavorDescription) {
 		return fault.New(fault.NotFound, "a flavor can be changed since version %s, and this request has version %s",
 			compute.FlavorDescription, c.Microversion)
@@ -187,7 +187,7 @@ func (s *server) describeFlavor(c *request.Call) error {
 }
 
 // deleteFlavor is DELETE /v2.1/flavors/{id}.
-func (s *server) deleteFlavor(c *request.Call) error {
+func (s *Handlers) deleteFlavor(c *request.Call) error {
 	if err := s.Store.DeleteFlavor(c.R.Context(), c.R.PathValue("id")); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package server
+package catalog
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 )
 
 // usageRoutes returns the paths of usage.
-func (s *server) usageRoutes() request.Routes {
+func (s *Handlers) usageRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/os-simple-tenant-usage":           {http.MethodGet: request.Guarded(policies.ListUsage, s.listUsage)},
 		"/v2.1/os-simple-tenant-usage/{project}": {http.MethodGet: request.Guarded(policies.ShowUsage, s.showUsage)},
@@ -29,7 +29,7 @@ type usageQuery struct {
 }
 
 // readUsageQuery reads the query. The pages exist since 2.40.
-func (s *server) readUsageQuery(c *request.Call) (w usageQuery, err error) {
+func (s *Handlers) readUsageQuery(c *request.Call) (w usageQuery, err error) {
 	q := c.R.URL.Query()
 	w.start, w.end = s.Now().UTC(), s.Now().UTC()
 	for key, into := range map[string]*time.Time{"start": &w.start, "end": &w.end} {
@@ -51,7 +51,7 @@ func (s *server) readUsageQuery(c *request.Call) (w usageQuery, err error) {
 
 // usedServers lists the servers of the page that the query selects, of a project or of all, and the id of its last
 // server if more may follow. They are sorted by project, start and id, and are known until their records are purged.
-func (s *server) usedServers(c *request.Call, project string, w usageQuery) (list []store.UsedServer, more string,
+func (s *Handlers) usedServers(c *request.Call, project string, w usageQuery) (list []store.UsedServer, more string,
 	err error) {
 	list, err = s.Store.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
 		Marker: w.marker, Limit: w.limit})
@@ -66,10 +66,10 @@ func (s *server) usedServers(c *request.Call, project string, w usageQuery) (lis
 
 // listUsage is GET /v2.1/os-simple-tenant-usage: the usage of all projects. Nova's rule is
 // os_compute_api:os-simple-tenant-usage:list.
-func (s *server) listUsage(c *request.Call) error { return s.writeUsage(c, "") }
+func (s *Handlers) listUsage(c *request.Call) error { return s.writeUsage(c, "") }
 
 // showUsage is GET /v2.1/os-simple-tenant-usage/{project}. Nova's rule is os_compute_api:os-simple-tenant-usage:show.
-func (s *server) showUsage(c *request.Call) error {
+func (s *Handlers) showUsage(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *server) showUsage(c *request.Call) error {
 }
 
 // writeUsage writes the usage of one project, with its servers, or of all.
-func (s *server) writeUsage(c *request.Call, project string) error {
+func (s *Handlers) writeUsage(c *request.Call, project string) error {
 	w, err := s.readUsageQuery(c)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package server
+package consoles
 
 import (
 	"net/http"
@@ -7,13 +7,14 @@ import (
 	"github.com/openberth/berth/compute/server/request"
 )
 
-const noConsoles = "Berth has no consoles"
+// NoRemote is why remote consoles are refused.
+const NoRemote = "Berth has no consoles"
 
 // remoteRoutes returns the paths of remote consoles, which Berth does not have.
-func (s *server) remoteRoutes() request.Routes {
+func (s *Handlers) remoteRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/remote-consoles": {
-			http.MethodPost: s.RefusedOfServer(policies.CreateConsole, noConsoles),
+			http.MethodPost: s.RefusedOfServer(policies.CreateConsole, NoRemote),
 		},
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package catalog
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 )
 
 // extraSpecRoutes returns the paths of extra specs.
-func (s *server) extraSpecRoutes() request.Routes {
+func (s *Handlers) extraSpecRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/flavors/{id}/os-extra_specs": {
 			http.MethodGet:  request.Guarded(policies.ListExtraSpecs, s.listExtraSpecs),
@@ -28,8 +28,8 @@ func (s *server) extraSpecRoutes() request.Routes {
 }
 
 // listExtraSpecs is GET /v2.1/flavors/{id}/os-extra_specs.
-func (s *server) listExtraSpecs(c *request.Call) error {
-	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
+func (s *Handlers) listExtraSpecs(c *request.Call) error {
+	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *server) listExtraSpecs(c *request.Call) error {
 }
 
 // createExtraSpecs is POST /v2.1/flavors/{id}/os-extra_specs: it adds and overwrites.
-func (s *server) createExtraSpecs(c *request.Call) error {
+func (s *Handlers) createExtraSpecs(c *request.Call) error {
 	o, others, err := c.Wrapped("extra_specs")
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *server) createExtraSpecs(c *request.Call) error {
 }
 
 // putExtraSpec is PUT /v2.1/flavors/{id}/os-extra_specs/{key}; its body is an object with this key alone.
-func (s *server) putExtraSpec(c *request.Call) error {
+func (s *Handlers) putExtraSpec(c *request.Call) error {
 	o := &request.Object{Name: "extra_specs"}
 	if err := c.Read(request.MaxBody, &o.Keys); err != nil {
 		return err
@@ -61,13 +61,13 @@ func (s *server) putExtraSpec(c *request.Call) error {
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return specs })
 }
 
-// specKey matches the keys that the Compute API allows.
-var specKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
+// SpecKey matches the keys that the Compute API allows.
+var SpecKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
 
-func (s *server) setExtraSpecs(c *request.Call, o *request.Object, body func(map[string]string) any) error {
+func (s *Handlers) setExtraSpecs(c *request.Call, o *request.Object, body func(map[string]string) any) error {
 	specs := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(o.Keys)) {
-		if !specKey.MatchString(key) {
+		if !SpecKey.MatchString(key) {
 			o.Invalid(request.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
 		specs[key], _ = o.Scalar(key, true, "a text or a number")
@@ -78,7 +78,7 @@ func (s *server) setExtraSpecs(c *request.Call, o *request.Object, body func(map
 	if o.Err != nil {
 		return o.Err
 	}
-	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
+	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -95,30 +95,30 @@ func (s *server) setExtraSpecs(c *request.Call, o *request.Object, body func(map
 
 // checkFlavor returns a fault if no server can be created from a flavor. A flavor is valid if an image can complete it,
 // by requesting dedicated CPUs.
-func (s *server) checkFlavor(f flavor.Flavor) error {
-	wrong := s.checkRequest(f, flavor.Image{})
-	if wrong == nil || s.Images == nil {
+func (s *Handlers) checkFlavor(f flavor.Flavor) error {
+	wrong := s.CheckRequest(f, flavor.Image{})
+	if wrong == nil || !s.Images {
 		return wrong
 	}
 	for _, policy := range []string{"dedicated", "mixed"} {
 		image := flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}
-		if err := s.checkRequest(f, image); err == nil {
+		if err := s.CheckRequest(f, image); err == nil {
 			return nil
 		}
 	}
 	return wrong
 }
 
-// checkRequest returns a fault if the request to Placement of a server with this flavor and image cannot be built. It
+// CheckRequest returns a fault if the request to Placement of a server with this flavor and image cannot be built. It
 // names the extra spec or image property that is not valid. The conductor builds the request.
-func (s *server) checkRequest(f flavor.Flavor, i flavor.Image) error {
+func (s *Handlers) CheckRequest(f flavor.Flavor, i flavor.Image) error {
 	_, _, err := flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
 	return err
 }
 
 // showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.
-func (s *server) showExtraSpec(c *request.Call) error {
-	f, err := s.visibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
+func (s *Handlers) showExtraSpec(c *request.Call) error {
+	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *server) showExtraSpec(c *request.Call) error {
 }
 
 // deleteExtraSpec is DELETE /v2.1/flavors/{id}/os-extra_specs/{key}.
-func (s *server) deleteExtraSpec(c *request.Call) error {
+func (s *Handlers) deleteExtraSpec(c *request.Call) error {
 	if err := s.Store.DeleteExtraSpec(c.R.Context(), c.R.PathValue("id"), c.R.PathValue("key")); err != nil {
 		return err
 	}

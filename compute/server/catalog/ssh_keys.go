@@ -1,4 +1,4 @@
-package server
+package catalog
 
 import (
 	"crypto/md5"

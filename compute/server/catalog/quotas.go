@@ -1,4 +1,4 @@
-package server
+package catalog
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 const noQuotas = "Berth enforces no quotas, so they cannot be changed"
 
 // quotaRoutes returns the paths of quotas and limits.
-func (s *server) quotaRoutes() request.Routes {
+func (s *Handlers) quotaRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/os-quota-sets/{project}": {
 			http.MethodGet:    request.Guarded(policies.ShowQuotas, s.showQuotas),
@@ -76,7 +76,7 @@ func (q quota) shownInClass(v compute.Version) bool {
 }
 
 // projectUse returns how much a project uses, by the name of the quota.
-func (s *server) projectUse(ctx context.Context, project string) (map[string]int, error) {
+func (s *Handlers) projectUse(ctx context.Context, project string) (map[string]int, error) {
 	use, err := s.Store.ProjectUse(ctx, project)
 	return map[string]int{"instances": use.Servers, "cores": use.VCPUs, "ram": use.MemoryMB}, err
 }
@@ -90,7 +90,7 @@ func checkOtherProject(c *request.Call, rule, project string) error {
 }
 
 // showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.
-func (s *server) showQuotas(c *request.Call) error {
+func (s *Handlers) showQuotas(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
@@ -100,13 +100,13 @@ func (s *server) showQuotas(c *request.Call) error {
 
 // defaultQuotas is GET /v2.1/os-quota-sets/{project}/defaults: the same for all projects. Nova's rule is
 // os_compute_api:os-quota-sets:defaults.
-func (s *server) defaultQuotas(c *request.Call) error {
+func (s *Handlers) defaultQuotas(c *request.Call) error {
 	return writeQuotas(c, c.R.PathValue("project"), func(q quota) any { return q.limit })
 }
 
 // detailQuotas is GET /v2.1/os-quota-sets/{project}/detail: with what is used. Nova's rule is
 // os_compute_api:os-quota-sets:detail.
-func (s *server) detailQuotas(c *request.Call) error {
+func (s *Handlers) detailQuotas(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {
 		return err
@@ -132,7 +132,7 @@ func writeQuotas(c *request.Call, project string, view func(quota) any) error {
 
 // showQuotaClass is GET /v2.1/os-quota-class-sets/{class}: all classes have the same quotas. Nova's rule is
 // os_compute_api:os-quota-class-sets:show.
-func (s *server) showQuotaClass(c *request.Call) error {
+func (s *Handlers) showQuotaClass(c *request.Call) error {
 	set := map[string]any{"id": c.R.PathValue("class")}
 	for _, q := range quotas {
 		if q.shownInClass(c.Microversion) {
@@ -144,7 +144,7 @@ func (s *server) showQuotaClass(c *request.Call) error {
 
 // showLimits is GET /v2.1/limits: the quotas of the caller's project with what it uses; admins choose another project
 // with tenant_id. Nova's rules are os_compute_api:limits and, for another project, os_compute_api:limits:other_project.
-func (s *server) showLimits(c *request.Call) error {
+func (s *Handlers) showLimits(c *request.Call) error {
 	project := c.Who.Project
 	if other := c.R.URL.Query().Get("tenant_id"); other != "" {
 		if err := checkOtherProject(c, policies.ShowLimitsOfOther, other); err != nil {

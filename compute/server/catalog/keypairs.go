@@ -1,4 +1,4 @@
-package server
+package catalog
 
 import (
 	"net/http"
@@ -12,7 +12,7 @@ import (
 )
 
 // keyPairRoutes returns the paths of key pairs.
-func (s *server) keyPairRoutes() request.Routes {
+func (s *Handlers) keyPairRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/os-keypairs": {
 			http.MethodGet:  request.Guarded(policies.ListKeyPairs, s.listKeyPairs),
@@ -42,7 +42,7 @@ func keyPairUser(c *request.Call, other string) (string, error) {
 
 // listKeyPairs is GET /v2.1/os-keypairs: those of one user, sorted by name. Nova's rule is
 // os_compute_api:os-keypairs:index.
-func (s *server) listKeyPairs(c *request.Call) error {
+func (s *Handlers) listKeyPairs(c *request.Call) error {
 	q := c.R.URL.Query()
 	user, err := keyPairUser(c, q.Get("user_id"))
 	if err != nil {
@@ -90,7 +90,7 @@ func keyPairView(c *request.Call, k store.KeyPair) compute.KeyPair {
 }
 
 // showKeyPair is GET /v2.1/os-keypairs/{name}. Nova's rule is os_compute_api:os-keypairs:show.
-func (s *server) showKeyPair(c *request.Call) error {
+func (s *Handlers) showKeyPair(c *request.Call) error {
 	user, err := keyPairUser(c, c.R.URL.Query().Get("user_id"))
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *server) showKeyPair(c *request.Call) error {
 
 // createKeyPair is POST /v2.1/os-keypairs: it stores the given public key, or generates a key pair and returns its
 // private key, which is not stored. Nova's rule is os_compute_api:os-keypairs:create.
-func (s *server) createKeyPair(c *request.Call) error {
+func (s *Handlers) createKeyPair(c *request.Call) error {
 	k, private, err := s.readKeyPair(c)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *server) createKeyPair(c *request.Call) error {
 }
 
 // readKeyPair reads the body. private is the generated private key, or empty.
-func (s *server) readKeyPair(c *request.Call) (k store.KeyPair, private string, err error) {
+func (s *Handlers) readKeyPair(c *request.Call) (k store.KeyPair, private string, err error) {
 	o, others, err := c.Wrapped("keypair")
 	if err == nil {
 		err = request.RefuseOthers("keypair", others)
@@ -166,7 +166,7 @@ func (s *server) readKeyPair(c *request.Call) (k store.KeyPair, private string, 
 }
 
 // deleteKeyPair is DELETE /v2.1/os-keypairs/{name}. Nova's rule is os_compute_api:os-keypairs:delete.
-func (s *server) deleteKeyPair(c *request.Call) error {
+func (s *Handlers) deleteKeyPair(c *request.Call) error {
 	user, err := keyPairUser(c, c.R.URL.Query().Get("user_id"))
 	if err != nil {
 		return err
@@ -180,9 +180,9 @@ func (s *server) deleteKeyPair(c *request.Call) error {
 	return c.WriteStatus(http.StatusAccepted)
 }
 
-// publicKey returns the public key of a user's key pair for a new or rebuilt server; empty without a name. It returns
+// PublicKey returns the public key of a user's key pair for a new or rebuilt server; empty without a name. It returns
 // fault.Invalid for a key pair that the user does not have.
-func (s *server) publicKey(c *request.Call, user, name string) (string, error) {
+func (s *Handlers) PublicKey(c *request.Call, user, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}

@@ -1,0 +1,50 @@
+// Package catalog holds the resources of the Compute API that servers are made from and counted in: flavors, their
+// extra specs, key pairs, quotas, limits and usage. Each resource has its file, with its paths, its handlers and its
+// views.
+package catalog
+
+import (
+	"context"
+	"time"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
+)
+
+// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
+type Store interface {
+	CreateFlavor(ctx context.Context, f flavor.Flavor) error
+	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
+	Flavors(ctx context.Context, f store.FlavorFilter) ([]flavor.Flavor, error)
+	DescribeFlavor(ctx context.Context, id, description string) error
+	DeleteFlavor(ctx context.Context, id string) error
+	SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error
+	DeleteExtraSpec(ctx context.Context, id, key string) error
+
+	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
+	KeyPair(ctx context.Context, user, name string) (store.KeyPair, error)
+	KeyPairs(ctx context.Context, user, after string, limit int) ([]store.KeyPair, error)
+	DeleteKeyPair(ctx context.Context, user, name string) error
+
+	ListedServers(ctx context.Context, ids []string) (map[string]lifecycle.Server, error)
+	UsedServers(ctx context.Context, f store.UsageFilter) ([]store.UsedServer, error)
+	ProjectUse(ctx context.Context, project string) (store.ProjectUse, error)
+}
+
+// FlavorOptions determine what flavors and images can contain.
+type FlavorOptions struct {
+	Aliases        pci.Aliases // [pci] alias
+	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
+	Ignored        []string    // [berth] ignored_properties: names of extra specs and image properties
+}
+
+// Handlers are the handlers of the package, and what they need.
+type Handlers struct {
+	FlavorOptions
+	Store  Store
+	Images bool // there is an image service, so an image can complete a flavor
+	Now    func() time.Time
+	NewID  func() string
+}

@@ -1,0 +1,8 @@
+package consoles
+
+import "github.com/openberth/berth/compute/server/request"
+
+// Routes returns the paths of the package.
+func Routes(s *Handlers) request.Routes {
+	return request.Join(s.outputRoutes(), s.sessionRoutes(), s.remoteRoutes())
+}
