@@ -46,21 +46,21 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 // names the state at the last audit instead, and the host is audited only if that state is out of date.
 func (sc *scheduler) claimChoice(ctx context.Context, choice schedule.Choice, consumer resource.ConsumerID,
 	claim placement.ConsumerAllocation) error {
-	claim.Tree, claim.TreeState = choice.Root, sc.audits.treeState(choice.Host, choice.Root)
+	claim.Tree, claim.TreeState = choice.Root, sc.audits.TreeState(choice.Host, choice.Root)
 	if claim.TreeState != "" {
 		err := sc.placement.PutAllocation(ctx, consumer, claim)
 		if fault.CodeOf(err) != placement.CodeTreeChanged {
 			return err
 		}
 	}
-	missing, err := sc.audits.auditRoot(ctx, choice.Host, choice.Root)
+	missing, err := sc.audits.AuditRoot(ctx, choice.Host, choice.Root)
 	if err != nil {
 		return err
 	}
 	if missing {
 		return fault.New(fault.Conflict, "on host %s, %s", choice.Host, schedule.LacksAllocations)
 	}
-	claim.TreeState = sc.audits.treeState(choice.Host, choice.Root)
+	claim.TreeState = sc.audits.TreeState(choice.Host, choice.Root)
 	return sc.placement.PutAllocation(ctx, consumer, claim)
 }
 

@@ -2,11 +2,11 @@
 // and releases allocations, over interfaces that it defines. Package runner calls it.
 //
 // The files, from the bottom to the top: clock.go; reading.go, what plans and checks use, and dependencies.go, what
-// steps use; allocation_audit.go and host_audit_queue_and_results.go; checks_after_database_restore.go, which stops
-// steps after a restore; candidate_request.go, requested_ports.go and schedule_input.go, which scheduler.go uses;
-// binding_of_ports.go, server_ports.go and port_change.go, which call the network service; claim_and_release.go and
-// min_count_all_or_none.go; step_performer.go, which performs one step of a server; conductor.go and open.go, which
-// connect the parts. The other files are the requests of users, operators and agents. run.go is at the top.
+// steps use; checks_after_database_restore.go, which stops steps after a restore; candidate_request.go,
+// requested_ports.go and schedule_input.go, which scheduler.go uses; binding_of_ports.go, server_ports.go and
+// port_change.go, which call the network service; claim_and_release.go and min_count_all_or_none.go; step_performer.go,
+// which performs one step of a server; conductor.go and open.go, which connect the parts. The other files are the
+// requests of users, operators and agents. run.go is at the top.
 package conductor
 
 import (
@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
@@ -24,15 +25,21 @@ import (
 type Conductor struct {
 	*dependencies
 	*presence.Agents
+	*audit.Auditor
 
 	monitor *monitor
 
-	audits *auditor
 	steps  *performer
 	runner *runner.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
 
 	deadHosts    sync.Mutex    // held while HostDead events are applied, so that none is applied after HostUp
 	firstReports time.Duration // how long to wait after the start for hosts to report
+}
+
+// HostConditions returns the conditions of a host that compute has found: those of its last audit, and whether its
+// agent follows the assignments.
+func (c *Conductor) HostConditions(host string) []string {
+	return append(c.Auditor.Conditions(host), c.Agents.Conditions(host)...)
 }
 
 // Perform performs the first due step of a server and applies its event, for a caller that does not call Run. It

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/allocations"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
@@ -155,7 +156,7 @@ type performer struct {
 type scheduler struct {
 	*portBinder
 
-	audits   *auditor
+	audits   *audit.Auditor
 	searches *candidateSearches
 	build    func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
 }
@@ -174,4 +175,8 @@ type monitor struct {
 type (
 	Occupied     = presence.Occupied
 	StartFailure = presence.StartFailure
+	Audit        = audit.Audit
+	Missing      = audit.Missing
+	Foreign      = audit.Foreign
+	Healing      = audit.Healing
 )

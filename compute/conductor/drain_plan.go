@@ -36,7 +36,7 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 	}
 	defer stop()
 	room := &roomAfterMoves{PlacementReader: c.placement, taken: resource.Allocation{}}
-	planner := chooser{c.read(), c.audits}
+	planner := chooser{c.read(), c.Auditor}
 	planner.placement = room
 	plan := []PlannedMove{}
 	for _, s := range servers {

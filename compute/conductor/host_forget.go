@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -42,7 +43,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	if len(servers) > 0 {
 		return nil, nil, fault.New(fault.Conflict, "servers are placed on host %s, or have left something there: "+
 			"%s; delete or evacuate them first (`berth host down %s` releases what they left)",
-			name, joinFirst(servers), name)
+			name, audit.JoinFirst(servers), name)
 	}
 	tree, err := c.Providers.Tree(ctx, host.Provider)
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -54,7 +55,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	}
 	if len(allocations) > 0 {
 		return nil, nil, fault.New(fault.Conflict, "the providers of host %s have allocations in Placement: %s; "+
-			"delete these allocations first if their consumers no longer exist", name, joinFirst(allocations))
+			"delete these allocations first if their consumers no longer exist", name, audit.JoinFirst(allocations))
 	}
 	if _, exists := tree.ByID(host.Provider); exists {
 		if removed, kept, err = deleteTree(ctx, c.Providers, tree, host.Provider, host.Provider); err != nil {
@@ -64,7 +65,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	if err := c.store.Forget(ctx, name); err != nil {
 		return removed, kept, err
 	}
-	c.audits.forget(name)
+	c.Auditor.Forget(name)
 	return removed, kept, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/trace"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
@@ -16,8 +17,10 @@ import (
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, client Placement, config Config) *Conductor {
 	on := newDependencies(store, client, config)
-	audits := newAuditor(on.read)
-	c := &Conductor{dependencies: on, Agents: on.agents, audits: audits, firstReports: presence.FirstReports}
+	c := &Conductor{dependencies: on, Agents: on.agents, firstReports: presence.FirstReports}
+	audits := audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.agents, Writer: on.writer,
+		Leased: on.leased, Alone: func(server string, do func()) bool { return c.runner.Alone(server, do) }})
+	c.Auditor = audits
 	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
@@ -55,7 +58,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	background.Go(func() {
 		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
 	})
-	background.Go(func() { c.audits.run(ctx) })
+	background.Go(func() { c.Auditor.Run(ctx) })
 	background.Go(func() {
 		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})

@@ -108,10 +108,10 @@ type chooser struct {
 	audits hostAudits
 }
 
-// hostAudits are the audits of hosts; *auditor implements it.
+// hostAudits are the audits of hosts; *audit.Auditor implements it.
 type hostAudits interface {
-	missing(host schedule.Host) (missing, fresh bool)
-	auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
+	Missing(host schedule.Host) (missing, fresh bool)
+	AuditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
 }
 
 // Lease is the lease of this process on its database; *store.Lease is one.

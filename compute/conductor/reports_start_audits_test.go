@@ -1,18 +1,18 @@
 package conductor
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// A report starts an audit of its host every auditEvery at most, and every auditAgain if allocations are missing or
-// Placement may have been restored.
+// A report starts an audit of its host every audit.Every at most, and every audit.Again if the last one has found
+// something or Placement may have been restored.
 func TestReportsStartAudits(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
 	now, unavailable := time.Now(), fault.New(fault.Unavailable, "no answer")
@@ -21,14 +21,9 @@ func TestReportsStartAudits(t *testing.T) {
 		report := schedule.Host{Name: name, Provider: provider.ID("root-" + name)}
 		conductor.HostReported(report)
 		conductor.HostReported(report) // twice is once
-		host, ok := conductor.audits.next()
-		if _, twice := conductor.audits.next(); twice {
+		ok := conductor.AuditNext(t.Context())
+		if conductor.AuditNext(t.Context()) {
 			t.Error("two audits are due")
-		}
-		if ok {
-			if _, err := conductor.audits.auditHost(t.Context(), host); err != nil {
-				t.Fatal(err)
-			}
 		}
 		return ok
 	}
@@ -39,13 +34,13 @@ func TestReportsStartAudits(t *testing.T) {
 		want  bool
 	}{
 		{"the first report", 0, nil, true},
-		{"the next", auditEvery - time.Second, nil, false},
+		{"the next", audit.Every - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
-		{"Placement did not answer", auditAgain, func() { conductor.audits.noteUnavailable(unavailable) }, true},
-		{"Placement refused something", auditAgain, func() { conductor.audits.noteUnavailable(concurrent()) }, false},
+		{"Placement did not answer", audit.Again, func() { conductor.NoteUnavailable(unavailable) }, true},
+		{"Placement refused something", audit.Again, func() { conductor.NoteUnavailable(concurrent()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
-		{"something is missing", auditEvery - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
-		{"still", auditAgain - time.Second, nil, false},
+		{"something is missing", audit.Every - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
+		{"still", audit.Again - time.Second, nil, false},
 		{"and again", time.Second, nil, true},
 	} {
 		now = now.Add(c.after)
@@ -56,7 +51,7 @@ func TestReportsStartAudits(t *testing.T) {
 			t.Errorf("%s: audited: %v", c.what, got)
 		}
 	}
-	now = now.Add(auditAgain)
+	now = now.Add(audit.Again)
 	if !reported("b") {
 		t.Error("missing allocations on one host do not make the audits of other hosts out of date")
 	}
@@ -69,11 +64,11 @@ func TestConditionsFollowPlacement(t *testing.T) {
 	c.changed.Store(true)
 	now := time.Now()
 	conductor := c.auditor(c.client(nil), at(&now))
-	audit := func() {
+	passSeconds := func() {
 		t.Helper()
 		for range 5 { // seconds
 			now = now.Add(time.Second)
-			conductor.audits.queueOld()
+			conductor.QueueOld()
 			for conductor.AuditNext(t.Context()) {
 			}
 		}
@@ -81,16 +76,16 @@ func TestConditionsFollowPlacement(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		conductor.HostReported(schedule.Host{Name: name, Provider: provider.ID("root-" + name)})
 	}
-	audit()
+	passSeconds()
 	for range 3 {
 		c.holds("x", resource.Allocation{"root-a": {"VCPU": 1}})
-		if audit(); len(conductor.HostConditions("a")) == 0 {
+		if passSeconds(); len(conductor.HostConditions("a")) == 0 {
 			t.Error("the foreign allocation is not reported after five seconds")
 		}
 		if err := c.client(nil).DeleteAllocation(t.Context(), "x"); err != nil {
 			t.Fatal(err)
 		}
-		if audit(); len(conductor.HostConditions("a")) > 0 {
+		if passSeconds(); len(conductor.HostConditions("a")) > 0 {
 			t.Errorf("five seconds after the remedy the conditions are %q", conductor.HostConditions("a"))
 		}
 	}
@@ -99,36 +94,24 @@ func TestConditionsFollowPlacement(t *testing.T) {
 	}
 }
 
-// A large cloud has a bounded number of audits in a second, and each host has its turn.
-func TestAuditsWithoutReportsAreBounded(t *testing.T) {
-	c := newCloud(t, nil)
+// A foreign allocation is audited as often as a missing one.
+func TestReportsStartAuditsOfForeignAllocations(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 2})
+	c.changed.Store(true)
 	now := time.Now()
 	conductor := c.auditor(c.client(nil), at(&now))
-	audited := map[string]bool{}
-	for n := range 100 {
-		name := fmt.Sprint("h", n)
-		conductor.audits.hosts[name] = schedule.Host{Name: name}
-		conductor.audits.last[name] = auditedComplete(now)
-	}
-	for range 9 {
-		now = now.Add(time.Second)
-		conductor.audits.queueOld()
-		n := 0
-		for {
-			host, ok := conductor.audits.next()
-			if !ok {
-				break
-			}
-			n, audited[host.Name] = n+1, true
-		}
-		if n > auditRate {
-			t.Errorf("%d audits in a second", n)
+	c.holds("x", resource.Allocation{"root-a": {"VCPU": 1}})
+	for _, want := range []struct {
+		after   time.Duration
+		audited bool
+	}{{0, true}, {audit.Again - time.Second, false}, {time.Second, true}} {
+		now = now.Add(want.after)
+		conductor.HostReported(schedule.Host{Name: "a", Provider: "root-a"})
+		if got := conductor.AuditNext(t.Context()); got != want.audited {
+			t.Errorf("%s after the last audit: audited %t", want.after, got)
 		}
 	}
-	if len(audited) != 100 {
-		t.Errorf("%d of 100 hosts were audited", len(audited))
+	if len(conductor.HostForeign("a")) != 1 {
+		t.Error("the foreign allocation is not found, so the test shows nothing")
 	}
 }
-
-// auditedComplete is an audit that found nothing, of a Placement that reports the states of trees.
-func auditedComplete(at time.Time) audited { return audited{at: at, wholeState: "state"} }

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
@@ -17,7 +18,7 @@ import (
 // maxAudited is how many hosts one round of scheduling audits before it is retried.
 const maxAudited = 16
 
-func newScheduler(on *dependencies, audits *auditor) *scheduler {
+func newScheduler(on *dependencies, audits *audit.Auditor) *scheduler {
 	return &scheduler{portBinder: &portBinder{on}, audits: audits, searches: newCandidateSearches(),
 		build: func(s lifecycle.Server) (lifecycle.Prepared, error) { return on.read().buildAsk(s) }}
 }
@@ -142,7 +143,7 @@ func (c chooser) choose(ctx context.Context, input schedule.Input, s lifecycle.S
 	[]schedule.Choice, []schedule.Refusal, error) {
 	input.Lacking = map[string]bool{}
 	for _, host := range input.Hosts {
-		if missing, _ := c.audits.missing(host); missing {
+		if missing, _ := c.audits.Missing(host); missing {
 			input.Lacking[host.Name] = true
 		}
 	}
@@ -152,10 +153,10 @@ func (c chooser) choose(ctx context.Context, input schedule.Input, s lifecycle.S
 			return nil, refusals, nil
 		}
 		host := input.Hosts[choices[0].Root]
-		if _, fresh := c.audits.missing(host); fresh {
+		if _, fresh := c.audits.Missing(host); fresh {
 			return choices, refusals, nil
 		}
-		missing, err := c.audits.auditRoot(ctx, host.Name, host.Provider)
+		missing, err := c.audits.AuditRoot(ctx, host.Name, host.Provider)
 		if err != nil {
 			return nil, nil, err
 		}

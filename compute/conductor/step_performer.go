@@ -30,7 +30,7 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	// these do not call Placement
 	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts,
 		lifecycle.CreateImage, lifecycle.CheckImage, lifecycle.DeleteImage}, step) {
-		p.audits.noteUnavailable(err)
+		p.audits.NoteUnavailable(err)
 	}
 	return event, err
 }

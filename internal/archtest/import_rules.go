@@ -118,6 +118,8 @@ func services(contracts []string) []Row {
 		{Package: "compute/presence", Kind: Server, Imports: []string{"fault", "api/host", "compute/schedule",
 			"compute/lifecycle"}},
 		{Package: "compute/allocations", Kind: Server, Imports: with(domain, "api/placement", "compute/lifecycle")},
+		{Package: "compute/audit", Kind: Server, Imports: with(domain, "api/placement", "compute/schedule",
+			"compute/lifecycle", "compute/allocations")},
 		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",

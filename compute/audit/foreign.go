@@ -1,4 +1,4 @@
-package conductor
+package audit
 
 import (
 	"context"
@@ -14,23 +14,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// HostForeign returns the consumers that have resources of a host without being placed there, as its last audit has
-// found them.
-func (c *Conductor) HostForeign(host string) []Foreign { return c.audits.foreign(host) }
-
 // whyKept returns why an operator cannot remove the allocation of a foreign consumer, as a clause. It is empty only if
 // the agent of the host reports, and has neither a guest nor a device of the consumer; if compute does not know the
 // consumer, no other agent may have a guest of it either.
-func (r reading) whyKept(ctx context.Context, host schedule.Host, f Foreign) (string, error) {
+func (a *Auditor) whyKept(ctx context.Context, host schedule.Host, f Foreign) (string, error) {
 	for _, d := range host.Devices {
 		if d.Holder == f.Consumer {
 			return fmt.Sprintf("the agent reports that it holds device %s", d.Address), nil
 		}
 	}
-	if r.agents.SinceReport(host.Name) >= r.agents.SilentAfter() {
+	if a.Agents.SinceReport(host.Name) >= a.Agents.SilentAfter() {
 		return "the agent of the host does not report, so it is not known whether it has a guest of it", nil
 	}
-	hosts, err := r.store.Hosts(ctx)
+	hosts, err := a.store.Hosts(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -46,13 +42,13 @@ func (r reading) whyKept(ctx context.Context, host schedule.Host, f Foreign) (st
 
 // removeForeign removes what the named consumers have on a host, and sets the outcome of each. It changes no consumer
 // for which whyKept has a reason now.
-func removeForeign(ctx context.Context, c *Conductor, host schedule.Host, found *Audit, named []string) error {
+func (a *Auditor) removeForeign(ctx context.Context, host schedule.Host, found *Audit, named []string) error {
 	for i := range found.Foreign {
 		f := &found.Foreign[i]
 		if !slices.Contains(named, f.Consumer) {
 			continue
 		}
-		why, err := c.read().whyKept(ctx, host, *f)
+		why, err := a.whyKept(ctx, host, *f)
 		if err != nil {
 			return err
 		}
@@ -60,7 +56,7 @@ func removeForeign(ctx context.Context, c *Conductor, host schedule.Host, found 
 			f.Outcome = "not removed: " + why
 			continue
 		}
-		err = removeHolding(ctx, c, f)
+		err = a.removeHolding(ctx, f)
 		switch {
 		case fault.Is(err, fault.Unavailable):
 			return err
@@ -73,9 +69,9 @@ func removeForeign(ctx context.Context, c *Conductor, host schedule.Host, found 
 
 // removeHolding removes an allocation as the audit has found it. If another client has changed the consumer since it is
 // read here, Placement refuses with fault.Conflict.
-func removeHolding(ctx context.Context, c *Conductor, f *Foreign) error {
+func (a *Auditor) removeHolding(ctx context.Context, f *Foreign) error {
 	consumer := resource.ConsumerID(f.Consumer)
-	held, err := c.placement.Allocation(ctx, consumer)
+	held, err := a.placement.Allocation(ctx, consumer)
 	if err != nil {
 		return err
 	}
@@ -88,11 +84,11 @@ func removeHolding(ctx context.Context, c *Conductor, f *Foreign) error {
 		f.Outcome, f.Removed = "removed by another client", true
 		return nil
 	}
-	if err := c.placement.PutAllocation(ctx, consumer, held); err != nil {
+	if err := a.Writer.PutAllocation(ctx, consumer, held); err != nil {
 		return err
 	}
 	f.Outcome, f.Removed, f.Undo = "removed", true, undoCommand(consumer, before)
-	c.Log.Warn("allocation of an unknown consumer removed", "consumer", f.Consumer, "undo", f.Undo)
+	a.Log.Warn("allocation of an unknown consumer removed", "consumer", f.Consumer, "undo", f.Undo)
 	return nil
 }
 
@@ -115,12 +111,12 @@ func undoCommand(consumer resource.ConsumerID, was placement.ConsumerAllocation)
 // clause; empty: nowhere else. After a restore of compute's database, its records can be older than Placement's: a
 // consumer with allocations on two hosts would then be charged twice, and the audit of neither host could show which is
 // right.
-func (r reading) elsewhere(ctx context.Context, host string, e lifecycle.Expectation, held resource.Allocation) (
+func (a *Auditor) elsewhere(ctx context.Context, host string, e lifecycle.Expectation, held resource.Allocation) (
 	string, error) {
 	if len(held) == 0 {
 		return "", nil
 	}
-	hosts, err := r.store.Hosts(ctx)
+	hosts, err := a.store.Hosts(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -1,19 +1,63 @@
-package conductor
+// Package audit compares the allocations that the servers on a host must have, by compute's records, with those that
+// Placement has. It keeps the last audit of each host, adds missing allocations, and removes foreign ones.
+//
+// The files, from the bottom to the top: audit.go, which compares; queue_and_results.go; foreign.go and heal.go.
+package audit
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
+
+// Store is what audits need of the database; *store.Store implements it. Methods return fault.NotFound for a server
+// that does not exist.
+type Store interface {
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
+	ServerOfConsumer(ctx context.Context, consumer string) (string, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
+	Hosts(ctx context.Context) ([]schedule.Host, error)
+}
+
+// Placement has the requests to Placement that an audit needs; *placement.Client implements it.
+type Placement interface {
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
+	TreeAllocations(ctx context.Context, root provider.ID, whole bool) (placement.TreeAllocations, error)
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+}
+
+// Agents are the agents of hosts; *presence.Agents implements it.
+type Agents interface {
+	SinceReport(host string) time.Duration
+	SilentAfter() time.Duration
+}
+
+// Options are what an Auditor needs besides the records and Placement.
+type Options struct {
+	Log    *slog.Logger
+	Now    func() time.Time
+	Agents Agents
+	Writer allocations.Writer // writes what is healed
+	// Leased returns a context for calls of other services, which ends with the lease of compute's database.
+	Leased func(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error)
+	// Alone calls do while no step of a server is performed. It returns false if a step is due.
+	Alone func(server string, do func()) bool
+}
 
 // Audit is the result of comparing compute's records of one host with Placement. Both lists are empty if they agree.
 type Audit struct {
@@ -53,12 +97,12 @@ type holdings map[provider.ID]map[resource.ConsumerID]resource.Amounts
 // audit compares the allocations that the servers on a host must have with those that Placement has on some of its
 // providers; the first provider is the root. If they differ it compares once more and keeps what differs both times,
 // because a server that is changing differs for a moment. It reports foreign consumers only if foreign is set.
-func (r reading) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
-	first, err := r.auditOnce(ctx, host, on, foreign)
+func (a *Auditor) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+	first, err := a.auditOnce(ctx, host, on, foreign)
 	if err != nil || len(first.Missing)+len(first.Foreign) == 0 {
 		return first, err
 	}
-	second, err := r.auditOnce(ctx, host, on, foreign)
+	second, err := a.auditOnce(ctx, host, on, foreign)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -74,14 +118,14 @@ func (r reading) audit(ctx context.Context, host string, on []provider.ID, forei
 }
 
 // auditOnce reads the servers of the host, then Placement, and then the records of the remaining consumers.
-func (r reading) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
+func (a *Auditor) auditOnce(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
 	out := Audit{Host: host}
-	servers, err := r.store.OnHost(ctx, host)
+	servers, err := a.store.OnHost(ctx, host)
 	if err != nil {
 		return out, err
 	}
 	held := holdings{}
-	tree, err := r.placement.TreeAllocations(ctx, on[0], len(on) > 1)
+	tree, err := a.placement.TreeAllocations(ctx, on[0], len(on) > 1)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return out, err
 	}
@@ -90,7 +134,7 @@ func (r reading) auditOnce(ctx context.Context, host string, on []provider.ID, f
 		if held[id] = tree.By[id]; i == 0 || tree.Whole {
 			continue
 		}
-		if held[id], err = r.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
+		if held[id], err = a.placement.ProviderAllocations(ctx, id); err != nil && !fault.Is(err, fault.NotFound) {
 			return out, err
 		}
 	}
@@ -113,7 +157,7 @@ func (r reading) auditOnce(ctx context.Context, host string, on []provider.ID, f
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Consumer, b.Consumer))
 	})
 	if foreign {
-		out.Foreign, err = r.foreign(ctx, host, held, placed)
+		out.Foreign, err = a.foreign(ctx, host, held, placed)
 	}
 	return out, err
 }
@@ -147,7 +191,7 @@ func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.
 }
 
 // foreign lists the consumers that have allocations on a host and are not placed there.
-func (r reading) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
+func (a *Auditor) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
 	list []Foreign, err error) {
 	holds := map[resource.ConsumerID]resource.Allocation{}
 	for id, consumers := range held {
@@ -162,7 +206,7 @@ func (r reading) foreign(ctx context.Context, host string, held holdings, placed
 		}
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(holds)) {
-		why, err := r.whyForeign(ctx, string(consumer), host)
+		why, err := a.whyForeign(ctx, string(consumer), host)
 		if err != nil {
 			return nil, err
 		}
@@ -179,11 +223,11 @@ const unknownConsumer = "compute has no server and no migration with this id"
 
 // whyForeign returns what compute's records have of a consumer with an allocation on a host, as a clause. It is empty
 // if the allocation may be right: the consumer has been placed there since, or a step of its server is due.
-func (r reading) whyForeign(ctx context.Context, consumer, host string) (string, error) {
-	id, err := r.store.ServerOfConsumer(ctx, consumer)
+func (a *Auditor) whyForeign(ctx context.Context, consumer, host string) (string, error) {
+	id, err := a.store.ServerOfConsumer(ctx, consumer)
 	var server lifecycle.Server
 	if err == nil {
-		server, err = r.store.Read(ctx, id)
+		server, err = a.store.Read(ctx, id)
 	}
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -220,7 +264,7 @@ func (a Audit) conditions() (out []string) {
 			list = append(list, fmt.Sprintf("server %s (%s) lacks %s", m.Name, m.Server, m.Lacks.Sum()))
 		}
 		out = append(out, fmt.Sprintf("Placement lacks allocations of servers on this host: %s; no server is placed "+
-			"here until they are written back; `berth host heal %s` shows what it would write", joinFirst(list), a.Host))
+			"here until they are written back; `berth host heal %s` shows what it would write", JoinFirst(list), a.Host))
 	}
 	if len(a.Foreign) > 0 {
 		var list []string
@@ -228,7 +272,7 @@ func (a Audit) conditions() (out []string) {
 			list = append(list, fmt.Sprintf("%s has %s (%s)", f.Consumer, f.Holds.Sum(), f.Why))
 		}
 		out = append(out, fmt.Sprintf("consumers that compute has not placed on this host have resources of it in "+
-			"Placement: %s; `berth host heal %s` shows which of them can be removed", joinFirst(list), a.Host))
+			"Placement: %s; `berth host heal %s` shows which of them can be removed", JoinFirst(list), a.Host))
 	}
 	return out
 }
@@ -236,10 +280,27 @@ func (a Audit) conditions() (out []string) {
 // maxNamed is how many servers or allocations a refusal names.
 const maxNamed = 5
 
-// joinFirst joins the first maxNamed items of a list and adds how many more there are.
-func joinFirst(list []string) string {
+// JoinFirst joins the first maxNamed items of a list and adds how many more there are.
+func JoinFirst(list []string) string {
 	if more := len(list) - maxNamed; more > 0 {
 		return fmt.Sprintf("%s, and %d more", strings.Join(list[:maxNamed], ", "), more)
 	}
 	return strings.Join(list, ", ")
+}
+
+// Auditor keeps the last audit of each host, and the hosts that are to be audited.
+type Auditor struct {
+	Options
+
+	store     Store
+	placement Placement
+
+	mu        sync.Mutex
+	last      map[string]audited
+	hosts     map[string]schedule.Host // those that have reported to this process
+	queued    map[string]time.Time     // when an audit was queued last
+	due       []schedule.Host          // in the order of their reports; each host once
+	waits     map[string]bool          // the names of the hosts in due
+	wake      chan struct{}            // has room for one
+	suspected time.Time                // audits from before this moment are out of date: Placement may have been restored
 }

@@ -1,4 +1,4 @@
-package conductor
+package audit
 
 import (
 	"context"
@@ -11,38 +11,28 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// HostReported starts an audit of a host that has reported, unless its last one is recent. It does not wait for the
-// audit.
-func (c *Conductor) HostReported(host schedule.Host) { c.audits.reported(host) }
-
-// HostConditions returns the conditions of a host that compute has found: those of its last audit, and whether its
-// agent follows the assignments.
-func (c *Conductor) HostConditions(host string) []string {
-	return append(c.audits.conditions(host), c.agents.Conditions(host)...)
-}
-
 // HostAudit audits a host now. It returns fault.NotFound if no agent has reported for it.
-func (c *Conductor) HostAudit(ctx context.Context, name string) (Audit, error) {
-	host, err := c.store.Host(ctx, name)
+func (a *Auditor) HostAudit(ctx context.Context, name string) (Audit, error) {
+	host, err := a.store.Host(ctx, name)
 	if err != nil {
 		return Audit{}, err
 	}
-	found, err := c.audits.auditHost(ctx, host)
+	found, err := a.auditHost(ctx, host)
 	if err != nil {
 		return found, err
 	}
-	return found, c.read().explainAudit(ctx, host, &found)
+	return found, a.explainAudit(ctx, host, &found)
 }
 
 // explainAudit sets Refused and Kept of an audit: what HostHeal would not do, and why.
-func (r reading) explainAudit(ctx context.Context, host schedule.Host, found *Audit) error {
+func (a *Auditor) explainAudit(ctx context.Context, host schedule.Host, found *Audit) error {
 	for i := range found.Missing {
 		m := &found.Missing[i]
-		held, err := r.placement.Allocation(ctx, resource.ConsumerID(m.Consumer))
+		held, err := a.placement.Allocation(ctx, resource.ConsumerID(m.Consumer))
 		if err != nil {
 			return err
 		}
-		server, err := r.store.Read(ctx, m.Server)
+		server, err := a.store.Read(ctx, m.Server)
 		if err != nil {
 			return err
 		}
@@ -50,14 +40,14 @@ func (r reading) explainAudit(ctx context.Context, host schedule.Host, found *Au
 			if e.Consumer != m.Consumer {
 				continue
 			}
-			if m.Refused, err = r.elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
+			if m.Refused, err = a.elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range found.Foreign {
 		var err error
-		if found.Foreign[i].Kept, err = r.whyKept(ctx, host, found.Foreign[i]); err != nil {
+		if found.Foreign[i].Kept, err = a.whyKept(ctx, host, found.Foreign[i]); err != nil {
 			return err
 		}
 	}
@@ -70,26 +60,23 @@ type Healing struct {
 	Remove        []string // foreign consumers whose allocations on the host are removed
 }
 
-// AuditNext audits the host that has waited longest since HostReported. It returns false if no host waits.
-func (c *Conductor) AuditNext(ctx context.Context) bool { return c.audits.auditNext(ctx) }
-
 // HostHeal adds to Placement the allocations that an audit of a host finds missing. It does not write a consumer for
 // which there is no room, unless Oversubscribe is set: then the use of the provider exceeds its capacity. It does not
 // write one that Placement has on another host. It removes what the consumers in Remove have on the host, if whyKept
 // has no reason against it, and nothing else. The returned audit has the outcome for each consumer. It returns
 // fault.NotFound if no agent has reported for the host, or, before it changes anything, for a consumer in Remove that
 // is not foreign there.
-func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit, error) {
-	ctx, stop, err := c.leased(ctx)
+func (a *Auditor) HostHeal(ctx context.Context, name string, o Healing) (Audit, error) {
+	ctx, stop, err := a.Leased(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
 	defer stop()
-	host, err := c.store.Host(ctx, name)
+	host, err := a.store.Host(ctx, name)
 	if err != nil {
 		return Audit{}, err
 	}
-	found, err := c.audits.auditHost(ctx, host)
+	found, err := a.auditHost(ctx, host)
 	if err != nil {
 		return found, err
 	}
@@ -99,12 +86,12 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit
 				"`berth host heal %s` lists them", consumer, name, name)
 		}
 	}
-	if err := removeForeign(ctx, c, host, &found, o.Remove); err != nil {
+	if err := a.removeForeign(ctx, host, &found, o.Remove); err != nil {
 		return found, err
 	}
 	for i := range found.Missing {
 		m := &found.Missing[i]
-		alone := c.runner.Alone(m.Server, func() { err = c.healOne(ctx, host, m, o.Oversubscribe) })
+		alone := a.Alone(m.Server, func() { err = a.healOne(ctx, host, m, o.Oversubscribe) })
 		if !alone {
 			m.Outcome = "not written: a step of the server is due; try again later"
 		}
@@ -112,14 +99,14 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, o Healing) (Audit
 			return found, err
 		}
 	}
-	_, err = c.audits.auditHost(ctx, host)
+	_, err = a.auditHost(ctx, host)
 	return found, err
 }
 
 // healOne adds what one consumer lacks, and sets the outcome. The caller must prevent that a step of the server is
 // performed meanwhile. It returns an error if the database or Placement does not answer.
-func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing, oversubscribe bool) error {
-	server, err := c.store.Read(ctx, m.Server)
+func (a *Auditor) healOne(ctx context.Context, host schedule.Host, m *Missing, oversubscribe bool) error {
+	server, err := a.store.Read(ctx, m.Server)
 	if err != nil {
 		return err
 	}
@@ -129,8 +116,8 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 		m.Outcome = "not written: the server has changed in the meantime"
 		return nil
 	}
-	err = c.writer.Update(ctx, resource.ConsumerID(m.Consumer), func(held placement.ConsumerAllocation) error {
-		return c.writeBack(ctx, server, expected[i], host, m, held, oversubscribe)
+	err = a.Writer.Update(ctx, resource.ConsumerID(m.Consumer), func(held placement.ConsumerAllocation) error {
+		return a.writeBack(ctx, server, expected[i], host, m, held, oversubscribe)
 	})
 	switch {
 	case fault.Is(err, fault.Unavailable):
@@ -149,10 +136,10 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 
 // writeBack adds to the allocation held by a consumer what it lacks of its expectation, on the providers of m.Lacks. If
 // Placement has the consumer on another host, it sets m.Refused and returns fault.Conflict.
-func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
+func (a *Auditor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, host schedule.Host,
 	m *Missing, held placement.ConsumerAllocation, oversubscribe bool) (err error) {
 	consumer := resource.ConsumerID(e.Consumer)
-	if m.Refused, err = c.read().elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
+	if m.Refused, err = a.elsewhere(ctx, host.Name, e, held.Allocation); err != nil {
 		return err
 	}
 	if m.Refused != "" {
@@ -171,10 +158,10 @@ func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecyc
 	if held.ConsumerType = "INSTANCE"; e.Consumer != s.ID {
 		held.ConsumerType = "MIGRATION"
 	}
-	err = c.placement.PutAllocation(ctx, consumer, held)
+	err = a.Writer.PutAllocation(ctx, consumer, held)
 	if !oversubscribe || !placement.Refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
 	all := map[resource.ConsumerID]placement.ConsumerAllocation{consumer: held}
-	return c.writer.PutWithRoom(ctx, all, held.Allocation, added, err)
+	return a.Writer.PutWithRoom(ctx, all, held.Allocation, added, err)
 }

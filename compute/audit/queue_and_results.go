@@ -1,9 +1,8 @@
-package conductor
+package audit
 
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
@@ -14,31 +13,17 @@ import (
 // How old the last audit of a host must be when a report of the host starts another one. Agents report at least once a
 // minute.
 const (
-	auditEvery = 45 * time.Second
-	auditAgain = 5 * time.Second // if allocations are missing, or Placement may have been restored
+	Every = 45 * time.Second
+	Again = 5 * time.Second // if it has found something, or Placement may have been restored
 
 	// how old the last audit of a host may become without a report, if it has found something or can be repeated with one
 	// request because Placement reports the states of trees; and how many hosts are audited in a second for this
-	auditSoon = 4 * time.Second
-	auditRate = 20
+	soon      = 4 * time.Second
+	perSecond = 20
 
 	// how long the audit of a whole host stays valid while Placement reports the same state of its tree
-	auditUnchanged = 10 * time.Minute
+	unchangedFor = 10 * time.Minute
 )
-
-// auditor keeps the last audit of each host, and the hosts that are to be audited.
-type auditor struct {
-	read func() reading
-
-	mu        sync.Mutex
-	last      map[string]audited
-	hosts     map[string]schedule.Host // those that have reported to this process
-	queued    map[string]time.Time     // when an audit was queued last
-	due       []schedule.Host          // in the order of their reports; each host once
-	waits     map[string]bool          // the names of the hosts in due
-	wake      chan struct{}            // has room for one
-	suspected time.Time                // audits from before this moment are out of date: Placement may have been restored
-}
 
 // audited is the last audit of a host.
 type audited struct {
@@ -60,74 +45,77 @@ func (a *audited) recordTree(root provider.ID, found Audit) {
 	}
 }
 
-func newAuditor(read func() reading) *auditor {
-	return &auditor{read: read, last: map[string]audited{}, hosts: map[string]schedule.Host{},
-		queued: map[string]time.Time{}, waits: map[string]bool{}, wake: make(chan struct{}, 1)}
+// New returns an auditor that has audited no host.
+func New(store Store, placement Placement, options Options) *Auditor {
+	return &Auditor{Options: options, store: store, placement: placement, last: map[string]audited{},
+		hosts: map[string]schedule.Host{}, queued: map[string]time.Time{}, waits: map[string]bool{},
+		wake: make(chan struct{}, 1)}
 }
 
-// reported queues an audit of a host that has reported, unless its last one is recent.
-func (a *auditor) reported(host schedule.Host) {
+// HostReported queues an audit of a host that has reported, unless its last one is recent. It does not wait for it.
+func (a *Auditor) HostReported(host schedule.Host) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hosts[host.Name] = host
-	last, age := a.last[host.Name], auditEvery
-	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
-		age = auditAgain
+	last, age := a.last[host.Name], Every
+	if len(last.found.Missing)+len(last.found.Foreign) > 0 || last.at.Before(a.suspected) {
+		age = Again
 	}
-	if a.waits[host.Name] || a.read().Now().Sub(last.at) < age {
+	if a.waits[host.Name] || a.Now().Sub(last.at) < age {
 		return
 	}
 	a.queue(host)
 }
 
 // queue queues an audit of a host. a.mu is held.
-func (a *auditor) queue(host schedule.Host) {
+func (a *Auditor) queue(host schedule.Host) {
 	a.due, a.waits[host.Name] = append(a.due, host), true
-	a.queued[host.Name] = a.read().Now()
+	a.queued[host.Name] = a.Now()
 	select {
 	case a.wake <- struct{}{}:
 	default:
 	}
 }
 
-// queueOld queues audits of the hosts whose last one is too old, the oldest first and at most auditRate. So conditions
+// QueueOld queues audits of the hosts whose last one is too old, the oldest first and at most perSecond. So conditions
 // follow a change in Placement, such as the remedy of an operator, without a report of the host.
-func (a *auditor) queueOld() {
+func (a *Auditor) QueueOld() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.read().Now()
+	now := a.Now()
 	var old []string
 	for name := range a.hosts {
-		last, age := a.last[name], auditEvery
+		last, age := a.last[name], Every
 		if last.wholeState != "" || len(last.found.Missing)+len(last.found.Foreign) > 0 {
-			age = auditSoon
+			age = soon
 		}
 		if !a.waits[name] && now.Sub(last.at) >= age && now.Sub(a.queued[name]) >= age {
 			old = append(old, name)
 		}
 	}
 	slices.SortFunc(old, func(x, y string) int { return a.queued[x].Compare(a.queued[y]) })
-	for _, name := range old[:min(len(old), auditRate)] {
+	for _, name := range old[:min(len(old), perSecond)] {
 		a.queue(a.hosts[name])
 	}
 }
 
-// conditions returns the conditions of a host that follow from its last audit.
-func (a *auditor) conditions(host string) []string {
+// Conditions returns the conditions of a host that follow from its last audit.
+func (a *Auditor) Conditions(host string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last[host].found.conditions()
 }
 
-// foreign returns the foreign consumers of the last audit of a host.
-func (a *auditor) foreign(host string) []Foreign {
+// HostForeign returns the consumers that have resources of a host without being placed there, as its last audit has
+// found them.
+func (a *Auditor) HostForeign(host string) []Foreign {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last[host].found.Foreign
 }
 
-// run audits the hosts that have reported until ctx ends.
-func (a *auditor) run(ctx context.Context) {
+// Run audits the hosts that have reported until ctx ends.
+func (a *Auditor) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -135,29 +123,29 @@ func (a *auditor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			a.queueOld()
+			a.QueueOld()
 			continue
 		case <-a.wake:
 		}
-		for ctx.Err() == nil && a.auditNext(ctx) {
+		for ctx.Err() == nil && a.AuditNext(ctx) {
 		}
 	}
 }
 
-// auditNext audits the host that has waited longest since its report. It returns false if no host waits.
-func (a *auditor) auditNext(ctx context.Context) bool {
+// AuditNext audits the host that has waited longest since its report. It returns false if no host waits.
+func (a *Auditor) AuditNext(ctx context.Context) bool {
 	host, waits := a.next()
 	if !waits {
 		return false
 	}
 	if _, err := a.auditHost(ctx, host); err != nil && ctx.Err() == nil {
-		a.read().Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
+		a.Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
 	}
 	return true
 }
 
 // next takes the first host that is to be audited.
-func (a *auditor) next() (host schedule.Host, ok bool) {
+func (a *Auditor) next() (host schedule.Host, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.due) == 0 {
@@ -169,20 +157,20 @@ func (a *auditor) next() (host schedule.Host, ok bool) {
 }
 
 // auditHost audits all providers of a host that its report names, and keeps the result.
-func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, error) {
-	ctx, stop, err := a.read().leased(ctx)
+func (a *Auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, error) {
+	ctx, stop, err := a.Leased(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
 	defer stop()
-	at := a.read().Now()
+	at := a.Now()
 	if same, err := a.unchanged(ctx, host); err != nil {
 		return Audit{}, err
 	} else if same {
 		a.keep(host.Name, func(last *audited) { last.at, last.root = at, at })
 		return Audit{Host: host.Name}, nil
 	}
-	found, err := a.read().audit(ctx, host.Name, providersOf(host), true)
+	found, err := a.audit(ctx, host.Name, providersOf(host), true)
 	if err == nil {
 		a.date(&found, at)
 		a.keep(host.Name, func(last *audited) {
@@ -194,8 +182,8 @@ func (a *auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 }
 
 // date sets since when the foreign consumers of an audit are known.
-func (a *auditor) date(found *Audit, at time.Time) {
-	before := a.foreign(found.Host)
+func (a *Auditor) date(found *Audit, at time.Time) {
+	before := a.HostForeign(found.Host)
 	for i := range found.Foreign {
 		found.Foreign[i].Since = at
 		for _, f := range before {
@@ -208,22 +196,22 @@ func (a *auditor) date(found *Audit, at time.Time) {
 
 // unchanged reports whether the last audit of a whole host has found no difference, an audit of its root finds none
 // now, and no client has written allocations on its tree in between.
-func (a *auditor) unchanged(ctx context.Context, host schedule.Host) (bool, error) {
+func (a *Auditor) unchanged(ctx context.Context, host schedule.Host) (bool, error) {
 	a.mu.Lock()
 	last := a.last[host.Name]
 	a.mu.Unlock()
-	if last.wholeState == "" || last.tree != host.Provider || a.read().Now().Sub(last.whole) > auditUnchanged ||
+	if last.wholeState == "" || last.tree != host.Provider || a.Now().Sub(last.whole) > unchangedFor ||
 		len(last.found.Missing)+len(last.found.Foreign) > 0 {
 		return false, nil
 	}
-	found, err := a.read().audit(ctx, host.Name, []provider.ID{host.Provider}, false)
+	found, err := a.audit(ctx, host.Name, []provider.ID{host.Provider}, false)
 	return err == nil && found.treeState == last.wholeState && len(found.Missing) == 0, err
 }
 
-// auditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
-func (a *auditor) auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error) {
-	at := a.read().Now()
-	found, err := a.read().audit(ctx, host, []provider.ID{root}, false)
+// AuditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
+func (a *Auditor) AuditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error) {
+	at := a.Now()
+	found, err := a.audit(ctx, host, []provider.ID{root}, false)
 	if err != nil {
 		return false, err
 	}
@@ -238,7 +226,7 @@ func (a *auditor) auditRoot(ctx context.Context, host string, root provider.ID) 
 }
 
 // keep keeps an audit. If allocations are missing that were there before, all older audits become out of date.
-func (a *auditor) keep(host string, update func(*audited)) {
+func (a *Auditor) keep(host string, update func(*audited)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.last[host]
@@ -246,38 +234,38 @@ func (a *auditor) keep(host string, update func(*audited)) {
 	update(&one)
 	a.last[host] = one
 	if n := len(one.found.Missing); n > 0 && before == 0 {
-		a.suspected = a.read().Now()
-		a.read().Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
+		a.suspected = a.Now()
+		a.Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
 	}
 }
 
-// noteUnavailable makes all audits out of date if err is fault.Unavailable: Placement may have been restored from a
+// NoteUnavailable makes all audits out of date if err is fault.Unavailable: Placement may have been restored from a
 // backup.
-func (a *auditor) noteUnavailable(err error) {
+func (a *Auditor) NoteUnavailable(err error) {
 	if !fault.Is(err, fault.Unavailable) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.suspected = a.read().Now()
+	a.suspected = a.Now()
 }
 
-// missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
+// Missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
 // host was audited more than a minute ago, or before its last report, and the claim cannot name the state of the tree.
-func (a *auditor) missing(host schedule.Host) (missing, fresh bool) {
+func (a *Auditor) Missing(host schedule.Host) (missing, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.last[host.Name]
 	if last.treeState != "" && last.tree == host.Provider {
 		return false, true
 	}
-	fresh = a.read().Now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
+	fresh = a.Now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
 	return len(last.found.Missing) > 0, fresh
 }
 
-// treeState returns the state of a tree at the last audit of its host, if no allocations were missing. While Placement
+// TreeState returns the state of a tree at the last audit of its host, if no allocations were missing. While Placement
 // reports the same state, apart from additions, none can be missing. It is empty if another audit is necessary.
-func (a *auditor) treeState(host string, root provider.ID) string {
+func (a *Auditor) TreeState(host string, root provider.ID) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if last := a.last[host]; last.tree == root {
@@ -286,8 +274,8 @@ func (a *auditor) treeState(host string, root provider.ID) string {
 	return ""
 }
 
-// forget deletes the audit of a host.
-func (a *auditor) forget(host string) {
+// Forget deletes the audit of a host.
+func (a *Auditor) Forget(host string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.last, host)
