@@ -57,8 +57,8 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 	}
 	var free []pci.Device
 	for _, id := range s.ids() {
-		if e := s.entries[id]; s.state(id) == Available && !e.offer.Spent {
-			free = append(free, e.offer.Device)
+		if e := s.entries[id]; s.state(id) == pci.Available && !e.Spent {
+			free = append(free, e.Device)
 		}
 	}
 	picked, missing := pci.Fit(free, len(slots), func(n, d int) int {
@@ -74,7 +74,7 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 			continue
 		}
 		e := n.entries[PCI(free[d].Address)]
-		e.holder, e.request, e.allocated = holder, slots[i].request.ID, false
+		e.Holder, e.RequestID, e.State = holder, slots[i].request.ID, pci.Claimed
 		n.entries[PCI(free[d].Address)] = e
 	}
 	if missing >= 0 {
@@ -85,5 +85,5 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 
 // serving lists the devices of a holder for one request, by address.
 func (s Set) serving(holder resource.ConsumerID, request string) []Claim {
-	return slices.DeleteFunc(s.Held(holder), func(c Claim) bool { return c.Request != request })
+	return slices.DeleteFunc(s.Held(holder), func(c Claim) bool { return c.RequestID != request })
 }

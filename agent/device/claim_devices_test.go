@@ -125,7 +125,7 @@ func TestClaimPicksInsideTheProviders(t *testing.T) {
 // compared it.
 func TestClaimByClassAlone(t *testing.T) {
 	gpu := plain
-	gpu.Class = "CUSTOM_GPU"
+	gpu.ResourceClass = "CUSTOM_GPU"
 	s := New([]Offer{gpu, card(0x81, 1, "A")[0]})
 	r := pci.Request{ID: "r", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_GPU"}}
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "82:00.0" {

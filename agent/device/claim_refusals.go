@@ -72,7 +72,7 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 		default:
 			by, _ := s.blocker(e.ID())
 			blocked = append(blocked, fmt.Sprintf("%s is %s because %s holds %s", e.Device.Address, e.State,
-				s.entries[by].holder, by))
+				s.entries[by].Holder, by))
 		}
 	}
 	var why []string
@@ -99,22 +99,22 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 // requests without providers whose definition has only a class.
 func whyUnfit(e entry, r pci.Request) string {
 	switch {
-	case r.Port != nil && !e.offer.Spent:
-		return r.WhyNotPort(e.offer.Device, e.offer.Network)
-	case e.offer.ForPorts:
+	case r.Port != nil && !e.Spent:
+		return r.WhyNotPort(e.Device, e.PortTags)
+	case e.ForPorts:
 		return "it is for network ports"
-	case e.offer.RemoteManaged:
+	case e.RemoteManaged:
 		return "it is remote-managed"
-	case e.offer.Spent:
+	case e.Spent:
 		return "it has been used once and not been cleaned (`berth device clean`)"
 	}
 	wants := slices.DeleteFunc(append([]pci.Requirement{r.Requirement}, r.Alternatives...), func(w pci.Requirement) bool {
-		return r.Providers == nil && w.Vendor == "" && w.Product == "" && w.Class != e.offer.Class
+		return r.Providers == nil && w.Vendor == "" && w.Product == "" && w.Class != e.ResourceClass
 	})
 	if len(wants) == 0 {
-		return fmt.Sprintf("its class is %s, not %s", e.offer.Class, r.Requirement.Class)
+		return fmt.Sprintf("its class is %s, not %s", e.ResourceClass, r.Requirement.Class)
 	}
-	return pci.Request{Requirement: wants[0], Alternatives: wants[1:]}.WhyNot(e.offer.Device, e.offer.LiveMigratable)
+	return pci.Request{Requirement: wants[0], Alternatives: wants[1:]}.WhyNot(e.Device, e.LiveMigratable)
 }
 
 // wanted describes the device of a request, as in "8086:1515 type-VF".
@@ -141,5 +141,5 @@ func joinFew(list []string) string {
 
 // inside reports whether a device belongs to the provider of the i-th device of a request.
 func inside(e entry, r pci.Request, i int) bool {
-	return r.Providers == nil || e.offer.Provider == r.Providers[i]
+	return r.Providers == nil || e.Provider == r.Providers[i]
 }

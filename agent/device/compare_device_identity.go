@@ -54,6 +54,6 @@ func Mismatch(claims []Claim, host []pci.Device) string {
 // same reports whether two offers are equal for a holder of the device: a new driver or network name does not matter,
 // nor does the class of a device that no provider counts yet.
 func (o Offer) same(p Offer) bool {
-	return sameDevice(o.Device, p.Device) && (o.Class == p.Class || o.Provider == "") &&
+	return sameDevice(o.Device, p.Device) && (o.ResourceClass == p.ResourceClass || o.Provider == "") &&
 		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
 }

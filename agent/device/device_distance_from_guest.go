@@ -21,7 +21,7 @@ func (n Near) rank(d pci.Device, policy pci.NUMAPolicy) int {
 func (n Near) Far(picked []Claim, requests []pci.Request) (far int) {
 	for _, c := range picked {
 		for _, r := range requests {
-			if r.ID == c.Request {
+			if r.ID == c.RequestID {
 				far += max(n.rank(c.Device, r.Policy), 0)
 			}
 		}

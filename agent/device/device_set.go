@@ -19,13 +19,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Entry is one device of a Set in the form of the host report.
+// Entry is one device of a Set, with its state. While it is held, the offer is as it was when it was claimed.
 type Entry struct {
-	Offer         // while it is held: as it was when it was claimed
-	State   State // never Removed
-	Holder  resource.ConsumerID
-	Request string
-	Gone    bool // no longer on the host or in device_spec; it is removed from the set when it is freed
+	Offer
+	Gone bool // no longer on the host or in device_spec; it is removed from the set when it is freed
 }
 
 // Set is all devices that a host offers or that are held. The zero value is empty.
@@ -35,33 +32,32 @@ type Set struct {
 
 // entry is the stored state of a device.
 type entry struct {
-	offer     Offer
-	latest    *Offer // the host's present offer, while a holder keeps the device as it was claimed
-	holder    resource.ConsumerID
-	request   string
-	allocated bool
-	gone      bool
+	Offer         // State is pci.Claimed, pci.Allocated, or empty while the device is not held
+	latest *Offer // the host's present offer, while a holder keeps the device as it was claimed
+	gone   bool
 }
 
-func (e entry) held() bool { return e.holder != "" }
+func (e entry) held() bool { return e.Holder != "" }
 
 // offered returns the entry of a device with the host's present offer.
 func (e entry) offered(now Offer) entry {
+	now = now.Unheld()
 	e.gone, e.latest = false, nil
-	if e.held() && e.offer.Class != "" && !e.offer.same(now) {
+	if e.held() && e.ResourceClass != "" && !e.same(now) {
 		e.latest = &now
 		return e
 	}
-	if e.held() && e.offer.Provider != "" {
-		now.Provider = e.offer.Provider
+	if e.held() && e.Provider != "" {
+		now.Provider = e.Provider
 	}
-	now.Spent = now.Spent || e.held() && e.offer.Spent
+	now.Spent = now.Spent || e.held() && e.Spent
 	// the hypervisor that bound the driver for the guest also restores it
-	if e.held() && e.offer.Class != "" && e.offer.Managed != now.Managed {
+	if e.held() && e.ResourceClass != "" && e.Managed != now.Managed {
 		fresh := now
-		e.latest, now.Managed = &fresh, e.offer.Managed
+		e.latest, now.Managed = &fresh, e.Managed
 	}
-	e.offer = now
+	now.State, now.Holder, now.RequestID = e.State, e.Holder, e.RequestID
+	e.Offer = now
 	return e
 }
 
@@ -74,7 +70,8 @@ func (s Set) At(id ID) (Entry, bool) {
 	if !found {
 		return Entry{}, false
 	}
-	return Entry{Offer: e.offer, State: s.state(id), Holder: e.holder, Request: e.request, Gone: e.gone}, true
+	e.State = s.state(id)
+	return Entry{Offer: e.Offer, Gone: e.gone}, true
 }
 
 // Entries lists all devices by address.
@@ -92,7 +89,7 @@ func (s Set) Claims() []Claim {
 	var list []Claim
 	for _, e := range s.Entries() {
 		if e.Holder != "" {
-			list = append(list, Claim{Offer: e.Offer, Holder: e.Holder, Request: e.Request, State: e.State})
+			list = append(list, Claim{e.Offer})
 		}
 	}
 	return list
@@ -124,28 +121,24 @@ func (s Set) clone() Set {
 }
 
 // state derives the state of a device in the set.
-func (s Set) state(id ID) State {
-	e := s.entries[id]
-	switch {
-	case e.held() && e.allocated:
-		return Allocated
-	case e.held():
-		return Claimed
+func (s Set) state(id ID) pci.State {
+	if e := s.entries[id]; e.held() {
+		return e.State
 	}
 	switch by, blocked := s.blocker(id); {
 	case !blocked:
-		return Available
-	case s.entries[by].allocated:
-		return Unavailable
+		return pci.Available
+	case s.entries[by].State == pci.Allocated:
+		return pci.Unavailable
 	default:
-		return Unclaimable
+		return pci.Unclaimable
 	}
 }
 
 // blocker returns the held PF of a VF, or a held VF of a PF; of several VFs an allocated one, and of those the first.
 // A held device that has changed counts both as it was claimed and as it is now.
 func (s Set) blocker(id ID) (by ID, blocked bool) {
-	d := s.entries[id].offer.Device
+	d := s.entries[id].Device
 	if d.Parent != nil {
 		pf := PCI(*d.Parent)
 		return pf, s.entries[pf].held()
@@ -155,7 +148,8 @@ func (s Set) blocker(id ID) (by ID, blocked bool) {
 			continue
 		}
 		first := s.entries[by]
-		if !blocked || e.allocated && !first.allocated || e.allocated == first.allocated && other.Compare(by) < 0 {
+		if !blocked || e.State == pci.Allocated && first.State != pci.Allocated ||
+			e.State == first.State && other.Compare(by) < 0 {
 			by, blocked = other, true
 		}
 	}
@@ -165,5 +159,5 @@ func (s Set) blocker(id ID) (by ID, blocked bool) {
 // isVFOf reports whether a device is a VF of a PF, as it was claimed or as it is now.
 func (e entry) isVFOf(pf ID) bool {
 	of := func(d pci.Device) bool { return d.Parent != nil && PCI(*d.Parent) == pf }
-	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
+	return of(e.Device) || e.latest != nil && of(e.latest.Device)
 }

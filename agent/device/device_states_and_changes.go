@@ -2,26 +2,15 @@ package device
 
 import (
 	"fmt"
-)
 
-// State is the state of a device, in Nova's words.
-type State string
-
-// The states.
-const (
-	Available   State = "available"   // free
-	Claimed     State = "claimed"     // held by a server whose guest is being built
-	Allocated   State = "allocated"   // held by a server whose guest runs
-	Unclaimable State = "unclaimable" // free itself, but its PF or one of its VFs is claimed
-	Unavailable State = "unavailable" // free itself, but its PF or one of its VFs is allocated
-	Removed     State = "removed"     // not offered by the host any more, and no longer in the set
+	"github.com/openberth/berth/pci"
 )
 
 // Change is the effect of an operation on one device.
 type Change struct {
 	ID  ID
-	Was State // "" for a new device
-	Now State
+	Was pci.State // "" for a new device
+	Now pci.State
 	Why string // a sentence, or "" when the states suffice
 }
 

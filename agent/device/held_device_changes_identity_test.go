@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
 )
 
 // TestHeldDeviceIdentityChanges tests that a held device that becomes another one stays as it was claimed, also
@@ -14,7 +15,7 @@ func TestHeldDeviceIdentityChanges(t *testing.T) {
 	with := func(o Offer, how func(*pci.Device)) Offer {
 		o.Device.Driver = ""
 		how(&o.Device)
-		o.Class, o.Provider = pci.ClassFor(o.Device.Vendor, o.Device.Product), "now"
+		o.ResourceClass, o.Provider = pci.ClassFor(o.Device.Vendor, o.Device.Product), "now"
 		return o
 	}
 	asVF := func(d *pci.Device) { d.Type, d.Parent, d.Vendor, d.Product = pci.Virtual, &newPF, "8086", "1515" }
@@ -54,7 +55,8 @@ func TestHeldDeviceIdentityChanges(t *testing.T) {
 			for _, n := range []Set{restarted, running} {
 				got := n.Claims()
 				if len(got) != 1 || Identity(got[0].Device) != Identity(was[0].Device) ||
-					got[0].Class != was[0].Class || got[0].Provider != was[0].Provider || got[0].State != Allocated {
+					got[0].ResourceClass != was[0].ResourceClass || got[0].Provider != was[0].Provider ||
+					got[0].State != pci.Allocated {
 					t.Errorf("the claim has changed: %+v", got)
 				}
 				for _, o := range c.now {
@@ -79,8 +81,10 @@ func TestHeldDeviceIdentityChanges(t *testing.T) {
 func TestRestoreAfterCardWasReplaced(t *testing.T) {
 	replaced := pf
 	replaced.Device.Type, replaced.Device.Vendor = pci.Plain, "10de"
-	claims := []Claim{{Offer: vf1, Holder: "s1", Request: "r", State: Allocated}, {Offer: replaced, Holder: "s2",
-		Request: "r", State: Allocated}}
+	claims := []Claim{{Offer: vf1}, {Offer: replaced}}
+	for i, holder := range []resource.ConsumerID{"s1", "s2"} {
+		claims[i].Holder, claims[i].RequestID, claims[i].State = holder, "r", pci.Allocated
+	}
 	s, err := Restore([]Offer{replaced}, claims)
 	if err != nil || len(s.Claims()) != 2 {
 		t.Errorf("%v\n%s", err, s.print())
@@ -103,7 +107,7 @@ func TestMismatch(t *testing.T) {
 	if got := Mismatch(claim, nil); got != "" {
 		t.Errorf("missing devices: %q", got)
 	}
-	if got := Mismatch([]Claim{{Offer: Offer{Device: pci.Device{Address: plain.Device.Address}}}},
+	if got := Mismatch([]Claim{{Offer: Offer{Offered: pci.Offered{Device: pci.Device{Address: plain.Device.Address}}}}},
 		[]pci.Device{plain.Device}); got != "" {
 		t.Errorf("a claim with only an address: %q", got)
 	}

@@ -13,9 +13,9 @@ import (
 // equal compares the content that print returns, but faster.
 func (s Set) equal(n Set) bool {
 	return maps.EqualFunc(s.entries, n.entries, func(a, b entry) bool {
-		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone &&
+		same := a.Holder == b.Holder && a.RequestID == b.RequestID && a.State == b.State && a.gone == b.gone &&
 			(a.latest == nil) == (b.latest == nil)
-		return same && sameOffer(a.offer, b.offer) && (a.latest == nil || sameOffer(*a.latest, *b.latest))
+		return same && sameOffer(a.Offer, b.Offer) && (a.latest == nil || sameOffer(*a.latest, *b.latest))
 	})
 }
 
@@ -98,10 +98,10 @@ func checkState(t *testing.T, w, start testState) {
 		for address := range holder {
 			related = related || s.related(address, e.Device.Address)
 		}
-		if free := e.Holder == "" && !related; (e.State == Available) != free {
+		if free := e.Holder == "" && !related; (e.State == pci.Available) != free {
 			t.Errorf("%s is %s:\n%s", e.Device, e.State, s.print())
 		}
-		if (e.Holder != "") != (e.State == Claimed || e.State == Allocated) || e.State == Removed || e.Gone &&
+		if (e.Holder != "") != (e.State == pci.Claimed || e.State == pci.Allocated) || e.State == pci.Removed || e.Gone &&
 			e.Holder == "" {
 			t.Errorf("%s is %s of %q:\n%s", e.Device, e.State, e.Holder, s.print())
 		}
@@ -124,7 +124,7 @@ func checkState(t *testing.T, w, start testState) {
 // related reports, independently of the set, whether one device is the other's PF.
 func (s Set) related(a, b pci.Address) bool {
 	of := func(x, y pci.Address) bool {
-		p := s.entries[PCI(x)].offer.Device.Parent
+		p := s.entries[PCI(x)].Device.Parent
 		return p != nil && *p == y
 	}
 	return of(a, b) || of(b, a)
@@ -145,10 +145,11 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 	for _, c := range picked {
 		providers = append(providers, c.Provider)
 		e, _ := n.At(PCI(c.Device.Address))
-		if e.Holder != holder || e.Request != r.ID || c.State != e.State || r.Requirement.WhyNot(c.Device) != "" {
+		if e.Holder != holder || e.RequestID != r.ID || c.State != e.State || r.Requirement.WhyNot(c.Device) != "" {
 			t.Errorf("%v: picked %v, entry %v", r, c, e)
 		}
-		if was, _ := s.At(PCI(c.Device.Address)); was.State != Available && (was.Holder != holder || was.Request != r.ID) {
+		if was, _ := s.At(PCI(c.Device.Address)); was.State != pci.Available &&
+			(was.Holder != holder || was.RequestID != r.ID) {
 			t.Errorf("%v: picked %s, which was %s", r, c.Device, was.State)
 		}
 	}
@@ -164,7 +165,7 @@ func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Reques
 // checkChanges applies the reported changes to the states before, and compares the result with the states after.
 func checkChanges(t *testing.T, s, n Set, changes []Change) {
 	t.Helper()
-	states := map[pci.Address]State{}
+	states := map[pci.Address]pci.State{}
 	for _, e := range s.Entries() {
 		states[e.Device.Address] = e.State
 	}
@@ -173,7 +174,7 @@ func checkChanges(t *testing.T, s, n Set, changes []Change) {
 			t.Errorf("%v, but it was %q", c, states[c.ID.Address()])
 		}
 		states[c.ID.Address()] = c.Now
-		if c.Now == Removed {
+		if c.Now == pci.Removed {
 			delete(states, c.ID.Address())
 		}
 	}

@@ -1,36 +1,25 @@
 package device
 
-import (
-	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/resource"
-)
+import "github.com/openberth/berth/pci"
 
-// Offer is a device that device_spec offers.
+// Offer is a device that device_spec offers. Of a device that is not held, State, Holder and RequestID are empty.
 type Offer struct {
-	Device   pci.Device
-	Provider resource.ProviderID // that counts it in Placement, or "" while it is not there
-	Name     string              // of that provider, or ""
-	Class    resource.Class
-	Traits   []resource.Trait // sorted
-	ForPorts bool             // only for network ports, never for an alias
+	pci.Offered
+	Name string // of its provider, or ""
 	// Networked: its rule has physical_network and not remote_managed. A VF is then configured and reset through its PF.
 	Networked bool
-	Network   pci.PortTags // of its rule
-
-	RemoteManaged  bool     // of its rule; likewise never for an alias
-	Managed        pci.Flag // of its rule; No: the hypervisor does not change the kernel's driver
-	LiveMigratable pci.Flag // of its rule
-	Spent          bool     // for one-time use and used: it cannot be claimed until it is cleaned
+	Managed   pci.Flag // of its rule; No: the hypervisor does not change the kernel's driver
 }
 
 // ID returns the device's ID.
 func (o Offer) ID() ID { return PCI(o.Device.Address) }
 
-// Claim is one device held by a consumer. A claim from a journal needs only Device.Address, Holder, Request, Provider
-// and State; the rest then comes from the device's offer.
-type Claim struct {
-	Offer
-	Holder  resource.ConsumerID
-	Request string // request_id of the PCI request that it serves
-	State   State  // Claimed or Allocated
+// Unheld returns the offer without its holder.
+func (o Offer) Unheld() Offer {
+	o.State, o.Holder, o.RequestID = "", "", ""
+	return o
 }
+
+// Claim is one device held by a consumer, claimed or allocated. A claim from a journal needs only Device.Address,
+// Holder, RequestID, Provider and State; the rest then comes from the device's offer.
+type Claim struct{ Offer }

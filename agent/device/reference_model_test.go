@@ -14,7 +14,7 @@ import (
 // referenceModel is a simple version of the state machine: a table of states that each operation rewrites. The
 // states of relatives are written instead of derived, as in Nova.
 type referenceModel struct {
-	state  map[pci.Address]State
+	state  map[pci.Address]pci.State
 	holder map[pci.Address]resource.ConsumerID
 	gone   map[pci.Address]bool // from the host, under its holder
 }
@@ -33,17 +33,17 @@ func (m referenceModel) relatives(at pci.Address) []pci.Address {
 // updateRelatives updates the states of a device's relatives.
 func (m referenceModel) updateRelatives() {
 	for at, s := range m.state {
-		if s == Claimed || s == Allocated {
+		if s == pci.Claimed || s == pci.Allocated {
 			continue
 		}
-		m.state[at] = Available
+		m.state[at] = pci.Available
 		for _, r := range m.relatives(at) {
 			switch m.state[r] {
-			case Allocated:
-				m.state[at] = Unavailable
-			case Claimed:
-				if m.state[at] == Available {
-					m.state[at] = Unclaimable
+			case pci.Allocated:
+				m.state[at] = pci.Unavailable
+			case pci.Claimed:
+				if m.state[at] == pci.Available {
+					m.state[at] = pci.Unclaimable
 				}
 			}
 		}
@@ -55,10 +55,10 @@ func (m referenceModel) claim(holder resource.ConsumerID, at pci.Address) (refer
 	if m.holder[at] == holder {
 		return n, true // the holder has it already
 	}
-	if m.state[at] != Available {
+	if m.state[at] != pci.Available {
 		return m, false
 	}
-	n.state[at], n.holder[at] = Claimed, holder
+	n.state[at], n.holder[at] = pci.Claimed, holder
 	n.updateRelatives()
 	return n, true
 }
@@ -67,7 +67,7 @@ func (m referenceModel) allocate(holder resource.ConsumerID) referenceModel {
 	n := m.clone()
 	for at, h := range n.holder {
 		if h == holder {
-			n.state[at] = Allocated
+			n.state[at] = pci.Allocated
 		}
 	}
 	n.updateRelatives()
@@ -81,7 +81,7 @@ func (m referenceModel) free(holder resource.ConsumerID) referenceModel {
 			continue
 		}
 		delete(n.holder, at)
-		if n.state[at] = Available; n.gone[at] {
+		if n.state[at] = pci.Available; n.gone[at] {
 			delete(n.state, at)
 			delete(n.gone, at)
 		}
@@ -108,7 +108,7 @@ func (m referenceModel) sync(there []Offer) referenceModel {
 		_, known := n.state[at]
 		switch {
 		case offered && !known:
-			n.state[at] = Available
+			n.state[at] = pci.Available
 		case offered:
 			delete(n.gone, at)
 		case n.holder[at] != "":
@@ -154,7 +154,8 @@ func TestAgainstReferenceModel(t *testing.T) {
 	for i := range family {
 		family[i].Provider = resource.ProviderID("p" + fmt.Sprint(i)) // so that a request selects one device
 	}
-	start := pair{set: New(family), model: referenceModel{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
+	start := pair{set: New(family), model: referenceModel{map[pci.Address]pci.State{},
+		map[pci.Address]resource.ConsumerID{},
 		map[pci.Address]bool{}}.sync(family)}
 	seen, level := map[string]bool{}, []pair{start}
 	for range depth {

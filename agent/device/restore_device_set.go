@@ -21,14 +21,17 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 		if now.held() {
 			return Set{}, fault.New(fault.Internal,
 				"the journal gives %s to both %s and %s; find out which guest has it and correct the journal",
-				c.Device.Address, now.holder, c.Holder)
+				c.Device.Address, now.Holder, c.Holder)
 		}
 		if c.Holder == "" {
 			return Set{}, fault.New(fault.Internal, "the journal has a claim on %s without a holder", c.Device.Address)
 		}
-		e := entry{offer: c.Offer, holder: c.Holder, request: c.Request, allocated: c.State == Allocated, gone: true}
+		e := entry{Offer: c.Offer, gone: true}
+		if e.State != pci.Allocated {
+			e.State = pci.Claimed
+		}
 		if offered {
-			e = e.offered(now.offer)
+			e = e.offered(now.Offer)
 		}
 		s.entries[c.ID()] = e
 	}
@@ -37,7 +40,7 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 			return Set{}, fault.New(fault.Internal,
 				"the journal gives %s to %s and %s to %s, but one is the PF of the other; find out which guest runs and correct "+
 					"the journal",
-				id, e.holder, pf.offer.Device.Address, pf.holder)
+				id, e.Holder, pf.Device.Address, pf.Holder)
 		}
 	}
 	return s, nil
@@ -46,10 +49,10 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 // heldPF returns the PF of a held VF when the PF is held too. A device at the PF's address counts only if it was
 // claimed as a PF or with an unknown type. Any other type means that it replaced the PF after the VF was claimed.
 func (s Set) heldPF(e entry) (pf entry, both bool) {
-	if !e.held() || e.offer.Device.Parent == nil {
+	if !e.held() || e.Device.Parent == nil {
 		return entry{}, false
 	}
-	pf = s.entries[PCI(*e.offer.Device.Parent)]
-	kind := pf.offer.Device.Type
+	pf = s.entries[PCI(*e.Device.Parent)]
+	kind := pf.Device.Type
 	return pf, pf.held() && (kind == pci.Physical || kind == "")
 }

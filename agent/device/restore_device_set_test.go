@@ -13,23 +13,24 @@ import (
 // TestRestoreFromTheJournal tests that a claim with address, provider, request and holder gets its other fields from
 // the host, and is kept without them.
 func TestRestoreFromTheJournal(t *testing.T) {
-	journal := func(address pci.Address, p resource.ProviderID, holder resource.ConsumerID, state State) Claim {
-		return Claim{Offer: Offer{Device: pci.Device{Address: address}, Provider: p}, Holder: holder, Request: "r-" +
-			string(holder), State: state}
+	journal := func(address pci.Address, p resource.ProviderID, holder resource.ConsumerID, state pci.State) Claim {
+		return Claim{Offer: Offer{Offered: pci.Offered{Device: pci.Device{Address: address}, Provider: p, Holder: holder,
+			RequestID: "r-" + string(holder), State: state}}}
 	}
 	vf, gone := pci.Address{Bus: 0x81, Func: 1}, pci.Address{Bus: 0x99}
 	offers := card(0x81, 2, "")
-	s, err := Restore(offers, []Claim{journal(vf, "A", "s1", Allocated), journal(gone, "Z", "s2", Claimed)})
+	s, err := Restore(offers, []Claim{journal(vf, "A", "s1", pci.Allocated), journal(gone, "Z", "s2", pci.Claimed)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e, _ := s.At(PCI(vf))
-	if e.State != Allocated || e.Provider != "A" || e.Class != "CUSTOM_PCI_8086_1515" || e.Device.Type != pci.Virtual ||
-		e.Request != "r-s1" || e.Gone {
+	if e.State != pci.Allocated || e.Provider != "A" || e.ResourceClass != "CUSTOM_PCI_8086_1515" ||
+		e.Device.Type != pci.Virtual ||
+		e.RequestID != "r-s1" || e.Gone {
 		t.Errorf("%+v", e)
 	}
 	e, _ = s.At(PCI(gone))
-	if e.State != Claimed || e.Provider != "Z" || !e.Gone {
+	if e.State != pci.Claimed || e.Provider != "Z" || !e.Gone {
 		t.Errorf("%+v", e)
 	}
 	if got := s.Holders(); !slices.Equal(got, []resource.ConsumerID{"s1", "s2"}) {
@@ -40,15 +41,15 @@ func TestRestoreFromTheJournal(t *testing.T) {
 	back.Device.Address, back.Provider = gone, ""
 	s, changes := s.Sync(append(offers, back))
 	e, _ = s.At(PCI(gone))
-	if e.Gone || e.Class != back.Class || e.Provider != "Z" || len(changes) != 1 ||
+	if e.Gone || e.ResourceClass != back.ResourceClass || e.Provider != "Z" || len(changes) != 1 ||
 		changes[0].String() != "0000:99:00.0: claimed: it is back" {
 		t.Errorf("%+v %v", e, changes)
 	}
 
 	for name, claims := range map[string][]Claim{
-		"two holders": {journal(vf, "A", "s1", Claimed), journal(vf, "A", "s2", Claimed)},
-		"no holder":   {journal(vf, "A", "", Claimed)},
-		"a family":    {journal(vf, "A", "s1", Claimed), journal(pci.Address{Bus: 0x81}, "A", "s2", Claimed)},
+		"two holders": {journal(vf, "A", "s1", pci.Claimed), journal(vf, "A", "s2", pci.Claimed)},
+		"no holder":   {journal(vf, "A", "", pci.Claimed)},
+		"a family":    {journal(vf, "A", "s1", pci.Claimed), journal(pci.Address{Bus: 0x81}, "A", "s2", pci.Claimed)},
 	} {
 		offers := append(card(0x81, 2, "A"), offer(pci.Device{Address: pci.Address{Bus: 0x81}, Vendor: "8086",
 			Product: "1528", Type: pci.Physical}, "A"))
@@ -71,7 +72,7 @@ func TestPlainDevicesWithoutClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect := func(want ...State) {
+	expect := func(want ...pci.State) {
 		t.Helper()
 		for i, o := range offers {
 			if got := s.stateOf(t, o); got != want[i] {
@@ -79,7 +80,7 @@ func TestPlainDevicesWithoutClaims(t *testing.T) {
 			}
 		}
 	}
-	expect(Available, Available, Available)
+	expect(pci.Available, pci.Available, pci.Available)
 	s = s.hold(t, "s1", request(plain, 1))
-	expect(Claimed, Available, Available)
+	expect(pci.Claimed, pci.Available, pci.Available)
 }

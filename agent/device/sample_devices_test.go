@@ -22,12 +22,14 @@ var (
 )
 
 func offer(d pci.Device, p resource.ProviderID) Offer {
-	return Offer{Device: d, Provider: p, Name: "cmp1_" + string(p), Class: pci.ClassFor(d.Vendor, d.Product)}
+	return Offer{Name: "cmp1_" + string(p),
+		Offered: pci.Offered{Device: d, Provider: p, ResourceClass: pci.ClassFor(d.Vendor, d.Product)}}
 }
 
 func request(o Offer, count int, providers ...resource.ProviderID) pci.Request {
 	return pci.Request{ID: fmt.Sprint(o.Device.Product, count, providers), Alias: "a", Count: count, Providers: providers,
-		Requirement: pci.Requirement{Vendor: o.Device.Vendor, Product: o.Device.Product, Type: o.Device.Type, Class: o.Class}}
+		Requirement: pci.Requirement{Vendor: o.Device.Vendor, Product: o.Device.Product, Type: o.Device.Type,
+			Class: o.ResourceClass}}
 }
 
 // card returns count VFs of a PF that is not offered.
@@ -64,7 +66,7 @@ func vfs(id string, providers ...resource.ProviderID) pci.Request {
 		Requirement: pci.Requirement{Vendor: "8086", Product: "1515", Type: pci.Virtual}}
 }
 
-func (s Set) stateOf(t *testing.T, o Offer) State {
+func (s Set) stateOf(t *testing.T, o Offer) pci.State {
 	t.Helper()
 	e, found := s.At(PCI(o.Device.Address))
 	if !found {
@@ -78,8 +80,13 @@ func (s Set) print() string {
 	var b strings.Builder
 	for _, address := range s.ids() {
 		e := s.entries[address]
-		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address),
-			e.holder, e.request, e.gone, e.latest)
+		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v", e.Device, e.ResourceClass, s.state(address), e.Holder,
+			e.RequestID, e.gone)
+		if l := e.latest; l != nil {
+			fmt.Fprintf(&b, " fresh=%s %s %v %s %s %v %v %v %v %v", l.Device, l.ResourceClass, l.Traits, l.Provider, l.Name,
+				l.ForPorts, l.Spent, l.Managed, l.Networked, l.LiveMigratable)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -21,7 +22,7 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		switch {
 		case was.latest == nil && is.latest != nil:
 			why[id] = fmt.Sprintf("its device_spec entry or its properties have changed while %s holds it; they take "+
-				"effect when it is freed", is.holder)
+				"effect when it is freed", is.Holder)
 		case was.gone:
 			why[id] = "it is back"
 		}
@@ -36,7 +37,7 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 			e.gone, e.latest = true, nil
 			n.entries[id] = e
 			why[id] = fmt.Sprintf("the host does not offer it any more while %s holds it: it is gone, or the configuration "+
-				"does not allow it; it leaves when it is freed", e.holder)
+				"does not allow it; it leaves when it is freed", e.Holder)
 		}
 	}
 	return n, s.changes(n, why)
@@ -46,8 +47,8 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
 	for id, e := range n.entries {
-		if e.held() && e.holder == holder {
-			e.allocated = true
+		if e.held() && e.Holder == holder {
+			e.State = pci.Allocated
 			n.entries[id] = e
 		}
 	}
@@ -59,7 +60,7 @@ func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
 	for id, e := range s.entries {
-		if e.held() && e.holder == holder {
+		if e.held() && e.Holder == holder {
 			n.free(id)
 		}
 	}
@@ -69,7 +70,7 @@ func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 // FreeOne frees one device of a holder as Free does. A device of another holder changes nothing.
 func (s Set) FreeOne(holder resource.ConsumerID, id ID) (Set, []Change) {
 	e := s.entries[id]
-	if !e.held() || e.holder != holder {
+	if !e.held() || e.Holder != holder {
 		return s, nil
 	}
 	n := s.clone()
@@ -83,9 +84,9 @@ func (s Set) free(id ID) {
 	case e.gone:
 		delete(s.entries, id)
 	case e.latest != nil:
-		s.entries[id] = entry{offer: *e.latest}
+		s.entries[id] = entry{Offer: *e.latest}
 	default:
-		s.entries[id] = entry{offer: e.offer}
+		s.entries[id] = entry{Offer: e.Offer.Unheld()}
 	}
 }
 
@@ -94,8 +95,8 @@ func (s Set) free(id ID) {
 func (s Set) Rename(from, to resource.ConsumerID) Set {
 	n := s.clone()
 	for id, e := range s.entries {
-		if e.held() && e.holder == from {
-			e.holder = to
+		if e.held() && e.Holder == from {
+			e.Holder = to
 			n.entries[id] = e
 		}
 	}
@@ -105,11 +106,11 @@ func (s Set) Rename(from, to resource.ConsumerID) Set {
 // Spend marks a device for one-time use as used, or, with false, as cleaned. An unknown device changes nothing.
 func (s Set) Spend(id ID, spent bool) Set {
 	e, found := s.entries[id]
-	if !found || e.offer.Spent == spent {
+	if !found || e.Spent == spent {
 		return s
 	}
 	n := s.clone()
-	e.offer.Spent = spent
+	e.Spent = spent
 	if e.latest != nil {
 		fresh := *e.latest
 		fresh.Spent = spent
@@ -125,7 +126,7 @@ func (s Set) changes(n Set, why map[ID]string) []Change {
 	slices.SortFunc(all, ID.Compare)
 	var list []Change
 	for _, id := range slices.Compact(all) {
-		c := Change{ID: id, Now: Removed, Why: why[id]}
+		c := Change{ID: id, Now: pci.Removed, Why: why[id]}
 		if _, there := s.entries[id]; there {
 			c.Was = s.state(id)
 		}

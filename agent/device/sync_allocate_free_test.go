@@ -40,7 +40,7 @@ func TestSync(t *testing.T) {
 		t.Errorf("a held device has changed: %+v", e)
 	}
 	s, changes := s.Free("s1")
-	if len(changes) != 1 || changes[0].Now != Removed || s.Len() != 2 {
+	if len(changes) != 1 || changes[0].Now != pci.Removed || s.Len() != 2 {
 		t.Errorf("%v", changes)
 	}
 	if _, found := s.At(PCI(plain.Device.Address)); found {
@@ -59,7 +59,7 @@ func TestHeldDeviceChanges(t *testing.T) {
 	}
 	s, _ = s.Sync([]Offer{changed})
 	s, _ = s.Free("s1")
-	if e, _ := s.At(PCI(plain.Device.Address)); e.Device.Product != "20b1" || e.State != Available {
+	if e, _ := s.At(PCI(plain.Device.Address)); e.Device.Product != "20b1" || e.State != pci.Available {
 		t.Errorf("%+v", e)
 	}
 }
@@ -72,7 +72,7 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 		s, _ = s.Allocate("s1")
 		return s
 	}
-	states := func(s Set, want ...State) func(*testing.T) {
+	states := func(s Set, want ...pci.State) func(*testing.T) {
 		return func(t *testing.T) {
 			for i, o := range all {
 				if got := s.stateOf(t, o); got != want[i] {
@@ -84,32 +84,35 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 	synced := func(s Set, offers ...Offer) Set { s, _ = s.Sync(offers); return s }
 	freed := func(s Set) Set { s, _ = s.Free("s1"); return s }
 
-	t.Run("new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), Available,
-		Available, "", Available))
-	t.Run("a VF is removed", states(synced(New(all), pf, vf2, plain), Available, "", Available, Available))
-	t.Run("an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available,
-		Available, Allocated))
-	t.Run("a removed allocated device is freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available,
-		Available, ""))
-	t.Run("PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable,
-		Available))
-	t.Run("VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available,
-		Available))
-	t.Run("a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated,
-		Unavailable, Unavailable, Available))
+	t.Run("new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), pci.Available,
+		pci.Available, "", pci.Available))
+	t.Run("a VF is removed", states(synced(New(all), pf, vf2, plain), pci.Available, "", pci.Available, pci.Available))
+	t.Run("an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), pci.Available,
+		pci.Available,
+		pci.Available, pci.Allocated))
+	t.Run("a removed allocated device is freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), pci.Available,
+		pci.Available,
+		pci.Available, ""))
+	t.Run("PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), pci.Allocated, "", pci.Unavailable,
+		pci.Available))
+	t.Run("VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", pci.Allocated, pci.Available,
+		pci.Available))
+	t.Run("a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), pci.Allocated,
+		pci.Unavailable, pci.Unavailable, pci.Available))
 	t.Run("a VF that appeared under an allocated PF is available when the PF is freed",
-		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
+		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), pci.Available,
+			pci.Available, pci.Available, pci.Available))
 	t.Run("the relatives of a vanished held device become available",
-		states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
+		states(freed(synced(held(vf1, 1), pf, vf2, plain)), pci.Available, "", pci.Available, pci.Available))
 	t.Run("freeing one leaves others", func(t *testing.T) {
 		s := held(vf1, 1).hold(t, "s2", request(vf2, 1, "card"))
-		states(freed(s), Unclaimable, Available, Claimed, Available)(t)
+		states(freed(s), pci.Unclaimable, pci.Available, pci.Claimed, pci.Available)(t)
 	})
 	t.Run("another NUMA node has effect at once, also while held", func(t *testing.T) {
 		moved := plain
 		moved.Device.NUMANode = 7
 		if e, _ := synced(held(plain, 1), moved).At(PCI(plain.Device.Address)); e.Device.NUMANode != 7 ||
-			e.State != Allocated {
+			e.State != pci.Allocated {
 			t.Errorf("%+v", e)
 		}
 	})

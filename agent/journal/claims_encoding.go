@@ -14,7 +14,7 @@ import (
 // device if it vanishes.
 type wireClaim struct {
 	Request  string           `json:"request"`
-	State    device.State     `json:"state"`
+	State    pci.State        `json:"state"`
 	ID       device.ID        `json:"address"`
 	Vendor   string           `json:"vendor_id,omitempty"`
 	Product  string           `json:"product_id,omitempty"`
@@ -45,10 +45,10 @@ func toWire(claims []device.Claim) []wireClaim {
 	out := make([]wireClaim, len(claims))
 	for i, c := range claims {
 		d := c.Device
-		out[i] = wireClaim{Request: c.Request, State: c.State,
+		out[i] = wireClaim{Request: c.RequestID, State: c.State,
 			ID: c.ID(), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
 			Parent: parentID(d), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
-			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed,
+			Provider: c.Provider, Name: c.Name, Class: c.ResourceClass, Traits: c.Traits, Managed: c.Managed,
 			Moves: c.LiveMigratable, Network: c.Networked}
 	}
 	return out
@@ -64,10 +64,11 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 			pf := w.Parent.Address()
 			d.Parent = &pf
 		}
-		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits,
-			Managed: w.Managed, LiveMigratable: w.Moves, Networked: w.Network}
-		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request,
-			State: w.State})
+		out = append(out, device.Claim{Offer: device.Offer{
+			Offered: pci.Offered{Device: d, ResourceClass: w.Class, Traits: w.Traits, Provider: w.Provider,
+				LiveMigratable: w.Moves, OneTimeUse: slices.Contains(w.Traits, pci.OneTimeUse),
+				State: w.State, Holder: resource.ConsumerID(server), RequestID: w.Request},
+			Name: w.Name, Networked: w.Network, Managed: w.Managed}})
 	}
 	sortClaims(out)
 	return out
@@ -75,6 +76,6 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 
 func sortClaims(claims []device.Claim) {
 	slices.SortFunc(claims, func(a, b device.Claim) int {
-		return cmp.Or(a.ID().Compare(b.ID()), cmp.Compare(a.Request, b.Request))
+		return cmp.Or(a.ID().Compare(b.ID()), cmp.Compare(a.RequestID, b.RequestID))
 	})
 }

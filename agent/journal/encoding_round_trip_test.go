@@ -13,9 +13,9 @@ import (
 func TestClaimRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	much, little := claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "0000:3c:00.0")
-	little.State = device.Allocated
-	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0",
-		Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
+	little.Offer = device.Offer{Offered: pci.Offered{Device: pci.Device{Address: little.Device.Address, Vendor: "10de",
+		Product: "20b0", Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}, Holder: "s1", RequestID: "r1",
+		State: pci.Allocated}}
 	j := open(t, dir)
 	ok(t, j.Write(Put("s1", []device.Claim{much, little})))
 	ok(t, j.Close())

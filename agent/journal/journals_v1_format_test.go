@@ -27,7 +27,7 @@ func summary(s State) string {
 		for _, c := range claims {
 			d := c.Device
 			out += fmt.Sprintf(" %s %s:%s %s %s %06x node %d of %s in %s",
-				c.State, d.Vendor, d.Product, d.Type, d.Address, d.Class, d.NUMANode, c.Name, c.Class)
+				c.State, d.Vendor, d.Product, d.Type, d.Address, d.Class, d.NUMANode, c.Name, c.ResourceClass)
 		}
 		for _, p := range s.Cells(server) {
 			out += fmt.Sprintf("; cell of %v and %d MiB on node %d, cpus %v, emulator %v",

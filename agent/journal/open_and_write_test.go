@@ -38,11 +38,12 @@ func claim(server, request, address string) device.Claim {
 		panic(err)
 	}
 	pf := pci.Address{Domain: a.Domain, Bus: a.Bus}
-	return device.Claim{Holder: resource.ConsumerID(server), Request: request, State: device.Claimed, Offer: device.Offer{
+	return device.Claim{Offer: device.Offer{Offered: pci.Offered{
 		Device: pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1,
 			IOMMUGroup: pci.NoGroup},
-		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC",
-		Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes, Networked: true}}
+		Provider: "p-" + resource.ProviderID(address), ResourceClass: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"},
+		LiveMigratable: pci.Yes, Holder: resource.ConsumerID(server), RequestID: request, State: pci.Claimed},
+		Name: "cmp1_" + address, Managed: pci.No, Networked: true}}
 }
 
 // fill writes entries of all kinds and returns the expected state.
@@ -155,8 +156,9 @@ func TestUnreadableDirectoryIsNamed(t *testing.T) {
 // Renames, NUMA cells, used devices and the cloud survive a restart and a compaction.
 func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 	dir, at := t.TempDir(), pci.Address{Bus: 0x17}
-	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1},
-		LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
+	claim := device.Claim{Offer: device.Offer{Offered: pci.Offered{
+		Device:         pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1},
+		LiveMigratable: pci.Yes, Holder: "s1", RequestID: "r", State: pci.Allocated}}}
 	cell := GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1,
 		Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
 	j, err := Open(dir)

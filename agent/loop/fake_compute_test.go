@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/pci"
 )
 
 // fakeCompute assigns servers to one host and records the reports that it receives.
@@ -172,8 +172,8 @@ func (o *fakeCompute) recordReport(r host.Report) {
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
-		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) ||
-			d.State == string(device.Allocated)) != (d.Holder != "") {
+		if d.Type == "" || d.State == "" || (d.State == string(pci.Claimed) ||
+			d.State == string(pci.Allocated)) != (d.Holder != "") {
 			o.t.Errorf("a device that compute does not accept: %+v", d)
 		}
 		if d.Holder == "" {

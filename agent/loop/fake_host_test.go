@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/journal"
@@ -190,7 +189,7 @@ func (w *testHost) checkConsistent(servers ...string) {
 	}
 	claims := state.Claims()
 	for _, c := range claims {
-		if holders[c.Device.Address.String()] != string(c.Holder) || c.State != device.Allocated {
+		if holders[c.Device.Address.String()] != string(c.Holder) || c.State != pci.Allocated {
 			w.t.Errorf("the journal has %s %s for %s, the hypervisor for %q", c.Device.Address, c.State, c.Holder,
 				holders[c.Device.Address.String()])
 		}

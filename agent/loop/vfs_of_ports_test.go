@@ -208,7 +208,7 @@ func TestVFsOfAnArrivedGuest(t *testing.T) {
 		p.builds.Store("any")
 		claim := w.journalled().Claims()[0]
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1", Name: "server s1", VCPUs: 1, MemoryMB: 512, DiskGB: 1,
-			Devices: []hypervisor.Device{{ID: claim.ID(), Request: claim.Request}}}))
+			Devices: []hypervisor.Device{{ID: claim.ID(), Request: claim.RequestID}}}))
 		time.Sleep(2 * time.Minute) // the guest is observed
 		p.builds.Store("none")
 		p.checkUnconfigured()

@@ -21,7 +21,7 @@ import (
 func lacksPortDevices(c *core, want host.Server) bool {
 	held := c.set.Held(resource.ConsumerID(want.ID))
 	return slices.ContainsFunc(want.Requests, func(r host.Request) bool {
-		return r.Port != nil && !slices.ContainsFunc(held, func(h device.Claim) bool { return h.Request == r.ID })
+		return r.Port != nil && !slices.ContainsFunc(held, func(h device.Claim) bool { return h.RequestID == r.ID })
 	})
 }
 
@@ -64,7 +64,8 @@ func devicesOf(have hypervisor.Guest, interfaces []hypervisor.Interface, held []
 // and its guest was lost. Without the interface, the guest would keep the device when the port is not attached.
 func withoutUnboundPorts(want host.Server, held []device.Claim) []device.Claim {
 	return slices.DeleteFunc(slices.Clone(held), func(c device.Claim) bool {
-		return slices.ContainsFunc(want.Requests, func(r host.Request) bool { return r.ID == c.Request && r.Port != nil }) &&
+		forPort := func(r host.Request) bool { return r.ID == c.RequestID && r.Port != nil }
+		return slices.ContainsFunc(want.Requests, forPort) &&
 			!slices.ContainsFunc(want.Interfaces, func(i host.Interface) bool { return i.Device == c.ID().String() })
 	})
 }
@@ -80,7 +81,7 @@ func releaseDetached(w *works, j *work, g hypervisor.Guest) Effect {
 	a, want := j.attempt, j.attempt.want
 	var kept, left []device.Claim
 	for _, c := range w.set.Held(resource.ConsumerID(want.ID)) {
-		assigned := slices.ContainsFunc(want.Requests, func(r host.Request) bool { return r.ID == c.Request })
+		assigned := slices.ContainsFunc(want.Requests, func(r host.Request) bool { return r.ID == c.RequestID })
 		if assigned || hasDevice(g, c.ID()) {
 			kept = append(kept, c)
 		} else {

@@ -51,11 +51,11 @@ func (c *core) checkAllocation(want host.Server, held placement.ConsumerAllocati
 // with the earlier class would make the host impossible to report.
 func (c *core) classChanged(id provider.ID, class resource.Class) (now resource.Class, other bool) {
 	for _, e := range c.set.Entries() {
-		if e.Provider == id && e.Class == class {
+		if e.Provider == id && e.ResourceClass == class {
 			return "", false
 		}
 		if e.Provider == id {
-			now = e.Class
+			now = e.ResourceClass
 		}
 	}
 	return now, now != ""

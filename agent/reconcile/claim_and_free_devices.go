@@ -108,7 +108,7 @@ func applyFreed(c *core, id string, changes []device.Change) {
 		c.reportChanged()
 	}
 	for _, change := range changes {
-		if change.Now == device.Removed {
+		if change.Now == pci.Removed {
 			c.wantSync = true // the device is gone, and its provider can be reduced now
 		}
 	}
@@ -120,7 +120,7 @@ func applyFreed(c *core, id string, changes []device.Change) {
 // sameClaims reports whether two lists of claims are equal in the fields that the journal must have.
 func sameClaims(a, b []device.Claim) bool {
 	return slices.EqualFunc(a, b, func(a, b device.Claim) bool {
-		return a.ID() == b.ID() && a.Request == b.Request && a.Provider == b.Provider &&
+		return a.ID() == b.ID() && a.RequestID == b.RequestID && a.Provider == b.Provider &&
 			a.State == b.State
 	})
 }
@@ -129,7 +129,7 @@ func sameClaims(a, b []device.Claim) bool {
 func pickedDevices(claims []device.Claim) []host.Picked {
 	var out []host.Picked
 	for _, c := range claims {
-		out = append(out, host.Picked{RequestID: c.Request, Address: c.ID().String(),
+		out = append(out, host.Picked{RequestID: c.RequestID, Address: c.ID().String(),
 			Provider: string(c.Provider)})
 	}
 	return out

@@ -250,7 +250,7 @@ func (a *attempt) guest(w *works) (hypervisor.Guest, []device.Claim) {
 		held = withoutUnboundPorts(want, held)
 	}
 	for _, claim := range held {
-		g.Devices = append(g.Devices, hypervisor.Device{ID: claim.ID(), Request: claim.Request,
+		g.Devices = append(g.Devices, hypervisor.Device{ID: claim.ID(), Request: claim.RequestID,
 			Provider: claim.Provider, Unmanaged: claim.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })

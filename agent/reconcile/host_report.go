@@ -5,10 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/pci"
 )
 
 // reportInterval is the maximum interval between two reports. Signs of life are sent between them.
@@ -43,38 +40,13 @@ func (r *reporter) snapshot() host.Report {
 		out.Conditions = append(out.Conditions, r.conditions[source]...)
 	}
 	for _, e := range r.set.Entries() {
-		d := e.Device
-		if d.Type == "" {
+		if e.Type == "" {
 			out.Conditions = append(out.Conditions,
 				e.ID().String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
 			continue
 		}
-		one := host.Device{
-			Host: r.config.Host, Address: e.ID().String(), VendorID: d.Vendor, ProductID: d.Product,
-			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
-			ResourceClass: string(e.Class), Traits: host.Strings(e.Traits), Provider: string(e.Provider),
-			State: string(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts,
-			RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
-			DevicePort: devicePort(e),
-			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: r.isSpent(e),
-		}
-		if d.Parent != nil {
-			one.Parent = d.Parent.String()
-		}
-		out.Devices = append(out.Devices, one)
-	}
-	return out
-}
-
-// devicePort returns the properties of a device for network ports. How its card is found is reported for
-// remote-managed devices only, and the MAC address of a NIC, which its port gets, for those of ports.
-func devicePort(e device.Entry) host.DevicePort {
-	out := host.DevicePort{PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted}
-	switch {
-	case e.RemoteManaged:
-		out.CardSerial, out.PFMAC, out.VFNumber = e.Device.Serial, e.Device.PFMAC, e.Device.VFNumber
-	case e.ForPorts && pci.PortClass(e.Device) == pci.PortNIC:
-		out.PFMAC = e.Device.PFMAC
+		e.Spent = r.isSpent(e)
+		out.Devices = append(out.Devices, host.WriteDevice(r.config.Host, e.Offered))
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func PlainSlotNames(host string, machine facts.Facts) (names []string) {
 func keepOffers(now []device.Offer, before device.Set) []device.Offer {
 	for _, e := range before.Entries() {
 		if !e.Gone && !slices.ContainsFunc(now, func(o device.Offer) bool { return o.ID() == e.ID() }) {
-			now = append(now, e.Offer)
+			now = append(now, e.Unheld())
 		}
 	}
 	return now
@@ -79,7 +79,7 @@ func (f *slotFacts) withHeld(held []device.Claim) *slotFacts {
 	for _, c := range held {
 		if isSlot(c) {
 			out.Held = append(out.Held, slotsurvey.Claim{Slot: ioslot.Index(c.Device.Address.DRC), Holder: c.Holder,
-				Class: c.Class})
+				Class: c.ResourceClass})
 		}
 	}
 	return &out

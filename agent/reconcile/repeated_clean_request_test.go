@@ -5,18 +5,16 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/resource"
 )
 
 // A request that arrives while the same device is cleaned is answered by a cleaning of its own, not by the earlier one.
 func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
 	at := pci.Address{Bus: 0x80}
-	set, err := device.Restore([]device.Offer{{Device: pci.Device{Address: at, Type: pci.Plain}, Spent: true,
-		Traits: []resource.Trait{survey.OneTimeUse}}}, nil)
+	set, err := device.Restore([]device.Offer{{Offered: pci.Offered{
+		Device: pci.Device{Address: at, Type: pci.Plain}, Spent: true, OneTimeUse: true}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

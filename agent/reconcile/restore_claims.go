@@ -36,14 +36,14 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 		g.ID = currentID(g.ID, state)
 		journalled, _ := state.Of(g.ID)
 		for _, d := range g.Devices {
-			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.ID.Address()}, Provider: d.Provider},
-				Holder: resource.ConsumerID(g.ID), Request: d.Request}
+			c := device.Claim{Offer: device.Offer{Offered: pci.Offered{Device: pci.Device{Address: d.ID.Address()},
+				Provider: d.Provider, Holder: resource.ConsumerID(g.ID), RequestID: d.Request}}}
 			for _, j := range journalled {
 				if j.ID() == d.ID {
 					c = j
 				}
 			}
-			c.State = device.Allocated
+			c.State = pci.Allocated
 			c.Offer = withInterface(c.Offer, g)
 			add(c, "the hypervisor")
 		}

@@ -16,7 +16,7 @@ func (c *core) markUsed(id string) {
 	spent := c.state.Spent()
 	for _, claim := range c.set.Held(resource.ConsumerID(id)) {
 		at := claim.ID()
-		if use, known := spent[at]; !slices.Contains(claim.Traits, survey.OneTimeUse) || known && !use.Returning {
+		if use, known := spent[at]; !claim.OneTimeUse || known && !use.Returning {
 			continue
 		}
 		c.record(journal.Used(at, journal.Spent{}))
@@ -40,14 +40,14 @@ func (c *core) markUsedByGuests() {
 // isSpent reports whether a device has been used and must be cleaned: the journal has it, or Placement has it
 // reserved, as after an agent of Nova.
 func (c *core) isSpent(e device.Entry) bool {
-	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
+	if e.Spent || !e.OneTimeUse {
 		return e.Spent
 	}
 	if use, known := c.state.Spent()[e.ID()]; known {
 		return !use.Returning
 	}
 	p, _ := c.tree.ByID(e.Provider)
-	inv, has := p.Inventories[e.Class]
+	inv, has := p.Inventories[e.ResourceClass]
 	return has && e.Holder == "" && inv.Reserved >= inv.Total
 }
 
@@ -57,7 +57,7 @@ func (s *syncer) withUsed(offers []device.Offer) []device.Offer {
 	out := slices.Clone(offers)
 	for i := range out {
 		use, known := spent[out[i].ID()]
-		out[i].Spent = known && !use.Returning && slices.Contains(out[i].Traits, survey.OneTimeUse)
+		out[i].Spent = known && !use.Returning && out[i].OneTimeUse
 	}
 	return out
 }
@@ -82,7 +82,7 @@ func (s *syncer) detectManualReturn(f survey.Facts) {
 		use := spent[at]
 		e, there := s.set.At(at)
 		p, reported := f.Actual.ByID(use.Provider)
-		inv, has := p.Inventories[e.Class]
+		inv, has := p.Inventories[e.ResourceClass]
 		if !there || use.Returning || use.Provider == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
@@ -101,7 +101,7 @@ func (s *syncer) recordReserved(tree provider.Tree) {
 		use := spent[at]
 		e, there := s.set.At(at)
 		p, reported := tree.ByID(e.Provider)
-		inv := p.Inventories[e.Class]
+		inv := p.Inventories[e.ResourceClass]
 		switch {
 		case use.Returning && (!there || !reported || inv.Reserved == 0):
 			s.record(journal.Cleaned(at))

@@ -94,7 +94,7 @@ func (f Facts) withhold(found []match) (offered []match, notes []Note) {
 func (f Facts) note(s changedClaim) Note {
 	c, keeps := s.claim, ""
 	if f.Report && c.Provider != "" {
-		keeps = fmt.Sprintf(" (%s keeps %s)", f.nameOf(c), c.Class)
+		keeps = fmt.Sprintf(" (%s keeps %s)", f.nameOf(c), c.ResourceClass)
 	}
 	also := ""
 	if len(s.relatives) > 0 {

@@ -271,11 +271,11 @@ func checkKept(t *testing.T, f Facts, tree provider.Tree, notes []Note) {
 	held := map[pci.Address]device.Claim{}
 	for _, c := range f.Held {
 		held[c.Device.Address] = c
-		k := key{c.Provider, c.Class}
+		k := key{c.Provider, c.ResourceClass}
 		most[k]++
 		p, _ := tree.ByID(c.Provider)
-		if p.Inventories[c.Class].Total < most[k] {
-			t.Fatalf("%s keeps %d of %s, but guests hold %d\n%v", p.Name, p.Inventories[c.Class].Total, c.Class,
+		if p.Inventories[c.ResourceClass].Total < most[k] {
+			t.Fatalf("%s keeps %d of %s, but guests hold %d\n%v", p.Name, p.Inventories[c.ResourceClass].Total, c.ResourceClass,
 				most[k], f.Devices)
 		}
 	}
@@ -296,7 +296,7 @@ func checkKept(t *testing.T, f Facts, tree provider.Tree, notes []Note) {
 			withheld = withheld || (!there || c.Changed(is)) && d.Parent != nil && *d.Parent == at
 		}
 		if !withheld {
-			most[key{o.Provider, o.Class}]++
+			most[key{o.Provider, o.ResourceClass}]++
 		}
 	}
 	for _, p := range tree.Providers[1:] {

@@ -51,7 +51,8 @@ func TestVerdicts(t *testing.T) {
 				}
 				switch {
 				case v.Reported:
-					got = append(got, fmt.Sprintf("%s: %s %s %s", v.Device.Address, v.Offer.Name, v.Offer.Class, v.Offer.Traits))
+					got = append(got, fmt.Sprintf("%s: %s %s %s", v.Device.Address, v.Offer.Name, v.Offer.ResourceClass,
+						v.Offer.Traits))
 				case !strings.Contains(v.Why, "no entry") && !v.Device.IsBridge():
 					got = append(got, v.Device.Address.String()+": "+v.Why)
 				}

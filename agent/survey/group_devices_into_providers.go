@@ -65,7 +65,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	old, _ := f.Actual.ByID(p.ID)
 	if len(counted) > 0 {
 		p.Traits = counted[0].offer.Traits
-		p.Inventories[counted[0].offer.Class] = resource.Whole(len(counted))
+		p.Inventories[counted[0].offer.ResourceClass] = resource.Whole(len(counted))
 	} else {
 		p.Traits = old.Traits // no rule has traits any more: the present ones stay
 	}
@@ -80,7 +80,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []Note {
 	var notes []Note
 	for _, c := range g.heldOnly {
-		class := c.Class
+		class := c.ResourceClass
 		if class == "" && len(old.Inventories) == 1 {
 			class = slices.Collect(maps.Keys(old.Inventories))[0]
 		}
@@ -111,7 +111,7 @@ func (g group) reserveUsed(p *provider.Provider) {
 	if g.self == nil || !g.self.offer.Spent {
 		return
 	}
-	inv := p.Inventories[g.self.offer.Class]
+	inv := p.Inventories[g.self.offer.ResourceClass]
 	inv.Reserved = inv.Total
-	p.Inventories[g.self.offer.Class] = inv
+	p.Inventories[g.self.offer.ResourceClass] = inv
 }

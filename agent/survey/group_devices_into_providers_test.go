@@ -57,7 +57,7 @@ func TestProvidersOfDevices(t *testing.T) {
 			t.Errorf("%+v %v\nwant %+v", got, err, want)
 		}
 		for _, o := range Offers(f) {
-			if o.Provider != want.ID || o.Name != want.Name || o.Class != "CUSTOM_PCI_8086_1515" {
+			if o.Provider != want.ID || o.Name != want.Name || o.ResourceClass != "CUSTOM_PCI_8086_1515" {
 				t.Errorf("%+v", o)
 			}
 		}

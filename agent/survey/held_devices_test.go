@@ -55,7 +55,8 @@ func TestHeld(t *testing.T) {
 
 	// A journal with only address and provider: the class comes from Placement.
 	f = sampleFacts(t)
-	f.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: vf1}, Provider: "known"}, Holder: "s1"}}
+	f.Held = []device.Claim{{Offer: device.Offer{Offered: pci.Offered{Device: pci.Device{Address: vf1},
+		Provider: "known", Holder: "s1"}}}}
 	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"},
 		{ID: "known", Name: "cmp1_0000:81:00.0", Parent: root,
 			Traits:      []resource.Trait{"CUSTOM_A"},
@@ -81,8 +82,8 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 	}
 	classChanged := hold(gpu, `{"vendor_id":"10de"}`, `{"vendor_id":"10de","resource_class":"gpu"}`)
 	journalled := classChanged
-	journalled.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: gpu}, Provider: "known",
-		Class: "CUSTOM_GPU"}, Holder: "s1"}}
+	journalled.Held = []device.Claim{{Offer: device.Offer{Offered: pci.Offered{Device: pci.Device{Address: gpu},
+		Provider: "known", ResourceClass: "CUSTOM_GPU", Holder: "s1"}}}}
 	journalled.Actual = provider.Tree{Providers: []provider.Provider{{ID: "known", Name: "cmp1_0000:83:00.0",
 		Inventories: map[resource.Class]resource.Inventory{
 			"CUSTOM_PCI_10DE_20B0": resource.Whole(1)}}}}
@@ -131,8 +132,8 @@ func TestHeldDevicesStayInTree(t *testing.T) {
 		"one held and removed, one present": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
 		"two held, none present":            {nil, []device.Claim{one, two}, nil, 2, 2},
 		"one held, both present":            {f.Devices, []device.Claim{one}, nil, 2, 0},
-		"a claim without a class": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device,
-			Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
+		"a claim without a class": {nil, []device.Claim{{Offer: device.Offer{Name: one.Name,
+			Offered: pci.Offered{Device: one.Device, Provider: one.Provider, Holder: "s1"}}}},
 			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root,
 				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1, 1},
 	} {

@@ -157,7 +157,7 @@ func TestVerdictsOnNetworkDevices(t *testing.T) {
 	var reported, why []string
 	for _, v := range list {
 		if v.Reported {
-			reported = append(reported, v.Device.Address.String()+" "+string(v.Offer.Class))
+			reported = append(reported, v.Device.Address.String()+" "+string(v.Offer.ResourceClass))
 		} else if v.Offered {
 			why = append(why, v.Why)
 		}

@@ -76,20 +76,21 @@ func (f Facts) match() ([]match, []Note) {
 }
 
 func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
-	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked &&
-		f.Report, Networked: rule.Tags.Networked && rule.Tags.RemoteManaged != pci.Yes,
-		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed,
-		LiveMigratable: rule.Tags.LiveMigratable}
+	o := device.Offer{
+		Offered: pci.Offered{Device: d, ResourceClass: rule.Class(d), Traits: union(rule.Traits),
+			PortTags: rule.Tags.ForPort(), ForPorts: rule.Tags.Networked && f.Report,
+			LiveMigratable: rule.Tags.LiveMigratable},
+		Networked: rule.Tags.Networked && rule.Tags.RemoteManaged != pci.Yes, Managed: rule.Tags.Managed}
 	if rule.Tags.LiveMigratable == pci.Yes {
 		o.Traits = union(o.Traits, LiveMigratable)
 	}
 	if rule.Tags.OneTimeUse == pci.Yes {
-		o.Traits = union(o.Traits, OneTimeUse)
+		o.Traits = union(o.Traits, pci.OneTimeUse)
 		o.Spent = f.Spent[device.PCI(d.Address)]
 	}
-	o.Network = rule.Tags.ForPort()
+	o.OneTimeUse = slices.Contains(o.Traits, pci.OneTimeUse)
 	if rule.ForPorts() && f.counts(rule) {
-		o.Class, o.Traits = pci.PortClass(d), union(o.Traits, networkTraits(d, rule)...)
+		o.ResourceClass, o.Traits = pci.PortClass(d), union(o.Traits, networkTraits(d, rule)...)
 	}
 	if f.counts(rule) {
 		o.Name = d.Holder().ProviderName(f.Host)

@@ -55,11 +55,11 @@ func (f Facts) checkRules() (wrong []error) {
 // checkClass refuses another class for a device that is held, as in its claim or in Placement: as in Nova, changing
 // the class of an allocated device would remove its allocations.
 func (f Facts) checkClass(m match, c device.Claim) error {
-	class := m.offer.Class
+	class := m.offer.ResourceClass
 	if c.Provider == "" && m.rule.ForPorts() {
 		return nil // Placement has not counted it, so no allocation has its class
 	}
-	was := c.Class
+	was := c.ResourceClass
 	if old, there := f.Actual.ByID(c.Provider); there && c.Provider != "" && len(old.Inventories) > 0 {
 		if _, same := old.Inventories[class]; !same {
 			was = slices.Sorted(maps.Keys(old.Inventories))[0]
@@ -85,10 +85,10 @@ func (g group) check() error {
 		}
 		first := counted[0]
 		// One provider counts all VFs of a PF, so they must have the same traits and the same class, as in Nova.
-		if m.offer.Class != first.offer.Class {
+		if m.offer.ResourceClass != first.offer.ResourceClass {
 			return invalid("%s has class %s and %s has class %s, but VFs of one PF need one class; give both rules the same "+
 				"resource_class",
-				m, m.offer.Class, first, first.offer.Class)
+				m, m.offer.ResourceClass, first, first.offer.ResourceClass)
 		}
 		if !slices.Equal(m.offer.Traits, first.offer.Traits) {
 			return invalid("%s has the traits [%s] and %s has [%s], but VFs of one PF need the same traits; give both rules "+

@@ -55,7 +55,8 @@ func (f Facts) claim(t *testing.T, address pci.Address) device.Claim {
 	t.Helper()
 	for _, o := range Offers(f) {
 		if o.Device.Address == address {
-			return device.Claim{Offer: o, Holder: "s1", Request: "r1", State: device.Allocated}
+			o.Holder, o.RequestID, o.State = "s1", "r1", pci.Allocated
+			return device.Claim{Offer: o}
 		}
 	}
 	t.Fatalf("%s is not offered", address)

@@ -13,7 +13,6 @@ const (
 	ManagedPCI     resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 	OwnerNova      resource.Trait = "OWNER_NOVA"             // on each provider of the tree
 	LiveMigratable resource.Trait = "HW_PCI_LIVE_MIGRATABLE" // live_migratable of the rule is true
-	OneTimeUse     resource.Trait = "HW_PCI_ONE_TIME_USE"    // one_time_use of the rule is true
 	// on the root: a rule has remote_managed, and the agent reports how the card of such a device finds it
 	RemotePorts resource.Trait = "COMPUTE_REMOTE_MANAGED_PORTS"
 )

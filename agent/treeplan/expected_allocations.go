@@ -36,11 +36,11 @@ func ExpectedAllocations(tree provider.Tree, held []device.Claim,
 		if !known {
 			h = Expected{Devices: resource.Allocation{}, State: stateOf(c.Holder)}
 		}
-		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
+		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.ResourceClass != "" {
 			if h.Devices[p.ID] == nil {
 				h.Devices[p.ID] = resource.Amounts{}
 			}
-			h.Devices[p.ID][c.Class]++
+			h.Devices[p.ID][c.ResourceClass]++
 		}
 		out[c.Holder] = h
 	}

@@ -65,52 +65,6 @@ func (r Report) Sender() Sender {
 	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, LockID: r.LockID}
 }
 
-// Device is one PCI device of a host. ForPorts has an effect only while devices are reported in Placement.
-type Device struct {
-	Host          string   `json:"host"`
-	Address       string   `json:"address"`
-	VendorID      string   `json:"vendor_id"`
-	ProductID     string   `json:"product_id"`
-	Type          string   `json:"dev_type"`         // type-PCI, type-PF, type-VF
-	Parent        string   `json:"parent,omitempty"` // address of the PF of a VF
-	NUMANode      int      `json:"numa_node"`        // -1 when unknown
-	Driver        string   `json:"driver,omitempty"`
-	IOMMUGroup    int      `json:"iommu_group"` // -1 when none
-	ResourceClass string   `json:"resource_class"`
-	Traits        []string `json:"traits"`
-	Provider      string   `json:"provider,omitempty"` // UUID of its provider; empty while not in Placement
-	State         string   `json:"state"`              // such as available, claimed, allocated; see schedule.State
-	Holder        string   `json:"holder,omitempty"`   // UUID of the server that holds it
-
-	// set by compute: Holder is a consumer that compute has not placed on the host, and when this was first found
-	UnknownSince time.Time `json:"holder_unknown_since,omitzero"`
-
-	RequestID string `json:"request_id,omitempty"` // of the request it serves
-
-	RemoteManaged  bool   `json:"remote_managed,omitempty"`  // set by its rule: no alias is ever given it
-	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: for network ports only
-	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, set by its rule
-	DevicePort
-	OneTimeUse bool `json:"one_time_use,omitempty"` // after a guest has started with it, it must be cleaned
-	Spent      bool `json:"spent,omitempty"`        // used once and not cleaned yet: `berth device clean`
-
-	// Set by compute.
-	Wanted  time.Time `json:"clean_wanted,omitzero"`   // since when an operator requests that it is cleaned
-	Refused string    `json:"clean_refused,omitempty"` // why its agent has not cleaned it; absent: no answer yet
-}
-
-// DevicePort are the properties of a device for network ports, from its rule.
-type DevicePort struct {
-	// PhysicalNetwork is the name of its network, empty for null; absent: the rule has no physical_network.
-	PhysicalNetwork *string `json:"physical_network,omitempty"`
-	Trusted         bool    `json:"trusted,omitempty"`
-
-	// Of a remote-managed VF: by these its card finds it. Absent: the agent is older, or they are unknown.
-	CardSerial string `json:"card_serial_number,omitempty"`
-	PFMAC      string `json:"pf_mac_address,omitempty"` // of its PF; of a PF or a NIC for ports, its own
-	VFNumber   int    `json:"vf_num,omitempty"`         // at its PF; with the others absent is 0
-}
-
 // CountedGuest is a guest with a topology on the NUMA nodes of a host.
 type CountedGuest struct {
 	ID     string       `json:"id"`

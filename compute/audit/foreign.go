@@ -19,7 +19,7 @@ import (
 // consumer, no other agent may have a guest of it either.
 func (a *Auditor) whyKept(ctx context.Context, host schedule.Host, f Foreign) (string, error) {
 	for _, d := range host.Devices {
-		if d.Holder == f.Consumer {
+		if string(d.Holder) == f.Consumer {
 			return fmt.Sprintf("the agent reports that it holds device %s", d.Address), nil
 		}
 	}

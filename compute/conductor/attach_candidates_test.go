@@ -38,9 +38,9 @@ func (c *attachCloud) addHostB() {
 	}
 	physnet := "physnet1"
 	report := schedule.Host{Name: "b", Instance: "agent-b", Start: "start", Provider: "root-b", InPlacement: true,
-		Seen: time.Now(), Devices: []schedule.Device{{Device: pci.Device{Address: address, Type: pci.Virtual},
-			ResourceClass: pci.PortVF, Provider: "vf-b", State: schedule.Available, ForPorts: true,
-			PhysicalNetwork: &physnet}}}
+		Seen: time.Now(), Devices: []pci.Offered{{Device: pci.Device{Address: address, Type: pci.Virtual},
+			ResourceClass: pci.PortVF, Provider: "vf-b", State: pci.Available, ForPorts: true,
+			PortTags: pci.PortTags{PhysicalNetwork: &physnet}}}}
 	c.put(report)
 	c.conductor.Reported(report)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -21,9 +21,9 @@ type portBinding struct {
 	*portBinder
 
 	server  lifecycle.Server
-	devices map[string]schedule.Device // by port
-	guest   bool                       // the guest exists: a guarantee without room does not prevent the binding
-	short   map[string]string          // why ports have less than they request, by port; set by bind
+	devices map[string]pci.Offered // by port
+	guest   bool                   // the guest exists: a guarantee without room does not prevent the binding
+	short   map[string]string      // why ports have less than they request, by port; set by bind
 	// the amounts in Placement may not be those of the record: an interrupted attempt has set those of another policy
 	verify bool
 }
@@ -86,7 +86,7 @@ func leftOut(s lifecycle.Server, port string) bool {
 }
 
 // boundProfile returns a binding profile with the allocation of a port and its device, if it has one in devices.
-func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]schedule.Device) map[string]any {
+func boundProfile(old map[string]any, p lifecycle.Port, devices map[string]pci.Offered) map[string]any {
 	var device *network.ProfileDevice
 	if d, has := devices[p.ID]; has {
 		device = &network.ProfileDevice{Device: d.Device, PhysicalNetwork: d.PhysicalNetwork, RemoteManaged: d.RemoteManaged}

@@ -139,8 +139,8 @@ func (c *cloud) reportAt(host string, at time.Time) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: address, Type: pci.Virtual},
-			ResourceClass: class, Provider: of(host, text), State: schedule.Available, LiveMigratable: pci.Yes})
+		report.Devices = append(report.Devices, pci.Offered{Device: pci.Device{Address: address, Type: pci.Virtual},
+			ResourceClass: class, Provider: of(host, text), State: pci.Available, LiveMigratable: pci.Yes})
 	}
 	c.put(report)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -55,7 +56,7 @@ func (h portPlanner) notBound(out *PortHealing, id, reason string) {
 // report the device of the port.
 func boundAsRecorded(s lifecycle.Server, host schedule.Host, p network.Port, recorded lifecycle.Port) (
 	bound network.Port, ok bool) {
-	devices := map[string]schedule.Device{}
+	devices := map[string]pci.Offered{}
 	for _, d := range host.Devices {
 		if recorded.Device != "" && d.Address.String() == recorded.Device {
 			devices[p.ID] = d

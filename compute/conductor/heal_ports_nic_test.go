@@ -70,8 +70,8 @@ func newNICCloud(t *testing.T, fail failFunc) nicCloud {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: address, Type: pci.Virtual},
-			ResourceClass: pci.PortVF, Provider: vf, State: schedule.Claimed, ForPorts: true})
+		report.Devices = append(report.Devices, pci.Offered{Device: pci.Device{Address: address, Type: pci.Virtual},
+			ResourceClass: pci.PortVF, Provider: vf, State: pci.Claimed, ForPorts: true})
 	}
 	c.put(report)
 	c.placed("web", func(s *lifecycle.Server) { s.Networks = []lifecycle.NetworkRequest{{Port: "p"}} })

@@ -41,7 +41,7 @@ func twoNICs(t *testing.T) (portPlanner, *placementtest.Placement, schedule.Host
 		if err != nil {
 			t.Fatal(err)
 		}
-		host.Devices = append(host.Devices, schedule.Device{Device: pci.Device{Address: address}, Provider: ids[1],
+		host.Devices = append(host.Devices, pci.Offered{Device: pci.Device{Address: address}, Provider: ids[1],
 			ForPorts: true})
 	}
 	on := newDependencies(nil, p, Config{Providers: p})

@@ -6,8 +6,8 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
 // This file adds bindings of ports to the destination of a live migration before the guest leaves, and makes them
@@ -45,7 +45,7 @@ func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifec
 // addBinding adds the inactive binding of one port. A binding with another profile is of an earlier attempt, and is
 // replaced.
 func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
-	devices map[string]schedule.Device) (lifecycle.Port, error) {
+	devices map[string]pci.Offered) (lifecycle.Port, error) {
 	p, err := d.ownPort(ctx, s, want.ID)
 	if err != nil {
 		return want, err

@@ -91,7 +91,7 @@ func newAttachCloud(t *testing.T, fail failFunc) attachCloud {
 	physnet := "physnet1"
 	host.Devices = slices.Clone(host.Devices)
 	for i := range host.Devices {
-		host.Devices[i].State, host.Devices[i].PhysicalNetwork = schedule.Available, &physnet
+		host.Devices[i].State, host.Devices[i].PhysicalNetwork = pci.Available, &physnet
 	}
 	host.Seen = time.Now()
 	c.put(host)
@@ -198,7 +198,7 @@ func TestPortIsAttachedToANICWithAFreeDevice(t *testing.T) {
 		host.Devices = slices.Clone(host.Devices)
 		for i := range host.Devices {
 			if host.Devices[i].Address.String() == slot {
-				host.Devices[i].State = schedule.Claimed
+				host.Devices[i].State = pci.Claimed
 			}
 		}
 		c.put(host)

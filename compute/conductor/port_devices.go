@@ -68,9 +68,9 @@ func (r reading) portDevicesCounted(ctx context.Context, wants []portrequest.Por
 
 // devicesOfPorts returns the devices that the agent of the server's host has picked for its ports, by port. It returns
 // fault.Unavailable while the report of the host does not have one of them.
-func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (map[string]schedule.Device, error) {
+func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (map[string]pci.Offered, error) {
 	var host schedule.Host
-	devices := map[string]schedule.Device{}
+	devices := map[string]pci.Offered{}
 	for _, p := range s.Ports {
 		picked, needed := s.DeviceOf(p.ID)
 		if !needed {
@@ -82,7 +82,7 @@ func (d *portBinder) devicesOfPorts(ctx context.Context, s lifecycle.Server) (ma
 				return nil, err
 			}
 		}
-		at := slices.IndexFunc(host.Devices, func(o schedule.Device) bool { return o.Address.String() == picked.Address })
+		at := slices.IndexFunc(host.Devices, func(o pci.Offered) bool { return o.Address.String() == picked.Address })
 		if at < 0 {
 			return nil, fault.New(fault.Unavailable, "port %s is not bound yet: the report of "+
 				"host %s does not have its device %q", p.ID, s.Host, picked.Address)

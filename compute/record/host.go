@@ -14,7 +14,6 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // clip shortens a text to at most 60 bytes for an error.
@@ -45,7 +44,7 @@ func FromReport(r host.Report) (schedule.Host, error) {
 	}
 	seen := map[pci.Address]bool{}
 	for _, d := range r.Devices {
-		device, err := readDevice(r.Host, d)
+		device, err := d.Read(r.Host)
 		if err != nil {
 			return h, fault.New(fault.Invalid, "device %q: %w", clip(d.Address), err)
 		}
@@ -56,42 +55,6 @@ func FromReport(r host.Report) (schedule.Host, error) {
 		h.Devices = append(h.Devices, device)
 	}
 	return h, nil
-}
-
-func readDevice(name string, d host.Device) (out schedule.Device, err error) {
-	if d.Host != "" && d.Host != name {
-		return out, fault.New(fault.Invalid, "it is on host %q, the report is of host %q", d.Host, name)
-	}
-	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type),
-		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, Serial: d.CardSerial, PFMAC: d.PFMAC,
-		VFNumber: d.VFNumber},
-		ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
-		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
-		RemoteManaged: d.RemoteManaged, LiveMigratable: pci.Flag(d.LiveMigratable),
-		PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted, OneTimeUse: d.OneTimeUse, Spent: d.Spent}
-	for _, t := range d.Traits {
-		out.Traits = append(out.Traits, resource.Trait(t))
-	}
-	if out.Address, err = pci.ParseAddress(d.Address); err != nil {
-		return out, err
-	}
-	switch out.Type {
-	case pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
-	default:
-		return out, fault.New(fault.Invalid, "dev_type is %q; it must be one of %s, %s, %s, %s",
-			d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
-	}
-	if d.State == "" {
-		return out, fault.New(fault.Invalid, "state is missing")
-	}
-	if d.Parent != "" {
-		parent, err := pci.ParseAddress(d.Parent)
-		if err != nil {
-			return out, err
-		}
-		out.Parent = &parent
-	}
-	return out, nil
 }
 
 // ToGuestEvent converts the report of a guest, known as id to the agent of the host, to the event of its server. It

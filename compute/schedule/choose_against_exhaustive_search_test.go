@@ -37,7 +37,7 @@ func TestChooseAgreesWithExhaustiveSearch(t *testing.T) {
 // randomCase returns a random host and question.
 func randomCase(rng *rand.Rand) (schedule.Host, question) {
 	providers := []provider.ID{"p0", "p1", "p2"}
-	var list []schedule.Device
+	var list []pci.Offered
 	for bus := range 1 + rng.IntN(3) {
 		list = append(list, card(uint8(bus), providers[rng.IntN(3)], rng.IntN(5)-1, rng.IntN(3) == 0, rng.IntN(3))...)
 	}
@@ -177,7 +177,7 @@ func TestFitAgreesWithExhaustiveSearch(t *testing.T) {
 }
 
 // someAssignmentFits tries all devices for the remaining slots.
-func someAssignmentFits(devices []schedule.Device, requests []pci.Request, m map[string][]provider.ID, r, i int,
+func someAssignmentFits(devices []pci.Offered, requests []pci.Request, m map[string][]provider.ID, r, i int,
 	used map[int]bool) bool {
 	if r == len(requests) {
 		return true

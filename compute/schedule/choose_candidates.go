@@ -95,7 +95,7 @@ func (p Input) filter(requests []pci.Request, left map[provider.ID]*remaining) (
 
 // remaining is what a host has free for any candidate.
 type remaining struct {
-	free   []Device
+	free   []pci.Offered
 	room   numa.Host // only for servers with cells
 	wasted int       // free devices that no request can use
 }

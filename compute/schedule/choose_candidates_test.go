@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 const (
@@ -76,13 +77,13 @@ func TestRequestsOnOneProviderAreFittedTogether(t *testing.T) {
 }
 
 func TestOnlyFreeDevicesCount(t *testing.T) {
-	state := func(s schedule.State, holder string) schedule.Device {
+	state := func(s pci.State, holder resource.ConsumerID) pci.Offered {
 		d := device(0, "pf", nic)
 		d.State, d.Holder = s, holder
 		return d
 	}
 	held := device(0, "pf", nic).Address.String()
-	guest := func(g schedule.Guest, devices ...schedule.Device) schedule.Host {
+	guest := func(g schedule.Guest, devices ...pci.Offered) schedule.Host {
 		h := host("h", devices...)
 		h.Guests = []schedule.Guest{g}
 		return h
@@ -94,8 +95,8 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 		host schedule.Host
 		fits bool
 	}{
-		{"available", host("h", state(schedule.Available, "")), true},
-		{"claimed", host("h", state(schedule.Claimed, "s1")), false},
+		{"available", host("h", state(pci.Available, "")), true},
+		{"claimed", host("h", state(pci.Claimed, "s1")), false},
 		{"unavailable", host("h", state("unavailable", "")), false},
 		{"given to a guest after the report", guest(schedule.Guest{ID: "s1", Devices: []schedule.Picked{{Address: held}}},
 			device(0, "pf", nic)), false},
@@ -107,7 +108,7 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 		{"a guest will get one of two", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
 			devices("pf", nic, 0, 2)...), true},
 		{"the report contains the device of the guest", guest(schedule.Guest{ID: "s1", Requests: []pci.Request{asked}},
-			state(schedule.Allocated, "s1"), device(1, "pf", nic)), true},
+			state(pci.Allocated, "s1"), device(1, "pf", nic)), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			choices, why := choose(schedule.Input{Hosts: hosts(c.host), Candidates: []schedule.Candidate{candidate("h", "pf")}},

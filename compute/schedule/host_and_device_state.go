@@ -6,23 +6,22 @@ import (
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // Host is the state of one host: the last report of its agent, and the servers placed there.
 type Host struct {
 	Name        string
-	Instance    string      // of the agent that reported; empty if not reported
-	Start       string      `json:",omitempty"` // start of that agent's process
-	LockID      string      `json:",omitempty"` // machine and directory of its journal; empty when unknown
-	Present     []Present   `json:",omitempty"` // the guests that exist on the host, by id
-	NotFollowed string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
-	Down        string      `json:",omitempty"` // why the hypervisor can build no guests; empty when it can
-	Hypervisor  string      `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
-	Provider    provider.ID // the root provider
-	Devices     []Device    // every device that the host's device_spec offers, by address
-	Conditions  []string    // messages about problems on the host
-	InPlacement bool        // the agent counts its devices in Placement ([pci] report_in_placement)
+	Instance    string        // of the agent that reported; empty if not reported
+	Start       string        `json:",omitempty"` // start of that agent's process
+	LockID      string        `json:",omitempty"` // machine and directory of its journal; empty when unknown
+	Present     []Present     `json:",omitempty"` // the guests that exist on the host, by id
+	NotFollowed string        `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
+	Down        string        `json:",omitempty"` // why the hypervisor can build no guests; empty when it can
+	Hypervisor  string        `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
+	Provider    provider.ID   // the root provider
+	Devices     []pci.Offered // every device that the host's device_spec offers, by address
+	Conditions  []string      // messages about problems on the host
+	InPlacement bool          // the agent counts its devices in Placement ([pci] report_in_placement)
 	Disks
 	Seen time.Time // when the last report came
 
@@ -33,7 +32,7 @@ type Host struct {
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
 
-	free []Device // what Free returns; nil: not known yet
+	free []pci.Offered // what Free returns; nil: not known yet
 }
 
 // Disks is what can be done with the disks of the guests of a host.
@@ -45,37 +44,6 @@ type Disks struct {
 
 // NoDisks is Disks.DiskImages of a host whose driver makes no disks.
 const NoDisks = "none"
-
-// State is the state of a device, as the agent reports it.
-type State string
-
-// The states used here: only an available device can be given to a server; the devices of a server are claimed and then
-// allocated. The other states (unavailable, unclaimable, removed) are used only by the agent.
-const (
-	Available State = "available"
-	Claimed   State = "claimed"
-	Allocated State = "allocated"
-)
-
-// Device is one device of a report.
-type Device struct {
-	pci.Device
-	ResourceClass resource.Class
-	Traits        []resource.Trait
-	Provider      provider.ID // the provider that has it in its inventory; empty while not in Placement
-	State         State
-	Holder        string // UUID of the server that has the device, or empty
-	RequestID     string // of the request that it fulfils
-
-	// its rule has physical_network: for network ports only while the host reports devices to Placement
-	ForPorts        bool
-	RemoteManaged   bool     // set in its rule: for network ports only
-	PhysicalNetwork *string  // of its rule, empty for null; nil: none, so no port can have it
-	Trusted         bool     // set in its rule: for ports that require it
-	LiveMigratable  pci.Flag // set in its rule
-	OneTimeUse      bool     // must be cleaned after a guest has started with it
-	Spent           bool     // has been used once and not been cleaned
-}
 
 // Guest is a consumer of a server with devices or cells on a host: the server itself, its migration or a leftover.
 type Guest struct {

@@ -16,22 +16,22 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // device returns a free VF on a provider; n determines its address.
-func device(n int, on provider.ID, product string) schedule.Device {
-	return schedule.Device{
+func device(n int, on provider.ID, product string) pci.Offered {
+	return pci.Offered{
 		Device: pci.Device{Address: pci.Address{Bus: 0x80, Slot: uint8(n / 8), Func: uint8(n % 8)}, Vendor: "8086",
 			Product: product, Type: pci.Virtual},
-		Provider: on, State: schedule.Available,
+		Provider: on, State: pci.Available,
 	}
 }
 
-func devices(on provider.ID, product string, first, count int) (list []schedule.Device) {
+func devices(on provider.ID, product string, first, count int) (list []pci.Offered) {
 	for i := range count {
 		list = append(list, device(first+i, on, product))
 	}
 	return list
 }
 
-func host(name string, devices ...schedule.Device) schedule.Host {
+func host(name string, devices ...pci.Offered) schedule.Host {
 	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon, Devices: devices}
 }
 
@@ -59,14 +59,14 @@ func request(product string, count int) pci.Request {
 }
 
 // testDevice returns a free device on its own bus; on is its provider, node its NUMA node.
-func testDevice(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
-	return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind,
+func testDevice(bus uint8, kind pci.Type, product string, on provider.ID, node int) pci.Offered {
+	return pci.Offered{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind,
 		NUMANode: node},
-		Provider: on, State: schedule.Available, ResourceClass: pci.ClassFor("8086", product)}
+		Provider: on, State: pci.Available, ResourceClass: pci.ClassFor("8086", product)}
 }
 
 // card returns the VFs of a PF, all on one provider, and the PF if pf is set.
-func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedule.Device) {
+func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []pci.Offered) {
 	parent := pci.Address{Bus: bus}
 	if pf {
 		list = append(list, testDevice(bus, pci.Physical, "1528", on, node))

@@ -21,7 +21,9 @@ type NIC struct {
 // PortDevicesCounted reports whether the agent of a host reports devices for ports in Placement.
 func PortDevicesCounted(hosts []Host) bool {
 	return slices.ContainsFunc(hosts, func(h Host) bool {
-		return slices.ContainsFunc(h.Devices, func(d Device) bool { return d.PhysicalNetwork != nil && d.Provider != "" })
+		return slices.ContainsFunc(h.Devices, func(d pci.Offered) bool {
+			return d.PhysicalNetwork != nil && d.Provider != ""
+		})
 	})
 }
 

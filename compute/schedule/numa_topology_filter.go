@@ -12,7 +12,7 @@ import (
 
 // Room returns the host's NUMA cells with the usage of its guests: those that the agent has on them, and those placed
 // there that the last report does not contain. free are the free devices.
-func (h Host) Room(free []Device, pack bool) numa.Host {
+func (h Host) Room(free []pci.Offered, pack bool) numa.Host {
 	room := numa.Host{Cells: h.UsedCells(), Limits: h.Limits, Pack: pack, Free: map[int]int{}}
 	for _, d := range free {
 		if !d.ForPorts { // the agent counts the same way when it places the guest
@@ -126,5 +126,5 @@ func (b demand) nodeKinds() func(int) string {
 
 // offersPF reports whether the device at this address can fill a slot.
 func (b demand) offersPF(at pci.Address) bool {
-	return slices.ContainsFunc(b.devices, func(d Device) bool { return d.Address == at })
+	return slices.ContainsFunc(b.devices, func(d pci.Offered) bool { return d.Address == at })
 }

@@ -14,7 +14,7 @@ import (
 func TestNUMAFilter(t *testing.T) {
 	// full returns a node without free CPUs.
 	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
-	nic := func(bus uint8, on provider.ID, n int) schedule.Device {
+	nic := func(bus uint8, on provider.ID, n int) pci.Offered {
 		return testDevice(bus, pci.Plain, "1533", on, n)
 	}
 	r := requestFor(1, "", "1533")
@@ -22,76 +22,76 @@ func TestNUMAFilter(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		cells    []numa.Cell
-		devs     []schedule.Device
+		devs     []pci.Offered
 		ask      question
 		wantText string
 		filter   schedule.Filter
 	}{
 		{"no device requested", []numa.Cell{node(0, 0, 2)}, nil, question{cells: guest(1)}, "", ""},
-		{"the device is on the guest's node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"the device is on the guest's node", []numa.Cell{node(0, 0, 2)}, []pci.Offered{nic(1, "p", 0)},
 			question{requests: []pci.Request{r},
 				cells: guest(1)}, "", ""},
-		{"the device is on another node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)},
+		{"the device is on another node", []numa.Cell{node(0, 0, 2)}, []pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, cells: guest(1)}, "near enough", near},
-		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, question{requests: []pci.Request{r},
+		{"the host reports no nodes", nil, []pci.Offered{nic(1, "p", 0)}, question{requests: []pci.Request{r},
 			cells: guest(1)}, "reports no NUMA nodes", near},
-		{"no NUMA cells: required has no effect", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)},
+		{"no NUMA cells: required has no effect", []numa.Cell{full(0, 0)}, []pci.Offered{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Required, r)}}, "", ""},
-		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
+		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, cells: guest(2)}, "", ""},
-		{"a guest on the other node", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+		{"a guest on the other node", []numa.Cell{node(0, 0, 2), full(1, 1)}, []pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, cells: guest(1)}, "near enough", near},
-		{"device without a node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+		{"device without a node: legacy", []numa.Cell{node(0, 0, 2)}, []pci.Offered{nic(1, "p", pci.NoNUMA)},
 			question{requests: []pci.Request{r}, cells: guest(1)}, "", ""},
-		{"device without a node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+		{"device without a node: required", []numa.Cell{node(0, 0, 2)}, []pci.Offered{nic(1, "p", pci.NoNUMA)},
 			question{requests: []pci.Request{withPolicy(pci.Required, r)}, cells: guest(1)}, "numa_policy required", near},
-		{"device without a node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)},
+		{"device without a node: preferred", []numa.Cell{node(0, 0, 2)}, []pci.Offered{nic(1, "p", pci.NoNUMA)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, cells: guest(1)}, "", ""},
 		{"preferred, the guest fits only on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)},
-			[]schedule.Device{nic(1, "p", 0)},
+			[]pci.Offered{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, on: []provider.ID{"p"}, cells: guest(1)}, "", ""},
-		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
+		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{r}, on: []provider.ID{"p"}, cells: guest(1)}, "", ""},
 		{"the chosen device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)},
-			[]schedule.Device{nic(1, "green", 0),
+			[]pci.Offered{nic(1, "green", 0),
 				nic(2, "red", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Required, r)}, on: []provider.ID{"green"}, cells: guest(1)},
 			"near enough",
 			near},
-		{"socket: one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket: one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
-		{"socket: two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket: two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "numa_policy socket", near},
 		{"socket: three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
-			[]schedule.Device{nic(1, "p", 0)},
+			[]pci.Offered{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(3)}, "", ""},
 		{"socket: a node with an unknown socket", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)},
-			[]schedule.Device{nic(1, "p", 1)},
+			[]pci.Offered{nic(1, "p", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "numa_policy socket", near},
 		{"socket: a node with an unknown socket, the device is local", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)},
-			[]schedule.Device{nic(1, "p", 0)},
+			[]pci.Offered{nic(1, "p", 0)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
 		{"socket: the second node of a socket", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)},
-			[]schedule.Device{nic(1, "p", 2)},
+			[]pci.Offered{nic(1, "p", 2)},
 			question{requests: []pci.Request{withPolicy(pci.Socket, r)}, cells: guest(1)}, "", ""},
 		{"preferred: the near device is not on the chosen provider", []numa.Cell{node(0, 0, 2)},
-			[]schedule.Device{nic(1, "near", 0),
+			[]pci.Offered{nic(1, "near", 0),
 				nic(2, "far", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, on: []provider.ID{"far"}, cells: guest(1)}, "", ""},
-		{"preferred: the near device is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)),
+		{"preferred: the near device is taken", []numa.Cell{node(0, 0, 2)}, []pci.Offered{taken(nic(1, "near", 0)),
 			nic(2, "far", 1)},
 			question{requests: []pci.Request{withPolicy(pci.Preferred, r)}, cells: guest(1)}, "", ""},
 		{"legacy: the near device is not on the chosen provider, the other has no node", []numa.Cell{node(0, 0, 2)},
-			[]schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
+			[]pci.Offered{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
 			question{requests: []pci.Request{r}, on: []provider.ID{"far"}, cells: guest(1)}, "", ""},
 		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2),
 			node(3, 1, 2)},
-			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
+			[]pci.Offered{nic(1, "p", 1), nic(2, "q", 3)},
 			question{requests: []pci.Request{withPolicy(pci.Required, requestFor(2, "", "1533"))}, on: []provider.ID{"p", "q"},
 				cells: guest(2)}, "", ""},
 		{"two devices on two nodes and a guest of one cell", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2),
 			node(3, 1, 2)},
-			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)},
+			[]pci.Offered{nic(1, "p", 1), nic(2, "q", 3)},
 			question{requests: []pci.Request{withPolicy(pci.Required, requestFor(2, "", "1533"))}, on: []provider.ID{"p", "q"},
 				cells: guest(1)}, "near enough", near},
 		{"too few free CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, question{cells: guest(1)},
@@ -103,7 +103,7 @@ func TestNUMAFilter(t *testing.T) {
 	}
 }
 
-func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; return d }
+func taken(d pci.Offered) pci.Offered { d.State = pci.Allocated; return d }
 
 // TestNUMAPolicyByNodeOfDevice combines NUMA policies with the nodes of a device, for a guest that fits only on node 1.
 func TestNUMAPolicyByNodeOfDevice(t *testing.T) {

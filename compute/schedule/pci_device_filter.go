@@ -18,23 +18,23 @@ type slot struct {
 
 // Free lists the free devices of the host: those that the agent reports as available, without those that guests have or
 // will get and that the report does not contain yet. Callers must not change the list.
-func (h Host) Free() []Device {
+func (h Host) Free() []pci.Offered {
 	if h.free != nil {
 		return h.free
 	}
-	free := make([]Device, 0, len(h.Devices))
+	free := make([]pci.Offered, 0, len(h.Devices))
 	for _, d := range h.Devices {
-		if d.State == Available && !d.Spent {
+		if d.State == pci.Available && !d.Spent {
 			free = append(free, d)
 		}
 	}
 	for _, g := range h.Guests {
 		switch {
 		case len(g.Devices) > 0:
-			free = removeTaken(free, func(d Device) bool {
+			free = removeTaken(free, func(d pci.Offered) bool {
 				return slices.ContainsFunc(g.Devices, func(p Picked) bool { return p.Address == d.Address.String() })
 			})
-		case !slices.ContainsFunc(h.Devices, func(d Device) bool { return d.Holder == g.ID }):
+		case !slices.ContainsFunc(h.Devices, func(d pci.Offered) bool { return string(d.Holder) == g.ID }):
 			slots := slotsOf(g.Requests, nil)
 			picked, _ := pci.Fit(toPCI(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
 			taken := map[string]bool{}
@@ -43,7 +43,7 @@ func (h Host) Free() []Device {
 					taken[free[d].Address.String()] = true
 				}
 			}
-			free = removeTaken(free, func(d Device) bool { return taken[d.Address.String()] })
+			free = removeTaken(free, func(d pci.Offered) bool { return taken[d.Address.String()] })
 		}
 	}
 	return free
@@ -63,15 +63,15 @@ func (h Host) WithGuest(g Guest) Host {
 }
 
 // removeTaken returns the devices without the taken ones, the PFs of taken VFs and the VFs of taken PFs.
-func removeTaken(free []Device, taken func(Device) bool) []Device {
-	var gone []Device
+func removeTaken(free []pci.Offered, taken func(pci.Offered) bool) []pci.Offered {
+	var gone []pci.Offered
 	for _, d := range free {
 		if taken(d) {
 			gone = append(gone, d)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(free), func(d Device) bool {
-		return slices.ContainsFunc(gone, func(g Device) bool {
+	return slices.DeleteFunc(slices.Clone(free), func(d pci.Offered) bool {
+		return slices.ContainsFunc(gone, func(g pci.Offered) bool {
 			return g.Address == d.Address || g.Parent != nil && *g.Parent == d.Address ||
 				d.Parent != nil && *d.Parent == g.Address
 		})
@@ -79,7 +79,7 @@ func removeTaken(free []Device, taken func(Device) bool) []Device {
 }
 
 // toPCI returns the devices as pci.Fit needs them.
-func toPCI(devices []Device) []pci.Device {
+func toPCI(devices []pci.Offered) []pci.Device {
 	out := make([]pci.Device, 0, len(devices))
 	for _, d := range devices {
 		out = append(out, d.Device)
@@ -108,7 +108,7 @@ func slotsOf(requests []pci.Request, mappings map[string][]provider.ID) []slot {
 
 // mismatch returns why a device is not suitable for a slot, or an empty string if it is. Its provider is not
 // considered.
-func (h Host) mismatch(d Device, s slot) string {
+func (h Host) mismatch(d pci.Offered, s slot) string {
 	switch {
 	case s.request.Port != nil:
 		return s.request.WhyNotPort(d.Device, pci.PortTags{PhysicalNetwork: d.PhysicalNetwork,
@@ -132,7 +132,7 @@ func (h Host) mismatch(d Device, s slot) string {
 }
 
 // rank returns for pci.Fit whether a device can fill a slot: 0 if it can, -1 if not.
-func (h Host) rank(d Device, s slot) int {
+func (h Host) rank(d pci.Offered, s slot) int {
 	if s.provider != "" && s.provider != d.Provider || h.mismatch(d, s) != "" {
 		return -1
 	}
@@ -142,15 +142,15 @@ func (h Host) rank(d Device, s slot) int {
 // demand is what one candidate needs of a host, and the free devices that can fill its slots.
 type demand struct {
 	host       Host
-	free       []Device // all free devices, for messages
+	free       []pci.Offered // all free devices, for messages
 	slots      []slot
-	devices    []Device     // the free devices that can fill a slot
-	pciDevices []pci.Device // the same, for pci.Fit
-	serves     [][]bool     // by slot and index in devices
+	devices    []pci.Offered // the free devices that can fill a slot
+	pciDevices []pci.Device  // the same, for pci.Fit
+	serves     [][]bool      // by slot and index in devices
 }
 
 // newDemand selects the free devices that can fill the slots.
-func (h Host) newDemand(free []Device, slots []slot) demand {
+func (h Host) newDemand(free []pci.Offered, slots []slot) demand {
 	b := demand{host: h, free: free, slots: slots, serves: make([][]bool, len(slots))}
 	for _, d := range free {
 		if !slices.ContainsFunc(slots, func(s slot) bool { return h.rank(d, s) >= 0 }) {
@@ -167,7 +167,7 @@ func (h Host) newDemand(free []Device, slots []slot) demand {
 
 // fit assigns a device to each slot. near ranks a suitable device for a request; a negative rank excludes it. missing
 // is the index of a slot without a device, or negative.
-func (b demand) fit(near func(r *pci.Request, d Device) int) (picked []int, missing int) {
+func (b demand) fit(near func(r *pci.Request, d pci.Offered) int) (picked []int, missing int) {
 	return pci.Fit(b.pciDevices, len(b.slots), func(s, d int) int {
 		if !b.serves[s][d] {
 			return -1
@@ -182,7 +182,7 @@ func (b demand) fit(near func(r *pci.Request, d Device) int) (picked []int, miss
 // Placement has counted the devices already. If an alias names a class, it has not checked vendor, product and type, so
 // these are checked here, as in Nova.
 func (b demand) judgeDevices() Refusal {
-	picked, missing := b.fit(func(*pci.Request, Device) int { return 0 })
+	picked, missing := b.fit(func(*pci.Request, pci.Offered) int { return 0 })
 	if missing < 0 {
 		return Refusal{}
 	}
@@ -216,16 +216,16 @@ func unservedShare(picked []int) float64 {
 
 // nearest describes the device that comes closest to a slot, and returns its address: a suitable one that is taken,
 // otherwise a free one that is not suitable.
-func (h Host) nearest(free []Device, s slot) (text, device string) {
+func (h Host) nearest(free []pci.Offered, s slot) (text, device string) {
 	for _, d := range h.Devices {
 		if s.provider != "" && d.Provider != s.provider {
 			continue
 		}
-		isFree := slices.ContainsFunc(free, func(f Device) bool { return f.Address == d.Address })
+		isFree := slices.ContainsFunc(free, func(f pci.Offered) bool { return f.Address == d.Address })
 		switch why := h.mismatch(d, s); {
 		case why == "" && d.Spent:
 			return "one has been used once and not been cleaned", d.Address.String()
-		case why == "" && d.State != Available:
+		case why == "" && d.State != pci.Available:
 			return fmt.Sprintf("one is %s", d.State), d.Address.String()
 		case why == "" && !isFree:
 			return "one is promised to another server", d.Address.String()

@@ -15,19 +15,19 @@ import (
 func TestDeviceFilter(t *testing.T) {
 	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
 	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
-	plain := []schedule.Device{testDevice(8, pci.Plain, "1533", "p8", 0), testDevice(9, pci.Plain, "1533", "p9", 0)}
-	change := func(list []schedule.Device, n int, how func(*schedule.Device)) []schedule.Device {
+	plain := []pci.Offered{testDevice(8, pci.Plain, "1533", "p8", 0), testDevice(9, pci.Plain, "1533", "p9", 0)}
+	change := func(list []pci.Offered, n int, how func(*pci.Offered)) []pci.Offered {
 		list = slices.Clone(list)
 		how(&list[n])
 		return list
 	}
 	class := pci.Request{Alias: "c", Count: 1, Requirement: pci.Requirement{Class: "CUSTOM_X"}}
-	remote := func(d *schedule.Device) { d.RemoteManaged = true }
-	physnet := func(d *schedule.Device) { d.ForPorts = true }
+	remote := func(d *pci.Offered) { d.RemoteManaged = true }
+	physnet := func(d *pci.Offered) { d.ForPorts = true }
 	vf, pf, one := requestFor(1, pci.Virtual, "1515"), requestFor(1, pci.Physical, "1528"), requestFor(1, "", "1533")
 	for _, c := range []struct {
 		name     string
-		devices  []schedule.Device
+		devices  []pci.Offered
 		ask      question
 		wantText string
 	}{
@@ -43,7 +43,7 @@ func TestDeviceFilter(t *testing.T) {
 		{"VFs of two PFs", vfs, question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}}, ""},
 		{"one VF more than two PFs have", vfs, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515")}},
 			"fewer than 5 free type-VF 8086:1515 on the host"},
-		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }),
+		{"VFs of one PF that differ in class", change(vfs, 0, func(d *pci.Offered) { d.ResourceClass = "CUSTOM_Y" }),
 			question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}}, ""},
 		{"the request names the provider", three, question{requests: []pci.Request{onProvider(pf, "pf3"),
 			onProvider(pf, "pf2")}},
@@ -52,26 +52,26 @@ func TestDeviceFilter(t *testing.T) {
 			onProvider(pf, "pf3")}},
 			"fewer than 2 free type-PF 8086:1528 on the chosen provider"},
 		{"live-migratable requested, the device has no",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			change(vfs[:1], 0, func(d *pci.Offered) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
 		{"live-migratable requested, the device has no tag", vfs[:1], question{requests: []pci.Request{migratable(vf)}},
 			"live_migratable true"},
 		{"live-migratable requested, the device has yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
+			change(vfs[:1], 0, func(d *pci.Offered) { d.LiveMigratable = pci.Yes }),
 			question{requests: []pci.Request{migratable(vf)}}, ""},
 		{"not live-migratable requested, the device has yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }),
+			change(vfs[:1], 0, func(d *pci.Offered) { d.LiveMigratable = pci.Yes }),
 			question{requests: []pci.Request{notMigratable(vf)}},
 			"live_migratable false"},
 		{"not live-migratable requested, the device has no tag", vfs[:1],
 			question{requests: []pci.Request{notMigratable(vf)}}, "live_migratable false"},
 		{"not live-migratable requested, the device has no",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			change(vfs[:1], 0, func(d *pci.Offered) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{notMigratable(vf)}}, ""},
 		{"no tag requested, the device has yes",
-			change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{vf}},
+			change(vfs[:1], 0, func(d *pci.Offered) { d.LiveMigratable = pci.Yes }), question{requests: []pci.Request{vf}},
 			""},
-		{"no tag requested, the device has no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"no tag requested, the device has no", change(vfs[:1], 0, func(d *pci.Offered) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{vf}}, ""},
 		{"no tag requested, the device has none", vfs[:1], question{requests: []pci.Request{vf}}, ""},
 		{"a provider of the class that no agent reports", plain, question{requests: []pci.Request{class},
@@ -97,13 +97,13 @@ func TestDeviceFilter(t *testing.T) {
 		{"VFs of both and two PFs", three, question{requests: []pci.Request{requestFor(5, pci.Virtual, "1515"),
 			requestFor(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
 		{"a PF of the same product is not a VF",
-			slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
+			slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *pci.Offered) { d.Product = "1515" })),
 			question{requests: []pci.Request{requestFor(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
 		{"a PF must be requested by its type", card(1, "p", 0, true, 0),
 			question{requests: []pci.Request{requestFor(1, "", "1528")}},
 			"no free device"},
 		{"a vdpa device must be requested by its type", change(card(1, "p", 0, false, 1), 0,
-			func(d *schedule.Device) { d.Type = "vdpa" }), question{requests: []pci.Request{requestFor(1, "", "1515")}},
+			func(d *pci.Offered) { d.Type = "vdpa" }), question{requests: []pci.Request{requestFor(1, "", "1515")}},
 			"no free device"},
 		{"a remote-managed device is only for ports", change(vfs, 0, remote),
 			question{requests: []pci.Request{requestFor(4, pci.Virtual, "1515")}},
@@ -116,8 +116,8 @@ func TestDeviceFilter(t *testing.T) {
 			question{requests: []pci.Request{one}, on: []provider.ID{"p8"}},
 			"no free device"},
 		{"class and product on different providers", slices.Concat(
-			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
-			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
+			change(plain[:1], 0, func(d *pci.Offered) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
+			change(card(5, "p01", 0, true, 0), 0, func(d *pci.Offered) { d.ResourceClass = "CUSTOM_MY_DEV" })),
 			question{requests: []pci.Request{{Alias: "a", Count: 1, Requirement: pci.Requirement{Vendor: "8086", Product: "1533",
 				Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
@@ -132,11 +132,11 @@ func TestDeviceFilter(t *testing.T) {
 			question{requests: []pci.Request{orRequirement(class, pci.Requirement{Vendor: "8086", Product: "1534"})}},
 			"no free device"},
 		{"VFs of another PF that differ in tags",
-			change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			change(vfs, 0, func(d *pci.Offered) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
-		{"VFs that differ in tags, no tag requested", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"VFs that differ in tags, no tag requested", change(vfs, 0, func(d *pci.Offered) { d.LiveMigratable = pci.No }),
 			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
-		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }),
+		{"used once and not cleaned", change(plain[:1], 0, func(d *pci.Offered) { d.OneTimeUse, d.Spent = true, true }),
 			question{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestDeviceFilter(t *testing.T) {
 // TestDevicesAreFittedByTags checks that each request gets the device with its tags, in any order of the requests.
 func TestDevicesAreFittedByTags(t *testing.T) {
 	flags := []pci.Flag{pci.Unset, pci.Yes, pci.No}
-	var list []schedule.Device
+	var list []pci.Offered
 	var requests []pci.Request
 	for i, f := range flags {
 		d := testDevice(uint8(i), pci.Plain, "1533", provider.ID(fmt.Sprint("p", i)), 0)

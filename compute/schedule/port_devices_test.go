@@ -14,16 +14,16 @@ import (
 // a device of the provider that Placement has chosen, and never a device of an alias.
 func TestPortsAndAliasesGetTheirOwnDevices(t *testing.T) {
 	network := "a"
-	nic := func(bus uint8, providerID provider.ID) schedule.Device {
+	nic := func(bus uint8, providerID provider.ID) pci.Offered {
 		pf := pci.Address{Bus: bus}
-		return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus, Func: 1}, Type: pci.Virtual, Parent: &pf},
-			ResourceClass: pci.PortVF, Provider: providerID, State: schedule.Available, ForPorts: true,
-			PhysicalNetwork: &network}
+		return pci.Offered{Device: pci.Device{Address: pci.Address{Bus: bus, Func: 1}, Type: pci.Virtual, Parent: &pf},
+			ResourceClass: pci.PortVF, Provider: providerID, State: pci.Available, ForPorts: true,
+			PortTags: pci.PortTags{PhysicalNetwork: &network}}
 	}
 	aliasVF := nic(3, "pf3")
 	aliasVF.ForPorts, aliasVF.PhysicalNetwork = false, nil
 	host := schedule.Host{Name: "h", Provider: "root", InPlacement: true, Seen: time.Unix(0, 0),
-		Devices: []schedule.Device{nic(1, "pf1"), nic(2, "pf2"), aliasVF}}
+		Devices: []pci.Offered{nic(1, "pf1"), nic(2, "pf2"), aliasVF}}
 	port := func(name string) pci.Request {
 		return pci.Request{ID: "r-" + name, Count: 1, Requirement: pci.Requirement{Class: pci.PortVF},
 			Port: &pci.PortNeeds{ID: name, PhysicalNetworks: []string{"a"}}}

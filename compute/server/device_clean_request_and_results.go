@@ -37,7 +37,7 @@ func (s *server) cleanDevice(c *request.Call) error {
 	if err != nil {
 		return s.UnknownHost(c.R.Context(), name, err)
 	}
-	i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
+	i := slices.IndexFunc(h.Devices, func(d pci.Offered) bool { return d.Address == at })
 	switch {
 	case i < 0:
 		return fault.New(fault.NotFound, "host %s offers no device %s", name, at)
@@ -67,7 +67,7 @@ func (s *server) resolveCleans(ctx context.Context, h schedule.Host, results []h
 			Refused: storable(a.Refused)})
 	}
 	return s.Store.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
-		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
+		i := slices.IndexFunc(h.Devices, func(d pci.Offered) bool { return d.Address == at })
 		return i < 0 || h.Devices[i].Spent
 	}, answers)
 }

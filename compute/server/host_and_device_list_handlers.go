@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
 )
 
 // listRoutes returns the paths of the lists of hosts and devices.
@@ -42,17 +43,7 @@ func writeCounted(list []schedule.CountedGuest) []host.CountedGuest {
 func writeDevices(h schedule.Host) []host.Device {
 	out := make([]host.Device, 0, len(h.Devices))
 	for _, d := range h.Devices {
-		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product,
-			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
-			ResourceClass: string(d.ResourceClass), Traits: request.Texts(d.Traits), Provider: string(d.Provider),
-			State: string(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
-			RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable),
-			DevicePort: host.DevicePort{PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted},
-			OneTimeUse: d.OneTimeUse, Spent: d.Spent}
-		if d.Parent != nil {
-			w.Parent = d.Parent.String()
-		}
-		out = append(out, w)
+		out = append(out, host.WriteDevice(h.Name, d))
 	}
 	return out
 }
@@ -80,9 +71,9 @@ func markForeign(devices []host.Device, foreign []conductor.Foreign) {
 			for class, n := range amounts {
 				for i := range devices {
 					d := &devices[i]
-					if n > 0 && d.State == string(schedule.Available) && d.Provider == string(id) &&
+					if n > 0 && d.State == string(pci.Available) && d.Provider == string(id) &&
 						d.ResourceClass == string(class) {
-						d.State, d.Holder, d.UnknownSince = string(schedule.Allocated), f.Consumer, f.Since
+						d.State, d.Holder, d.UnknownSince = string(pci.Allocated), f.Consumer, f.Since
 						n--
 					}
 				}

@@ -11,7 +11,9 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -62,9 +64,9 @@ func (w *cacheWorld) change() (what string) {
 		what = "report"
 		h := report(host)
 		for fn := range uint8(3) {
-			holder, state := "", schedule.Available
+			holder, state := resource.ConsumerID(""), pci.Available
 			if w.rng.IntN(2) == 0 {
-				holder, state = w.ids[w.rng.IntN(len(w.ids))], schedule.Allocated
+				holder, state = resource.ConsumerID(w.ids[w.rng.IntN(len(w.ids))]), pci.Allocated
 			}
 			h.Devices = append(h.Devices, device(fn, state, holder))
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
 )
@@ -189,7 +190,7 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 		index[h.Name] = i
 		for _, d := range h.Devices {
 			if d.Holder != "" {
-				holders[d.Holder] = true
+				holders[string(d.Holder)] = true
 			}
 		}
 		for _, g := range h.Counted {
@@ -248,8 +249,8 @@ func freeOfGone(h *schedule.Host, placed map[string]string) {
 	}
 	h.Devices = slices.Clone(h.Devices) // those of the report are shared
 	for j, d := range h.Devices {
-		if (d.State == schedule.Claimed || d.State == schedule.Allocated) && gone(d.Holder) {
-			h.Devices[j].State, h.Devices[j].Holder = schedule.Available, ""
+		if (d.State == pci.Claimed || d.State == pci.Allocated) && gone(string(d.Holder)) {
+			h.Devices[j].State, h.Devices[j].Holder = pci.Available, ""
 		}
 	}
 	counts := func(g schedule.CountedGuest) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func device(fn uint8, state schedule.State, holder string) schedule.Device {
-	return schedule.Device{
+func device(fn uint8, state pci.State, holder resource.ConsumerID) pci.Offered {
+	return pci.Offered{
 		Device: pci.Device{Address: pci.Address{Domain: 0x10000, Bus: 0x3b, Func: fn}, Vendor: "8086", Product: "1515",
 			Class: 0x20000, Type: pci.Virtual,
 			Parent: &pci.Address{Bus: 0x3b}, NUMANode: 1, Driver: "vfio-pci", IOMMUGroup: 7},
@@ -24,14 +24,14 @@ func device(fn uint8, state schedule.State, holder string) schedule.Device {
 	}
 }
 
-func report(name string, devices ...schedule.Device) schedule.Host {
+func report(name string, devices ...pci.Offered) schedule.Host {
 	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Devices: devices, Conditions: []string{"x"},
 		InPlacement: true, Seen: noon}
 }
 
 func hosts(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	a := report("a", device(1, schedule.Available, ""))
+	a := report("a", device(1, pci.Available, ""))
 	must(t, s.PutReport(ctx, report("b"), admitted))
 	must(t, s.PutReport(ctx, report("a"), admitted))
 	given := a
@@ -57,9 +57,9 @@ func reports(t *testing.T, s *store.Store) {
 	for _, server := range []lifecycle.Server{serverOn("s1", "h"), gone, serverOn("s3", "g"), server("plain", 0)} {
 		must(t, s.Create(ctx, server))
 	}
-	on := report("h", device(1, schedule.Allocated, "s1"), device(2, schedule.Claimed, "s2"),
-		device(3, schedule.Allocated, "s3"),
-		device(4, schedule.Allocated, "s4"), device(5, "removed", "s2"), device(6, schedule.Available, ""))
+	on := report("h", device(1, pci.Allocated, "s1"), device(2, pci.Claimed, "s2"),
+		device(3, pci.Allocated, "s3"),
+		device(4, pci.Allocated, "s4"), device(5, "removed", "s2"), device(6, pci.Available, ""))
 	for _, id := range []string{"s1", "s2", "s3", "s4"} {
 		on.Counted = append(on.Counted, schedule.CountedGuest{ID: id})
 	}

@@ -96,7 +96,7 @@ type deviceOffer struct {
 	ResourceClass  resource.Class   `json:"resource_class,omitzero" v1:"ResourceClass"`
 	Traits         []resource.Trait `json:"traits,omitzero" v1:"Traits"`
 	Provider       provider.ID      `json:"provider,omitzero" v1:"Provider"`
-	State          schedule.State   `json:"state,omitzero" v1:"State"` // a value of the host API
+	State          pci.State        `json:"state,omitzero" v1:"State"` // a value of the host API
 	Holder         string           `json:"holder,omitzero" v1:"Holder"`
 	RequestID      string           `json:"request_id,omitzero" v1:"RequestID"`
 	ForPorts       bool             `json:"for_ports,omitzero" v1:"ForPorts"`
@@ -173,26 +173,29 @@ func fromHost(r hostRecord) schedule.Host {
 	}
 }
 
-func toDevice(d schedule.Device) deviceRecord {
+func toDevice(d pci.Offered) deviceRecord {
 	return deviceRecord{
 		pciRecord{address(d.Address), d.Vendor, d.Product, d.Class, d.Type, (*address)(d.Parent), d.NUMANode, d.Driver,
 			d.IOMMUGroup, d.TotalVFs, d.NumVFs, d.VFProduct, d.Serial, d.Net, d.PFMAC, d.VFNumber},
-		deviceOffer{d.ResourceClass, d.Traits, d.Provider, d.State, d.Holder, d.RequestID, d.ForPorts, d.RemoteManaged,
+		deviceOffer{d.ResourceClass, d.Traits, d.Provider, d.State, string(d.Holder), d.RequestID, d.ForPorts,
+			d.RemoteManaged,
 			d.LiveMigratable, d.OneTimeUse, d.Spent, d.PhysicalNetwork, d.Trusted},
 	}
 }
 
-func fromDevice(r deviceRecord) schedule.Device {
-	return schedule.Device{
+func fromDevice(r deviceRecord) pci.Offered {
+	return pci.Offered{
 		Device: pci.Device{
 			Address: pci.Address(r.Address), Vendor: r.Vendor, Product: r.Product, Class: r.Class, Type: r.Type,
 			Parent: (*pci.Address)(r.Parent), NUMANode: r.NUMANode, Driver: r.Driver, IOMMUGroup: r.IOMMUGroup,
 			TotalVFs: r.TotalVFs, NumVFs: r.NumVFs, VFProduct: r.VFProduct, Serial: r.Serial, Net: r.Net,
 			PFMAC: r.PFMAC, VFNumber: r.VFNumber,
 		},
-		ResourceClass: r.ResourceClass, Traits: r.Traits, Provider: r.Provider, State: r.State, Holder: r.Holder,
-		RequestID: r.RequestID, ForPorts: r.ForPorts, RemoteManaged: r.RemoteManaged, LiveMigratable: r.LiveMigratable,
-		OneTimeUse: r.OneTimeUse, Spent: r.Used, PhysicalNetwork: r.PhysicalNetwork, Trusted: r.Trusted,
+		ResourceClass: r.ResourceClass, Traits: r.Traits, Provider: r.Provider, State: r.State,
+		Holder:    resource.ConsumerID(r.Holder),
+		RequestID: r.RequestID, ForPorts: r.ForPorts, LiveMigratable: r.LiveMigratable,
+		OneTimeUse: r.OneTimeUse, Spent: r.Used,
+		PortTags: pci.PortTags{PhysicalNetwork: r.PhysicalNetwork, RemoteManaged: r.RemoteManaged, Trusted: r.Trusted},
 	}
 }
 

@@ -84,8 +84,8 @@ func newRandomHost(rng *rand.Rand) *randomHost {
 	var offers []device.Offer
 	add := func(d pci.Device) {
 		d.Vendor, d.NUMANode = "8086", rng.IntN(4)-1
-		o := device.Offer{Device: d, Class: pci.ClassFor(d.Vendor, d.Product), LiveMigratable: []pci.Flag{pci.Unset,
-			pci.Unset, pci.Yes, pci.No}[rng.IntN(4)]}
+		o := device.Offer{Offered: pci.Offered{Device: d, ResourceClass: pci.ClassFor(d.Vendor, d.Product),
+			LiveMigratable: []pci.Flag{pci.Unset, pci.Unset, pci.Yes, pci.No}[rng.IntN(4)]}}
 		switch rng.IntN(12) {
 		case 0:
 			o.RemoteManaged = true
@@ -93,13 +93,12 @@ func newRandomHost(rng *rand.Rand) *randomHost {
 			o.Spent = d.Type == pci.Plain
 		case 2, 3, 4:
 			network := []string{"", "a", "b"}[rng.IntN(3)]
-			o.ForPorts, o.Network.PhysicalNetwork = p.reporting, &network
-			o.Network.Trusted = rng.IntN(2) == 0
+			o.ForPorts, o.PhysicalNetwork = p.reporting, &network
+			o.Trusted = rng.IntN(2) == 0
 		}
-		o.Network.RemoteManaged = o.RemoteManaged
-		forPorts := o.RemoteManaged || o.Network.PhysicalNetwork != nil
+		forPorts := o.RemoteManaged || o.PhysicalNetwork != nil
 		if forPorts && p.networks {
-			o.Class = pci.PortClass(d)
+			o.ResourceClass = pci.PortClass(d)
 		}
 		if p.reporting && (p.networks || !forPorts) {
 			o.Provider = provider.ID("p-" + d.Holder().String())
@@ -147,11 +146,7 @@ func (p *randomHost) report() schedule.Host {
 	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.empty,
 		Limits: p.room.Limits}
 	for _, e := range p.set.Entries() {
-		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Provider: e.Provider,
-			State:  schedule.State(e.State),
-			Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
-			PhysicalNetwork: e.Network.PhysicalNetwork, Trusted: e.Network.Trusted,
-			LiveMigratable: e.LiveMigratable, Spent: e.Spent})
+		h.Devices = append(h.Devices, e.Offered)
 	}
 	for _, g := range p.guests {
 		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: g.Cells, Placed: g.Placed})
@@ -215,9 +210,9 @@ func (p *randomHost) portRequest(id string, policy pci.NUMAPolicy) pci.Request {
 		RemoteManaged: p.rng.IntN(4) == 0, Trusted: p.rng.IntN(4) == 0}
 	class := []resource.Class{pci.PortVF, pci.PortVF, pci.PortNIC, pci.PortVDPA}[p.rng.IntN(4)]
 	for _, e := range p.set.Entries() {
-		if p.rng.IntN(2) == 0 && (e.RemoteManaged || e.Network.PhysicalNetwork != nil) {
+		if p.rng.IntN(2) == 0 && (e.RemoteManaged || e.PortTags.PhysicalNetwork != nil) {
 			class, needs.RemoteManaged = pci.PortClass(e.Device), e.RemoteManaged
-			if name := e.Network.PhysicalNetwork; name != nil && p.rng.IntN(4) > 0 {
+			if name := e.PortTags.PhysicalNetwork; name != nil && p.rng.IntN(4) > 0 {
 				needs.PhysicalNetworks = []string{"b", *name}
 			}
 		}
@@ -239,7 +234,7 @@ func (p *randomHost) place(id string, requests []pci.Request, set device.Set, pi
 	placed []numa.Placed) {
 	g := schedule.Guest{ID: id, Requests: requests, Cells: parts, Placed: placed}
 	for _, c := range picked {
-		g.Devices = append(g.Devices, schedule.Picked{RequestID: c.Request, Address: c.Device.Address.String(),
+		g.Devices = append(g.Devices, schedule.Picked{RequestID: c.RequestID, Address: c.Device.Address.String(),
 			Provider: c.Provider})
 	}
 	p.set, p.cells, p.guests = set, numa.Use(p.cells, parts, placed), append(slices.Clone(p.guests), g)

@@ -130,7 +130,7 @@ func checkedDevice(v survey.Verdict) CheckedDevice {
 		d.Entry = fmt.Sprintf("%s, %s", v.Entry.At, v.Entry)
 	}
 	if v.Reported {
-		d.Provider, d.ResourceClass = v.Offer.Name, string(v.Offer.Class)
+		d.Provider, d.ResourceClass = v.Offer.Name, string(v.Offer.ResourceClass)
 		d.Traits = []string{string(survey.ManagedPCI), string(survey.OwnerNova)}
 		for _, t := range v.Offer.Traits {
 			d.Traits = append(d.Traits, string(t))

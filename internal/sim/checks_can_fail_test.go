@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/bandwidth"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -147,7 +147,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 		"pool": func(w *World) {
 			for _, m := range w.hosts {
 				for i, d := range m.host.row.report.Devices {
-					if d.State == schedule.Available && !d.Spent {
+					if d.State == pci.Available && !d.Spent {
 						m.host.row.report.Devices[i].State = "unclaimable"
 						return
 					}

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -145,8 +146,8 @@ func (s *store) freeDevices(h *schedule.Host) {
 	}
 	h.Devices = slices.Clone(h.Devices)
 	for i, d := range h.Devices {
-		if (d.State == schedule.Claimed || d.State == schedule.Allocated) && gone(d.Holder) {
-			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""
+		if (d.State == pci.Claimed || d.State == pci.Allocated) && gone(string(d.Holder)) {
+			h.Devices[i].State, h.Devices[i].Holder = pci.Available, ""
 		}
 	}
 	h.Counted = slices.DeleteFunc(slices.Clone(h.Counted), func(g schedule.CountedGuest) bool { return gone(g.ID) })

@@ -37,7 +37,7 @@ func (am *agentModel) accepts(m *simHost) bool {
 func (am *agentModel) offerHeld(m *simHost, held device.Set) {
 	var specs []string
 	for _, d := range m.made {
-		if e, _ := held.At(device.PCI(d.Address)); e.Holder != "" && e.Class != "" {
+		if e, _ := held.At(device.PCI(d.Address)); e.Holder != "" && e.ResourceClass != "" {
 			// The address of a PF alone is also that of its VFs.
 			text := `{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`
 			if isPortVF(d) {
@@ -45,7 +45,7 @@ func (am *agentModel) offerHeld(m *simHost, held device.Set) {
 					d.Address, d.Product))
 				continue
 			}
-			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.Class))
+			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.ResourceClass))
 		}
 	}
 	rules, err := pci.ParseSpecs("[" + strings.Join(specs, ",") + "]")

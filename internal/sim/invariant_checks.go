@@ -289,7 +289,7 @@ func (ck *checks) checkQuietHost(m *simHost) {
 		switch {
 		case e.Holder != "":
 			held[e.Provider]++
-		case e.State == device.Available && !e.Spent:
+		case e.State == pci.Available && !e.Spent:
 			free[e.Provider]++
 		}
 	}
@@ -304,7 +304,7 @@ func (ck *checks) checkQuietHost(m *simHost) {
 		}
 		left := 0
 		for _, d := range m.host.row.report.Devices {
-			if d.Provider == id && string(d.State) == string(device.Available) && !d.Spent {
+			if d.Provider == id && string(d.State) == string(pci.Available) && !d.Spent {
 				left++
 			}
 		}

@@ -262,10 +262,10 @@ func (rp *repairs) removeWrongClasses(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
 	state, _ := rp.agents.dryRun(m)
 	for _, e := range state.Devices().Entries() {
-		right[e.Provider] = e.Class
+		right[e.Provider] = e.ResourceClass
 	}
 	for _, c := range state.Devices().Claims() { // a provider keeps the class that guests hold
-		right[c.Provider] = c.Class
+		right[c.Provider] = c.ResourceClass
 	}
 	for _, id := range slices.Clone(rp.placement.TreeIDs(m.root)) {
 		p, _ := rp.placement.Provider(id)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/reconcile"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 )
 
@@ -62,7 +61,7 @@ func (op *operations) cleanSome() {
 }
 
 // requestClean is `berth device clean`: it refuses devices that need not be cleaned, or that a server has.
-func (cm *computeModel) requestClean(m *simHost, d schedule.Device) bool {
+func (cm *computeModel) requestClean(m *simHost, d pci.Offered) bool {
 	if !d.Spent || d.Holder != "" {
 		return false
 	}

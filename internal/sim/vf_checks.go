@@ -36,7 +36,7 @@ func (ck *checks) checkHeldForPorts(m *simHost) {
 		}
 		held[e.Device.Address] = true
 		owner := ck.ownerOf[string(e.Holder)]
-		port := ck.portOfRequest(m, string(e.Holder), e.Request)
+		port := ck.portOfRequest(m, string(e.Holder), e.RequestID)
 		if p, exists := ck.network.ports[port]; !exists || p.Device != owner {
 			ck.violation(m, "held port: %s is held by %s for port %q, which is not a port of server %s", e.Device.Address,
 				e.Holder, port, owner)

@@ -141,8 +141,8 @@ func (ck *checks) vfFault(s lifecycle.Server, p network.Port) string {
 		return "its host has no agent"
 	}
 	e, _ := m.agent.state.Devices().At(device.PCI(vf.Address))
-	if string(e.Holder) != s.ID || e.Request != picked.RequestID {
-		return fmt.Sprintf("%s is held by %q for request %q", vf.Address, e.Holder, e.Request)
+	if string(e.Holder) != s.ID || e.RequestID != picked.RequestID {
+		return fmt.Sprintf("%s is held by %q for request %q", vf.Address, e.Holder, e.RequestID)
 	}
 	for _, r := range s.Requests {
 		if r.ID == picked.RequestID && (len(r.Providers) != 1 || r.Providers[0] != e.Provider) {

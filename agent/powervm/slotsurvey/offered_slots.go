@@ -45,8 +45,10 @@ func Offers(f Facts, root provider.ID) (list []device.Offer) {
 			continue
 		}
 		name := ioslot.ProviderName(f.nameHost(), slot.Index)
-		o := device.Offer{Device: Device(slot), Name: name, Provider: survey.ProviderID(root, name),
-			Class: paragraph.ClassOr(f.defaultClass(slot)), Traits: allTraits(slot, paragraph), LiveMigratable: pci.No}
+		o := device.Offer{Name: name, Offered: pci.Offered{Device: Device(slot), Provider: survey.ProviderID(root, name),
+			ResourceClass: paragraph.ClassOr(f.defaultClass(slot)), Traits: allTraits(slot, paragraph),
+			LiveMigratable: pci.No}}
+		o.OneTimeUse = slices.Contains(o.Traits, pci.OneTimeUse)
 		if p, exists := f.Actual.ByName(name); exists {
 			o.Provider = p.ID
 		}
