@@ -102,6 +102,9 @@ func services(contracts []string) []Row {
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault", "api/edge"},
 			Outside: []string{"github.com/prometheus/client_golang"}},
+		{Package: "placement/liveindex", Kind: Server, Imports: with(domain, "placement/index", "placement/store")},
+		{Package: "placement/liveindex/indextest", Kind: TestSupport,
+			Imports: with(domain, "placement/index", "placement/store")},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},
 

@@ -28,9 +28,9 @@ func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot
 	if ask, err = api.ParseAsk(c.version, values); err != nil {
 		return ask, nil, nil, err
 	}
-	unknown = c.server.names.check(c.Context(), ask.Groups, ask.RootRequired, ask.RootForbidden)
+	unknown = c.server.names.Check(c.Context(), ask.Groups, ask.RootRequired, ask.RootForbidden)
 	ask.Flat = c.version < sinceNestedCandidates
-	snapshot, err = c.currentSnapshot()
+	snapshot, err = c.server.index.CatchUp(c.Context())
 	return ask, snapshot, unknown, err
 }
 

@@ -156,7 +156,7 @@ func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.I
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	var roots []provider.ID
-	snapshot := c.server.index.current()
+	snapshot := c.server.index.Snapshot()
 	for _, id := range ids {
 		if row, ok := snapshot.Row(id); ok {
 			roots = append(roots, cmp.Or(row.Root, row.ID))

@@ -140,7 +140,7 @@ func TestClientClaim(t *testing.T) {
 func testClientTreeState(ctx context.Context, t *testing.T, w *world, host provider.ID, claim api.ConsumerAllocation) {
 	t.Helper()
 	c := w.client()
-	if err := w.server.syncer.poll(ctx); err != nil { // reads how often other processes have written
+	if err := w.server.syncer.Poll(ctx); err != nil { // reads how often other processes have written
 		t.Fatal(err)
 	}
 	root, err := c.TreeAllocations(ctx, host, false)

@@ -101,12 +101,26 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	w.out.put(`],"provider_summaries":{`)
 	slices.SortFunc(w.trees, func(a, b *index.Tree) int { return strings.Compare(string(a.Root), string(b.Root)) })
 	if w.used == nil {
-		err = w.call.server.summaries.write(&w.out, w.snapshot, w.trees, w.flushIfFull)
+		err = w.treeSummaries()
 	} else {
 		err = w.usedSummaries()
 	}
 	w.out.put(`}}`)
 	return n, err
+}
+
+// treeSummaries writes the summaries of all providers of the trees.
+func (w *answerWriter) treeSummaries() error {
+	n := 0
+	for text := range w.call.server.summaries.Of(w.snapshot, w.trees, encodeSummaries) {
+		w.out.comma(n)
+		w.out = append(w.out, text...)
+		n++
+		if err := w.flushIfFull(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // usedSummaries writes the summaries of the providers in used, as before microversion 1.29.

@@ -48,3 +48,13 @@ func (t *jsonBuffer) summary(row index.Row, version api.Version, asked resource.
 	}
 	t.put(`}`)
 }
+
+// encodeSummaries returns the summaries of a tree in the form of the latest microversion.
+func encodeSummaries(snapshot *index.Snapshot, tree *index.Tree) []byte {
+	var out jsonBuffer
+	for i, row := range snapshot.Tree(tree.Root) {
+		out.comma(i)
+		out.summary(row, api.Latest, nil)
+	}
+	return slices.Clip(out)
+}

@@ -46,7 +46,7 @@ func (s *Server) checkHealth(ctx context.Context) (reason string, cause error) {
 
 // indexState returns the current state of the index for the metrics.
 func (s *Server) indexState() metrics.Index {
-	snapshot := s.index.current()
+	snapshot := s.index.Snapshot()
 	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.verifiedAt.Load()),
-		Lag: s.index.lag()}
+		Lag: s.index.Lag()}
 }

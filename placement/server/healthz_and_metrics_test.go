@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -110,35 +109,6 @@ func TestHealthOfAnOldIndex(t *testing.T) {
 	w.server.now = func() time.Time { return later }
 	if status, health := healthOf(t, w.server); status != 200 || health.Index.Age < 999*3600 {
 		t.Errorf("%d %+v", status, health)
-	}
-}
-
-// The lag counts from the first failed refresh to the successful one.
-func TestLag(t *testing.T) {
-	w := newWorld(t)
-	host, _ := createHost(t, w.client(), "host", 4, 1)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	l := w.server.index
-	if lag := w.server.indexState().Lag; lag != 0 {
-		t.Errorf("lag %s before a refresh failed", lag)
-	}
-	for range 2 { // a batch that fails twice has been waiting since the first time
-		l.running <- struct{}{}
-		l.enqueue(time.Now().Add(-time.Minute), refreshRequest{roots: []provider.ID{host}})
-		l.store = nil
-		func() {
-			defer func() { _ = recover() }()
-			l.runNext(ended)
-		}()
-		l.store = w.store
-		if lag := w.server.indexState().Lag; lag < time.Minute || lag > 2*time.Minute {
-			t.Errorf("lag %s, want a minute", lag)
-		}
-	}
-	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "") // repeats the failed refresh
-	if lag := w.server.indexState().Lag; lag != 0 {
-		t.Errorf("lag %s after the refresh", lag)
 	}
 }
 

@@ -47,13 +47,9 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	for _, c := range change {
 		c(&opts)
 	}
-	s := &Server{opts: opts, metrics: metrics.New(), index: newLiveIndex(nil), names: newNameCache(nil),
-		pick: rand.IntN}
+	s := &Server{opts: opts, metrics: metrics.New(), pick: rand.IntN}
 	setDefaults(s)
-	s.index.snapshot.Store(index.Build(rows))
-	// in the name cache, so that no store is needed
-	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true}
-	s.names.traits = map[resource.Trait]bool{"CUSTOM_PHYSNET_A": true}
+	show(s, rows)
 	return s
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -14,17 +15,17 @@ import (
 // finds the write in the index. The write is committed in any case: a failed refresh is logged, and the next query for
 // candidates repeats it.
 func (c *call) refresh(change store.Change) {
-	snapshot := c.server.index.current()
+	snapshot := c.server.index.Snapshot()
 	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
 	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one
 		c.refreshRoots(change.Roots)
 		return
 	}
-	c.logRefreshError(c.server.index.refreshUsage(c.Context(), change.Used...), change.Roots)
+	c.logRefreshError(c.server.index.RefreshUsage(c.Context(), change.Used...), change.Roots)
 }
 
 func (c *call) refreshRoots(roots []provider.ID) {
-	c.logRefreshError(c.server.index.refresh(c.Context(), roots...), roots)
+	c.logRefreshError(c.server.index.Refresh(c.Context(), roots...), roots)
 }
 
 // logRefreshError logs that trees were not read again after a write.
@@ -38,25 +39,14 @@ func all[T any](list []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
 }
 
-// currentSnapshot returns a snapshot after all pending refreshes have been done.
-func (c *call) currentSnapshot() (*index.Snapshot, error) {
-	if c.server.index.hasPending() {
-		if err := c.server.index.refreshAndWait(c.Context(), refreshRequest{}); err != nil {
-			return nil, err
-		}
-	}
-	return c.server.index.current(), nil
-}
-
-// applyDelta is like refresh, for a write that changed one provider. The caller leaves out the root, generationAfter
-// and readsBefore.
-func (c *call) applyDelta(change store.Change, p indexDelta) {
+// applyDelta is like refresh, for a write that changed one provider. The caller leaves out Root, After and Reads.
+func (c *call) applyDelta(change store.Change, p liveindex.Delta) {
 	if len(change.Roots) != 1 {
 		c.refresh(change)
 		return
 	}
-	p.root, p.generationAfter, p.readsBefore = change.Roots[0], change.Generation, c.reads
-	c.logRefreshError(c.server.index.applyDelta(c.Context(), p), change.Roots)
+	p.Root, p.After, p.Reads = change.Roots[0], change.Generation, c.reads
+	c.logRefreshError(c.server.index.Apply(c.Context(), p), change.Roots)
 }
 
 // patchInventories applies new inventories of a provider to the index. If the FLOAT column of MariaDB may round an
@@ -68,6 +58,6 @@ func (c *call) patchInventories(change store.Change, generation int, all map[res
 			return
 		}
 	}
-	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: generation,
-		change: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
+	c.applyDelta(change, liveindex.Delta{ID: c.provider(), Before: generation,
+		Change: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
 }

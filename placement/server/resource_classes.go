@@ -86,7 +86,7 @@ func (c *call) renameClass() error {
 	if err != nil {
 		return err
 	}
-	c.server.names.forget(c.class(), "")
+	c.server.names.Forget(c.class(), "")
 	c.refresh(change)
 	return c.sendJSON(http.StatusOK, c.classDoc(in.Name))
 }
@@ -95,6 +95,6 @@ func (c *call) deleteClass() error {
 	if err := c.server.store.DeleteClass(c.Context(), c.class()); err != nil {
 		return err
 	}
-	c.server.names.forget(c.class(), "")
+	c.server.names.Forget(c.class(), "")
 	return c.sendStatus(http.StatusNoContent)
 }

@@ -9,6 +9,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -65,7 +66,7 @@ func (c *call) listProviders() error {
 	if err != nil {
 		return err
 	}
-	if err := c.server.names.check(c.Context(), []resource.Group{q.Group}); err != nil {
+	if err := c.server.names.Check(c.Context(), []resource.Group{q.Group}); err != nil {
 		if err = c.unknownInList(q, err); err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (c *call) listProviders() error {
 		return err
 	}
 	if len(q.Group.Resources)+len(q.Group.Required)+len(q.Group.Forbidden) > 0 {
-		snapshot := c.server.index.current()
+		snapshot := c.server.index.Snapshot()
 		list = slices.DeleteFunc(list, func(p store.Provider) bool {
 			row, ok := snapshot.Row(p.ID)
 			return !ok || !meets(row, q.Group)
@@ -122,8 +123,8 @@ func (c *call) createProvider() error {
 	if err != nil {
 		return err
 	}
-	c.applyDelta(change, indexDelta{id: p.ID, parent: p.Parent, generationBefore: -1,
-		change: func(r *index.Row) { r.Name = p.Name }})
+	c.applyDelta(change, liveindex.Delta{ID: p.ID, Parent: p.Parent, Before: -1,
+		Change: func(r *index.Row) { r.Name = p.Name }})
 	c.setLocation(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
 		return c.sendStatus(http.StatusCreated)

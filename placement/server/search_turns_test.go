@@ -22,11 +22,12 @@ import (
 func stuck() (s *Server, query string) {
 	s = fleet(1, 1)
 	snapshot, ask := ct.Stuck()
-	s.index.snapshot.Store(snapshot)
-	s.searches, s.turns = newSearchLimiter(), newSearchTurns()
-	for class := range ask.Total() {
-		s.names.classes[class] = true
+	var rows []index.Row
+	for tree := range snapshot.Trees() {
+		rows = append(rows, snapshot.Tree(tree.Root)...)
 	}
+	show(s, rows)
+	s.searches, s.turns = newSearchLimiter(), newSearchTurns()
 	return s, api.AskQuery(ask).Encode()
 }
 
@@ -152,7 +153,7 @@ func TestSchedulerGetsTheDecidedHosts(t *testing.T) {
 	s, query := stuck()
 	s.now = func() time.Time { return time.Time{} } // the steps end the search, not the time
 	var rows []index.Row
-	hard := s.index.snapshot.Load()
+	hard := s.index.Snapshot()
 	for _, r := range hard.Tree("host") {
 		rows = append(rows, r)
 		if r.ID != "host" && r.ID != "dev0" {
@@ -168,7 +169,7 @@ func TestSchedulerGetsTheDecidedHosts(t *testing.T) {
 		}
 		rows = append(rows, r)
 	}
-	s.index.snapshot.Store(index.Build(rows))
+	show(s, rows)
 	for _, scheduling := range []bool{false, true} {
 		r, rec, want := candidatesOf("1.39", query+"&limit=1000"), httptest.NewRecorder(), http.StatusServiceUnavailable
 		if scheduling {

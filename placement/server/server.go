@@ -1,4 +1,4 @@
-// Package server implements the Placement HTTP API: the handlers, and the in-memory index that finds candidates.
+// Package server implements the Placement HTTP API.
 //
 //	request ─▶ api/edge: id, limits, caller, microversion, route ─▶ handler ─┬─▶ store   (all reads and writes
 //	                                                                         │            except candidates)
@@ -34,10 +34,14 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/policies"
 	"github.com/openberth/berth/placement/store"
 )
+
+// defaultRefreshInterval is the default of [berth] index_refresh_interval.
+const defaultRefreshInterval = time.Second
 
 // New returns a server on a store whose schema exists. It reads the whole database into the index.
 func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
@@ -57,7 +61,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	}
 	srv := &Server{
 		store: s, database: s, opts: opts, bodies: bodies,
-		index: newLiveIndex(s), names: newNameCache(s),
+		index: liveindex.New(s), names: liveindex.NewNames(s),
 		metrics: opts.Metrics, now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
@@ -66,7 +70,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
-	if srv.syncer, err = newSyncer(ctx, s, srv.index, srv.names); err != nil {
+	if srv.syncer, err = liveindex.NewSyncer(ctx, s, srv.index, srv.names); err != nil {
 		return nil, fault.Wrap("", err)
 	}
 	if err := srv.Reload(ctx); err != nil {
@@ -79,7 +83,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 // Reload reads the whole database into the index. Run does not need it: it detects by itself which trees have changed.
 func (s *Server) Reload(ctx context.Context) error {
 	began := s.now()
-	err := s.index.reload(ctx)
+	err := s.index.Reload(ctx)
 	if err == nil {
 		s.verifiedAt.Store(&began)
 	}
@@ -101,7 +105,7 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ticks.C:
 		}
 		began := s.now()
-		err := s.syncer.poll(ctx)
+		err := s.syncer.Poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -125,7 +129,7 @@ func (s *Server) declare() edge.API[*call] {
 		Options: o, Bodies: s.bodyBudget, Metrics: s.metrics.Metrics, Database: s.database,
 		IDHeaders: []string{"Openstack-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
-		NewCall: func() *call { return &call{server: s, reads: s.index.reads.Load()} },
+		NewCall: func() *call { return &call{server: s, reads: s.index.Reads()} },
 		Health:  edge.Health{Check: s.checkHealth, Describe: s.describeHealth},
 	}
 }

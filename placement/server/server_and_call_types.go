@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
@@ -50,15 +51,15 @@ type Server struct {
 	opts     Options
 	bodies   *api.Bodies
 	edge     *edge.Server[*call]
-	index    *liveIndex
-	names    *nameCache
+	index    *liveindex.Index
+	names    *liveindex.Names
 
-	syncer *syncer // used by Run only
+	syncer *liveindex.Syncer // used by Run only
 
 	metrics    *metrics.Set
 	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
 	buffers    sync.Pool                 // of *jsonBuffer, for the chunks of large answers
-	summaries  summaryCache
+	summaries  liveindex.Summaries
 
 	bounds
 
@@ -80,7 +81,7 @@ type bounds struct {
 type call struct {
 	edge.Call
 	server    *Server
-	reads     uint64 // liveIndex.reads when the call began
+	reads     uint64 // liveindex.Index.Reads when the call began
 	version   api.Version
 	body      []byte // the request body, after read
 	holdsSlot bool   // the call holds a slot of Server.searches, or a turn

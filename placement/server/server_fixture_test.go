@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,7 +15,10 @@ import (
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -118,6 +122,37 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// rowStore is a store for an index of fixed rows, in which all resource classes and traits exist.
+type rowStore struct {
+	liveindex.Store
+	rows []index.Row
+}
+
+func (s rowStore) Rows(context.Context) (rows []store.Row, err error) {
+	for _, r := range s.rows {
+		rows = append(rows, store.Row(r))
+	}
+	return rows, nil
+}
+
+func (rowStore) Class(context.Context, resource.Class) (c store.Class, err error) { return c, nil }
+
+func (rowStore) Traits(_ context.Context, filter store.TraitFilter) (list []store.Trait, err error) {
+	for _, name := range filter.In {
+		list = append(list, store.Trait{Name: name})
+	}
+	return list, nil
+}
+
+// show gives a server an index of fixed rows.
+func show(s *Server, rows []index.Row) {
+	from := rowStore{rows: rows}
+	s.index, s.names = liveindex.New(from), liveindex.NewNames(from)
+	if err := s.index.Reload(context.Background()); err != nil {
+		panic(err)
+	}
 }
 
 // setDefaults sets the fields that New sets, for a server without a store.

@@ -8,6 +8,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
@@ -109,7 +110,7 @@ func (c *call) deleteTrait() error {
 	if err := c.server.store.DeleteTrait(c.Context(), name); err != nil {
 		return err
 	}
-	c.server.names.forget("", name)
+	c.server.names.Forget("", name)
 	return c.sendStatus(http.StatusNoContent)
 }
 
@@ -135,8 +136,8 @@ func (c *call) replaceTraits() error {
 	if err != nil {
 		return err
 	}
-	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: in.Generation,
-		change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
+	c.applyDelta(change, liveindex.Delta{ID: c.provider(), Before: in.Generation,
+		Change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
 	return c.sendProviderTraits(all.Generation, all.Traits)
 }
 

@@ -23,7 +23,7 @@ type nameCheck struct {
 }
 
 func (n *nameCheck) fails(groups []resource.Group, more ...[]resource.Trait) bool {
-	n.err = n.call.server.names.check(n.call.Context(), groups, more...)
+	n.err = n.call.server.names.Check(n.call.Context(), groups, more...)
 	return n.err != nil
 }
 
@@ -33,7 +33,7 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	snapshot, err := c.currentSnapshot()
+	snapshot, err := c.server.index.CatchUp(c.Context())
 	if err != nil {
 		return err
 	}

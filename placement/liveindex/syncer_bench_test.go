@@ -1,12 +1,10 @@
-package server
+package liveindex
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
@@ -30,15 +28,9 @@ func manyHosts(b *testing.B, url string) *store.Store {
 	}
 	b.Cleanup(func() { db.Close() })
 	s, err := store.Open(b.Context(), db)
-	if err == nil {
-		err = s.Sync(b.Context())
-	}
-	if err == nil {
-		err = db.Write(b.Context(), func(tx *sqldb.Tx) error { return fillHosts(b, tx) })
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, s.Sync(b.Context()))
+	must(b, db.Write(b.Context(), func(tx *sqldb.Tx) error { return fillHosts(b, tx) }))
 	return s
 }
 
@@ -88,27 +80,11 @@ func BenchmarkPoll(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			url := fresh()
 			others := manyHosts(b, url)
-			db, err := sqldb.Open(b.Context(), url)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { db.Close() })
-			s, err := store.Open(b.Context(), db)
-			if err != nil {
-				b.Fatal(err)
-			}
-			server, err := New(b.Context(), s, Options{Options: edge.Options{Log: slog.New(slog.DiscardHandler)}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			poll := func(b *testing.B) {
-				if err := server.syncer.poll(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
+			w := newWorldOn(b, url)
+			poll := func(b *testing.B) { must(b, w.syncer.Poll(b.Context())) }
 			b.Run("first", func(b *testing.B) {
 				for b.Loop() {
-					server.syncer.seen = nil
+					w.syncer.seen = nil
 					poll(b)
 				}
 			})

@@ -1,4 +1,4 @@
-package server
+package liveindex
 
 import (
 	"context"
@@ -13,17 +13,31 @@ import (
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // refreshTimeout is the time limit of a refresh. A refresh continues if the client that caused it disconnects.
 const refreshTimeout = 30 * time.Second
 
-// liveIndex holds the newest snapshot of the index and reads trees again from the database.
+// Store is what the index reads of the database; *store.Store implements it and documents its faults.
+type Store interface {
+	Rows(ctx context.Context) ([]store.Row, error)
+	TreeRows(ctx context.Context, roots ...provider.ID) ([]store.Row, error)
+	Uses(ctx context.Context, providers ...provider.ID) (map[provider.ID]resource.Amounts, error)
+	Class(ctx context.Context, name resource.Class) (store.Class, error)
+	Traits(ctx context.Context, filter store.TraitFilter) ([]store.Trait, error)
+	ClassNumbers(ctx context.Context) (map[int64]resource.Class, error)
+	DataVersion(ctx context.Context) (number int64, ok bool, err error)
+	Fingerprints(ctx context.Context, whole bool) (store.Fingerprints, error)
+	ProviderVersions(ctx context.Context, buckets ...store.Bucket) (map[store.Bucket][]store.ProviderVersion, error)
+}
+
+// Index holds the newest snapshot of the index and reads trees again from the database. It is safe for concurrent use.
 //
 // Only one refresh runs at a time, and each reads the database after it has started, so an older read never replaces a
 // newer one. All callers that wait during a refresh share the next one.
-type liveIndex struct {
-	store    *store.Store
+type Index struct {
+	store    Store
 	snapshot atomic.Pointer[index.Snapshot]
 
 	running chan struct{} // holds one token while a refresh runs
@@ -38,7 +52,7 @@ type batch struct {
 	all    bool // the whole database
 	roots  map[provider.ID]bool
 	used   map[provider.ID]bool // providers of which only the usage has changed
-	deltas []indexDelta         // in the order in which they were requested
+	deltas []Delta              // in the order in which they were requested
 	oldest time.Time            // when the oldest of its requests was made
 	done   chan struct{}
 	err    error // set before done is closed
@@ -49,40 +63,54 @@ type refreshRequest struct {
 	all    bool
 	roots  []provider.ID
 	used   []provider.ID
-	deltas []indexDelta
+	deltas []Delta
 }
 
-func newLiveIndex(s *store.Store) *liveIndex {
-	l := &liveIndex{store: s, running: make(chan struct{}, 1)}
+// New returns an empty index of a store.
+func New(s Store) *Index {
+	l := &Index{store: s, running: make(chan struct{}, 1)}
 	l.snapshot.Store(index.Build(nil))
 	return l
 }
 
-// current returns the newest snapshot.
-func (l *liveIndex) current() *index.Snapshot { return l.snapshot.Load() }
+// Snapshot returns the newest snapshot.
+func (l *Index) Snapshot() *index.Snapshot { return l.snapshot.Load() }
 
-// reload reads the whole database again.
-func (l *liveIndex) reload(ctx context.Context) error {
+// Reads returns how many times trees have been read.
+func (l *Index) Reads() uint64 { return l.reads.Load() }
+
+// CatchUp returns a snapshot after all pending refreshes have been done.
+func (l *Index) CatchUp(ctx context.Context) (*index.Snapshot, error) {
+	if l.hasPending() {
+		if err := l.refreshAndWait(ctx, refreshRequest{}); err != nil {
+			return nil, err
+		}
+	}
+	return l.Snapshot(), nil
+}
+
+// Reload reads the whole database again.
+func (l *Index) Reload(ctx context.Context) error {
 	return l.refreshAndWait(ctx, refreshRequest{all: true})
 }
 
-// refresh reads these trees again; the result includes everything that the caller has committed. If it fails, the next
+// Refresh reads these trees again; the result includes everything that the caller has committed. If it fails, the next
 // refresh reads them.
-func (l *liveIndex) refresh(ctx context.Context, roots ...provider.ID) error {
+func (l *Index) Refresh(ctx context.Context, roots ...provider.ID) error {
 	if len(roots) == 0 {
 		return nil
 	}
 	return l.refreshAndWait(ctx, refreshRequest{roots: roots})
 }
 
-// refreshUsage reads only the usage of these providers again.
-func (l *liveIndex) refreshUsage(ctx context.Context, used ...provider.ID) error {
+// RefreshUsage reads only the usage of these providers again.
+func (l *Index) RefreshUsage(ctx context.Context, used ...provider.ID) error {
 	return l.refreshAndWait(ctx, refreshRequest{used: used})
 }
 
 // refreshAndWait adds a request to the next refresh, and runs that refresh or waits for it. It returns
 // fault.Unavailable at the deadline of ctx; the request then remains for the next refresh.
-func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) error {
+func (l *Index) refreshAndWait(ctx context.Context, what refreshRequest) error {
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
 	defer cancel()
 	mine := l.enqueue(time.Now(), what)
@@ -110,7 +138,7 @@ func withoutCancel(ctx context.Context, limit time.Duration) (context.Context, c
 	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
-func (l *liveIndex) enqueue(since time.Time, what refreshRequest) *batch {
+func (l *Index) enqueue(since time.Time, what refreshRequest) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
@@ -131,7 +159,7 @@ func (l *liveIndex) enqueue(since time.Time, what refreshRequest) *batch {
 }
 
 // runNext runs the next refresh, if any. The caller has put a token into running; runNext removes it in any case.
-func (l *liveIndex) runNext(ctx context.Context) {
+func (l *Index) runNext(ctx context.Context) {
 	defer func() { <-l.running }()
 	l.mu.Lock()
 	b := l.next
@@ -146,7 +174,7 @@ func (l *liveIndex) runNext(ctx context.Context) {
 	defer func() {
 		if b.err != nil {
 			for _, p := range b.deltas {
-				b.roots[p.root] = true
+				b.roots[p.Root] = true
 			}
 			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)),
 				used: slices.Collect(maps.Keys(b.used))})
@@ -157,7 +185,7 @@ func (l *liveIndex) runNext(ctx context.Context) {
 }
 
 // load reads the contents of a batch and then replaces the snapshot once.
-func (l *liveIndex) load(ctx context.Context, b *batch) error {
+func (l *Index) load(ctx context.Context, b *batch) error {
 	if b.all {
 		rows, err := l.store.Rows(ctx)
 		if err == nil {
@@ -179,7 +207,7 @@ func (l *liveIndex) load(ctx context.Context, b *batch) error {
 }
 
 // replace returns a snapshot in which these trees have been read again.
-func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []provider.ID) (*index.Snapshot, error) {
+func (l *Index) replace(ctx context.Context, s *index.Snapshot, roots []provider.ID) (*index.Snapshot, error) {
 	if len(roots) == 0 {
 		return s, nil
 	}
@@ -197,7 +225,7 @@ func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []prov
 // readTrees reads these trees, and those in which the snapshot has providers that are in one of these trees now, all in
 // one transaction. A provider may have moved after the caller determined the roots; without its former tree, the index
 // would have it twice. A tree that no longer exists has no rows.
-func (l *liveIndex) readTrees(ctx context.Context, s *index.Snapshot, roots []provider.ID) (
+func (l *Index) readTrees(ctx context.Context, s *index.Snapshot, roots []provider.ID) (
 	trees map[provider.ID][]index.Row, err error) {
 	for {
 		rows, err := l.store.TreeRows(ctx, roots...)
@@ -224,7 +252,7 @@ func (l *liveIndex) readTrees(ctx context.Context, s *index.Snapshot, roots []pr
 
 // readUsage returns a snapshot with the current usage of the providers in b.used, except those whose trees are in
 // b.roots and have just been read.
-func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*index.Snapshot, error) {
+func (l *Index) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*index.Snapshot, error) {
 	var ids []provider.ID
 	for id := range b.used {
 		if !b.roots[s.RootOf(id)] {
@@ -243,14 +271,14 @@ func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) 
 }
 
 // hasPending reports whether trees wait to be read, for example after a failed refresh.
-func (l *liveIndex) hasPending() bool {
+func (l *Index) hasPending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next != nil
 }
 
-// lag returns how long trees have been waiting to be read; 0 if none are waiting.
-func (l *liveIndex) lag() time.Duration {
+// Lag returns how long trees have been waiting to be read; 0 if none are waiting.
+func (l *Index) Lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
@@ -268,19 +296,19 @@ func indexRows(rows []store.Row) []index.Row {
 }
 
 // applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.
-func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
+func (l *Index) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 	reads := l.reads.Load()
 	for _, p := range b.deltas {
 		if p.applicable(s, reads) {
 			s = p.apply(s)
 		} else {
-			b.roots[p.root] = true
+			b.roots[p.Root] = true
 		}
 	}
 	return s
 }
 
-// applyDelta applies the effect of a write to the index.
-func (l *liveIndex) applyDelta(ctx context.Context, p indexDelta) error {
-	return l.refreshAndWait(ctx, refreshRequest{deltas: []indexDelta{p}})
+// Apply applies the effect of a write to the index.
+func (l *Index) Apply(ctx context.Context, p Delta) error {
+	return l.refreshAndWait(ctx, refreshRequest{deltas: []Delta{p}})
 }

@@ -1,10 +1,9 @@
-package server
+package liveindex
 
 import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
@@ -12,12 +11,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-const (
-	defaultRefreshInterval = time.Second // the default of [berth] index_refresh_interval
-	sweepPolls             = 60          // the number of polls in which every provider is compared once
-)
+// sweepPolls is the number of polls in which every provider is compared once.
+const sweepPolls = 60
 
-// syncer detects writes of other processes to the database (OpenStack's own Placement, other Berth servers) and updates
+// Syncer detects writes of other processes to the database (OpenStack's own Placement, other Berth servers) and updates
 // the index. Only one goroutine may use it.
 //
 // A poll costs little if nothing has changed: SQLite reports whether another connection wrote; for other databases, one
@@ -28,10 +25,10 @@ const (
 //
 // Each poll also compares a few buckets whose fingerprints have not changed, because fingerprints do not include the
 // names of providers.
-type syncer struct {
-	store *store.Store
-	index *liveIndex
-	names *nameCache
+type Syncer struct {
+	store Store
+	index *Index
+	names *Names
 
 	dataVersion int64 // of the store at the last poll
 	seen        map[store.Bucket]bucketState
@@ -47,15 +44,15 @@ type bucketState struct {
 	providers []provider.ID
 }
 
-// newSyncer returns a syncer. Call it before the index is first read: the syncer detects the writes from now on.
-func newSyncer(ctx context.Context, s *store.Store, index *liveIndex, names *nameCache) (*syncer, error) {
+// NewSyncer returns a Syncer. Call it before the index is first read: the Syncer detects the writes from now on.
+func NewSyncer(ctx context.Context, s Store, index *Index, names *Names) (*Syncer, error) {
 	classes, err := s.ClassNumbers(ctx)
-	return &syncer{store: s, index: index, names: names, classes: classes}, err
+	return &Syncer{store: s, index: index, names: names, classes: classes}, err
 }
 
-// poll compares the index with the database once and reads the trees again that differ. It may be called again after an
+// Poll compares the index with the database once and reads the trees again that differ. It may be called again after an
 // error.
-func (o *syncer) poll(ctx context.Context) error {
+func (o *Syncer) Poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	foreign, ok, err := o.store.DataVersion(ctx)
@@ -70,7 +67,7 @@ func (o *syncer) poll(ctx context.Context) error {
 }
 
 // compare finds the buckets whose fingerprints have changed since the last poll and compares their providers.
-func (o *syncer) compare(ctx context.Context) error {
+func (o *Syncer) compare(ctx context.Context) error {
 	if o.sum != nil {
 		now, err := o.store.Fingerprints(ctx, true)
 		if err != nil {
@@ -113,7 +110,7 @@ func (o *syncer) compare(ctx context.Context) error {
 
 // nextBuckets returns the next buckets that a poll compares although their fingerprints have not changed. It returns
 // each bucket once in sweepPolls calls.
-func (o *syncer) nextBuckets() []store.Bucket {
+func (o *Syncer) nextBuckets() []store.Bucket {
 	all := slices.Sorted(maps.Keys(o.seen))
 	from, found := slices.BinarySearch(all, o.lastBucket)
 	if found {
@@ -132,13 +129,13 @@ func (o *syncer) nextBuckets() []store.Bucket {
 // compareBuckets compares the index with the versions of the providers in some buckets, reads the trees again that
 // differ, and records the state of the buckets. It records the fingerprints in prints, which were read before the
 // versions, so that the next poll detects a write in between. If prints is nil, the recorded fingerprints are kept.
-func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Bucket]store.Fingerprint,
+func (o *Syncer) compareBuckets(ctx context.Context, prints map[store.Bucket]store.Fingerprint,
 	stretches []store.Bucket) error {
 	found, err := o.store.ProviderVersions(ctx, stretches...)
 	if err != nil {
 		return err
 	}
-	snapshot, wrong := o.index.current(), map[provider.ID]bool{}
+	snapshot, wrong := o.index.Snapshot(), map[provider.ID]bool{}
 	states := make(map[store.Bucket]bucketState, len(found))
 	for at, marks := range found {
 		g := bucketState{print: o.seen[at].print, providers: make([]provider.ID, len(marks))}
@@ -169,7 +166,7 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Bucket]sto
 		o.findDeleted(snapshot, states, wrong)
 	}
 	delete(wrong, "") // RootOf returns "" for a provider that is not in the index
-	if err := o.index.refresh(ctx, slices.Collect(maps.Keys(wrong))...); err != nil {
+	if err := o.index.Refresh(ctx, slices.Collect(maps.Keys(wrong))...); err != nil {
 		return err
 	}
 	if o.seen == nil {
@@ -186,7 +183,7 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Bucket]sto
 }
 
 // findDeleted adds to wrong the roots of the trees with providers that are in the index but not in the database.
-func (o *syncer) findDeleted(snapshot *index.Snapshot, states map[store.Bucket]bucketState,
+func (o *Syncer) findDeleted(snapshot *index.Snapshot, states map[store.Bucket]bucketState,
 	wrong map[provider.ID]bool) {
 	all := make(map[provider.ID]bool, snapshot.Providers())
 	for _, g := range states {
@@ -223,14 +220,14 @@ func agrees(s *index.Snapshot, place index.Place, m store.ProviderVersion) bool 
 
 // refreshNames clears the name cache if resource classes or traits have changed. If a class was renamed it reads the
 // whole index again, because any tree may contain the class.
-func (o *syncer) refreshNames(ctx context.Context, now store.Fingerprints) error {
+func (o *Syncer) refreshNames(ctx context.Context, now store.Fingerprints) error {
 	if maps.Equal(o.classes, now.Classes) && o.traits == now.Traits {
 		return nil
 	}
 	o.names.clear()
 	for number, name := range o.classes {
 		if other, ok := now.Classes[number]; ok && other != name {
-			if err := o.index.reload(ctx); err != nil {
+			if err := o.index.Reload(ctx); err != nil {
 				return err
 			}
 			break

@@ -1,14 +1,11 @@
-package server
+package liveindex
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,7 +19,7 @@ import (
 // poll updates the index as Run does.
 func (w *world) poll() {
 	w.t.Helper()
-	if err := w.server.syncer.poll(w.t.Context()); err != nil {
+	if err := w.syncer.Poll(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -161,7 +158,7 @@ func testPollFindsWrites(t *testing.T, fresh func(testing.TB) string) {
 		_, err := s.store.DeleteProvider(t.Context(), s.providers[0]) // after the index was read, before the first poll
 		s.accept(err)
 		w.poll()
-		compareIndex(t, w)
+		w.compare()
 		writes := s.writes()
 		names := make([]string, 0, len(writes))
 		for name := range writes {
@@ -180,17 +177,17 @@ func testPollFindsWrites(t *testing.T, fresh func(testing.TB) string) {
 					w.poll()
 				}
 			}
-			if compareIndex(t, w); t.Failed() {
+			if w.compare(); t.Failed() {
 				t.Fatalf("seed %d, round %d: %s", seed, round, did)
 			}
 			if round%5 > 0 {
 				continue
 			}
-			_, _ = createHost(t, w.client(), fmt.Sprint("own ", round), 4, 4)
-			before := w.server.index.current()
+			w.createHost(fmt.Sprint("own ", round))
+			before := w.Snapshot()
 			w.poll()
 			w.poll()
-			if w.server.index.current() != before {
+			if w.Snapshot() != before {
 				t.Fatalf("seed %d, round %d: a poll without other writes changed the index", seed, round)
 			}
 		}
@@ -206,7 +203,7 @@ func testPollFindsBuckets(t *testing.T, fresh func(testing.TB) string) {
 	}
 	w := newWorldOn(t, url)
 	w.poll()
-	if n := len(w.server.syncer.seen); n != 4 {
+	if n := len(w.syncer.seen); n != 4 {
 		t.Fatalf("%d buckets, want 4", n)
 	}
 	for _, id := range s.providers[60:130] { // one whole bucket, and parts of its neighbours
@@ -215,101 +212,40 @@ func testPollFindsBuckets(t *testing.T, fresh func(testing.TB) string) {
 	}
 	s.claim()
 	w.poll()
-	compareIndex(t, w)
-	if n := len(w.server.syncer.seen); n != 3 {
+	w.compare()
+	if n := len(w.syncer.seen); n != 3 {
 		t.Errorf("%d buckets, want 3", n)
 	}
 	for i := range 70 {
 		s.create(fmt.Sprint("q", i), "")
 	}
 	w.poll()
-	compareIndex(t, w)
+	w.compare()
 }
 
 // A renamed class has its new name in every tree, and a deleted class is refused.
 func testPollFindsNames(t *testing.T, fresh func(testing.TB) string) {
-	url := fresh(t)
-	w, other := newWorldOn(t, url), newWorldOn(t, url)
-	createHost(t, w.client(), "host", 4, 4)
-	other.want(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_GONE", "")
-	other.want(http.StatusCreated, "PUT", "/traits/CUSTOM_GONE", "")
-	const ask = "/allocation_candidates?resources=CUSTOM_GONE:1&required=CUSTOM_GONE"
-	w.want(http.StatusOK, "GET", ask, "")
+	url, ctx := fresh(t), t.Context()
+	w, other := newWorldOn(t, url), openStore(t, url)
+	w.createHost("host")
+	_, err := other.EnsureClass(ctx, "CUSTOM_GONE")
+	must(t, err)
+	_, _, err = other.EnsureTrait(ctx, "CUSTOM_GONE")
+	must(t, err)
+	check := func() error {
+		return w.names.Check(ctx, []resource.Group{{Resources: resource.Amounts{"CUSTOM_GONE": 1}}},
+			[]resource.Trait{"CUSTOM_GONE"})
+	}
+	must(t, check())
 	w.poll()
-	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF",
-		`{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
-		t.Fatal(response.Status)
-	}
+	_, err = other.RenameClass(ctx, "CUSTOM_VF", "CUSTOM_OTHER")
+	must(t, err)
 	w.poll()
-	compareIndex(t, w)
-	w.want(http.StatusOK, "GET", ask, "")
-	other.want(http.StatusNoContent, "DELETE", "/traits/CUSTOM_GONE", "")
+	w.compare()
+	must(t, check())
+	must(t, other.DeleteTrait(ctx, "CUSTOM_GONE"))
 	w.poll()
-	if body := w.want(http.StatusBadRequest, "GET", ask, ""); !strings.Contains(body, "CUSTOM_GONE") {
-		t.Error(body)
+	if err := check(); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "CUSTOM_GONE") {
+		t.Error(err)
 	}
-}
-
-// Run polls, records the age of the index, and continues when the database answers again.
-func TestRunUpdatesTheIndex(t *testing.T) {
-	server := databases.MariaDB(t)
-	url := server.Database(t)
-	const interval = 50 * time.Millisecond
-	w := newWorldOn(t, url, func(o *Options) { o.RefreshInterval = interval })
-	s := newOtherWriter(t, url, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); w.server.Run(ctx) }()
-	defer func() { stop(); <-ended }()
-	waitForWrite := func() {
-		t.Helper()
-		name := uuid.NewString()
-		s.create(name, "")
-		id := s.providers[len(s.providers)-1]
-		for last := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-			if row, ok := w.server.index.current().Row(id); ok && row.Generation == 1 {
-				return
-			}
-			if time.Now().After(last) {
-				t.Fatal("the index does not have the provider that another process created")
-			}
-		}
-	}
-	waitForWrite()
-	server.Kill(t)
-	for last := time.Now().Add(30 * time.Second); w.server.indexState().Age < 10*interval; time.Sleep(interval) {
-		if time.Now().After(last) {
-			t.Fatal("the age of the index does not increase while the database is down")
-		}
-	}
-	server.Restart(t)
-	waitForWrite()
-	for last := time.Now().Add(30 * time.Second); w.server.indexState().Age > 5*time.Second; time.Sleep(interval) {
-		if time.Now().After(last) {
-			t.Fatal("the age of the index does not decrease after the restart")
-		}
-	}
-}
-
-// TestUnknownOutcomeIsReported checks a write whose outcome cannot be determined, because another client changed the
-// data first: the answer is 503 with a text and a code.
-func TestUnknownOutcomeIsReported(t *testing.T) {
-	server := databases.MariaDB(t)
-	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
-	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
-	host, _ := createHost(t, w.client(), "host", 4, 4)
-	path, watch := "/resource_providers/"+string(host), w.server.store.Watch
-	w.server.store.Watch = func(r store.Run) {
-		watch(r)
-		if fault.CodeOf(r.Err) == store.CodeUnknownOutcome {
-			other.want(http.StatusOK, "PUT", path, `{"name":"other"}`)
-		}
-	}
-	proxy.Break(databases.Cut{Word: "\x03COMMIT"})
-	body := w.want(http.StatusServiceUnavailable, "PUT", path, `{"name":"new"}`)
-	if !strings.Contains(body, "unknown whether the request took effect") ||
-		!strings.Contains(body, store.CodeUnknownOutcome) {
-		t.Error(body)
-	}
-	w.want(http.StatusOK, "PUT", path, `{"name":"new"}`)
 }

@@ -1,13 +1,12 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,8 +17,9 @@ import (
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/databases"
-	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/liveindex"
+	"github.com/openberth/berth/placement/liveindex/indextest"
+	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -53,44 +53,7 @@ func compareIndex(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := w.server.index.current()
-	if n := snapshot.Providers(); n != len(rows) {
-		t.Errorf("the index has %d providers, the database %d", n, len(rows))
-	}
-	nodes := 0
-	for tree := range snapshot.Trees() {
-		nodes += len(tree.Nodes)
-	}
-	if nodes != len(rows) {
-		t.Errorf("the trees of the index have %d providers, the database %d", nodes, len(rows))
-	}
-	for _, row := range rows {
-		got, ok := snapshot.Row(row.ID)
-		if want := index.Row(row); !ok || !reflect.DeepEqual(normalized(got), normalized(want)) {
-			t.Errorf("the index has\n%+v\nthe database\n%+v", normalized(got), normalized(want))
-		}
-	}
-}
-
-// normalized removes differences without a meaning: empty and absent lists, usages of zero, and the generation, which
-// in the index is that of the last read of the whole provider.
-func normalized(r index.Row) index.Row {
-	r.Generation = 0
-	r.Used = maps.Clone(r.Used)
-	maps.DeleteFunc(r.Used, func(_ resource.Class, n int) bool { return n == 0 })
-	if len(r.Used) == 0 {
-		r.Used = nil
-	}
-	if len(r.Inventories) == 0 {
-		r.Inventories = nil
-	}
-	if len(r.Traits) == 0 {
-		r.Traits = nil
-	}
-	if len(r.Aggregates) == 0 {
-		r.Aggregates = nil
-	}
-	return r
+	indextest.Compare(t, w.server.index.Snapshot(), rows)
 }
 
 // 32 clients concurrently claim one of ten units each: ten claims are granted, the others are refused.
@@ -171,7 +134,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 				return
 			}
 		}
-		if row, _ := w.server.index.current().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
+		if row, _ := w.server.index.Snapshot().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
 			t.Errorf("the index does not have the claim: %+v", row)
 		}
 		if chance.IntN(2) == 0 {
@@ -184,7 +147,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 			t.Error(err)
 			return
 		}
-		if _, ok := w.server.index.current().Row(own); !ok {
+		if _, ok := w.server.index.Snapshot().Row(own); !ok {
 			t.Error("the index does not have the created provider")
 		}
 		if chance.IntN(2) == 0 {
@@ -193,7 +156,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 		if err := c.DeleteProvider(t.Context(), own); err != nil {
 			t.Error(err)
 		}
-		if _, ok := w.server.index.current().Row(own); ok {
+		if _, ok := w.server.index.Snapshot().Row(own); ok {
 			t.Error("the index has the deleted provider")
 		}
 	}
@@ -206,7 +169,7 @@ func fill(t *testing.T, w *world, id provider.ID) {
 	if err == nil {
 		_, err = c.PutTraits(t.Context(), id, g, []resource.Trait{"HW_CPU_X86_AVX"})
 	}
-	row, _ := w.server.index.current().Row(id)
+	row, _ := w.server.index.Snapshot().Row(id)
 	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
 		t.Errorf("the index does not have the inventory and the traits: %+v %v", row, err)
 	}
@@ -253,49 +216,36 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	compareIndex(t, w)
 }
 
-// The next query repeats a failed refresh before it is answered.
-func TestFailedRefreshIsRepeated(t *testing.T) {
-	w := newWorld(t)
-	host, _ := createHost(t, w.client(), "host", 4, 1)
-	l, saved := w.server.index, w.server.index.store
-	l.store = nil // a refresh panics
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
-			}
-		}()
-		t.Errorf("a refresh without a store returned: %v", l.refresh(t.Context(), host))
-	}()
-	l.store = saved
-	l.snapshot.Store(index.Build(nil))
-	if !l.hasPending() {
-		t.Fatal("no refresh is pending")
-	}
-	if body := w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", ""); len(body) < 100 {
-		t.Errorf("answered from the old snapshot: %s", body)
-	}
-	if l.hasPending() {
-		t.Error("a refresh is still pending")
-	}
-	compareIndex(t, w)
+// failingStore is a store from which no trees can be read while it fails.
+type failingStore struct {
+	liveindex.Store
+	fails bool
 }
 
-// A refresh of one tree also reads the former tree of a provider that has moved there meanwhile.
-func TestRefreshReadsTheFormerTree(t *testing.T) {
-	for _, moved := range []string{"root", "child"} {
-		t.Run(moved, func(t *testing.T) {
-			url := databases.SQLite(t)
-			w, other := newWorldOn(t, url), newWorldOn(t, url)
-			to, _ := createHost(t, w.client(), "to", 4, 4)
-			root, child := createHost(t, w.client(), "from", 4, 4)
-			id := map[string]provider.ID{"root": root, "child": child}[moved]
-			other.want(http.StatusOK, "PUT", "/resource_providers/"+string(id),
-				fmt.Sprintf(`{"name": "moved", "parent_provider_uuid": %q}`, to))
-			if err := w.server.index.refresh(t.Context(), to); err != nil {
-				t.Fatal(err)
-			}
-			compareIndex(t, w)
-		})
+func (s *failingStore) TreeRows(ctx context.Context, roots ...provider.ID) ([]store.Row, error) {
+	if s.fails {
+		return nil, fault.New(fault.Unavailable, "the database does not answer")
 	}
+	return s.Store.TreeRows(ctx, roots...)
+}
+
+// A query repeats a failed refresh before it is answered.
+func TestQueryRepeatsAFailedRefresh(t *testing.T) {
+	w := newWorld(t)
+	from := &failingStore{Store: w.store}
+	w.server.index = liveindex.New(from)
+	host, _ := createHost(t, w.client(), "host", 4, 1)
+	from.fails = true
+	w.want(http.StatusOK, "PUT", "/resource_providers/"+string(host)+"/aggregates",
+		`{"aggregates": ["00000000-0000-4000-8000-000000000000"], "resource_provider_generation": 1}`)
+	if w.server.indexState().Lag == 0 {
+		t.Error("the refresh did not fail")
+	}
+	w.want(http.StatusServiceUnavailable, "GET", "/allocation_candidates?resources=VCPU:1", "")
+	from.fails = false
+	w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", "")
+	if lag := w.server.indexState().Lag; lag != 0 {
+		t.Errorf("lag %s after the query", lag)
+	}
+	compareIndex(t, w)
 }

@@ -1,4 +1,4 @@
-package server
+package liveindex
 
 import (
 	"context"
@@ -10,30 +10,32 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// nameCache holds the names of existing resource classes and traits, so that a query need not read each from the
-// database. It reads a name that it does not hold from the database, because another process may have added it.
-type nameCache struct {
-	store *store.Store
+// Names holds the names of existing resource classes and traits, so that a query need not read each from the database.
+// It reads a name that it does not hold from the database, because another process may have added it. It is safe for
+// concurrent use.
+type Names struct {
+	store Store
 
 	mu      sync.RWMutex
 	classes map[resource.Class]bool
 	traits  map[resource.Trait]bool
 }
 
-func newNameCache(s *store.Store) *nameCache {
-	return &nameCache{store: s, classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{}}
+// NewNames returns an empty cache of the names in a store.
+func NewNames(s Store) *Names {
+	return &Names{store: s, classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{}}
 }
 
-// forget removes names from the cache. Call it when they have been, or may have been, deleted.
-func (n *nameCache) forget(class resource.Class, trait resource.Trait) {
+// Forget removes names from the cache. Call it when they have been, or may have been, deleted.
+func (n *Names) Forget(class resource.Class, trait resource.Trait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.classes, class)
 	delete(n.traits, trait)
 }
 
-// check returns fault.Invalid if a class or a trait in these groups and lists does not exist.
-func (n *nameCache) check(ctx context.Context, groups []resource.Group, more ...[]resource.Trait) error {
+// Check returns fault.Invalid if a class or a trait in these groups and lists does not exist.
+func (n *Names) Check(ctx context.Context, groups []resource.Group, more ...[]resource.Trait) error {
 	var traits []resource.Trait
 	for _, list := range more {
 		traits = append(traits, list...)
@@ -52,7 +54,7 @@ func (n *nameCache) check(ctx context.Context, groups []resource.Group, more ...
 	return n.checkTraits(ctx, traits)
 }
 
-func (n *nameCache) checkClass(ctx context.Context, name resource.Class) error {
+func (n *Names) checkClass(ctx context.Context, name resource.Class) error {
 	n.mu.RLock()
 	known := n.classes[name]
 	n.mu.RUnlock()
@@ -71,7 +73,7 @@ func (n *nameCache) checkClass(ctx context.Context, name resource.Class) error {
 	return nil
 }
 
-func (n *nameCache) checkTraits(ctx context.Context, traits []resource.Trait) error {
+func (n *Names) checkTraits(ctx context.Context, traits []resource.Trait) error {
 	var ask []resource.Trait
 	n.mu.RLock()
 	for _, t := range traits {
@@ -105,7 +107,7 @@ func (n *nameCache) checkTraits(ctx context.Context, traits []resource.Trait) er
 }
 
 // clear removes all names, because another process may have deleted some.
-func (n *nameCache) clear() {
+func (n *Names) clear() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.classes)
