@@ -26,6 +26,7 @@ func writeConf(t *testing.T, lines ...string) string {
 
 // Each finding is a sentence with its position. Errors lead to a failure, warnings do not.
 func TestAgentCheck(t *testing.T) {
+	t.Parallel()
 	const functions = `device_spec = {"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"nvme","traits":"fast, small"}`
 	for _, c := range []struct {
 		name   string
@@ -82,6 +83,7 @@ func TestAgentCheck(t *testing.T) {
 
 // The JSON output has the same content, also if the configuration is wrong.
 func TestAgentCheckJSON(t *testing.T) {
+	t.Parallel()
 	var out, errors bytes.Buffer
 	path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true",
 		`device_spec = {"address":"0000:22:00.0","traits":"a"}`, `device_spec = {"devname":"x"}`)
@@ -107,6 +109,7 @@ func TestAgentCheckJSON(t *testing.T) {
 
 // Unreadable devices and remote-managed cards lead to warnings; the other devices are reported.
 func TestAgentCheckOddMachines(t *testing.T) {
+	t.Parallel()
 	remote := filepath.Join(t.TempDir(), "remote.txtar")
 	card := ""
 	for _, d := range []struct{ at, product, more string }{

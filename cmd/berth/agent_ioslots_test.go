@@ -36,6 +36,7 @@ func newSlotHost(t *testing.T) slotHost {
 // berth agent check warns of a device id where the vendor id must be, refuses a FIFO as inventory file instead of
 // waiting for it, and leaves no session on the server.
 func TestAgentCheckOfSwappedIDsAndFIFO(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	slot := novalink.GPU(0x1C0FFEE1, "U1-P1-C1")
 	slot.Vendor, slot.Device = "7601", "4660" // 1DB1, the device id of a V100
@@ -81,6 +82,7 @@ func command(t *testing.T, status int, args ...string) string {
 
 // The slots of a server and of its recorded answer are listed alike, as an inventory file that the agent accepts.
 func TestAgentIOSlots(t *testing.T) {
+	t.Parallel()
 	h := newSlotHost(t)
 	recorded, listed := filepath.Join(h.dir, "system.xml"), filepath.Join(h.dir, "listed.yaml")
 	writeFile(t, recorded, command(t, 0, "agent", "snapshot", "--config-file", h.config))
@@ -103,6 +105,7 @@ func TestAgentIOSlots(t *testing.T) {
 
 // berth agent check reports errors of the inventory file with their places.
 func TestAgentCheckOfSlots(t *testing.T) {
+	t.Parallel()
 	h := newSlotHost(t)
 	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got,
 		"PowerVM IOSlot cmp1 1C0FFEE1") || !strings.Contains(got, "1 of them offered") {
@@ -121,6 +124,7 @@ func TestAgentCheckOfSlots(t *testing.T) {
 
 // Values without quotes that other programs read differently are warnings.
 func TestAgentCheckWarnsOfValuesWithoutQuotes_C15(t *testing.T) {
+	t.Parallel()
 	h := newSlotHost(t)
 	writeFile(t, h.inventory, "a: {identification: {subsys_vendor_id: '10DE', class: 0302}}\n")
 	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, "write '0302'") ||
@@ -131,6 +135,7 @@ func TestAgentCheckWarnsOfValuesWithoutQuotes_C15(t *testing.T) {
 
 // A file that does not exist allows nothing, and a warning says so.
 func TestAgentCheckWarnsOfMissingFiles_C20(t *testing.T) {
+	t.Parallel()
 	h := newSlotHost(t)
 	must(t, os.Remove(h.inventory))
 	if got := command(t, 0, "agent", "check", "--config-file", h.config); !strings.Contains(got, h.inventory+
@@ -141,6 +146,7 @@ func TestAgentCheckWarnsOfMissingFiles_C20(t *testing.T) {
 
 // A person who can write the inventory file decides which adapters guests get.
 func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
+	t.Parallel()
 	h := newSlotHost(t)
 	if err := os.Chmod(h.inventory, 0o666); err != nil {
 		t.Fatal(err)
@@ -153,6 +159,7 @@ func TestAgentCheckWarnsOfWritableFiles_R23(t *testing.T) {
 
 // berth agent explain says which paragraph allows a slot, and why the others do not match.
 func TestAgentExplainSlot_G4(t *testing.T) {
+	t.Parallel()
 	h := newSlotHost(t)
 	got := command(t, 0, "agent", "explain", "1C0FFEE2", "--config-file", h.config)
 	for _, part := range []string{"slot 1C0FFEE2 (U1-P1-C2): not offered, because no paragraph allows it",
@@ -171,6 +178,7 @@ func TestAgentExplainSlot_G4(t *testing.T) {
 // Systems of all shapes are listed alike from a server and from a recording. Slots that cannot be identified, that have
 // no adapter or whose adapter is in SR-IOV mode are never offered; a system that starts reports that it has no list.
 func TestRecordedSystems_S8_S9_S11_S16_C9(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		slots, offered int
 		parts          []string

@@ -9,6 +9,7 @@ import (
 
 // All errors in a host's configuration files are printed at once.
 func TestAgentPreflightPrintsAllConfigurationErrors(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "wrong.conf")
 	if err := os.WriteFile(path, []byte("[pci]\ndevice_spec = {\"vendor\": \"8086\"}\nreport_in_placement = "+
 		"perhaps\n[berth]\nrescan_interval = -1\n"), 0o600); err != nil {

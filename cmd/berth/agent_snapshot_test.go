@@ -10,6 +10,7 @@ import (
 
 // A snapshot of a captured machine is equal to it. A directory that is not a machine is refused.
 func TestAgentSnapshot(t *testing.T) {
+	t.Parallel()
 	var first, second bytes.Buffer
 	copied := filepath.Join(t.TempDir(), "copy.txtar")
 	if status := run([]string{"agent", "snapshot", "--sysfs", sampleMachine}, &first, &first); status != 0 ||
@@ -33,6 +34,7 @@ func TestAgentSnapshot(t *testing.T) {
 // A snapshot of a directory whose links lead above its root can be read, and berth agent check prints the same for
 // both.
 func TestAgentSnapshotOfADirectory(t *testing.T) {
+	t.Parallel()
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy.txtar")
 	device := filepath.Join(dir, "bus/pci/devices/0000:3b:00.0")
 	if err := os.MkdirAll(device, 0o755); err != nil {

@@ -247,6 +247,7 @@ func (f *fleet) waitForSync() {
 
 // The check prints the providers, and all errors of Neutron's files and of the machine's interfaces.
 func TestAgentCheckOfBandwidth(t *testing.T) {
+	t.Parallel()
 	n := neutron{t, t.TempDir()}
 	conf := writeConf(t, "[DEFAULT]", "host = cmp1", "[berth]", n.option())
 	check := func(args ...string) (string, int) {
@@ -296,6 +297,7 @@ func TestAgentCheckOfBandwidth(t *testing.T) {
 
 // An agent with a wrong option does not start, and reports all errors.
 func TestAgentRefusesWrongBandwidthOptions(t *testing.T) {
+	t.Parallel()
 	n := neutron{t, t.TempDir()}
 	n.write("bridge_mappings = br-ex\n", "resource_provider_bandwidths = ens2:1\n")
 	conf := writeConf(t, "[api]", "auth_strategy = noauth2", "[berth]", n.option())

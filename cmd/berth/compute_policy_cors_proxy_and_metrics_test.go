@@ -33,6 +33,7 @@ func request(t *testing.T, method, url, body string, headers ...string) (*http.R
 
 // Compute has what Placement has around its API: CORS, proxy headers, policy files, /metrics and the request log.
 func TestComputeHasCORSProxyHeadersPolicyMetricsAndRequestLog(t *testing.T) {
+	t.Parallel()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(policy, []byte(`"os_compute_api:os-flavor-manage:create": "role:flavors"`), 0o600); err != nil {
 		t.Fatal(err)

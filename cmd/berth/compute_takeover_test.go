@@ -237,6 +237,7 @@ func lock(t *testing.T, url string) (unlock func()) {
 // If the connections of a compute to its database drop every byte and are not closed, its lease ends before another
 // process can take it: the running call to Placement is cancelled, and no further one begins.
 func TestComputeCutOffFromItsDatabaseClaimsNothing(t *testing.T) {
+	t.Parallel()
 	servers := map[string]func(testing.TB, ...string) *databases.Server{
 		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
 	for name, server := range servers {

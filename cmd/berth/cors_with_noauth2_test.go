@@ -11,6 +11,7 @@ import (
 // With noauth2 every web page with an allowed origin is an administrator. So an origin that any page can have stops the
 // start, whether noauth2 is set or implied. Nothing is written.
 func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ command, text string }{
 		"up":              {"up", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
 		"up implied":      {"up", "\n\n[cors]\nallowed_origin = *\n"},
@@ -46,6 +47,7 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 
 // With noauth2 only the configured origins may use the API. The log warns that they are administrators.
 func TestNamedOriginsWithNoAuth2(t *testing.T) {
+	t.Parallel()
 	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1), "[cors]",
 		"allowed_origin = https://trusted.example"),
 		"--data-dir", t.TempDir(), "--listen", "127.0.0.1:0")

@@ -9,6 +9,7 @@ import (
 // A second process of a service on a data directory is refused; other services may use the directory. After the first
 // has ended, in any way, the next one starts.
 func TestSecondProcessOnADataDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := conf(t, machine(t, 1, 1))
 	d := up(t, path, dir)

@@ -15,6 +15,7 @@ import (
 // network service before compute is started again: the report is not lost, so the VF and the guarantee are free.
 func TestDeletedPortIsReportedDespiteKills(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	f := newPortFleet(t, "cmp1")
 	conf := f.file("network", "[compute]\nendpoint_override = "+f.compute.urls["compute"]+"/v2.1\n")
 	restart := func() {
@@ -50,6 +51,7 @@ func TestDeletedPortIsReportedDespiteKills(t *testing.T) {
 // cannot be detached yet. At the end the VFs and the guarantees of both hosts are free, and the server has no port.
 func TestPortDeletedDuringAMoveDespiteKills(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for action, host := range map[string]string{"confirmResize": "cmp2", "revertResize": "cmp1"} {
 		t.Run(action, func(t *testing.T) { portDeletedDuringAMove(t, action, host) })
 	}

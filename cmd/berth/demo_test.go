@@ -17,6 +17,7 @@ import (
 // The tour succeeds on a captured machine and on this machine.
 func TestDemo(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for _, args := range [][]string{{"demo"}, {"demo", "--sysfs", machine(t, 2, 3)}} {
 		stdout, stderr, status := output(t, args...)
 		if status != 0 {
@@ -86,6 +87,7 @@ func TestDemoOfRealGuests(t *testing.T) {
 
 // On a machine without devices the tour uses a captured one and prints that.
 func TestDemoOnAMachineWithoutDevices(t *testing.T) {
+	t.Parallel()
 	var out strings.Builder
 	sample, list, err := devices(&out, machine(t, 1, 0), true)
 	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(),

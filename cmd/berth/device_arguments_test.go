@@ -7,6 +7,7 @@ import (
 
 // A device command with an address alone names the host as the missing argument; with a host alone, the address.
 func TestDeviceCommandsNameTheMissingArgument(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"show", "clean"} {
 		for argument, want := range map[string]string{
 			"0000:10:00.1": "the host of 0000:10:00.1 is missing; use `berth device " + command + " HOST 0000:10:00.1`",

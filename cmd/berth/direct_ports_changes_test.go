@@ -71,6 +71,7 @@ func (f *portFleet) onlyOn(server, port, was string) (now string) {
 // the destination is that of the port and of the guest, and the source has nothing.
 func TestDirectPortsAreMigratedLive(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	f := newPortFleet(t, "cmp1", "cmp2")
 	port := f.port(6000)
 	server := f.begin(port)
@@ -147,6 +148,7 @@ func (f *portFleet) free(port string) {
 // Compute and the agent are killed while each waits for the other.
 func TestDirectPortIsAttachedDespiteCrashes(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	f := newPortFleet(t, "cmp1")
 	port := f.port(6000)
 	answer, err := f.compute.compute().REST.Do(t.Context(), http.MethodPost, "/v2.1/servers",

@@ -172,6 +172,7 @@ func (f *portFleet) bound(server, port string) (host string) {
 // The agent and compute are killed while a server waits for its VF.
 func TestDirectPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	f := newPortFleet(t, "cmp1", "cmp2")
 	large, other, third := f.port(6000), f.port(6000), f.port(6000)
 	first, second := f.begin(large), f.begin(other)

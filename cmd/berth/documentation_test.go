@@ -90,6 +90,7 @@ func freePort(t *testing.T) string {
 
 // The command line accepts every berth command in the documents.
 func TestCommandsInDocuments(t *testing.T) {
+	t.Parallel()
 	shown := 0
 	for doc, text := range map[string]string{"README.md": read(t, "README.md"), "the guide": guide(t),
 		"CONTRIBUTING.md": read(t, "CONTRIBUTING.md")} {
@@ -123,6 +124,7 @@ func TestCommandsInDocuments(t *testing.T) {
 
 // Each test and each quoted case in the table of differences from Nova exists.
 func TestDifferencesNameExistingTests(t *testing.T) {
+	t.Parallel()
 	names := regexp.MustCompile("`([a-z/]+)`|(Test[A-Za-z0-9]+)|\"([^\"]+)\"")
 	rows := 0
 	for line := range strings.Lines(read(t, "docs/pci-differences-from-nova.md")) {
@@ -191,6 +193,7 @@ func testedRows(t *testing.T, page string) map[string]bool {
 
 // Each row of the page about networks has a test, and the test exists.
 func TestEveryRowOfNetworksHasATest(t *testing.T) {
+	t.Parallel()
 	const page = "docs/behaviour/network.md"
 	tested := testedRows(t, page)
 	rows, _, _ := strings.Cut(read(t, page), "\n## Tests\n")

@@ -10,6 +10,7 @@ import (
 
 // The error for a URL without a service, or with the other service, contains the remedy.
 func TestHintsForWrongURLs(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +39,7 @@ func TestHintsForWrongURLs(t *testing.T) {
 // A log file that cannot be opened stops the start, and the error contains the remedy. The warning about a mistyped
 // option suggests the right one.
 func TestMistypedOptions(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "berth.conf")
 	text := "[DEFAULT]\nlog_file = " + path + "/x.log\nreport_in_placement = true\n[placement_database]\nconection = " +
 		"sqlite://\n[berth]\ndevice_clean_command = " + path + "\n"
@@ -54,6 +56,7 @@ func TestMistypedOptions(t *testing.T) {
 }
 
 func TestMistypedCommandIsAnError(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"provider", "lst"}, {"devise"}, {"server", "create"}, {"device", "list", "--colour"},
 		{"device", "list", "-o", "xml"}, {"server", "create", "x", "--flavor", "f", "--count", "0"}, {"server", "evacuate"},
 		{"host", "heal", "h", "--oversubscribe"}, {"candidates", "foo"}, {"candidates", "resources=VCPU"},
@@ -77,6 +80,7 @@ func TestMistypedCommandIsAnError(t *testing.T) {
 }
 
 func TestUnreachableService(t *testing.T) {
+	t.Parallel()
 	_, stderr, status := output(t, "device", "list", "--compute-url", "http://127.0.0.1:1")
 	if status != 1 || !strings.Contains(stderr, "http://127.0.0.1:1 does not answer") {
 		t.Errorf("status %d: %s", status, stderr)

@@ -16,6 +16,7 @@ import (
 // restricted, and logged.
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	mask := syscall.Umask(0)
 	defer syscall.Umask(mask)
 	path, dir := conf(t, machine(t, 1, 1)), filepath.Join(t.TempDir(), "data")

@@ -70,6 +70,7 @@ func (all services) waitForHealth(t *testing.T, status int, why string) {
 // With a full disk /healthz is 503; after a file is deleted it is 200 again.
 func TestHealthOfAFullDisk(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "small")
 	must(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=8m"); err != nil {

@@ -15,6 +15,7 @@ import (
 
 // A signal ends a client command whose service does not answer. The exit status names the signal.
 func TestSignalEndsClientCommand(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 // n until no operation reaches it. The process is started again; then ports, allocations and guest agree.
 func TestKillAtEachRequest(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for _, victims := range [][]string{{"network"}, {"cmp1", "cmp2"}, {"compute"}} {
 		t.Run(victims[0], func(t *testing.T) {
 			t.Parallel()
@@ -35,6 +36,7 @@ func TestKillAtEachRequest(t *testing.T) {
 // each start of a database takes seconds. The service runs on.
 func TestKillNetworkDatabaseAtCommits(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for name, server := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB,
 		"PostgreSQL": databases.PostgreSQL} {
 		t.Run(name, func(t *testing.T) {

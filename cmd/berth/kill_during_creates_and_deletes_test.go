@@ -21,6 +21,7 @@ import (
 // most one server, and Placement's usages equal the devices of the servers.
 func TestKillDuringCreatesAndDeletes(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()

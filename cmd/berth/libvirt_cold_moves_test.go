@@ -69,7 +69,10 @@ func TestLibvirtColdMoves(t *testing.T) {
 	m.diskIO(from, s.ID, "read "+coldMarker)
 	m.diskIO(from, s.ID, "read -P 0 1500M 64k") // it has grown
 
-	m.run(0, "", "host", "drain", from, "--reason", "new fans")
+	eventually(t, "the host is drained", func() (bool, error) { // when compute knows that no guest is left on the other
+		stdout, stderr, status := output(t, m.args("host", "drain", from, "--reason", "new fans")...)
+		return status == 0, fmt.Errorf("status %d: %s%s", status, stdout, stderr)
+	})
 	m.awaitNoGuest(from, s.ID)
 	m.diskIO(to, s.ID, "read "+coldMarker)
 	m.delete(s)

@@ -48,6 +48,7 @@ func must(t *testing.T, err error) {
 // process ends with the remedy, a new file is not changed, and the saved copy has all acknowledged claims.
 func TestPlacementDatabaseLost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for _, l := range fileLosses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -94,6 +95,7 @@ func TestPlacementDatabaseLost(t *testing.T) {
 // these writes to the database and ends. A file that replaced the -wal is not applied to the database.
 func TestPlacementWALLost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, path string){
 		"wal deleted": func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
 		"shm deleted": func(t *testing.T, path string) { must(t, os.Remove(path+"-shm")) },
@@ -127,6 +129,7 @@ func TestPlacementWALLost(t *testing.T) {
 // The same for compute's database in `berth up`, with flavors instead of claims.
 func TestComputeDatabaseLost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for _, l := range fileLosses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -11,6 +11,7 @@ import (
 
 // A server whose disk is on the host that is down is evacuated only with --lose-disk; one without a disk at once.
 func TestEvacuationThatLosesADisk(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		disk    int
 		disks   string // of the host

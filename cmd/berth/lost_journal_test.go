@@ -16,6 +16,7 @@ import (
 // and ends with the remedy. A new file is not changed. After the remedy the agent continues with the guests it has.
 func TestJournalLost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name, file, message string
 		lose                func(t *testing.T, path, replacement string)
@@ -82,6 +83,7 @@ func TestJournalLost(t *testing.T) {
 
 // In `berth up` the whole process ends when its agent does.
 func TestJournalLostInUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := up(t, conf(t, machine(t, 1, 1)), dir)
 	path := filepath.Join(dir, "agent", "journal")

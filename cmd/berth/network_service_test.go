@@ -29,6 +29,7 @@ func (d *daemon) network() *api.Client { return api.NewClient(d.urls["network"],
 // server, and again when it deletes the port, before Placement receives the change and after it. The next process
 // completes the change: port and allocation agree, and a deleted port leaks no allocation.
 func TestNetworkCompletesAChangeAfterKill(t *testing.T) {
+	t.Parallel()
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			path, dir := conf(t, machine(t, 1, 1)), t.TempDir()
@@ -156,6 +157,7 @@ func boundPort(t *testing.T, p *placement.Client, n *api.Client) (port api.Port,
 
 // TestNetworkOfUp: `berth up` serves networks, and keeps them after kill -9.
 func TestNetworkOfUp(t *testing.T) {
+	t.Parallel()
 	path, dir := conf(t, machine(t, 1, 1)), t.TempDir()
 	d := up(t, path, dir)
 	made, err := d.network().CreateNetwork(t.Context(), map[string]any{"name": "kept"})
@@ -171,6 +173,7 @@ func TestNetworkOfUp(t *testing.T) {
 
 // TestNetworkCommands runs the commands on networks, ports and policies.
 func TestNetworkCommands(t *testing.T) {
+	t.Parallel()
 	path, dir := conf(t, machine(t, 1, 1)), t.TempDir()
 	d := up(t, path, dir)
 	port, _ := boundPort(t, d.placement(), d.network())

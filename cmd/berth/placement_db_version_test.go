@@ -9,6 +9,7 @@ import (
 
 // db version names the database, and creates neither the data directory nor a database.
 func TestPlacementDBVersionCreatesNothing(t *testing.T) {
+	t.Parallel()
 	path, dir := conf(t, machine(t, 1, 1)), filepath.Join(t.TempDir(), "data")
 	args := []string{"--config-file", path, "--data-dir", dir}
 	_, stderr, status := output(t, append([]string{"placement", "db", "version"}, args...)...)

@@ -62,6 +62,7 @@ func TestPowerVMGuide(t *testing.T) {
 
 // The guide decides every extension of the specification, and a rejection has a reason.
 func TestGuideDecidesEveryExtension_G6_G8_G9(t *testing.T) {
+	t.Parallel()
 	guide := read(t, "docs/powervm.md")
 	for n := 1; n <= 9; n++ {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| G%d [^|]*\| (done|rejected)(.*)\|$`, n)).FindStringSubmatch(guide)
@@ -74,6 +75,7 @@ func TestGuideDecidesEveryExtension_G6_G8_G9(t *testing.T) {
 // Each rule R1 to R55, each reading C1 to C29, each extension G1 to G9 and each fact of the page has a row and a test,
 // and the test exists.
 func TestEveryRowOfPowerVMHasATest(t *testing.T) {
+	t.Parallel()
 	const page = "docs/behaviour/powervm-ioslots.md"
 	tested := testedRows(t, page)
 	rows, _, _ := strings.Cut(read(t, page), "\n## Tests\n")

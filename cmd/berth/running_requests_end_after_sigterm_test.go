@@ -12,6 +12,7 @@ import (
 
 // After SIGTERM, fifty requests whose bodies arrive slowly are answered, and the process ends without an error.
 func TestRunningRequestsEndAfterSIGTERM(t *testing.T) {
+	t.Parallel()
 	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1)), "--data-dir",
 		t.TempDir(), "--listen", "127.0.0.1:0")
 	const many = 50

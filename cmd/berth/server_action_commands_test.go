@@ -12,6 +12,7 @@ import (
 
 // Each command on servers requests its action of the Compute API, for each server in the given order.
 func TestServerCommandsRequestTheirActions(t *testing.T) {
+	t.Parallel()
 	const first, second = "10000000-0000-0000-0000-000000000001", "10000000-0000-0000-0000-000000000002"
 	for _, c := range []struct{ command, body string }{
 		{"stop", `{"os-stop":null}`},

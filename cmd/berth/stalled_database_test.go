@@ -128,6 +128,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 // The time limit of a request counts the time of the service, not that in which a client sends its body.
 func TestTimeLimitExcludesTheRequestBody(t *testing.T) {
+	t.Parallel()
 	for _, request := range newStalledServices(t, databases.MariaDB(t)).requests() {
 		req := request(t.Context())
 		if req.Method == http.MethodGet {

@@ -12,6 +12,7 @@ import (
 // agent.
 func TestUnfinishedFilesAreRemovedAtTheStart(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	dir, path := t.TempDir(), conf(t, machine(t, 1, 1))
 	guests := filepath.Join(dir, "agent", "guests")
 	if err := os.MkdirAll(guests, 0o700); err != nil {

@@ -11,6 +11,7 @@ import (
 // of a refused name that joins later is alive.
 func TestCommandsWithUnknownHosts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
 	urls := []string{"--placement-url", d.urls["placement"], "--compute-url", d.urls["compute"]}
 	run := func(args ...string) (stdout, stderr string, status int) {

@@ -10,6 +10,7 @@ import (
 
 // A wrong option stops the start with file, line, option and value. Nothing is written.
 func TestWrongConfigurationStopsTheStart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"device_spec is not JSON": {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n",
 			`:3: [pci] device_spec = {'vendor_id': '8086'}: `},
@@ -61,6 +62,7 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 }
 
 func TestNoAuthListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := conf(t, machine(t, 1, 1))
 	for _, args := range [][]string{

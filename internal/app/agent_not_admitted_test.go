@@ -72,6 +72,7 @@ func TestServicesAnswerBeforeAgentIsAdmitted(t *testing.T) {
 // Who has locked the state of compute knows that an earlier process with the same lock has ended, whatever its boot or
 // container was.
 func TestLockShowsThatProcessHasEnded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	lock, err := Lock(dir, ComputeLock)
 	if err != nil {

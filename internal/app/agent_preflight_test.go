@@ -14,6 +14,7 @@ import (
 
 // Everything that prevents a host from reporting is returned in one fault, each with its place, and nothing is changed.
 func TestPreflightReturnsAllProblems(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.up(`
 [pci]

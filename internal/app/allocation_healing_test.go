@@ -12,6 +12,7 @@ import (
 // allocations. Afterwards the plan is empty. With scheduling through Placement the next server gets remaining devices.
 func TestHealingWithPlacement(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")

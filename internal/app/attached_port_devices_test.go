@@ -44,6 +44,7 @@ func (l *nicsLab) detachDirect(server, port string) {
 // each step port, guest, agent and Placement agree about the VF, and VF and bandwidth are of one NIC.
 func TestDirectPortsAreAttachedAndDetached(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	s := l.create("ACTIVE", []map[string]string{{"uuid": l.net.ID}})
@@ -115,6 +116,7 @@ func TestDirectPortsAreAttachedAndDetached(t *testing.T) {
 // between; no VF is held at the end.
 func TestFaultAtEachCallOfAttachingADirectPort(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	faulty := &faultyNetwork{}
 	service := httptest.NewServer(faulty)
 	defer service.Close()

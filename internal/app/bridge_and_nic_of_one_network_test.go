@@ -79,6 +79,7 @@ func (l *nicsLab) only(server string) (found guestPort) {
 // virtio-forwarder is refused with the reason.
 func TestBridgeAndNICOfOnePhysicalNetwork(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newOneNetworkLab(t, "")
 	defer l.down()
 	l.directServers()
@@ -97,6 +98,7 @@ func TestBridgeAndNICOfOnePhysicalNetwork(t *testing.T) {
 // follows it as Placement's traits do.
 func TestProhibitedVNICType(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newOneNetworkLab(t, "[ovs_driver]\nvnic_type_prohibit_list = direct\n")
 	defer l.down()
 	if l.provider("cmp1:Open vSwitch agent:br-ex").HasTrait("CUSTOM_VNIC_TYPE_DIRECT") {

@@ -11,6 +11,7 @@ import (
 // The state of a service in a data directory can be locked once, and again after the lock is closed. The services of
 // one directory do not exclude each other; a process that has several services excludes each of them.
 func TestLock(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	held, err := Lock(dir, ComputeLock)
 	if err != nil {

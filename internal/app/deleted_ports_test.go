@@ -60,6 +60,7 @@ func (u *unreliable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // cannot detach the port at first, and if all services are restarted in between.
 func TestDeletedPortOfAServer(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer func() { l.down() }()
 	plain := l.port("")
@@ -147,6 +148,7 @@ func (r *reports) count(status int) int {
 // one may come before or after the server is deleted.
 func TestPortsThatComputeDeletesAreReported(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	counted := &reports{next: l.cloud.Compute.Handler, counts: map[int]int{}}

@@ -209,6 +209,7 @@ func (h *nicHost) fits(vnic string, kbit int, network string) (n int) {
 
 // Placement returns only candidates where the device and the bandwidth of a port are of one NIC.
 func TestDeviceAndBandwidthFromOneNIC(t *testing.T) {
+	t.Parallel()
 	count := func(h *nicHost, ports ...portrequest.Port) int {
 		list, _ := h.candidates(ports...)
 		return len(list)

@@ -29,6 +29,7 @@ func (l *lab) fails(name, alias string, words ...string) {
 // class of one device and the product of another.
 func TestAliasesThatMatchNoDevice(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	vf, plain := sampleProducts(t)
 	product, address, _ := strings.Cut(plain, " ")
@@ -72,6 +73,7 @@ device_spec = {` + ids(vf) + `,"address":{"bus":"11","function":"0"},"resource_c
 // assigns devices of the claimed providers.
 func TestDevicesOfSeveralProviders(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")

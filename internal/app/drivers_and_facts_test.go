@@ -11,6 +11,7 @@ import (
 
 // The configuration accepts exactly the drivers and sources that exist, and an unknown one opens nothing.
 func TestDrivers(t *testing.T) {
+	t.Parallel()
 	if got := slices.Sorted(maps.Keys(drivers)); !slices.Equal(got, slices.Sorted(slices.Values(settings.Drivers))) {
 		t.Errorf("compute_driver accepts %v, there are %v", settings.Drivers, got)
 	}

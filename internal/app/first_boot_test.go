@@ -14,6 +14,7 @@ import (
 // agent of its host makes: the addresses are static, with routes and name servers, until a DHCP server is in a subnet.
 func TestAddressesReachTheConfigDrive(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	client := l.cloud.NetworkClient()

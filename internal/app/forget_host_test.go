@@ -16,6 +16,7 @@ import (
 // Placement. If it returns, it is a new host.
 func TestForgetHost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")

@@ -7,6 +7,7 @@ import (
 // The dedicated CPUs of a deleted server are free at once, also between two rescans: a server
 // that needs all of them is created again as often as the previous one was deleted.
 func TestFreedCPUsAreOfferedAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.rescan = 3600
 	l.up("[compute]\ncpu_dedicated_set = 0\ncpu_shared_set = 1\n")

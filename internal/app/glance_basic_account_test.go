@@ -35,6 +35,7 @@ func readSettings(t *testing.T, text string) settings.Settings {
 // An agent and a compute with an account of http_basic in [glance] read the private image of a project from an image
 // service with http_basic. A refused account is an error that names [glance].
 func TestImagesWithHTTPBasic(t *testing.T) {
+	t.Parallel()
 	users := filepath.Join(t.TempDir(), "htpasswd")
 	var lines strings.Builder
 	for _, name := range []string{"ann", "nova"} {

@@ -9,6 +9,7 @@ import (
 // Placement reports its limit of candidates to compute: the headroom is exact without a limit, and a lower bound if the
 // only host has as many candidates as the limit.
 func TestHeadroomWithPlacementsLimit(t *testing.T) {
+	t.Parallel()
 	for conf, exact := range map[string]bool{"": true, "[placement]\nmax_allocation_candidates = 2\n": true,
 		"[placement]\nmax_allocation_candidates = 1\n": false} {
 		l := newLab(t)

@@ -18,6 +18,7 @@ import (
 // count each VF, and the guarantee on its NIC, although both NICs have room.
 func TestHealDirectPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	var servers []string
@@ -59,6 +60,7 @@ func TestHealDirectPorts(t *testing.T) {
 // is older than the server has it. One command binds the port again, to the same VF, and the guest keeps it.
 func TestHealLostBinding(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	s := l.create("ACTIVE", []map[string]string{{"port": l.directPort(3000).ID}})

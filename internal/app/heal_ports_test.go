@@ -141,6 +141,7 @@ func (l healLab) state(step string, got host.HealedServer, state, reason string)
 // nothing, a refused change is undone, a healed server needs nothing, and its ports move and end as all others do.
 func TestHealPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newHealLab(t)
 	defer l.down()
 	s := l.plain(2)
@@ -189,6 +190,7 @@ func TestHealPorts(t *testing.T) {
 // (row E14).
 func TestHealPortsOfRestoredDatabases(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newHealLab(t)
 	defer l.down()
 	own := l.port(l.policy(6000))
@@ -230,6 +232,7 @@ func TestHealPortsOfRestoredDatabases(t *testing.T) {
 // the host restores what the guest has, healing ports what the port has, in any order.
 func TestHealServerWithoutAllocation(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newHealLab(t)
 	defer l.down()
 	own := l.port(l.policy(6000))

@@ -13,6 +13,7 @@ import (
 // its port, and Placement has no inventory of bandwidth. Without [berth] report_bandwidth the agent binds ports too.
 func TestHostWithoutNetworkAgent(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := &portsLab{lab: newLab(t)}
 	l.up("")
 	n, err := l.cloud.NetworkClient().CreateNetwork(t.Context(), map[string]any{"name": "lan", "project_id": "admin"})

@@ -13,6 +13,7 @@ import (
 
 // Without [glance] imageClient returns nil. With it, the address and the account must be complete.
 func TestImageClient(t *testing.T) {
+	t.Parallel()
 	const account = "auth_type = password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_name = " +
 		"Default\n"
 	for _, c := range []struct {

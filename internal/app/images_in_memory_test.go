@@ -32,6 +32,7 @@ func (l *lab) image() string {
 
 // Compute reads images from the image service of the same process: an unknown image is refused.
 func TestImagesOfTheOwnService(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.up("")
 	defer l.down()

@@ -9,6 +9,7 @@ import (
 
 // isRunning and hasEnded are certain only for processes that are visible here, and do not rely on the process id alone.
 func TestProcessState(t *testing.T) {
+	t.Parallel()
 	me := thisProcess()
 	if me.BootID == "" || me.StartTime == "" || me.Host == "" || me.Instance == thisProcess().Instance {
 		t.Fatalf("%+v", me)

@@ -114,6 +114,7 @@ func (l *directMoves) duringMigration(to, arrives string) (during []string) {
 // keeps it.
 func TestLiveMigrationWithDirectPort(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newDirectMoves(t, "", &faultyNetwork{}, "cmp2", "cmp3")
 	l.do("os-migrateLive", "ACTIVE", "cmp2", map[string]any{"host": "cmp2", "block_migration": "auto"})
 	l.agreesOn("cmp2")
@@ -134,6 +135,7 @@ func TestLiveMigrationWithDirectPort(t *testing.T) {
 // migration.
 func TestFaultAtEachCallOfALiveMigrationWithDirectPort(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	faulty := &faultyNetwork{}
 	service := httptest.NewServer(faulty)
 	defer service.Close()
@@ -158,6 +160,7 @@ func TestFaultAtEachCallOfALiveMigrationWithDirectPort(t *testing.T) {
 // detaches one that it cannot detach: the request ends with the reason, and everything is as before (row N9).
 func TestHypervisorRefusesDirectPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newDirectMoves(t, "", &faultyNetwork{}, "cmp2")
 	nics := &nicsLab{portsLab: l.portsLab, direct: l.own.Network}
 	l.do("os-migrateLive", "ACTIVE", "cmp2", map[string]any{"host": "cmp2", "block_migration": "auto"})

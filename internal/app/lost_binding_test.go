@@ -25,6 +25,7 @@ func (l *portsLab) loseBinding(port string) {
 // healing names it with the second one, and detaching the port from it frees both and leaves the port of the second.
 func TestPortWithLostBindingIsAttachedToAnotherServer(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	port := l.directPort(3000)

@@ -11,6 +11,7 @@ import (
 // ids of its original: the boot is part of the place, so that it is another one. A machine that has no such id, such as
 // a small virtual machine without SMBIOS, is the same one on each boot.
 func TestPlaceHasProduct(t *testing.T) {
+	t.Parallel()
 	old := productFiles
 	t.Cleanup(func() { productFiles = old })
 	smbios, tree := filepath.Join(t.TempDir(), "product"), filepath.Join(t.TempDir(), "uuid")

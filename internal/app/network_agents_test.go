@@ -10,6 +10,7 @@ import (
 // TestAgentIsANetworkAgent reads the agents of the network service, as `openstack network agent list` does: the agent
 // of the host is alive, Placement has what it reports, and a port is bound to it.
 func TestAgentIsANetworkAgent(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.up("[ovs]\nbridge_mappings = physnet0:br-ex\nresource_provider_bandwidths = br-ex:1000:1000\n")
 	defer l.down()

@@ -69,6 +69,7 @@ func (f *faultyNetwork) failed() bool {
 // performed, the others after. Ports and allocation agree after each operation, and nothing is left at the end.
 func TestFaultAtEachCallOfTheNetworkService(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	faulty := &faultyNetwork{}
 	service := httptest.NewServer(faulty)
 	defer service.Close()
@@ -124,6 +125,7 @@ func TestFaultAtEachCallOfTheNetworkService(t *testing.T) {
 // port is that of the guest after each operation, and no VF is held at the end.
 func TestFaultAtEachCallWithDirectPort(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	faulty := &faultyNetwork{}
 	service := httptest.NewServer(faulty)
 	defer service.Close()

@@ -18,6 +18,7 @@ import (
 // by the operator's program, and used again.
 func TestOneTimeUseWithPlacement(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	_, plain := sampleProducts(t)
 	_, address, _ := strings.Cut(plain, " ")

@@ -78,6 +78,7 @@ func (l ratesLab) has(server string, kbps, kpps int) {
 // one of them fails.
 func TestBandwidthAndPacketRate(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newRatesLab(t)
 	defer l.down()
 	own := l.port(l.rates(4000, 40))

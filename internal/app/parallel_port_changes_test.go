@@ -13,6 +13,7 @@ import (
 // the host has, and then detaches the others without waiting. Each request has its own result.
 func TestPortsAreAttachedInParallel(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	s := l.create("ACTIVE", "none")

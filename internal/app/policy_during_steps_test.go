@@ -108,6 +108,7 @@ func (l *policyLab) has(what, host string) {
 // the port and in Placement, or refused with 409.
 func TestPolicyChangesBeforeEachCall(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPolicyLab(t)
 	create := func(networks any) { l.server = l.create("ACTIVE", networks) }
 	withPort := []map[string]string{{"port": l.own.ID}}

@@ -51,6 +51,7 @@ func (l *movesLab) live(to, arrives string) (during []string) {
 // and only that of the host with the guest afterwards, also if the source refuses to migrate it.
 func TestBindingsOfALiveMigration(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newMovesLab(t, "cmp2", "cmp3")
 	l.do("os-migrateLive", "ACTIVE", "cmp2", map[string]any{"host": "cmp2", "block_migration": "auto"})
 	l.agrees("cmp2")
@@ -75,6 +76,7 @@ func TestBindingsOfALiveMigration(t *testing.T) {
 // TestLiveMigrationWithOneBinding migrates a server live with a network service that has one binding for each port.
 func TestLiveMigrationWithOneBinding(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	faulty := &faultyNetwork{oneBinding: true}
 	service := httptest.NewServer(faulty)
 	defer service.Close()
@@ -91,6 +93,7 @@ func TestLiveMigrationWithOneBinding(t *testing.T) {
 // ports follow the server, and have one binding afterwards.
 func TestFaultAtEachCallOfALiveMigration(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	faulty := &faultyNetwork{}
 	service := httptest.NewServer(faulty)
 	defer service.Close()

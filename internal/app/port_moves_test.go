@@ -242,6 +242,7 @@ func (l *movesLab) disable(hosts ...string) {
 // the bandwidth (rows N20, N21, N25, N28, N34).
 func TestPortsFollowTheirServer(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newMovesLab(t, "cmp2", "cmp3")
 	l.do("migrate", "VERIFY_RESIZE", "cmp2", map[string]any{"host": "cmp2"})
 	l.agrees("cmp2", "cmp1")
@@ -288,6 +289,7 @@ func TestPortsFollowTheirServer(t *testing.T) {
 // shelved server that no host can build stays shelved (rows N22, N23, N30, N35).
 func TestPortsOfFailedMoves(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newMovesLab(t, "cmp2", "cmp3")
 	l.fail("build", "cmp2", "cmp3")
 	l.do("migrate", "ACTIVE", "cmp1", nil)
@@ -327,6 +329,7 @@ func TestPortsOfFailedMoves(t *testing.T) {
 // ports and allocation (row N36).
 func TestPortsOfAServerThatTheFirstHostRefuses(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newMovesLab(t, "cmp2", "cmp3")
 	l.delete(l.server.ID)
 	l.until("the port of the user is free", func() bool { return len(l.ports(l.server.ID)) == 0 && len(l.used()) == 0 })

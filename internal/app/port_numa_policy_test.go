@@ -54,6 +54,7 @@ func (l *nicsLab) nicOf(port string) string {
 // placed on one of them: the VF of each is where the policy of the port permits it. It counts, not that of the flavor.
 func TestNUMAPolicyOfPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	pair := func(policy string) []map[string]string {

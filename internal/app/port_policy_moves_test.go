@@ -17,6 +17,7 @@ import (
 // now, and the port the provider of the source.
 func TestPolicyOfAPortChangesDuringAMove(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newMovesLab(t, "cmp2")
 	for _, kbps := range []int{3000, 0, 5000} { // without a policy, the next one is the first that the record lacks
 		policy, at, used := any(l.policy(max(kbps, 1))), string(bridgeOf("cmp1")), map[string]int{"cmp1": kbps}
@@ -50,6 +51,7 @@ func TestPolicyOfAPortChangesDuringAMove(t *testing.T) {
 // refused, the server stays where it is, with its allocation and its binding.
 func TestLiveMigrationTakesTheNextHost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	heal := newHealLab(t)
 	l := newMovesLabOn(heal.portsLab, "cmp2", "cmp3")
 	refused := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 // ports: each becomes ACTIVE, or has a fault that names the cause or the option to set.
 func TestDirectPortWithoutReportedDevices(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	off := strings.Replace(nicsConf, "report_network_devices = true", "report_network_devices = false", 1)
 	for _, c := range []struct {
 		name, conf string

@@ -14,6 +14,7 @@ import (
 // deleted is created again, and if its slot has another owner then, the server is stopped and keeps its allocation.
 func TestMissingPartitionsCostNoServer(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	p := newPowerVM(t)
 	p.up(p.conf)
 	defer p.down()

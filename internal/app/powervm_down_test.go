@@ -15,6 +15,7 @@ import (
 // it gets servers again.
 func TestServersLeaveHostWhoseNovaLinkHangs(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	one := newPowerVM(t)
 	one.up(one.conf)
 	defer one.down()

@@ -106,6 +106,7 @@ func gpuSpecs(n int) map[string]string {
 // allocated. Live migration is refused, and a deletion frees the slot.
 func TestServersWithIOSlots(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	p := newPowerVM(t)
 	p.up(p.conf)
 	defer p.down()
@@ -166,6 +167,7 @@ func (p *powerVM) oneGETACycle() {
 // A resize from no GPU to one builds a partition with the slot, and a revert removes it.
 func TestResizeAttachesIOSlots_R53(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	p := newPowerVM(t)
 	p.up(p.conf)
 	defer p.down()
@@ -208,6 +210,7 @@ func TestResizeAttachesIOSlots_R53(t *testing.T) {
 // is a condition while the last valid file stays in force.
 func TestForeignOwnersAndEditedFiles(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	p := newPowerVM(t)
 	p.up(p.conf)
 	defer p.down()
@@ -298,6 +301,7 @@ func (p *powerVM) serverOn(id string) (host, status string) {
 // other host, and one whose slots got another owner after they were claimed is built on the other host.
 func TestTwoHostsWithEqualIndices_R46_R52_C7_C8_C28(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	one := newPowerVM(t)
 	one.conf = strings.Replace(one.conf, "allow_resize_to_same_host = true\n", "", 1)
 	one.up(one.conf)
@@ -367,6 +371,7 @@ func (p *powerVM) move() {
 // there. When the agent runs again, it deletes the former partition, and the slot is free.
 func TestEvacuationWithSlots_R52(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	one := newPowerVM(t)
 	one.up(one.conf)
 	defer one.down()

@@ -17,6 +17,7 @@ import (
 // anything of it is written.
 func TestAgentEndsItsSessionsAndPlainNamesAreChecked(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	one := newPowerVM(t)
 	one.conf += "plain_provider_names = true\n"
 	one.up(one.conf)

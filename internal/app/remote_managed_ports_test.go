@@ -122,6 +122,7 @@ func (l *nicsLab) cardOf(server, port string) (address string) {
 // again. The binding profile always has what the card needs, and nothing afterwards. A third port finds no VF.
 func TestRemoteManagedPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newCardsLab(t, `"physnet1"`, "AB0123XX0042")
 	defer l.down()
 	port, direct := l.remotePort(), l.directPort(0)
@@ -176,6 +177,7 @@ func TestRemoteManagedPorts(t *testing.T) {
 // is missing, and nothing is left. The VFs are for tunnelled networks, whose ports have the physical network null.
 func TestRemoteManagedPortWithoutItsCard(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newCardsLab(t, "null", "another card")
 	defer l.down()
 	n, err := l.cloud.NetworkClient().CreateNetwork(t.Context(), map[string]any{"name": "tunnel", "project_id": "admin",

@@ -31,6 +31,7 @@ type randomHost struct {
 // scheduler rejects. Both run their production code, each on its own data: the agent on its states, the scheduler on a
 // report, which may be older than the last guests.
 func TestSchedulerAndAgentAgree(t *testing.T) {
+	t.Parallel()
 	const worlds, servers = 1500, 5
 	fits, asked, late, ports := 0, 0, 0, 0 // ports: of the servers that fit
 	for seed := range uint64(worlds) {

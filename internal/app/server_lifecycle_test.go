@@ -14,6 +14,7 @@ import (
 // the agent's devices agree.
 func TestServerLifecycleOnOneHost(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")

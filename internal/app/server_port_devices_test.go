@@ -162,6 +162,7 @@ func (l *nicsLab) vfOf(server, port string, kbps int) (address string) {
 // NIC whose bandwidth is allocated.
 func TestServerWithDirectPort(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	own := l.directPort(6000)
@@ -207,6 +208,7 @@ func TestServerWithDirectPort(t *testing.T) {
 // the reason, although VFs are free. A deleted one makes room again.
 func TestDirectPortsUntilANICIsFull(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newNICsLab(t, "", &faultyNetwork{})
 	defer l.down()
 	var servers []compute.Server
@@ -243,6 +245,7 @@ func TestDirectPortsUntilANICIsFull(t *testing.T) {
 // reason. A guarantee is refused on such hosts.
 func TestDirectPortThatCannotBeBound(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := &nicsLab{portsLab: newPortsLabOn(t, "", `
 [pci]
 device_spec = {"address":{"domain":".*","bus":"21","slot":".*","function":"[1-4]"},"physical_network":"physnet1"}
@@ -268,6 +271,7 @@ device_spec = {"address":{"domain":".*","bus":"21","slot":".*","function":"[1-4]
 // another address.
 func TestDirectPhysicalPort(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	const mac = "52:54:00:12:34:56"
 	l := &nicsLab{portsLab: newPortsLabOn(t, strings.ReplaceAll(nicsOfSample, "00:00:00:00:00:02", mac), `
 [SRIOV_NIC]
@@ -314,6 +318,7 @@ report_network_devices = true
 // guarantee finds bandwidth and no VF (rows N14, N15 and N16 of the scenarios of OpenStack's tests).
 func TestPortsWithAndWithoutGuarantee(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := &nicsLab{portsLab: newPortsLabOn(t, nicsOfSample, `
 [SRIOV_NIC]
 physical_device_mappings = physnet1:ens1,physnet1:ens2

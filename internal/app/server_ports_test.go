@@ -193,6 +193,7 @@ func (l *portsLab) check(server string, ports, kbps int) {
 // the user is free, and the created one is deleted.
 func TestServerWithNetworkAndPorts(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	own := l.port(l.policy(4000))
@@ -245,6 +246,7 @@ func TestServerWithNetworkAndPorts(t *testing.T) {
 // fails with the reason, without ports and allocation.
 func TestServerOfNetworkWithPolicy(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	if _, err := l.cloud.NetworkClient().REST.Do(t.Context(), http.MethodPut, "/v2.0/networks/"+l.net.ID,
@@ -272,6 +274,7 @@ func TestServerOfNetworkWithPolicy(t *testing.T) {
 // with the reason, and holds nothing.
 func TestPortThatCannotBeBound(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	client := l.cloud.NetworkClient()
@@ -297,6 +300,7 @@ func TestPortThatCannotBeBound(t *testing.T) {
 // is created and when the port is attached, and the port stays unused.
 func TestBaremetalPortIsRefused(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	const why = "which no server of Berth can have"
@@ -374,6 +378,7 @@ func (l *portsLab) interfaces(server string) (ports []string) {
 // a running server, and detaches them. Placement has the sum of the guarantees each time.
 func TestPortsAreAttachedAndDetached(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	l := newPortsLab(t)
 	defer l.down()
 	policy := l.policy(4000)

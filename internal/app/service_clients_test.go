@@ -14,6 +14,7 @@ import (
 
 // The certificates for a service are those of the settings, else those of the flags. Errors name the option.
 func TestCertificatesOfServiceClients(t *testing.T) {
+	t.Parallel()
 	flags := rest.TLSFiles{CAFile: "/flag", Names: rest.TLSOptionNames{CA: "--ca-file"}}
 	for _, c := range []struct{ name, text, want string }{
 		{"placement", "[placement]\ncafile = /p\n", "[placement] cafile cannot be read: open /p"},
@@ -42,6 +43,7 @@ func TestCertificatesOfServiceClients(t *testing.T) {
 // The agent calls the network service, and the network service compute, only if the configuration names the other
 // service or an account whose catalog has it.
 func TestClientsOfNamedServices(t *testing.T) {
+	t.Parallel()
 	const account = "auth_type = password\nauth_url = http://keystone\nusername = agent\npassword = x\n" +
 		"project_name = service\nuser_domain_id = default\nproject_domain_id = default\n"
 	network := func(s settings.Settings) (*rest.Client, error) {

@@ -15,6 +15,7 @@ import (
 // The image service of a data directory, or of a directory of images that several data directories name, runs once. It
 // does not exclude compute.
 func TestImageServiceLocksItsImages(t *testing.T) {
+	t.Parallel()
 	images := filepath.Join(t.TempDir(), "images")
 	file := filepath.Join(t.TempDir(), "berth.conf")
 	if err := os.WriteFile(file, []byte("[glance_store]\nfilesystem_store_datadir = "+images+"\n"), 0o600); err != nil {

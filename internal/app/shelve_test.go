@@ -72,6 +72,7 @@ func (l *lab) reaches(id, status string) (s compute.Server) {
 // and the unshelved guest gets it. The image is deleted when the guest runs, or when the shelved server is deleted. The
 // server's own image stays the same.
 func TestShelvedServerKeepsItsDisk(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.up("")
 	defer l.down()

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,5 +76,23 @@ func TestRaceExemptPackagesArePure(t *testing.T) {
 	}
 	if listed < 5 {
 		t.Errorf(".ci/packages-without-goroutines lists %d packages", listed)
+	}
+}
+
+// TestListedPackagesExist checks the lists of slow packages in .ci/package-lists: go test fails with a package that
+// does not exist, after all others.
+func TestListedPackagesExist(t *testing.T) {
+	text, err := os.ReadFile("../../.ci/package-lists")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := regexp.MustCompile(`(?m)^(?:waiting|slow)="([^"]+)"`).FindAllStringSubmatch(string(text), -1)
+	if len(lists) != 2 {
+		t.Fatalf(".ci/package-lists has %d lists, want 2: has their form changed?", len(lists))
+	}
+	for _, p := range strings.Fields(lists[0][1] + " " + lists[1][1]) {
+		if tests, err := filepath.Glob("../../" + p + "/*_test.go"); err != nil || len(tests) == 0 {
+			t.Errorf(".ci/package-lists names %s, which has no tests: %v", p, err)
+		}
 	}
 }
