@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -11,12 +10,9 @@ import (
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/placementtest"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -160,19 +156,6 @@ func (am *agentModel) phaseReported(m *simHost, e reconcile.ReportGuest) {
 	}
 }
 
-// tree is what performs the effects of the agent of a machine in Placement.
-func (am *agentModel) tree(m *simHost) loop.Tree {
-	return loop.Tree{Host: m.name, Placement: am.placement.Client(func(placementtest.Call) (before, after error) {
-		switch {
-		case m.cut || am.chance(Messages, 400):
-			return errDown, nil
-		case am.chance(Messages, 400):
-			return nil, errDown
-		}
-		return nil, nil
-	})}
-}
-
 // writeProvider performs one step of a plan in Placement. Another client may write to the tree just before.
 func (am *agentModel) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error) {
 	if am.chance(Foreign, 100) {
@@ -195,54 +178,6 @@ func (am *agentModel) writeProvider(m *simHost, e reconcile.WriteProvider) (int,
 		am.placement.setZone(m, now)
 	}
 	return generation, err
-}
-
-// setZone is the operator of a zone, who marks each new root provider of it.
-func (pm *placementModel) setZone(m *simHost, root provider.Provider) {
-	root.Traits = append(slices.Clone(root.Traits), zoneTrait(m.zone))
-	root.Generation++
-	pm.SetProvider(root)
-}
-
-// checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned,
-// and no guest has started with it since. While a server has the device, a plan of before its start does no harm.
-func (pm *placementModel) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
-	if _, network := bandwidth.Recognise(p); network {
-		return // bandwidth is reserved while its interface does not exist
-	}
-	for class, inv := range next {
-		was := p.Inventories[class]
-		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !pm.cleaned[p.ID] &&
-			len(pm.Holders(p.ID)) == 0 {
-			pm.violation(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
-				inv.Reserved, was.Reserved)
-		}
-	}
-}
-
-// noteLowered notes that an agent has reported less than is in use: bandwidth, as it is configured now, or, with
-// restored, something that it has planned for the state before Placement was restored.
-func (pm *placementModel) noteLowered(p provider.Provider, restored bool) {
-	if _, network := bandwidth.Recognise(p); !network && !restored {
-		return
-	}
-	for class, used := range pm.Used(p.ID) {
-		if inv := p.Inventories[class]; used > int(float64(inv.Total)*inv.AllocationRatio) {
-			pm.lowered[inventory{p.ID, class}] = used
-			pm.report.Happened["lowered below use"]++
-		}
-	}
-}
-
-// nudge is another client that writes to the tree of a host.
-func (pm *placementModel) nudge(m *simHost) {
-	ids := pm.TreeIDs(m.root)
-	if len(ids) == 0 {
-		return
-	}
-	p, _ := pm.Provider(ids[pm.rng.IntN(len(ids))])
-	p.Generation++
-	pm.SetProvider(p)
 }
 
 // cleanDevice runs the operator's program that cleans a device for one-time use.

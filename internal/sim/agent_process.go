@@ -4,38 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile"
-	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
-
-// rescan is the interval of an agent between two syncs, by its clock.
-const rescan = 10 * time.Minute
-
-// slowness is how much slower than the clock of compute the clock of agents is, while there are failures: an operation
-// of the simulation takes a second of compute's clock, and an agent of a cloud performs many effects in that time.
-const slowness = 20
-
-// config is the configuration of the agent of a machine.
-func (am *agentModel) config(m *simHost) reconcile.Config {
-	known, _ := m.disk.found.Identity()
-	first := known.Instance == ""
-	return reconcile.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
-		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
-		Machine: reconcile.Machine{ID: m.install, LockID: m.tag},
-		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: am.rng.Float64,
-		NewID: func() string { // of the agent, and then of the root provider
-			if !first {
-				return string(m.root)
-			}
-			first = false
-			return am.name("i")
-		}}
-}
 
 // start begins a process of the agent on its journal. It returns false if the journal was written on another machine.
 func (am *agentModel) start(m *simHost) bool {
@@ -266,16 +240,28 @@ func faultOf(e reconcile.Event) string {
 	return ""
 }
 
-// occupied is how a start of an agent learns that another one serves the host. wait is by compute's clock, 0: asking
-// again is of no use.
-func (k *kernel) occupied(wait time.Duration, why error) error {
-	if wait == 0 {
-		return fault.Wrap(fault.Conflict, why)
+// changed reports to the agent that the devices of its host have changed, as the kernel does.
+func (am *agentModel) changed(m *simHost) {
+	if m.agent != nil && am.broken != Unlooked {
+		am.event(m, reconcile.DevicesChanged{})
 	}
-	return fault.Wrap(fault.Conflict, &host.Occupied{Wait: k.agentWait(wait) + time.Millisecond, Err: why})
+	am.mark(m)
 }
 
-// hasNews reports whether compute has assignments that the agent has not read.
-func (a *agent) hasNews(m *simHost) bool {
-	return a.stream != nil && !m.cut && a.stream.read != m.host.row.revision
+// settle changes a configuration back that the agent of the host would not accept at its next start, as one that was
+// made while a device was away that is back now.
+func (am *agentModel) settle(m *simHost) {
+	if am.accepts(m) {
+		return
+	}
+	for range usualRules {
+		if m.rule = (m.rule + 1) % usualRules; am.accepts(m) {
+			break
+		}
+	}
+	if state, _ := am.dryRun(m); !am.accepts(m) {
+		am.offerHeld(m, state.Devices())
+	}
+	am.crash(m)
+	am.start(m)
 }

@@ -10,14 +10,12 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/placementtest"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
 )
 
 // silence is how long compute waits for a sign of life of an agent. The simulation's heartbeats come within a minute.
 const silence = 3 * time.Minute
-
-// The context of all calls: nothing in the simulation waits.
-var background = context.Background()
 
 // startProcess starts a process of compute on its database.
 func (cm *computeModel) startProcess() {
@@ -56,54 +54,6 @@ func (cm *computeModel) startProcess() {
 		c.StopAwaiting()
 		p.opened = true // so that no host is exempt from the checks
 	}
-}
-
-// since is the time since a process started, by a clock that is never set.
-func (p *process) since() time.Duration {
-	at := p.clock - p.late
-	if p.broken == WallClock {
-		return at - p.began + p.skewAt(at) - p.skewAt(p.began)
-	}
-	return at - p.began
-}
-
-// wait is how the conductor waits for a channel: it does not, and its step is repeated later.
-func (k *kernel) wait(_ context.Context, until <-chan struct{}) error {
-	select {
-	case <-until:
-		return nil
-	default:
-		k.report.Happened["held back by the gate"]++
-		return errDown
-	}
-}
-
-// fault is the fault that is injected into a call of a process of compute: its end before or after the effect of the
-// call, or a lost answer.
-func (p *process) fault() (before, after error) {
-	switch {
-	case p.ended:
-		return errDown, nil
-	case p.safe:
-		return nil, nil
-	case p.chance(Ends, 20000):
-		p.report.Happened["compute ended in a call"]++
-		p.ended = true
-	case !p.chance(Answers, 300):
-		return nil, nil
-	}
-	if p.halfTheTime() {
-		return errDown, nil
-	}
-	return nil, errDown
-}
-
-// placementFault is fault for a call of Placement.
-func (p *process) placementFault(call placementtest.Call) (before, after error) {
-	if before, after = p.fault(); before == nil && call.Op == "Reshape" {
-		p.report.Happened["room made"]++
-	}
-	return before, after
 }
 
 // restartEnded starts compute again after its process has ended in a call.
@@ -147,75 +97,6 @@ func (cm *computeModel) perform(id string) {
 	}
 }
 
-// contradicted reports whether the last reports of hosts contradict the record of a server.
-func (db *database) contradicted(s lifecycle.Server) bool {
-	for name, row := range db.rows {
-		if row.known && !row.dead && s.Contradicts(name, row.report.NotFollowed != "", row.report.Present) {
-			return true
-		}
-	}
-	return false
-}
-
-// retryLater notes that a change of a server has returned an error, so that the conductor may have woken it.
-func (cm *computeModel) retryLater(id string, err error) {
-	if _, exists := cm.servers[id]; err != nil && exists {
-		cm.due.add(id)
-	}
-}
-
-// watchGate lets the time for first reports end, and notes when the conductor goes on with what an earlier process was
-// doing. The time ends when all hosts have reported whose agents can: the simulation's operations take longer than
-// those of a cloud.
-func (cm *computeModel) watchGate() {
-	const firstReports, mostReports = schedule.Reconnect, time.Hour
-	if cm.opened || cm.reported == nil {
-		return
-	}
-	since := cm.clock - cm.began
-	waits := slices.ContainsFunc(cm.awaited, func(name string) bool {
-		h := cm.states[name]
-		return !h.reported && (since < firstReports || cm.willReport(h) || h.refused && since < mostReports)
-	})
-	if !waits {
-		cm.conductor.StopAwaiting()
-	}
-	select {
-	case <-cm.process.reported:
-	default:
-		return
-	}
-	cm.opened = true
-	for _, m := range slices.Concat(cm.hosts, cm.copies) {
-		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute, see event_checks.go
-			cm.report.Happened["restored without a host"]++
-			m.zombie = true
-		}
-	}
-}
-
-// willReport reports whether an agent of a host is about to report.
-func (hm *hostModel) willReport(h *hostState) bool {
-	return slices.ContainsFunc(hm.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
-}
-
-// servedBy returns the machine whose admitted agent runs and is connected; nil if there is none.
-func (hm *hostModel) servedBy(h *hostState) *simHost {
-	serving := func(m *simHost) bool {
-		a := m.agent
-		return a != nil && !m.cut && !m.frozen && h.row.known && a.start == h.row.report.Start
-	}
-	if m := hm.byName[h.name]; serving(m) {
-		return m
-	}
-	for _, c := range hm.copies {
-		if c.name == h.name && serving(c) {
-			return c
-		}
-	}
-	return nil
-}
-
 // touchReports stores when the reports of the last minute came, before the process ends or the database is copied.
 func (cm *computeModel) touchReports() {
 	for _, m := range cm.hosts {
@@ -225,4 +106,75 @@ func (cm *computeModel) touchReports() {
 		age := time.Duration(cm.rng.IntN(60)) * time.Second
 		m.host.row.report.Seen = beginning().Add(cm.clock - age + cm.skewAt(cm.clock-age))
 	}
+}
+
+// remove requests the deletion of a server.
+func (cm *computeModel) remove(id string) {
+	s := cm.servers[id]
+	cm.note("delete", id, s.Host, string(s.State))
+	cm.reason(id, "delete")
+	cm.event = lifecycle.DeleteRequested{}
+	cm.retryLater(id, cm.conductor.Delete(background, id))
+	cm.event = nil
+	if cm.broken == Early && cm.servers[id].State == lifecycle.DeletingGuest {
+		cm.placement.drop(resource.ConsumerID(id))
+	}
+}
+
+// requestClean is `berth device clean`: it refuses devices that need not be cleaned, or that a server has.
+func (cm *computeModel) requestClean(m *simHost, d pci.Offered) bool {
+	if !d.Spent || d.Holder != "" {
+		return false
+	}
+	row := m.host.row
+	if row.cleans == nil {
+		row.cleans = map[pci.Address]time.Time{}
+	}
+	row.cleans[d.Address] = beginning().Add(cm.clock)
+	cm.note("clean", "", m.tag, d.Address.String())
+	cm.raiseRevision(m.host)
+	return true
+}
+
+// replaceDatabase starts compute on another database, and notes the servers whose records differ.
+func (cm *computeModel) replaceDatabase(db *database, parent stamp) {
+	cm.stopProcess()
+	before := cm.versions
+	for _, versions := range []map[string]int{before, db.versions} {
+		for id := range versions {
+			if before[id] != db.versions[id] {
+				cm.rolledBack[id], cm.images.lost[id] = true, true
+			}
+		}
+	}
+	for _, rows := range []map[string]*hostRow{cm.rows, db.rows} {
+		for name, row := range rows {
+			for consumer, server := range row.removals {
+				if cm.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
+					cm.rolledBack[server] = true
+				}
+			}
+		}
+	}
+	db.branch = cm.branchOff(parent)
+	cm.setDatabase(db)
+	cm.startProcess()
+	for _, m := range cm.hosts {
+		m.host.unheard = true
+		if m.host.row.dead { // an operator declared it dead before the backup
+			cm.mayHaveGuests(m)
+		}
+	}
+}
+
+// loseDatabase starts compute on a new database.
+func (cm *computeModel) loseDatabase() {
+	cm.report.Happened["database lost"]++
+	cm.replaceDatabase(newDatabase(cm.name("cloud"), cm.states), stamp{})
+}
+
+// outOfReach reports whether compute has had no sign of life of a host for so long that an operator may evacuate it.
+func (cm *computeModel) outOfReach(name string) bool {
+	h := cm.states[name]
+	return h.row.dead || cm.servedBy(h) == nil && cm.clock-h.sign >= schedule.Silence
 }

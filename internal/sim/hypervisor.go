@@ -4,11 +4,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // This file is the hypervisor of a machine. It does not arbitrate devices: a guest gets those that it is built with.
@@ -232,9 +233,107 @@ func (hv *hypervisorModel) checkMayBeBlank(m *simHost, g hypervisor.Guest) {
 	}
 }
 
-func addresses(g hypervisor.Guest) (list []pci.Address) {
-	for _, d := range g.Devices {
-		list = append(list, d.ID.Address())
+// lateBuild is a request to build a guest whose answer was lost and that the hypervisor has not executed yet.
+type lateBuild struct {
+	at    *simHost
+	guest hypervisor.Guest
+}
+
+// hypervisorModel is the hypervisors of all machines. They do not arbitrate devices: a guest gets those that it is
+// built with.
+type hypervisorModel struct {
+	*kernel
+	*hostModel
+	*exemptions
+	placement *placementModel
+	images    *imageModel
+	compute   *computeModel
+	late      []lateBuild
+	blank     int // number of blank disks that guests were given
+}
+
+// checkDestroyed checks each guest that an agent destroys: compute must have named it for removal. One that has
+// departed runs elsewhere, and one that was never reported as built may be removed when a later call to build it has
+// failed.
+func (hv *hypervisorModel) checkDestroyed(m *simHost, g *hypervisor.Guest, named bool) {
+	if g == nil {
+		return
 	}
-	return list
+	hv.report.Happened["guest destroyed"]++
+	if !g.Departed && !named && !m.built[g.ID] {
+		hv.violation(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.ID,
+			hv.ownerOf[g.ID])
+	}
+}
+
+// checkShelvedDisk: the guest of a server that is shelved is destroyed only when an image has its disk.
+func (hv *hypervisorModel) checkShelvedDisk(m *simHost, id string) {
+	s := hv.compute.servers[id]
+	if s.State != lifecycle.Shelving || s.Host != m.name || hv.rolledBack[id] || m.guests[id] == nil || m.zombie {
+		return
+	}
+	if s.ShelvedImage == nil {
+		hv.violation(m, "shelve: the guest %s is destroyed, and no image has its disk", id)
+	} else if i := hv.images.all[s.ShelvedImage.ID]; !i.data || i.content != m.content[id] {
+		hv.violation(m, "shelve: the guest %s is destroyed, and the image %s has not its disk", id, s.ShelvedImage.ID)
+	}
+}
+
+// checkConfigured: a guest is built to run only with VFs that are configured for its ports. An unplugged VF loses its
+// configuration, and the agent compares it later.
+func (hv *hypervisorModel) checkConfigured(m *simHost, g hypervisor.Guest) {
+	for _, i := range g.Interfaces {
+		at := i.Device.Address()
+		if i.VIF == "hw_veb" && !g.Stopped && !m.unplugged[at] && m.configured[at] != i.Port {
+			hv.violation(m, "vf: the guest %s starts with %s for port %s, and it is configured for port %q", g.ID, at, i.Port,
+				m.configured[at])
+		}
+	}
+}
+
+// configureVFs configures the VFs of a guest for its ports. Each of them must be in the journal for the guest.
+func (hv *hypervisorModel) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
+	for _, a := range e.VFs {
+		at := a.Device.Address()
+		if a.Port.ID == "" {
+			continue
+		}
+		if m.away[at] {
+			return fault.New(fault.NotFound, "there is no device %s", at)
+		}
+		if by := m.journalHolder(at); by != e.Work && by != m.journalID(e.Work) && !m.fresh {
+			hv.violation(m, "vf: %s is configured for port %s of %s, and the journal gives it to %q", at, a.Port.ID, e.Work, by)
+		}
+		m.configured[at] = a.Port.ID
+		delete(m.unplugged, at)
+	}
+	return nil
+}
+
+// resetVFs removes the configuration of VFs, which no running guest may have.
+func (hv *hypervisorModel) resetVFs(m *simHost, devices []device.ID) error {
+	for _, id := range devices {
+		for _, g := range m.guests {
+			for _, d := range g.Devices {
+				if d.ID == id && !g.Stopped && !g.Departed {
+					hv.violation(m, "vf: %s is reset, and the guest %s runs with it", id, g.ID)
+				}
+			}
+		}
+		delete(m.configured, id.Address())
+	}
+	return nil
+}
+
+// compareVFs configures the VFs of running guests that are not configured as their ports, as the loop of the agent does
+// from time to time.
+func (hv *hypervisorModel) compareVFs(m *simHost) {
+	if m.agent == nil || !m.portVFs {
+		return
+	}
+	for _, a := range m.agent.state.AssignedVFs() {
+		if at := a.Device.Address(); a.Port.ID != "" && !m.away[at] {
+			m.configured[at] = a.Port.ID
+		}
+	}
 }

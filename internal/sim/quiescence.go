@@ -56,17 +56,6 @@ func (w *World) quiesce() {
 	}
 }
 
-// checkLate: a guest that was built too late is gone, or belongs to a server that its host has again.
-func (ck *checks) checkLate() {
-	for _, m := range ck.hosts {
-		for id := range m.late {
-			if m.guests[id] != nil {
-				ck.violation(m, "late: the guest %s was built after its server had left, and stays", id)
-			}
-		}
-	}
-}
-
 // settleAll lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
 func (w *World) settleAll() {
 	looked := false // at all hosts, since the operator has repaired something

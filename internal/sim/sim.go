@@ -26,16 +26,6 @@
 // From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
 package sim
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-	"time"
-
-	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/fault"
-)
-
 // Failures that Options.Without may name beside the kinds of operations.
 const (
 	Crashes  = "crashes"  // of an agent, between any two effects and in each
@@ -76,134 +66,38 @@ const (
 	WallClock  = "wall clock" // compute judges silence by the wall clock
 )
 
-// advance moves the clock. Agents whose deadline has passed get a Tick.
-func (hm *hostModel) advance(d time.Duration) {
-	hm.clock += d
-	hm.agentClock += hm.agentWait(d)
-	hm.now = beginning().Add(hm.clock + hm.skew)
-	now := hm.agentTime()
-	for _, list := range [][]*simHost{hm.hosts, hm.copies} {
-		for _, m := range list {
-			if a := m.agent; a != nil && !a.deadline.IsZero() && !now.Before(a.deadline) {
-				hm.active.add(m.tag)
-			}
-		}
-	}
+// Options are the size of a simulation, and what is left out, broken or done more often.
+type Options struct {
+	Seed    uint64
+	Ops     int      // operations
+	Hosts   int      // 0: 120
+	Quiet   int      // operations after which the cloud must become quiescent; 0: 20000
+	Without []string // kinds of operations and failures that are left out
+	Broken  string   // what is broken on purpose; empty: nothing
+	Often   string   // kind of operation that is done more often; empty: none
+	Direct  bool     // most servers have ports of vnic type direct, which change often
 }
 
-// skewAt returns the error of the wall clock at a moment, which must not be before the last jump but one.
-func (k *kernel) skewAt(at time.Duration) time.Duration {
-	if at < k.jumped {
-		return k.skew - k.jump
-	}
-	return k.skew
+// Report is the result of a simulation.
+type Report struct {
+	Seed          uint64
+	Ops           int            // done
+	Done          map[string]int // by kind, those that did something
+	Quiescences   int
+	LongestRounds int            // rounds that the longest way to a rest took
+	Happened      map[string]int // what the operations led to
+	Failure       string         // what is not true, or empty
 }
 
-// beginning returns the start of the simulated time. Each operation takes a second.
-func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
-
-// chance returns true once in n calls, and never if the failure is left out or while there are no failures.
-func (k *kernel) chance(failure string, n int) bool {
-	return !k.noFailures && k.rng.IntN(n) == 0 && !slices.Contains(k.options.Without, failure)
-}
-
-// some returns a random host.
-func (hm *hostModel) some() *simHost { return hm.hosts[hm.rng.IntN(len(hm.hosts))] }
-
-func (k *kernel) halfTheTime() bool { return k.rng.IntN(2) == 0 }
-
-// oneIn returns true once in n calls on average.
-func (k *kernel) oneIn(n int) bool { return k.rng.IntN(n) == 0 }
-
-// fleetFactor is by how much more seldom something happens that concerns all hosts: the more there are, the longer they
-// take to come through it.
-func (hm *hostModel) fleetFactor() int { return max(1, len(hm.hosts)/40) }
-
-func (k *kernel) name(prefix string) string {
-	k.next++
-	return fmt.Sprintf("%s%d", prefix, k.next)
-}
-
-// mark makes a machine active, and has it checked after this operation.
-func (hm *hostModel) mark(m *simHost) {
-	if !slices.Contains(hm.marked, m) {
-		hm.marked = append(hm.marked, m)
-	}
-	hm.active.add(m.tag)
-}
-
-// machines returns the machines with the name of a host: the host itself and copies.
-func (hm *hostModel) machines(name string) []*simHost {
-	list := []*simHost{hm.byName[name]}
-	for _, c := range hm.copies {
-		if c.name == name {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// markHost marks all machines of a host.
-func (hm *hostModel) markHost(name string) {
-	hm.mark(hm.byName[name])
-	for _, c := range hm.copies {
-		if c.name == name {
-			hm.mark(c)
-		}
-	}
-}
-
-// markResidences marks the machines on which a server has a residence.
-func (hm *hostModel) markResidences(s lifecycle.Server) {
-	for _, residence := range s.Residences() {
-		if hm.byName[residence.Host] != nil {
-			hm.markHost(residence.Host)
-		}
-	}
-}
-
-func notFound(what, id string) error {
-	return fault.New(fault.NotFound, "there is no %s %s", what, id)
-}
-
-// call is a call of the hypervisor. It may fail before it has an effect, and its answer may be lost.
-func (k *kernel) call(do func() error) error { return k.faulty(Builds, 150, do) }
-
-// request is a request to compute. It fails if compute was started again after the agent has begun it.
-func (am *agentModel) request(m *simHost, f *effect, seldom int, do func() error) error {
-	if m.cut || f.compute != am.compute.process {
-		return errDown
-	}
-	return am.faulty(Messages, seldom, do)
-}
-
-// faulty does something whose request or answer is lost one time in seldom.
-func (k *kernel) faulty(failure string, seldom int, do func() error) error {
-	if k.chance(failure, seldom) {
-		return errDown
-	}
-	err := do()
-	if k.chance(failure, seldom) {
-		return errDown
-	}
-	return err
-}
-
-// oftenDone returns the kind of operation that is done more often in this simulation; empty if there is none.
-func (k *kernel) oftenDone() string { return cmp.Or(k.options.Often, often[k.broken]) }
-
-// agentTime is the time of agents.
-func (k *kernel) agentTime() time.Time { return beginning().Add(k.agentClock) }
-
-// agentWait converts a time of compute to one of agents.
-func (k *kernel) agentWait(d time.Duration) time.Duration {
-	if k.noFailures {
-		return d
-	}
-	return d / slowness
-}
-
-var errDown = fault.New(fault.Unavailable, "the service does not answer")
-
-// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
+// Kinds of operations that lose, copy or restore files, processes and time.
+const (
+	RestartCompute = "restart compute" // compute is restarted
+	Backup         = "backup"          // compute's database is copied, or Placement's, or both
+	Restore        = "restore"         // one of these copies replaces what is there
+	Copy           = "copy"            // an agent's directory is copied to another machine, which tries to serve the host
+	// a machine is lost, and another one with a copy of its agent's directory takes its place
+	Replace = "replace"
+	Jump    = "jump"   // the wall clock of compute is set
+	Lose    = "lose"   // an agent's journal is lost, or compute's database, or all of them
+	Forget  = "forget" // an operator has compute forget a host
+)

@@ -311,3 +311,16 @@ func (s *store) RemovalHosts(_ context.Context, server string) (hosts []string, 
 	})
 	return hosts, err
 }
+
+// store gives one process of compute its database, with the rules of compute/store. Each call may fail before or after
+// its effect. Deleted servers are removed at once.
+type store struct {
+	*computeModel
+	process *process
+}
+
+// noteForgotten notes that compute has forgotten a host, which may have guests.
+func (cm *computeModel) noteForgotten(h *hostState) {
+	cm.report.Happened["host forgotten"]++
+	cm.byName[h.name].orphaned = true
+}

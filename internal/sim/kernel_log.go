@@ -28,16 +28,6 @@ func (k *kernel) logChange(before lifecycle.Server, e lifecycle.Event, now lifec
 	k.log = append(k.log, entry{n: k.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.Stage(), is: now.Stage()})
 }
 
-// violation records a violated invariant; the first one counts.
-func (k *kernel) violation(m *simHost, format string, args ...any) {
-	if k.failure == "" {
-		k.failure = fmt.Sprintf(format, args...)
-		if m != nil {
-			k.failure = m.tag + ": " + k.failure
-		}
-	}
-}
-
 // excerpt returns the last operations that concern what the failure names.
 func (k *kernel) excerpt() string {
 	const most = 90

@@ -61,16 +61,16 @@ func aliasesOf(zones []zone) pci.Aliases {
 	return aliases
 }
 
-// randomFlavor returns a flavor of a zone.
-func (op *operations) randomFlavor(zone int) flavor.Flavor {
-	flavors := op.zones[zone].flavors
-	return flavors[op.rng.IntN(len(flavors))]
-}
-
 // reservation returns the part of a server's id that the servers of one request share, as the conductor finds them.
 func reservation(id string) string { return id[:min(len(id), 13)] }
 
 func zoneOf(s lifecycle.Server) (n int) {
 	fmt.Sscan(s.Metadata["zone"], &n)
 	return n
+}
+
+// zone is a group of hosts with resource classes of their own, so that a query concerns few of many hosts.
+type zone struct {
+	aliases []string // options of [pci] alias; the zone's number ends their names
+	flavors []flavor.Flavor
 }

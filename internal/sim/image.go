@@ -3,13 +3,10 @@ package sim
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 )
 
@@ -94,34 +91,22 @@ func (im *imageModel) downloadDisk(id string) (int, error) {
 	return i.content, nil
 }
 
-// checkShelvedDisk: the guest of a server that is shelved is destroyed only when an image has its disk.
-func (hv *hypervisorModel) checkShelvedDisk(m *simHost, id string) {
-	s := hv.compute.servers[id]
-	if s.State != lifecycle.Shelving || s.Host != m.name || hv.rolledBack[id] || m.guests[id] == nil || m.zombie {
-		return
-	}
-	if s.ShelvedImage == nil {
-		hv.violation(m, "shelve: the guest %s is destroyed, and no image has its disk", id)
-	} else if i := hv.images.all[s.ShelvedImage.ID]; !i.data || i.content != m.content[id] {
-		hv.violation(m, "shelve: the guest %s is destroyed, and the image %s has not its disk", id, s.ShelvedImage.ID)
-	}
+// simImage is an image of a shelved server.
+type simImage struct {
+	server  string
+	data    bool
+	content int // of the disk, with data
 }
 
-// checkImages: a shelved server has its image, and no image is left that no server needs.
-func (ck *checks) checkImages() {
-	needed := map[string]bool{}
-	for id, s := range ck.compute.servers {
-		if s.ShelvedImage == nil {
-			continue
-		}
-		needed[s.ShelvedImage.ID] = true
-		if s.State == lifecycle.Shelved && !ck.images.all[s.ShelvedImage.ID].data && !ck.images.lost[id] {
-			ck.violation(nil, "image: the shelved server %s has no image with its disk", id)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(ck.images.all)) {
-		if !needed[id] && !ck.images.lost[ck.images.all[id].server] {
-			ck.violation(nil, "image: %s of server %s is left", id, ck.images.all[id].server)
-		}
-	}
+// imageModel is the image service.
+type imageModel struct {
+	*kernel
+	all  map[string]simImage
+	lost map[string]bool // servers whose records a restore has changed: their images may be lost or left
+}
+
+// imageClient is the image service for one process of compute. A call may fail before or after its effect.
+type imageClient struct {
+	*imageModel
+	process *process
 }

@@ -148,3 +148,58 @@ func (cm *computeModel) beat(h *hostState) {
 	h.sign = cm.clock - cm.late
 	cm.safe, cm.sender, cm.late, cm.beats = safe, sender, 0, false
 }
+
+// checkAdmission checks the admission of a machine's agent: the agent that was admitted before must not be alive. If
+// that one ran on another machine, its guests stay there and compute does not know them any more.
+func (cm *computeModel) checkAdmission(m *simHost) {
+	h := m.host
+	if old := cm.servedBy(h); old != nil && old.agent.start != m.agent.start {
+		cm.violation(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
+			m.agent.start, old.agent.start, old.tag)
+	}
+	if last := cm.served[h.name]; last != nil && last != m {
+		cm.report.Happened["host taken over"]++
+		m.orphaned, last.orphaned = true, true
+		last.zombie = true
+	}
+	cm.served[h.name], h.admitted = m, m.agent.start
+}
+
+// checkReported checks a guest report that compute records: it must be from the start that was admitted last.
+func (cm *computeModel) checkReported(h *hostState, id, start string) {
+	if h.admitted != start {
+		cm.violation(cm.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the "+
+			"start %s",
+			start, id, h.admitted)
+	}
+}
+
+// watchGate lets the time for first reports end, and notes when the conductor goes on with what an earlier process was
+// doing. The time ends when all hosts have reported whose agents can: the simulation's operations take longer than
+// those of a cloud.
+func (cm *computeModel) watchGate() {
+	const firstReports, mostReports = schedule.Reconnect, time.Hour
+	if cm.opened || cm.reported == nil {
+		return
+	}
+	since := cm.clock - cm.began
+	waits := slices.ContainsFunc(cm.awaited, func(name string) bool {
+		h := cm.states[name]
+		return !h.reported && (since < firstReports || cm.willReport(h) || h.refused && since < mostReports)
+	})
+	if !waits {
+		cm.conductor.StopAwaiting()
+	}
+	select {
+	case <-cm.process.reported:
+	default:
+		return
+	}
+	cm.opened = true
+	for _, m := range slices.Concat(cm.hosts, cm.copies) {
+		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute, see event_checks.go
+			cm.report.Happened["restored without a host"]++
+			m.zombie = true
+		}
+	}
+}

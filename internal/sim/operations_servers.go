@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/resource"
 )
@@ -163,5 +164,90 @@ func (op *operations) stealAllocation() {
 		op.placement.SetAllocation(c, rest)
 		op.agents.changed(m)
 		return
+	}
+}
+
+// changePort attaches a port to a random server, or detaches one.
+func (op *operations) changePort() {
+	ids := op.compute.ids.list
+	for range min(8, len(ids)) {
+		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
+		var e lifecycle.PortChangeRequest
+		if len(s.Ports) > 0 && op.halfTheTime() {
+			e = lifecycle.PortDetachRequested{ID: op.name("m"), Port: s.Ports[op.rng.IntN(len(s.Ports))].ID}
+		} else if list := op.randomNetworks(); len(list) > 0 {
+			e = lifecycle.PortAttachRequested{ID: op.name("m"), Request: list[0]}
+		} else {
+			continue
+		}
+		if what, _ := e.PortChange(); s.RefusePortRequest(what) != "" {
+			continue
+		}
+		op.note(Ports, s.ID, s.Host, fmt.Sprintf("%T", e))
+		op.compute.event = e
+		err := op.compute.conductor.ChangePort(background, s.ID, e)
+		op.compute.event = nil
+		op.compute.retryLater(s.ID, err)
+		return
+	}
+}
+
+// changePolicy gives a random port another policy: the network service allocates first. Ports of users without a server
+// are deleted from time to time.
+func (op *operations) changePolicy() {
+	n := op.network
+	if len(n.ids) == 0 {
+		return
+	}
+	p := n.ports[n.ids[op.rng.IntN(len(n.ids))]]
+	if p.Device == "" {
+		op.note(Policy, p.ID, "", "deleted")
+		n.remove(p.ID)
+		return
+	}
+	op.network.changePolicyOf(p)
+}
+
+// randomNetworks returns the networks that the user requests for a server: mostly none, or with Options.Direct mostly
+// ports of vnic type direct.
+func (op *operations) randomNetworks() (list []lifecycle.NetworkRequest) {
+	for op.oneIn(4) != op.options.Direct && len(list) < 3 {
+		kind := op.rng.IntN(5)
+		if op.options.Direct && op.halfTheTime() {
+			kind = 3
+		}
+		switch kind {
+		case 0:
+			list = append(list, lifecycle.NetworkRequest{Network: plainNetwork})
+		case 1:
+			list = append(list, lifecycle.NetworkRequest{Network: guaranteedNetwork})
+		case 2:
+			p := op.network.create(plainNetwork, "normal", 100*op.rng.IntN(4))
+			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
+		default:
+			p := op.network.create(directNetwork, direct, directRate*op.rng.IntN(4))
+			list = append(list, lifecycle.NetworkRequest{Port: p.ID, Network: p.Network})
+		}
+	}
+	return list
+}
+
+// randomFlavor returns a flavor of a zone.
+func (op *operations) randomFlavor(zone int) flavor.Flavor {
+	flavors := op.zones[zone].flavors
+	return flavors[op.rng.IntN(len(flavors))]
+}
+
+func (op *operations) createSome() {
+	if len(op.compute.ids.list) < 2*len(op.hosts) {
+		op.create()
+	} else {
+		op.removeSome()
+	}
+}
+
+func (op *operations) removeSome() {
+	if ids := op.compute.ids.list; len(ids) > 0 {
+		op.compute.remove(ids[op.rng.IntN(len(ids))])
 	}
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/openberth/berth/pci"
 )
 
 // far limits how long a host is away.
@@ -64,14 +66,6 @@ func (op *operations) checkFollowed() {
 	_ = op.compute.conductor.CheckAssignments(background)
 }
 
-// away returns how long compute has had no sign of life of a host.
-func (hm *hostModel) away(m *simHost) time.Duration {
-	if hm.servedBy(m.host) != nil {
-		return 0
-	}
-	return hm.clock - m.host.sign
-}
-
 // declareDead has an operator declare a host dead. Its guests may exist.
 func (op *operations) declareDead(m *simHost) {
 	if op.compute.hostDown(m.host) {
@@ -107,4 +101,63 @@ func (op *operations) bringUp(m *simHost) {
 	} else {
 		op.agents.changed(m)
 	}
+}
+
+// unplugSome unplugs a device, or the VFs of a PF too.
+func (op *operations) unplugSome() {
+	m := op.some()
+	if len(m.away) > 3 || len(m.made) == 0 {
+		return
+	}
+	d := m.made[op.rng.IntN(len(m.made))]
+	for _, o := range m.made {
+		if o.Address == d.Address || o.Parent != nil && *o.Parent == d.Holder() && d.Type != pci.Plain &&
+			op.rng.IntN(2) == 0 {
+			m.away[o.Address] = true
+			delete(m.configured, o.Address)
+			if m.portVFs {
+				m.unplugged[o.Address] = true
+			}
+		}
+	}
+	op.note("unplug", "", m.tag, d.Address.String())
+	op.agents.changed(m)
+}
+
+func (op *operations) plugSome() {
+	m := op.some()
+	for _, d := range m.made {
+		if m.away[d.Address] {
+			op.note("plug", "", m.tag, d.Address.String())
+			delete(m.away, d.Address)
+			op.agents.changed(m)
+			return
+		}
+	}
+}
+
+// cleanSome requests that a device for one-time use is cleaned.
+func (op *operations) cleanSome() {
+	for range 6 {
+		m := op.some()
+		for _, d := range m.host.row.report.Devices {
+			if op.compute.requestClean(m, d) {
+				return
+			}
+		}
+	}
+}
+
+// ruleSome changes the configuration of a host and restarts its agent.
+func (op *operations) ruleSome() {
+	m := op.some()
+	if m.agent == nil || m.cut {
+		return
+	}
+	if m.rule = op.rng.IntN(usualRules); op.rng.IntN(2) == 0 {
+		m.rule = 0
+	}
+	op.note("rules", "", m.tag, m.rules[m.rule][0].String())
+	op.agents.crash(m)
+	op.agents.start(m)
 }

@@ -86,9 +86,6 @@ func (am *agentModel) receive(m *simHost, d delivery) {
 	am.checkHistory(m, d)
 }
 
-// behind returns why the agent does not follow the assignments; empty if it does.
-func (a *agent) behind() string { return a.state.Report().NotFollowed }
-
 // nameUnassigned names the guests for removal that assignments do not mention.
 func (am *agentModel) nameUnassigned(m *simHost, l host.Assignments) []host.Removal {
 	named := map[string]bool{}

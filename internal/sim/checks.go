@@ -4,17 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/loop"
-	"github.com/openberth/berth/agent/reconcile"
-	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // checkMarked checks the invariants of all machines that the operation has touched.
@@ -52,17 +46,6 @@ func (ck *checks) checkCapacity(m *simHost) {
 			}
 		}
 	}
-}
-
-// someRestored reports whether a restore of Placement has changed the allocation of a consumer of a provider: it
-// restores generations too, so that a write of an agent may succeed that was made for another state.
-func (pm *placementModel) someRestored(id provider.ID) bool {
-	for c := range pm.Holders(id) {
-		if pm.altered[pm.ownerOf[string(c)]] {
-			return true
-		}
-	}
-	return false
 }
 
 // checkDevices: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
@@ -216,155 +199,6 @@ func chosen(g *hypervisor.Guest, residence lifecycle.Residence, changing func(re
 	return ""
 }
 
-// checkAll checks the invariants of a quiescent cloud.
-func (ck *checks) checkAll() {
-	ck.marked = append(ck.marked[:0], ck.hosts...)
-	ck.checkMarked()
-	for _, id := range slices.Sorted(maps.Keys(ck.compute.servers)) {
-		ck.checkServer(ck.compute.servers[id])
-	}
-	ck.checkImages()
-	for _, c := range ck.placement.Consumers() {
-		s := ck.compute.servers[ck.ownerOf[string(c)]]
-		if !slices.ContainsFunc(s.Residences(), func(r lifecycle.Residence) bool { return r.Consumer == string(c) }) {
-			ck.violation(nil, "orphan: %s has allocations in Placement and belongs to no server", c)
-		}
-	}
-	for _, m := range ck.hosts {
-		ck.checkQuietHost(m)
-		ck.checkHeldForPorts(m)
-		ck.checkBandwidth(m)
-		ck.checkPlan(m)
-	}
-}
-
-// checkServer: every server has reached a lasting state, and has exactly the allocations and guests of its residences.
-func (ck *checks) checkServer(s lifecycle.Server) {
-	rest := []lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Shelved}
-	rests := slices.Contains(rest, s.State) || s.Phase() == lifecycle.Resized
-	if !rests || len(s.Leftovers)+len(s.UnusedImages) > 0 || s.State == lifecycle.Active && s.Task != "" {
-		why := ""
-		if len(s.History) > 0 {
-			why = s.History[len(s.History)-1].Text
-		}
-		ck.violation(ck.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State,
-			s.Task,
-			len(s.Leftovers), why)
-	}
-	ck.checkPorts(s)
-	for _, residence := range s.Residences() {
-		held := ck.placement.Held(resource.ConsumerID(residence.Consumer))
-		if residence.Choice == nil ||
-			!lifecycle.WithoutPorts(residence.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
-			ck.violation(ck.byName[residence.Host], "share: %s of server %s holds %v and was to hold %v", residence.Consumer,
-				s.ID, held, residence.Choice)
-		}
-		g := ck.byName[residence.Host].guests[residence.Consumer]
-		switch {
-		case g == nil:
-			ck.violation(ck.byName[residence.Host], "guest: %s of server %s has no guest", residence.Consumer, s.ID)
-		case residence.Consumer == s.ID && g.Stopped != s.Stopped:
-			ck.violation(ck.byName[residence.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
-		}
-	}
-}
-
-// checkQuietHost: what a host has is what compute knows of it, and its counts are right.
-func (ck *checks) checkQuietHost(m *simHost) {
-	wanted := map[string]bool{}
-	for _, want := range ck.compute.lines(m.host).servers {
-		wanted[want.ID] = true
-	}
-	for _, r := range ck.compute.lines(m.host).remove {
-		ck.violation(m, "removal: %s has yet to go", r.ID)
-	}
-	for _, id := range m.known() {
-		if g := m.guests[id]; !wanted[id] || g == nil || g.Departed {
-			ck.violation(m, "left: something of %s is on the host, and it is not wanted there", id)
-		}
-	}
-	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
-	for _, e := range m.agent.state.Devices().Entries() {
-		total[e.Provider]++
-		switch {
-		case e.Holder != "":
-			held[e.Provider]++
-		case e.State == pci.Available && !e.Spent:
-			free[e.Provider]++
-		}
-	}
-	for _, id := range ck.placement.TreeIDs(m.root) {
-		p, _ := ck.placement.Provider(id)
-		if _, network := bandwidth.Recognise(p); network || p.Parent == "" {
-			continue
-		}
-		used, inv := 0, resource.Inventory{}
-		for class, i := range p.Inventories {
-			used, inv = used+ck.placement.Used(id)[class], i
-		}
-		left := 0
-		for _, d := range m.host.row.report.Devices {
-			if d.Provider == id && string(d.State) == string(pci.Available) && !d.Spent {
-				left++
-			}
-		}
-		if inv.Total != total[id] {
-			ck.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
-		}
-		if used != held[id] {
-			ck.violation(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
-		}
-		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
-			// 8.1/4
-			ck.violation(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id])
-		}
-	}
-}
-
-// checkPlan: an agent that started again would have nothing to write, and hold the same (8.1/6).
-func (ck *checks) checkPlan(m *simHost) {
-	state, err := ck.agents.dryRun(m)
-	if err != nil {
-		ck.violation(m, "restart: %v", err)
-		return
-	}
-	plan, _ := state.Plan()
-	objections := slices.DeleteFunc(slices.Clone(plan.Objections), ck.placement.isOfPorts)
-	if !plan.Empty() || len(objections) > 0 {
-		var b strings.Builder
-		_ = plan.Print(&b)
-		ck.violation(m, "plan: a quiescent host has something to write:\n%s", b.String())
-	}
-	if !slices.EqualFunc(state.Devices().Claims(), m.agent.state.Devices().Claims(), func(a, b device.Claim) bool {
-		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
-	}) {
-		ck.violation(m, "restart: it would hold something else")
-	}
-}
-
-// dryRun is `berth agent plan` with the present configuration: it returns the state of an agent that only plans.
-func (am *agentModel) dryRun(m *simHost) (*reconcile.State, error) {
-	state, err := reconcile.NewPlan(am.config(m), m.disk.found)
-	if err != nil {
-		return state, err
-	}
-	for events := []reconcile.Event{reconcile.Start{}}; len(events) > 0; events = events[1:] {
-		for _, e := range state.Next(events[0], am.agentTime()) {
-			switch e := e.(type) {
-			case reconcile.Stop:
-				return state, e.Err
-			case reconcile.WriteJournal:
-				events = append(events, reconcile.Written{})
-			default:
-				if event := am.read(m, e, loop.Tree{Host: m.name, Placement: am.placement}); event != nil {
-					events = append(events, event)
-				}
-			}
-		}
-	}
-	return state, nil
-}
-
 // providersOf lists the provider of each device of a guest for a request, sorted.
 func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
 	for _, d := range g.Devices {
@@ -374,4 +208,41 @@ func providersOf(g *hypervisor.Guest, request string) (list []provider.ID) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// checks are the invariants of a cloud.
+type checks struct {
+	*cloud
+	runs map[string][]*simHost // where servers have run
+}
+
+// checkOnce: no server runs twice.
+func (ck *checks) checkOnce(m *simHost) {
+	for _, g := range m.guests {
+		if g.Stopped || g.Departed {
+			continue
+		}
+		owner := ck.ownerOf[g.ID]
+		for _, other := range ck.runs[owner] {
+			for _, twin := range other.guests {
+				if twin != g && !twin.Stopped && !twin.Departed && ck.ownerOf[twin.ID] == owner && !ck.exempt(owner, m, other) {
+					ck.violation(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.ID, other.tag, twin.ID)
+				}
+			}
+		}
+		if !slices.Contains(ck.runs[owner], m) {
+			ck.runs[owner] = append(ck.runs[owner], m)
+		}
+	}
+}
+
+// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was
+// unreachable and not dead.
+func (x *exemptions) exempt(server string, machines ...*simHost) bool {
+	return x.evacuated[server] || slices.ContainsFunc(machines, func(m *simHost) bool { return m.zombie })
+}
+
+// isChanging reports whether a port with this request of a device is being attached to a server, or detached.
+func isChanging(s lifecycle.Server, request string) bool {
+	return s.PortChange != nil && s.PortChange.Device != nil && s.PortChange.Device.ID == request
 }

@@ -130,3 +130,14 @@ func key(s lifecycle.Server, e lifecycle.Entry) string {
 	}
 	return b.String()
 }
+
+// checkRemovals checks that each removal of a line has a reason.
+func (cm *computeModel) checkRemovals(h *hostState, l *line) {
+	for _, r := range l.remove {
+		owner := cm.ownerOf[r.ID]
+		if cm.reasons[owner] == "" {
+			cm.violation(cm.byName[h.name], "removal: %s of server %s is to be destroyed, and it was not deleted, moved or "+
+				"shelved", r.ID, owner)
+		}
+	}
+}

@@ -86,6 +86,3 @@ func (ls *losses) replaceSome() {
 		return
 	}
 }
-
-// replacedBy reports whether a copy of its directory serves the host of a machine or tries to.
-func (hm *hostModel) replacedBy(m *simHost) bool { return len(hm.machines(m.name)) > 1 }

@@ -208,17 +208,6 @@ func (rp *repairs) destroyMissing(m *simHost) bool {
 	return false
 }
 
-// unassigned lists the guests that the assignments do not mention. Nothing is known while they are not followed.
-func (a *agent) unassigned() (list []string) {
-	report := a.state.Report()
-	for _, g := range report.Guests {
-		if !g.Assigned && report.NotFollowed == "" {
-			list = append(list, g.ID)
-		}
-	}
-	return list
-}
-
 // repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else
 // than their records say are deleted.
 func (rp *repairs) repairPlacement() (busy bool) {
@@ -396,4 +385,44 @@ func (rp *repairs) expected(s lifecycle.Server, residence lifecycle.Residence,
 		}
 	}
 	return all
+}
+
+// repairs is the simulated operator.
+type repairs struct {
+	*cloud
+	*checks
+}
+
+// repairPorts is what an operator does about ports after a restore: those of servers that compute does not have any
+// more are returned, and a server whose ports contradict its record is deleted.
+func (rp *repairs) repairPorts() (busy bool) {
+	for _, id := range slices.Clone(rp.network.ids) {
+		p := rp.network.ports[id]
+		if _, exists := rp.compute.servers[p.Device]; p.Device == "" || exists {
+			continue
+		}
+		if !rp.rolledBack[p.Device] {
+			rp.violation(nil, "port: %s belongs to server %s, which does not exist, and nothing was restored", id, p.Device)
+			return false
+		}
+		rp.note("operator", p.Device, p.Host, "returns port "+id)
+		rp.report.Happened["port returned by the operator"]++
+		rp.network.remove(id)
+		busy = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(rp.compute.servers)) {
+		if s := rp.compute.servers[id]; (rp.rolledBack[id] || rp.altered[id]) && s.Requested.IsZero() &&
+			rp.portFault(s, rp.placement.Held(resource.ConsumerID(id))) != "" {
+			rp.report.Happened["server with other ports deleted by the operator"]++
+			rp.compute.remove(id)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
+// record of its server, an operator has had compute forget the host, or machines with a copied directory took turns.
+func (rp *repairs) mayBeUnknown(m *simHost, guest string) bool {
+	return m.orphaned || rp.rolledBack[rp.ownerOf[guest]]
 }

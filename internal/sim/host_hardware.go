@@ -2,18 +2,12 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
-
-// devices are those that are plugged in.
-func (m *simHost) devices() []pci.Device {
-	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
-}
 
 // machine is what the agent reads of the machine.
 func (m *simHost) machine() facts.Facts {
@@ -160,3 +154,39 @@ const (
 	portNICs       = 2
 	vfsOfNIC       = 3
 )
+
+// portVF returns a VF for ports by the text of its address. ok is false if the machine has none.
+func (m *simHost) portVF(address string) (vf pci.Device, ok bool) {
+	for _, d := range m.made {
+		if isPortVF(d) && d.Address.String() == address {
+			return d, true
+		}
+	}
+	return vf, false
+}
+
+// forgetConfigured takes VFs as not configured that no guest has: after the journal is lost, the agent does not know
+// them any more. The next port that gets one replaces its configuration.
+func (m *simHost) forgetConfigured() {
+	had := map[pci.Address]bool{}
+	for _, g := range m.guests {
+		for _, at := range addresses(*g) {
+			had[at] = true
+		}
+	}
+	for at := range m.configured {
+		if !had[at] {
+			delete(m.configured, at)
+		}
+	}
+}
+
+func addresses(g hypervisor.Guest) (list []pci.Address) {
+	for _, d := range g.Devices {
+		list = append(list, d.ID.Address())
+	}
+	return list
+}
+
+// usualRules is how many configurations of a host there are beside the one that fits what is held.
+const usualRules = 3
