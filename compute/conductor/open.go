@@ -33,7 +33,7 @@ func New(store Store, client Placement, config Config) *Conductor {
 		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
 		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
-	c.runner.Carry = trace.Carry
+	c.runner.Carry, c.runner.Now = trace.Carry, on.Now
 	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler, leaving: map[string]schedule.Choice{},
 		searched: map[string]*search{},
 		apply: func(ctx context.Context, server string, event lifecycle.Event) error {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain runs the tests with less garbage collection: they simulate one cloud at a time, with little memory in use.
@@ -113,5 +114,26 @@ func TestASeedIsRepeatable(t *testing.T) {
 	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
 	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
 		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// The events of servers have simulated times.
+func TestTimesAreSimulated(t *testing.T) {
+	w := newWorld(Options{Seed: 1, Hosts: 24, Without: []string{Ports, Jump}})
+	for range 300 {
+		w.n++
+		w.advance(time.Second)
+		w.operate()
+	}
+	events := 0
+	for id, s := range w.compute.servers {
+		for _, e := range s.History {
+			if events++; e.At.Before(beginning()) || e.At.After(w.now) {
+				t.Errorf("%s: %s, which is not a time of the simulation: %s", id, e.At, e.Text)
+			}
+		}
+	}
+	if events == 0 {
+		t.Error("no server has events")
 	}
 }
