@@ -157,34 +157,41 @@ const FakeType = "fake"
 const NoDisks = "none"
 
 // Guest is one virtual machine. Its id is that of its entry in compute's assignments: the UUID of the server, or of
-// the migration by which the server is about to leave.
+// the migration by which the server is about to leave. Drivers that keep records of guests in JSON store the fields
+// that have names.
 type Guest struct {
-	ID       string
-	Server   string // UUID of the server; empty: ID
-	Name     string
-	VCPUs    int
-	MemoryMB int
-	DiskGB   int
-	Image    string // UUID of the image of its root disk; empty: the disk is blank
-	Hardware Hardware
-	Devices  []Device    // by ID
-	Cells    []GuestCell // NUMA cells by number; empty: none
-	Stopped  bool        // it has its devices and does not run
-	Build    int         // number of rebuilds
-	Departed bool        // it runs on another host now, and its devices here are not yet freed
-	ShutDown bool        // with Stopped: its operating system has shut down although it should run; Build ignores it
-	Remark   string      // what operators must know about it, as a sentence; empty: nothing; Build ignores it
-	DiskFrom *DiskSource // the guest whose disk Build copies for a new guest; nil: none. Guests does not return it
-	Lost     string      // why the hypervisor lacks what it had of it, as a clause; Build restores it; empty: nothing
-	Kept     bool        // of Build: the guest was built here and has a disk, so it is not built as a new one
+	ID       string      `json:"id"`
+	Server   string      `json:"server,omitempty"` // UUID of the server; empty: ID
+	Name     string      `json:"name"`
+	VCPUs    int         `json:"vcpus"`
+	MemoryMB int         `json:"memory_mb"`
+	DiskGB   int         `json:"disk_gb"`
+	Image    string      `json:"image,omitempty"` // UUID of the image of its root disk; empty: the disk is blank
+	Hardware Hardware    `json:"hardware,omitzero"`
+	Devices  []Device    `json:"devices,omitempty"` // by ID
+	Cells    []GuestCell `json:"cells,omitempty"`   // NUMA cells by number; empty: none
+	Stopped  bool        `json:"stopped,omitempty"` // it has its devices and does not run
+	Build    int         `json:"build,omitempty"`   // number of rebuilds
+	// It runs on another host now, and its devices here are not yet freed.
+	Departed bool `json:"departed,omitempty"`
+	// With Stopped: its operating system has shut down although it should run; Build ignores it.
+	ShutDown bool `json:"-"`
+	// What operators must know about it, as a sentence; empty: nothing; Build ignores it.
+	Remark string `json:"-"`
+	// The guest whose disk Build copies for a new guest; nil: none. Guests does not return it.
+	DiskFrom *DiskSource `json:"-"`
+	// Why the hypervisor lacks what it had of it, as a clause; Build restores it; empty: nothing.
+	Lost string `json:"-"`
+	// Of Build: the guest was built here and has a disk, so it is not built as a new one.
+	Kept bool `json:"-"`
 
 	// DiskImage is the UUID of the image whose data the disk becomes, in full, if Build makes it; empty: that of Image. It
 	// is not listed, and does not change a disk that exists.
-	DiskImage string
+	DiskImage string `json:"-"`
 
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.
-	Interfaces []Interface
+	Interfaces []Interface `json:"interfaces,omitempty"`
 }
 
 // SameDevices reports whether a guest that exists may get the devices and interfaces of another value: it keeps all
@@ -203,33 +210,33 @@ func (g Guest) ownDevices(other Guest) bool {
 
 // GuestCell is one NUMA cell of a guest and its place on the host.
 type GuestCell struct {
-	VCPUs    []int       // numbers of the guest's CPUs
-	MemoryMB int         // MiB
-	PageKB   int         // size of its huge pages; 0: small pages
-	Node     int         // NUMA node of the host
-	CPUs     map[int]int // dedicated virtual CPU → host thread; the others use the node's shared threads
-	Emulator []int       // host threads for the emulator alone
+	VCPUs    []int       `json:"vcpus"`              // numbers of the guest's CPUs
+	MemoryMB int         `json:"memory_mb"`          // MiB
+	PageKB   int         `json:"page_kb,omitempty"`  // size of its huge pages; 0: small pages
+	Node     int         `json:"node"`               // NUMA node of the host
+	CPUs     map[int]int `json:"cpus,omitempty"`     // dedicated virtual CPU → host thread; the others use the node's shared threads
+	Emulator []int       `json:"emulator,omitempty"` // host threads for the emulator alone
 }
 
 // Device is a device of a guest. The driver uses the ID and stores the rest with the guest, so that an agent
 // that lost its journal can restore its claims.
 type Device struct {
-	ID        device.ID
-	Request   string      // request_id of the PCI request that it serves
-	Provider  provider.ID // that counts it; empty when Placement does not
-	Unmanaged bool        // its rule has managed false: the hypervisor does not rebind its kernel driver
+	ID        device.ID   `json:"id"`
+	Request   string      `json:"request_id"`          // request_id of the PCI request that it serves
+	Provider  provider.ID `json:"provider,omitempty"`  // that counts it; empty when Placement does not
+	Unmanaged bool        `json:"unmanaged,omitempty"` // its rule has managed false: the hypervisor does not rebind its kernel driver
 }
 
 // Interface is a network interface of a guest. It belongs to a port that is bound to this host.
 type Interface struct {
-	Port   string    // UUID
-	MAC    string    // such as fa:16:3e:12:34:56
-	VIF    string    // binding:vif_type: bridge, ovs, hw_veb, hostdev_physical, …
-	VNIC   string    // binding:vnic_type: normal, direct, macvtap, …
-	Bridge string    // the bridge of the host or of Open vSwitch that has the interface; empty with a device
-	VLAN   int       // tag that the device or the bridge adds; 0: none; or Untagged
-	MTU    int       // bytes; 0: the bridge's
-	Device device.ID // one of the guest's devices that serves the port; zero: none
+	Port   string    `json:"port_id"`          // UUID
+	MAC    string    `json:"mac_address"`      // such as fa:16:3e:12:34:56
+	VIF    string    `json:"vif_type"`         // binding:vif_type: bridge, ovs, hw_veb, hostdev_physical, …
+	VNIC   string    `json:"vnic_type"`        // binding:vnic_type: normal, direct, macvtap, …
+	Bridge string    `json:"bridge,omitempty"` // the bridge of the host or of Open vSwitch that has the interface; empty with a device
+	VLAN   int       `json:"vlan,omitempty"`   // tag that the device or the bridge adds; 0: none; or Untagged
+	MTU    int       `json:"mtu,omitempty"`    // bytes; 0: the bridge's
+	Device device.ID `json:"device,omitzero"`  // one of the guest's devices that serves the port; zero: none
 }
 
 // Untagged is the VLAN of an interface whose bridge adds no tag, and drops frames with a tag.

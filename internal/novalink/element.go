@@ -72,14 +72,6 @@ func (e *element) childText(path ...string) string {
 	return ""
 }
 
-// names returns the local names of the children.
-func (e *element) names() (list []string) {
-	for _, c := range e.children {
-		list = append(list, c.name.Local)
-	}
-	return list
-}
-
 // parse reads a document.
 func parse(data []byte) (*element, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))

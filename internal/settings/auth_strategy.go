@@ -5,7 +5,6 @@ import (
 	"log/slog"
 
 	"github.com/openberth/berth/api/identity"
-	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
 
@@ -15,17 +14,6 @@ const (
 	HTTPBasic = "http_basic" // accounts of [DEFAULT] http_basic_auth_user_file
 	Keystone  = "keystone"   // tokens of OpenStack's identity service
 )
-
-// readAuthStrategy reads [api] auth_strategy.
-func (s *Settings) readAuthStrategy(cfg *config.Config) (err error) {
-	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{NoAuth2, HTTPBasic, Keystone}); err != nil {
-		return err
-	}
-	if e, ok := cfg.Get("api", "auth_strategy"); ok {
-		s.AuthAt = e.Place()
-	}
-	return nil
-}
 
 // Strategy returns the auth_strategy. missing is the one that applies if the option is not set.
 func (s Settings) Strategy(missing string) string { return cmp.Or(s.Auth, missing) }

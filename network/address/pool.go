@@ -135,16 +135,6 @@ func Sort(list []netip.Addr) []netip.Addr {
 	return slices.Compact(list)
 }
 
-// Overlapping returns the first prefix of a list that has addresses in common with another prefix.
-func Overlapping(one netip.Prefix, others []netip.Prefix) (netip.Prefix, bool) {
-	for _, other := range others {
-		if one.Overlaps(other) {
-			return other, true
-		}
-	}
-	return netip.Prefix{}, false
-}
-
 // EUI64 returns the address that a host with a MAC address gives itself in an IPv6 network (RFC 4291, appendix A).
 func EUI64(cidr netip.Prefix, mac MAC) netip.Addr {
 	bytes := cidr.Masked().Addr().As16()

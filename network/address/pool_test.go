@@ -103,14 +103,9 @@ func TestParseMACRefuses(t *testing.T) {
 	}
 }
 
-func TestSizeAndOverlap(t *testing.T) {
+func TestSize(t *testing.T) {
 	if got := pool("10.0.0.2", "10.0.0.5").Size().Int64(); got != 4 {
 		t.Error(got)
-	}
-	with, found := Overlapping(netip.MustParsePrefix("10.0.0.0/25"), []netip.Prefix{
-		netip.MustParsePrefix("10.0.1.0/24"), netip.MustParsePrefix("10.0.0.0/16")})
-	if !found || with.String() != "10.0.0.0/16" {
-		t.Error(with, found)
 	}
 	if BySLAAC(4, "slaac") || !BySLAAC(6, "slaac") || BySLAAC(6, "dhcpv6-stateful") {
 		t.Error("BySLAAC is wrong")

@@ -36,7 +36,7 @@ type abandonedDir string
 
 // add records durably that the partition of a record must be removed when it appears.
 func (d abandonedDir) add(r record) error {
-	return d.write(abandoned{Version: recordVersion, System: r.System, Name: r.Name, Guest: r.guest.ID,
+	return d.write(abandoned{Version: recordVersion, System: r.System, Name: r.Name, Guest: r.Guest.ID,
 		Since: time.Now().UTC()})
 }
 

@@ -43,7 +43,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		}
 		return err
 	}
-	r.guest, r.Complete = g, true
+	r.Guest, r.Complete = g, true
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.write(r)
@@ -61,16 +61,16 @@ func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 		return r, err
 	}
 	for _, other := range records {
-		if other.guest.ID == g.ID {
-			if !slices.Equal(ids(other.guest), ids(g)) && other.Complete {
+		if other.Guest.ID == g.ID {
+			if !slices.Equal(ids(other.Guest), ids(g)) && other.Complete {
 				return r, fault.New(fault.Conflict, "the guest %s has other devices: %v, not %v", g.ID,
-					ids(other.guest), ids(g))
+					ids(other.Guest), ids(g))
 			}
 			continue
 		}
 		for _, id := range ids(g) {
-			if slices.Contains(ids(other.guest), id) {
-				return r, fault.New(fault.Conflict, "device %s is held by the guest %s", id, other.guest.ID)
+			if slices.Contains(ids(other.Guest), id) {
+				return r, fault.New(fault.Conflict, "device %s is held by the guest %s", id, other.Guest.ID)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func (h *Hypervisor) reserve(g hypervisor.Guest) (r record, err error) {
 			return r, err
 		}
 	}
-	r.guest = g
+	r.Guest = g
 	return r, h.write(r)
 }
 
@@ -115,7 +115,7 @@ func freeName(g hypervisor.Guest, records []record) string {
 // requestedUUID returns the UUID that a new partition should have: that of the server, with the mark of the name. The
 // server may choose another one.
 func (r record) requestedUUID() string {
-	server := ioslot.PartitionUUID(serverOf(r.guest))
+	server := ioslot.PartitionUUID(serverOf(r.Guest))
 	return server[:max(0, len(server)-markDigits)] + r.Name[len(r.Name)-markDigits:]
 }
 
@@ -125,10 +125,10 @@ func (h *Hypervisor) undo(ctx context.Context, r record, why error) error {
 	err := error(nil)
 	if r.Partition == "" && !r.Requested { // nothing was requested of the server
 		h.mu.Lock()
-		err = h.remove(r.guest.ID)
+		err = h.remove(r.Guest.ID)
 		h.mu.Unlock()
 	} else {
-		err = h.Destroy(ctx, r.guest.ID)
+		err = h.Destroy(ctx, r.Guest.ID)
 	}
 	if err != nil {
 		return fault.New(fault.Unavailable, "%s; and what was built cannot be removed: %s",
@@ -155,7 +155,7 @@ func (h *Hypervisor) realize(ctx context.Context, r *record, g hypervisor.Guest)
 	} else {
 		r.Partition = "" // deleted by another client, or not yet created
 	}
-	rebuild := exists && r.Complete && r.guest.Build != g.Build
+	rebuild := exists && r.Complete && r.Guest.Build != g.Build
 	wrong := exists && !hasSlots(p, g)
 	if wrong && isRunning(p) && r.Complete && !rebuild && !g.Stopped {
 		return fault.New(fault.Conflict, "the partition of the guest %s runs with other I/O slots than %v, "+
@@ -168,7 +168,7 @@ func (h *Hypervisor) realize(ctx context.Context, r *record, g hypervisor.Guest)
 		p.State = "not activated"
 	}
 	if !exists || rebuild || wrong {
-		r.guest = g
+		r.Guest = g
 		if err := h.assign(ctx, r, exists); err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (h *Hypervisor) assign(ctx context.Context, r *record, exists bool) error {
 	}
 	if !exists {
 		made, err := h.create(ctx, r, system, slots)
-		if err != nil || hasSlots(made, r.guest) {
+		if err != nil || hasSlots(made, r.Guest) {
 			return err
 		}
 	}
@@ -198,9 +198,9 @@ func (h *Hypervisor) assign(ctx context.Context, r *record, exists bool) error {
 		return err
 	}
 	p, err := h.api.Partition(ctx, r.Partition)
-	if err == nil && !hasSlots(p, r.guest) {
+	if err == nil && !hasSlots(p, r.Guest) {
 		return fault.New(fault.Conflict, "the server did not give the I/O slots %v to the partition of the "+
-			"guest %s; update NovaLink", ids(r.guest), r.guest.ID)
+			"guest %s; update NovaLink", ids(r.Guest), r.Guest.ID)
 	}
 	return err
 }
@@ -209,7 +209,7 @@ func (h *Hypervisor) assign(ctx context.Context, r *record, exists bool) error {
 // with it. The record says that the request was sent until the server has answered: it may be executed later.
 func (h *Hypervisor) create(ctx context.Context, r *record, system uom.ManagedSystem, slots []ioslot.Slot) (
 	made uom.Partition, err error) {
-	if err := checkRoom(system, r.guest); err != nil {
+	if err := checkRoom(system, r.Guest); err != nil {
 		return made, err
 	}
 	earlier := r.Requested
@@ -218,7 +218,7 @@ func (h *Hypervisor) create(ctx context.Context, r *record, system uom.ManagedSy
 		return made, err
 	}
 	object, err := h.api.Create(ctx, "/uom/ManagedSystem/"+system.UUID+"/LogicalPartition",
-		partition(*r, roundedMB(system, r.guest.MemoryMB), slots, h.options.SlotsRequired))
+		partition(*r, roundedMB(system, r.Guest.MemoryMB), slots, h.options.SlotsRequired))
 	switch {
 	case fault.Is(err, fault.Conflict): // an earlier request was executed; the next attempt finds the partition
 		return made, fault.New(fault.Unavailable, "%w", err)
@@ -274,7 +274,7 @@ func wantedSlots(g hypervisor.Guest) map[ioslot.Index]bool {
 
 // partition returns the object of a new partition. Its elements have the order of the server's schema.
 func partition(r record, memoryMB int, slots []ioslot.Slot, required bool) *uom.Element {
-	g, uuid := r.guest, r.requestedUUID()
+	g, uuid := r.Guest, r.requestedUUID()
 	text := func(name string, n int) *uom.Element { return uom.NewText(name, strconv.Itoa(n)) }
 	metadata := func() *uom.Element { return uom.NewElement("Metadata", uom.NewElement("Atom")) }
 	io := uom.NewElement("PartitionIOConfiguration", metadata(), uom.NewText("MaximumVirtualIOSlots", "64"),

@@ -97,10 +97,10 @@ func (h *Hypervisor) used(ctx context.Context) (memory, units float64, err error
 		}
 		running := isRunning(p)
 		if has := number(p.MemoryMB, -1); has > 0 || has < 0 && running {
-			memory += float64(r.guest.MemoryMB)
+			memory += float64(r.Guest.MemoryMB)
 		}
 		if running {
-			units += unitsPerVCPU * float64(r.guest.VCPUs)
+			units += unitsPerVCPU * float64(r.Guest.VCPUs)
 		}
 	}
 	return memory, units, nil

@@ -114,7 +114,7 @@ func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 		if err != nil {
 			return nil, err
 		}
-		g := r.guest
+		g := r.Guest
 		g.Stopped = !exists || !isRunning(p)
 		g.Remark = remark(r, p, exists)
 		list = append(list, g)
@@ -127,10 +127,10 @@ func remark(r record, p uom.Partition, exists bool) string {
 	switch {
 	case !exists:
 		return fmt.Sprintf("the partition %s of server %s was deleted by another client; it is created again when the "+
-			"server is started, also by the agent", r.Name, serverOf(r.guest))
-	case isRunning(p) && !hasSlots(p, r.guest):
-		lost, gained := slotChanges(p, r.guest)
-		text := fmt.Sprintf("the partition %s of server %s runs", r.Name, serverOf(r.guest))
+			"server is started, also by the agent", r.Name, serverOf(r.Guest))
+	case isRunning(p) && !hasSlots(p, r.Guest):
+		lost, gained := slotChanges(p, r.Guest)
+		text := fmt.Sprintf("the partition %s of server %s runs", r.Name, serverOf(r.Guest))
 		if len(lost) > 0 {
 			text += " without the I/O slots " + strings.Join(lost, ", ") + ", which another client has taken from it"
 		}
@@ -206,7 +206,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	if err := h.move(was, id); err != nil {
 		return err
 	}
-	old.guest.ID, old.guest.Server = id, server
+	old.Guest.ID, old.Guest.Server = id, server
 	return h.write(old)
 }
 
@@ -220,7 +220,7 @@ func (h *Hypervisor) Migrate(_ context.Context, id string, _ hypervisor.Destinat
 		return fault.New(fault.NotFound, "there is no guest %s", id)
 	}
 	var slots []string
-	for _, d := range r.guest.Devices {
+	for _, d := range r.Guest.Devices {
 		slots = append(slots, d.ID.String())
 	}
 	if len(slots) == 0 {
@@ -301,7 +301,7 @@ func (h *Hypervisor) slots(ctx context.Context, r record) (system uom.ManagedSys
 		}
 	}
 	var indices []ioslot.Index
-	for _, d := range r.guest.Devices {
+	for _, d := range r.Guest.Devices {
 		index := d.ID.Address().DRC
 		if index == 0 {
 			return system, nil, fault.New(fault.Invalid, "the device %s is not an I/O slot; this host has only "+

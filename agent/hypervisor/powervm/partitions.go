@@ -39,7 +39,7 @@ func (h *Hypervisor) look(ctx context.Context, records []record) (view, error) {
 		if r.System != "" && !strings.EqualFold(r.System, system.UUID) {
 			return view{}, fault.New(fault.Unavailable, "the REST API serves the system %s (%s), but the "+
 				"guest %s is a partition of the system %s; nothing is changed: correct [powervm] url and system",
-				system.SystemName, system.UUID, r.guest.ID, r.System)
+				system.SystemName, system.UUID, r.Guest.ID, r.System)
 		}
 	}
 	v := view{system: system, byUUID: map[string]uom.Partition{}, byName: map[string]uom.Partition{}}
@@ -74,7 +74,7 @@ func (h *Hypervisor) partitionOf(ctx context.Context, v view, r record) (p uom.P
 		return p, false, err
 	case !h.missingTwice(r.Partition):
 		return p, false, fault.New(fault.Unavailable, "the server does not find the partition %s (%s) of the guest %s; "+
-			"it is read again before it counts as deleted", r.Name, r.Partition, r.guest.ID)
+			"it is read again before it counts as deleted", r.Name, r.Partition, r.Guest.ID)
 	}
 	return p, false, nil
 }

@@ -12,21 +12,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 )
 
 // record is what the driver stores of a guest.
 type record struct {
-	guest     hypervisor.Guest
-	Name      string // of the partition; no other one has it
-	Partition string // UUID in upper case; empty before the server has said it
-	System    string // UUID of the managed system that was requested to create it; empty: none yet
-	Requested bool   // the server has not answered the request to create it, and may still execute it
-	Complete  bool   // the partition was as described once
+	Version   int              `json:"version"`
+	Guest     hypervisor.Guest `json:"guest"`
+	Name      string           `json:"partition_name"`               // no other partition has it
+	Partition string           `json:"partition_uuid,omitempty"`     // upper case; empty before the server has said it
+	System    string           `json:"system_uuid,omitempty"`        // that was requested to create it; empty: none yet
+	Requested bool             `json:"creation_requested,omitempty"` // not answered, and may still be executed
+	Complete  bool             `json:"complete"`                     // the partition was as described once
 }
 
 // markDigits is the number of hexadecimal digits at the end of a partition's name that no other partition has.
@@ -34,54 +33,6 @@ const markDigits = 12
 
 // recordVersion is the version of the files.
 const recordVersion = 1
-
-// file is a stored record. The names in the tags are the format of the file.
-type file struct {
-	Version   int          `json:"version"`
-	Partition string       `json:"partition_uuid,omitempty"`
-	Title     string       `json:"partition_name"`
-	System    string       `json:"system_uuid,omitempty"`
-	Requested bool         `json:"creation_requested,omitempty"`
-	Complete  bool         `json:"complete"`
-	Server    string       `json:"server,omitempty"`
-	Name      string       `json:"name"`
-	VCPUs     int          `json:"vcpus"`
-	MemoryMB  int          `json:"memory_mb"`
-	DiskGB    int          `json:"disk_gb"`
-	Devices   []fileDevice `json:"devices"`
-	Cells     []fileCell   `json:"cells,omitempty"`
-	Stopped   bool         `json:"stopped,omitempty"`
-	Build     int          `json:"build,omitempty"`
-	// Stored for the agent; partitions get no network.
-	Interfaces []fileInterface `json:"interfaces,omitempty"`
-}
-
-type fileDevice struct {
-	ID        string      `json:"id"`
-	Request   string      `json:"request_id"`
-	Provider  provider.ID `json:"provider,omitempty"`
-	Unmanaged bool        `json:"unmanaged,omitempty"`
-}
-
-type fileCell struct {
-	VCPUs    []int       `json:"vcpus"`
-	MemoryMB int         `json:"memory_mb"`
-	PageKB   int         `json:"page_kb,omitempty"`
-	Node     int         `json:"node"`
-	CPUs     map[int]int `json:"cpus,omitempty"`
-	Emulator []int       `json:"emulator,omitempty"`
-}
-
-type fileInterface struct {
-	Port   string    `json:"port_id"`
-	MAC    string    `json:"mac_address"`
-	VIF    string    `json:"vif_type"`
-	VNIC   string    `json:"vnic_type"`
-	Bridge string    `json:"bridge,omitempty"`
-	VLAN   int       `json:"vlan,omitempty"`
-	MTU    int       `json:"mtu,omitempty"`
-	Device device.ID `json:"device,omitzero"`
-}
 
 func (h *Hypervisor) path(id string) string { return filepath.Join(h.options.Dir, id+".json") }
 
@@ -94,7 +45,7 @@ func checkID(id string) error {
 }
 
 func find(records []record, id string) (record, bool) {
-	i := slices.IndexFunc(records, func(r record) bool { return r.guest.ID == id })
+	i := slices.IndexFunc(records, func(r record) bool { return r.Guest.ID == id })
 	if i < 0 {
 		return record{}, false
 	}
@@ -171,63 +122,32 @@ func (h *Hypervisor) read() (list []record, err error) {
 	return list, nil
 }
 
-func parseRecord(id string, data []byte) (record, error) {
-	var f file
+func parseRecord(id string, data []byte) (r record, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&f); err != nil {
+	if err := decoder.Decode(&r); err != nil {
 		return record{}, err
 	}
-	if f.Version != recordVersion || len(f.Title) < markDigits {
+	if r.Version != recordVersion || len(r.Name) < markDigits {
 		return record{}, errors.New("it has another version, or no valid name of a partition")
 	}
-	r := record{Partition: f.Partition, Name: f.Title, System: f.System, Requested: f.Requested, Complete: f.Complete,
-		guest: hypervisor.Guest{ID: id, Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB,
-			DiskGB: f.DiskGB, Stopped: f.Stopped, Build: f.Build}}
-	for _, c := range f.Cells {
-		r.guest.Cells = append(r.guest.Cells, hypervisor.GuestCell(c))
-	}
-	for _, one := range f.Interfaces {
-		r.guest.Interfaces = append(r.guest.Interfaces, hypervisor.Interface(one))
-	}
-	for _, d := range f.Devices {
-		at, err := device.ParseID(d.ID)
-		if err != nil {
-			return record{}, err
-		}
-		r.guest.Devices = append(r.guest.Devices, hypervisor.Device{ID: at, Request: d.Request, Provider: d.Provider,
-			Unmanaged: d.Unmanaged})
-	}
+	r.Guest.ID = id // the file name decides
 	return r, nil
 }
 
 // write writes a record completely or not at all, and durably.
 func (h *Hypervisor) write(r record) error {
-	g := r.guest
-	f := file{Version: recordVersion, Partition: r.Partition, Title: r.Name, System: r.System, Requested: r.Requested,
-		Complete: r.Complete, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs,
-		MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Stopped: g.Stopped, Build: g.Build,
-		Devices: []fileDevice{}}
-	for _, c := range g.Cells {
-		f.Cells = append(f.Cells, fileCell(c))
-	}
-	for _, d := range g.Devices {
-		f.Devices = append(f.Devices, fileDevice{ID: d.ID.String(), Request: d.Request, Provider: d.Provider,
-			Unmanaged: d.Unmanaged})
-	}
-	for _, one := range g.Interfaces {
-		f.Interfaces = append(f.Interfaces, fileInterface(one))
-	}
-	data, err := json.MarshalIndent(f, "", "  ")
+	r.Version = recordVersion
+	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)
 	}
 	err = os.MkdirAll(h.options.Dir, 0o700)
 	if err == nil {
-		err = datafile.Replace(h.path(g.ID), data)
+		err = datafile.Replace(h.path(r.Guest.ID), data)
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "the record of guest %s cannot be written: %w", g.ID, err)
+		return fault.New(fault.Unavailable, "the record of guest %s cannot be written: %w", r.Guest.ID, err)
 	}
 	return nil
 }

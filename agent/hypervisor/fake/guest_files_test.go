@@ -12,9 +12,9 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Guests that were written before are read as they were, and are written as they were.
-func TestGuestsOfVersion1(t *testing.T) {
-	const source = "testdata/guests-v1"
+// TestFormatOfFiles: the files of a directory are read, and are written in the same form.
+func TestFormatOfFiles(t *testing.T) {
+	const source = "testdata/guests"
 	h, err := New(source, hypervisor.Capacity{})
 	if err != nil {
 		t.Fatal(err)
