@@ -200,7 +200,7 @@ func agentRules(contracts []string) []Row {
 			"diskimage", "fault"},
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "agent/hypervisor/libvirt/rpc", Kind: Adapter, Imports: []string{"fault"},
-			Outside: []string{"github.com/google/uuid"}},
+			Outside: []string{"github.com/digitalocean/go-libvirt", "github.com/google/uuid"}},
 		{Package: "agent/hypervisor/fake", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor",
 			"agent/imagecache")},
 		{Package: "agent/hypervisor/powervm", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor",

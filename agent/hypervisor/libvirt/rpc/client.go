@@ -1,15 +1,15 @@
 package rpc
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/digitalocean/go-libvirt"
 
 	"github.com/openberth/berth/fault"
 )
@@ -17,28 +17,42 @@ import (
 // Client is one connection to libvirt's daemon. Its methods may be called concurrently. After the connection has ended
 // all calls return fault.Unavailable; the caller dials again.
 type Client struct {
-	conn    net.Conn
-	limit   time.Duration // of a call; 0: that of its procedure
-	writing sync.Mutex
-	events  chan Event    // closed when the connection has ended
-	done    chan struct{} // likewise
+	wire   *wire
+	daemon *libvirt.Libvirt
+	limit  time.Duration // of a call; 0: that of its effort
+	events chan Event    // closed when the connection has ended
+	done   chan struct{} // likewise
 
-	mu      sync.Mutex
-	serial  uint32
-	calls   map[uint32]chan reply // by serial
-	streams map[uint32]*Stream    // by the serial of the call that opened the stream
-	ended   error                 // why the connection ended; nil while it is open
-}
-
-// reply is the answer to a call.
-type reply struct {
-	payload []byte
-	err     error
+	mu    sync.Mutex
+	ended error // why the connection ended; nil while it is open
 }
 
 // maxEvents is how many events wait for a receiver. When more arrive, the oldest are dropped; a receiver that may have
 // missed some lists the domains again.
 const maxEvents = 256
+
+// effort is what a call does, and how long it may take.
+type effort struct {
+	limit   time.Duration
+	changes bool // what the call may have changed must be known
+	exact   bool // the limit of the client does not count
+}
+
+// The limits of a call. Starting a guest allocates its memory, and attaching a device may reset it.
+const (
+	callTime   = 30 * time.Second
+	changeTime = 5 * time.Minute
+)
+
+// The kinds of calls.
+var (
+	reads  = effort{limit: callTime}
+	probes = effort{limit: changeTime} // reads, but libvirt may probe each QEMU first, for minutes
+	alters = effort{limit: callTime, changes: true}
+	starts = effort{limit: changeTime, changes: true}
+	// migrates is far longer than a migration takes; its caller aborts it.
+	migrates = effort{limit: 30 * 24 * time.Hour, changes: true, exact: true}
+)
 
 // Close ends the connection and all calls.
 func (c *Client) Close() error {
@@ -49,11 +63,17 @@ func (c *Client) Close() error {
 // Events returns the events of the domains. It is closed when the connection has ended.
 func (c *Client) Events() <-chan Event { return c.events }
 
+// Done returns a channel that is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
 // Ended reports whether the connection has ended.
-func (c *Client) Ended() bool {
+func (c *Client) Ended() bool { return c.reason() != nil }
+
+// reason returns why the connection has ended, or nil.
+func (c *Client) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ended != nil
+	return c.ended
 }
 
 // end ends the connection for a reason. Only the first reason counts.
@@ -65,72 +85,38 @@ func (c *Client) end(why error) {
 	}
 	c.ended = fault.New(fault.Unavailable, "the connection to libvirt has ended: %w; it is opened again", why)
 	close(c.done)
-	c.conn.Close()
-	for serial, call := range c.calls {
-		call <- reply{err: c.ended}
-		delete(c.calls, serial)
-	}
-	for serial, stream := range c.streams {
-		stream.end(c.ended)
-		delete(c.streams, serial)
+	close(c.events)
+	c.wire.Close()
+	if download := c.wire.download.Load(); download != nil { // go-libvirt may wait for its reader
+		download.end(c.ended)
 	}
 }
 
-// read distributes messages until the connection ends.
-func (c *Client) read() {
-	defer close(c.events)
-	in := bufio.NewReader(c.conn)
-	for {
-		h, payload, err := readMessage(in)
-		if err == nil && (h.program != program || h.version != version) {
-			err = fmt.Errorf("a message belongs to program %#x version %d", h.program, h.version)
-		}
+// subscribe makes Events also return the events of a kind.
+func (c *Client) subscribe(ctx context.Context, kind libvirt.DomainEventID) error {
+	return do(ctx, c, reads, func(l *libvirt.Libvirt) error {
+		events, err := l.SubscribeEvents(context.Background(), kind, nil) // they end with the connection
 		if err == nil {
-			err = c.distribute(h, payload)
+			go c.deliver(events)
 		}
-		if err != nil {
-			c.end(err)
-			return
+		return err
+	})
+}
+
+// deliver puts events into the queue. It does not wait for a receiver: go-libvirt would keep any number of events.
+func (c *Client) deliver(events <-chan any) {
+	for one := range events {
+		if e, known := eventOf(one); known {
+			c.push(e)
 		}
 	}
 }
 
-// distribute passes a message to the call, the stream or the receiver of events that it is for.
-func (c *Client) distribute(h header, payload []byte) error {
-	switch h.kind {
-	case kindReply:
-		answer := reply{payload: payload}
-		if h.status == statusError {
-			answer = reply{err: decodeError(payload)}
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if call := c.calls[h.serial]; call != nil { // otherwise its caller has stopped waiting
-			call <- answer
-			delete(c.calls, h.serial)
-		}
-	case kindMessage:
-		event, known, err := decodeEvent(h.procedure, payload)
-		if err != nil || !known {
-			return err
-		}
-		c.deliver(event)
-	case kindStream:
-		c.receive(h, Piece{Data: payload})
-	case kindHole:
-		d := decoder{data: payload}
-		length := int64(d.long())
-		if err := d.err(); err != nil || length < 0 {
-			return fmt.Errorf("a hole of %d bytes: %w", length, err)
-		}
-		c.receive(h, Piece{Hole: length})
-	}
-	return nil
-}
-
-// deliver puts an event into the queue. It does not wait: a slow receiver must not block replies.
-func (c *Client) deliver(e Event) {
-	for {
+// push puts an event into the queue, and drops the oldest one if the queue is full.
+func (c *Client) push(e Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.ended == nil {
 		select {
 		case c.events <- e:
 			return
@@ -143,108 +129,78 @@ func (c *Client) deliver(e Event) {
 	}
 }
 
-// receive passes a piece to a stream, or ends it.
-func (c *Client) receive(h header, piece Piece) {
-	c.mu.Lock()
-	stream := c.streams[h.serial]
-	c.mu.Unlock()
-	switch {
-	case stream == nil: // it was closed here
-		return
-	case h.status == statusError:
-		stream.end(decodeError(piece.Data))
-	case h.status == statusOK || len(piece.Data) == 0 && piece.Hole == 0:
-		stream.end(io.EOF)
-	case stream.receive(piece):
-		return
-	}
-	c.forgetStream(h.serial)
+// answer is the result of a call.
+type answer[T any] struct {
+	value T
+	err   error
 }
 
-func (c *Client) forgetStream(serial uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.streams, serial)
-}
-
-// call sends a call and waits for its reply. It returns fault.Unavailable when ctx ends, or when the call takes too
+// call makes a call and waits for its result. It returns fault.Unavailable when ctx ends, or when the call takes too
 // long; the daemon may then have done what was requested. A call that changes something is not abandoned at once when
-// ctx ends, so that its caller learns the result of a daemon that answers. If stream is not nil, it receives the data
-// that follows the reply.
-func (c *Client) call(ctx context.Context, p Procedure, arguments encoder, stream *Stream) (*decoder, error) {
-	limit := cmp.Or(c.limit, p.limit())
-	if p == domainMigratePerform {
-		limit = p.limit()
+// ctx ends, so that its caller learns the result of a daemon that answers. go-libvirt waits for the answer to an
+// abandoned call, and drops it.
+func call[T any](ctx context.Context, c *Client, e effort, f func(*libvirt.Libvirt) (T, error)) (T, error) {
+	limit := e.limit
+	if !e.exact {
+		limit = cmp.Or(c.limit, e.limit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	answer := make(chan reply, 1)
+	var got answer[T]
 	if err := ctx.Err(); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err)
+		return got.value, fault.Wrap(fault.Unavailable, err)
 	}
-	serial, err := c.enter(answer, stream)
-	if err != nil {
-		return nil, fault.Wrap("", err)
-	}
-	if err := c.send(header{procedure: p, kind: kindCall, serial: serial}, arguments.data); err != nil {
-		c.end(err)
-	}
-	var got reply
+	answers := make(chan answer[T], 1)
+	go func() {
+		value, err := f(c.daemon)
+		answers <- answer[T]{value, err}
+	}()
 	select {
-	case got = <-answer:
+	case got = <-answers:
 	case <-ctx.Done():
-		got = c.lateAnswer(ctx, p, answer)
+		if !e.changes || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return got.value, late(ctx)
+		}
+		select {
+		case got = <-answers:
+		case <-time.After(cmp.Or(c.limit, callTime)):
+			return got.value, late(ctx)
+		}
 	}
-	if got.err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.calls, serial)
-		delete(c.streams, serial)
-		return nil, fault.Wrap("", got.err)
-	}
-	return &decoder{data: got.payload}, nil
+	return got.value, c.failure(got.err)
 }
 
-// lateAnswer returns the reply to a call after ctx has ended: to one that changes something and that its caller has
-// abandoned, the reply that arrives within the limit of a usual call.
-func (c *Client) lateAnswer(ctx context.Context, p Procedure, answer chan reply) reply {
-	missing := reply{err: fault.New(fault.Unavailable, "libvirt has not answered in time: %w",
-		context.Cause(ctx))}
-	if p.onlyReads() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return missing
-	}
-	timer := time.NewTimer(cmp.Or(c.limit, callTime))
-	defer timer.Stop()
-	select {
-	case got := <-answer:
-		return got
-	case <-timer.C:
-		return missing
-	}
+// late returns the fault for a call whose answer is not known.
+func late(ctx context.Context) error {
+	return fault.New(fault.Unavailable, "libvirt has not answered in time: %w", context.Cause(ctx))
 }
 
-// enter adds a call, and returns its serial.
-func (c *Client) enter(answer chan reply, stream *Stream) (serial uint32, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended != nil {
-		return 0, c.ended
+// failure returns the error of a call of go-libvirt: that of libvirt, or why the connection has ended.
+func (c *Client) failure(err error) error {
+	if err = answered(err); err == nil {
+		return nil
 	}
-	c.serial++
-	c.calls[c.serial] = answer
-	if stream != nil {
-		stream.serial = c.serial
-		c.streams[c.serial] = stream
+	if _, is := errors.AsType[*Error](err); !is {
+		err = cmp.Or(c.reason(), err)
 	}
-	return c.serial, nil
+	return fault.Wrap("", err)
 }
 
-// send writes a message.
-func (c *Client) send(h header, payload []byte) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	return writeMessage(c.conn, h, payload)
+// do makes a call that returns nothing.
+func do(ctx context.Context, c *Client, e effort, f func(*libvirt.Libvirt) error) error {
+	_, err := call(ctx, c, e, func(l *libvirt.Libvirt) (struct{}, error) { return struct{}{}, f(l) })
+	return err
 }
 
-// Done returns a channel that is closed when the connection has ended.
-func (c *Client) Done() <-chan struct{} { return c.done }
+// openStream runs a call that lasts as long as its stream, and waits until libvirt has opened the stream.
+func (c *Client) openStream(ctx context.Context, s *Stream, f func(*libvirt.Libvirt) error) error {
+	go func() {
+		err := c.failure(f(c.daemon))
+		s.end(cmp.Or(err, io.EOF))
+	}()
+	err := do(ctx, c, reads, func(*libvirt.Libvirt) error { return s.awaitOpen() })
+	if err != nil {
+		s.end(err)
+	}
+	return err
+}

@@ -5,17 +5,13 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"time"
 
-	"github.com/openberth/berth/fault"
-)
+	"github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
 
-// The limits of a call. Starting a guest allocates its memory, and attaching a device may reset it.
-const (
-	callTime   = 30 * time.Second
-	changeTime = 5 * time.Minute
-	// migrationTime is far longer than a migration takes; its caller aborts it.
-	migrationTime = 30 * 24 * time.Hour
+	"github.com/openberth/berth/fault"
 )
 
 // Dial connects to the daemon's socket, such as /run/libvirt/libvirt-sock, and opens a hypervisor, such as
@@ -31,57 +27,29 @@ func Dial(ctx context.Context, socket, uri string, limit time.Duration) (*Client
 
 // newClient opens a hypervisor on a connection. It closes the connection if that fails.
 func newClient(ctx context.Context, conn net.Conn, uri string, limit time.Duration) (*Client, error) {
-	c := &Client{conn: conn, limit: limit, events: make(chan Event, maxEvents),
-		done: make(chan struct{}), calls: map[uint32]chan reply{},
-		streams: map[uint32]*Stream{}}
-	go c.read()
+	c := &Client{limit: limit, events: make(chan Event, maxEvents), done: make(chan struct{})}
+	c.wire = newWire(conn, c.end)
+	c.daemon = libvirt.NewWithDialer(dialers.NewAlreadyConnected(c.wire))
 	if err := c.open(ctx, uri); err != nil {
-		return nil, errors.Join(fault.Wrap("", err), c.Close())
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-// The authentication that a daemon requires of this connection (remote_auth_type).
-const authPolkitType = 2
-
 // open authenticates, opens a hypervisor and registers for events.
 func (c *Client) open(ctx context.Context, uri string) error {
-	d, err := c.call(ctx, authList, encoder{}, nil)
+	err := do(ctx, c, reads, func(l *libvirt.Libvirt) error { return l.ConnectToURI(libvirt.ConnectURI(uri)) })
+	if hasCode(err, libvirt.ErrRPC) && strings.Contains(err.Error(), "authentication required") {
+		return fault.New(fault.Forbidden, "libvirt requires SASL on this socket; use the local socket of the daemon")
+	}
 	if err != nil {
 		return err
 	}
-	var types []int
-	for range d.count(4) {
-		types = append(types, d.number())
-	}
-	if len(types) > 0 && types[0] == authPolkitType {
-		if d, err = c.call(ctx, authPolkit, encoder{}, nil); err != nil {
-			return err
-		}
-		d.number()
-	} else if len(types) > 0 && types[0] != 0 {
-		return fault.New(fault.Forbidden, "libvirt requires SASL on this socket; use the local socket of the daemon")
-	}
-	var open encoder
-	open.optionalText(uri)
-	open.word(0)
-	if _, err := c.call(ctx, connectOpen, open, nil); err != nil {
-		return err
-	}
-	return registerEvents(ctx, c, 0) // VIR_DOMAIN_EVENT_ID_LIFECYCLE
+	return c.subscribe(ctx, libvirt.DomainEventIDLifecycle)
 }
 
 // WatchDevices makes Events also return that running domains have lost devices, or have refused to release them.
 func (c *Client) WatchDevices(ctx context.Context) error {
-	const removed, notRemoved = 15, 22 // VIR_DOMAIN_EVENT_ID_DEVICE_…
-	return errors.Join(registerEvents(ctx, c, removed), registerEvents(ctx, c, notRemoved))
-}
-
-// registerEvents registers for a kind of events of all domains.
-func registerEvents(ctx context.Context, c *Client, kind uint32) error {
-	var e encoder
-	e.word(kind)
-	e.word(0) // of all domains
-	_, err := c.call(ctx, registerDomainEvent, e, nil)
-	return err
+	return errors.Join(c.subscribe(ctx, libvirt.DomainEventIDDeviceRemoved),
+		c.subscribe(ctx, libvirt.DomainEventIDDeviceRemovalFailed))
 }

@@ -1,11 +1,8 @@
-// Package rpc is a client of libvirt's remote procedure calls over a Unix socket: the calls, events and console streams
-// that the hypervisor driver needs.
+// Package rpc is the connection of the hypervisor driver to libvirt: github.com/digitalocean/go-libvirt, which encodes
+// the calls, and what that lacks: deadlines of calls, events and consoles that a slow reader cannot use to block calls,
+// holes of files, and the reason why a connection has ended (docs/decisions/0030-libvirt-by-its-own-protocol.md).
 //
-// The messages are those of virnetprotocol.x and remote_protocol.x of libvirt: a length, a header of six words and the
-// payload in XDR (RFC 4506). libvirt keeps the numbers and layouts of existing procedures, because old clients must
-// work with new daemons.
-//
-// The files, from the bottom to the top: xdr.go encodes and decodes; procedures.go and message.go have the numbers, the
-// header and the errors; domain_events.go and stream.go are what arrives without a call; client.go sends calls and
-// distributes what arrives; domains.go has the calls; dial.go opens a connection.
+// The files, from the bottom to the top: errors.go has libvirt's errors; events.go and stream.go are what arrives
+// without a call; wire.go filters the messages that go-libvirt reads; client.go makes calls; domains.go, migration.go,
+// storage.go and secrets.go have the calls; dial.go and remote.go open a connection.
 package rpc

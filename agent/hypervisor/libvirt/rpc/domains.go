@@ -2,12 +2,10 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
-
-	"github.com/openberth/berth/fault"
 )
 
 // State is the state of a domain (virDomainState).
@@ -15,45 +13,40 @@ type State int
 
 // The states that the driver distinguishes.
 const (
-	Running  State = 1
-	Paused   State = 3
-	Shutdown State = 4 // it is being shut down
-	Shutoff  State = 5
-	Crashed  State = 6
+	Running  = State(libvirt.DomainRunning)
+	Paused   = State(libvirt.DomainPaused)
+	Shutdown = State(libvirt.DomainShutdown) // it is being shut down
+	Shutoff  = State(libvirt.DomainShutoff)
+	Crashed  = State(libvirt.DomainCrashed)
 )
 
 // Reasons of Shutoff (virDomainShutoffReason).
 const (
-	ShutDownByGuest  = 1 // its operating system has shut down
-	EndedByMigration = 4 // it runs on another host
+	ShutDownByGuest  = int(libvirt.DomainShutoffShutdown) // its operating system has shut down
+	EndedByMigration = int(libvirt.DomainShutoffMigrated) // it runs on another host
 )
 
 // The reasons of Paused that last (virDomainPausedReason). libvirt gives the first for a CPU that QEMU cannot emulate.
 const (
-	PausedByQEMU  = 0
-	PausedByUser  = 1
-	PausedByDisk  = 5
-	PausedByCrash = 10
+	PausedByQEMU  = int(libvirt.DomainPausedUnknown)
+	PausedByUser  = int(libvirt.DomainPausedUser)
+	PausedByDisk  = int(libvirt.DomainPausedIoerror)
+	PausedByCrash = int(libvirt.DomainPausedCrashed)
 )
 
 // LibVersion returns the version of libvirt, such as "9.0.0".
 func (c *Client) LibVersion(ctx context.Context) (string, error) {
-	d, err := c.call(ctx, connectGetLibVersion, encoder{}, nil)
+	v, err := call(ctx, c, reads, (*libvirt.Libvirt).ConnectGetLibVersion)
 	if err != nil {
 		return "", err
 	}
-	v := d.long()
-	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000), d.err()
+	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000), nil
 }
 
 // HypervisorVersion returns the version of QEMU: 1000000 times its first number, 1000 times the second, and the third.
 func (c *Client) HypervisorVersion(ctx context.Context) (int, error) {
-	d, err := c.call(ctx, connectGetVersion, encoder{}, nil)
-	if err != nil {
-		return 0, err
-	}
-	version := int(d.long())
-	return version, d.err()
+	version, err := call(ctx, c, reads, (*libvirt.Libvirt).ConnectGetVersion)
+	return int(version), err
 }
 
 // Node is the hardware of the host.
@@ -63,40 +56,32 @@ type Node struct {
 }
 
 // Node returns the hardware of the host.
-func (c *Client) Node(ctx context.Context) (n Node, err error) {
-	d, err := c.call(ctx, nodeGetInfo, encoder{}, nil)
-	if err != nil {
-		return n, err
-	}
-	d.take(32 * 4) // the CPU model: one word for each character
-	n = Node{MemoryKB: d.long(), CPUs: d.number()}
-	return n, d.err()
-}
-
-// textOf makes a call that returns a text.
-func (c *Client) textOf(ctx context.Context, p Procedure, arguments encoder) (string, error) {
-	d, err := c.call(ctx, p, arguments, nil)
-	if err != nil {
-		return "", err
-	}
-	text := d.text()
-	return text, d.err()
+func (c *Client) Node(ctx context.Context) (Node, error) {
+	return call(ctx, c, reads, func(l *libvirt.Libvirt) (Node, error) {
+		_, memory, cpus, _, _, _, _, _, err := l.NodeGetInfo()
+		return Node{memory, int(cpus)}, err
+	})
 }
 
 // Capabilities returns the capabilities of the host in XML.
 func (c *Client) Capabilities(ctx context.Context) (string, error) {
-	return c.textOf(ctx, connectGetCapabilities, encoder{})
+	return call(ctx, c, probes, (*libvirt.Libvirt).ConnectGetCapabilities)
 }
 
 // DomainCapabilities returns what domains of a machine type and virtualisation (kvm, qemu) can have, in XML. It returns
 // an error if the host does not support them.
 func (c *Client) DomainCapabilities(ctx context.Context, arch, machine, virtType string) (string, error) {
-	var e encoder
-	for _, text := range []string{"", arch, machine, virtType} {
-		e.optionalText(text)
+	return call(ctx, c, probes, func(l *libvirt.Libvirt) (string, error) {
+		return l.ConnectGetDomainCapabilities(nil, optional(arch), optional(machine), optional(virtType), 0)
+	})
+}
+
+// optional returns a text that may be missing; an empty one is.
+func optional(text string) libvirt.OptString {
+	if text == "" {
+		return nil
 	}
-	e.word(0)
-	return c.textOf(ctx, getDomainCapabilities, e)
+	return libvirt.OptString{text}
 }
 
 // Domains lists all domains, running or not.
@@ -106,147 +91,121 @@ func (c *Client) Domains(ctx context.Context) (list []Domain, err error) {
 
 // Transient lists the domains that run and have no definition.
 func Transient(ctx context.Context, c *Client) (list []Domain, err error) {
-	const transient = 8 // VIR_CONNECT_LIST_DOMAINS_TRANSIENT
-	return listDomains(ctx, c, transient)
+	return listDomains(ctx, c, libvirt.ConnectListDomainsTransient)
 }
 
 // listDomains lists the domains that flags select.
-func listDomains(ctx context.Context, c *Client, flags uint32) (list []Domain, err error) {
-	var e encoder
-	e.word(1) // with results
-	e.word(flags)
-	d, err := c.call(ctx, connectListAllDomains, e, nil)
-	if err != nil {
-		return nil, err
+func listDomains(ctx context.Context, c *Client, flags libvirt.ConnectListAllDomainsFlags) (list []Domain, err error) {
+	found, err := call(ctx, c, reads, func(l *libvirt.Libvirt) ([]libvirt.Domain, error) {
+		all, _, err := l.ConnectListAllDomains(1, flags)
+		return all, err
+	})
+	for _, one := range found {
+		list = append(list, domainOf(one))
 	}
-	for range d.count(24) {
-		list = append(list, d.domain())
-	}
-	return list, d.err()
+	return list, err
 }
 
 // Lookup returns a domain by UUID, or fault.NotFound.
 func (c *Client) Lookup(ctx context.Context, id uuid.UUID) (Domain, error) {
-	var e encoder
-	e.fixed(id[:])
-	return c.domainOf(ctx, domainLookupByUUID, e)
+	return domainBy(ctx, c, reads, func(l *libvirt.Libvirt) (libvirt.Domain, error) {
+		return l.DomainLookupByUUID(libvirt.UUID(id))
+	})
 }
 
-// domainOf makes a call that returns a domain.
-func (c *Client) domainOf(ctx context.Context, p Procedure, arguments encoder) (Domain, error) {
-	d, err := c.call(ctx, p, arguments, nil)
-	if err != nil {
-		return Domain{}, notFound(p, err)
-	}
-	out := d.domain()
-	return out, d.err()
+// domainBy makes a call that returns a domain.
+func domainBy(ctx context.Context, c *Client, e effort, f func(*libvirt.Libvirt) (libvirt.Domain, error)) (Domain,
+	error) {
+	found, err := call(ctx, c, e, f)
+	return domainOf(found), notFound(err)
 }
 
-// notFound gives the error that there is no such domain its kind.
-func notFound(p Procedure, err error) error {
-	if known, ok := errors.AsType[*Error](err); ok && known.Code == ErrNoDomain {
-		return fault.Wrap(fault.NotFound, err)
-	}
-	return err
+// change makes a call that changes a domain and returns nothing.
+func change(ctx context.Context, c *Client, e effort, f func(*libvirt.Libvirt) error) error {
+	return notFound(do(ctx, c, e, f))
 }
 
-// validateXML makes libvirt check XML against its schema (VIR_DOMAIN_DEFINE_VALIDATE).
-const validateXML = 1
-
-// Define creates or replaces the persistent definition of a domain.
+// Define creates or replaces the persistent definition of a domain. libvirt checks it against its schema.
 func (c *Client) Define(ctx context.Context, xml string) (Domain, error) {
-	var e encoder
-	e.text(xml)
-	e.word(validateXML)
-	return c.domainOf(ctx, domainDefineXMLFlags, e)
+	return domainBy(ctx, c, starts, func(l *libvirt.Libvirt) (libvirt.Domain, error) {
+		return l.DomainDefineXMLFlags(xml, libvirt.DomainDefineValidate)
+	})
 }
 
-// XMLKind is a form of a domain's definition (virDomainXMLFlags).
-type XMLKind uint32
+// XMLKind is a form of a domain's definition.
+type XMLKind = libvirt.DomainXMLFlags
 
 // The forms of a definition.
 const (
-	Live          XMLKind = 0 // as the domain runs
-	Persistent    XMLKind = 2
-	Migratable    XMLKind = 1 | 8     // Live with secrets and without what another host adds itself
-	MigratableNew XMLKind = 1 | 2 | 8 // Persistent in the same way
+	Live       XMLKind = 0 // as the domain runs
+	Persistent         = libvirt.DomainXMLInactive
+	// Migratable is Live with secrets and without what another host adds itself.
+	Migratable    = libvirt.DomainXMLSecure | libvirt.DomainXMLMigratable
+	MigratableNew = Persistent | Migratable
 )
 
 // XML returns the definition of a domain.
 func (c *Client) XML(ctx context.Context, of Domain, kind XMLKind) (string, error) {
-	var e encoder
-	e.domain(of)
-	e.word(uint32(kind))
-	text, err := c.textOf(ctx, domainGetXMLDesc, e)
-	return text, notFound(domainGetXMLDesc, err)
+	text, err := call(ctx, c, reads, func(l *libvirt.Libvirt) (string, error) {
+		return l.DomainGetXMLDesc(of.known(), kind)
+	})
+	return text, notFound(err)
 }
 
 // State returns the state of a domain and its reason.
 func (c *Client) State(ctx context.Context, of Domain) (State, int, error) {
-	var e encoder
-	e.domain(of)
-	e.word(0)
-	d, err := c.call(ctx, domainGetState, e, nil)
-	if err != nil {
-		return 0, 0, notFound(domainGetState, err)
-	}
-	state, reason := State(d.number()), d.number()
-	return state, reason, d.err()
+	got, err := call(ctx, c, reads, func(l *libvirt.Libvirt) ([2]int32, error) {
+		state, reason, err := l.DomainGetState(of.known(), 0)
+		return [2]int32{state, reason}, err
+	})
+	return State(got[0]), int(got[1]), notFound(err)
 }
 
 // Start starts a defined domain.
 func (c *Client) Start(ctx context.Context, of Domain) (Domain, error) {
-	var e encoder
-	e.domain(of)
-	e.word(0)
-	return c.domainOf(ctx, domainCreateWithFlags, e)
+	return domainBy(ctx, c, starts, func(l *libvirt.Libvirt) (libvirt.Domain, error) {
+		return l.DomainCreateWithFlags(of.known(), 0)
+	})
 }
 
 // Try starts a domain that is not defined. It ends with the connection.
 func (c *Client) Try(ctx context.Context, xml string) (Domain, error) {
-	const autoDestroy = 2
-	var e encoder
-	e.text(xml)
-	e.word(autoDestroy)
-	return c.domainOf(ctx, domainCreateXML, e)
+	return domainBy(ctx, c, starts, func(l *libvirt.Libvirt) (libvirt.Domain, error) {
+		return l.DomainCreateXML(xml, libvirt.DomainStartAutodestroy)
+	})
 }
 
 // Shutdown asks the guest's operating system to shut down.
 func (c *Client) Shutdown(ctx context.Context, of Domain) error {
-	var e encoder
-	e.domain(of)
-	_, err := c.call(ctx, domainShutdown, e, nil)
-	return notFound(domainShutdown, err)
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainShutdown(of.known()) })
+}
+
+// Resume lets a paused domain continue.
+func (c *Client) Resume(ctx context.Context, of Domain) error {
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainResume(of.known()) })
 }
 
 // Destroy ends a running domain at once.
 func (c *Client) Destroy(ctx context.Context, of Domain) error {
-	return c.withFlags(ctx, domainDestroyFlags, of, 0)
+	return change(ctx, c, starts, func(l *libvirt.Libvirt) error { return l.DomainDestroyFlags(of.known(), 0) })
 }
 
 // Undefine removes the persistent definition of a domain, with its saved state and snapshots' metadata. The file with
 // the variables of its firmware stays.
 func (c *Client) Undefine(ctx context.Context, of Domain) error {
-	const managedSave, snapshots, keepNVRAM = 1, 2, 8
-	return c.withFlags(ctx, domainUndefineFlags, of, managedSave|snapshots|keepNVRAM)
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error {
+		return l.DomainUndefineFlags(of.known(), libvirt.DomainUndefineManagedSave|
+			libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineKeepNvram)
+	})
 }
 
-// withFlags makes a call with a domain and flags that returns nothing.
-func (c *Client) withFlags(ctx context.Context, p Procedure, of Domain, flags uint32) error {
-	var e encoder
-	e.domain(of)
-	e.word(flags)
-	_, err := c.call(ctx, p, e, nil)
-	return notFound(p, err)
-}
-
-// Impact is which definitions of a domain a change affects (virDomainModificationImpact).
-type Impact uint32
+// Impact is which definitions of a domain a change affects.
+type Impact = libvirt.DomainModificationImpact
 
 // The definitions of a domain that a change affects.
 const (
-	RunningDomain Impact = 1
-	Definition    Impact = 2
+	RunningDomain = libvirt.DomainAffectLive
+	Definition    = libvirt.DomainAffectConfig
 )
 
 // ImpactOn returns what a change of a whole domain affects: the definition, and the running domain if it runs.
@@ -259,46 +218,37 @@ func ImpactOn(running bool) Impact {
 
 // SetMetadata replaces the metadata of a namespace, an XML element, in definitions of a domain.
 func (c *Client) SetMetadata(ctx context.Context, of Domain, affected Impact, namespace, prefix, xml string) error {
-	const element = 2 // VIR_DOMAIN_METADATA_ELEMENT
-	var e encoder
-	e.domain(of)
-	e.word(element)
-	e.optionalText(xml)
-	e.optionalText(prefix)
-	e.optionalText(namespace)
-	e.word(uint32(affected))
-	_, err := c.call(ctx, domainSetMetadata, e, nil)
-	return notFound(domainSetMetadata, err)
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error {
+		return l.DomainSetMetadata(of.known(), int32(libvirt.DomainMetadataElement), optional(xml), optional(prefix),
+			optional(namespace), affected)
+	})
 }
 
 // Attach adds a device, an XML element, to a domain.
 func (c *Client) Attach(ctx context.Context, of Domain, affected Impact, xml string) error {
-	return changeDevice(ctx, c, domainAttachDevice, of, affected, xml)
+	return change(ctx, c, starts, func(l *libvirt.Libvirt) error {
+		return l.DomainAttachDeviceFlags(of.known(), xml, uint32(affected))
+	})
 }
 
 // Detach removes a device from a domain. A running guest releases the device some time later, or never.
 func (c *Client) Detach(ctx context.Context, of Domain, affected Impact, xml string) error {
-	return changeDevice(ctx, c, domainDetachDevice, of, affected, xml)
-}
-
-func changeDevice(ctx context.Context, c *Client, p Procedure, of Domain, affected Impact, xml string) error {
-	var e encoder
-	e.domain(of)
-	e.text(xml)
-	e.word(uint32(affected))
-	_, err := c.call(ctx, p, e, nil)
-	return notFound(p, err)
+	return change(ctx, c, starts, func(l *libvirt.Libvirt) error {
+		return l.DomainDetachDeviceFlags(of.known(), xml, uint32(affected))
+	})
 }
 
 // Console opens the serial console of a running domain. With force, another client loses it.
 func (c *Client) Console(ctx context.Context, of Domain, force bool) (*Stream, error) {
-	var e encoder
-	e.domain(of)
-	e.optionalText("")                                // the first console
-	e.word(map[bool]uint32{true: 1, false: 2}[force]) // VIR_DOMAIN_CONSOLE_FORCE or SAFE
-	s := newStream(domainOpenConsole, c.send, c.forgetStream)
-	if _, err := c.call(ctx, domainOpenConsole, e, s); err != nil {
-		return nil, notFound(domainOpenConsole, err)
+	flags := libvirt.DomainConsoleSafe
+	if force {
+		flags = libvirt.DomainConsoleForce
+	}
+	s := newStream(false)
+	if err := c.openStream(ctx, s, func(l *libvirt.Libvirt) error { // of the first console
+		return l.DomainOpenConsoleBidirectional(of.known(), nil, consoleEnd{s}, consoleEnd{s}, uint32(flags))
+	}); err != nil {
+		return nil, notFound(err)
 	}
 	return s, nil
 }

@@ -1,7 +1,11 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+	"strings"
+
+	"github.com/digitalocean/go-libvirt"
 )
 
 // Migration is one live migration of a domain, in which the caller carries messages between two daemons: Begin,
@@ -30,23 +34,15 @@ type MigrationOptions struct {
 	Bandwidth  int    // limit, MiB/s; 0: none
 }
 
-// virDomainMigrateFlags.
-const (
-	migrateLive         = 1 << 0
-	migratePersistent   = 1 << 3
-	migrateDisksOverlay = 1 << 7
-	migrateProtection   = 1 << 8 // the definition cannot change during the migration
-	migrateUnsafe       = 1 << 9 // does not check that disks are on a file system that hosts can share
-	migrateAbortOnError = 1 << 12
-	migrateConverge     = 1 << 13
-	migrateTLS          = 1 << 16
-)
-
-// flags returns the flags of the calls to the source.
-func (m *Migration) flags() uint32 {
-	flags := uint32(migrateLive | migratePersistent | migrateProtection)
-	for flag, set := range map[uint32]bool{migrateDisksOverlay | migrateAbortOnError: m.Options.Disks,
-		migrateUnsafe: m.Options.Shared, migrateTLS: m.Options.TLS, migrateConverge: m.Options.Converge} {
+// flags returns the flags of the calls to the source. The definition cannot change during the migration.
+func (m *Migration) flags() libvirt.DomainMigrateFlags {
+	flags := libvirt.MigrateLive | libvirt.MigratePersistDest | libvirt.MigrateChangeProtection
+	for flag, set := range map[libvirt.DomainMigrateFlags]bool{
+		libvirt.MigrateNonSharedInc | libvirt.MigrateAbortOnError: m.Options.Disks,
+		libvirt.MigrateUnsafe:       m.Options.Shared, // does not check that the file system of the disks can be shared
+		libvirt.MigrateTLS:          m.Options.TLS,
+		libvirt.MigrateAutoConverge: m.Options.Converge,
+	} {
 		if set {
 			flags |= flag
 		}
@@ -56,134 +52,113 @@ func (m *Migration) flags() uint32 {
 
 // targetFlags returns the flags of the calls to the destination.
 func (m *Migration) targetFlags() uint32 {
-	return m.flags() &^ (migrateProtection | migrateAbortOnError | migrateConverge)
+	return uint32(m.flags() &^ (libvirt.MigrateChangeProtection | libvirt.MigrateAbortOnError |
+		libvirt.MigrateAutoConverge))
 }
 
-// params appends the parameters of a call.
-func (m *Migration) params(e *encoder) {
-	const unsigned, text = 4, 7 // virTypedParameterType
-	var params encoder
-	count := uint32(0)
+// params returns the parameters of a call.
+func (m *Migration) params() (params []libvirt.TypedParam) {
 	add := func(name, value string) {
 		if value != "" {
-			count++
-			params.text(name)
-			params.word(text)
-			params.text(value)
+			params = append(params, libvirt.TypedParam{Field: name, Value: *libvirt.NewTypedParamValueString(value)})
 		}
 	}
-	add("destination_name", m.Domain.Name)
-	add("destination_xml", m.Options.XML)
-	add("persistent_xml", m.Options.Persistent)
+	add(libvirt.MigrateParamDestName, m.Domain.Name)
+	add(libvirt.MigrateParamDestXML, m.Options.XML)
+	add(libvirt.MigrateParamPersistXML, m.Options.Persistent)
 	switch {
 	case m.uri != "":
-		add("migrate_uri", m.uri)
+		add(libvirt.MigrateParamURI, m.uri)
 	case m.Options.Address != "":
-		add("migrate_uri", "tcp://"+m.Options.Address)
+		add(libvirt.MigrateParamURI, "tcp://"+m.Options.Address)
 	}
 	if m.Options.Bandwidth > 0 {
-		count++
-		params.text("bandwidth")
-		params.word(unsigned)
-		params.long(uint64(m.Options.Bandwidth))
+		params = append(params, libvirt.TypedParam{Field: libvirt.MigrateParamBandwidth,
+			Value: *libvirt.NewTypedParamValueUllong(uint64(m.Options.Bandwidth))})
 	}
-	e.word(count)
-	e.fixed(params.data)
+	return params
+}
+
+// result is what a step returns: the cookie for the next one, and a text.
+type result struct {
+	cookie []byte
+	text   string
+}
+
+// step makes the call of a step, with the cookie of the one before, and keeps its cookie.
+func (m *Migration) step(ctx context.Context, c *Client, e effort,
+	f func(l *libvirt.Libvirt, cookie []byte) (result, error)) (text string, err error) {
+	cookie := m.cookie
+	m.cookie = nil
+	got, err := call(ctx, c, e, func(l *libvirt.Libvirt) (result, error) { return f(l, cookie) })
+	m.cookie = got.cookie
+	return got.text, err
 }
 
 // Begin checks at the source that the domain can migrate, and keeps others from changing it.
 func (m *Migration) Begin(ctx context.Context) error {
-	var e encoder
-	e.domain(m.Domain)
-	m.params(&e)
-	e.word(m.flags())
-	d, err := m.Source.call(ctx, domainMigrateBegin, e, nil)
-	if err != nil {
-		return err
+	params, flags := m.params(), uint32(m.flags())
+	xml, err := m.step(ctx, m.Source, starts, func(l *libvirt.Libvirt, _ []byte) (out result, err error) {
+		out.cookie, out.text, err = l.DomainMigrateBegin3Params(m.Domain.known(), params, flags)
+		return out, err
+	})
+	if err == nil {
+		m.Options.XML = xml
 	}
-	m.cookie = d.opaque()
-	m.Options.XML = d.text()
-	return d.err()
+	return err
 }
 
 // Prepare starts a paused domain at the destination that receives the memory.
 func (m *Migration) Prepare(ctx context.Context) error {
-	var e encoder
-	m.params(&e)
-	e.opaque(m.cookie)
-	e.word(m.targetFlags())
-	m.cookie = nil
-	d, err := m.Target.call(ctx, domainMigratePrepare, e, nil)
-	if err != nil {
-		return err
-	}
-	m.cookie = d.opaque()
-	if uri := d.optionalText(); uri != "" {
-		m.uri = uri
-	}
-	return d.err()
+	params, flags := m.params(), m.targetFlags()
+	uri, err := m.step(ctx, m.Target, starts, func(l *libvirt.Libvirt, cookie []byte) (result, error) {
+		next, uri, err := l.DomainMigratePrepare3Params(params, cookie, flags)
+		return result{next, strings.Join(uri, "")}, err
+	})
+	m.uri = cmp.Or(uri, m.uri)
+	return err
 }
 
 // Perform copies disks and memory, and pauses the domain at the source. It returns when that is done, fails or is
 // aborted (AbortJob), which may take hours.
 func (m *Migration) Perform(ctx context.Context) error {
-	var e encoder
-	e.domain(m.Domain)
-	e.optionalText("") // not from daemon to daemon
-	m.params(&e)
-	e.opaque(m.cookie)
-	e.word(m.flags())
-	m.cookie = nil
-	d, err := m.Source.call(ctx, domainMigratePerform, e, nil)
-	if err != nil {
-		return err
-	}
-	m.cookie = d.opaque()
-	return d.err()
+	params, flags := m.params(), m.flags()
+	_, err := m.step(ctx, m.Source, migrates, func(l *libvirt.Libvirt, cookie []byte) (result, error) {
+		next, err := l.DomainMigratePerform3Params(m.Domain.known(), nil, params, cookie, flags) // not between daemons
+		return result{cookie: next}, err
+	})
+	return err
 }
 
 // Finish starts the domain at the destination, or ends it there if the migration is cancelled. After an error of
 // libvirt (Error) the domain does not run at the destination; after another one that is not known.
 func (m *Migration) Finish(ctx context.Context, cancelled bool) error {
-	var e encoder
-	m.params(&e)
-	e.opaque(m.cookie)
-	e.word(m.targetFlags())
-	e.bool(cancelled)
-	m.cookie = nil
-	d, err := m.Target.call(ctx, domainMigrateFinish, e, nil)
-	if err != nil {
-		return err
-	}
-	d.domain()
-	m.cookie = d.opaque()
-	return d.err()
+	params, flags := m.params(), m.targetFlags()
+	_, err := m.step(ctx, m.Target, starts, func(l *libvirt.Libvirt, cookie []byte) (result, error) {
+		_, next, err := l.DomainMigrateFinish3Params(params, cookie, flags, number(cancelled))
+		return result{cookie: next}, err
+	})
+	return err
 }
 
 // Confirm ends the domain at the source, or lets it continue there if the migration is cancelled.
 func (m *Migration) Confirm(ctx context.Context, cancelled bool) error {
-	var e encoder
-	e.domain(m.Domain)
-	m.params(&e)
-	e.opaque(m.cookie)
-	e.word(m.flags())
-	e.bool(cancelled)
-	_, err := m.Source.call(ctx, domainMigrateConfirm, e, nil)
+	params, flags := m.params(), uint32(m.flags())
+	_, err := m.step(ctx, m.Source, starts, func(l *libvirt.Libvirt, cookie []byte) (result, error) {
+		return result{}, l.DomainMigrateConfirm3Params(m.Domain.known(), params, cookie, flags, number(cancelled))
+	})
 	return err
+}
+
+// number returns 1 for true and 0 for false.
+func number(set bool) int32 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // AbortJob aborts the migration of a domain, if one is in progress. Perform then returns an error.
 func (c *Client) AbortJob(ctx context.Context, of Domain) error {
-	var e encoder
-	e.domain(of)
-	_, err := c.call(ctx, domainAbortJob, e, nil)
-	return notFound(domainAbortJob, err)
-}
-
-// Resume lets a paused domain continue.
-func (c *Client) Resume(ctx context.Context, of Domain) error {
-	var e encoder
-	e.domain(of)
-	_, err := c.call(ctx, domainResume, e, nil)
-	return notFound(domainResume, err)
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainAbortJob(of.known()) })
 }

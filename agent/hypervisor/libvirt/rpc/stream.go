@@ -1,23 +1,25 @@
 package rpc
 
 import (
+	"bytes"
 	"io"
 	"sync"
 
 	"github.com/openberth/berth/fault"
 )
 
-// maxUnread is how many bytes of a stream wait for their reader. A reader that is slower loses the stream, because the
-// connection carries the replies to all calls, too.
+// maxUnread is how many bytes of a stream wait for their reader. A reader of a console that is slower loses it, because
+// the connection carries the replies to all calls, too.
 const maxUnread = 1 << 20
 
 // Stream is data in both directions, such as a console. Read and Write may be called concurrently with each other.
 type Stream struct {
-	procedure Procedure
-	serial    uint32
-	waits     bool // a slow reader lets the connection wait, instead of losing the stream
-	send      func(header, []byte) error
-	forget    func(serial uint32) // called at most once
+	waits  bool           // a slow reader lets the connection wait, instead of losing the stream
+	input  *io.PipeReader // of go-libvirt: what Write sends; an error aborts the stream
+	output *io.PipeWriter
+	opened func()        // called when libvirt has opened the stream
+	open   chan struct{} // closed by opened
+	over   chan struct{} // closed when the stream has ended
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -32,8 +34,10 @@ type Piece struct {
 	Hole int64 // bytes; 0: Data
 }
 
-func newStream(p Procedure, send func(header, []byte) error, forget func(serial uint32)) *Stream {
-	s := &Stream{procedure: p, send: send, forget: forget}
+func newStream(waits bool) *Stream {
+	s := &Stream{waits: waits, open: make(chan struct{}), over: make(chan struct{})}
+	s.input, s.output = io.Pipe()
+	s.opened = sync.OnceFunc(func() { close(s.open) })
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -42,11 +46,8 @@ func newStream(p Procedure, send func(header, []byte) error, forget func(serial 
 func (s *Stream) Read(to []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.unread) == 0 && s.ended == nil {
-		s.changed.Wait()
-	}
-	if len(s.unread) == 0 {
-		return 0, s.ended
+	if err := s.await(); err != nil {
+		return 0, err
 	}
 	n := copy(to, s.unread[0].Data)
 	if s.unread[0].Data = s.unread[0].Data[n:]; len(s.unread[0].Data) == 0 {
@@ -60,11 +61,8 @@ func (s *Stream) Read(to []byte) (int, error) {
 func (s *Stream) Next() (Piece, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.unread) == 0 && s.ended == nil {
-		s.changed.Wait()
-	}
-	if len(s.unread) == 0 {
-		return Piece{}, s.ended
+	if err := s.await(); err != nil {
+		return Piece{}, err
 	}
 	next := s.unread[0]
 	s.unread = s.unread[1:]
@@ -73,71 +71,87 @@ func (s *Stream) Next() (Piece, error) {
 	return next, nil
 }
 
-// maxStreamData is the largest piece of data in one message (VIR_NET_MESSAGE_LEGACY_PAYLOAD_MAX).
-const maxStreamData = 256 << 10
-
-// Write sends data.
-func (s *Stream) Write(data []byte) (n int, err error) {
-	for len(data) > 0 {
-		if err := s.state(); err != nil {
-			return n, err
-		}
-		part := data[:min(len(data), maxStreamData)]
-		if err := s.send(s.header(statusContinue), part); err != nil {
-			return n, fault.Wrap(fault.Unavailable, err)
-		}
-		n, data = n+len(part), data[len(part):]
+// await waits until there is something to read. It returns why the stream has ended if there is not. The caller holds
+// s.mu.
+func (s *Stream) await() error {
+	for len(s.unread) == 0 && s.ended == nil {
+		s.changed.Wait()
 	}
-	return n, nil
-}
-
-// Close ends the stream. A reader that waits receives io.ErrClosedPipe.
-func (s *Stream) Close() error {
-	if s.end(io.ErrClosedPipe) {
-		s.forget(s.serial)
-		return s.send(s.header(statusError), nil) // an abort: a finished stream would be awaited
+	if len(s.unread) == 0 {
+		return s.ended
 	}
 	return nil
 }
 
-func (s *Stream) header(status uint32) header {
-	return header{procedure: s.procedure, kind: kindStream, serial: s.serial, status: status}
+// Write sends data.
+func (s *Stream) Write(data []byte) (n int, err error) { return s.output.Write(data) }
+
+// Close ends the stream. A reader that waits receives io.ErrClosedPipe.
+func (s *Stream) Close() error {
+	s.end(io.ErrClosedPipe)
+	return nil
 }
 
-// state returns why the stream has ended, or nil.
-func (s *Stream) state() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
+// awaitOpen waits until libvirt has opened the stream. It returns why the stream has ended if it was not opened, or if an
+// error has ended it at once.
+func (s *Stream) awaitOpen() error {
+	select {
+	case <-s.open:
+	case <-s.over:
+		if s.ended != io.EOF { // it does not change any more
+			return s.ended
+		}
+	}
+	return nil
 }
 
-// receive appends a piece. It reports whether the stream continues.
-func (s *Stream) receive(piece Piece) bool {
+// receive appends a piece.
+func (s *Stream) receive(piece Piece) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.waits && s.waiting > maxUnread && s.ended == nil {
 		s.changed.Wait()
 	}
-	if !s.waits && s.waiting+len(piece.Data) > maxUnread && s.ended == nil {
-		s.ended = fault.New(fault.Unavailable, "the stream was closed: %d bytes wait to be read, which "+
-			"is the limit", s.waiting)
-	}
-	if s.ended == nil {
+	switch {
+	case s.ended != nil:
+	case !s.waits && s.waiting+len(piece.Data) > maxUnread:
+		s.finish(fault.New(fault.Unavailable, "the stream was closed: %d bytes wait to be read, which is the limit",
+			s.waiting))
+	default:
 		s.unread = append(s.unread, piece)
 		s.waiting += len(piece.Data)
 	}
 	s.changed.Broadcast()
-	return s.ended == nil
 }
 
-// end ends the stream for a reason and reports whether it was open.
-func (s *Stream) end(why error) bool {
+// end ends the stream for a reason. Only the first reason counts.
+func (s *Stream) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.ended == nil
-	if was {
-		s.ended = why
+	if s.ended == nil {
+		s.finish(why)
 	}
 	s.changed.Broadcast()
-	return was
+}
+
+// finish ends an open stream. The caller holds s.mu.
+func (s *Stream) finish(why error) {
+	s.ended = why
+	close(s.over)
+	_ = s.input.CloseWithError(why) // both never return an error
+	_ = s.output.CloseWithError(io.ErrUnexpectedEOF)
+}
+
+// consoleEnd is the end of a console that go-libvirt uses. It begins to read what is sent when the console is open. A
+// write never waits and never fails: go-libvirt would then stop to receive the replies to all calls.
+type consoleEnd struct{ *Stream }
+
+func (c consoleEnd) Read(to []byte) (int, error) {
+	c.opened()
+	return c.input.Read(to)
+}
+
+func (c consoleEnd) Write(data []byte) (int, error) {
+	c.receive(Piece{Data: bytes.Clone(data)})
+	return len(data), nil
 }
