@@ -52,7 +52,7 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", err)
 	}
 	if b.domain.unsaved { // such as after a live migration to this host
-		err = d.writeRecord(b.domain.UUID, b.domain.xml.Metadata.Guest)
+		err = d.writeRecord(b.domain.UUID, b.domain.xml.Guest)
 	}
 	return fault.Wrap("", err)
 }
@@ -181,7 +181,7 @@ func (b *builder) redefine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made.Metadata.Guest = was.xml.Metadata.Guest
+	made.Guest = was.xml.Guest
 	text, err := domainxml.Encode(made)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)
@@ -216,11 +216,11 @@ func (b *builder) define(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made.Metadata.Guest.Made = b.domain.made() || b.made
+	made.Guest.Made = b.domain.made() || b.made
 	if b.incoming {
-		b.addDestination(&made.Metadata.Guest)
+		b.addDestination(&made.Guest)
 	}
-	if err := b.d.writeRecord(b.domain.UUID, made.Metadata.Guest); err != nil {
+	if err := b.d.writeRecord(b.domain.UUID, made.Guest); err != nil {
 		return err
 	}
 	text, err := domainxml.Encode(made)
@@ -257,7 +257,7 @@ func (b *builder) finish(ctx context.Context) error {
 		if err := b.d.storeMetadata(ctx, b.c, b.domain, stored); err != nil {
 			return err
 		}
-		b.domain.xml.Metadata.Guest = stored
+		b.domain.xml.Guest = stored
 	}
 	if b.guest.Stopped {
 		return nil
@@ -303,7 +303,7 @@ func (b *builder) places(ctx context.Context) (map[string]string, error) {
 	}
 	places := map[string]string{}
 	for _, i := range b.guest.Interfaces {
-		places[i.Port] = domainxml.PlaceOf(parsed.Devices, i)
+		places[i.Port] = domainxml.PlaceOf(parsed, i)
 	}
 	return places, nil
 }
@@ -441,9 +441,7 @@ func (b *builder) changeInterfaces(ctx context.Context) error {
 
 // attached reports whether the domain had an interface with this MAC address before the change.
 func (b *builder) attached(i hypervisor.Interface) bool {
-	return slices.ContainsFunc(b.domain.xml.Devices.Interfaces, func(x domainxml.Interface) bool {
-		return x.MAC.Address == i.MAC
-	})
+	return b.domain.xml.HasInterface(i.MAC)
 }
 
 // changeInterface attaches or detaches an interface.

@@ -68,7 +68,7 @@ func (d *Driver) Destroy(ctx context.Context, id string) error {
 	}
 	for _, incoming := range []bool{false, true} {
 		if found, there := findDomain(domains, id, incoming); there {
-			if disk := (&diskSource{domain: found}).disk(); found.guest.Server != "" && disk != "" { // it has moved
+			if disk := found.xml.Disk(); found.guest.Server != "" && disk != "" { // it has moved
 				endPools(ctx, c, id, disk)
 			}
 			return fault.Wrap("", d.remove(ctx, c, found))
@@ -88,7 +88,7 @@ func (d *Driver) remove(ctx context.Context, c *rpc.Client, of domain) error {
 			return err
 		}
 	}
-	record := of.xml.Metadata.Guest
+	record := of.xml.Guest
 	record.Removing = true
 	if err := d.writeRecord(of.UUID, record); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (s site) diskOf(t *testing.T, id string) string {
 	if !there {
 		t.Fatalf("host %s has no guest %s", s.name, id)
 	}
-	return (&diskSource{domain: found}).disk()
+	return found.xml.Disk()
 }
 
 // mark writes the marker into the disk of a guest that does not run, and hasMarker checks it.
@@ -151,7 +151,7 @@ func TestCopyAfterALostConnection(t *testing.T) {
 	copies := &transfer{d: a.Driver, guest: g, progress: a.transfers.begin(g)}
 	s.client = dial(t, daemon)
 	s.client.Close()
-	if err := copies.copyFile(t.Context(), s, s.disk(), to); !fault.Is(err, fault.Unavailable) {
+	if err := copies.copyFile(t.Context(), s, s.domain.xml.Disk(), to); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("without a connection: %v", err)
 	}
 	if record := (&copier{to: to}).load(); !record.Verified {
@@ -161,7 +161,7 @@ func TestCopyAfterALostConnection(t *testing.T) {
 	started := counting()
 	started.ID, started.Server = id, g.ID
 	must(t, a.Build(t.Context(), started))
-	if err := copies.copyFile(t.Context(), s, s.disk(), to); !fault.Is(err, fault.Unavailable) {
+	if err := copies.copyFile(t.Context(), s, s.domain.xml.Disk(), to); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("of a guest that runs: %v", err)
 	}
 	if record := (&copier{to: to}).load(); record != (copyRecord{}) {

@@ -87,16 +87,6 @@ func (s *diskSource) find(ctx context.Context) error {
 	return nil
 }
 
-// disk returns the path of the guest's disk on its host; empty: it has none.
-func (s *diskSource) disk() string {
-	for _, one := range s.domain.xml.Devices.Disks {
-		if one.Device == "disk" && one.ReadOnly == nil { // the config drive can only be read
-			return one.Source.File
-		}
-	}
-	return ""
-}
-
 // file returns a file of the source.
 func (s *diskSource) file(ctx context.Context, path string) (sourceFile, error) {
 	if s.dial == nil {

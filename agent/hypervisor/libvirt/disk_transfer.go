@@ -157,7 +157,7 @@ func (t *transfer) try(ctx context.Context) (copies, error) {
 			from.Host, err)
 	}
 	defer source.close(ctx)
-	file := source.disk()
+	file := source.domain.xml.Disk()
 	made := copies{of: source.domain.guest}
 	switch {
 	case file == "" && source.domain.hasDisk():

@@ -24,20 +24,20 @@ type domain struct {
 }
 
 // incoming reports whether the domain is prepared for a guest that has not arrived.
-func (d domain) incoming() bool { return d.xml.Metadata.Guest.Incoming }
+func (d domain) incoming() bool { return d.xml.Guest.Incoming }
 
 // migratesTo returns the host to which a migration began whose end is not recorded; empty: none.
-func (d domain) migratesTo() string { return d.xml.Metadata.Guest.MigratesTo }
+func (d domain) migratesTo() string { return d.xml.Guest.MigratesTo }
 
 // made reports whether the disk of the guest was complete.
-func (d domain) made() bool { return d.xml.Metadata.Guest.Made }
+func (d domain) made() bool { return d.xml.Guest.Made }
 
 // running reports whether the domain runs, or is paused.
 func (d domain) running() bool { return d.ID >= 0 }
 
 // stored returns the metadata of a guest of the domain. What the driver records of the domain itself stays.
 func (d domain) stored(g hypervisor.Guest) domainxml.Guest {
-	out, was := domainxml.Write(g), d.xml.Metadata.Guest
+	out, was := domainxml.Write(g), d.xml.Guest
 	out.MigratesTo, out.Domain, out.Made = was.MigratesTo, d.UUID.String(), was.Made
 	return out
 }

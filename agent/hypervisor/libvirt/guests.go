@@ -58,7 +58,7 @@ func (l *lister) recordArrived() {
 		if now, err := l.d.readRecord(one.UUID); err != nil || !now.Incoming || now.Removing { // changed meanwhile
 			continue
 		}
-		if err := l.d.writeRecord(one.UUID, one.xml.Metadata.Guest); err != nil {
+		if err := l.d.writeRecord(one.UUID, one.xml.Guest); err != nil {
 			l.d.o.Log.Warn("arrival of a guest not recorded, will retry", "guest", one.guest.ID, "error", err)
 			continue
 		}
@@ -93,7 +93,7 @@ func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 		return fault.New(fault.Conflict, "there is a guest %s and a guest %s", was, id)
 	}
 	g := old.guest
-	g.ID, g.Server, g.Stopped = id, server, old.xml.Metadata.Guest.Stopped
+	g.ID, g.Server, g.Stopped = id, server, old.xml.Guest.Stopped
 	return fault.Wrap("", d.storeGuest(ctx, c, old, g))
 }
 

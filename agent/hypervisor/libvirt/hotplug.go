@@ -122,7 +122,7 @@ func (p *plugger) restore(ctx context.Context, was hypervisor.Guest) error {
 
 // store replaces the guest in the metadata. It must run, or not, as before.
 func (p *plugger) store(ctx context.Context, g hypervisor.Guest) error {
-	g.Stopped, g.ShutDown, g.Build = p.domain.xml.Metadata.Guest.Stopped, false, p.domain.guest.Build
+	g.Stopped, g.ShutDown, g.Build = p.domain.xml.Guest.Stopped, false, p.domain.guest.Build
 	if err := p.d.storeGuest(ctx, p.c, p.domain, g); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (p *plugger) find(ctx context.Context, i hypervisor.Interface, in rpc.XMLKi
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, err)
 	}
-	return domainxml.DeviceIn(parsed.Devices, i)
+	return domainxml.DeviceIn(parsed, i)
 }
 
 // attach attaches the device of an interface, unless the domain has it.

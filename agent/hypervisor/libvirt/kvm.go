@@ -61,7 +61,7 @@ func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host, li
 	if err != nil {
 		return err
 	}
-	made.Devices.Disks[0].Driver = domainxml.Driver{Name: "qemu", Type: "raw"}
+	made.Devices.Disks[0].Driver.Type, made.Devices.Disks[0].Driver.Cache = "raw", ""
 	text, err := domainxml.Encode(made)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)

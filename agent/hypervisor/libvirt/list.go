@@ -77,13 +77,13 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	if err != nil {
 		return err
 	}
-	parsed, err := domainxml.Decode(text)
+	meta, err := domainxml.GuestIn(text)
 	if err != nil {
-		return fault.New(fault.Internal, "the definition of the domain %s cannot be read: %w", one.Name, err)
+		return unreadable(one, err)
 	}
 	record, recorded := l.records[one.UUID]
 	recorded = recorded && record.Made && !record.Removing
-	meta, named := parsed.Metadata.Guest, one.Name == domainxml.DomainName(one.UUID.String())
+	named := one.Name == domainxml.DomainName(one.UUID.String())
 	if meta.ID != "" && (meta.Domain != one.UUID.String() || !named) {
 		foreign[one.UUID] = one.Name
 		l.findings = append(l.findings, fmt.Sprintf("the domain %s (%s) is a copy of the guest %s, or was renamed, so it is "+
@@ -94,6 +94,10 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	if meta.ID == "" && !(recorded && named) {
 		foreign[one.UUID] = one.Name // another program's
 		return nil
+	}
+	parsed, err := domainxml.Decode(text)
+	if err != nil {
+		return unreadable(one, err)
 	}
 	found := domain{Domain: one, xml: parsed, unsaved: !reflect.DeepEqual(meta, record)}
 	guest, err := meta.Read()
@@ -107,7 +111,7 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 		return err
 	}
 	if lost != "" {
-		found.xml.Metadata.Guest, found.undefined = record, true
+		found.xml.Guest, found.undefined = record, true
 		if guest, err = record.Read(); err != nil {
 			return err
 		}
@@ -120,6 +124,10 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	}
 	l.own = append(l.own, found)
 	return nil
+}
+
+func unreadable(of rpc.Domain, err error) error {
+	return fault.New(fault.Internal, "the definition of the domain %s cannot be read: %w", of.Name, err)
 }
 
 // addMissing adds a guest whose domain libvirt does not have, unless it was never complete or is being destroyed.
@@ -137,7 +145,7 @@ func (l *lister) addMissing(id uuid.UUID, foreign map[uuid.UUID]string) error {
 	guest.Lost, guest.Stopped = lostDefinition, !guest.Departed
 	missing := domain{Domain: rpc.Domain{Name: domainxml.DomainName(id.String()), UUID: id, ID: -1}, guest: guest,
 		undefined: true, missing: true}
-	missing.xml.Metadata.Guest = record
+	missing.xml.Guest = record
 	if name, taken := foreign[id]; taken {
 		missing.refused = fmt.Sprintf("the domain %s has its UUID; give that domain its name %s and its metadata back, or "+
 			"undefine it", name, missing.Name)

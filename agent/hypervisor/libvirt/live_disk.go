@@ -24,7 +24,7 @@ type liveDisk struct {
 // the disk is migrated, and not what is below it: the fault is Conflict if the destination does not have the same
 // there.
 func (m *liveDisk) check(ctx context.Context, there domain) (shared bool, err error) {
-	disk, prepared := (&diskSource{domain: m.domain}).disk(), (&diskSource{domain: there}).disk()
+	disk, prepared := m.domain.xml.Disk(), there.xml.Disk()
 	if disk == "" || prepared == "" {
 		return false, nil
 	}
@@ -32,7 +32,7 @@ func (m *liveDisk) check(ctx context.Context, there domain) (shared bool, err er
 	if err != nil {
 		return false, err
 	}
-	differs := m.checkBase(ctx, files, there.xml.Metadata.Guest.Base)
+	differs := m.checkBase(ctx, files, there.xml.Guest.Base)
 	if shared = m.isShared(ctx, disk, prepared); shared && beside && (files.image == "" || differs == nil) {
 		if linked, err := m.link(files, prepared); err != nil || linked {
 			return linked, err

@@ -124,7 +124,7 @@ func (m *migrator) store(ctx context.Context) error {
 	if err := m.d.storeMetadata(ctx, m.steps.Source, m.domain, stored); err != nil {
 		return err
 	}
-	m.domain.xml.Metadata.Guest = stored
+	m.domain.xml.Guest = stored
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (m *migrator) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	arrived := there.xml.Metadata.Guest
+	arrived := there.xml.Guest
 	uri, err := m.d.o.Migration.uriOf(m.to.Host)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (m *migrator) describe(ctx context.Context) error {
 	o := rpc.MigrationOptions{Disks: m.domain.hasDisk() && !shared, Shared: shared, Address: arrived.Address,
 		TLS: m.d.o.Migration.TLS, Converge: m.d.o.Migration.Converge, Bandwidth: m.d.o.Migration.Bandwidth}
 	arrived.Incoming, arrived.Stopped, arrived.Address, arrived.Base, arrived.Made = false, false, "", "", true
-	arrived.Hardware = m.domain.xml.Metadata.Guest.Hardware // it runs with this
+	arrived.Hardware = m.domain.xml.Guest.Hardware // it runs with this
 	prepare, err := m.steps.Target.XML(ctx, there.Domain, rpc.Persistent)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func hostDevices(t *testing.T, d *Driver, id string) (live, defined int) {
 		must(t, err)
 		parsed, err := domainxml.Decode(text)
 		must(t, err)
-		return len(parsed.Devices.HostDevs)
+		return len(parsed.Devices.Hostdevs)
 	}
 	return count(rpc.Live), count(rpc.Persistent)
 }

@@ -65,7 +65,7 @@ func (d *Driver) Forget(ctx context.Context, id string) error {
 
 // prepared reports whether a domain is prepared for this guest as it will be.
 func (b *builder) prepared(have domain) bool {
-	want, was := domainxml.Write(b.guest), have.xml.Metadata.Guest
+	want, was := domainxml.Write(b.guest), have.xml.Guest
 	want.Stopped, want.Domain = was.Stopped, was.Domain
 	b.addDestination(&want)
 	return reflect.DeepEqual(want, was)

@@ -68,12 +68,12 @@ func (s *settler) store(ctx context.Context, c *rpc.Client, host string, departe
 		return err
 	}
 	s.domain.Domain, s.domain.paused = current, false
-	stored := s.domain.xml.Metadata.Guest
+	stored := s.domain.xml.Guest
 	stored.MigratesTo, stored.Departed = host, departed
 	if err := s.d.storeMetadata(ctx, c, s.domain, stored); err != nil {
 		return err
 	}
-	s.domain.xml.Metadata.Guest = stored
+	s.domain.xml.Guest = stored
 	s.domain.guest.Departed, s.domain.guest.Stopped = departed, !s.domain.running() && !departed
 	return nil
 }
@@ -121,10 +121,10 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	parsed, err := domainxml.Decode(text)
-	if err == nil && parsed.Metadata.Guest.Incoming && found.ID >= 0 {
+	if err == nil && parsed.Guest.Incoming && found.ID >= 0 {
 		err = fmt.Errorf("it still receives the guest")
 	}
-	return err == nil && parsed.Metadata.Guest.ID != "" && !parsed.Metadata.Guest.Incoming, err
+	return err == nil && parsed.Guest.ID != "" && !parsed.Guest.Incoming, err
 }
 
 // settle records how an earlier migration of the guest has ended, and continues only with a guest that is here.

@@ -54,7 +54,7 @@ func (d *Driver) Upload(ctx context.Context, id, image string) (hypervisor.Image
 	case found.running() || found.migratesTo() != "":
 		return none, fault.New(fault.Unavailable, "the guest %s runs (domain %s); stop it", id, found.Name)
 	}
-	disk := diskOf(found)
+	disk := found.xml.Disk()
 	if disk == "" {
 		return none, fault.New(fault.Conflict, "the guest %s has no disk in a file", id)
 	}
@@ -64,17 +64,6 @@ func (d *Driver) Upload(ctx context.Context, id, image string) (hypervisor.Image
 		return none, err
 	}
 	return d.o.Images.Upload(ctx, image, file, !fresh)
-}
-
-// diskOf returns the path of the disk of a domain, which may be a snapshot of the one that the driver has made; empty:
-// it has none.
-func diskOf(of domain) string {
-	for _, one := range of.xml.Devices.Disks {
-		if one.Device == "disk" {
-			return one.Source.File
-		}
-	}
-	return ""
 }
 
 // exportDisk copies a disk, with all disks below it and without its blank parts, to a file that exists completely or

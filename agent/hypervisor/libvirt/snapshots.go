@@ -22,7 +22,7 @@ func (d directory) checkSnapshots(of domain) error {
 		return nil
 	}
 	if !of.missing && of.guest.Lost != lostEarlier {
-		now := (&diskSource{domain: of}).disk()
+		now := of.xml.Disk()
 		if now == "" || now == own || sameFile(now, own) {
 			return nil
 		}

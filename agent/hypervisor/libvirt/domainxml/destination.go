@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
@@ -117,9 +118,8 @@ func moveLogs(from, to *node) error {
 // moveDevices replaces the PCI devices.
 func moveDevices(from *node, devices map[device.ID]device.ID) error {
 	for _, source := range from.all("hostdev", "source", "address") {
-		text := fmt.Sprintf("%s:%s:%s.%s", hexDigits(source.attr("domain")), hexDigits(source.attr("bus")),
-			hexDigits(source.attr("slot")), hexDigits(source.attr("function")))
-		here, err := pci.ParseAddress(text)
+		here, err := pci.ParseAddress(hexDigits(source, "domain") + ":" + hexDigits(source, "bus") + ":" +
+			hexDigits(source, "slot") + "." + hexDigits(source, "function"))
 		if err != nil {
 			return err
 		}
@@ -131,9 +131,9 @@ func moveDevices(from *node, devices map[device.ID]device.ID) error {
 		if err != nil {
 			return fmt.Errorf("the device %s at the destination is not a PCI device: %w", there, err)
 		}
-		a := address(at)
-		for name, value := range map[string]string{"domain": a.Domain, "bus": a.Bus, "slot": a.Slot,
-			"function": a.Function} {
+		for name, value := range map[string]string{"domain": fmt.Sprintf("0x%04x", at.Domain),
+			"bus": fmt.Sprintf("0x%02x", at.Bus), "slot": fmt.Sprintf("0x%02x", at.Slot),
+			"function": fmt.Sprintf("0x%x", at.Func)} {
 			source.setAttr(name, value)
 		}
 	}
@@ -141,9 +141,4 @@ func moveDevices(from *node, devices map[device.ID]device.ID) error {
 }
 
 // hexDigits returns a number of libvirt's XML without 0x.
-func hexDigits(text string) string {
-	if len(text) > 2 && text[:2] == "0x" {
-		return text[2:]
-	}
-	return text
-}
+func hexDigits(n *node, name string) string { return strings.TrimPrefix(n.attr(name), "0x") }

@@ -80,17 +80,18 @@ func TestAtDestination(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest := got.Metadata.Guest
+	guest := got.Guest
 	if f := FirmwareOf(got); f != (Firmware{Loader: "/b/code", NVRAM: "/b/nvram", Secure: true}) {
 		t.Errorf("firmware %+v", f)
 	}
-	if guest.ID != "s1" || guest.Name != "a <b>" || got.NUMATune == nil || got.NUMATune.Memory.NodeSet != "1" {
+	if guest.ID != "s1" || guest.Name != "a <b>" || got.NUMATune == nil || got.NUMATune.Memory.Nodeset != "1" {
 		t.Errorf("metadata %+v, nodes %+v", guest, got.NUMATune)
 	}
 	d := got.Devices
-	if d.Disks[0].Source.File != "/b/disk" || d.Serials[0].Log.File != "/b/log" || d.Consoles[0].Log.File != "/b/log" ||
-		d.Interfaces[0].Source.Bridge != "br-b" || d.Interfaces[0].Virtual == nil || d.Interfaces[0].Target.Dev != "tap2" ||
-		d.HostDevs[0].Source.Address != (PCIAddress{Domain: "0x0000", Bus: "0x5e", Slot: "0x02", Function: "0x3"}) {
+	at, err := parse(hostAddress(d.Hostdevs[0]))
+	if got.Disk() != "/b/disk" || d.Serials[0].Log.File != "/b/log" || d.Consoles[0].Log.File != "/b/log" ||
+		d.Interfaces[0].Source.Bridge.Bridge != "br-b" || d.Interfaces[0].VirtualPort == nil || d.Interfaces[0].Target.Dev != "tap2" ||
+		err != nil || device.PCI(at) != there {
 		t.Errorf("devices %+v", d)
 	}
 	again, err := parseTree(text)

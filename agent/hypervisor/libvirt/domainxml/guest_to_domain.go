@@ -2,12 +2,13 @@ package domainxml
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"libvirt.org/go/libvirtxml"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -53,29 +54,32 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 		files.Kernel, files.Initrd, files.Cmdline, files.Firmware.Loader, files.Firmware.NVRAM)); err != nil {
 		return Domain{}, err
 	}
-	d := Domain{
-		Type: virtType(host), Name: DomainName(id), UUID: id, Metadata: Metadata{Write(g)},
-		Memory: Memory{Unit: "MiB", Value: g.MemoryMB}, VCPU: VCPU{Placement: "static", Count: g.VCPUs},
-		OS: OS{Type: OSType{Arch: host.Arch, Machine: cmp.Or(g.Hardware.Machine, host.Machine), Value: "hvm"},
-			Kernel: files.Kernel, Initrd: files.Initrd, Cmdline: files.Cmdline, BIOS: &BIOS{UseSerial: "yes"}},
-		CPU: CPU{Mode: "maximum"}, Clock: Clock{Offset: "utc"},
-		OnPowerOff: "destroy", OnReboot: "restart", OnCrash: "destroy",
-	}
+	d := Domain{Guest: Write(g), Domain: libvirtxml.Domain{
+		Type: virtType(host), Name: DomainName(id), UUID: id,
+		Memory: &libvirtxml.DomainMemory{Unit: "MiB", Value: uint(g.MemoryMB)},
+		VCPU:   &libvirtxml.DomainVCPU{Placement: "static", Value: uint(g.VCPUs)},
+		OS: &libvirtxml.DomainOS{Kernel: files.Kernel, Initrd: files.Initrd, Cmdline: files.Cmdline,
+			Type: &libvirtxml.DomainOSType{Arch: host.Arch, Machine: cmp.Or(g.Hardware.Machine, host.Machine), Type: "hvm"},
+			BIOS: &libvirtxml.DomainBIOS{UseSerial: "yes"}},
+		Features: &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}},
+		CPU:      &libvirtxml.DomainCPU{Mode: "maximum"}, Clock: &libvirtxml.DomainClock{Offset: "utc"},
+		OnPoweroff: "destroy", OnReboot: "restart", OnCrash: "destroy",
+		Devices: devices(files),
+	}}
+	d.Guest.Domain = id
 	switch {
 	case host.CPUModel != "":
-		d.CPU.Mode, d.CPU.Model = "custom", &Model{Fallback: "forbid", Name: host.CPUModel}
+		d.CPU.Mode, d.CPU.Model = "custom", &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: host.CPUModel}
 	case host.KVM:
 		d.CPU.Mode = "host-model"
 	}
-	d.Metadata.Guest.Domain = id
 	addCells(&d, g.Cells)
-	d.Devices = devices(files)
 	addFirmware(&d, files.Firmware)
-	addHardware(&d.Devices, g.Hardware)
+	addHardware(d.Devices, g.Hardware)
 	if err := addDevices(&d, host, g); err != nil {
 		return Domain{}, err
 	}
-	addPorts(&d.Devices)
+	addPorts(d.Devices)
 	return d, nil
 }
 
@@ -84,12 +88,11 @@ const sparePorts = 4
 
 // addPorts adds a PCIe port for each device and the spare ones; libvirt adds only those that the guest needs when it
 // starts.
-func addPorts(d *Devices) {
-	const randomNumbers = 1
-	d.Controllers = append(d.Controllers, Controller{Type: "pci", Model: "pcie-root"})
-	for range len(d.Disks) + len(d.Interfaces) + len(d.HostDevs) + len(d.Channels) + len(d.Videos) + randomNumbers +
+func addPorts(d *libvirtxml.DomainDeviceList) {
+	d.Controllers = append(d.Controllers, libvirtxml.DomainController{Type: "pci", Model: "pcie-root"})
+	for range len(d.Disks) + len(d.Interfaces) + len(d.Hostdevs) + len(d.Channels) + len(d.Videos) + len(d.RNGs) +
 		sparePorts {
-		d.Controllers = append(d.Controllers, Controller{Type: "pci", Model: "pcie-root-port"})
+		d.Controllers = append(d.Controllers, libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
 	}
 }
 
@@ -115,7 +118,7 @@ func addDevices(d *Domain, host Host, g hypervisor.Guest) error {
 		if err != nil {
 			return err
 		}
-		d.Devices.HostDevs = append(d.Devices.HostDevs, element)
+		d.Devices.Hostdevs = append(d.Devices.Hostdevs, element)
 	}
 	return nil
 }
@@ -167,40 +170,47 @@ func DomainName(id string) string { return namePrefix + id }
 func GuestOf(name string) (id string, own bool) { return strings.CutPrefix(name, namePrefix) }
 
 // devices returns the devices that every guest has.
-func devices(files Files) Devices {
-	console := Character{Type: "pty", Target: CharacterTarget{Type: "serial"}}
-	serial := Character{Type: "pty"}
+func devices(files Files) *libvirtxml.DomainDeviceList {
+	pty := &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}}
+	serial := libvirtxml.DomainSerial{Source: pty, Target: &libvirtxml.DomainSerialTarget{Port: new(uint)}}
 	if files.ConsoleLog != "" {
-		serial.Log = &Log{File: files.ConsoleLog, Append: "on"}
+		serial.Log = &libvirtxml.DomainChardevLog{File: files.ConsoleLog, Append: "on"}
 	}
-	d := Devices{Serials: []Character{serial}, Consoles: []Character{console},
-		RNG:     &RNG{Model: "virtio", Backend: Backend{Model: "random", Path: "/dev/urandom"}},
-		Balloon: &Balloon{Model: "none"}}
+	d := &libvirtxml.DomainDeviceList{
+		Serials: []libvirtxml.DomainSerial{serial},
+		Consoles: []libvirtxml.DomainConsole{{Source: pty,
+			Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: new(uint)}}},
+		RNGs: []libvirtxml.DomainRNG{{Model: virtio, Backend: &libvirtxml.DomainRNGBackend{
+			Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}}},
+		MemBalloon: &libvirtxml.DomainMemBalloon{Model: "none"}}
 	if files.Disk != "" {
-		d.Disks = append(d.Disks, Disk{Type: "file", Device: "disk",
-			Driver: Driver{Name: "qemu", Type: "qcow2", Cache: "none"}, Source: File{files.Disk},
-			Target: Target{Dev: "vda", Bus: "virtio"}, Boot: &Boot{Order: 1}})
+		one := disk(files.Disk, "vda", libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: "none"})
+		one.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
+		d.Disks = append(d.Disks, one)
 	}
-	if files.ConfigDrive != "" { // not a CD: the kernels of cloud images have no driver for SATA
-		d.Disks = append(d.Disks, Disk{Type: "file", Device: "disk", Driver: Driver{Name: "qemu", Type: "raw"},
-			Source: File{files.ConfigDrive}, Target: Target{Dev: "vdb", Bus: "virtio"}, ReadOnly: &Empty{}})
+	if files.ConfigDrive != "" {
+		one := disk(files.ConfigDrive, "vdb", libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw"})
+		one.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+		d.Disks = append(d.Disks, one)
 	}
 	return d
 }
 
-// hostDev returns the element of a PCI device.
-func hostDev(d hypervisor.Device) (HostDev, error) {
-	at, err := pci.ParseAddress(d.ID.String())
-	if err != nil {
-		return HostDev{}, fault.New(fault.Invalid, "device %s is not a PCI device: %w", d.ID, err)
-	}
-	return HostDev{Mode: "subsystem", Type: "pci", Managed: yesNo(!d.Unmanaged),
-		Source: HostDevSource{address(at)}}, nil
+// disk returns a disk of virtio. It is not a CD: the kernels of cloud images have no driver for SATA.
+func disk(file, name string, driver libvirtxml.DomainDiskDriver) libvirtxml.DomainDisk {
+	return libvirtxml.DomainDisk{Device: "disk", Driver: &driver,
+		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: file}},
+		Target: &libvirtxml.DomainDiskTarget{Dev: name, Bus: virtio}}
 }
 
-func address(at pci.Address) PCIAddress {
-	return PCIAddress{Domain: fmt.Sprintf("0x%04x", at.Domain), Bus: fmt.Sprintf("0x%02x", at.Bus),
-		Slot: fmt.Sprintf("0x%02x", at.Slot), Function: fmt.Sprintf("0x%x", at.Func)}
+// hostDev returns the element of a PCI device.
+func hostDev(d hypervisor.Device) (libvirtxml.DomainHostdev, error) {
+	at, err := pci.ParseAddress(d.ID.String())
+	if err != nil {
+		return libvirtxml.DomainHostdev{}, fault.New(fault.Invalid, "device %s is not a PCI device: %w", d.ID, err)
+	}
+	return libvirtxml.DomainHostdev{Managed: yesNo(!d.Unmanaged), SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
+		Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: address(at)}}}, nil
 }
 
 func yesNo(b bool) string {
@@ -216,34 +226,35 @@ func addCells(d *Domain, cells []hypervisor.GuestCell) {
 	if len(cells) == 0 {
 		return
 	}
-	var tune CPUTune
+	var tune libvirtxml.DomainCPUTune
 	nodes := map[int]bool{}
-	numa := &NUMATune{}
-	d.CPU.NUMA = &NUMA{}
-	var pages []Page
+	d.NUMATune, d.CPU.Numa = &libvirtxml.DomainNUMATune{}, &libvirtxml.DomainNuma{}
+	var pages []libvirtxml.DomainMemoryHugepage
 	var emulator []int
 	for i, c := range cells {
-		d.CPU.NUMA.Cells = append(d.CPU.NUMA.Cells, Cell{ID: i, CPUs: numbers(c.VCPUs), Memory: c.MemoryMB, Unit: "MiB"})
-		numa.Cells = append(numa.Cells, MemoryNode{Cell: i, Mode: "strict", NodeSet: strconv.Itoa(c.Node)})
+		d.CPU.Numa.Cell = append(d.CPU.Numa.Cell, libvirtxml.DomainCell{ID: new(uint(i)), CPUs: numbers(c.VCPUs),
+			Memory: uint(c.MemoryMB), Unit: "MiB"})
+		d.NUMATune.MemNodes = append(d.NUMATune.MemNodes, libvirtxml.DomainNUMATuneMemNode{CellID: uint(i), Mode: "strict",
+			Nodeset: strconv.Itoa(c.Node)})
 		nodes[c.Node] = true
 		if c.PageKB > 0 {
-			pages = append(pages, Page{Size: c.PageKB, Unit: "KiB", NodeSet: strconv.Itoa(i)})
+			pages = append(pages, libvirtxml.DomainMemoryHugepage{Size: uint(c.PageKB), Unit: "KiB", Nodeset: strconv.Itoa(i)})
 		}
 		for vcpu, thread := range c.CPUs {
-			tune.Pins = append(tune.Pins, VCPUPin{VCPU: vcpu, CPUSet: strconv.Itoa(thread)})
+			tune.VCPUPin = append(tune.VCPUPin, libvirtxml.DomainCPUTuneVCPUPin{VCPU: uint(vcpu), CPUSet: strconv.Itoa(thread)})
 		}
 		emulator = append(emulator, c.Emulator...)
 	}
-	numa.Memory = MemoryNodes{Mode: "strict", NodeSet: numbers(slices.Collect(maps.Keys(nodes)))}
-	d.NUMATune = numa
+	d.NUMATune.Memory = &libvirtxml.DomainNUMATuneMemory{Mode: "strict", Nodeset: numbers(slices.Collect(maps.Keys(nodes)))}
 	if len(pages) > 0 {
-		d.MemoryBacking = &MemoryBacking{HugePages: &HugePages{Pages: pages}}
+		d.MemoryBacking = &libvirtxml.DomainMemoryBacking{
+			MemoryHugePages: &libvirtxml.DomainMemoryHugepages{Hugepages: pages}}
 	}
-	slices.SortFunc(tune.Pins, func(a, b VCPUPin) int { return cmp.Compare(a.VCPU, b.VCPU) })
+	slices.SortFunc(tune.VCPUPin, func(a, b libvirtxml.DomainCPUTuneVCPUPin) int { return cmp.Compare(a.VCPU, b.VCPU) })
 	if len(emulator) > 0 {
-		tune.Emulator = &EmulatorPin{CPUSet: numbers(emulator)}
+		tune.EmulatorPin = &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: numbers(emulator)}
 	}
-	if len(tune.Pins) > 0 || tune.Emulator != nil {
+	if len(tune.VCPUPin) > 0 || tune.EmulatorPin != nil {
 		d.CPUTune = &tune
 	}
 }

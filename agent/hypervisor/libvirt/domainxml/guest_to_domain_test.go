@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"libvirt.org/go/libvirtxml"
+
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
@@ -149,13 +151,13 @@ func TestDeviceIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := DeviceIn(d.Devices, i)
+		found, err := DeviceIn(d, i)
 		if err != nil || found != attached {
 			t.Errorf("port %s: %v, found\n%s\nattached\n%s", i.MAC, err, found, attached)
 		}
 		other := i
 		other.MAC, other.Device = "fa:16:3e:00:00:09", at(t, "0000:3b:00.7")
-		if found, err := DeviceIn(d.Devices, other); err != nil || found != "" {
+		if found, err := DeviceIn(d, other); err != nil || found != "" {
 			t.Errorf("another port: %s %v", found, err)
 		}
 	}
@@ -185,7 +187,7 @@ func TestPlaceOf(t *testing.T) {
 		{hypervisor.Interface{MAC: "fa:16:3e:00:00:04", Device: at(t, "0000:3b:00.4")}, "0000:06:00.0"},
 		{hypervisor.Interface{MAC: "fa:16:3e:00:00:05", Device: at(t, "0000:3b:00.5")}, ""},
 	} {
-		if got := PlaceOf(d.Devices, c.i); got != c.want {
+		if got := PlaceOf(d, c.i); got != c.want {
 			t.Errorf("%+v is at %q, want %q", c.i, got, c.want)
 		}
 	}
@@ -232,12 +234,14 @@ func FuzzPorts(f *testing.F) {
 		}
 		for n, kind := range []string{"direct", "vdpa"} {
 			i := got.Devices.Interfaces[n]
-			if i.Type != kind || i.MAC.Address != mac || i.Source.Dev != name ||
-				(i.VLAN != nil) != (kind == "direct" && vlan != 0) || i.VLAN != nil && i.VLAN.Tags[0].ID != vlan {
+			isDirect, isVDPA := i.Source.Direct != nil && i.Source.Direct.Dev == name,
+				i.Source.VDPA != nil && i.Source.VDPA.Device == name
+			if isDirect != (kind == "direct") || isVDPA != (kind == "vdpa") || i.MAC.Address != mac ||
+				(i.VLan != nil) != (isDirect && vlan != 0) || i.VLan != nil && i.VLan.Tags[0].ID != uint(vlan) {
 				t.Fatalf("interface %+v", i)
 			}
 		}
-		if len(got.Devices.HostDevs) != 0 || len(got.Devices.Interfaces) != 2 {
+		if len(got.Devices.Hostdevs) != 0 || len(got.Devices.Interfaces) != 2 {
 			t.Fatalf("devices %+v", got.Devices)
 		}
 	})
@@ -289,11 +293,11 @@ func TestLibvirtAcceptsTheDomains(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := Decode(stored)
-		if err != nil || !reflect.DeepEqual(got.Metadata, d.Metadata) ||
-			len(got.Devices.HostDevs) != len(d.Devices.HostDevs) || !sameInterfaces(got, d) ||
+		if err != nil || !reflect.DeepEqual(got.Guest, d.Guest) ||
+			len(got.Devices.Hostdevs) != len(d.Devices.Hostdevs) || !sameInterfaces(got, d) ||
 			!reflect.DeepEqual(got.CPUTune, d.CPUTune) ||
 			!reflect.DeepEqual(got.NUMATune, d.NUMATune) ||
-			got.VCPU.Count != d.VCPU.Count || got.OS.Cmdline != d.OS.Cmdline {
+			got.VCPU.Value != d.VCPU.Value || got.OS.Cmdline != d.OS.Cmdline {
 			t.Errorf("%s: %v\ndefined\n%s\nstored\n%s", name, err, text, stored)
 		}
 		if err := c.Undefine(t.Context(), defined); err != nil {
@@ -304,9 +308,8 @@ func TestLibvirtAcceptsTheDomains(t *testing.T) {
 
 // sameInterfaces reports whether libvirt has stored the interfaces with what they are attached to.
 func sameInterfaces(got, want Domain) bool {
-	return slices.EqualFunc(got.Devices.Interfaces, want.Devices.Interfaces, func(a, b Interface) bool {
-		return a.Type == b.Type && a.MAC == b.MAC && reflect.DeepEqual(a.VLAN, b.VLAN) && a.Source.Dev == b.Source.Dev &&
-			a.Source.Mode == b.Source.Mode && a.Source.Bridge == b.Source.Bridge
+	return slices.EqualFunc(got.Devices.Interfaces, want.Devices.Interfaces, func(a, b libvirtxml.DomainInterface) bool {
+		return reflect.DeepEqual(a.MAC, b.MAC) && reflect.DeepEqual(a.VLan, b.VLan) && reflect.DeepEqual(a.Source, b.Source)
 	})
 }
 
@@ -326,7 +329,7 @@ func FuzzTexts(f *testing.F) {
 		}
 		got := parsed(t, d)
 		if got.UUID != id || got.Name != "berth-"+id || got.OS.Kernel != path || got.OS.Cmdline != cmdline ||
-			got.Metadata.Guest.Server != path || got.Metadata.Guest.Name != cmdline {
+			got.Guest.Server != path || got.Guest.Name != cmdline {
 			t.Fatalf("intended %q, %q, %q; parsed %+v", id, path, cmdline, got)
 		}
 	})

@@ -18,13 +18,8 @@ import (
 // Namespace is that of Berth's metadata. A domain without it is not Berth's.
 const Namespace = "https://github.com/openberth/berth/libvirt/1"
 
-// Metadata has what the driver must find again after a restart of the agent: the whole guest, because the rest of the
-// definition may be changed by an administrator.
-type Metadata struct {
-	Guest Guest `xml:"https://github.com/openberth/berth/libvirt/1 guest"`
-}
-
-// Guest is a guest in the metadata, and in the record of the guest beside its files.
+// Guest is a guest in the metadata, and in the record of the guest beside its files: what the driver must find again
+// after a restart of the agent, because the rest of the definition may be changed by an administrator.
 type Guest struct {
 	ID     string `xml:"id,attr"`
 	Domain string `xml:"domain,attr"` // UUID of the guest's domain; a copy of the domain has another
@@ -222,7 +217,9 @@ func EncodeGuest(g Guest) (string, error) {
 	if err := checkTexts(all); err != nil {
 		return "", err
 	}
-	return encodeElement(xml.Name{Space: Namespace, Local: "guest"}, g)
+	var text strings.Builder
+	err := xml.NewEncoder(&text).EncodeElement(g, xml.StartElement{Name: xml.Name{Space: Namespace, Local: "guest"}})
+	return text.String(), fault.Wrap(fault.Internal, err)
 }
 
 // DecodeGuest returns the metadata of a guest from the XML of EncodeGuest.
@@ -231,11 +228,4 @@ func DecodeGuest(text []byte) (g Guest, err error) {
 		err = errors.New("it has no guest")
 	}
 	return g, err
-}
-
-// encodeElement returns the XML of an element that is not a whole domain.
-func encodeElement(name xml.Name, value any) (string, error) {
-	var text strings.Builder
-	err := xml.NewEncoder(&text).EncodeElement(value, xml.StartElement{Name: name})
-	return text.String(), fault.Wrap(fault.Internal, err)
 }

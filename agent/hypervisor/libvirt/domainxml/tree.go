@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// node is an element of an XML document, or a text. Names keep their prefixes. Unlike the types of elements.go a tree
-// keeps what it does not know.
+// node is an element of an XML document, or a text. Names keep their prefixes. Unlike libvirtxml a tree keeps what
+// it does not know.
 type node struct {
 	name     string // empty: a text
 	attrs    []xml.Attr
