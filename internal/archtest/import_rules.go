@@ -190,7 +190,7 @@ func agentRules(contracts []string) []Row {
 		{Package: "agent/hypervisor/hypervisortest", Kind: TestSupport, Imports: with(domain, "agent/device",
 			"agent/hypervisor")},
 		{Package: "agent/hypervisor/libvirt/domainxml", Kind: Pure, Imports: with(domain, "agent/device",
-			"agent/hypervisor")},
+			"agent/hypervisor"), Outside: []string{"github.com/beevik/etree", "libvirt.org/go/libvirtxml"}},
 		{Package: "agent/hypervisor/libvirt", Kind: Adapter, Imports: with(domain, "agent/device", "agent/hypervisor",
 			"agent/hypervisor/libvirt/domainxml", "agent/hypervisor/libvirt/rpc", "agent/imagecache", "agent/configdrive",
 			"backoff", "datafile"),

@@ -2,10 +2,12 @@ package domainxml
 
 import (
 	"cmp"
-	"encoding/xml"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/beevik/etree"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
@@ -20,11 +22,11 @@ import (
 func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID) (string, error) {
 	from, err := parseTree(here)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err)
+		return "", err
 	}
 	to, err := parseTree(there)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err)
+		return "", err
 	}
 	metadata, err := EncodeGuest(g)
 	if err != nil {
@@ -32,92 +34,148 @@ func AtDestination(here, there string, g Guest, devices map[device.ID]device.ID)
 	}
 	own, err := parseTree(metadata)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, err)
+		return "", err
 	}
-	all := from.first("metadata")
-	all.children = append(slices.DeleteFunc(all.children, isGuest), own)
-	from.replace(to, "cputune", "numatune")
-	if err := moveFirmware(from.first("os"), to.first("os")); err != nil {
-		return "", fault.Wrap(fault.Invalid, err)
+	all := first(from.Root(), "metadata")
+	for _, one := range slices.DeleteFunc(all.ChildElements(), isNotGuest) {
+		all.RemoveChild(one)
 	}
-	for _, step := range []func(from, to *node) error{moveDisks, moveInterfaces, moveLogs} {
-		if err := step(from.first("devices"), to.first("devices")); err != nil {
-			return "", fault.Wrap(fault.Invalid, err)
+	all.AddChild(own.Root())
+	replace(from.Root(), to.Root(), "cputune", "numatune")
+	err = moveFirmware(first(from.Root(), "os"), first(to.Root(), "os"))
+	for _, step := range []func(from, to *etree.Element) error{moveDisks, moveInterfaces, moveLogs} {
+		if err == nil {
+			err = step(first(from.Root(), "devices"), first(to.Root(), "devices"))
 		}
 	}
-	if err := moveDevices(from.first("devices"), devices); err != nil {
+	if err == nil {
+		err = moveDevices(first(from.Root(), "devices"), devices)
+	}
+	if err != nil {
 		return "", fault.Wrap(fault.Invalid, err)
 	}
-	return from.String(), nil
+	text, err := from.WriteToString()
+	return text, fault.Wrap(fault.Internal, err)
 }
 
-// isGuest reports whether a node is the metadata of Berth.
-func isGuest(n *node) bool {
-	return slices.ContainsFunc(n.attrs, func(a xml.Attr) bool {
-		return a.Value == Namespace && (a.Name.Space == "xmlns" || a.Name.Local == "xmlns")
+// parseTree returns a document, which keeps what libvirtxml does not know. It is written with all characters that an
+// XML parser would change as references.
+func parseTree(text string) (*etree.Document, error) {
+	d := etree.NewDocument()
+	d.WriteSettings = etree.WriteSettings{CanonicalAttrVal: true, CanonicalText: true, CanonicalEndTags: true}
+	err := d.ReadFromString(text)
+	if err == nil && d.Root() == nil {
+		err = errors.New("it has no element")
+	}
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the document is not complete: %w", err)
+	}
+	return d, nil
+}
+
+// first returns the first descendant on a path of names, or an empty element.
+func first(of *etree.Element, path ...string) *etree.Element {
+	for _, name := range path {
+		of = of.SelectElement(name).NotNil()
+	}
+	return of
+}
+
+// replace removes the children with one of these names, and appends those of another element.
+func replace(of, from *etree.Element, names ...string) {
+	remove(of, names...)
+	for _, name := range names {
+		for _, one := range from.SelectElements(name) {
+			of.AddChild(one.Copy())
+		}
+	}
+}
+
+// remove removes the children with one of these names.
+func remove(of *etree.Element, names ...string) {
+	for _, name := range names {
+		for _, one := range of.SelectElements(name) {
+			of.RemoveChild(one)
+		}
+	}
+}
+
+// isNotGuest reports whether an element is not the metadata of Berth.
+func isNotGuest(e *etree.Element) bool {
+	return !slices.ContainsFunc(e.Attr, func(a etree.Attr) bool {
+		return a.Value == Namespace && (a.Space == "xmlns" || a.Key == "xmlns")
 	})
 }
 
 // moveFirmware replaces the files of UEFI firmware. Secure boot cannot begin or end while the guest runs.
-func moveFirmware(from, to *node) error {
-	if len(from.all("nvram")) == 0 {
+func moveFirmware(from, to *etree.Element) error {
+	if from.SelectElement("nvram") == nil {
 		return nil
 	}
-	if here, there := from.first("loader").attr("secure"), to.first("loader").attr("secure"); len(to.all("nvram")) == 0 ||
-		(here == "yes") != (there == "yes") {
+	here, there := attr(first(from, "loader"), "secure"), attr(first(to, "loader"), "secure")
+	if to.SelectElement("nvram") == nil || (here == "yes") != (there == "yes") {
 		return fmt.Errorf("the destination has not prepared the same firmware: secure boot is %q here and %q there; "+
 			"migrate the server cold", cmp.Or(here, "no"), cmp.Or(there, "no"))
 	}
-	from.replace(to, "loader", "nvram")
+	replace(from, to, "loader", "nvram")
 	return nil
 }
 
+// attr returns the value of an attribute, or an empty text.
+func attr(of *etree.Element, name string) string { return of.SelectAttrValue(name, "") }
+
+// withAttr returns the first element whose child has an attribute with a value; nil: there is none.
+func withAttr(all []*etree.Element, child, name, value string) *etree.Element {
+	i := slices.IndexFunc(all, func(e *etree.Element) bool { return attr(first(e, child), name) == value })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
 // moveDisks replaces the files of disks. What libvirt knows about their backing files is dropped.
-func moveDisks(from, to *node) error {
-	for _, disk := range from.all("disk") {
-		name := disk.first("target").attr("dev")
-		i := slices.IndexFunc(to.all("disk"), func(n *node) bool { return n.first("target").attr("dev") == name })
-		if i < 0 {
+func moveDisks(from, to *etree.Element) error {
+	for _, disk := range from.SelectElements("disk") {
+		name := attr(first(disk, "target"), "dev")
+		there := withAttr(to.SelectElements("disk"), "target", "dev", name)
+		if there == nil {
 			return fmt.Errorf("the destination has not prepared the disk %s", name)
 		}
-		disk.remove("backingStore", "mirror")
-		disk.replace(to.all("disk")[i], "source")
+		remove(disk, "backingStore", "mirror")
+		replace(disk, there, "source")
 	}
 	return nil
 }
 
 // moveInterfaces replaces what interfaces are attached to.
-func moveInterfaces(from, to *node) error {
-	for _, one := range from.all("interface") {
-		mac := one.first("mac").attr("address")
-		i := slices.IndexFunc(to.all("interface"), func(n *node) bool { return n.first("mac").attr("address") == mac })
-		if i < 0 {
+func moveInterfaces(from, to *etree.Element) error {
+	for _, one := range from.SelectElements("interface") {
+		mac := attr(first(one, "mac"), "address")
+		there := withAttr(to.SelectElements("interface"), "mac", "address", mac)
+		if there == nil {
 			return fmt.Errorf("the destination has not prepared the interface %s", mac)
 		}
-		there := to.all("interface")[i]
-		one.setAttr("type", there.attr("type"))
-		one.replace(there, "source", "virtualport", "target", "vlan")
+		one.CreateAttr("type", attr(there, "type"))
+		replace(one, there, "source", "virtualport", "target", "vlan")
 	}
 	return nil
 }
 
 // moveLogs replaces the files that keep the output of serial ports.
-func moveLogs(from, to *node) error {
-	for _, kind := range []string{"serial", "console"} {
-		for _, log := range from.all(kind, "log") {
-			file := to.first("serial", "log").attr("file")
-			if file == "" {
-				return fmt.Errorf("the destination has not prepared the log of the serial console")
-			}
-			log.setAttr("file", file)
+func moveLogs(from, to *etree.Element) error {
+	for _, log := range append(from.FindElements("serial/log"), from.FindElements("console/log")...) {
+		file := attr(first(to, "serial", "log"), "file")
+		if file == "" {
+			return fmt.Errorf("the destination has not prepared the log of the serial console")
 		}
+		log.CreateAttr("file", file)
 	}
 	return nil
 }
 
 // moveDevices replaces the PCI devices.
-func moveDevices(from *node, devices map[device.ID]device.ID) error {
-	for _, source := range from.all("hostdev", "source", "address") {
+func moveDevices(from *etree.Element, devices map[device.ID]device.ID) error {
+	for _, source := range from.FindElements("hostdev/source/address") {
 		here, err := pci.ParseAddress(hexDigits(source, "domain") + ":" + hexDigits(source, "bus") + ":" +
 			hexDigits(source, "slot") + "." + hexDigits(source, "function"))
 		if err != nil {
@@ -134,11 +192,13 @@ func moveDevices(from *node, devices map[device.ID]device.ID) error {
 		for name, value := range map[string]string{"domain": fmt.Sprintf("0x%04x", at.Domain),
 			"bus": fmt.Sprintf("0x%02x", at.Bus), "slot": fmt.Sprintf("0x%02x", at.Slot),
 			"function": fmt.Sprintf("0x%x", at.Func)} {
-			source.setAttr(name, value)
+			source.CreateAttr(name, value)
 		}
 	}
 	return nil
 }
 
 // hexDigits returns a number of libvirt's XML without 0x.
-func hexDigits(n *node, name string) string { return strings.TrimPrefix(n.attr(name), "0x") }
+func hexDigits(of *etree.Element, name string) string {
+	return strings.TrimPrefix(attr(of, name), "0x")
+}

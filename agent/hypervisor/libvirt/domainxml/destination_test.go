@@ -1,9 +1,10 @@
 package domainxml
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/beevik/etree"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
@@ -65,7 +66,7 @@ func TestAtDestination(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kept := range []string{"a &lt;b&gt; &amp; &#34;c&#34;", "kept", `<qemu:arg value="-x">`,
+	for _, kept := range []string{`a &lt;b&gt; &amp; "c"`, "kept", `<qemu:arg value="-x">`,
 		`xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"`, `bus="0x02"`, `bus="0x03"`, `bus="0x04"`} {
 		if !strings.Contains(text, kept) {
 			t.Errorf("no %s", kept)
@@ -90,12 +91,13 @@ func TestAtDestination(t *testing.T) {
 	d := got.Devices
 	at, err := parse(hostAddress(d.Hostdevs[0]))
 	if got.Disk() != "/b/disk" || d.Serials[0].Log.File != "/b/log" || d.Consoles[0].Log.File != "/b/log" ||
-		d.Interfaces[0].Source.Bridge.Bridge != "br-b" || d.Interfaces[0].VirtualPort == nil || d.Interfaces[0].Target.Dev != "tap2" ||
+		d.Interfaces[0].Source.Bridge.Bridge != "br-b" || d.Interfaces[0].VirtualPort == nil ||
+		d.Interfaces[0].Target.Dev != "tap2" ||
 		err != nil || device.PCI(at) != there {
 		t.Errorf("devices %+v", d)
 	}
 	again, err := parseTree(text)
-	if err != nil || again.String() != text {
+	if err != nil || written(t, again) != text {
 		t.Errorf("parsed and written again: %v", err)
 	}
 }
@@ -115,7 +117,7 @@ func TestAtDestinationRefuses(t *testing.T) {
 		{sourceXML, strings.Replace(preparedXML, " secure='yes'", "", 1), devices, "secure boot is \"yes\" here and \"no\""},
 		{sourceXML, strings.Replace(preparedXML, "<nvram>/b/nvram</nvram>", "", 1), devices, "the same firmware"},
 		{"<domain><devices>", preparedXML, devices, "not complete"},
-		{"<domain></other>", preparedXML, devices, "ends that is not open"},
+		{"<domain></other>", preparedXML, devices, "not complete"},
 		{sourceXML, "", devices, "not complete"},
 	} {
 		if _, err := AtDestination(c.here, c.there, arrived, c.devices); !fault.Is(err, fault.Invalid) ||
@@ -139,32 +141,41 @@ func FuzzTree(f *testing.F) {
 		if err != nil {
 			return
 		}
-		second, err := parseTree(first.String())
-		if err != nil || !same(first, second) {
-			t.Errorf("%q is %q when it is read again: %v", text, first, err)
+		once := written(t, first)
+		second, err := parseTree(once)
+		if err != nil || written(t, second) != once {
+			t.Errorf("%q is %q, and %v when it is read again", text, once, err)
 		}
 	})
 }
 
-// same reports whether two trees are equal; texts that follow each other are one.
-func same(a, b *node) bool {
-	a, b = merged(a), merged(b)
-	return a.name == b.name && a.text == b.text && slices.Equal(a.attrs, b.attrs) &&
-		slices.EqualFunc(a.children, b.children, same)
+func written(t *testing.T, d *etree.Document) string {
+	t.Helper()
+	text, err := d.WriteToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
-// merged returns a copy of a node in which texts that follow each other are one, and empty ones are missing.
-func merged(n *node) *node {
-	out := &node{name: n.name, attrs: n.attrs, text: n.text}
-	for _, c := range n.children {
-		last := len(out.children) - 1
-		switch {
-		case c.name == "" && c.text == "":
-		case c.name == "" && last >= 0 && out.children[last].name == "":
-			out.children[last] = &node{text: out.children[last].text + c.text}
-		default:
-			out.children = append(out.children, c)
-		}
+// TestReferences checks that characters that a parser of XML changes are written as references.
+func TestReferences(t *testing.T) {
+	const text = `<a b="&#xA;&#x9;&#xD;&quot;&lt;&amp;">&#xD;&lt;&amp;</a>`
+	if d, err := parseTree(text); err != nil || written(t, d) != text {
+		t.Errorf("%v %s", err, written(t, d))
 	}
-	return out
+}
+
+// TestGuestIn reads the guest of a domain, and none of a domain of another program that cannot be decoded.
+func TestGuestIn(t *testing.T) {
+	if g, err := GuestIn(sourceXML); g.ID != "m1" || g.Server != "s1" || err != nil {
+		t.Errorf("%+v %v", g, err)
+	}
+	const other = `<domain><vcpu>many</vcpu><devices><interface/></devices></domain>`
+	if _, err := Decode(other); err == nil {
+		t.Error("decoded")
+	}
+	if g, err := GuestIn(other); g.ID != "" || err != nil {
+		t.Errorf("%+v %v", g, err)
+	}
 }

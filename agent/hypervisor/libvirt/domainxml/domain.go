@@ -2,9 +2,9 @@
 // libvirt.org/go/libvirtxml, and their XML. The package is pure. encoding/xml escapes all texts, so that no name of a
 // user can add an element.
 //
-// The files, from the bottom to the top: tree.go changes a document and keeps what it does not know; metadata.go has the
-// guest in the metadata; domain.go encodes and reads domains; hardware.go, interfaces.go and guest_to_domain.go make the
-// domain of a guest; destination.go makes that of a guest that migrates.
+// The files, from the bottom to the top: metadata.go has the guest in the metadata; domain.go encodes and reads
+// domains; hardware.go, interfaces.go and guest_to_domain.go make the domain of a guest; destination.go makes that of a
+// guest that migrates.
 package domainxml
 
 import (
@@ -16,6 +16,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -44,8 +45,8 @@ func Decode(text string) (d Domain, err error) {
 	return d, d.Unmarshal(text)
 }
 
-// GuestIn returns the guest in the XML of any domain; the zero value: it has none. Definitions of other programs are not
-// parsed further, because they may have what Decode refuses.
+// GuestIn returns the guest in the XML of any domain; the zero value: it has none. Definitions of other programs are
+// not parsed further, because they may have what Decode refuses.
 func GuestIn(text string) (Guest, error) {
 	var found struct {
 		Metadata struct {
@@ -129,4 +130,21 @@ func interfaceAddress(i libvirtxml.DomainInterface) *libvirtxml.DomainAddressPCI
 func encoded(device interface{ Marshal() (string, error) }) (string, error) {
 	text, err := device.Marshal()
 	return text, fault.Wrap(fault.Internal, err)
+}
+
+// hostDev returns the element of a PCI device.
+func hostDev(d hypervisor.Device) (libvirtxml.DomainHostdev, error) {
+	at, err := pci.ParseAddress(d.ID.String())
+	if err != nil {
+		return libvirtxml.DomainHostdev{}, fault.New(fault.Invalid, "device %s is not a PCI device: %w", d.ID, err)
+	}
+	return libvirtxml.DomainHostdev{Managed: yesNo(!d.Unmanaged), SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
+		Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: address(at)}}}, nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }

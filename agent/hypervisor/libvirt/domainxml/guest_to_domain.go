@@ -6,27 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"libvirt.org/go/libvirtxml"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
-
-// Host is what the driver knows about the host and its configuration.
-type Host struct {
-	KVM      bool   // the host can accelerate guests
-	Arch     string // such as x86_64
-	Machine  string // machine type, such as q35
-	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
-
-	// Names are the host's names of the devices of ports that guests do not get as PCI devices: the network interface of
-	// a VF for macvtap, such as ens1f0v1, and the path of its character device for vdpa, such as /dev/vhost-vdpa-0.
-	Names map[device.ID]string
-}
 
 // Files are the files of a guest on the host.
 type Files struct {
@@ -37,13 +22,6 @@ type Files struct {
 	Initrd      string
 	Cmdline     string
 	Firmware    Firmware
-}
-
-// Firmware is the UEFI firmware of a guest. The zero value is BIOS.
-type Firmware struct {
-	Loader string // path of its code on the host
-	NVRAM  string // path of the guest's file with its variables
-	Secure bool   // secure boot
 }
 
 // Make returns the domain of a guest, with a UUID that no other domain has: that of the guest is another domain's after
@@ -135,23 +113,6 @@ func texts(g hypervisor.Guest) []string {
 	return out
 }
 
-func checkTexts(texts []string) error {
-	for _, text := range texts {
-		if !isXML(text) {
-			return fault.New(fault.Invalid, "%q contains a character that XML does not allow; remove it",
-				text)
-		}
-	}
-	return nil
-}
-
-// isXML reports whether XML can represent a text unchanged.
-func isXML(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
-		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff || r == utf8.RuneError
-	})
-}
-
 func virtType(host Host) string {
 	if host.KVM {
 		return "kvm"
@@ -203,23 +164,6 @@ func disk(file, name string, driver libvirtxml.DomainDiskDriver) libvirtxml.Doma
 		Target: &libvirtxml.DomainDiskTarget{Dev: name, Bus: virtio}}
 }
 
-// hostDev returns the element of a PCI device.
-func hostDev(d hypervisor.Device) (libvirtxml.DomainHostdev, error) {
-	at, err := pci.ParseAddress(d.ID.String())
-	if err != nil {
-		return libvirtxml.DomainHostdev{}, fault.New(fault.Invalid, "device %s is not a PCI device: %w", d.ID, err)
-	}
-	return libvirtxml.DomainHostdev{Managed: yesNo(!d.Unmanaged), SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
-		Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: address(at)}}}, nil
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 // addCells adds the NUMA cells of a guest, the memory and huge pages of each on its node of the host, and the pinned
 // CPUs.
 func addCells(d *Domain, cells []hypervisor.GuestCell) {
@@ -245,7 +189,8 @@ func addCells(d *Domain, cells []hypervisor.GuestCell) {
 		}
 		emulator = append(emulator, c.Emulator...)
 	}
-	d.NUMATune.Memory = &libvirtxml.DomainNUMATuneMemory{Mode: "strict", Nodeset: numbers(slices.Collect(maps.Keys(nodes)))}
+	d.NUMATune.Memory = &libvirtxml.DomainNUMATuneMemory{Mode: "strict",
+		Nodeset: numbers(slices.Collect(maps.Keys(nodes)))}
 	if len(pages) > 0 {
 		d.MemoryBacking = &libvirtxml.DomainMemoryBacking{
 			MemoryHugePages: &libvirtxml.DomainMemoryHugepages{Hugepages: pages}}

@@ -55,3 +55,10 @@ func addHardware(d *libvirtxml.DomainDeviceList, h hypervisor.Hardware) {
 		d.Videos = append(d.Videos, libvirtxml.DomainVideo{Model: libvirtxml.DomainVideoModel{Type: h.Video}})
 	}
 }
+
+// Firmware is the UEFI firmware of a guest. The zero value is BIOS.
+type Firmware struct {
+	Loader string // path of its code on the host
+	NVRAM  string // path of the guest's file with its variables
+	Secure bool   // secure boot
+}

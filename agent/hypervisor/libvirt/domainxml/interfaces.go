@@ -181,3 +181,15 @@ func tapName(port string) string { return "tap" + port[:min(len(port), 11)] }
 
 // EncodeInterface returns the XML of an interface.
 func EncodeInterface(i libvirtxml.DomainInterface) (string, error) { return encoded(&i) }
+
+// Host is what the driver knows about the host and its configuration.
+type Host struct {
+	KVM      bool   // the host can accelerate guests
+	Arch     string // such as x86_64
+	Machine  string // machine type, such as q35
+	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
+
+	// Names are the host's names of the devices of ports that guests do not get as PCI devices: the network interface of
+	// a VF for macvtap, such as ens1f0v1, and the path of its character device for vdpa, such as /dev/vhost-vdpa-0.
+	Names map[device.ID]string
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -228,4 +229,21 @@ func DecodeGuest(text []byte) (g Guest, err error) {
 		err = errors.New("it has no guest")
 	}
 	return g, err
+}
+
+func checkTexts(texts []string) error {
+	for _, text := range texts {
+		if !isXML(text) {
+			return fault.New(fault.Invalid, "%q contains a character that XML does not allow; remove it",
+				text)
+		}
+	}
+	return nil
+}
+
+// isXML reports whether XML can represent a text unchanged.
+func isXML(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff || r == utf8.RuneError
+	})
 }

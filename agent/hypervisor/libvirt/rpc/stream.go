@@ -92,8 +92,8 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// awaitOpen waits until libvirt has opened the stream. It returns why the stream has ended if it was not opened, or if an
-// error has ended it at once.
+// awaitOpen waits until libvirt has opened the stream. It returns why the stream has ended if it was not opened, or if
+// an error has ended it at once.
 func (s *Stream) awaitOpen() error {
 	select {
 	case <-s.open:

@@ -17,8 +17,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// FuzzWire reads any bytes as messages, and decodes those that are passed: neither panics, and no message is longer than
-// the bytes.
+// FuzzWire reads any bytes as messages, and decodes those that are passed: neither panics, and no message is longer
+// than the bytes.
 func FuzzWire(f *testing.F) {
 	lifecycle := event(3)
 	f.Add(message(header{procedure: lifecycleEvent, kind: socket.Message}, lifecycle))
@@ -207,8 +207,8 @@ func TestManyEventsDoNotBlockCalls(t *testing.T) {
 	}
 }
 
-// TestMessagesThatWouldStopTheLibrary sends data after the end of a console, a second reply to a call, and an error with
-// the code 0: calls are answered, and that error is one.
+// TestMessagesThatWouldStopTheLibrary sends data after the end of a console, a second reply to a call, and an error
+// with the code 0: calls are answered, and that error is one.
 func TestMessagesThatWouldStopTheLibrary(t *testing.T) {
 	c, d := withDaemon(t)
 	const times = 100
@@ -245,8 +245,8 @@ func TestMessagesThatWouldStopTheLibrary(t *testing.T) {
 	}
 }
 
-// TestDownloadEndsWithItsConnection closes a connection whose reader of a download is slow, and one whose daemon does not
-// send anything.
+// TestDownloadEndsWithItsConnection closes a connection whose reader of a download is slow, and one whose daemon does
+// not send anything.
 func TestDownloadEndsWithItsConnection(t *testing.T) {
 	for _, sends := range []int{0, maxUnread/maxStreamData + 9} {
 		c, d := withDaemon(t)
