@@ -197,6 +197,7 @@ func (c *Client) openStream(ctx context.Context, s *Stream, f func(*libvirt.Libv
 	go func() {
 		err := c.failure(f(c.daemon))
 		s.end(cmp.Or(err, io.EOF))
+		close(s.known)
 	}()
 	err := do(ctx, c, reads, func(*libvirt.Libvirt) error { return s.awaitOpen() })
 	if err != nil {

@@ -180,4 +180,13 @@ func readConsole(t *testing.T, c *Client, of Domain) {
 	if _, err := s.Read(buffer); err != io.ErrClosedPipe {
 		t.Errorf("read after Close: %v", err)
 	}
+	for range 20 { // each is free when Close returns
+		if s, err = c.Console(t.Context(), of, false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
@@ -20,6 +21,7 @@ type Stream struct {
 	opened func()        // called when libvirt has opened the stream
 	open   chan struct{} // closed by opened
 	over   chan struct{} // closed when the stream has ended
+	known  chan struct{} // closed when the daemon knows that, or the connection has ended
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -35,7 +37,8 @@ type Piece struct {
 }
 
 func newStream(waits bool) *Stream {
-	s := &Stream{waits: waits, open: make(chan struct{}), over: make(chan struct{})}
+	s := &Stream{waits: waits, open: make(chan struct{}), over: make(chan struct{}),
+		known: make(chan struct{})}
 	s.input, s.output = io.Pipe()
 	s.opened = sync.OnceFunc(func() { close(s.open) })
 	s.changed = sync.NewCond(&s.mu)
@@ -86,9 +89,17 @@ func (s *Stream) await() error {
 // Write sends data.
 func (s *Stream) Write(data []byte) (n int, err error) { return s.output.Write(data) }
 
-// Close ends the stream. A reader that waits receives io.ErrClosedPipe.
+// closeTime is how long Close waits for a daemon that does not answer.
+const closeTime = 5 * time.Second
+
+// Close ends the stream. A reader that waits receives io.ErrClosedPipe. It waits until the daemon has ended the stream,
+// because a console can only be opened again then.
 func (s *Stream) Close() error {
 	s.end(io.ErrClosedPipe)
+	select {
+	case <-s.known:
+	case <-time.After(closeTime):
+	}
 	return nil
 }
 
