@@ -21,7 +21,7 @@ func TestPinnedGuest(t *testing.T) {
 	t.Parallel()
 	daemon := libvirtd.Start(t)
 	d := open(t, daemon, daemon.GuestDir(t))
-	g := hypervisortest.Guest("a")
+	g := hypervisortest.Guest("9") // processOf must not find that of another test
 	own, err := sysfs.ParseCPUList(allowedCPUs(t, "/proc/self"))
 	must(t, err)
 	if len(own) < 2 {
