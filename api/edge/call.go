@@ -105,6 +105,14 @@ func (c *Call) WriteStatus(status int) error {
 	return nil
 }
 
+// Done answers with a status and no body, unless there is an error, which it returns.
+func (c *Call) Done(status int, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.WriteStatus(status)
+}
+
 // SetPath replaces the path of the request, for API.Prepare.
 func (c *Call) SetPath(path string) {
 	c.R = c.R.WithContext(c.R.Context()) // a copy

@@ -152,10 +152,10 @@ func view(i store.Image) map[string]any {
 		doc[name] = value
 	}
 	path := "/v2/images/" + i.ID
-	maps.Copy(doc, map[string]any{"id": i.ID, "name": orNull(i.Name), "owner": orNull(i.Owner), "status": i.Status,
-		"visibility": i.Visibility, "protected": i.Protected, "os_hidden": i.Hidden,
-		"tags": append([]string{}, i.Tags...), "disk_format": orNull(string(i.DiskFormat)),
-		"container_format": orNull(i.ContainerFormat), "min_disk": i.MinDiskGB, "min_ram": i.MinRAMMB,
+	maps.Copy(doc, map[string]any{"id": i.ID, "name": edge.OrNull(i.Name), "owner": edge.OrNull(i.Owner),
+		"status": i.Status, "visibility": i.Visibility, "protected": i.Protected, "os_hidden": i.Hidden,
+		"tags": append([]string{}, i.Tags...), "disk_format": edge.OrNull(string(i.DiskFormat)),
+		"container_format": edge.OrNull(i.ContainerFormat), "min_disk": i.MinDiskGB, "min_ram": i.MinRAMMB,
 		"size": nil, "virtual_size": nil, "checksum": nil, "os_hash_algo": nil, "os_hash_value": nil,
 		"created_at": i.Created.Format(time.RFC3339), "updated_at": i.Updated.Format(time.RFC3339),
 		"self": path, "file": path + "/file", "schema": "/v2/schemas/image"})
@@ -164,12 +164,4 @@ func view(i store.Image) map[string]any {
 			"os_hash_algo": "sha512", "os_hash_value": i.SHA512})
 	}
 	return doc
-}
-
-// orNull returns nil for an empty text.
-func orNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
 }

@@ -205,10 +205,7 @@ func (s *server) deleteImage(c *call) error {
 		return fault.New(fault.Forbidden, "image %s is protected; remove the protection first "+
 			"(openstack image set --unprotected %s)", i.ID, i.ID)
 	}
-	if err := s.Store.Delete(i.ID); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent, s.Store.Delete(i.ID))
 }
 
 // act is POST /v2/images/{id}/actions/{action}.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
 )
@@ -143,7 +144,7 @@ func passes(doc map[string]any, i store.Image, name, value string) (bool, error)
 	case "created_at", "updated_at":
 		return comparesTime(fmt.Sprint(doc[name]), name, value)
 	}
-	have := textOf(doc[name])
+	have := edge.TextOf(doc[name])
 	if list, ok := strings.CutPrefix(value, "in:"); ok {
 		return slices.Contains(strings.Split(list, ","), have), nil
 	}
@@ -174,13 +175,6 @@ func comparesTime(have, name, value string) (bool, error) {
 	}
 	return false, fault.New(fault.Invalid, "%s must be an operator and a time, such as gt:2026-01-01T00:00:00Z; the "+
 		"operators are gt, gte, eq, neq, lt and lte", name)
-}
-
-func textOf(value any) string {
-	if value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
 }
 
 // sortImages sorts by sort (KEY:DIRECTION, ...) or by sort_key and sort_dir. The newest image is first otherwise.
@@ -227,7 +221,7 @@ func compareBy(key string, a, b listed) int {
 	if key == "size" {
 		return cmp.Compare(a.image.Size, b.image.Size)
 	}
-	return strings.Compare(textOf(a.doc[key]), textOf(b.doc[key]))
+	return strings.Compare(edge.TextOf(a.doc[key]), edge.TextOf(b.doc[key]))
 }
 
 // pageOf returns the page of a query, and whether there are more images after it.

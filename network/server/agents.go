@@ -43,10 +43,8 @@ func (s *server) bindHost(c *call) error {
 	if body.Account == "" || len(body.Account) > 255 {
 		return fault.New(fault.Invalid, "account must be a user id of 1 to 255 bytes")
 	}
-	if err := s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent,
+		s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy))
 }
 
 // reportAgent is PUT /berth/v1/network-agents/{host}/{type}.
@@ -55,10 +53,8 @@ func (s *server) reportAgent(c *call) error {
 	if err := c.ReadJSON(maxBody, &report); err != nil {
 		return err
 	}
-	if err := s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent,
+		s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report))
 }
 
 // hostPorts is GET /berth/v1/hosts/{host}/ports?since=REVISION.
@@ -120,9 +116,10 @@ func (c *call) agent(a store.Agent) document {
 	alive := c.srv.Now().Sub(time.UnixMicro(a.Heartbeat)) < operations.AgentDownTime
 	moment := func(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02 15:04:05") }
 	return document{map[string]any{"id": a.ID, "agent_type": a.Type, "binary": a.Name, "host": a.Host, "topic": "N/A",
-		"admin_state_up": a.AdminUp, "alive": alive, "description": orNull(a.Description), "configurations": configurations,
-		"resources_synced": synced, "availability_zone": nil, "resource_versions": map[string]any{},
-		"created_at": moment(a.Created), "started_at": moment(a.Started), "heartbeat_timestamp": moment(a.Heartbeat)},
+		"admin_state_up": a.AdminUp, "alive": alive, "description": edge.OrNull(a.Description),
+		"configurations": configurations, "resources_synced": synced, "availability_zone": nil,
+		"resource_versions": map[string]any{},
+		"created_at":        moment(a.Created), "started_at": moment(a.Started), "heartbeat_timestamp": moment(a.Heartbeat)},
 		c.target("", nil)}
 }
 

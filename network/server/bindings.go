@@ -181,8 +181,5 @@ func (b bindings) remove(c *call) error {
 	if err := b.authorize(c, "delete_port_binding"); err != nil {
 		return err
 	}
-	if err := b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent, b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")))
 }

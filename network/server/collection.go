@@ -148,7 +148,7 @@ func (c *call) links(part []map[string]any, before, after bool) (links []map[str
 	}
 	link := func(rel string, marker any, reverse bool) {
 		q.Del("page_reverse")
-		q.Set("marker", textOf(marker))
+		q.Set("marker", edge.TextOf(marker))
 		if reverse {
 			q.Set("page_reverse", "True")
 		}
@@ -281,7 +281,7 @@ func (col collection) handleUpdate(c *call) error {
 	}
 	target := d.target
 	if owner, ok := o.Keys["device_owner"]; ok {
-		target = c.target(textOf(target["project_id"]), target)
+		target = c.target(edge.TextOf(target["project_id"]), target)
 		target["owner_kind"] = ownerKind(strings.Trim(string(owner), `"`))
 	}
 	if err := col.authorize(c, "update_"+col.rule, o, target); err != nil {
@@ -309,10 +309,7 @@ func (col collection) handleRemove(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := col.remove(c, id, revision); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent, col.remove(c, id, revision))
 }
 
 // project returns the project of an object to create: that of the request, or that of the caller.

@@ -2,13 +2,13 @@ package server
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/store"
 )
@@ -93,22 +93,15 @@ func equals(name string, value any, want string) bool {
 		key, text, _ := strings.Cut(want, "=")
 		return slices.ContainsFunc(v, func(one map[string]any) bool {
 			if key == "ip_address_substr" {
-				return strings.Contains(textOf(one["ip_address"]), text)
+				return strings.Contains(edge.TextOf(one["ip_address"]), text)
 			}
-			return textOf(one[key]) == text
+			return edge.TextOf(one[key]) == text
 		})
 	}
 	if name == "mac_address" {
-		return strings.EqualFold(textOf(value), want)
+		return strings.EqualFold(edge.TextOf(value), want)
 	}
-	return textOf(value) == want
-}
-
-func textOf(v any) string {
-	if v == nil {
-		return ""
-	}
-	return fmt.Sprint(v)
+	return edge.TextOf(value) == want
 }
 
 // matchesTags applies one filter by tags: comma-separated lists.
@@ -155,7 +148,7 @@ func compare(a, b any) int {
 	if isInt && isInt2 {
 		return cmp.Compare(x, y)
 	}
-	return cmp.Compare(textOf(a), textOf(b))
+	return cmp.Compare(edge.TextOf(a), edge.TextOf(b))
 }
 
 // page returns the page of sorted views that a query asks for, and whether there are views before it and after it.

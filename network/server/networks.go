@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/url"
 	"time"
 
@@ -66,13 +67,13 @@ func (s *server) showNetwork(c *call, id string) (d document, err error) {
 // network returns the document of a network.
 func (c *call) network(n store.Network, subnets []string) document {
 	view := common(n.Base)
-	merge(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared,
+	maps.Copy(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared,
 		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
-		"port_security_enabled": n.PortSecurity, "qos_policy_id": orNull(n.Policy),
+		"port_security_enabled": n.PortSecurity, "qos_policy_id": edge.OrNull(n.Policy),
 		"availability_zone_hints": notNil(n.ZoneHints), "availability_zones": []string{}, "ipv4_address_scope": nil,
 		"ipv6_address_scope": nil, "l2_adjacency": true})
 	if len(n.Segments) == 1 {
-		merge(view, providerAttributes(n.Segments[0]))
+		maps.Copy(view, providerAttributes(n.Segments[0]))
 	} else {
 		list := []map[string]any{}
 		for _, seg := range n.Segments {
@@ -85,8 +86,8 @@ func (c *call) network(n store.Network, subnets []string) document {
 }
 
 func providerAttributes(seg store.Segment) map[string]any {
-	return map[string]any{"provider:network_type": seg.Type, "provider:physical_network": orNull(seg.PhysicalNetwork),
-		"provider:segmentation_id": orNullInt(seg.ID)}
+	return map[string]any{"provider:network_type": seg.Type, "provider:physical_network": edge.OrNull(seg.PhysicalNetwork),
+		"provider:segmentation_id": edge.OrNull(seg.ID)}
 }
 
 // common returns the attributes that every object has.
@@ -98,27 +99,7 @@ func common(b store.Base) map[string]any {
 
 func apiTime(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05Z") }
 
-func merge(into, from map[string]any) {
-	for key, value := range from {
-		into[key] = value
-	}
-}
-
 func notNil(list []string) []string { return append([]string{}, list...) }
-
-func orNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
-func orNullInt(n int) any {
-	if n == 0 {
-		return nil
-	}
-	return n
-}
 
 // readNetwork decodes the attributes of a network that creates and updates have in common.
 func readNetwork(o *edge.Object, n *store.Network) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -82,7 +83,7 @@ func (c *call) policy(p store.Policy) document {
 		v["type"], v["qos_policy_id"] = r.Type, p.ID
 		rules = append(rules, v)
 	}
-	merge(view, map[string]any{"shared": p.Shared, "is_default": p.IsDefault, "rules": rules})
+	maps.Copy(view, map[string]any{"shared": p.Shared, "is_default": p.IsDefault, "rules": rules})
 	return document{view, c.target(p.Project, map[string]any{"shared": p.Shared})}
 }
 
@@ -144,6 +145,14 @@ func (r rules) policy(c *call, verb string) (p store.Policy, err error) {
 	return p, c.Authorize(verb+"_policy_"+r.key(), d.target)
 }
 
+// rule returns the rule in the path and its policy, and checks a policy rule.
+func (r rules) rule(c *call, verb string) (p store.Policy, rule store.Rule, err error) {
+	if p, err = r.policy(c, verb); err == nil {
+		rule, err = operations.Rule(p, r.kind, c.R.PathValue("id"))
+	}
+	return p, rule, err
+}
+
 func (r rules) list(c *call) error {
 	p, err := r.policy(c, "get")
 	if err != nil {
@@ -159,11 +168,7 @@ func (r rules) list(c *call) error {
 }
 
 func (r rules) show(c *call) error {
-	p, err := r.policy(c, "get")
-	if err != nil {
-		return err
-	}
-	rule, err := operations.Rule(p, r.kind, c.R.PathValue("id"))
+	_, rule, err := r.rule(c, "get")
 	if err != nil {
 		return err
 	}
@@ -183,31 +188,27 @@ func (r rules) create(c *call) error {
 	if slices.Contains(r.fields, "direction") {
 		rule.Direction = "egress"
 	}
-	if err := r.read(c, &rule); err != nil {
+	return r.put(c, http.StatusCreated, p, rule)
+}
+
+// put writes a rule of a policy with the attributes of the request.
+func (r rules) put(c *call, status int, p store.Policy, rule store.Rule) error {
+	err := r.read(c, &rule)
+	if err == nil {
+		rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule)
+	}
+	if err != nil {
 		return err
 	}
-	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
-		return err
-	}
-	return r.write(c, http.StatusCreated, rule)
+	return r.write(c, status, rule)
 }
 
 func (r rules) update(c *call) error {
-	p, err := r.policy(c, "update")
+	p, rule, err := r.rule(c, "update")
 	if err != nil {
 		return err
 	}
-	rule, err := operations.Rule(p, r.kind, c.R.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if err := r.read(c, &rule); err != nil {
-		return err
-	}
-	if rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule); err != nil {
-		return err
-	}
-	return r.write(c, http.StatusOK, rule)
+	return r.put(c, http.StatusOK, p, rule)
 }
 
 // maxRate is the maximum of a rate: that of a signed 32-bit integer.
@@ -255,10 +256,7 @@ func (r rules) remove(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent, r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")))
 }
 
 // listRuleTypes is GET /v2.0/qos/rule-types.

@@ -125,13 +125,13 @@ func (c *call) port(p store.Port, w world) document {
 	if profile == nil {
 		profile = map[string]any{}
 	}
-	merge(view, map[string]any{"network_id": p.Network, "mac_address": p.MAC, "admin_state_up": p.AdminUp,
+	maps.Copy(view, map[string]any{"network_id": p.Network, "mac_address": p.MAC, "admin_state_up": p.AdminUp,
 		"status": p.Status, "device_id": p.Device, "device_owner": p.Owner, "fixed_ips": ips,
 		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": []string{},
 		"port_security_enabled": p.PortSecurity, "binding:host_id": p.Binding.Host, "binding:vnic_type": p.Binding.VNIC,
 		"binding:profile": profile, "binding:vif_type": p.Binding.VIF, "binding:vif_details": vifDetails(p, n),
-		"qos_policy_id": orNull(p.Policy), "qos_network_policy_id": orNull(n.Policy),
-		"numa_affinity_policy": orNull(p.NUMAAffinity), "propagate_uplink_status": false,
+		"qos_policy_id": edge.OrNull(p.Policy), "qos_network_policy_id": edge.OrNull(n.Policy),
+		"numa_affinity_policy": edge.OrNull(p.NUMAAffinity), "propagate_uplink_status": false,
 		"resource_request": resourceRequest(p, n, w.policies[qos.Effective(p.Policy, n.Policy)])})
 	return document{view, c.target(p.Project, map[string]any{"network:project_id": n.Project,
 		"network:tenant_id": n.Project, "owner_kind": ownerKind(p.Owner)})}

@@ -64,6 +64,11 @@ func (s quotas) showQuota(c *call) error {
 	if err != nil {
 		return err
 	}
+	return s.writeLimits(c, project)
+}
+
+// writeLimits writes the limits of a project.
+func (s quotas) writeLimits(c *call, project string) error {
 	limits, _, err := s.ops.Limits(c.R.Context(), project)
 	if err != nil {
 		return err
@@ -122,11 +127,7 @@ func (s quotas) updateQuota(c *call) error {
 	if err := s.ops.SetLimits(c.R.Context(), project, limits); err != nil {
 		return err
 	}
-	now, _, err := s.ops.Limits(c.R.Context(), project)
-	if err != nil {
-		return err
-	}
-	return writeQuota(c, now)
+	return s.writeLimits(c, project)
 }
 
 func (s quotas) resetQuota(c *call) error {
@@ -134,8 +135,5 @@ func (s quotas) resetQuota(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ops.ResetLimits(c.R.Context(), project); err != nil {
-		return err
-	}
-	return c.WriteStatus(http.StatusNoContent)
+	return c.Done(http.StatusNoContent, s.ops.ResetLimits(c.R.Context(), project))
 }

@@ -43,9 +43,9 @@ func (s *server) listSegments(c *call, q url.Values) ([]document, error) {
 
 // segment returns the document of a segment.
 func (c *call) segment(n store.Network, seg store.Segment) document {
-	return document{map[string]any{"id": seg.UUID, "name": orNull(seg.Name), "description": seg.Description,
-		"network_id": n.ID, "network_type": seg.Type, "physical_network": orNull(seg.PhysicalNetwork),
-		"segmentation_id": orNullInt(seg.ID), "revision_number": seg.Number, "created_at": apiTime(n.Created),
+	return document{map[string]any{"id": seg.UUID, "name": edge.OrNull(seg.Name), "description": seg.Description,
+		"network_id": n.ID, "network_type": seg.Type, "physical_network": edge.OrNull(seg.PhysicalNetwork),
+		"segmentation_id": edge.OrNull(seg.ID), "revision_number": seg.Number, "created_at": apiTime(n.Created),
 		"updated_at": apiTime(n.Updated)}, c.target(n.Project, nil)}
 }
 
@@ -73,7 +73,7 @@ func (s *server) updateSegment(c *call, id string, _ int, o *edge.Object) (docum
 	if err != nil {
 		return d, err
 	}
-	if err := s.ops.UpdateSegment(c.R.Context(), textOf(d.view["network_id"]), id, func(seg *store.Segment) error {
+	if err := s.ops.UpdateSegment(c.R.Context(), edge.TextOf(d.view["network_id"]), id, func(seg *store.Segment) error {
 		o := o.Copy()
 		o.Text("name", &seg.Name, 255)
 		o.Text("description", &seg.Description, 255)
@@ -89,5 +89,5 @@ func (s *server) removeSegment(c *call, id string, _ int) error {
 	if err != nil {
 		return err
 	}
-	return s.ops.DeleteSegment(c.R.Context(), textOf(d.view["network_id"]), id)
+	return s.ops.DeleteSegment(c.R.Context(), edge.TextOf(d.view["network_id"]), id)
 }

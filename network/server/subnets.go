@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/netip"
 	"net/url"
 
@@ -86,10 +87,10 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 	for _, r := range sub.Routes {
 		routes = append(routes, map[string]any{"destination": r.Destination, "nexthop": r.NextHop})
 	}
-	merge(view, map[string]any{"network_id": sub.Network, "ip_version": sub.IPVersion, "cidr": sub.CIDR,
-		"gateway_ip": orNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
-		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": orNull(sub.RAMode),
-		"ipv6_address_mode": orNull(sub.AddressMode), "segment_id": orNull(sub.Segment), "subnetpool_id": nil,
+	maps.Copy(view, map[string]any{"network_id": sub.Network, "ip_version": sub.IPVersion, "cidr": sub.CIDR,
+		"gateway_ip": edge.OrNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
+		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": edge.OrNull(sub.RAMode),
+		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment), "subnetpool_id": nil,
 		"service_types": notNil(sub.Service)})
 	return document{view, c.target(sub.Project, map[string]any{"shared": n.Shared, "network:project_id": n.Project,
 		"network:tenant_id": n.Project})}

@@ -77,10 +77,7 @@ func (t tags) show(c *call) error {
 	if err == nil && !slices.Contains(list, c.R.PathValue("tag")) {
 		err = unknownTag(c)
 	}
-	if err == nil {
-		c.W.WriteHeader(http.StatusNoContent)
-	}
-	return err
+	return c.Done(http.StatusNoContent, err)
 }
 
 func unknownTag(c *call) error {
@@ -107,10 +104,7 @@ func (t tags) replace(c *call) error {
 
 func (t tags) clear(c *call) error {
 	_, err := t.change(c, func([]string) ([]string, error) { return nil, nil })
-	if err == nil {
-		c.W.WriteHeader(http.StatusNoContent)
-	}
-	return err
+	return c.Done(http.StatusNoContent, err)
 }
 
 func (t tags) add(c *call) error {
@@ -119,10 +113,7 @@ func (t tags) add(c *call) error {
 		slices.Sort(list)
 		return slices.Compact(list), nil
 	})
-	if err == nil {
-		c.W.WriteHeader(http.StatusCreated)
-	}
-	return err
+	return c.Done(http.StatusCreated, err)
 }
 
 func (t tags) remove(c *call) error {
@@ -133,8 +124,5 @@ func (t tags) remove(c *call) error {
 		}
 		return slices.Delete(list, at, at+1), nil
 	})
-	if err == nil {
-		c.W.WriteHeader(http.StatusNoContent)
-	}
-	return err
+	return c.Done(http.StatusNoContent, err)
 }

@@ -138,7 +138,7 @@ func (c *call) writeClaims(claims ...store.Claim) error {
 		return err
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // refreshRefused reads the trees of a refused write again, because the index that proposed the candidate may be out of
@@ -174,5 +174,5 @@ func (c *call) deleteAllocations() error {
 		return err
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

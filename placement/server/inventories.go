@@ -159,7 +159,7 @@ func (c *call) deleteInventory() error {
 		return err
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 func (c *call) deleteInventories() error {
@@ -168,5 +168,5 @@ func (c *call) deleteInventories() error {
 		return err
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

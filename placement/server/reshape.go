@@ -34,7 +34,7 @@ func (c *call) reshape() error {
 		return c.firstConflict(inventories, err)
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 // firstConflict returns the error of a refused reshape. As in the original, it is that of the first provider in the

@@ -51,7 +51,7 @@ func (c *call) createClass() error {
 		return err
 	}
 	c.setLocation(classPath(in.Name))
-	return c.sendStatus(http.StatusCreated)
+	return c.WriteStatus(http.StatusCreated)
 }
 
 // putClass creates a class if it does not exist. Up to microversion 1.6 it renames a class.
@@ -69,7 +69,7 @@ func (c *call) putClass() error {
 		return err
 	}
 	c.setLocation(classPath(name))
-	return c.sendStatus(createdStatus(created))
+	return c.WriteStatus(createdStatus(created))
 }
 
 func (c *call) renameClass() error {
@@ -96,5 +96,5 @@ func (c *call) deleteClass() error {
 		return err
 	}
 	c.server.names.Forget(c.class(), "")
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

@@ -127,7 +127,7 @@ func (c *call) createProvider() error {
 		Change: func(r *index.Row) { r.Name = p.Name }})
 	c.setLocation(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
-		return c.sendStatus(http.StatusCreated)
+		return c.WriteStatus(http.StatusCreated)
 	}
 	c.setModified(p.Modified)
 	return c.sendJSON(http.StatusOK, c.providerDoc(p))
@@ -192,5 +192,5 @@ func (c *call) deleteProvider() error {
 		return err
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }

@@ -36,12 +36,6 @@ func (c *call) sendJSON(status int, document any) error {
 	return nil
 }
 
-// sendStatus answers with a status and no body.
-func (c *call) sendStatus(status int) error {
-	c.send(status, nil)
-	return nil
-}
-
 // send writes a whole answer.
 func (c *call) send(status int, body []byte) {
 	h := c.W.Header()

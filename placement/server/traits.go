@@ -79,7 +79,7 @@ func (c *call) showTrait() error {
 		return err
 	}
 	c.setModified(t.Modified)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 func (c *call) putTrait() error {
@@ -94,7 +94,7 @@ func (c *call) putTrait() error {
 	}
 	c.setLocation("/traits/" + name)
 	c.setModified(t.Modified)
-	return c.sendStatus(createdStatus(created))
+	return c.WriteStatus(createdStatus(created))
 }
 
 // createdStatus returns the status of a PUT that creates a resource if it does not exist.
@@ -111,7 +111,7 @@ func (c *call) deleteTrait() error {
 		return err
 	}
 	c.server.names.Forget("", name)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
 
 func (c *call) sendProviderTraits(generation int, list []store.Trait) error {
@@ -147,5 +147,5 @@ func (c *call) clearTraits() error {
 		return err
 	}
 	c.refresh(change)
-	return c.sendStatus(http.StatusNoContent)
+	return c.WriteStatus(http.StatusNoContent)
 }
