@@ -104,7 +104,6 @@ func TestConflictsWhileAPortIsAttached(t *testing.T) {
 				}
 				return before, nil
 			})
-			c.conductor.Pause = func(context.Context, int) {}
 			c.binder = &portBinder{c.conductor.dependencies}
 			if first == 1 {
 				for range 2 { // each attempt of the step gives up after some conflicts, and leaves nothing
@@ -145,7 +144,7 @@ func TestPortIsAttachedAfterALiveMigration(t *testing.T) {
 	c := newAttachCloud(t, nil)
 	c.network.ports[0].VNIC = "normal"
 	c.server.Migration = &lifecycle.Migration{Kind: lifecycle.LiveMigration}
-	c.binder.Network = noBindings{attachNetwork{c.network}, t}
+	c.uses(noBindings{attachNetwork{c.network}, t})
 	if event := c.perform(); c.network.ports[0].Host == "" {
 		t.Errorf("%+v, port %+v", event, c.network.ports[0])
 	}

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 )
 
 // portBinder performs the parts of steps that call the network service.
@@ -30,12 +28,6 @@ type portBinding struct {
 
 // bindingFailed is the vif_type of a port that no agent or mechanism can bind to its host.
 const bindingFailed = "binding_failed"
-
-// refusedByNetwork reports whether the network service has refused a request in a way that a retry does not change.
-func refusedByNetwork(err error) bool {
-	return slices.Contains([]fault.Kind{fault.NotFound, fault.Conflict, fault.Invalid, fault.NoCapacity,
-		fault.Forbidden}, fault.KindOf(err))
-}
 
 // otherDevice is the code of the fault if the device of a port is not the server.
 const otherDevice = "PortHasOtherDevice"
@@ -121,55 +113,4 @@ const (
 	deviceOwner = "device_owner"
 	hostID      = "binding:host_id"
 	profile     = "binding:profile"
-)
-
-func hasAddress(p network.Port, address string) bool {
-	return slices.ContainsFunc(p.FixedIPs, func(ip network.FixedIP) bool { return ip.Address == address })
-}
-
-// readPort converts a port. Its allocation is that of binding:profile.
-func readPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
-	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
-		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
-	out.Device = network.SlotOf(p.Profile)
-	out = withDetails(out, p)
-	for _, ip := range p.FixedIPs {
-		out.FixedIPs = append(out.FixedIPs, lifecycle.FixedIP(ip))
-	}
-	out.Groups = groupsOf(p)
-	if p.Request != nil {
-		out.SameSubtree = slices.Sorted(slices.Values(p.Request.SameSubtree))
-	}
-	for group, at := range p.Allocation() {
-		if out.Allocation == nil {
-			out.Allocation = map[string]provider.ID{}
-		}
-		out.Allocation[cmp.Or(group, p.ID)] = provider.ID(at)
-	}
-	return out
-}
-
-// withDetails returns a port with what the network service says of its interface.
-func withDetails(port lifecycle.Port, p network.Port) lifecycle.Port {
-	port.Bridge, _ = p.VIFDetails["bridge_name"].(string)
-	port.VLAN = 0
-	tag, tagged := p.VIFDetails["vlan"].(string)
-	if !tagged {
-		return port // an agent of Neutron adds the tag
-	}
-	switch {
-	case p.VIF == hardwareBridge:
-		port.VLAN, _ = strconv.Atoi(tag)
-	case p.VIF == openVSwitch && p.VNIC == "normal":
-		port.VLAN, _ = strconv.Atoi(tag)
-		port.VLAN = cmp.Or(port.VLAN, lifecycle.Untagged)
-	}
-	return port
-}
-
-// The vif_types of ports whose VLAN is added by the host: by the VF, or by a bridge of Open vSwitch. The guest of a
-// whole PF adds it itself.
-const (
-	hardwareBridge = "hw_veb"
-	openVSwitch    = "ovs"
 )

@@ -1,16 +1,15 @@
 package conductor
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/placementtest"
-	"github.com/openberth/berth/resource"
 )
 
 // A query that Placement cannot decide is repeated a bounded number of times; then the server is in ERROR with the
@@ -22,7 +21,7 @@ func TestUndecidedSearchEndsInError(t *testing.T) {
 	c.start(t.Context(), c.store, c.client(func(call placementtest.Call) (before, after error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if call.Op != "Candidates" || asked == undecidedLimit {
+		if call.Op != "Candidates" || asked == scheduler.UndecidedLimit {
 			return nil, nil
 		}
 		asked++
@@ -31,62 +30,7 @@ func TestUndecidedSearchEndsInError(t *testing.T) {
 	}))
 	s := c.make(server("s"))
 	c.settle(lifecycle.Error)
-	if s = c.server(); !strings.Contains(s.Fault.Message, "_a, _b fit together") || asked != undecidedLimit {
+	if s = c.server(); !strings.Contains(s.Fault.Message, "_a, _b fit together") || asked != scheduler.UndecidedLimit {
 		t.Errorf("%d queries, %+v", asked, s.Fault)
-	}
-}
-
-// stalledPlacement answers queries for candidates when they are released or cancelled.
-type stalledPlacement struct {
-	PlacementReader
-	began   chan struct{}
-	release chan struct{}
-}
-
-func (p stalledPlacement) Candidates(ctx context.Context, _ resource.Ask) (placement.Candidates, error) {
-	p.began <- struct{}{}
-	select {
-	case <-p.release:
-		return placement.Candidates{}, nil
-	case <-ctx.Done():
-		return placement.Candidates{}, fault.New(fault.Unavailable, "%w", ctx.Err())
-	}
-}
-
-// Of the queries of one project that take long, only some run at one time, and the others are given up, so that
-// workers are left for other projects.
-func TestLongSearchesOfAProjectAreBounded(t *testing.T) {
-	slow := stalledPlacement{began: make(chan struct{}, 20), release: make(chan struct{})}
-	searches := newCandidateSearches()
-	results := make(chan error, 20)
-	ask := func(project string) {
-		reader := searches.of(slow, lifecycle.Server{ID: "s", Project: project})
-		go func() {
-			_, err := reader.Candidates(t.Context(), resource.Ask{})
-			results <- err
-		}()
-	}
-	for range 8 {
-		ask("greedy")
-	}
-	for range 8 - longOfProject {
-		if err := <-results; !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "repeated later") {
-			t.Errorf("a query beyond the bound: %v", err)
-		}
-	}
-	ask("other")
-	ask("other")
-	ask("third") // one too many for all
-	if err := <-results; !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a query beyond the bound of all projects: %v", err)
-	}
-	close(slow.release)
-	for range longOfAll {
-		if err := <-results; err != nil {
-			t.Errorf("a query within the bound: %v", err)
-		}
-	}
-	if searches.all != 0 || len(searches.projects) != 0 {
-		t.Errorf("counted after the end: %d, %v", searches.all, searches.projects)
 	}
 }

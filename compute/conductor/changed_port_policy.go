@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -22,7 +23,7 @@ import (
 // asRequestedNow returns a port of a record with the groups that it requests now, and their providers: of a group with
 // the same id, of the same classes, or those that the network service has given it on this host.
 func asRequestedNow(want lifecycle.Port, p network.Port, host string) lifecycle.Port {
-	now := readPort(p, lifecycle.NetworkRequest{}, "")
+	now := scheduler.ReadPort(p, lifecycle.NetworkRequest{}, "")
 	if len(want.Groups) == 0 && len(now.Groups) == 0 {
 		return want
 	}

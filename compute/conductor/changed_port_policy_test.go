@@ -88,7 +88,6 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 	for _, kbps := range []int{400, 2000, 0} {
 		c := changedCloud(t, 1000, nil)
 		want := c.placement.Held("web")
-		c.conductor.Pause = func(context.Context, int) {}
 		c.binder = &portBinder{c.conductor.dependencies}
 		c.holds("web", c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
 		if c.bind(); !c.placement.Held("web").Equal(want) {
@@ -107,7 +106,6 @@ func TestPolicyOfABoundPortThatChangesBeforeItsAmounts(t *testing.T) {
 		}
 		return nil, nil
 	})
-	c.conductor.Pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.bind()
 	reads := 0
@@ -144,8 +142,8 @@ func (n *flippingNetwork) UpdatePortAt(ctx context.Context, id string, revision 
 func TestPolicyChangesBackWhileThePortIsBound(t *testing.T) {
 	c := changedCloud(t, 2000, nil)
 	want := c.placement.Held("web")
-	c.conductor.Network = &flippingNetwork{attachNetwork{c.network}, &network.ResourceRequest{
-		Groups: []network.RequestGroup{{ID: "old", Resources: resource.Amounts{bandwidth.EgressBandwidth: 1000}}}}}
+	c.uses(&flippingNetwork{attachNetwork{c.network}, &network.ResourceRequest{
+		Groups: []network.RequestGroup{{ID: "old", Resources: resource.Amounts{bandwidth.EgressBandwidth: 1000}}}}})
 	c.binder = &portBinder{c.conductor.dependencies}
 	if c.bind(); !c.placement.Held("web").Equal(want) || c.network.ports[0].Allocation()["old"] != "nic-1" {
 		t.Errorf("Placement has %v, want %v; port %+v", c.placement.Held("web"), want, c.network.ports[0])

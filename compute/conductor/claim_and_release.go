@@ -13,19 +13,19 @@ import (
 // claim writes the first choice as the server's allocation. The first attempt assumes that the server has none;
 // otherwise Placement refuses it, because of the generation. Then claim reads the allocation: after a crash or a lost
 // answer the claim may exist already. Any other allocation of the server comes from an earlier claim and is replaced.
-func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+func (p *performer) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
 	var held placement.ConsumerAllocation
-	err := sc.writer.Retry(ctx, func(attempt int) (err error) {
+	err := p.writer.Retry(ctx, func(attempt int) (err error) {
 		if attempt > 0 || s.Try > 1 || s.Move != nil {
-			if held, err = sc.placement.Allocation(ctx, consumer); err != nil {
+			if held, err = p.placement.Allocation(ctx, consumer); err != nil {
 				return err
 			}
 		}
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return nil
 		}
-		return sc.claimChoice(ctx, choice, consumer, placement.ConsumerAllocation{
+		return p.claimChoice(ctx, choice, consumer, placement.ConsumerAllocation{
 			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,
 			Project: s.Project, User: s.User, ConsumerType: "INSTANCE",
 		})
@@ -34,7 +34,7 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 		return lifecycle.Claimed{Try: s.Try}, nil
 	}
 	if len(held.Allocation) > 0 { // lifecycle.ClaimLost states that the server has no allocation
-		if err := sc.placement.DeleteAllocation(ctx, consumer); err != nil {
+		if err := p.placement.DeleteAllocation(ctx, consumer); err != nil {
 			return nil, err
 		}
 	}
@@ -44,24 +44,24 @@ func (sc *scheduler) claim(ctx context.Context, s lifecycle.Server) (lifecycle.E
 // claimChoice writes the allocation of a choice, unless allocations of servers are missing on its host: then what
 // Placement offers there may be in use. It audits the host first. If Placement reports the states of trees, the claim
 // names the state at the last audit instead, and the host is audited only if that state is out of date.
-func (sc *scheduler) claimChoice(ctx context.Context, choice schedule.Choice, consumer resource.ConsumerID,
+func (p *performer) claimChoice(ctx context.Context, choice schedule.Choice, consumer resource.ConsumerID,
 	claim placement.ConsumerAllocation) error {
-	claim.Tree, claim.TreeState = choice.Root, sc.audits.TreeState(choice.Host, choice.Root)
+	claim.Tree, claim.TreeState = choice.Root, p.audits.TreeState(choice.Host, choice.Root)
 	if claim.TreeState != "" {
-		err := sc.placement.PutAllocation(ctx, consumer, claim)
+		err := p.placement.PutAllocation(ctx, consumer, claim)
 		if fault.CodeOf(err) != placement.CodeTreeChanged {
 			return err
 		}
 	}
-	missing, err := sc.audits.AuditRoot(ctx, choice.Host, choice.Root)
+	missing, err := p.audits.AuditRoot(ctx, choice.Host, choice.Root)
 	if err != nil {
 		return err
 	}
 	if missing {
 		return fault.New(fault.Conflict, "on host %s, %s", choice.Host, schedule.LacksAllocations)
 	}
-	claim.TreeState = sc.audits.TreeState(choice.Host, choice.Root)
-	return sc.placement.PutAllocation(ctx, consumer, claim)
+	claim.TreeState = p.audits.TreeState(choice.Host, choice.Root)
+	return p.placement.PutAllocation(ctx, consumer, claim)
 }
 
 func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
@@ -76,20 +76,20 @@ func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
 
 // release unbinds the ports of the server and deletes its allocation. Every error is returned, so that the step is
 // retried until it succeeds.
-func (sc *scheduler) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	if err := sc.releasePorts(ctx, s); err != nil {
+func (p *performer) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	if err := p.releasePorts(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := sc.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {
+	if err := p.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {
 		return nil, err
 	}
 	return lifecycle.Released{}, nil
 }
 
 // releaseLeftover deletes the allocation of the next leftover, whose guest no longer exists.
-func (sc *scheduler) releaseLeftover(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+func (p *performer) releaseLeftover(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	left, _ := s.NextLeftover()
-	if err := sc.placement.DeleteAllocation(ctx, resource.ConsumerID(left.Consumer)); err != nil {
+	if err := p.placement.DeleteAllocation(ctx, resource.ConsumerID(left.Consumer)); err != nil {
 		return nil, err
 	}
 	return lifecycle.LeftoverReleased{Consumer: left.Consumer}, nil

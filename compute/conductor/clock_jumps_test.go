@@ -36,7 +36,7 @@ func TestClockJumps(t *testing.T) {
 		if err := c.Admit(t.Context(), "a", stranger); (err == nil) != admitsAnother {
 			t.Errorf("%s: another agent: %v", what, err)
 		}
-		picture, err := c.read().scheduleInput(t.Context(), offer("a"))
+		picture, err := c.Input(t.Context(), offer("a"))
 		if err != nil {
 			t.Fatal(err)
 		}

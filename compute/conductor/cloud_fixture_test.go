@@ -168,7 +168,7 @@ func keepAsks(c *Conductor) {
 		if s.Move == nil && len(s.Ask.Groups) > 0 {
 			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
 		}
-		return c.read().buildAsk(s)
+		return c.Build(s)
 	}
 }
 

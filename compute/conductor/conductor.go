@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
+	"github.com/openberth/berth/compute/scheduler"
 )
 
 // Conductor runs the life cycles of servers. The HTTP handlers pass it the requests of users and the reports of agents.
@@ -26,6 +27,7 @@ type Conductor struct {
 	*dependencies
 	*presence.Agents
 	*audit.Auditor
+	*scheduler.Scheduler
 
 	monitor *monitor
 

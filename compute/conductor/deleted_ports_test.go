@@ -27,8 +27,8 @@ func TestDeletedPortsAreLeftOut(t *testing.T) {
 	}
 	s.DeletedPorts = []string{"gone"}
 	all, refusal, err := c.binder.preparePorts(t.Context(), s)
-	if len(all.ports) != 1 || all.ports[0].ID != "p" || refusal != "" || err != nil {
-		t.Errorf("prepared %+v, %q %v", all.ports, refusal, err)
+	if len(all.List) != 1 || all.List[0].ID != "p" || refusal != "" || err != nil {
+		t.Errorf("prepared %+v, %q %v", all.List, refusal, err)
 	}
 	e, err := c.binder.bindPorts(t.Context(), s)
 	if bound, is := e.(lifecycle.PortsBound); !is || len(bound.Ports) != 1 || bound.Ports[0].ID != "p" || err != nil {

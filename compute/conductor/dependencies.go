@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -78,6 +79,8 @@ type dependencies struct {
 	writer    allocations.Writer
 	agents    *presence.Agents
 	failures  *presence.FailedBuilds
+	audits    *audit.Auditor
+	scheduler *scheduler.Scheduler
 }
 
 // newDependencies returns dependencies with the defaults of what the configuration leaves out.
@@ -97,8 +100,7 @@ func newDependencies(store Store, placement Placement, config Config) *dependenc
 
 // read returns what planning and checking use, with the present configuration.
 func (d *dependencies) read() reading {
-	r := reading{Options: d.Options, Lease: d.Lease, Clock: d.Clock, store: d.store, placement: d.placement,
-		agents: d.agents, failures: d.failures}
+	r := reading{store: d.store, placement: d.placement}
 	if d.Providers != nil {
 		r.providers = d.Providers
 	}
@@ -108,9 +110,17 @@ func (d *dependencies) read() reading {
 	return r
 }
 
-// leased is the method of reading, for what writes.
+// leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
+// lease has ended.
 func (d *dependencies) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
-	return d.read().leased(ctx)
+	if d.Lease == nil {
+		return ctx, func() {}, nil
+	}
+	if err := d.Lease.Check(); err != nil {
+		return nil, nil, err
+	}
+	bound, stop = d.Lease.Bind(ctx)
+	return bound, stop, nil
 }
 
 // Network is what the conductor needs of a network service; *network.Client implements it. Methods return
@@ -147,28 +157,19 @@ const (
 
 // performer performs the steps of servers, each with the lease and after the checks that it needs.
 type performer struct {
-	*scheduler
-
-	wake func(id string) // queues a server whose step may be performed now
-}
-
-// scheduler selects the hosts of servers: it builds the requests, chooses among the candidates, and claims.
-type scheduler struct {
 	*portBinder
 
-	audits   *audit.Auditor
-	searches *candidateSearches
-	build    func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+	build func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+	wake  func(id string)                                      // queues a server whose step may be performed now
 }
 
 // monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
 type monitor struct {
 	*dependencies
 
-	scheduler *scheduler
-	apply     func(ctx context.Context, server string, event lifecycle.Event) error
-	leaving   map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
-	searched  map[string]*search         // the last search for servers that wait for a host; of CheckAssignments
+	apply    func(ctx context.Context, server string, event lifecycle.Event) error
+	leaving  map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
+	searched map[string]*search         // the last search for servers that wait for a host; of CheckAssignments
 }
 
 // Types of other packages that the handlers use.
@@ -179,4 +180,6 @@ type (
 	Missing      = audit.Missing
 	Foreign      = audit.Foreign
 	Healing      = audit.Healing
+	PlannedMove  = scheduler.PlannedMove
+	HostHeadroom = scheduler.HostHeadroom
 )

@@ -1,8 +1,6 @@
 package conductor
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +8,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 )
 
 // A server whose disk cannot be copied is not moved: its host or all others cannot do it. The request, or the search
@@ -56,48 +53,5 @@ func TestServerWhoseDiskCannotMoveStays(t *testing.T) {
 				t.Errorf("%+v %v", plan, err)
 			}
 		})
-	}
-}
-
-// The hosts that cannot copy a disk are excluded for a resize and a cold migration, and for no other search.
-func TestHostsThatCannotCopyDisksAreExcluded(t *testing.T) {
-	c := newCloud(t, map[string]int{"a": 1, "b": 1})
-	c.start(t.Context(), c.store, c.client(nil))
-	c.describe(func(h *schedule.Host) {
-		if h.Name == "b" {
-			h.NoDiskMoves = "no address"
-		}
-	})
-	read := c.conductor().read()
-	hosts, err := c.store.Hosts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		kind lifecycle.Kind
-		from string
-		disk int
-		want string // the hosts that are excluded
-	}{
-		{lifecycle.Migrating, "a", 1, "b"}, {lifecycle.Resizing, "a", 1, "b"}, {lifecycle.Resizing, "b", 1, "a"},
-		{lifecycle.Migrating, "a", 0, ""}, {lifecycle.LiveMigration, "a", 1, ""}, {lifecycle.Evacuating, "b", 1, ""},
-		{"", "", 1, ""},
-	} {
-		s := lifecycle.Server{ID: "s"}
-		s.Flavor.DiskGB = test.disk
-		if test.kind != "" {
-			s.Move = &lifecycle.Move{Kind: test.kind, From: lifecycle.Residence{Host: test.from, Flavor: s.Flavor}}
-		}
-		input := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, ExcludedHosts: map[string]string{}}
-		for _, h := range hosts {
-			input.Hosts[h.Provider] = h
-		}
-		if err := read.excludeWithoutDisk(t.Context(), s, input); err != nil {
-			t.Fatal(err)
-		}
-		got := strings.Join(slices.Sorted(maps.Keys(input.ExcludedHosts)), ",")
-		if got != test.want {
-			t.Errorf("%+v: excluded are %q: %v", test, got, input.ExcludedHosts)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/resource"
 )
 
@@ -26,7 +27,7 @@ func (p *limitRecorder) Candidates(ctx context.Context, ask resource.Ask) (place
 // The scheduler asks for few candidates, and for many only if the filters refuse all of the few, or if most candidates
 // may lack the devices.
 func TestFewCandidatesFirst(t *testing.T) {
-	const few = schedule.MaxChoices
+	const few, many = schedule.MaxChoices, scheduler.MaxCandidates
 	hosts, failed := map[string]int{}, map[string]string{}
 	for i := range few + 4 {
 		name := fmt.Sprintf("h%02d", i)
@@ -41,10 +42,10 @@ func TestFewCandidatesFirst(t *testing.T) {
 		choices int
 	}{
 		"accepted":            {func(*lifecycle.Server) {}, []int{few}, few},
-		"the first fail":      {func(s *lifecycle.Server) { s.FailedHosts = failed }, []int{few, maxCandidates}, 4},
+		"the first fail":      {func(s *lifecycle.Server) { s.FailedHosts = failed }, []int{few, many}, 4},
 		"nothing is left":     {func(s *lifecycle.Server) { s.Ask.Groups[0].Resources[class] = 2 }, []int{few}, 0},
-		"not in Placement":    {func(s *lifecycle.Server) { s.Ask.Groups[0].Suffix = "" }, []int{maxCandidates}, few},
-		"a move to some host": {func(s *lifecycle.Server) { s.Move = &lifecycle.Move{} }, []int{maxCandidates}, few},
+		"not in Placement":    {func(s *lifecycle.Server) { s.Ask.Groups[0].Suffix = "" }, []int{many}, few},
+		"a move to some host": {func(s *lifecycle.Server) { s.Move = &lifecycle.Move{} }, []int{many}, few},
 	} {
 		s := server("s")
 		test.change(&s)

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -63,7 +64,7 @@ func boundAsRecorded(s lifecycle.Server, host schedule.Host, p network.Port, rec
 		}
 	}
 	now := recorded
-	now.Groups, now.Allocation = groupsOf(p), nil
+	now.Groups, now.Allocation = scheduler.GroupsOf(p), nil
 	for _, g := range now.Groups {
 		if at := providerOf(recorded, g); at != "" {
 			if now.Allocation == nil {

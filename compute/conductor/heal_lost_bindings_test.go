@@ -63,7 +63,7 @@ func lostBinding(t *testing.T, change func(*lifecycle.Server)) (nicCloud, rebind
 		Profile: map[string]any{"trusted": true}}, Request: &network.ResourceRequest{Groups: []network.RequestGroup{
 		{ID: "bw", Resources: amounts}}}}}
 	n := rebinding{attachNetwork{c.network}, map[string]error{}, map[string]string{}}
-	c.conductor.Network = n
+	c.uses(n)
 	return c, n, held
 }
 

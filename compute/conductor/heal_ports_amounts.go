@@ -1,8 +1,6 @@
 package conductor
 
 import (
-	"cmp"
-
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
@@ -86,21 +84,6 @@ func takeUnexplained(left resource.Allocation, amounts resource.Amounts, allowed
 // portClassesOf returns the part of an allocation that ports request.
 func portClassesOf(a resource.Allocation) resource.Allocation {
 	return a.Excess(lifecycle.WithoutPorts(a))
-}
-
-// groupsOf returns the groups that a port requests.
-func groupsOf(p network.Port) (groups []resource.Group) {
-	if p.Request == nil {
-		return nil
-	}
-	for _, g := range p.Request.Groups {
-		group := resource.Group{Suffix: cmp.Or(g.ID, p.ID), Resources: g.Resources}
-		for _, name := range g.Required {
-			group.Required = append(group.Required, portrequest.ParseRequired(name))
-		}
-		groups = append(groups, group)
-	}
-	return groups
 }
 
 // PortHealing is what heals the ports of one server.

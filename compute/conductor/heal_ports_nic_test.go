@@ -44,8 +44,17 @@ func (f *fakePorts) UpdatePort(_ context.Context, id string, attributes map[stri
 type nicCloud struct {
 	*cloud
 	network   *fakePorts
+	at        *replaceable // the network service of the conductor
 	conductor *Conductor
 }
+
+// replaceable is a network service that a test replaces.
+type replaceable struct{ networkService }
+
+type networkService = Network
+
+// uses replaces the network service of the conductor.
+func (c *nicCloud) uses(n Network) { c.at.networkService = n }
 
 // The PCI addresses of the VFs of the two NICs.
 const slot1, slot2 = "0000:81:00.1", "0000:82:00.1"
@@ -53,8 +62,11 @@ const slot1, slot2 = "0000:81:00.1", "0000:82:00.1"
 func newNICCloud(t *testing.T, fail failFunc) nicCloud {
 	t.Helper()
 	c := newCloud(t, map[string]int{"a": 1})
-	n := nicCloud{cloud: c, network: &fakePorts{}, conductor: c.auditor(c.client(fail))}
-	n.conductor.Network, n.conductor.Providers = n.network, c.client(fail)
+	n := nicCloud{cloud: c, network: &fakePorts{}}
+	n.at = &replaceable{n.network}
+	n.conductor = c.auditor(c.client(fail), func(config *Config) {
+		config.Network, config.Providers, config.Pause = n.at, c.client(fail), func(context.Context, int) {}
+	})
 	under := func(parent, id provider.ID, inventories map[resource.Class]resource.Inventory) {
 		c.placement.SetProvider(provider.Provider{ID: id, Name: string(id), Parent: parent, Root: "root-a",
 			Inventories: inventories})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -26,7 +27,7 @@ func (h portPlanner) healedPort(ctx context.Context, p *portsPlan, port network.
 	device, _ := deviceUnit(p.host, port)
 	onNIC := func(at provider.ID) bool { return device == "" || isAbove(p.tree, at, device) }
 	chosen := map[string]provider.ID{}
-	want, old := readPort(port, lifecycle.NetworkRequest{}, ""), port.Allocation()
+	want, old := scheduler.ReadPort(port, lifecycle.NetworkRequest{}, ""), port.Allocation()
 	groups := slices.DeleteFunc(want.Groups, func(g resource.Group) bool { return len(g.Resources.Positive()) == 0 })
 	for _, g := range groups {
 		g.Resources = g.Resources.Positive()
@@ -64,7 +65,7 @@ func (h portPlanner) healedPort(ctx context.Context, p *portsPlan, port network.
 // formerProvider returns the provider that a port has had for another group of the same kind, before its policy
 // changed; empty if there is none.
 func (p portsPlan) formerProvider(port network.Port, g resource.Group) provider.ID {
-	current := groupsOf(port)
+	current := scheduler.GroupsOf(port)
 	had := port.Allocation()
 	for _, id := range slices.Sorted(maps.Keys(had)) {
 		at, known := p.tree.ByID(provider.ID(had[id]))

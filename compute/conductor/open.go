@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 )
 
@@ -18,10 +19,18 @@ import (
 func New(store Store, client Placement, config Config) *Conductor {
 	on := newDependencies(store, client, config)
 	c := &Conductor{dependencies: on, Agents: on.agents, firstReports: presence.FirstReports}
-	audits := audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.agents, Writer: on.writer,
+	on.audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.agents, Writer: on.writer,
 		Leased: on.leased, Alone: func(server string, do func()) bool { return c.runner.Alone(server, do) }})
-	c.Auditor = audits
-	c.steps = newPerformer(newScheduler(on, audits), func(id string) { c.runner.Wake(id) })
+	options := scheduler.Options{Pack: on.Pack, Aliases: on.Aliases, PCIInPlacement: on.PCIInPlacement,
+		Silence: on.Silence, Audits: on.audits, Agents: on.agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
+		Leased: on.leased}
+	if on.Network != nil {
+		options.Network = on.Network
+	}
+	on.scheduler = scheduler.New(store, client, options)
+	c.Auditor, c.Scheduler = on.audits, on.scheduler
+	c.steps = &performer{portBinder: &portBinder{on}, build: on.scheduler.Build,
+		wake: func(id string) { c.runner.Wake(id) }}
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -34,7 +43,7 @@ func New(store Store, client Placement, config Config) *Conductor {
 		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry, c.runner.Now = trace.Carry, on.Now
-	c.monitor = &monitor{dependencies: on, scheduler: c.steps.scheduler, leaving: map[string]schedule.Choice{},
+	c.monitor = &monitor{dependencies: on, leaving: map[string]schedule.Choice{},
 		searched: map[string]*search{},
 		apply: func(ctx context.Context, server string, event lifecycle.Event) error {
 			_, err := c.runner.Apply(ctx, server, event)

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -114,7 +115,7 @@ func (a portAmounts) others(s lifecycle.Server, ports []network.Port) resource.A
 func explained(held resource.Allocation, s lifecycle.Server, ports []network.Port, want portAmounts) bool {
 	others, requested := want.others(s, ports), resource.Allocation{}
 	for _, p := range ports {
-		for _, g := range groupsOf(p) {
+		for _, g := range scheduler.GroupsOf(p) {
 			if p.ID == want.port {
 				requested = requested.Add(resource.Allocation{"": g.Resources})
 			}

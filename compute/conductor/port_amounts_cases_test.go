@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"context"
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
@@ -67,7 +66,6 @@ func TestAmountsOfAttachedAndDetachedPorts(t *testing.T) {
 func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachCloud {
 	t.Helper()
 	c := newAttachCloud(t, fail)
-	c.conductor.Pause = func(context.Context, int) {}
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.network.ports = append(c.network.ports, sibling())
 	c.holds("web", c.base.Add(held))

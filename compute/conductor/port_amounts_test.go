@@ -67,8 +67,7 @@ func newChangingCloud(t *testing.T, change *policyChange) *attachCloud {
 	})
 	change.cloud = &c
 	c.network.ports = append(c.network.ports, sibling())
-	c.conductor.Network = changingNetwork{attachNetwork{c.network}, change}
-	c.conductor.Pause = func(context.Context, int) {}
+	c.uses(changingNetwork{attachNetwork{c.network}, change})
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 	c.holds("web", c.base)
@@ -129,7 +128,7 @@ func (c *attachCloud) detachesQ(held resource.Allocation) {
 	q.Device, q.Host = "web", "a"
 	q.Profile = map[string]any{"allocation": map[string]any{"bw": "nic-1"}, "pci_slot": slot1}
 	c.holds("web", held)
-	c.conductor.Network = leavingNetwork{c.conductor.Network.(changingNetwork)}
+	c.uses(leavingNetwork{c.at.networkService.(changingNetwork)})
 	c.binder = &portBinder{c.conductor.dependencies}
 	c.server.PortChange = &lifecycle.PortChange{ID: "d", Detach: "q", Request: c.server.Networks[0]}
 }

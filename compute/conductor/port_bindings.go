@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -33,7 +34,7 @@ func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifec
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
 		case fault.Is(err, fault.NotFound) && leftOut(s, want.ID):
-		case refusedByNetwork(err) || fault.CodeOf(err) == bindingError:
+		case scheduler.RefusedByNetwork(err) || fault.CodeOf(err) == bindingError:
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
 		default:
 			return nil, err
@@ -77,7 +78,7 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 	}
 	want.VIF = there.VIF
 	p.VIF, p.VIFDetails = there.VIF, there.VIFDetails
-	return withDetails(want, p), nil
+	return scheduler.WithDetails(want, p), nil
 }
 
 // switchBinding makes the binding of a port to the host of a server active, if it is inactive, and then removes the

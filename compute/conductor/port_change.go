@@ -3,13 +3,12 @@ package conductor
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
-	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -107,7 +106,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 		used[p.ID] = true
 	}
 	p, err := d.portOf(ctx, s, change.Request, ports, used)
-	if err != nil && refusedByNetwork(err) {
+	if err != nil && scheduler.RefusedByNetwork(err) {
 		// before an interruption it may have been there, and claimed
 		if err := d.releasePort(ctx, s, ports, change.Request.Port); err != nil {
 			return nil, err
@@ -121,19 +120,19 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err)
 	}
-	want := readPort(p, change.Request, n.Name)
+	want := scheduler.ReadPort(p, change.Request, n.Name)
 	_, needsDevice := portrequest.Class(want.VNIC)
 	var device *pci.Request
 	refusal, err := "", error(nil)
 	if p.Host != s.Host || needsDevice { // else it was bound before an interruption, with its allocation
-		want, device, refusal, err = d.claimPort(ctx, s, want, wantsOf(s, want, p, n))
+		want, device, refusal, err = d.claimPort(ctx, s, want, scheduler.WantsOf(s, want, p, n))
 	}
 	if err == nil && refusal == "" && device != nil {
 		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
 	}
 	if err == nil && refusal == "" {
 		b := portBinding{portBinder: d, server: s, verify: true}
-		if want, err = b.bind(ctx, want); err != nil && refusedByNetwork(err) {
+		if want, err = b.bind(ctx, want); err != nil && scheduler.RefusedByNetwork(err) {
 			refusal, err = fault.TextOf(err), nil
 		}
 	}
@@ -155,7 +154,8 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 	claimed lifecycle.Port, device *pci.Request, refusal string, err error) {
 	want.Allocation = nil
 	others := portAmounts{port: want.ID, devices: true}
-	ask, devices, err := d.read().withPorts(ctx, resource.Ask{Limit: maxCandidates}, []portrequest.Port{wants})
+	ask, devices, err := d.scheduler.WithPorts(ctx, resource.Ask{Limit: scheduler.MaxCandidates},
+		[]portrequest.Port{wants})
 	switch {
 	case fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict):
 		return want, nil, fault.TextOf(err), nil
@@ -170,7 +170,7 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 	if len(ask.Groups) == 0 {
 		return want, device, "", nil
 	}
-	choices, refusal, err := d.portChoices(ctx, s, ask, devices)
+	choices, refusal, err := d.scheduler.PortChoices(ctx, s, ask, devices)
 	if err != nil {
 		return want, nil, "", err
 	}
@@ -187,47 +187,11 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 			return want, nil, "", err
 		}
 	}
+	if refusal != "" {
+		refusal = ": " + refusal
+	}
 	return want, nil, "Failed to allocate additional resources to instance " + s.ID + ": host " + s.Host +
-		" has no room for what the port requests" + prefixed(": ", refusal) + "; migrate the server, or request less", nil
-}
-
-// portChoices returns the candidates for the request of a port within the provider tree of the server's host, or why
-// there is none. If the port needs a device, the host has a free one for each of them.
-func (d *portBinder) portChoices(ctx context.Context, s lifecycle.Server, ask resource.Ask, devices []pci.Request) (
-	choices []schedule.Choice, refusal string, err error) {
-	host, err := d.store.Host(ctx, s.Host)
-	if err != nil {
-		return nil, "", err
-	}
-	got, err := d.placement.Candidates(placement.ForProject(ctx, s.Project), ask.InTree(host.Provider))
-	if err != nil {
-		if known, changed := portrequest.WithoutUnknown(ask, unknownTraits(fault.TextOf(err))); changed {
-			return d.portChoices(ctx, s, known, devices)
-		}
-		if names := unknownNames.FindStringSubmatch(fault.TextOf(err)); names != nil && placement.Refused(err) {
-			return nil, whyUnknown(names[1]), nil
-		}
-		if placement.Refused(err) {
-			return nil, "Placement returns no candidates: " + fault.TextOf(err), nil
-		}
-		return nil, "", err
-	}
-	if len(got.List) == 0 {
-		return nil, strings.TrimSuffix(got.Reason, "."), nil
-	}
-	if len(devices) == 0 {
-		for _, c := range got.List {
-			choices = append(choices, schedule.Choice{Allocation: c.Allocation, Mappings: c.Mappings})
-		}
-		return choices, "", nil
-	}
-	input, err := d.read().scheduleInput(ctx, got)
-	if err != nil {
-		return nil, "", err
-	}
-	input.Placed = s.Cells
-	choices, refusals := schedule.Choose(input, devices, seed(s))
-	return choices, schedule.Summarise(refusals), nil
+		" has no room for what the port requests" + refusal + "; migrate the server, or request less", nil
 }
 
 // portOn returns a port with the providers that a candidate has for its groups.

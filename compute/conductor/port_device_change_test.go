@@ -77,7 +77,7 @@ type attachCloud struct {
 func newAttachCloud(t *testing.T, fail failFunc) attachCloud {
 	t.Helper()
 	c := attachCloud{nicCloud: newNICCloud(t, fail)}
-	c.conductor.Network = attachNetwork{c.network}
+	c.uses(attachNetwork{c.network})
 	traits := []resource.Trait{"CUSTOM_PHYSNET_PHYSNET1", "CUSTOM_VNIC_TYPE_DIRECT"}
 	for _, n := range []string{"1", "2"} {
 		c.placement.SetProvider(provider.Provider{ID: provider.ID("vf-" + n), Name: "vf-" + n, Traits: traits,

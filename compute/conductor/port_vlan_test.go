@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 )
 
 // TestVLANOfAPort reads vif_details of Berth's network service and of Neutron: only the former says that a bridge of
@@ -27,7 +28,7 @@ func TestVLANOfAPort(t *testing.T) {
 		if c.vlan != nil {
 			details["vlan"] = c.vlan
 		}
-		got := withDetails(lifecycle.Port{VLAN: 7}, network.Port{
+		got := scheduler.WithDetails(lifecycle.Port{VLAN: 7}, network.Port{
 			ActiveBinding: network.ActiveBinding{VIF: c.vif, VNIC: c.vnic, VIFDetails: details}})
 		if got.VLAN != c.want || got.Bridge != "br-ex" {
 			t.Errorf("%+v: %+v", c, got)

@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -74,44 +73,12 @@ type Options struct {
 	FollowWithin time.Duration
 }
 
-// reading is all that a plan, a check or a list has. None of its values can write.
+// reading is all that a plan of healing has. None of its values can write.
 type reading struct {
-	Options
-	Clock
-
-	Lease     Lease // nil: no other process can take the database
 	store     StoreReader
 	placement PlacementReader
 	providers TreeReader
 	network   NetworkReader // nil: no server has ports
-	agents    *presence.Agents
-	failures  *presence.FailedBuilds
-}
-
-// leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
-// lease has ended.
-func (r reading) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
-	if r.Lease == nil {
-		return ctx, func() {}, nil
-	}
-	if err := r.Lease.Check(); err != nil {
-		return nil, nil, err
-	}
-	bound, stop = r.Lease.Bind(ctx)
-	return bound, stop, nil
-}
-
-// chooser selects among the candidates of a server. It reads only, so that plans use it too.
-type chooser struct {
-	reading
-
-	audits hostAudits
-}
-
-// hostAudits are the audits of hosts; *audit.Auditor implements it.
-type hostAudits interface {
-	Missing(host schedule.Host) (missing, fresh bool)
-	AuditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error)
 }
 
 // Lease is the lease of this process on its database; *store.Lease is one.

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/placement/placementtest"
@@ -231,7 +232,7 @@ func TestClaimsNameTheStateOfTheTree(t *testing.T) {
 
 // The cost of scheduling one server does not grow with the number of hosts: one round audits a bounded number of them.
 func TestAuditsOfOneRoundAreBounded(t *testing.T) {
-	const hosts = 2*maxAudited + 3
+	const hosts = 2*scheduler.MaxAudited + 3
 	devices := map[string]int{}
 	for n := range hosts {
 		devices[fmt.Sprintf("h%02d", n)] = 2
@@ -259,10 +260,10 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		c.report(host)
 	}
 	all := map[provider.ID]int{}
-	for round, want := range []int{maxAudited, 2 * maxAudited, hosts} {
+	for round, want := range []int{scheduler.MaxAudited, 2 * scheduler.MaxAudited, hosts} {
 		clear(compared)
 		event, err := conductor.steps.schedule(t.Context(), server("s"))
-		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(compared) != maxAudited) {
+		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(compared) != scheduler.MaxAudited) {
 			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(compared), event, err)
 		}
 		nothing, _ := event.(lifecycle.NoValidHost)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 )
 
@@ -46,14 +47,14 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 	case lifecycle.Unshelve:
 		return c.refuseUnshelve(ctx, s), nil
 	case lifecycle.Live:
-		return whyNotLive(s), nil
+		return scheduler.WhyNotLive(s), nil
 	case lifecycle.Migrate:
-		return c.read().whyNotCold(ctx, s)
+		return c.Scheduler.WhyNotCold(ctx, s)
 	case lifecycle.Resize:
 		if action.SameHost {
 			return "", nil
 		}
-		return c.read().whyNotCold(ctx, s)
+		return c.Scheduler.WhyNotCold(ctx, s)
 	case lifecycle.Evacuate:
 		reports, err := c.WhyAlive(ctx, s.Host)
 		if err == nil && reports == "" {

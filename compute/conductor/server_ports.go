@@ -7,20 +7,21 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
 // preparePorts creates the missing ports of a server, reserves the others for it, and reads them all. A port has the
 // server as its device, so after a crash a created one is found again. It returns why the server cannot have its ports.
-func (d *portBinder) preparePorts(ctx context.Context, s lifecycle.Server) (all serverPorts, refusal string,
+func (d *portBinder) preparePorts(ctx context.Context, s lifecycle.Server) (all scheduler.Ports, refusal string,
 	err error) {
-	return d.read().collectPorts(ctx, s, d.portOf)
+	return d.scheduler.CollectPorts(ctx, s, d.portOf)
 }
 
 // portsOf is the method of reading, for what writes.
 func (d *portBinder) portsOf(ctx context.Context, s lifecycle.Server) ([]network.Port, error) {
-	return d.read().portsOf(ctx, s)
+	return d.scheduler.PortsOf(ctx, s)
 }
 
 // portOf returns the port of a requested network: an existing one of the server, or one that is created or reserved
@@ -30,7 +31,7 @@ func (d *portBinder) portOf(ctx context.Context, s lifecycle.Server, r lifecycle
 	if r.Port != "" {
 		return d.reserve(ctx, s, r.Port)
 	}
-	if p, found := portOfRequest(r, existing, used); found {
+	if p, found := scheduler.PortOfRequest(r, existing, used); found {
 		return p, nil
 	}
 	attributes := map[string]any{"network_id": r.Network, "project_id": s.Project, deviceID: s.ID,
@@ -48,7 +49,7 @@ func (d *portBinder) reserve(ctx context.Context, s lifecycle.Server, id string)
 	case err != nil || p.Device == s.ID:
 		return p, err
 	case p.Device != "":
-		return p, portInUse(p)
+		return p, scheduler.PortInUse(p)
 	}
 	return d.Network.UpdatePort(ctx, id, map[string]any{deviceID: s.ID})
 }
@@ -91,7 +92,7 @@ func (d *portBinder) bindPorts(ctx context.Context, s lifecycle.Server) (lifecyc
 		case fault.CodeOf(err) == otherDevice && active:
 			d.Log.Warn("port of server has another device", "server", s.ID, "port", s.Ports[i].ID, "error", err)
 			bound.Lost[s.Ports[i].ID] = fault.TextOf(err)
-		case active && !s.StartAwaitsPorts() || !refusedByNetwork(err):
+		case active && !s.StartAwaitsPorts() || !scheduler.RefusedByNetwork(err):
 			return nil, err
 		default:
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
@@ -162,7 +163,7 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 	}
 	want.Host, want.VIF, want.MAC, want.FixedIPs = s.Host, p.VIF, p.MAC, nil
 	want.Device = network.SlotOf(binding)
-	want = withDetails(want, p)
+	want = scheduler.WithDetails(want, p)
 	for _, ip := range p.FixedIPs {
 		want.FixedIPs = append(want.FixedIPs, lifecycle.FixedIP(ip))
 	}

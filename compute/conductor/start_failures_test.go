@@ -33,7 +33,7 @@ func TestStartFailures(t *testing.T) {
 		if got := c.StartFailures()["a"].Why; (got != "") != shown {
 			t.Errorf("%s: shown is %q", from.Start, got)
 		}
-		picture, err := c.read().scheduleInput(t.Context(), offer("a"))
+		picture, err := c.Input(t.Context(), offer("a"))
 		if err != nil {
 			t.Fatal(err)
 		}

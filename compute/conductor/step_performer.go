@@ -8,8 +8,26 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-func newPerformer(sc *scheduler, wake func(id string)) *performer {
-	return &performer{scheduler: sc, wake: wake}
+// prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the
+// configuration of the aliases may have changed since.
+func (p *performer) prepare(s lifecycle.Server) lifecycle.Event {
+	prepared, err := p.build(s)
+	if err != nil {
+		return lifecycle.Refused{Step: lifecycle.Prepare, Reason: fault.TextOf(err)}
+	}
+	return prepared
+}
+
+// schedule prepares the ports of the server, and then chooses hosts for it.
+func (p *performer) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	ports, refusal, err := p.preparePorts(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if refusal != "" {
+		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
+	}
+	return p.scheduler.Choose(ctx, s, ports)
 }
 
 // perform performs one step and returns its event. If it returns an error the step is retried later.

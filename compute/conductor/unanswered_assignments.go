@@ -125,7 +125,7 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 	}
 	var choice schedule.Choice
 	if event.Stays == "" {
-		if choice, event.Stays, err = m.scheduler.chooser(s).otherHost(ctx, s, event.Host, m.leaving); err != nil {
+		if choice, event.Stays, err = m.scheduler.OtherHost(ctx, s, event.Host, m.leaving); err != nil {
 			return false, err
 		}
 		if plain {

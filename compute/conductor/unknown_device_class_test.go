@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/placementtest"
-	"github.com/openberth/berth/resource"
 )
 
 // No host has devices for ports of vnic type vdpa, so Placement does not have their class. A server and an attachment
@@ -22,17 +23,16 @@ func TestPortNeedsADeviceThatNoHostReports(t *testing.T) {
 		}
 		return before, nil
 	})
-	reader := c.conductor.read()
-	event, err := reader.onRequestRejected(text)
+	event, err := c.conductor.Choose(t.Context(), server("s"), scheduler.Ports{})
 	none, is := event.(lifecycle.NoValidHost)
 	c.network.ports[0].VNIC = "vdpa"
 	refused, _ := c.perform().(lifecycle.PortNotAttached)
-	got, candidatesErr := reader.allCandidates(t.Context(), resource.Ask{})
-	if err != nil || !is || candidatesErr != nil {
-		t.Fatalf("%+v %v %v", event, err, candidatesErr)
+	_, headroom, headroomErr := c.conductor.Headroom(t.Context(), flavor.Flavor{VCPUs: 1}, nil)
+	if err != nil || !is || headroomErr != nil {
+		t.Fatalf("%+v %v %v", event, err, headroomErr)
 	}
 	for what, reason := range map[string]string{"server": none.Reason, "attachment": refused.Reason,
-		"headroom": got.Reason} {
+		"headroom": headroom} {
 		for _, part := range []string{"ports of vnic type vdpa", "[pci] device_spec", "report_network_devices = true"} {
 			if !strings.Contains(reason, part) {
 				t.Errorf("%s: %q does not have %q", what, reason, part)

@@ -33,6 +33,12 @@ type Row struct {
 	Outside []string
 }
 
+// unreachable lists the packages that a package must not import, not even through others: what plans has no value that
+// writes.
+var unreachable = map[string][]string{
+	"compute/scheduler": {"compute/allocations", "compute/ports", "compute/audit", "compute/conductor"},
+}
+
 var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth"}
 
 func with(base []string, more ...string) []string {
@@ -123,6 +129,9 @@ func services(contracts []string) []Row {
 		{Package: "compute/allocations", Kind: Server, Imports: with(domain, "api/placement", "compute/lifecycle")},
 		{Package: "compute/audit", Kind: Server, Imports: with(domain, "api/placement", "compute/schedule",
 			"compute/lifecycle", "compute/allocations")},
+		{Package: "compute/scheduler", Kind: Server, Imports: with(domain, "api/network", "api/placement",
+			"compute/flavor", "compute/headroom", "compute/lifecycle", "compute/portrequest", "compute/presence",
+			"compute/schedule")},
 		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",

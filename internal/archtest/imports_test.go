@@ -45,6 +45,27 @@ func TestEveryPackageHasARowAndEveryRowAPackage(t *testing.T) {
 	}
 }
 
+func TestUnreachablePackages(t *testing.T) {
+	found := packages(t)
+	for name, forbidden := range unreachable {
+		seen, due := map[string]bool{}, []string{name}
+		for ; len(due) > 0; due = due[1:] {
+			if slices.Contains(forbidden, due[0]) {
+				t.Errorf("%s imports %s, directly or through others", name, due[0])
+			}
+			for _, path := range found[due[0]].Imports {
+				if ours, is := strings.CutPrefix(path, module+"/"); is && !seen[ours] {
+					seen[ours] = true
+					due = append(due, ours)
+				}
+			}
+		}
+		if len(seen) < 5 {
+			t.Errorf("%s reaches only %d packages, so the test shows nothing", name, len(seen))
+		}
+	}
+}
+
 func TestImportsAreAllowed(t *testing.T) {
 	found := packages(t)
 	for _, row := range Rows() {

@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // flavor or a port that no host can serve.
 //
 // If an agent reports devices for ports, Placement is asked for them.
-func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) (
+func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) (
 	hosts []HostHeadroom, reason string, err error) {
-	prepared, err := c.read().buildAsk(lifecycle.Server{Flavor: f})
+	prepared, err := c.Build(lifecycle.Server{Flavor: f})
 	if err != nil {
 		return nil, "", err
 	}
@@ -36,20 +36,20 @@ func (c *Conductor) Headroom(ctx context.Context, f flavor.Flavor, ports []portr
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := c.read().everyCandidate(ctx, ask, known)
+	found, err := c.everyCandidate(ctx, ask, known)
 	got := found.Candidates
 	if err != nil || len(got.List) == 0 {
 		return nil, got.Reason, err
 	}
-	input, err := c.read().scheduleInput(ctx, got)
+	input, err := c.Input(ctx, got)
 	if err != nil {
 		return nil, "", err
 	}
-	if input.ExcludedHosts, err = c.read().excludedHosts(ctx,
+	if input.ExcludedHosts, err = c.excludedHosts(ctx,
 		lifecycle.Server{}); err != nil {
 		return nil, "", err
 	}
-	input.Cells, input.Pack = prepared.Topology, c.Pack
+	input.Cells, input.Pack = prepared.Topology, c.options.Pack
 	all := headroomAsk{ask.Groups, append(slices.Clone(prepared.Requests), request.Devices...), false}
 	all.counted = devicesInPlacement(all.requests, ask)
 	hosts = all.count(input, freeOf(got.Summaries))

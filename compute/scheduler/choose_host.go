@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"slices"
 
-	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
@@ -15,48 +14,21 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// maxAudited is how many hosts one round of scheduling audits before it is retried.
-const maxAudited = 16
+// MaxAudited is how many hosts one round of scheduling audits before it is retried.
+const MaxAudited = 16
 
-func newScheduler(on *dependencies, audits *audit.Auditor) *scheduler {
-	return &scheduler{portBinder: &portBinder{on}, audits: audits, searches: newCandidateSearches(),
-		build: func(s lifecycle.Server) (lifecycle.Prepared, error) { return on.read().buildAsk(s) }}
+// Choose chooses hosts for a server with these ports among the candidates of Placement. It returns lifecycle.Chosen,
+// NoValidHost or Refused. Usually it requests only as many candidates as it can return as choices, because the cost of
+// a candidate is that of describing its host. If the filters refuse all of them, it requests MaxCandidates. Queries
+// that take long are bounded for each project.
+func (c Scheduler) Choose(ctx context.Context, s lifecycle.Server, ports Ports) (lifecycle.Event, error) {
+	c.placement = c.searches.of(c.placement, s)
+	return c.choose(ctx, s, ports)
 }
 
-// prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the
-// configuration of the aliases may have changed since.
-func (sc *scheduler) prepare(s lifecycle.Server) lifecycle.Event {
-	prepared, err := sc.build(s)
-	if err != nil {
-		return lifecycle.Refused{Step: lifecycle.Prepare, Reason: fault.TextOf(err)}
-	}
-	return prepared
-}
-
-// schedule prepares the ports of the server, requests candidates from Placement and chooses among them. Usually it
-// requests only as many as it can return as choices, because the cost of a candidate is that of describing its host.
-// If the filters refuse all of them, it requests maxCandidates.
-func (sc *scheduler) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	all, refusal, err := sc.preparePorts(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if refusal != "" {
-		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
-	}
-	return sc.chooser(s).schedule(ctx, s, all)
-}
-
-// chooser returns the chooser for a server, with the present configuration.
-func (sc *scheduler) chooser(s lifecycle.Server) chooser {
-	r := sc.read()
-	r.placement = sc.searches.of(r.placement, s)
-	return chooser{r, sc.audits}
-}
-
-// schedule schedules a server with these ports.
-func (c chooser) schedule(ctx context.Context, s lifecycle.Server, all serverPorts) (lifecycle.Event, error) {
-	request, devices, err := c.request(ctx, s, all.wants)
+// choose is Choose without the bound of queries.
+func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) (lifecycle.Event, error) {
+	request, devices, err := c.request(ctx, s, ports.wants)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
 	}
@@ -67,14 +39,14 @@ func (c chooser) schedule(ctx context.Context, s lifecycle.Server, all serverPor
 	s.Requests = append(s.Requests, devices...)
 	event, err := c.scheduleRequest(ctx, s, request)
 	if chosen, is := event.(lifecycle.Chosen); is {
-		chosen.Ports, chosen.PortDevices = all.ports, devices
+		chosen.Ports, chosen.PortDevices = ports.List, devices
 		event = chosen
 	}
 	return event, err
 }
 
 // scheduleRequest schedules a server with the request to Placement.
-func (c chooser) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
+func (c Scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
 	error) {
 	if s.Move == nil && devicesInPlacement(s.Requests, request) {
 		request.Limit = schedule.MaxChoices
@@ -82,13 +54,13 @@ func (c chooser) scheduleRequest(ctx context.Context, s lifecycle.Server, reques
 		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
 			return event, err
 		}
-		request.Limit = maxCandidates
+		request.Limit = MaxCandidates
 	}
 	return c.scheduleAmong(ctx, s, request)
 }
 
 // scheduleAmong chooses among the candidates of one query.
-func (c chooser) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
+func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
 	lifecycle.Event, error) {
 	got, err := c.placement.Candidates(ctx, request)
 	switch fault.KindOf(err) {
@@ -111,11 +83,11 @@ func (c chooser) scheduleAmong(ctx context.Context, s lifecycle.Server, request 
 		}
 		return lifecycle.NoValidHost{Reason: reason}, nil
 	}
-	input, err := c.scheduleInput(ctx, got)
+	input, err := c.Input(ctx, got)
 	if err != nil {
 		return nil, err
 	}
-	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, c.Pack
+	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, c.options.Pack
 	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
 		return nil, err
 	}
@@ -125,7 +97,7 @@ func (c chooser) scheduleAmong(ctx context.Context, s lifecycle.Server, request 
 	if s.Move != nil {
 		input.Only = s.Move.To
 	}
-	choices, refusals, err := c.choose(ctx, input, s)
+	choices, refusals, err := c.filter(ctx, input, s)
 	if err != nil {
 		return nil, err
 	}
@@ -137,26 +109,26 @@ func (c chooser) scheduleAmong(ctx context.Context, s lifecycle.Server, request 
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures}, nil
 }
 
-// choose filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
+// filter filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
 // what Placement offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
-func (c chooser) choose(ctx context.Context, input schedule.Input, s lifecycle.Server) (
+func (c Scheduler) filter(ctx context.Context, input schedule.Input, s lifecycle.Server) (
 	[]schedule.Choice, []schedule.Refusal, error) {
 	input.Lacking = map[string]bool{}
 	for _, host := range input.Hosts {
-		if missing, _ := c.audits.Missing(host); missing {
+		if missing, _ := c.options.Audits.Missing(host); missing {
 			input.Lacking[host.Name] = true
 		}
 	}
-	for range maxAudited {
+	for range MaxAudited {
 		choices, refusals := schedule.Choose(input, s.Requests, seed(s))
 		if len(choices) == 0 {
 			return nil, refusals, nil
 		}
 		host := input.Hosts[choices[0].Root]
-		if _, fresh := c.audits.Missing(host); fresh {
+		if _, fresh := c.options.Audits.Missing(host); fresh {
 			return choices, refusals, nil
 		}
-		missing, err := c.audits.AuditRoot(ctx, host.Name, host.Provider)
+		missing, err := c.options.Audits.AuditRoot(ctx, host.Name, host.Provider)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -166,16 +138,16 @@ func (c chooser) choose(ctx context.Context, input schedule.Input, s lifecycle.S
 		input.Lacking[host.Name] = true
 	}
 	return nil, nil, fault.New(fault.Unavailable,
-		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", maxAudited)
+		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", MaxAudited)
 }
 
 // excludedHosts returns the hosts that must not be chosen for a server, with the reason.
-func (r reading) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
-	dead, err := r.store.Dead(ctx)
+func (c Scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
+	dead, err := c.store.Dead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	disabled, err := r.store.DisabledHosts(ctx)
+	disabled, err := c.store.DisabledHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +160,7 @@ func (r reading) excludedHosts(ctx context.Context, s lifecycle.Server) (map[str
 	for _, host := range dead {
 		out[host] = "an operator has declared it dead"
 	}
-	for host, late := range r.agents.NotFollowing() {
+	for host, late := range c.options.Agents.NotFollowing() {
 		if out[host] == "" {
 			out[host] = late
 		}
@@ -196,7 +168,7 @@ func (r reading) excludedHosts(ctx context.Context, s lifecycle.Server) (map[str
 	if s.Try == 0 { // it was never placed, so nothing of it is to be destroyed
 		return out, nil
 	}
-	leaving, err := r.store.RemovalHosts(ctx, s.ID)
+	leaving, err := c.store.RemovalHosts(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}

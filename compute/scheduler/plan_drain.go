@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -16,13 +16,13 @@ type PlannedMove struct {
 	Server, Name string
 	Action       lifecycle.Action // Live or Migrate; empty: the server cannot be moved
 	To           string           // the host that would be tried first; empty: the server cannot be moved
-	Reason       string           // why the server cannot be moved or why not live, or what its guest loses; may be empty
+	Reason       string           // why it cannot be moved or why not live; what its guest loses; which ports are created
 }
 
 // PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
 // runs the scheduler of a real move; each move has the room that the moves before it leave. It returns fault.NotFound
 // if no agent has reported for the host.
-func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, error) {
+func (c Scheduler) PlanDrain(ctx context.Context, host string) ([]PlannedMove, error) {
 	if _, err := c.store.Host(ctx, host); err != nil {
 		return nil, err
 	}
@@ -30,17 +30,16 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop, err := c.leased(ctx)
+	ctx, stop, err := c.options.Leased(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	room := &roomAfterMoves{PlacementReader: c.placement, taken: resource.Allocation{}}
-	planner := chooser{c.read(), c.Auditor}
-	planner.placement = room
+	room := &roomAfterMoves{Placement: c.placement, taken: resource.Allocation{}}
+	c.placement = room
 	plan := []PlannedMove{}
 	for _, s := range servers {
-		move, err := planner.planMove(ctx, room, s, host)
+		move, err := c.planMove(ctx, room, s, host)
 		if err != nil {
 			return nil, err
 		}
@@ -51,28 +50,29 @@ func (c *Conductor) PlanDrain(ctx context.Context, host string) ([]PlannedMove, 
 }
 
 // planMove plans the move of one server.
-func (c chooser) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle.Server, host string) (
+func (c Scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle.Server, host string) (
 	PlannedMove, error) {
 	move := PlannedMove{Server: s.ID, Name: s.Name}
 	move.Action, move.Reason = drainAction(s, host)
 	if move.Action == "" {
 		return move, nil
 	}
-	request := lifecycle.ActionRequested{ID: c.NewID(), Action: move.Action}
-	moving, _ := lifecycle.Next(s, request, c.Now())
-	ports, refusal, err := c.collectPorts(ctx, moving, c.plannedPort)
+	request := lifecycle.ActionRequested{ID: c.options.NewID(), Action: move.Action}
+	moving, _ := lifecycle.Next(s, request, c.options.Now())
+	ports, refusal, err := c.ReadPorts(ctx, moving)
 	if err != nil {
 		return move, err
 	}
 	var event lifecycle.Event = lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}
 	if refusal == "" {
-		if event, err = c.schedule(ctx, moving, ports); err != nil {
+		if event, err = c.choose(ctx, moving, ports); err != nil {
 			return move, err
 		}
 	}
 	switch e := event.(type) {
 	case lifecycle.Chosen:
 		move.To = e.Choices[0].Host
+		move.Reason = withPlannedPorts(move.Reason, ports.Planned)
 		room.take(e.Choices[0].Allocation)
 		return move, nil
 	case lifecycle.NoValidHost:
@@ -82,6 +82,17 @@ func (c chooser) planMove(ctx context.Context, room *roomAfterMoves, s lifecycle
 	}
 	move.Action = ""
 	return move, nil
+}
+
+// withPlannedPorts adds to the reason of a move that it would create ports on these networks.
+func withPlannedPorts(reason string, networks []string) string {
+	for _, network := range networks {
+		if reason != "" {
+			reason += "; "
+		}
+		reason += "a port will be created on network " + network
+	}
+	return reason
 }
 
 // drainAction returns the action that moves a server off a host: Live if the Compute API would accept it, with what the
@@ -97,7 +108,7 @@ func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 	}
 	refusal := s.Refuse(lifecycle.Live, false)
 	if refusal == "" {
-		if refusal = whyNotLive(s); refusal == "" {
+		if refusal = WhyNotLive(s); refusal == "" {
 			return lifecycle.Live, lostDuringLive(s)
 		}
 	}
@@ -107,8 +118,8 @@ func drainAction(s lifecycle.Server, host string) (lifecycle.Action, string) {
 	return lifecycle.Migrate, refusal
 }
 
-// whyNotLive returns why the devices of a server prevent a live migration; empty: they do not.
-func whyNotLive(s lifecycle.Server) string {
+// WhyNotLive returns why the devices of a server prevent a live migration; empty: they do not.
+func WhyNotLive(s lifecycle.Server) string {
 	for _, r := range s.Requests {
 		if r.Port == nil && !r.LiveMigratable() {
 			return fmt.Sprintf("Cannot '%s' instance %s: its devices of alias %s are not explicitly requested as "+

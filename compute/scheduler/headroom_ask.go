@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -23,9 +23,9 @@ type HostHeadroom struct {
 
 // allCandidates returns all candidates. Alternatives that Placement does not have are left out; a class or trait that
 // it does not have is the reason why there are none.
-func (r reading) allCandidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
+func (c Scheduler) allCandidates(ctx context.Context, ask resource.Ask) (got placement.Candidates, err error) {
 	for {
-		got, err = r.placement.Candidates(ctx, ask)
+		got, err = c.placement.Candidates(ctx, ask)
 		if !fault.Is(err, fault.Invalid) {
 			return got, err
 		}

@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"cmp"
@@ -13,25 +13,26 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// scheduleInput joins the candidates with the reports of their hosts.
-func (r reading) scheduleInput(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
+// Input joins the candidates with the reports of their hosts.
+func (c Scheduler) Input(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
 	roots := map[provider.ID]bool{}
 	for _, candidate := range got.List {
 		for id := range candidate.Allocation {
 			roots[rootOf(got, id)] = true
 		}
 	}
-	hosts, err := r.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
+	hosts, err := c.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
 	if err != nil {
 		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
-		host.Down = cmp.Or(r.agents.StartFailure(host.Name).Why, host.Down)
-		host.Seen = r.Now().Add(-r.agents.SinceReport(host.Name)) // measured with the monotonic clock
+		host.Down = cmp.Or(c.options.Agents.StartFailure(host.Name).Why, host.Down)
+		host.Seen = c.options.Now().Add(-c.options.Agents.SinceReport(host.Name)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Input{Hosts: hosts, Now: r.Now(), Silence: r.Silence, Unreliable: r.failures.Recent(r.Now())}
+	now := c.options.Now()
+	p := schedule.Input{Hosts: hosts, Now: now, Silence: c.options.Silence, Unreliable: c.options.Failures.Recent(now)}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

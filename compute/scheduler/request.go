@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// maxCandidates is the limit of candidates requested, Nova's [scheduler] max_placement_results.
-const maxCandidates = 1000
+// MaxCandidates is the limit of candidates requested, Nova's [scheduler] max_placement_results.
+const MaxCandidates = 1000
 
-// buildAsk builds what a server requests from its flavor and its image. Each call returns new request ids.
-func (r reading) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) {
-	options := flavor.Options{PCIInPlacement: r.PCIInPlacement}
-	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), r.Aliases, options, r.NewID)
+// Build builds what a server requests from its flavor and its image. Each call returns new request ids.
+func (c Scheduler) Build(s lifecycle.Server) (p lifecycle.Prepared, err error) {
+	options := flavor.Options{PCIInPlacement: c.options.PCIInPlacement}
+	p.Ask, p.Requests, err = flavor.Ask(s.Flavor, s.SourceImage(), c.options.Aliases, options, c.options.NewID)
 	if err == nil {
 		p.Topology, err = flavor.Topology(s.Flavor, s.SourceImage())
 	}
@@ -30,12 +30,12 @@ func (r reading) buildAsk(s lifecycle.Server) (p lifecycle.Prepared, err error) 
 
 // request returns the query for the candidates of a server with these ports, and the devices that the ports need. For a
 // move to a given host it restricts the query to the provider tree of that host.
-func (c chooser) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
+func (c Scheduler) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
 	devices []pci.Request, err error) {
-	if ask, devices, err = c.withPorts(ctx, s.Ask, wants); err != nil {
+	if ask, devices, err = c.WithPorts(ctx, s.Ask, wants); err != nil {
 		return ask, nil, err
 	}
-	ask.Limit = maxCandidates
+	ask.Limit = MaxCandidates
 	if s.Move == nil || s.Move.To == "" {
 		return ask, devices, nil
 	}
@@ -87,13 +87,13 @@ func whyUnknown(name string) string {
 // onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of
 // its host. So shortly after the start it returns fault.Unavailable, and the query is retried, until the first agent
 // has reported.
-func (r reading) onRequestRejected(text string) (lifecycle.Event, error) {
+func (c Scheduler) onRequestRejected(text string) (lifecycle.Event, error) {
 	names := unknownNames.FindStringSubmatch(text)
 	if names == nil {
 		return lifecycle.NoValidHost{Reason: "Placement rejects the query: " + text}, nil
 	}
 	reason := whyUnknown(names[1])
-	if r.agents.AwaitsFirst() {
+	if c.options.Agents.AwaitsFirst() {
 		return nil, fault.New(fault.Unavailable, "%s, and none has reported since the start", reason)
 	}
 	return lifecycle.NoValidHost{Reason: reason}, nil

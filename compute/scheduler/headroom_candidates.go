@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -19,9 +19,9 @@ type hostCandidates struct {
 // everyCandidate returns the candidates of all hosts. Placement may limit the candidates of an answer ([placement]
 // max_allocation_candidates). Berth's Placement reports the limit; OpenStack's does not. So unless the answer is
 // complete, each host is requested alone too.
-func (r reading) everyCandidate(ctx context.Context, ask resource.Ask, hosts []schedule.Host) (hostCandidates,
+func (c Scheduler) everyCandidate(ctx context.Context, ask resource.Ask, hosts []schedule.Host) (hostCandidates,
 	error) {
-	whole, err := r.allCandidates(ctx, ask)
+	whole, err := c.allCandidates(ctx, ask)
 	all := hostCandidates{Candidates: whole}
 	if err != nil || len(whole.List) == 0 || whole.Complete {
 		return all, err
@@ -32,7 +32,7 @@ func (r reading) everyCandidate(ctx context.Context, ask resource.Ask, hosts []s
 		if h.Provider == "" {
 			continue
 		}
-		one, err := r.allCandidates(ctx, ask.InTree(h.Provider))
+		one, err := c.allCandidates(ctx, ask.InTree(h.Provider))
 		if err != nil {
 			return all, err
 		}

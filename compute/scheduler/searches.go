@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const (
 	longSearch     = 50 * time.Millisecond // a query that has taken this long counts
 	longOfAll      = 4                     // that may run at one time
 	longOfProject  = 2
-	undecidedLimit = 8 // how often a query for one server is repeated that Placement could not decide
+	UndecidedLimit = 8 // how often a query for one server is repeated that Placement could not decide
 )
 
 // candidateSearches bounds the queries for candidates that take long. A query beyond the bound is cancelled and
@@ -38,18 +38,18 @@ func newCandidateSearches() *candidateSearches {
 var errCrowded = errors.New("too many long searches")
 
 // of returns the Placement of a server: its queries for candidates count to the project of the server.
-func (q *candidateSearches) of(p PlacementReader, s lifecycle.Server) PlacementReader {
+func (q *candidateSearches) of(p Placement, s lifecycle.Server) Placement {
 	return boundedPlacement{p, q, s.ID, s.Project}
 }
 
 type boundedPlacement struct {
-	PlacementReader
+	Placement
 	searches        *candidateSearches
 	server, project string
 }
 
 // Candidates returns fault.Unavailable if the query is to be repeated later, and fault.Conflict, with the reason, if
-// Placement could not decide it undecidedLimit times.
+// Placement could not decide it UndecidedLimit times.
 func (p boundedPlacement) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
 	ctx, cancel := context.WithCancelCause(placement.ForProject(ctx, p.project))
 	defer cancel(nil)
@@ -61,7 +61,7 @@ func (p boundedPlacement) Candidates(ctx context.Context, ask resource.Ask) (pla
 		}
 		long <- counted
 	})
-	got, err := p.PlacementReader.Candidates(ctx, ask)
+	got, err := p.Placement.Candidates(ctx, ask)
 	if !timer.Stop() && <-long {
 		p.searches.leave(p.project)
 	}
@@ -103,10 +103,10 @@ func (q *candidateSearches) judge(server string, err error) error {
 		return err
 	}
 	q.undecided[server]++
-	if q.undecided[server] < undecidedLimit {
+	if q.undecided[server] < UndecidedLimit {
 		return err
 	}
 	delete(q.undecided, server)
 	return fault.New(fault.Conflict, "%s (the search was repeated %d times)", fault.TextOf(err),
-		undecidedLimit)
+		UndecidedLimit)
 }

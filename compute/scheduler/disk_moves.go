@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// whyNotCold returns why a server cannot leave its host with its disk; empty: it can.
-func (r reading) whyNotCold(ctx context.Context, s lifecycle.Server) (string, error) {
+// WhyNotCold returns why a server cannot leave its host with its disk; empty: it can.
+func (c Scheduler) WhyNotCold(ctx context.Context, s lifecycle.Server) (string, error) {
 	if !s.HasDisk() {
 		return "", nil
 	}
-	host, err := r.store.Host(ctx, s.Host)
+	host, err := c.store.Host(ctx, s.Host)
 	if fault.Is(err, fault.NotFound) {
 		return "", nil
 	}
@@ -31,11 +31,11 @@ func diskStays(host schedule.Host) string {
 
 // excludeWithoutDisk excludes the hosts to which the disk of a server that moves cannot be copied. The server stays
 // where it is if there is no other.
-func (r reading) excludeWithoutDisk(ctx context.Context, s lifecycle.Server, input schedule.Input) error {
+func (c Scheduler) excludeWithoutDisk(ctx context.Context, s lifecycle.Server, input schedule.Input) error {
 	if s.Move == nil || !s.Move.CopiesDisk() || s.Image == "" && s.Move.From.Flavor.DiskGB == 0 {
 		return nil
 	}
-	from, err := r.store.Host(ctx, s.Move.From.Host)
+	from, err := c.store.Host(ctx, s.Move.From.Host)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

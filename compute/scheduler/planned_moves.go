@@ -1,4 +1,4 @@
-package conductor
+package scheduler
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // roomAfterMoves is a Placement whose candidates have the room that planned moves leave.
 type roomAfterMoves struct {
-	PlacementReader
+	Placement
 	taken resource.Allocation
 }
 
@@ -33,7 +33,7 @@ func (p *roomAfterMoves) take(a resource.Allocation) {
 
 // Candidates returns the candidates of Placement that still fit.
 func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
-	got, err := p.PlacementReader.Candidates(ctx, ask)
+	got, err := p.Placement.Candidates(ctx, ask)
 	if err != nil {
 		return got, fault.Wrap("", err)
 	}
@@ -55,16 +55,16 @@ func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (plac
 	return got, nil
 }
 
-// otherHost returns where a server that waits for the agent of a host can be placed now, or why it cannot be placed on
+// OtherHost returns where a server that waits for the agent of a host can be placed now, or why it cannot be placed on
 // another host. The room that other servers take counts as used. NUMA cells and devices that Placement does not count
 // cannot be subtracted: a server that needs them gets none of the hosts of these servers. The ports of the server are
 // not considered.
-func (c chooser) otherHost(ctx context.Context, s lifecycle.Server, host string,
+func (c Scheduler) OtherHost(ctx context.Context, s lifecycle.Server, host string,
 	others map[string]schedule.Choice) (choice schedule.Choice, reason string, err error) {
 	ask := s.Ask
-	ask.Limit = maxCandidates
+	ask.Limit = MaxCandidates
 	uncounted := len(s.Topology) > 0 || len(s.Requests) > 0 && !devicesInPlacement(s.Requests, ask)
-	room := &roomAfterMoves{PlacementReader: c.placement, taken: resource.Allocation{}}
+	room := &roomAfterMoves{Placement: c.searches.of(c.placement, s), taken: resource.Allocation{}}
 	failed := map[string]string{}
 	for id, other := range others {
 		if id == s.ID {
