@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
@@ -94,4 +95,14 @@ func routes() []route {
 		{Path: "/berth/v1/explain", Methods: verbs{ // same rule as the query that it explains
 			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
 	}
+}
+
+// versions handles GET /: it sends the version document. It needs no authentication.
+func (c *call) versions() error {
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, object{"versions": []object{{
+		"id": "v" + api.Oldest.String(), "status": "CURRENT",
+		"min_version": api.Oldest.String(), "max_version": api.Latest.String(),
+		"links": []api.Link{{Rel: "self", Href: ""}},
+	}}})
 }

@@ -7,8 +7,21 @@
 //	                                                 └── read again, replaced ─┘ before the write is answered
 //
 // The database decides whether a claim is granted; the index only proposes candidates. The differences between
-// microversions are in changes_by_microversion.go and in the route table. Package api/edge receives the requests;
-// routes.go, request_checks.go and error_answers.go declare the API for it.
+// microversions are in call.go and in the route table. Package api/edge receives the requests. The files from the
+// bottom to the top:
+//
+//	turns                          fair shares of searches that take long
+//	call                           the server, and the state of one request
+//	json, answers, errors          what is sent
+//	refresh                        the index after a write
+//	requests                       the checks of every request, its query and its body
+//	allocations                    allocations of consumers and providers, reshapes
+//	search_limits                  the slot of a search and its limits
+//	candidate_stream               the answer with candidates, in chunks
+//	unknown_names, candidates      queries for candidates, explanations
+//	providers, inventories, traits, classes, usages
+//	health                         /healthz and the metrics of the index
+//	routes, server                 the table of paths; what connects the parts
 //
 // Statuses, bodies, codes and headers are those of OpenStack's own Placement. The intended differences are:
 //   - Error texts are Berth's own. Errors are always JSON, whatever the Accept header of the request.

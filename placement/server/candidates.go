@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -142,4 +144,70 @@ func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unkn
 	c.setModified(time.Time{})
 	c.W.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
 	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
+}
+
+// explain handles GET /berth/v1/explain: it answers why a query for candidates finds none. The reason is empty if it
+// finds some.
+func (c *call) explain() error {
+	c.version = api.Latest // the query is that of the newest microversion
+	ask, snapshot, unknown, err := c.parseCandidateQuery()
+	if err = cmp.Or(unknown, err); err != nil {
+		return err
+	}
+	why, err := c.explanation(snapshot, ask)
+	if err != nil {
+		return err
+	}
+	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
+		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Help: api.ExplainHelp(why.Help),
+		Nearest: []api.ExplainNearestMiss{}}
+	for _, step := range why.Funnel {
+		answer.Funnel = append(answer.Funnel, api.ExplainFunnelRow(step))
+	}
+	for _, m := range why.Nearest {
+		miss := api.ExplainNearestMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
+		for _, d := range m.Deficits {
+			held, err := c.deficitHolders(snapshot, d)
+			if err != nil {
+				return err
+			}
+			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause),
+				Asks: d.Asks, Free: d.Free, Of: d.Of, Text: d.String(), HeldBy: held})
+		}
+		answer.Nearest = append(answer.Nearest, miss)
+	}
+	return c.sendJSON(http.StatusOK, answer)
+}
+
+// maxHolders is how many consumers of one provider an explanation names.
+const maxHolders = 8
+
+// deficitHolders returns the consumers that hold the missing resources, if the caller may read allocations.
+func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
+	const rule = "placement:resource_providers:allocations:list"
+	if may, _ := c.Allowed(rule, c.target(rule)); !may {
+		return nil, nil
+	}
+	for _, id := range d.Taken {
+		all, err := c.server.store.ProviderAllocations(c.Context(), id)
+		if fault.Is(err, fault.NotFound) {
+			continue // deleted in the meantime
+		}
+		if err != nil {
+			return nil, err
+		}
+		holder := api.ExplainHolder{Provider: id}
+		if at, known := snapshot.Find(id); known {
+			holder.Name = at.Node().Name
+		}
+		for _, consumer := range slices.Sorted(maps.Keys(all.Shares)) {
+			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < maxHolders {
+				holder.Consumers = append(holder.Consumers, consumer)
+			}
+		}
+		if len(holder.Consumers) > 0 {
+			held = append(held, holder)
+		}
+	}
+	return held, nil
 }

@@ -1,7 +1,11 @@
 package server
 
 import (
+	"errors"
 	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
@@ -56,4 +60,65 @@ func (c *call) target(rule string) map[string]any {
 		return map[string]any{"project_id": nil}
 	}
 	return map[string]any{"project_id": given[len(given)-1]}
+}
+
+// query parses the query string. It returns fault.Invalid if a key or a value is not UTF-8.
+func (c *call) query() (url.Values, error) {
+	q := parseQuery(c.R.URL.RawQuery)
+	for key, values := range q {
+		for _, text := range append(values, key) {
+			if !utf8.ValidString(text) {
+				return nil, fault.New(fault.Invalid, "Invalid query string parameters: %q is not UTF-8", text)
+			}
+		}
+	}
+	return q, nil
+}
+
+// parseQuery is url.ParseQuery with the leniency of the original: a % that does not begin an escaped byte is kept, and
+// a semicolon is a separator as & is.
+func parseQuery(raw string) url.Values {
+	q := url.Values{}
+	for pair := range strings.FieldsFuncSeq(raw, separator) {
+		key, value, _ := strings.Cut(pair, "=")
+		key = unescape(key)
+		q[key] = append(q[key], unescape(value))
+	}
+	return q
+}
+
+func separator(r rune) bool { return r == '&' || r == ';' }
+
+func unescape(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	var out strings.Builder
+	for len(text) > 0 {
+		n := 1
+		if text[0] == '%' && len(text) >= 3 {
+			n = 3
+		}
+		plain, err := url.QueryUnescape(text[:n])
+		if err != nil {
+			plain, n = "%", 1
+		}
+		out.WriteString(plain)
+		text = text[n:]
+	}
+	return out.String()
+}
+
+// read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
+// Options.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
+func (c *call) read(body api.Body, into any) error {
+	data, err := c.ReadBody(c.server.opts.MaxBody)
+	if refusal, ok := errors.AsType[*edge.Refusal](err); ok {
+		return c.refuse(refusal)
+	}
+	if err != nil {
+		return err
+	}
+	c.body = data
+	return c.server.bodies.Read(body, c.version, data, into)
 }
