@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -35,8 +36,9 @@ func Statements(name string, statements ...string) Migration {
 
 // Migrate upgrades Berth's own tables: it runs, in order, the migrations that the version table does not list yet,
 // each in a transaction of its own, and records them there. Several processes may run it at once: each migration
-// counts once. It does not change tables of OpenStack.
-func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) error {
+// counts once. It does not change tables of OpenStack. It returns fault.Invalid if the database has one of the tables
+// obsolete: the version tables of earlier programs, whose databases this one cannot read.
+func Migrate(ctx context.Context, db *DB, table string, migrations []Migration, obsolete ...string) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
 		return fault.New(fault.Internal, "%q is not a valid name of a version table", table)
 	}
@@ -49,6 +51,9 @@ func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) 
 				return err
 			}
 			if first {
+				if err := refuse(ctx, tx, obsolete); err != nil {
+					return errors.Join(err, unlock())
+				}
 				_, err = tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+
 					" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) "+
 					"NOT NULL)")
@@ -66,9 +71,30 @@ func Migrate(ctx context.Context, db *DB, table string, migrations []Migration) 
 	}
 }
 
+// refuse returns fault.Invalid if the database has one of the tables.
+func refuse(ctx context.Context, tx *Tx, obsolete []string) error {
+	tables, err := TableNames(ctx, tx)
+	for _, table := range obsolete {
+		if slices.Contains(tables, table) {
+			return fault.New(fault.Invalid, "the database has the table %s: an earlier Berth wrote it, and this one does not "+
+				"read its data; name an empty database in the option connection, or start the earlier Berth", table)
+		}
+	}
+	return err
+}
+
+// TableNames returns the names of the tables of the database.
+func TableNames(ctx context.Context, tx *Tx) ([]string, error) {
+	return queryTexts(ctx, tx, map[Dialect]string{
+		SQLite:     "SELECT name FROM sqlite_master WHERE type = 'table'",
+		MySQL:      "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
+		PostgreSQL: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+	}[tx.Dialect])
+}
+
 // migrateOne runs the first migration that is not recorded. more is false if all are recorded.
 func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migration) (more bool, err error) {
-	done, err := appliedNames(ctx, tx, table)
+	done, err := queryTexts(ctx, tx, "SELECT name FROM "+table+" ORDER BY version")
 	if err != nil {
 		return false, err
 	}
@@ -100,9 +126,9 @@ func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migratio
 	return true, err
 }
 
-// appliedNames returns the names in the version table in order.
-func appliedNames(ctx context.Context, tx *Tx, table string) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT name FROM "+table+" ORDER BY version")
+// queryTexts returns the texts of a query with one column.
+func queryTexts(ctx context.Context, tx *Tx, query string) ([]string, error) {
+	rows, err := tx.Query(ctx, query)
 	if err != nil {
 		return nil, err
 	}

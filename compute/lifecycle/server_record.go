@@ -306,5 +306,8 @@ const (
 	Evacuating    Kind = "evacuation"
 )
 
+// Kinds lists all kinds of moves.
+func Kinds() []Kind { return []Kind{Resizing, Migrating, LiveMigration, Evacuating} }
+
 // MovePhase is the state of a move.
 type MovePhase string

@@ -56,6 +56,14 @@ const (
 	ShelvingUploading     Task = "shelving_image_uploading"
 )
 
+// Tasks lists all tasks except the empty one.
+func Tasks() []Task {
+	return []Task{
+		PoweringOff, PoweringOn, Rebooting, RebootingHard, RebootStarted, RebootStartedHard, Rebuilding, ResizeReverting,
+		MigratingLive, ShelvingPendingUpload, ShelvingUploading,
+	}
+}
+
 // Action is an action on a server, as the Compute API names it.
 type Action string
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -24,10 +25,50 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:60], "") + "…"
 }
 
-// FromReport converts a report to compute's record of a host, without its sender. It returns fault.Invalid for a value
-// that is not valid.
+// EncodeHost returns the text of the report of a host: what its agent sends, without what compute sets.
+func EncodeHost(h schedule.Host) ([]byte, error) {
+	return encode("host "+h.Name, host.Report{
+		Host: h.Name, Instance: h.Instance, Start: h.Start, LockID: h.LockID, NotFollowed: h.NotFollowed,
+		Guests:   each(h.Present, func(p schedule.Present) host.Present { return host.Present(p) }),
+		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down,
+		Devices: each(h.Devices, func(d pci.Offered) host.Device { return host.WriteDevice(h.Name, d) }),
+		Cells:   host.WriteCells(h.Cells), Counted: each(h.Counted, writeCounted),
+		CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Conditions: h.Conditions, InPlace: h.InPlacement,
+		NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
+}
+
+// DecodeHost reads the text of the report of the host with this name, without Seen, Guests and Load. The report of
+// another host, or of none, is refused. Fields that are not known are ignored, as in a report from an agent, which
+// repeats its report within a minute.
+func DecodeHost(name string, text []byte) (schedule.Host, error) {
+	var report host.Report
+	if err := json.Unmarshal(text, &report); err != nil {
+		return schedule.Host{}, unreadable("host "+name, err)
+	}
+	if report.Host != name {
+		return schedule.Host{}, foreign("host "+name, report.Host)
+	}
+	h, err := readHost(report)
+	if err != nil {
+		return schedule.Host{}, unreadable("host "+name, err)
+	}
+	return h, nil
+}
+
+// FromReport converts a report to compute's state of a host, without Seen, Guests and Load. It returns fault.Invalid
+// for a value that is not valid.
 func FromReport(r host.Report) (schedule.Host, error) {
-	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
+	if _, err := uuid.Parse(r.Provider); err != nil {
+		return schedule.Host{}, fault.New(fault.Invalid, "provider must be the UUID of the host's root provider; it is %q",
+			clip(r.Provider))
+	}
+	return readHost(r)
+}
+
+// readHost is FromReport without the check of the provider, for a report that was accepted before.
+func readHost(r host.Report) (schedule.Host, error) {
+	h := schedule.Host{Name: r.Host, Instance: r.Instance, Start: r.Start, LockID: r.LockID,
+		Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
 		NotFollowed: r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down,
 		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
 	for _, g := range r.Counted {
@@ -38,10 +79,6 @@ func FromReport(r host.Report) (schedule.Host, error) {
 		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
 	}
 	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
-	if _, err := uuid.Parse(r.Provider); err != nil {
-		return h, fault.New(fault.Invalid, "provider must be the UUID of the host's root provider; it is %q",
-			clip(r.Provider))
-	}
 	seen := map[pci.Address]bool{}
 	for _, d := range r.Devices {
 		device, err := d.Read(r.Host)
@@ -55,6 +92,11 @@ func FromReport(r host.Report) (schedule.Host, error) {
 		h.Devices = append(h.Devices, device)
 	}
 	return h, nil
+}
+
+// writeCounted converts a guest that an agent has on its NUMA nodes for a report.
+func writeCounted(g schedule.CountedGuest) host.CountedGuest {
+	return host.CountedGuest{ID: g.ID, Cells: host.WriteGuestCells(g.Cells), Placed: host.WritePlaced(g.Placed)}
 }
 
 // ToGuestEvent converts the report of a guest, known as id to the agent of the host, to the event of its server. It

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -28,7 +29,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 		}
 		return wrap(s.putSeen(ctx, host.Name, host.Seen))
 	}
-	report, err := encodeHost(host)
+	report, err := record.EncodeHost(host)
 	if err != nil {
 		return wrap(err)
 	}
@@ -312,7 +313,7 @@ func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]s
 		if len(report) == 0 {
 			continue
 		}
-		host, err := decodeHost(name, report)
+		host, err := record.DecodeHost(name, report)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 func device(fn uint8, state pci.State, holder resource.ConsumerID) pci.Offered {
 	return pci.Offered{
 		Device: pci.Device{Address: pci.Address{Domain: 0x10000, Bus: 0x3b, Func: fn}, Vendor: "8086", Product: "1515",
-			Class: 0x20000, Type: pci.Virtual,
+			Type:   pci.Virtual,
 			Parent: &pci.Address{Bus: 0x3b}, NUMANode: 1, Driver: "vfio-pci", IOMMUGroup: 7},
 		ResourceClass: "CUSTOM_X", Traits: []resource.Trait{"CUSTOM_T"}, Provider: "pf", State: state, Holder: holder,
 		RequestID: "R",

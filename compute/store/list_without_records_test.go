@@ -10,25 +10,6 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// TestMembersAreLeftOut checks that withoutMembers leaves out members of the record itself only, and returns other
-// texts as they are.
-func TestMembersAreLeftOut(t *testing.T) {
-	names := map[string]bool{"a": true, "b": true}
-	for text, want := range map[string]string{
-		`{"version":3,"a":1,"c":2}`:                          `{"version":3,"c":2}`,
-		`{"version":3,"c":{"a":1},"b":[{"x":[1,"]"]},2]}`:    `{"version":3,"c":{"a":1}}`,
-		`{"version":3,"a":"\"}{,\\","c":"\\\"a\":1,","b":0}`: `{"version":3,"c":"\\\"a\":1,"}`,
-		`{"version":3}`:      `{"version":3}`,
-		`{"a":1,"c":2}`:      `{"a":1,"c":2}`,
-		`{"version":3,"a":1`: `{"version":3,"a":1`, `{"version":3,"a`: `{"version":3,"a`, `{"version":3,"a":`: `{"version":3,"a":`,
-		`{"version":3,"a":"x`: `{"version":3,"a":"x`, `{"version":3,"c":1}}`: `{"version":3,"c":1}}`, ``: ``,
-	} {
-		if got := string(withoutMembers([]byte(text), names)); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-	}
-}
-
 // plan returns how SQLite executes a query.
 func plan(t *testing.T, db *sqldb.DB, query string, args ...any) string {
 	t.Helper()

@@ -1,23 +1,21 @@
 package store
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/sqldb"
 )
 
-// TestOlderBerthDoesNotStart checks that a Berth that reads only version 1 does not start, because it would read a
-// record of version 2 as an empty server.
-func TestOlderBerthDoesNotStart(t *testing.T) {
+// TestDatabaseOfAnOlderBerthIsRefused checks that a database with the version table of the versions before this one is
+// refused with a sentence that says what to do.
+func TestDatabaseOfAnOlderBerthIsRefused(t *testing.T) {
 	_, db := openFile(t)
-	before := schemaMigrations()
-	before = before[:slices.IndexFunc(before, func(s sqldb.Migration) bool { return s.Name == "compute_records_2" })]
-	err := sqldb.Migrate(t.Context(), db, versionTable, before)
-	const why = "a newer Berth wrote this database; start that one"
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
-		t.Errorf("got %v, want %q", err, why)
+	execute(t, db, "CREATE TABLE compute_versions (version INTEGER NOT NULL PRIMARY KEY)")
+	_, err := Open(t.Context(), db)
+	for _, want := range []string{"table compute_versions", "an earlier Berth", "name an empty database"} {
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }

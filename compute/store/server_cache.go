@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
@@ -91,18 +92,18 @@ func isCurrent(cached lifecycle.Server, revision, updated int64) bool {
 func (c *serverCache) readServer(ctx context.Context, tx *sqldb.Tx, id string, committed bool) (lifecycle.Server,
 	error) {
 	known, _ := c.get(id)
-	var record []byte
+	var text []byte
 	err := tx.QueryRow(ctx, `SELECT CASE WHEN revision = ? AND updated = ? THEN '' ELSE record END FROM compute_servers
-		WHERE id = ?`, known.Revision, micros(known.Updated), id).Scan(&record)
+		WHERE id = ?`, known.Revision, micros(known.Updated), id).Scan(&text)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return lifecycle.Server{}, fault.New(fault.NotFound, "there is no server %s", id)
 	case err != nil:
 		return lifecycle.Server{}, err
-	case len(record) == 0:
+	case len(text) == 0:
 		return known, nil
 	}
-	server, err := decodeServer(id, record)
+	server, err := record.DecodeServer(id, text)
 	if err == nil && committed {
 		server = c.put(server)
 	}

@@ -13,8 +13,7 @@ var serverColumns = []string{"name", "project", "user_id", "flavor", "state", "s
 // columns returns the values of a server's row except its record and id, in the order of serverColumns.
 func columns(s lifecycle.Server) []any {
 	shown := s.Shown()
-	state, _ := stages.text(stage(s.Stage())) // encodeServer has refused a state without a stored name
-	return append([]any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(),
+	return append([]any{s.Name, s.Project, s.User, shown.Flavor.ID, s.Stage(), s.Status(),
 		boolInt(len(s.Steps()) > 0), shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil), micros(s.Created),
 		micros(s.Updated), micros(s.Ended)}, append(sizeColumns(s), s.Revision)...)
 }

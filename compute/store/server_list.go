@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
@@ -223,4 +226,43 @@ func (f ServerFilter) where(d sqldb.Dialect) *where {
 		w.and("ended = 0")
 	}
 	return w
+}
+
+// decoder decodes records. The order of the result is that of the records.
+type decoder func(records []textOfServer) ([]lifecycle.Server, error)
+
+// decodeFull decodes records; it is a decoder.
+func decodeFull(records []textOfServer) ([]lifecycle.Server, error) {
+	list := make([]lifecycle.Server, 0, len(records))
+	for _, r := range records {
+		server, err := record.DecodeServer(r.id, r.record)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, server)
+	}
+	return list, nil
+}
+
+// decodeListed decodes records without the fields that no list shows, on all processors; it is a decoder.
+func decodeListed(records []textOfServer) ([]lifecycle.Server, error) {
+	const atLeast = 64 // records for one goroutine
+	list := make([]lifecycle.Server, len(records))
+	parts := max(1, min(runtime.GOMAXPROCS(0), len(records)/atLeast))
+	failed := make([]error, parts)
+	var running sync.WaitGroup
+	for part := range parts {
+		running.Go(func() {
+			for i := part; i < len(records) && failed[part] == nil; i += parts {
+				list[i], failed[part] = record.DecodeListed(records[i].id, records[i].record)
+			}
+		})
+	}
+	running.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }

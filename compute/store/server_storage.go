@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
@@ -44,11 +45,11 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 // insert writes the row of a new server.
 func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	server.Revision = 1
-	record, err := encodeServer(server)
+	text, err := record.EncodeServer(server)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, insertServer, append(columns(server), string(record), server.ID)...)
+	_, err = tx.Exec(ctx, insertServer, append(columns(server), string(text), server.ID)...)
 	if sqldb.IsDuplicate(err) {
 		return fault.New(fault.Conflict, "server %s exists already", server.ID)
 	}
@@ -90,11 +91,11 @@ func (s *Store) Change(
 			return nil
 		}
 		after.Revision++
-		record, err := encodeServer(after)
+		text, err := record.EncodeServer(after)
 		if err != nil {
 			return err
 		}
-		statement, args := updateServer(before, after, record)
+		statement, args := updateServer(before, after, text)
 		done, err := tx.Exec(ctx, statement, args...)
 		// The snapshot may be older than the row; a retry reads the current row.
 		again := sqldb.Retry(fault.New(fault.Conflict, "server %s changes too often", id))
@@ -145,7 +146,7 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
-			stateDeleted, micros(before))
+			string(lifecycle.Deleted), micros(before))
 		if err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 		var ended int64
 		var id string
 		err = tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE state = ? ORDER BY ended DESC, id DESC
-			LIMIT 1 OFFSET ?`, stateDeleted, keep).Scan(&ended, &id)
+			LIMIT 1 OFFSET ?`, string(lifecycle.Deleted), keep).Scan(&ended, &id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -164,7 +165,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 			return err
 		}
 		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND (ended < ? OR (ended = ? AND id <= ?))`,
-			stateDeleted, ended, ended, id)
+			string(lifecycle.Deleted), ended, ended, id)
 		return err
 	}))
 }

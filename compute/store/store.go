@@ -34,7 +34,7 @@ type Store struct {
 
 // Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
+	if err := sqldb.Migrate(ctx, db, "compute_schema", schema, "compute_versions"); err != nil {
 		return nil, fault.Wrap("", err)
 	}
 	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"fmt"
@@ -102,6 +102,7 @@ func (f *filler) fillOne(v reflect.Value) {
 		reflect.TypeFor[lifecycle.Task]():      lifecycle.ResizeReverting,
 		reflect.TypeFor[lifecycle.Kind]():      lifecycle.LiveMigration,
 		reflect.TypeFor[lifecycle.Power]():     lifecycle.Off,
+		reflect.TypeFor[pci.Type]():            pci.Virtual,
 	}[v.Type()]
 	switch {
 	case word != nil:

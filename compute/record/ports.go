@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"github.com/openberth/berth/compute/lifecycle"
@@ -6,7 +6,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// networkRecord is an entry of the networks that a server was created with. Version 4 has it first.
+// networkRecord is an entry of the networks that a server was created with.
 type networkRecord struct {
 	Port    string `json:"port_id,omitzero"`
 	Network string `json:"network_id,omitzero"`
@@ -17,7 +17,7 @@ type networkRecord struct {
 func toNetwork(r lifecycle.NetworkRequest) networkRecord   { return networkRecord(r) }
 func fromNetwork(r networkRecord) lifecycle.NetworkRequest { return lifecycle.NetworkRequest(r) }
 
-// portRecord is a port of a server. Version 4 has it first.
+// portRecord is a port of a server.
 type portRecord struct {
 	ID          string                 `json:"id,omitzero"`
 	Network     string                 `json:"network_id,omitzero"`
@@ -33,10 +33,8 @@ type portRecord struct {
 	Host        string                 `json:"bound_host,omitzero"`
 	VIF         string                 `json:"vif_type,omitzero"`
 	Bridge      string                 `json:"bridge_name,omitzero"`
-
-	// version 5 has these first
-	Device string `json:"pci_slot,omitzero"`
-	VLAN   int    `json:"vlan,omitzero"`
+	Device      string                 `json:"pci_slot,omitzero"`
+	VLAN        int                    `json:"vlan,omitzero"`
 }
 
 type addressRecord struct {
@@ -59,13 +57,11 @@ func fromPort(r portRecord) lifecycle.Port {
 		Device: r.Device, VLAN: r.VLAN}
 }
 
-// portChangeRecord is a port that is being attached or detached. Version 4 has it first.
+// portChangeRecord is a port that is being attached or detached.
 type portChangeRecord struct {
-	ID      string        `json:"id,omitzero"`
-	Request networkRecord `json:"request,omitzero"`
-	Detach  string        `json:"detach_port_id,omitzero"`
-
-	// version 6 has these first
+	ID      string         `json:"id,omitzero"`
+	Request networkRecord  `json:"request,omitzero"`
+	Detach  string         `json:"detach_port_id,omitzero"`
 	Device  *requestRecord `json:"device,omitzero"`
 	Port    *portRecord    `json:"port,omitzero"`
 	Refused string         `json:"refused,omitzero"`
