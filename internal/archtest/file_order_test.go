@@ -21,7 +21,6 @@ const defaultMaxUp = 5
 var maxUp = map[string]int{
 	"agent/reconcile":   18,
 	"compute/conductor": 6,
-	"internal/sim":      10,
 }
 
 // TestFileOrder checks that the files of a package have an order in which, with few exceptions, each uses only names of

@@ -23,7 +23,6 @@ var largeTypes = map[string]string{
 	"compute/server.server":        "one method for each route",
 	"compute/store.Store":          "one method for each query",
 	"internal/settings.Settings":   "one field for each option",
-	"internal/sim.simHost":         "the simulated host; to be split",
 	"placement/server.call":        "one method for each route",
 	"placement/store.Store":        "one method for each query",
 }

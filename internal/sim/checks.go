@@ -238,8 +238,8 @@ func (ck *checks) checkOnce(m *simHost) {
 
 // exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was
 // unreachable and not dead.
-func (x *exemptions) exempt(server string, machines ...*simHost) bool {
-	return x.evacuated[server] || slices.ContainsFunc(machines, func(m *simHost) bool { return m.zombie })
+func (ck *checks) exempt(server string, machines ...*simHost) bool {
+	return ck.evacuated[server] || slices.ContainsFunc(machines, func(m *simHost) bool { return m.zombie })
 }
 
 // isChanging reports whether a port with this request of a device is being attached to a server, or detached.

@@ -26,8 +26,7 @@ func newCloud(o Options) *cloud {
 		report: Report{Done: map[string]int{}, Happened: map[string]int{}}}
 	hm := &hostModel{kernel: k, byName: map[string]*simHost{}, byRoot: map[provider.ID]*simHost{},
 		byTag: map[string]*simHost{}}
-	x := &exemptions{altered: map[string]bool{}, rolledBack: map[string]bool{}, evacuated: map[string]bool{},
-		putBack: map[string]bool{}, portChanges: map[string]bool{}}
+	x := newExemptions()
 	pm := newPlacement(k, hm, x)
 	nm := &networkModel{kernel: k, hostModel: hm, exemptions: x, placement: pm, ports: map[string]network.Port{},
 		inactive: map[string]map[string]network.PortBinding{}}

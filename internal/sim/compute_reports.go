@@ -197,7 +197,7 @@ func (cm *computeModel) watchGate() {
 	}
 	cm.opened = true
 	for _, m := range slices.Concat(cm.hosts, cm.copies) {
-		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute, see event_checks.go
+		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute
 			cm.report.Happened["restored without a host"]++
 			m.zombie = true
 		}

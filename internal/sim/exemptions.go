@@ -10,3 +10,15 @@ type exemptions struct {
 	// cancelled
 	portChanges map[string]bool
 }
+
+func newExemptions() *exemptions {
+	return &exemptions{altered: map[string]bool{}, putBack: map[string]bool{}, rolledBack: map[string]bool{},
+		evacuated: map[string]bool{}, portChanges: map[string]bool{}}
+}
+
+// end ends all exemptions: the cloud is at rest.
+func (x *exemptions) end() {
+	for _, all := range []map[string]bool{x.altered, x.putBack, x.rolledBack, x.evacuated, x.portChanges} {
+		clear(all)
+	}
+}

@@ -15,38 +15,54 @@ import (
 // simHost is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's
 // directory runs on a machine of its own that has the same host name.
 type simHost struct {
-	name  string     // of the host
-	tag   string     // name, or for a machine with a copied directory another one
-	host  *hostState // what compute has of the host
-	root  provider.ID
-	zone  int
-	made  []pci.Device         // all that can be plugged in
-	away  map[pci.Address]bool // what is not there now
-	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth fits what is held
-	flags string               // of the devices, as text of a device_spec
-	rule  int
-	nodes []facts.Node
-	once  bool // it has devices for one-time use
+	name string     // of the host
+	tag  string     // name, or for a machine with a copied directory another one
+	host *hostState // what compute has of the host
+	root provider.ID
+	zone int
+	hardware
+	hypervised
 
-	portVFs    bool                   // it has VFs for ports
-	configured map[pci.Address]string // ports for which its VFs are configured
-	unplugged  map[pci.Address]bool   // VFs that were unplugged since they were configured
-
-	guests  map[string]*hypervisor.Guest // the hypervisor's
-	built   map[string]bool              // oracle: guests that no report of the agent has named as built
-	content map[string]int               // of the disks of guests; each blank disk has another number
-	late    map[string]bool              // oracle: guests that were built after the agent had given them up
 	disk    disk
 	fresh   bool   // no agent has served the host with this journal
 	agent   *agent // nil while it does not run
 	install string // machine-id of the installed system, also in a copy of it
+	refused int    // configurations that its agent has refused one after the other
+	stuck   bool   // its agent has refused to start with any configuration
 
-	cut      bool // requests of its agent to compute and Placement fail
-	frozen   bool // its agent does nothing, and its connections stay open
-	zombie   bool // its guests exist although their allocations may have been removed: see event_checks.go
-	orphaned bool // compute may have forgotten guests that exist: see event_checks.go
-	refused  int  // configurations that its agent has refused one after the other
-	stuck    bool // its agent has refused to start with any configuration
+	cut    bool // requests of its agent to compute and Placement fail
+	frozen bool // its agent does nothing, and its connections stay open
+
+	zombie   bool // oracle: its guests exist although their allocations may have been removed, see checks.exempt
+	orphaned bool // oracle: compute may have forgotten guests that exist, see repairs.mayBeUnknown
+}
+
+// hardware is the devices of a machine, and how they are configured.
+type hardware struct {
+	made  []pci.Device         // all that can be plugged in
+	away  map[pci.Address]bool // what is not there now
+	nodes []facts.Node
+	rules []pci.Rules // what the operator may configure; the first is the usual one, the fourth fits what is held
+	rule  int
+	flags string // of the devices, as text of a device_spec
+	once  bool   // it has devices for one-time use
+
+	portVFs    bool                   // it has VFs for ports
+	configured map[pci.Address]string // ports for which its VFs are configured
+	unplugged  map[pci.Address]bool   // VFs that were unplugged since they were configured
+}
+
+// hypervised is what the hypervisor of a machine has.
+type hypervised struct {
+	guests  map[string]*hypervisor.Guest
+	content map[string]int  // of the disks of guests; each blank disk has another number
+	built   map[string]bool // oracle: guests that no report of the agent has named as built
+	late    map[string]bool // oracle: guests that were built after the agent had given them up
+}
+
+// newHypervised returns a hypervisor without guests.
+func newHypervised() hypervised {
+	return hypervised{map[string]*hypervisor.Guest{}, map[string]int{}, map[string]bool{}, map[string]bool{}}
 }
 
 // hostModel is the machines.

@@ -20,11 +20,9 @@ const kinds = 6
 // build makes a machine of a kind. ports: some kinds have VFs for ports.
 func build(n, zone int, ports bool) *simHost {
 	name := fmt.Sprintf("h%d", n)
-	m := &simHost{name: name, tag: name, zone: zone, away: map[pci.Address]bool{},
-		root:   provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
-		guests: map[string]*hypervisor.Guest{}, built: map[string]bool{},
-		late: map[string]bool{}, content: map[string]int{}, install: name,
-		fresh: true}
+	m := &simHost{name: name, tag: name, zone: zone, install: name, fresh: true, hypervised: newHypervised(),
+		hardware: hardware{away: map[pci.Address]bool{}},
+		root:     provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n))}
 	for node := range 2 {
 		n := facts.Node{ID: node, Socket: node, MemoryMB: 16384}
 		for cpu := range 8 {

@@ -45,9 +45,7 @@ func (ls *losses) twin(m *simHost) *simHost {
 	ls.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, ls.next)
-	c.away, c.guests = maps.Clone(m.away), map[string]*hypervisor.Guest{}
-	c.built, c.late = map[string]bool{}, map[string]bool{}
-	c.content = map[string]int{}
+	c.away, c.hypervised = maps.Clone(m.away), newHypervised()
 	c.agent, c.cut, c.zombie = nil, false, false
 	c.configured, c.unplugged = map[pci.Address]string{}, maps.Clone(m.unplugged)
 	return &c

@@ -46,9 +46,7 @@ func (w *World) quiesce() {
 	for _, m := range w.hosts {
 		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
-	for _, all := range []map[string]bool{w.altered, w.putBack, w.rolledBack, w.evacuated, w.portChanges} {
-		clear(all)
-	}
+	w.exemptions.end()
 	clear(w.runs)
 	if w.failure == "" {
 		w.checkAll()

@@ -3,7 +3,7 @@
 //
 // Decisions are made by production code: agent/reconcile with agent/device, agent/survey and agent/treeplan for the
 // agent of each host; compute/conductor with compute/runner, compute/lifecycle and compute/schedule; compute/flavor;
-// placement/candidate over placement/index; numa. Messages between agents and compute are converted by compute/server,
+// placement/candidate over placement/index; numa. Messages between agents and compute are converted by compute/record,
 // and the agents' effects in Placement are performed by loop.Tree. HTTP, SQL, files and goroutines are replaced by
 // simple code in memory: Placement by package placementtest, compute's database by store, and hosts by simHost with a
 // hypervisor and a disk. There is no real clock and no goroutine; everything follows from a seed, so that a failure can
@@ -24,6 +24,13 @@
 // host.
 //
 // From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
+//
+// Each part of the cloud has a model, which has the kernel and the models that it calls. Only the operations, the
+// checks and the repairs have all models. The files, from the bottom to the top: sim.go, kernel.go, random_set.go,
+// exemptions.go; compute_database.go, compute_process.go, agent.go, zones.go, host.go, what they keep, and the other
+// files of hosts; the models of placement.go, image.go, network.go, compute.go, hypervisor.go and agents.go, each with
+// the files that begin with its name; cloud.go, all of them; checks.go, losses.go, repairs.go, operations.go and
+// operation_table.go; world.go, quiescence.go, run.go.
 package sim
 
 // Failures that Options.Without may name beside the kinds of operations.
