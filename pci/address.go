@@ -23,6 +23,9 @@ type Address struct {
 // IOSlot returns the address of the adapter in an I/O slot. The index 0 identifies no slot.
 func IOSlot(drcIndex uint32) Address { return Address{DRC: drcIndex} }
 
+// IsIOSlot reports whether the address is that of the adapter in an I/O slot.
+func (a Address) IsIOSlot() bool { return a.DRC != 0 }
+
 // parseDRC reads the text of an I/O slot's address.
 func parseDRC(text string) (Address, bool) {
 	if len(text) != 8 || strings.Trim(text, "0123456789ABCDEF") != "" {
@@ -69,7 +72,7 @@ func hex(text string, limit uint64) (uint64, error) {
 
 // String formats a PCI address as the kernel does, in lower case, and a DRC index with eight upper-case digits.
 func (a Address) String() string {
-	if a.DRC != 0 {
+	if a.IsIOSlot() {
 		return fmt.Sprintf("%08X", a.DRC)
 	}
 	return fmt.Sprintf("%04x:%02x:%02x.%x", a.Domain, a.Bus, a.Slot, a.Func)

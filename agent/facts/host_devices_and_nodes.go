@@ -3,8 +3,6 @@
 package facts
 
 import (
-	"github.com/openberth/berth/agent/powervm/inventoryfile"
-	"github.com/openberth/berth/agent/powervm/ioslot"
 	"github.com/openberth/berth/pci"
 )
 
@@ -14,8 +12,10 @@ type Facts struct {
 	Nodes    []Node       // by number
 	NICs     []NIC        // by name
 	NICsRead bool         // NICs is complete: an interface that is not in it does not exist
-	Slots    *IOSlots     // of a PowerVM host; nil: the host has PCI devices of its own
 	Problems []Problem    // what could not be read or parsed, by name
+
+	// Parts are devices that are not PCI devices of the kernel, by the name of their kind; see agent/kind.
+	Parts map[string]any
 }
 
 // Problem is a sentence about one device or NUMA node: what is wrong, what is assumed instead, and what to do.
@@ -54,15 +54,4 @@ type NIC struct {
 	SpeedMbps int          // of the link, in megabits per second; 0 when it is unknown or the link is down
 	Master    string       // the bond or bridge that contains it; empty: none
 	Bond      bool         // it is a bond of other interfaces
-}
-
-// IOSlots are the physical I/O slots of a PowerVM host, and the operator's rules that say which of them guests may
-// have.
-type IOSlots struct {
-	System ioslot.System
-	Rules  inventoryfile.Rules
-	// PlainNames uses names of providers without the host: for a cloud with one such host.
-	PlainNames bool
-	// ClassFromDevice derives the class of slots whose paragraph names none from the PCI class.
-	ClassFromDevice bool
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
@@ -80,6 +81,7 @@ type Events func(ctx context.Context, changed func()) error
 
 // Reported is the configuration of what the agent reports to Placement.
 type Reported struct {
+	Kinds             []kind.Kind       // of devices, beside PCI
 	Rules             pci.Rules         // [pci] device_spec
 	ReportInPlacement bool              // [pci] report_in_placement
 	ReportNetwork     bool              // [berth] report_network_devices
@@ -191,8 +193,9 @@ func (o *Options) setDefaults() {
 // config returns the options of the state machine.
 func (o *Options) config() reconcile.Config {
 	_, receives := o.Hypervisor.(hypervisor.Receiver)
-	return reconcile.Config{Host: o.Host, Dir: o.Dir, Rules: o.Rules, ReportInPlacement: o.ReportInPlacement,
-		ReportNetwork: o.ReportNetwork, VFIO: o.VFIO,
+	return reconcile.Config{Host: o.Host, Dir: o.Dir, Kinds: o.Kinds, Rules: o.Rules,
+		ReportInPlacement: o.ReportInPlacement,
+		ReportNetwork:     o.ReportNetwork, VFIO: o.VFIO,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
 		Machine: o.Machine, Rescan: o.Rescan,
 		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}

@@ -15,6 +15,8 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/kind"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
@@ -74,7 +76,8 @@ func newTestHostIn(t *testing.T, dir string) *testHost {
 		t.Fatal(err)
 	}
 	w.options = Options{Host: "cmp1", Facts: sysfs.Source{FS: w.sysfs, Name: "the host of the test"},
-		Reported: Reported{Rules: rules, ReportInPlacement: true}, Placement: w.placement,
+		Reported:   Reported{Kinds: []kind.Kind{slotsurvey.Kind()}, Rules: rules, ReportInPlacement: true},
+		Placement:  w.placement,
 		Compute:    host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(w.compute.handler())}},
 		Hypervisor: guests, Dir: filepath.Join(w.dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		NewID: func() string { return rootID }, Jitter: func() float64 { return 0 }}

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/powervm/inventoryfile"
 	"github.com/openberth/berth/agent/powervm/ioslot"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
@@ -43,7 +44,8 @@ func (s slotSource) Read(pci.Rules) (facts.Facts, error) {
 		}
 		system.Slots = append(system.Slots, slot)
 	}
-	return facts.Facts{Slots: &facts.IOSlots{System: system, Rules: s.rules, PlainNames: s.plain}}, nil
+	return facts.Facts{Parts: map[string]any{slotsurvey.Name: slotsurvey.Part{System: system, Rules: s.rules,
+		PlainNames: s.plain}}}, nil
 }
 
 // newSlotHost returns a host with I/O slots.

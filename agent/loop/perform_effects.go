@@ -187,7 +187,7 @@ func (a *Agent) readFacts(ctx context.Context) (facts.Facts, error) {
 }
 
 // tree returns what performs the effects in Placement.
-func (a *Agent) tree() Tree { return Tree{Placement: a.o.Placement, Host: a.o.Host} }
+func (a *Agent) tree() Tree { return Tree{Placement: a.o.Placement, Host: a.o.Host, Kinds: a.o.Kinds} }
 
 // watch reads one stream of assignments until it ends or three heartbeats are missing.
 func (a *Agent) watch(ctx context.Context, request host.WatchRequest) error {

@@ -3,7 +3,7 @@ package loop
 import (
 	"context"
 
-	"github.com/openberth/berth/agent/powervm/ioslot"
+	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/agent/reconcile"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/placement"
@@ -16,6 +16,7 @@ import (
 type Tree struct {
 	Placement Placement
 	Host      string // name of the root provider
+	Kinds     []kind.Kind
 }
 
 // Observe reads the tree of the host, and the other trees with providers of the host, into an observation.
@@ -23,8 +24,10 @@ func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Obs
 	if err := t.observeHost(ctx, e, o); err != nil {
 		return err
 	}
-	if err := t.checkSlotNames(ctx, *o); err != nil {
-		return err
+	for _, k := range t.Kinds {
+		if err := t.checkNames(ctx, k, *o); err != nil {
+			return err
+		}
 	}
 	for _, name := range e.Hypervisors {
 		o.Elsewhere = append(o.Elsewhere, t.hypervisor(ctx, name))
@@ -41,10 +44,15 @@ func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Obs
 	return nil
 }
 
-// checkSlotNames returns Invalid if another host has a provider with a name that this host would give to that of an I/O
-// slot. It reads only the names that the host's tree lacks.
-func (t Tree) checkSlotNames(ctx context.Context, o reconcile.Observation) error {
-	for _, name := range reconcile.PlainSlotNames(t.Host, o.Machine) {
+// checkNames returns Invalid if another host has a provider with a name that this host would give to that of a device
+// of a kind. It reads only the names that the host's tree lacks.
+func (t Tree) checkNames(ctx context.Context, k kind.Kind, o reconcile.Observation) error {
+	h := kind.Host{Name: t.Host, Part: o.Machine.Parts[k.Name]}
+	if h.Part == nil {
+		return nil
+	}
+	names, remedy := k.SharedNames(h)
+	for _, name := range names {
 		if _, own := o.Tree.ByName(name); own {
 			continue
 		}
@@ -54,9 +62,8 @@ func (t Tree) checkSlotNames(ctx context.Context, o reconcile.Observation) error
 		case err != nil:
 			return err
 		default:
-			return fault.New(fault.Invalid, "Placement has a provider %q in another tree (root %s), so "+
-				"nothing of this host is written: [powervm] plain_provider_names is for one host of a cloud; remove the option "+
-				"here or there", name, other.Root)
+			return fault.New(fault.Invalid, "Placement has a provider %q in another tree (root %s), so nothing of this host "+
+				"is written: %s", name, other.Root, remedy)
 		}
 	}
 	return nil
@@ -153,7 +160,7 @@ func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (gen
 		return 0, p.EnsureTrait(ctx, resource.Trait(s.Name))
 	case treeplan.CreateProvider:
 		made, err := p.CreateProvider(ctx, s.Provider, s.Name, s.Parent)
-		return made.Generation, slotNameFault(s.Name, err)
+		return made.Generation, t.nameFault(s.Name, err)
 	case treeplan.MoveProvider:
 		moved, err := p.PutProvider(ctx, s.Provider, s.Name, s.Parent)
 		return moved.Generation, err
@@ -172,13 +179,16 @@ func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (gen
 	return 0, fault.New(fault.Internal, "unknown operation %q", e.Step.Op)
 }
 
-// slotNameFault adds the remedy to the refusal of a slot's name that another host uses (C7).
-func slotNameFault(name string, err error) error {
-	host, _, slot, wrong := ioslot.ParseProviderName(name)
-	if fault.CodeOf(err) != placement.CodeDuplicateName || !slot || wrong != nil || host != "" {
+// nameFault adds the remedy of its kind to the refusal of a name that another host uses.
+func (t Tree) nameFault(name string, err error) error {
+	if fault.CodeOf(err) != placement.CodeDuplicateName {
 		return err
 	}
-	return fault.New(fault.KindOf(err), "another host has a provider %q: names are unique in "+
-		"Placement, and DRC indices only on a system; remove [powervm] plain_provider_names", name).
-		WithCode(placement.CodeDuplicateName)
+	for _, k := range t.Kinds {
+		if remedy := k.NameTaken(name); remedy != "" {
+			return fault.New(fault.KindOf(err), "another host has a provider %q: %s", name, remedy).
+				WithCode(placement.CodeDuplicateName)
+		}
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"time"
 
+	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/pci"
 )
@@ -16,6 +17,7 @@ type Config struct {
 	ReportNetwork     bool // [berth] report_network_devices
 	VFIO              bool // guests get only devices of IOMMU groups that the host does not use
 	CPUs              CPUs
+	Kinds             []kind.Kind       // of devices, beside PCI
 	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
 	Conditions        []string          // of the configuration, which the host has from the start

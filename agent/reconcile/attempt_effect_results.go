@@ -85,7 +85,7 @@ func allocationRead(w *works, j *work, held placement.ConsumerAllocation) {
 	a := j.attempt
 	refusal := w.checkAllocation(a.want, held)
 	if refusal == "" {
-		a.slots, refusal = w.slotRequests(a.want, held)
+		a.slots, refusal = w.kindRequests(a.want, held)
 	}
 	g, there := w.guests[a.want.ID]
 	switch {

@@ -49,9 +49,7 @@ func (s *syncer) interpret(o Observation) (v view, err error) {
 		v.facts.Spent[at] = !spent.Returning
 	}
 	v.offers, v.present = survey.Offers(v.facts), machine.Devices
-	if machine.Slots != nil {
-		s.interpretSlots(&v, *machine.Slots, o.Tree)
-	}
+	s.interpretKinds(&v, machine.Parts, o.Tree)
 	return v, survey.CheckSwitch(v.facts)
 }
 

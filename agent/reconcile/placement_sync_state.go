@@ -6,7 +6,6 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
-	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
@@ -70,9 +69,9 @@ type missingAllocation struct {
 // view is what an observation means: the input of package survey, and the rest.
 type view struct {
 	facts    survey.Facts // without Held
-	slots    *slotFacts   // of a PowerVM host, without Held and Consumers; nil: it has PCI devices
+	kinds    []kindOfHost // other kinds of devices
 	offers   []device.Offer
-	present  []pci.Device // the adapters in the host's slots, or the host's PCI devices
+	present  []pci.Device // the host's devices, of all kinds
 	guests   []hypervisor.Guest
 	problems []string // of the host, as sentences
 	noDisks  string   // why disks cannot be moved between this host and others; empty: they can
@@ -88,15 +87,12 @@ type planning struct {
 	uses  treeplan.Uses
 	owned treeplan.OwnedSet
 	notes []survey.Note
-	slots *slotFacts // of a PowerVM host; nil: it has PCI devices
-	// of package survey, without the providers of I/O slots
+	kinds []kindOfHost // other kinds of devices
+	// of package survey, without the providers of other kinds
 	host      provider.Tree
 	hostNotes []survey.Note
 	held      map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
 }
-
-// slotFacts are the I/O slots of a PowerVM host as input of package slotsurvey.
-type slotFacts slotsurvey.Facts
 
 // bandwidthSync is the part of a sync for bandwidth providers. They may be in the trees of several roots. Their plan is
 // separate from that for devices: neither prevents the other. The syncer calls it and makes the observations.

@@ -18,14 +18,14 @@ import (
 func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
 	d planning, final bool, err error) {
 	facts := v.facts
-	facts.Held = slices.DeleteFunc(slices.Clone(held), func(c device.Claim) bool { return isSlot(c) })
+	facts.Held, d.kinds = split(held, v.kinds)
 	if d.host, d.hostNotes, err = survey.Desired(facts); err != nil {
 		return d, false, err
 	}
-	d.owned, d.slots = ownedOf(state), v.slots.withHeld(held)
+	d.owned = ownedOf(state)
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
 		cleanedProviders(v.offers, state)
-	if err := d.addSlots(nil); err != nil {
+	if err := d.addKinds(nil); err != nil {
 		return d, false, err
 	}
 	if facts.Report {
@@ -61,7 +61,7 @@ func (d planning) finish(actual provider.Tree) (planning, error) {
 		expected.Allocation = has.Allocation
 		d.aim.Expected[consumer] = expected
 	}
-	err := d.addSlots(d.uses)
+	err := d.addKinds(d.uses)
 	if err != nil {
 		return d, err
 	}

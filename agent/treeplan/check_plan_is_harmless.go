@@ -46,7 +46,7 @@ func (c *checker) addObjection(p provider.Provider, class resource.Class, consum
 // owns reports whether the agent of this tree may change the provider.
 func (c *checker) owns(p provider.Provider) bool {
 	root, _ := c.actual.Root()
-	if p.ID == root.ID || p.HasTrait(Managed) || isSlot(p, c.actual) {
+	if p.ID == root.ID || p.HasTrait(Managed) || c.aim.owns(p, c.actual) {
 		return true
 	}
 	address, ok := strings.CutPrefix(p.Name, root.Name+"_")
@@ -158,7 +158,7 @@ func (c *checker) foreign(before, after provider.Provider) {
 			ours[class] = true
 		}
 	} else if _, remembered := c.owned[before.ID]; !remembered &&
-		(before.HasTrait(Managed) || isSlot(before, c.actual)) && len(before.Inventories) == 1 {
+		(before.HasTrait(Managed) || c.aim.owns(before, c.actual)) && len(before.Inventories) == 1 {
 		ours[slices.Collect(maps.Keys(before.Inventories))[0]] = true
 	}
 	for _, class := range slices.Sorted(maps.Keys(before.Inventories)) {

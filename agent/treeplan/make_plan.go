@@ -5,7 +5,7 @@
 //
 // The agent changes only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, children with the trait
 // COMPUTE_MANAGED_PCI_DEVICE or with the name of a device that the host has (a child whose creation was interrupted
-// has no trait yet), and children with the name of an I/O slot of the host.
+// has no trait yet), and children that Aim.Owns recognises.
 //
 // What other clients wrote stays: other classes and traits, a reserved amount, the root's allocation ratio. An OwnedSet
 // records what the agent wrote before and may delete again.
@@ -59,7 +59,7 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	// Children before parents, so that a parent can be deleted after its children.
 	providers := actual.Sorted().Providers
 	for _, have := range slices.Backward(providers) {
-		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && isSlot(have, actual) || m.isBegun(have)
+		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && aim.owns(have, actual) || m.isBegun(have)
 		if ours && have.Parent != "" && !wanted[have.Name] {
 			m.remove(have)
 		}

@@ -16,9 +16,17 @@ type Aim struct {
 	ReservedClasses []resource.Class
 	// providers of Tree whose device has been cleaned: their reserved amount is released
 	Returned map[provider.ID]bool
-	// providers of I/O slots that Placement has and that must be deleted: no trait marks them
+	// Owns reports whether a provider below the root is that of a device that no trait marks; nil: none is
+	Owns func(p, root provider.Provider) bool
+	// of these providers, those that Placement has and that must be deleted
 	Orphans  map[provider.ID]bool
 	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices
+}
+
+// owns reports whether Owns recognises a provider of the present tree.
+func (a Aim) owns(p provider.Provider, actual provider.Tree) bool {
+	root, _ := actual.Root()
+	return a.Owns != nil && a.Owns(p, root)
 }
 
 // Uses are the amounts that each consumer holds of each provider. They must be complete for each provider that a plan

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/openberth/berth/agent/powervm/ioslot"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -163,14 +162,7 @@ func mergeTraits(want, have, ours []resource.Trait) []resource.Trait {
 
 // isDevice reports whether an agent of this host has made the provider for a device.
 func (m *planner) isDevice(p provider.Provider) bool {
-	return p.HasTrait(Managed) || isSlot(p, m.actual)
-}
-
-// isSlot reports whether a provider is that of an I/O slot of the host: its name alone decides, in either form.
-func isSlot(p provider.Provider, actual provider.Tree) bool {
-	root, _ := actual.Root()
-	host, _, ok, err := ioslot.ParseProviderName(p.Name)
-	return ok && err == nil && p.Parent != "" && p.Parent == root.ID && (host == "" || host == root.Name)
+	return p.HasTrait(Managed) || m.aim.owns(p, m.actual)
 }
 
 // sorted lists the owned classes of an inventory.

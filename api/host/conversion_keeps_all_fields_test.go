@@ -108,7 +108,7 @@ func TestDeviceConversionKeepsAllFields(t *testing.T) {
 	for name, want := range map[string]pci.Offered{"remote-managed VF": remote, "device for aliases": alias, "NIC": nic} {
 		got, err := over(t, host.WriteDevice("h", want)).Read("h")
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v\n got %+v\nwant %+v", name, err, got, want)
+			t.Errorf("%s: %v\n got %#v\nwant %#v", name, err, got, want)
 		}
 	}
 }

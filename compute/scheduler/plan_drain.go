@@ -128,7 +128,7 @@ func WhyNotLive(s lifecycle.Server) string {
 	}
 	var slots []string
 	for _, d := range s.Devices {
-		if at, err := pci.ParseAddress(d.Address); err == nil && at.DRC != 0 {
+		if at, err := pci.ParseAddress(d.Address); err == nil && at.IsIOSlot() {
 			slots = append(slots, d.Address)
 		}
 	}

@@ -10,8 +10,10 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/hypervisor/powervm"
 	"github.com/openberth/berth/agent/imagecache"
+	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/powervm/slotsource"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/uevent"
 	"github.com/openberth/berth/api/image"
@@ -80,6 +82,9 @@ func imageSource(client *image.Client) imagecache.Source {
 	}
 	return imageAccount(client)
 }
+
+// kinds are the kinds of devices beside PCI devices.
+var kinds = []kind.Kind{slotsurvey.Kind()}
 
 // factSources are the sources of a host's hardware by the value of [berth] fact_source, each with the events of its
 // changes; nil: it has none.

@@ -84,8 +84,8 @@ var adapterVendors = []uint16{0x1000, 0x1002, 0x1013, 0x1014, 0x1022, 0x1028, 0x
 
 // facts returns the input of package slotsurvey.
 func (c slotCheck) facts() slotsurvey.Facts {
-	return slotsurvey.Facts{Host: c.settings.Host, System: c.system, Rules: c.rules,
-		PlainNames: c.settings.PowerVM.PlainNames, ClassFromDevice: c.settings.PowerVM.ClassFromDevice}
+	return slotsurvey.Facts{Host: c.settings.Host, Part: slotsurvey.Part{System: c.system, Rules: c.rules,
+		PlainNames: c.settings.PowerVM.PlainNames, ClassFromDevice: c.settings.PowerVM.ClassFromDevice}}
 }
 
 // CheckSlots checks configuration files and inventory files on the I/O slots of a system.

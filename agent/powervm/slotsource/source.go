@@ -2,7 +2,7 @@
 // the operator's inventory files.
 //
 //	REST API ─▶ uom.ManagedSystem ─▶ ioslot.System ─┐
-//	inventory files ─▶ inventoryfile.Rules ─────────┴─▶ facts.IOSlots
+//	inventory files ─▶ inventoryfile.Rules ─────────┴─▶ slotsurvey.Part
 //
 // Each Read is one GET; an unchanged system is not decoded and unchanged files are not parsed. At the start an error in
 // a file is fatal. Later the last valid files stay in force and the error is a problem of the host.
@@ -15,6 +15,7 @@ import (
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/powervm/ioslot"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/agent/powervm/uom"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -83,8 +84,9 @@ func (s *Source) Read(pci.Rules) (facts.Facts, error) {
 		return facts.Facts{}, err
 	}
 	problems = append(problems, s.files.missing()...)
-	return facts.Facts{Problems: problems, Slots: &facts.IOSlots{System: s.system, Rules: s.files.rules,
-		PlainNames: s.options.PlainNames, ClassFromDevice: s.options.ClassFromDevice}}, nil
+	return facts.Facts{Problems: problems, Parts: map[string]any{slotsurvey.Name: slotsurvey.Part{
+		System: s.system, Rules: s.files.rules, PlainNames: s.options.PlainNames,
+		ClassFromDevice: s.options.ClassFromDevice}}}, nil
 }
 
 // readSystem reads the system, and derives the slots again if something may have changed.

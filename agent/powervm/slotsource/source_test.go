@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/powervm/slotsource"
+	"github.com/openberth/berth/agent/powervm/slotsurvey"
 	"github.com/openberth/berth/agent/powervm/uom"
 	"github.com/openberth/berth/fault"
 )
@@ -68,9 +69,12 @@ func read(t *testing.T, s *slotsource.Source) facts.Facts {
 	return got
 }
 
+// slots returns the I/O slots of a host.
+func slots(f facts.Facts) slotsurvey.Part { return f.Parts[slotsurvey.Name].(slotsurvey.Part) }
+
 func names(f facts.Facts) string {
 	var list []string
-	for _, p := range f.Slots.Rules.Paragraphs {
+	for _, p := range slots(f).Rules.Paragraphs {
 		list = append(list, p.Name)
 	}
 	return strings.Join(list, " ")
@@ -88,14 +92,14 @@ func TestOneReadACycle_R45_G3(t *testing.T) {
 	if strings.Join(server.reads, " ") != "system system" {
 		t.Errorf("requests %v", server.reads)
 	}
-	if len(first.Slots.System.Slots) != 2 || len(second.Slots.System.Slots) != 2 {
-		t.Errorf("%d and %d slots", len(first.Slots.System.Slots), len(second.Slots.System.Slots))
+	if len(slots(first).System.Slots) != 2 || len(slots(second).System.Slots) != 2 {
+		t.Errorf("%d and %d slots", len(slots(first).System.Slots), len(slots(second).System.Slots))
 	}
-	if &first.Slots.Rules.Paragraphs[0] != &second.Slots.Rules.Paragraphs[0] {
+	if &slots(first).Rules.Paragraphs[0] != &slots(second).Rules.Paragraphs[0] {
 		t.Error("an unchanged file was parsed again")
 	}
 	server.unchanged = false
-	if got := read(t, s).Slots.System; got.Reported {
+	if got := slots(read(t, s)).System; got.Reported {
 		t.Error("a changed system was not interpreted")
 	}
 }
@@ -107,13 +111,13 @@ func TestOwnersComeFromPartitions_S10(t *testing.T) {
 	server.partitions = []uom.Partition{{ID: "7", Name: "lpar", UUID: "A", Slots: []uom.ProfileSlot{
 		{Slot: uom.IOSlot{Index: "470810337"}}}}}
 	s := slotsource.New(slotsource.Options{Systems: server})
-	got := read(t, s).Slots.System.Slots
+	got := slots(read(t, s)).System.Slots
 	if got[0].Owner.Name != "lpar" || got[1].Owner.String() != "no owner" {
 		t.Errorf("%v %v", got[0].Owner, got[1].Owner)
 	}
 	server.unchanged, server.partitions = true, nil
 	server.partitions = []uom.Partition{}
-	if got := read(t, s).Slots.System.Slots; got[0].Owner.String() != "no owner" {
+	if got := slots(read(t, s)).System.Slots; got[0].Owner.String() != "no owner" {
 		t.Errorf("after the partition is deleted: %v", got[0].Owner)
 	}
 }
@@ -214,8 +218,8 @@ func TestLayers_G4(t *testing.T) {
 	host.write("gpus: {identification: {vendor_id: 10DE}, allow: false}\n")
 	s := slotsource.New(slotsource.Options{Systems: twoGPUs(), Files: []string{cloud.path, host.path}})
 	got := read(t, s)
-	if len(got.Slots.Rules.Paragraphs) != 1 || !got.Slots.Rules.Paragraphs[0].Deny {
-		t.Errorf("%+v", got.Slots.Rules.Paragraphs)
+	if len(slots(got).Rules.Paragraphs) != 1 || !slots(got).Rules.Paragraphs[0].Deny {
+		t.Errorf("%+v", slots(got).Rules.Paragraphs)
 	}
 }
 
@@ -228,8 +232,8 @@ func TestFaultOfTheServer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	server.err = nil
-	if got := read(t, s); len(got.Slots.System.Slots) != 2 {
-		t.Errorf("%+v", got.Slots.System)
+	if got := read(t, s); len(slots(got).System.Slots) != 2 {
+		t.Errorf("%+v", slots(got).System)
 	}
 }
 

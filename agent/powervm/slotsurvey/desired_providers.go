@@ -27,15 +27,10 @@ import (
 
 // Facts are the input.
 type Facts struct {
-	Host   string // hypervisor hostname
-	System ioslot.System
-	Rules  inventoryfile.Rules
-	// PlainNames uses the names of the specification, without the host: for a cloud with one such host.
-	PlainNames bool
-	// ClassFromDevice derives the class of slots whose paragraph names none from the PCI class.
-	ClassFromDevice bool
-	Held            []Claim       // slots of the guests of this host, by the agent's journal
-	Actual          provider.Tree // as Placement has it; may be empty
+	Host string // hypervisor hostname
+	Part
+	Held   []Claim       // slots of the guests of this host, by the agent's journal
+	Actual provider.Tree // as Placement has it; may be empty
 	// Consumers are the amounts that each consumer holds of each provider in Actual.
 	Consumers map[provider.ID]map[resource.ConsumerID]resource.Amounts
 }

@@ -42,8 +42,9 @@ func facts(t *testing.T, file string) Facts {
 		t.Fatal(problems)
 	}
 	bare := ioslot.Slot{Index: other, Owner: ioslot.Owner{Kind: ioslot.Unowned}}
-	return Facts{Host: "cmp1", Rules: inventoryfile.Merge(parsed), System: ioslot.System{Name: "sys", Reported: true,
-		Slots: []ioslot.Slot{bare, slot(gpu1, "U78CB.001.WZS0JZB-P1-C12"), slot(gpu2, "U78CB.001.WZS0JZB-P1-C14")}}}
+	return Facts{Host: "cmp1", Part: Part{Rules: inventoryfile.Merge(parsed),
+		System: ioslot.System{Name: "sys", Reported: true, Slots: []ioslot.Slot{bare,
+			slot(gpu1, "U78CB.001.WZS0JZB-P1-C12"), slot(gpu2, "U78CB.001.WZS0JZB-P1-C14")}}}}
 }
 
 // hostTree returns the tree that package survey computes for the host.
