@@ -103,15 +103,18 @@ func newSimulatedHost(t *testing.T, seed uint64, shared *placementtest.Placement
 		system.Slots, h.slots[slot.Index] = append(system.Slots, slot), slot
 	}
 	h.novalink = novalink.New(novalink.Options{TokenDir: h.dir}, system)
-	client, err := restclient.New(restclient.Options{HTTP: rest.InMemory(h.novalink)})
-	must(t, err)
+	newClient := func() *restclient.Client { // source and driver have one each: a client remembers what it has returned
+		client, err := restclient.New(restclient.Options{HTTP: rest.InMemory(h.novalink)})
+		must(t, err)
+		return client
+	}
 	file := filepath.Join(h.dir, "inventory.yaml")
 	must(t, os.WriteFile(file, []byte("gpus: {identification: {vendor_id: 10DE}, resource_class: CUSTOM_GPU}\n"), 0o600))
-	source := slotsource.New(slotsource.Options{Systems: client, Files: []string{file}})
+	source := slotsource.New(slotsource.Options{Systems: newClient(), Files: []string{file}})
 	h.options.Host, h.options.NewID = h.name, func() string { return string(h.root) }
 	h.options.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	h.options.Facts, h.options.Rules, h.options.Rescan = source, nil, 5*time.Minute
-	h.options.Hypervisor = powervm.New(client, powervm.Options{Dir: filepath.Join(h.dir, "partitions"), DiskGB: 100,
+	h.options.Hypervisor = powervm.New(newClient(), powervm.Options{Dir: filepath.Join(h.dir, "partitions"), DiskGB: 100,
 		LastRead: source.LastRead})
 	h.placement.SetProvider(provider.Provider{ID: h.root, Name: h.name, Root: h.root})
 	for i, name := range []string{"PowerVM PF 21010000 " + h.name, "PowerVM IOSlot " + h.name + "x 21010000",
