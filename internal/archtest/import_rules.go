@@ -139,7 +139,7 @@ func services(contracts []string) []Row {
 		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/lifecycle",
 			"compute/policies", "compute/presence", "compute/schedule", "compute/store")},
 		{Package: "compute/server/catalog", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",
-			"compute/policies", "compute/store", "compute/server/request")},
+			"compute/policies", "compute/store", "compute/server/request"), Outside: []string{"golang.org/x/crypto"}},
 		{Package: "compute/server/consoles", Kind: Server, Imports: with(contracts, "compute/lifecycle",
 			"compute/policies", "compute/server/request"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),

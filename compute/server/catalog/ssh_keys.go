@@ -9,8 +9,9 @@ import (
 	"encoding/binary"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"strings"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
@@ -26,29 +27,18 @@ func generateKey() (public, private string, err error) {
 	if err != nil {
 		return "", "", fault.Wrap(fault.Internal, err)
 	}
+	public, err = publicLine(&key.PublicKey)
 	block := pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
-	return publicLine(&key.PublicKey), string(pem.EncodeToMemory(&block)), nil
+	return public, string(pem.EncodeToMemory(&block)), err
 }
 
 // publicLine returns a public key as a line of authorized_keys.
-func publicLine(key *rsa.PublicKey) string {
-	const kind = "ssh-rsa"
-	var blob []byte
-	for _, part := range [][]byte{[]byte(kind), mpint(big.NewInt(int64(key.E))), mpint(key.N)} {
-		blob = binary.BigEndian.AppendUint32(blob, uint32(len(part)))
-		blob = append(blob, part...)
+func publicLine(key *rsa.PublicKey) (string, error) {
+	encoded, err := ssh.NewPublicKey(key)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, err)
 	}
-	return kind + " " + base64.StdEncoding.EncodeToString(blob) + " Generated-by-Berth"
-}
-
-// mpint returns a positive number in the encoding of SSH (RFC 4251): big endian, with a leading zero byte if the first
-// bit is set.
-func mpint(n *big.Int) []byte {
-	b := n.Bytes()
-	if b[0]&0x80 != 0 {
-		return append([]byte{0}, b...)
-	}
-	return b
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(encoded))) + " Generated-by-Berth", nil
 }
 
 // fingerprint returns the MD5 fingerprint of a public key, as the API shows it. It returns fault.Invalid if the text is

@@ -18,8 +18,8 @@ func TestPublicLine(t *testing.T) {
 		"uzzoz95Y3DZODeCQXhZ650a5wKPPp3gbPJlwnYPhDtjViqWpwYrB5Dj7c4Omi7D/2tTCvgqs4MEXh4Kyy0zg+omvXtHl3erPNKYH" +
 		"bQ=="
 	n, ok := new(big.Int).SetString(modulus, 16)
-	line, _, _ := strings.Cut(publicLine(&rsa.PublicKey{N: n, E: 65537}), " Generated")
-	if !ok || line != want {
-		t.Errorf("%s, want %s", line, want)
+	line, err := publicLine(&rsa.PublicKey{N: n, E: 65537})
+	if line, _, _ = strings.Cut(line, " Generated"); !ok || line != want || err != nil {
+		t.Errorf("%s, want %s: %v", line, want, err)
 	}
 }
