@@ -49,8 +49,12 @@ for name in vfio 1 2 3 4 5 6 7; do : >"$1/dev/vfio/$name"; done
 ln -s pts/ptmx "$1/dev/ptmx"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/dev/pts"
 mount --rbind "$1/dev" /dev
-PATH=$1/bin:$PATH
-export LD_PRELOAD="$1/bin/preload.so"`
+mkdir ` + programs + `
+mount --bind "$1/bin" ` + programs + `
+PATH=` + programs + `:$PATH
+export LD_PRELOAD=` + programs + `/preload.so
+mkdir /var/cache/libvirt/qemu
+mv "$1/` + knownDir + `" /var/cache/libvirt/qemu/`
 
 // Start starts a daemon and waits until it answers.
 func Start(t testing.TB) *Daemon {
@@ -149,6 +153,7 @@ func start(t testing.TB, o ownlibvirt.Options, certify func(dir string)) *Daemon
 	d := &Daemon{dir: dir, Socket: filepath.Join(dir, "run", "libvirt-sock")}
 	d.mkdir(t, "dev")
 	d.makeDevices(t)
+	d.writeKnown(t)
 	if certify != nil {
 		d.mkdir(t, "certificates")
 		o.Encrypt = d.path("certificates")
@@ -159,6 +164,7 @@ func start(t testing.TB, o ownlibvirt.Options, certify func(dir string)) *Daemon
 		t.Fatal(err)
 	}
 	t.Cleanup(d.own.Close)
+	t.Cleanup(d.keepKnown)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("libvirtd:\n%s", tail(d.log.String()))

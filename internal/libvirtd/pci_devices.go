@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -83,17 +85,33 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
 }
 `
 
+// compiled returns the library of preload.
+var compiled = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "preload")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	library := filepath.Join(dir, "preload.so")
+	compile := exec.Command("cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
+	compile.Stdin = strings.NewReader(preload)
+	if out, err := compile.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return os.ReadFile(library)
+})
+
 // makeDevices makes the directories that replace /sys/bus/pci and /sys/kernel/iommu_groups: seven functions, each in
 // its own IOMMU group and bound to vfio-pci already, because a file cannot bind itself to a driver.
 func (d *Daemon) makeDevices(t testing.TB) {
 	t.Helper()
-	d.mkdir(t, "bin")
-	d.write(t, "bin/preload.c", preload, 0o644)
-	compile := exec.Command("cc", "-shared", "-fPIC", "-o", d.path("bin/preload.so"), d.path("bin/preload.c"))
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	library, err := compiled()
+	if err != nil {
+		t.Fatal(err)
 	}
-	d.write(t, "bin/qemu-system-x86_64", fmt.Sprintf(qemu, "/usr/bin/qemu-system-x86_64"), 0o755)
+	d.mkdir(t, "bin")
+	d.write(t, "bin/preload.so", string(library), 0o755)
+	d.write(t, "bin/"+emulator, fmt.Sprintf(qemu, "/usr/bin/"+emulator), 0o755)
 	d.mkdir(t, "pci/drivers/vfio-pci")
 	d.write(t, "pci/drivers_probe", "", 0o644)
 	for _, name := range []string{"bind", "unbind", "new_id", "remove_id"} {
