@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -94,40 +93,3 @@ func readRevision(ctx context.Context, tx *sqldb.Tx, host string) (revision int6
 	}
 	return revision, err
 }
-
-// assignmentsTouched lists the hosts whose assignments the change affects, sorted.
-func assignmentsTouched(before, after lifecycle.Server) []string {
-	old, now := entriesByHost(before), entriesByHost(after)
-	leaving, left := removalsByHost(before), removalsByHost(after)
-	same := before.Name == after.Name && before.Image == after.Image && before.Builds == after.Builds
-	hosts := map[string]bool{}
-	for _, host := range slices.Concat(keys(old), keys(now), keys(leaving), keys(left)) {
-		hosts[host] = true
-	}
-	maps.DeleteFunc(hosts, func(host string, _ bool) bool {
-		return host == "" || same && reflect.DeepEqual(old[host], now[host]) &&
-			reflect.DeepEqual(leaving[host], left[host])
-	})
-	return slices.Sorted(maps.Keys(hosts)) // sorted, so that concurrent transactions lock the rows in the same order
-}
-
-// entriesByHost returns the entries of a server by host, without the fields that agents report.
-func entriesByHost(s lifecycle.Server) map[string][]lifecycle.Entry {
-	out := map[string][]lifecycle.Entry{}
-	for _, e := range s.Entries() {
-		e.Residence.Devices, e.Cells, e.Reported, e.Choice = nil, nil, false, nil
-		out[e.Host] = append(out[e.Host], e)
-	}
-	return out
-}
-
-// removalsByHost returns the removals of a server by host.
-func removalsByHost(s lifecycle.Server) map[string][]lifecycle.Removal {
-	out := map[string][]lifecycle.Removal{}
-	for _, r := range s.Removals() {
-		out[r.Host] = append(out[r.Host], r)
-	}
-	return out
-}
-
-func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }

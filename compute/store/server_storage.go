@@ -18,7 +18,7 @@ import (
 func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	var hosts []string
 	for _, server := range servers {
-		hosts = append(hosts, assignmentsTouched(lifecycle.Server{}, server)...)
+		hosts = append(hosts, lifecycle.AssignmentsTouched(lifecycle.Server{}, server)...)
 	}
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
@@ -106,7 +106,7 @@ func (s *Store) Change(
 			return err
 		}
 		ends = append(ends, s.assignments.begin(before, after))
-		touched = assignmentsTouched(before, after)
+		touched = lifecycle.AssignmentsTouched(before, after)
 		return raiseRevisions(ctx, tx, touched...)
 	})
 	s.assignments.endAll(ends, err)

@@ -3,7 +3,6 @@ package sim
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -74,61 +73,6 @@ func (cm *computeModel) raiseRevision(h *hostState) {
 	h.row.revision++
 	h.row.changed = stamp{cm.branch, cm.seq}
 	cm.markHost(h.name)
-}
-
-// touched lists the hosts whose assignments a change affects, sorted.
-func touched(before, now lifecycle.Server) []string {
-	was, is := keys(before), keys(now)
-	hosts := map[string]bool{}
-	for _, all := range []map[string]string{was, is} {
-		for host := range all {
-			hosts[host] = was[host] != is[host]
-		}
-	}
-	maps.DeleteFunc(hosts, func(host string, other bool) bool { return !other || host == "" })
-	return slices.Sorted(maps.Keys(hosts))
-}
-
-// keys returns a text for each host that contains everything its assignments say of a server.
-func keys(s lifecycle.Server) map[string]string {
-	out := map[string]string{}
-	for _, e := range s.Entries() {
-		out[e.Host] += "+" + key(s, e)
-	}
-	for _, r := range s.Removals() {
-		out[r.Host] += "-" + r.Consumer + " " + r.PreviousConsumer
-	}
-	return out
-}
-
-// key returns a text that contains everything an entry says.
-func key(s lifecycle.Server, e lifecycle.Entry) string {
-	var b strings.Builder
-	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)
-	for _, from := range slices.Sorted(maps.Keys(e.DeviceMap)) {
-		b.WriteString(" " + from + ">" + e.DeviceMap[from])
-	}
-	b.WriteByte(byte('0' + s.Builds%10))
-	b.WriteString(" " + e.UploadTo + " " + e.DiskImage)
-	if e.DiskFrom != nil {
-		b.WriteString(" " + e.DiskFrom.Host + " " + e.DiskFrom.Guest)
-	}
-	if e.ClaimOnly {
-		b.WriteString(" claim")
-	}
-	for _, p := range e.Ports {
-		b.WriteString(" " + p.ID + " " + p.VIF + " " + p.Device)
-	}
-	if e.Incoming {
-		b.WriteString(" in")
-	}
-	for _, r := range e.Requests {
-		b.WriteString(" " + r.ID)
-		for _, p := range r.Providers {
-			b.WriteString(" " + string(p))
-		}
-	}
-	return b.String()
 }
 
 // checkRemovals checks that each removal of a line has a reason.

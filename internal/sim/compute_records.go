@@ -32,7 +32,7 @@ func (cm *computeModel) put(before, now lifecycle.Server) {
 		delete(cm.servers, now.ID)
 	}
 	cm.index(now)
-	for _, host := range touched(before, now) {
+	for _, host := range lifecycle.AssignmentsTouched(before, now) {
 		cm.raiseRevision(cm.states[host])
 	}
 	cm.settleReasons(now)
