@@ -104,10 +104,10 @@ func TestConflictsWhileAPortIsAttached(t *testing.T) {
 				}
 				return before, nil
 			})
-			c.binder = &portBinder{c.conductor.dependencies}
+			c.binder = c.conductor.Binder
 			if first == 1 {
 				for range 2 { // each attempt of the step gives up after some conflicts, and leaves nothing
-					if _, err := c.binder.performPortChange(t.Context(), c.server); !fault.Is(err, fault.Unavailable) ||
+					if _, err := c.binder.Change(t.Context(), c.server); !fault.Is(err, fault.Unavailable) ||
 						!strings.Contains(err.Error(), "changes too often") {
 						t.Errorf("the step returns %v", err)
 					}

@@ -34,7 +34,7 @@ func changedCloud(t *testing.T, kbps int, fail failFunc) attachCloud {
 // bind binds the ports of the server until it succeeds.
 func (c attachCloud) bind() lifecycle.PortsBound {
 	c.t.Helper()
-	event, err := c.binder.bindPorts(c.t.Context(), c.server)
+	event, err := c.binder.Bind(c.t.Context(), c.server)
 	bound, is := event.(lifecycle.PortsBound)
 	if err != nil || !is || len(bound.Ports) != 1 {
 		c.t.Fatalf("%+v %v", event, err)
@@ -88,7 +88,7 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 	for _, kbps := range []int{400, 2000, 0} {
 		c := changedCloud(t, 1000, nil)
 		want := c.placement.Held("web")
-		c.binder = &portBinder{c.conductor.dependencies}
+		c.binder = c.conductor.Binder
 		c.holds("web", c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
 		if c.bind(); !c.placement.Held("web").Equal(want) {
 			t.Errorf("Placement has %v, want %v", c.placement.Held("web"), want)
@@ -106,7 +106,7 @@ func TestPolicyOfABoundPortThatChangesBeforeItsAmounts(t *testing.T) {
 		}
 		return nil, nil
 	})
-	c.binder = &portBinder{c.conductor.dependencies}
+	c.binder = c.conductor.Binder
 	c.bind()
 	reads := 0
 	change = func() {
@@ -144,7 +144,7 @@ func TestPolicyChangesBackWhileThePortIsBound(t *testing.T) {
 	want := c.placement.Held("web")
 	c.uses(&flippingNetwork{attachNetwork{c.network}, &network.ResourceRequest{
 		Groups: []network.RequestGroup{{ID: "old", Resources: resource.Amounts{bandwidth.EgressBandwidth: 1000}}}}})
-	c.binder = &portBinder{c.conductor.dependencies}
+	c.binder = c.conductor.Binder
 	if c.bind(); !c.placement.Held("web").Equal(want) || c.network.ports[0].Allocation()["old"] != "nic-1" {
 		t.Errorf("Placement has %v, want %v; port %+v", c.placement.Held("web"), want, c.network.ports[0])
 	}

@@ -77,7 +77,7 @@ func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
 // release unbinds the ports of the server and deletes its allocation. Every error is returned, so that the step is
 // retried until it succeeds.
 func (p *performer) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	if err := p.releasePorts(ctx, s); err != nil {
+	if err := p.ports.Release(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := p.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {

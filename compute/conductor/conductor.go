@@ -1,12 +1,10 @@
-// Package conductor performs the steps of servers: it requests candidates from Placement, selects a host, and claims
-// and releases allocations, over interfaces that it defines. Package runner calls it.
+// Package conductor performs the steps of servers, and the requests of users, operators and agents that change them. It
+// connects the packages that do the parts: presence, audit, scheduler, allocations and ports. Package runner calls it.
 //
-// The files, from the bottom to the top: clock.go; reading.go, what plans and checks use, and dependencies.go, what
-// steps use; checks_after_database_restore.go, which stops steps after a restore; candidate_request.go,
-// requested_ports.go and schedule_input.go, which scheduler.go uses; binding_of_ports.go, server_ports.go and
-// port_change.go, which call the network service; claim_and_release.go and min_count_all_or_none.go; step_performer.go,
-// which performs one step of a server; conductor.go and open.go, which connect the parts. The other files are the
-// requests of users, operators and agents. run.go is at the top.
+// The files, from the bottom to the top: clock.go; dependencies.go, what all parts use; claim_and_release.go,
+// min_count_all_or_none.go, checks_after_database_restore.go, which stops steps after a restore, and shelved_images.go;
+// step_performer.go, which performs one step of a server; unanswered_assignments.go; conductor.go. The other files are
+// requests. first_reports.go, run.go and open.go, which connects the parts, are at the top.
 package conductor
 
 import (
@@ -16,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/scheduler"
@@ -28,6 +27,7 @@ type Conductor struct {
 	*presence.Agents
 	*audit.Auditor
 	*scheduler.Scheduler
+	*ports.Binder
 
 	monitor *monitor
 

@@ -19,23 +19,23 @@ func TestDeletedPortsAreLeftOut(t *testing.T) {
 	s.Networks = []lifecycle.NetworkRequest{{Port: "gone"}, {Port: "p"}}
 	s.Ports = []lifecycle.Port{{ID: "gone"}, {ID: "p"}}
 
-	if _, refusal, err := c.binder.preparePorts(t.Context(), s); refusal == "" || err != nil {
+	if _, refusal, err := c.binder.Prepare(t.Context(), s); refusal == "" || err != nil {
 		t.Errorf("a missing port is prepared: %q %v", refusal, err)
 	}
-	if e, err := c.binder.bindPorts(t.Context(), s); !isNotBound(e) || err != nil {
+	if e, err := c.binder.Bind(t.Context(), s); !isNotBound(e) || err != nil {
 		t.Errorf("a missing port is bound: %+v %v", e, err)
 	}
 	s.DeletedPorts = []string{"gone"}
-	all, refusal, err := c.binder.preparePorts(t.Context(), s)
+	all, refusal, err := c.binder.Prepare(t.Context(), s)
 	if len(all.List) != 1 || all.List[0].ID != "p" || refusal != "" || err != nil {
 		t.Errorf("prepared %+v, %q %v", all.List, refusal, err)
 	}
-	e, err := c.binder.bindPorts(t.Context(), s)
+	e, err := c.binder.Bind(t.Context(), s)
 	if bound, is := e.(lifecycle.PortsBound); !is || len(bound.Ports) != 1 || bound.Ports[0].ID != "p" || err != nil {
 		t.Errorf("bound %+v %v", e, err)
 	}
 	s.Ports = s.Ports[:1]
-	if e, err := c.binder.addBindings(t.Context(), s); err != nil || isNotBound(e) {
+	if e, err := c.binder.AddBindings(t.Context(), s); err != nil || isNotBound(e) {
 		t.Errorf("added %+v %v", e, err)
 	}
 	s.Requests = []pci.Request{{ID: "V", Count: 1, Port: &pci.PortNeeds{ID: "gone"}}}
@@ -44,7 +44,7 @@ func TestDeletedPortsAreLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Devices = append(s.Devices, schedule.Picked{RequestID: "V", Address: host.Devices[0].Address.String()})
-	if e, err := c.binder.bindPorts(t.Context(), s); !isNotBound(e) || err != nil {
+	if e, err := c.binder.Bind(t.Context(), s); !isNotBound(e) || err != nil {
 		t.Errorf("a port with a device is left out: %+v %v", e, err)
 	}
 }

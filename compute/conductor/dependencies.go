@@ -7,55 +7,77 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/scheduler"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // Placement is what the conductor needs of a Placement service; *placement.Client implements it.
 type Placement interface {
-	PlacementReader
-
-	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.ConsumerAllocation) error
-	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.ConsumerAllocation) error
-	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
-	Reshape(ctx context.Context, r placement.Reshape) error
-	PutInventories(ctx context.Context, id provider.ID, generation int,
-		inv map[resource.Class]resource.Inventory) (int, error)
+	scheduler.Placement
+	audit.Placement
+	allocations.Placement
 }
 
-// Providers is what HostForget needs of a Placement service; *placement.Client implements it. Methods return
-// fault.NotFound for a provider that does not exist. DeleteProvider returns fault.Conflict if the provider has children
-// or allocations.
+// Providers is what HostForget and HealPorts need of a Placement service; *placement.Client implements it. Methods
+// return fault.NotFound for a provider that does not exist. DeleteProvider returns fault.Conflict if the provider has
+// children or allocations.
 type Providers interface {
-	TreeReader
+	ports.Trees
 
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 	DeleteProvider(ctx context.Context, id provider.ID) error
 }
 
 // Store is what the conductor needs of the database; *store.Store implements it. Methods return fault.NotFound for a
 // server that does not exist.
 type Store interface {
-	StoreReader
+	presence.Store
+	audit.Store
+	scheduler.Store
+	ports.Store
 	runner.Records[lifecycle.Server]
 
 	Create(ctx context.Context, servers ...lifecycle.Server) error
 	Purge(ctx context.Context, before time.Time, keep int) error
+	IDsOnHost(ctx context.Context, host string) ([]string, error)
+	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Forget(ctx context.Context, host string) error
-	PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error
 	// RecordRemoval records that the guest of a consumer of a server must be destroyed on a host, until the agent reports
 	// it gone. It has no effect while the record of the server contains the guest.
 	RecordRemoval(ctx context.Context, host, consumer, server string) error
 	RemovalDone(ctx context.Context, host, consumer string) error
+}
+
+// Options are the options of a conductor.
+type Options struct {
+	Log  *slog.Logger // never nil
+	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
+
+	Aliases        pci.Aliases // [pci] alias
+	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
+
+	// [DEFAULT] service_down_time: the age of the last sign of life of a host from which on it counts as silent
+	Silence time.Duration
+	// how long the agent of a host has to follow assignments; then servers that wait for it are placed elsewhere
+	FollowWithin time.Duration
+}
+
+// Lease is the lease of this process on its database; *store.Lease is one.
+type Lease interface {
+	// Check returns nil while this process may act outside its database, else fault.Unavailable.
+	Check() error
+	// Bind returns a context that ends when ctx or the lease ends. stop releases it.
+	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
 }
 
 // Config is the configuration of a conductor.
@@ -63,10 +85,10 @@ type Config struct {
 	Options
 	Clock
 
-	Providers Providers // used only by HostForget and HealPorts
-	Lease     Lease     // nil: no other process can take the database
-	Network   Network   // nil: no server has ports
-	Images    Images    // nil: no server with a disk is shelved
+	Providers Providers     // used only by HostForget and HealPorts
+	Lease     Lease         // nil: no other process can take the database
+	Network   ports.Network // nil: no server has ports
+	Images    Images        // nil: no server with a disk is shelved
 }
 
 // dependencies are what all parts of a conductor use: its configuration, the database, Placement, the presence of the
@@ -81,6 +103,7 @@ type dependencies struct {
 	failures  *presence.FailedBuilds
 	audits    *audit.Auditor
 	scheduler *scheduler.Scheduler
+	ports     *ports.Binder
 }
 
 // newDependencies returns dependencies with the defaults of what the configuration leaves out.
@@ -98,18 +121,6 @@ func newDependencies(store Store, placement Placement, config Config) *dependenc
 			Since: config.Clock.Since})}
 }
 
-// read returns what planning and checking use, with the present configuration.
-func (d *dependencies) read() reading {
-	r := reading{store: d.store, placement: d.placement}
-	if d.Providers != nil {
-		r.providers = d.Providers
-	}
-	if d.Network != nil {
-		r.network = d.Network
-	}
-	return r
-}
-
 // leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
 // lease has ended.
 func (d *dependencies) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
@@ -121,20 +132,6 @@ func (d *dependencies) leased(ctx context.Context) (bound context.Context, stop 
 	}
 	bound, stop = d.Lease.Bind(ctx)
 	return bound, stop, nil
-}
-
-// Network is what the conductor needs of a network service; *network.Client implements it. Methods return
-// fault.NotFound for an object that does not exist, except DeletePort, which returns nil then.
-type Network interface {
-	NetworkReader
-
-	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
-	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
-	UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (network.Port, error)
-	DeletePort(ctx context.Context, id string) error
-	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
-	ActivatePortBinding(ctx context.Context, port, host string) error
-	DeletePortBinding(ctx context.Context, port, host string) error
 }
 
 // Images is what the conductor needs of an image service; image.Account implements it and documents its faults.
@@ -155,23 +152,6 @@ const (
 	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
 )
 
-// performer performs the steps of servers, each with the lease and after the checks that it needs.
-type performer struct {
-	*portBinder
-
-	build func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
-	wake  func(id string)                                      // queues a server whose step may be performed now
-}
-
-// monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
-type monitor struct {
-	*dependencies
-
-	apply    func(ctx context.Context, server string, event lifecycle.Event) error
-	leaving  map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
-	searched map[string]*search         // the last search for servers that wait for a host; of CheckAssignments
-}
-
 // Types of other packages that the handlers use.
 type (
 	Occupied     = presence.Occupied
@@ -182,4 +162,13 @@ type (
 	Healing      = audit.Healing
 	PlannedMove  = scheduler.PlannedMove
 	HostHeadroom = scheduler.HostHeadroom
+	Network      = ports.Network
+	PortHealing  = ports.Healing
+	HealedPort   = ports.HealedPort
+)
+
+// States of the ports of a server.
+const (
+	PortsNeedHealing = ports.NeedHealing
+	PortsHealed      = ports.Healed
 )

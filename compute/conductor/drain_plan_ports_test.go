@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/resource"
 )
 
@@ -45,7 +46,7 @@ func TestDrainPlanWritesNoPorts(t *testing.T) {
 
 // readOnly is a network service without the methods that write: calling one panics.
 type readOnly struct {
-	NetworkReader
+	ports.NetworkReader
 	writes
 }
 

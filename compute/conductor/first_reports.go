@@ -18,7 +18,7 @@ func (c *Conductor) openGate(ctx context.Context) error {
 	case <-reported:
 	case <-timer.C:
 		missing := c.StopAwaiting()
-		c.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
+		c.dependencies.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func (c *Conductor) openGateWithRetry(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		c.Log.Warn("hosts not read at compute's start, will retry", "error", err)
+		c.dependencies.Log.Warn("hosts not read at compute's start, will retry", "error", err)
 		c.Pause(ctx, min(attempt, 100))
 	}
 }

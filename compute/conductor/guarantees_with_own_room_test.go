@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -73,7 +74,7 @@ func TestPortKeepsWhatItHadWithoutRoom(t *testing.T) {
 		}
 	}
 	c.holds("web", want.Add(resource.Allocation{"nic-1": rates(0, 50)})) // of a port that is released
-	if err := c.binder.setPortAmounts(t.Context(), c.server, portAmounts{port: "q", devices: true}); err != nil {
+	if err := c.binder.SetAmounts(t.Context(), c.server, ports.Amounts{Port: "q", Devices: true}); err != nil {
 		t.Error(err)
 	}
 	if held := c.placement.Held("web"); held["nic-1"][bandwidth.EgressBandwidth] != 6000 {
@@ -88,7 +89,7 @@ func TestChangedPolicyWithoutRoomRefusesTheHost(t *testing.T) {
 	c.withRates(rates(6000, 0), rates(8000, 0))
 	c.holds("other", resource.Allocation{"nic-1": rates(4000, 0)})
 	c.server.State = lifecycle.BindingPorts
-	event, err := c.binder.bindPorts(t.Context(), c.server)
+	event, err := c.binder.Bind(t.Context(), c.server)
 	refused, is := event.(lifecycle.PortsNotBound)
 	if err != nil || !is || !strings.Contains(refused.Reason, "no room for the policy of port p, which has changed") {
 		t.Errorf("%+v %v", event, err)
@@ -112,7 +113,7 @@ func TestHealingRaisesAnAllocation(t *testing.T) {
 			c.network.ports[0].Host, c.network.ports[0].Profile = "a", profile
 			got := c.heal()
 			want := c.base.Add(resource.Allocation{"nic-1": rates(6000, 0)})
-			if held := c.placement.Held("web"); got.State != PortsHealed || !held.Equal(want) {
+			if held := c.placement.Held("web"); got.State != ports.Healed || !held.Equal(want) {
 				t.Errorf("%+v, Placement has %v, want %v", got, held, want)
 			}
 			if at := c.network.ports[0].Allocation()["new"]; at != "nic-1" {

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -79,11 +80,11 @@ func TestHealingBindsAPortAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, _, held := lostBinding(t, change)
 			planned, err := c.conductor.HealPorts(t.Context(), "", nil, false)
-			if err != nil || len(planned) != 1 || !planned[0].Ports[0].Bind || planned[0].State != PortsNeedHealing ||
+			if err != nil || len(planned) != 1 || !planned[0].Ports[0].Bind || planned[0].State != ports.NeedHealing ||
 				c.network.ports[0].Host != "" {
 				t.Fatalf("%+v %v", planned, err)
 			}
-			if got := c.heal(); got.State != PortsHealed || len(got.Adds)+len(got.Removes) > 0 {
+			if got := c.heal(); got.State != ports.Healed || len(got.Adds)+len(got.Removes) > 0 {
 				t.Errorf("%+v", got)
 			}
 			p := c.network.ports[0]
@@ -104,18 +105,18 @@ func TestHealingBindsAPortAgain(t *testing.T) {
 // A port that cannot be bound again stays as it is, with all other ports of the server, and the reason is returned.
 func TestHealingNamesPortsThatCannotBeBound(t *testing.T) {
 	for reason, test := range map[string]struct {
-		state  PortsState
+		state  ports.State
 		change func(c nicCloud, n rebinding)
 	}{
-		"it does not exist any more": {PortsNotAllocated, func(c nicCloud, _ rebinding) { c.network.ports = nil }},
-		"its device is other": {PortsNotAllocated, func(c nicCloud, _ rebinding) {
+		"it does not exist any more": {ports.NotAllocated, func(c nicCloud, _ rebinding) { c.network.ports = nil }},
+		"its device is other": {ports.NotAllocated, func(c nicCloud, _ rebinding) {
 			c.network.ports[0].Device = "other"
 		}},
-		"does not report its device": {PortsNotAllocated, func(c nicCloud, _ rebinding) { c.withoutDevices() }},
-		"No quota": {PortsNotWritten, func(_ nicCloud, n rebinding) {
+		"does not report its device": {ports.NotAllocated, func(c nicCloud, _ rebinding) { c.withoutDevices() }},
+		"No quota": {ports.NotWritten, func(_ nicCloud, n rebinding) {
 			n.fails["p"] = fault.New(fault.Conflict, "No quota")
 		}},
-		"no agent or mechanism of the": {PortsNotWritten, func(_ nicCloud, n rebinding) { n.vif["p"] = bindingFailed }},
+		"no agent or mechanism of the": {ports.NotWritten, func(_ nicCloud, n rebinding) { n.vif["p"] = "binding_failed" }},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			c, n, held := lostBinding(t, nil)
@@ -152,9 +153,9 @@ func (c nicCloud) withoutDevices() {
 // A server with ports that is being built or moved is named as busy. One that is being deleted, and one without ports,
 // is not.
 func TestHealingNamesServersThatAreChanged(t *testing.T) {
-	for want, change := range map[PortsState]func(*lifecycle.Server){
-		PortsBusy: func(s *lifecycle.Server) { s.State = lifecycle.Spawning },
-		"":        func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest },
+	for want, change := range map[ports.State]func(*lifecycle.Server){
+		ports.Busy: func(s *lifecycle.Server) { s.State = lifecycle.Spawning },
+		"":         func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest },
 	} {
 		c, _, _ := lostBinding(t, change)
 		found, err := c.conductor.HealPorts(t.Context(), "", nil, false)

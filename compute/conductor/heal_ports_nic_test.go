@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -21,6 +22,14 @@ import (
 )
 
 type otherCalls interface{ Network }
+
+// The attributes of a port that compute changes.
+const (
+	deviceID    = "device_id"
+	deviceOwner = "device_owner"
+	hostID      = "binding:host_id"
+	profile     = "binding:profile"
+)
 
 // fakePorts is a network service with ports only; other requests fail.
 type fakePorts struct {
@@ -92,7 +101,7 @@ func newNICCloud(t *testing.T, fail failFunc) nicCloud {
 }
 
 // heal heals all servers and returns the only result; none: nothing needs healing.
-func (c nicCloud) heal() (one PortHealing) {
+func (c nicCloud) heal() (one ports.Healing) {
 	c.t.Helper()
 	got, err := c.conductor.HealPorts(c.t.Context(), "", nil, true)
 	if err != nil || len(got) > 1 {
@@ -112,7 +121,7 @@ type healTest struct {
 	groups  []network.RequestGroup
 	has     resource.Allocation // of the server, beside its VCPUs
 
-	state      PortsState
+	state      ports.State
 	reason     string
 	allocation any                 // binding:profile.allocation afterwards
 	holds      resource.Allocation // of the server afterwards, beside its VCPUs
@@ -134,33 +143,33 @@ func healTests() []healTest {
 	}
 	whole := resource.Allocation{"nic-2": egress, "vf-2": {pci.PortVF: 1}}
 	return []healTest{
-		{name: "two NICs are possible", vnic: "normal", groups: one, state: PortsNotAllocated,
+		{name: "two NICs are possible", vnic: "normal", groups: one, state: ports.NotAllocated,
 			reason: "2 allocation candidates on host a"},
-		{name: "the device decides", vnic: "direct", profile: on(slot2), groups: one, state: PortsHealed,
+		{name: "the device decides", vnic: "direct", profile: on(slot2), groups: one, state: ports.Healed,
 			allocation: map[string]any{"bw": "nic-2"}, holds: whole},
-		{name: "packet rate and bandwidth", vnic: "direct", profile: on(slot2), groups: two, state: PortsHealed,
+		{name: "packet rate and bandwidth", vnic: "direct", profile: on(slot2), groups: two, state: ports.Healed,
 			allocation: map[string]any{"bw": "nic-2", "pps": "agent-a"},
 			holds:      resource.Allocation{"nic-2": egress, "vf-2": {pci.PortVF: 1}, "agent-a": rate}},
 		{name: "the format without groups", vnic: "direct", profile: on(slot2),
-			groups: []network.RequestGroup{{Resources: egress}}, state: PortsHealed, allocation: "nic-2", holds: whole},
+			groups: []network.RequestGroup{{Resources: egress}}, state: ports.Healed, allocation: "nic-2", holds: whole},
 		{name: "a bound port moves to the model", vnic: "direct", profile: bound(slot2, map[string]any{"bw": "nic-2"}),
-			groups: one, has: resource.Allocation{"nic-2": egress}, state: PortsHealed,
+			groups: one, has: resource.Allocation{"nic-2": egress}, state: ports.Healed,
 			allocation: map[string]any{"bw": "nic-2"}, holds: whole},
-		{name: "a claimed VF without guarantee", vnic: "direct", profile: on(slot1), state: PortsHealed,
+		{name: "a claimed VF without guarantee", vnic: "direct", profile: on(slot1), state: ports.Healed,
 			holds: resource.Allocation{"vf-1": {pci.PortVF: 1}}},
 		{name: "the other NIC is in Placement", vnic: "direct", profile: on(slot2), groups: one,
-			has: resource.Allocation{"nic-2": egress, "vf-2": {pci.PortVF: 1}}, state: PortsHealed,
+			has: resource.Allocation{"nic-2": egress, "vf-2": {pci.PortVF: 1}}, state: ports.Healed,
 			allocation: map[string]any{"bw": "nic-2"}, holds: whole},
 		{name: "nothing is missing", vnic: "direct", profile: bound(slot2, map[string]any{"bw": "nic-2"}), groups: one,
 			has: whole, allocation: map[string]any{"bw": "nic-2"}, holds: whole},
 		{name: "another compute service has claimed on both NICs", vnic: "direct", profile: on(slot2),
-			groups: one, has: resource.Allocation{"nic-1": egress, "nic-2": egress}, state: PortsHealed,
+			groups: one, has: resource.Allocation{"nic-1": egress, "nic-2": egress}, state: ports.Healed,
 			allocation: map[string]any{"bw": "nic-2"}, holds: whole},
 		{name: "a device that is not offered decides nothing", vnic: "direct", profile: on("0000:99:00.1"), groups: one,
-			state: PortsNotAllocated, reason: "2 allocation candidates on host a"},
+			state: ports.NotAllocated, reason: "2 allocation candidates on host a"},
 		{name: "the allocation names another NIC than that of the device", vnic: "direct",
 			profile: bound(slot2, map[string]any{"bw": "nic-1"}), groups: one, has: resource.Allocation{"nic-1": egress},
-			state: PortsHealed, allocation: map[string]any{"bw": "nic-2"}, holds: whole},
+			state: ports.Healed, allocation: map[string]any{"bw": "nic-2"}, holds: whole},
 	}
 }
 
@@ -197,7 +206,7 @@ func TestHealingMovesPortsToTheNICOfTheDevice(t *testing.T) {
 			if held, want := c.placement.Held("web"), flavor.Add(test.holds); !held.Equal(want) {
 				t.Errorf("Placement has %v, want %v", held, want)
 			}
-			if test.state == PortsHealed && c.heal().State != "" {
+			if test.state == ports.Healed && c.heal().State != "" {
 				t.Errorf("a healed server needs healing again")
 			}
 		})
@@ -219,7 +228,7 @@ func TestHealingWithoutPlacement(t *testing.T) {
 			Groups: []network.RequestGroup{{ID: "bw", Resources: resource.Amounts{bandwidth.EgressBandwidth: 6000}}}}}}
 		got := c.heal()
 		_, has := c.network.ports[0].Profile["allocation"]
-		if got.State != PortsNotAllocated || !strings.Contains(got.Reason, "Placement is down") || has {
+		if got.State != ports.NotAllocated || !strings.Contains(got.Reason, "Placement is down") || has {
 			t.Errorf("%s: %+v; allocation %t", op, got, has)
 		}
 	}

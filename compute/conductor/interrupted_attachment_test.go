@@ -58,7 +58,7 @@ func TestInterruptedAttachmentOfAChangedPort(t *testing.T) {
 					c.network.ports = append(c.network.ports, sibling())
 					c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 					c.holds("web", c.base)
-					if _, err := c.binder.performPortChange(t.Context(), c.server); err == nil && faults.count() >= at {
+					if _, err := c.binder.Change(t.Context(), c.server); err == nil && faults.count() >= at {
 						t.Fatal("the fault is not returned")
 					}
 					faults.rest() // if no call has failed, the event is not stored

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
 	"github.com/openberth/berth/compute/schedule"
@@ -19,8 +20,9 @@ import (
 func New(store Store, client Placement, config Config) *Conductor {
 	on := newDependencies(store, client, config)
 	c := &Conductor{dependencies: on, Agents: on.agents, firstReports: presence.FirstReports}
+	alone := func(server string, do func()) bool { return c.runner.Alone(server, do) }
 	on.audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.agents, Writer: on.writer,
-		Leased: on.leased, Alone: func(server string, do func()) bool { return c.runner.Alone(server, do) }})
+		Leased: on.leased, Alone: alone})
 	options := scheduler.Options{Pack: on.Pack, Aliases: on.Aliases, PCIInPlacement: on.PCIInPlacement,
 		Silence: on.Silence, Audits: on.audits, Agents: on.agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
 		Leased: on.leased}
@@ -28,8 +30,10 @@ func New(store Store, client Placement, config Config) *Conductor {
 		options.Network = on.Network
 	}
 	on.scheduler = scheduler.New(store, client, options)
-	c.Auditor, c.Scheduler = on.audits, on.scheduler
-	c.steps = &performer{portBinder: &portBinder{on}, build: on.scheduler.Build,
+	on.ports = ports.New(store, ports.Options{Log: on.Log, Network: on.Network, Trees: on.Providers, Writer: on.writer,
+		Scheduler: on.scheduler, Leased: on.leased, Alone: alone})
+	c.Auditor, c.Scheduler, c.Binder = on.audits, on.scheduler, on.ports
+	c.steps = &performer{dependencies: on, build: on.scheduler.Build,
 		wake: func(id string) { c.runner.Wake(id) }}
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,

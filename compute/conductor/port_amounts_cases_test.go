@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
@@ -51,7 +52,7 @@ func TestAmountsOfAttachedAndDetachedPorts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			writes := &callErrors{op: "PutAllocations"}
 			c := amountsCloud(t, writes.fail, test.held)
-			if err := c.binder.setPortAmounts(t.Context(), c.server, portAmounts{port: "q", of: test.of}); err != nil {
+			if err := c.binder.SetAmounts(t.Context(), c.server, ports.Amounts{Port: "q", Of: test.of}); err != nil {
 				t.Fatal(err)
 			}
 			if held, want := c.placement.Held("web"), c.base.Add(test.want); !held.Equal(want) ||
@@ -66,7 +67,7 @@ func TestAmountsOfAttachedAndDetachedPorts(t *testing.T) {
 func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachCloud {
 	t.Helper()
 	c := newAttachCloud(t, fail)
-	c.binder = &portBinder{c.conductor.dependencies}
+	c.binder = c.conductor.Binder
 	c.network.ports = append(c.network.ports, sibling())
 	c.holds("web", c.base.Add(held))
 	return c
@@ -90,7 +91,7 @@ func TestRefusedAmountsOfAPort(t *testing.T) {
 		sibling := resource.Allocation{"nic-1": {egressRate: 1000}}
 		c := amountsCloud(t, writes.fail, sibling)
 		of := resource.Allocation{"nic-2": {egressRate: 2000}}
-		err := c.binder.setPortAmounts(t.Context(), c.server, portAmounts{port: "q", of: of})
+		err := c.binder.SetAmounts(t.Context(), c.server, ports.Amounts{Port: "q", Of: of})
 		want, calls := c.base.Add(sibling), len(test.errs)
 		if test.ok {
 			want, calls = want.Add(of), calls+1

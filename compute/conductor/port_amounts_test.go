@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
@@ -68,7 +69,7 @@ func newChangingCloud(t *testing.T, change *policyChange) *attachCloud {
 	change.cloud = &c
 	c.network.ports = append(c.network.ports, sibling())
 	c.uses(changingNetwork{attachNetwork{c.network}, change})
-	c.binder = &portBinder{c.conductor.dependencies}
+	c.binder = c.conductor.Binder
 	c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 	c.holds("web", c.base)
 	return &c
@@ -129,7 +130,7 @@ func (c *attachCloud) detachesQ(held resource.Allocation) {
 	q.Profile = map[string]any{"allocation": map[string]any{"bw": "nic-1"}, "pci_slot": slot1}
 	c.holds("web", held)
 	c.uses(leavingNetwork{c.at.networkService.(changingNetwork)})
-	c.binder = &portBinder{c.conductor.dependencies}
+	c.binder = c.conductor.Binder
 	c.server.PortChange = &lifecycle.PortChange{ID: "d", Detach: "q", Request: c.server.Networks[0]}
 }
 
@@ -143,7 +144,7 @@ func TestUnexplainedAmountsAreRemoved(t *testing.T) {
 	if held := c.placement.Held("web"); !held.Equal(c.base) {
 		t.Errorf("Placement has %v, want %v", held, c.base)
 	}
-	if change.calls < 2*settleTries {
+	if change.calls < 2*ports.SettleTries {
 		t.Errorf("%d calls: compute did not wait for the port", change.calls)
 	}
 }

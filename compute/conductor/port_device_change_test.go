@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -69,7 +70,7 @@ func (f attachNetwork) Network(context.Context, string) (network.Network, error)
 // attachCloud is a nicCloud whose VFs are free and whose server attaches the port q: a VF with 6 Mbit/s.
 type attachCloud struct {
 	nicCloud
-	binder *portBinder
+	binder *ports.Binder
 	base   resource.Allocation
 	server lifecycle.Server
 }
@@ -96,7 +97,7 @@ func newAttachCloud(t *testing.T, fail failFunc) attachCloud {
 	host.Seen = time.Now()
 	c.put(host)
 	c.conductor.Reported(host)
-	c.binder = &portBinder{c.conductor.dependencies}
+	c.binder = c.conductor.Binder
 	c.base = resource.Allocation{"root-a": {"VCPU": 4}}
 	c.server, err = c.store.Read(t.Context(), "web")
 	if err != nil {
@@ -114,7 +115,7 @@ func newAttachCloud(t *testing.T, fail failFunc) attachCloud {
 func (c attachCloud) perform() lifecycle.Event {
 	c.t.Helper()
 	for range 5 {
-		if e, err := c.binder.performPortChange(c.t.Context(), c.server); err == nil {
+		if e, err := c.binder.Change(c.t.Context(), c.server); err == nil {
 			return e
 		}
 	}

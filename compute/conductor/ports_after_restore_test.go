@@ -18,14 +18,14 @@ func TestPortsAttachedAfterTheBackupAreReturned(t *testing.T) {
 		c.network.ports = []network.Port{{ID: "q", Network: "n", Device: "web", DeviceOwner: "compute:nova"}}
 		s := c.server
 		s.State, s.Networks, s.Ports, s.PortChange = test.state, nil, nil, nil
-		if err := c.binder.releasePorts(t.Context(), s); err != nil {
+		if err := c.binder.Release(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		if p := c.network.ports; len(p) != 1 || p[0].Device != test.want || (p[0].DeviceOwner == "") != (test.want == "") {
 			t.Errorf("%s: %+v", test.state, p)
 		}
 		c.binder.Network = nil
-		if err := c.binder.releasePorts(t.Context(), s); err != nil {
+		if err := c.binder.Release(t.Context(), s); err != nil {
 			t.Errorf("%s without a network service: %v", test.state, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestPortsOfOtherDevicesAreNotBound(t *testing.T) {
 		c.network.ports = []network.Port{{ID: "q", Network: "n", Device: device}, {ID: "p", Network: "n", Device: "web"}}
 		s := c.server
 		s.State, s.PortChange, s.Ports = lifecycle.Active, nil, []lifecycle.Port{{ID: "q"}, {ID: "p"}}
-		e, err := c.binder.bindPorts(t.Context(), s)
+		e, err := c.binder.Bind(t.Context(), s)
 		bound, is := e.(lifecycle.PortsBound)
 		if err != nil || !is || len(bound.Ports) != 1 || bound.Ports[0].ID != "p" || bound.Lost["q"] == "" {
 			t.Errorf("device %q: %+v %v", device, e, err)
@@ -68,7 +68,7 @@ func TestPortsOfOtherDevicesAreNotBound(t *testing.T) {
 			t.Errorf("device %q: the port is changed: %+v", device, p)
 		}
 		s.State = lifecycle.BindingPorts
-		if e, err := c.binder.bindPorts(t.Context(), s); err != nil || !isNotBound(e) {
+		if e, err := c.binder.Bind(t.Context(), s); err != nil || !isNotBound(e) {
 			t.Errorf("device %q: %+v %v", device, e, err)
 		}
 	}

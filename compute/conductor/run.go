@@ -26,7 +26,7 @@ func (c *Conductor) runEvery(ctx context.Context, every time.Duration, what stri
 	defer tick.Stop()
 	for {
 		if err := do(); err != nil && ctx.Err() == nil {
-			c.Log.Warn("periodic task failed, will retry", "task", what, "error", err)
+			c.dependencies.Log.Warn("periodic task failed, will retry", "task", what, "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -79,4 +80,27 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 		return "", err
 	}
 	return "", nil
+}
+
+// ChangePort records that a port is to be attached to a server, or detached, after the changes that were recorded
+// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that
+// the network service has deleted is detached later then.
+func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
+	what, change := event.PortChange()
+	if change == "" { // a deleted port
+		_, err := c.runner.Apply(ctx, id, event)
+		return err
+	}
+	s, err := c.store.Read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if refusal := s.RefusePortRequest(what); refusal != "" {
+		return fault.New(fault.Conflict, "%s", refusal)
+	}
+	s, err = c.runner.Apply(ctx, id, event)
+	if err == nil && s.LastAction != change { // the server has changed since it was read
+		return fault.New(fault.Conflict, "%s", cmp.Or(s.RefusePortRequest(what), "the server has changed; try again"))
+	}
+	return err
 }

@@ -47,6 +47,6 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 	}
 	exists := c.agents.MayHave(server.Host, id)
 	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists,
-		MayHavePorts: c.Network != nil})
+		MayHavePorts: c.dependencies.Network != nil})
 	return err
 }

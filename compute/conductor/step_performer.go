@@ -8,6 +8,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// performer performs the steps of servers, each with the lease and after the checks that it needs.
+type performer struct {
+	*dependencies
+
+	build func(s lifecycle.Server) (lifecycle.Prepared, error) // builds the request to Placement
+	wake  func(id string)                                      // queues a server whose step may be performed now
+}
+
 // prepare builds the request to Placement. The Compute API has accepted the flavor and the image, but the
 // configuration of the aliases may have changed since.
 func (p *performer) prepare(s lifecycle.Server) lifecycle.Event {
@@ -20,14 +28,14 @@ func (p *performer) prepare(s lifecycle.Server) lifecycle.Event {
 
 // schedule prepares the ports of the server, and then chooses hosts for it.
 func (p *performer) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	ports, refusal, err := p.preparePorts(ctx, s)
+	all, refusal, err := p.ports.Prepare(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if refusal != "" {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
 	}
-	return p.scheduler.Choose(ctx, s, ports)
+	return p.scheduler.Choose(ctx, s, all)
 }
 
 // perform performs one step and returns its event. If it returns an error the step is retried later.
@@ -68,9 +76,9 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 	case lifecycle.Claim:
 		return p.claim(ctx, s)
 	case lifecycle.ChangePort:
-		return p.performPortChange(ctx, s)
+		return p.ports.Change(ctx, s)
 	case lifecycle.BindPorts:
-		return p.bindPorts(ctx, s)
+		return p.ports.Bind(ctx, s)
 	case lifecycle.CheckMinCount:
 		return p.checkMinCount(ctx, s)
 	case lifecycle.MoveAllocations:

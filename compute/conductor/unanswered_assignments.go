@@ -12,6 +12,15 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
+type monitor struct {
+	*dependencies
+
+	apply    func(ctx context.Context, server string, event lifecycle.Event) error
+	leaving  map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
+	searched map[string]*search         // the last search for servers that wait for a host; of CheckAssignments
+}
+
 // search is the last search for servers that wait for the agent of a host.
 type search struct {
 	revision   int64           // of the host's assignments then

@@ -89,10 +89,48 @@ func Rows() []Row {
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
 		{Package: "internal/conformance", Kind: Reference},
-	}, slices.Concat(services(contracts), agentRules(contracts), assembly(), testSupport())...)
+	}, slices.Concat(services(contracts), computeRules(contracts), agentRules(contracts), assembly(), testSupport())...)
 }
 
-// services returns the rules of the packages of Placement, the agent and compute.
+// computeRules returns the rules of the packages of compute.
+func computeRules(contracts []string) []Row {
+	return []Row{
+		{Package: "compute", Kind: DocOnly},
+		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
+		{Package: "compute/headroom", Kind: Pure, Imports: domain},
+		{Package: "compute/flavor", Kind: Pure, Imports: domain},
+		{Package: "compute/schedule", Kind: Pure, Imports: domain},
+		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule")},
+		{Package: "compute/record", Kind: Adapter, Imports: with(domain, "api/host", "compute/flavor", "compute/lifecycle",
+			"compute/schedule"), Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
+		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
+		{Package: "compute/presence", Kind: Server, Imports: []string{"fault", "api/host", "compute/schedule",
+			"compute/lifecycle"}},
+		{Package: "compute/allocations", Kind: Server, Imports: with(domain, "api/placement", "compute/lifecycle")},
+		{Package: "compute/audit", Kind: Server, Imports: with(domain, "api/placement", "compute/schedule",
+			"compute/lifecycle", "compute/allocations")},
+		{Package: "compute/scheduler", Kind: Server, Imports: with(domain, "api/network", "api/placement",
+			"compute/flavor", "compute/headroom", "compute/lifecycle", "compute/portrequest", "compute/presence",
+			"compute/schedule")},
+		{Package: "compute/ports", Kind: Server, Imports: with(domain, "api/network", "api/placement",
+			"compute/allocations", "compute/lifecycle", "compute/portrequest", "compute/schedule", "compute/scheduler")},
+		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
+			Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",
+			"compute/lifecycle", "compute/record", "sqldb")},
+		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/lifecycle",
+			"compute/policies", "compute/presence", "compute/schedule", "compute/store")},
+		{Package: "compute/server/catalog", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",
+			"compute/policies", "compute/store", "compute/server/request"), Outside: []string{"golang.org/x/crypto"}},
+		{Package: "compute/server/consoles", Kind: Server, Imports: with(contracts, "compute/lifecycle",
+			"compute/policies", "compute/server/request"), Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
+			Outside: []string{"github.com/google/uuid"}},
+	}
+}
+
+// services returns the rules of the packages of Placement, the image service and the network service.
 func services(contracts []string) []Row {
 	return []Row{
 		{Package: "placement", Kind: DocOnly},
@@ -112,37 +150,6 @@ func services(contracts []string) []Row {
 		{Package: "placement/liveindex/indextest", Kind: TestSupport,
 			Imports: with(domain, "placement/index", "placement/store")},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
-			Outside: []string{"github.com/google/uuid"}},
-
-		{Package: "compute", Kind: DocOnly},
-		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
-		{Package: "compute/headroom", Kind: Pure, Imports: domain},
-		{Package: "compute/flavor", Kind: Pure, Imports: domain},
-		{Package: "compute/schedule", Kind: Pure, Imports: domain},
-		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule")},
-		{Package: "compute/record", Kind: Adapter, Imports: with(domain, "api/host", "compute/flavor", "compute/lifecycle",
-			"compute/schedule"), Outside: []string{"github.com/google/uuid"}},
-		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
-		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
-		{Package: "compute/presence", Kind: Server, Imports: []string{"fault", "api/host", "compute/schedule",
-			"compute/lifecycle"}},
-		{Package: "compute/allocations", Kind: Server, Imports: with(domain, "api/placement", "compute/lifecycle")},
-		{Package: "compute/audit", Kind: Server, Imports: with(domain, "api/placement", "compute/schedule",
-			"compute/lifecycle", "compute/allocations")},
-		{Package: "compute/scheduler", Kind: Server, Imports: with(domain, "api/network", "api/placement",
-			"compute/flavor", "compute/headroom", "compute/lifecycle", "compute/portrequest", "compute/presence",
-			"compute/schedule")},
-		{Package: "compute/conductor", Kind: Server, Imports: with(contracts, "backoff", "compute/…"),
-			Outside: []string{"github.com/google/uuid"}},
-		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "backoff", "compute/flavor", "compute/schedule",
-			"compute/lifecycle", "compute/record", "sqldb")},
-		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/lifecycle",
-			"compute/policies", "compute/presence", "compute/schedule", "compute/store")},
-		{Package: "compute/server/catalog", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",
-			"compute/policies", "compute/store", "compute/server/request"), Outside: []string{"golang.org/x/crypto"}},
-		{Package: "compute/server/consoles", Kind: Server, Imports: with(contracts, "compute/lifecycle",
-			"compute/policies", "compute/server/request"), Outside: []string{"github.com/google/uuid"}},
-		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "image", Kind: DocOnly},

@@ -1,4 +1,4 @@
-package conductor
+package ports
 
 import (
 	"context"
@@ -56,8 +56,8 @@ func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p n
 	changed := b.verify || !reflect.DeepEqual(record.Groups, want.Groups) ||
 		!maps.Equal(known.Allocation, want.Allocation)
 	if reason == "" && changed {
-		amounts := portAmounts{port: want.ID, of: guaranteesOf(want), keep: b.short}
-		if err = b.setPortAmounts(ctx, b.server, amounts); err != nil && !placement.Refused(err) {
+		amounts := Amounts{Port: want.ID, Of: guaranteesOf(want), Keep: b.short}
+		if err = b.SetAmounts(ctx, b.server, amounts); err != nil && !placement.Refused(err) {
 			return want, err
 		}
 		reason = fault.TextOf(err)
@@ -90,11 +90,11 @@ func (b portBinding) addProviders(ctx context.Context, want lifecycle.Port, p ne
 	if plan.host, err = b.store.Host(ctx, s.Host); err != nil {
 		return want, "", err
 	}
-	planner := b.read().portPlanner()
+	planner := b.planner()
 	if plan.tree, err = planner.tree(ctx, plan.host.Provider); err != nil {
 		return want, "", err
 	}
-	held, err := b.placement.Allocation(ctx, resource.ConsumerID(s.ID))
+	held, err := b.Writer.Allocation(ctx, resource.ConsumerID(s.ID))
 	if err != nil {
 		return want, "", err
 	}

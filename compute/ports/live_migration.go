@@ -1,4 +1,4 @@
-package conductor
+package ports
 
 import (
 	"context"
@@ -21,15 +21,15 @@ const inactive = "INACTIVE"
 // bindingError is the type of the fault if no agent of a host can bind a port; Neutron returns it with status 500.
 const bindingError = "PortBindingError"
 
-// addBindings adds the inactive bindings of a server's ports to the destination. It leaves out ports as bindPorts does.
-func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+// AddBindings adds the inactive bindings of a server's ports to the destination. It leaves out ports as Bind does.
+func (b *Binder) AddBindings(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	bound := lifecycle.PortsBound{Host: s.Host}
-	devices, err := d.devicesOfPorts(ctx, s)
+	devices, err := b.devicesOfPorts(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	for _, want := range s.Ports {
-		p, err := d.addBinding(ctx, s, want, devices)
+		p, err := b.addBinding(ctx, s, want, devices)
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
@@ -45,15 +45,15 @@ func (d *portBinder) addBindings(ctx context.Context, s lifecycle.Server) (lifec
 
 // addBinding adds the inactive binding of one port. A binding with another profile is of an earlier attempt, and is
 // replaced.
-func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
+func (b *Binder) addBinding(ctx context.Context, s lifecycle.Server, want lifecycle.Port,
 	devices map[string]pci.Offered) (lifecycle.Port, error) {
-	p, err := d.ownPort(ctx, s, want.ID)
+	p, err := b.ownPort(ctx, s, want.ID)
 	if err != nil {
 		return want, err
 	}
 	profile := boundProfile(p.Profile, want, devices)
 	want.Device = network.SlotOf(profile)
-	all, err := d.Network.PortBindings(ctx, p.ID)
+	all, err := b.Network.PortBindings(ctx, p.ID)
 	if fault.Is(err, fault.NotFound) { // no such extension: the port exists
 		return want, nil
 	}
@@ -62,13 +62,13 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 	}
 	there, exists := bindingOn(all, s.Host)
 	if exists && there.Status == inactive && !reflect.DeepEqual(there.Profile, profile) {
-		if err := d.Network.DeletePortBinding(ctx, p.ID, s.Host); err != nil {
+		if err := b.Network.DeletePortBinding(ctx, p.ID, s.Host); err != nil {
 			return want, err
 		}
 		exists = false
 	}
 	if !exists {
-		if there, err = d.Network.BindPort(ctx, p.ID, s.Host, p.VNIC, profile); err != nil {
+		if there, err = b.Network.BindPort(ctx, p.ID, s.Host, p.VNIC, profile); err != nil {
 			return want, err
 		}
 	}
@@ -84,11 +84,11 @@ func (d *portBinder) addBinding(ctx context.Context, s lifecycle.Server, want li
 // switchBinding makes the binding of a port to the host of a server active, if it is inactive, and then removes the
 // others. It returns the port as it is then. Only servers that were migrated live have such bindings. A port without a
 // host has none, such as one that is attached afterwards; Neutron does not list the bindings of a port without owner.
-func (d *portBinder) switchBinding(ctx context.Context, s lifecycle.Server, p network.Port) (network.Port, error) {
+func (b *Binder) switchBinding(ctx context.Context, s lifecycle.Server, p network.Port) (network.Port, error) {
 	if !wasLive(s) || p.Host == "" {
 		return p, nil
 	}
-	all, err := d.Network.PortBindings(ctx, p.ID)
+	all, err := b.Network.PortBindings(ctx, p.ID)
 	if fault.Is(err, fault.NotFound) {
 		return p, nil
 	}
@@ -100,26 +100,26 @@ func (d *portBinder) switchBinding(ctx context.Context, s lifecycle.Server, p ne
 		return p, nil // the update of the port binds it
 	}
 	if there.Status == inactive {
-		if err := d.Network.ActivatePortBinding(ctx, p.ID, s.Host); err != nil {
+		if err := b.Network.ActivatePortBinding(ctx, p.ID, s.Host); err != nil {
 			return p, err
 		}
 	}
-	for _, b := range all {
-		if b.Host == s.Host {
+	for _, other := range all {
+		if other.Host == s.Host {
 			continue
 		}
-		if err := d.Network.DeletePortBinding(ctx, p.ID, b.Host); err != nil {
+		if err := b.Network.DeletePortBinding(ctx, p.ID, other.Host); err != nil {
 			return p, err
 		}
 	}
-	return d.Network.Port(ctx, p.ID)
+	return b.Network.Port(ctx, p.ID)
 }
 
 // dropAddedBinding removes the inactive binding of a port to the host of a server that was migrated live, if there is
 // one.
-func (d *portBinder) dropAddedBinding(ctx context.Context, s lifecycle.Server, p network.Port) error {
+func (b *Binder) dropAddedBinding(ctx context.Context, s lifecycle.Server, p network.Port) error {
 	if !wasLive(s) || s.Host == "" || p.Host == s.Host {
 		return nil
 	}
-	return d.Network.DeletePortBinding(ctx, p.ID, s.Host)
+	return b.Network.DeletePortBinding(ctx, p.ID, s.Host)
 }

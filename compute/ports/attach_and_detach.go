@@ -1,7 +1,6 @@
-package conductor
+package ports
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/openberth/berth/api/network"
@@ -19,96 +18,73 @@ import (
 // the amounts of a server's ports are not added or subtracted, but set to the sum over its ports, as the network
 // service has them: this may be repeated after a crash.
 
-// ChangePort records that a port is to be attached to a server, or detached, after the changes that were recorded
-// before. It returns fault.Conflict if the server cannot have changes of its ports now, or has too many. A port that
-// the network service has deleted is detached later then.
-func (c *Conductor) ChangePort(ctx context.Context, id string, event lifecycle.PortChangeRequest) error {
-	what, change := event.PortChange()
-	if change == "" { // a deleted port
-		_, err := c.runner.Apply(ctx, id, event)
-		return err
-	}
-	s, err := c.store.Read(ctx, id)
-	if err != nil {
-		return err
-	}
-	if refusal := s.RefusePortRequest(what); refusal != "" {
-		return fault.New(fault.Conflict, "%s", refusal)
-	}
-	s, err = c.runner.Apply(ctx, id, event)
-	if err == nil && s.LastAction != change { // the server has changed since it was read
-		return fault.New(fault.Conflict, "%s", cmp.Or(s.RefusePortRequest(what), "the server has changed; try again"))
-	}
-	return err
-}
-
-// performPortChange performs the change of a port of the server, or the next part of it.
-func (d *portBinder) performPortChange(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	ports, err := d.portsOf(ctx, s)
+// Change performs the change of a port of the server, or the next part of it.
+func (b *Binder) Change(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	ports, err := b.Scheduler.PortsOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	switch change := s.PortChange; {
 	case change.Detach != "":
-		if err := d.releasePort(ctx, s, ports, change.Detach); err != nil {
+		if err := b.releasePort(ctx, s, ports, change.Detach); err != nil {
 			return nil, err
 		}
 		return lifecycle.PortDetached{ID: change.ID}, nil
 	case change.Refused != "":
-		if err := d.releasePort(ctx, s, ports, change.Port.ID); err != nil {
+		if err := b.releasePort(ctx, s, ports, change.Port.ID); err != nil {
 			return nil, err
 		}
 		return lifecycle.PortNotAttached{ID: change.ID, Reason: change.Refused}, nil
 	case change.Device != nil:
-		return d.bindPickedPort(ctx, s)
+		return b.bindPickedPort(ctx, s)
 	}
-	return d.attachPort(ctx, s, ports)
+	return b.attachPort(ctx, s, ports)
 }
 
 // releasePort returns a port, and then releases what Placement has for it: a port that is not bound any more has no
 // amounts that the network service could change. A port that does not exist is released.
-func (d *portBinder) releasePort(ctx context.Context, s lifecycle.Server, ports []network.Port, id string) error {
-	amounts := portAmounts{port: id, devices: true}
+func (b *Binder) releasePort(ctx context.Context, s lifecycle.Server, ports []network.Port, id string) error {
+	amounts := Amounts{Port: id, Devices: true}
 	for _, p := range ports {
 		if p.ID != id {
 			continue
 		}
-		amounts.was = amountsOf([]network.Port{p})
-		if err := d.returnPort(ctx, s, p); err != nil {
+		amounts.Was = amountsOf([]network.Port{p})
+		if err := b.returnPort(ctx, s, p); err != nil {
 			return err
 		}
 	}
-	return d.setPortAmounts(ctx, s, amounts)
+	return b.SetAmounts(ctx, s, amounts)
 }
 
 // returnPort deletes the port of a change if compute has created it, and returns another one to the user. A port that
 // does not belong to the server any more stays as it is.
-func (d *portBinder) returnPort(ctx context.Context, s lifecycle.Server, p network.Port) error {
-	p, err := d.ownPort(ctx, s, p.ID)
+func (b *Binder) returnPort(ctx context.Context, s lifecycle.Server, p network.Port) error {
+	p, err := b.ownPort(ctx, s, p.ID)
 	switch {
 	case fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict):
 		return nil
 	case err != nil:
 		return err
 	case s.PortChange.Request.Port == "":
-		return d.Network.DeletePort(ctx, p.ID)
+		return b.Network.DeletePort(ctx, p.ID)
 	}
-	return d.unbind(ctx, p, map[string]any{deviceID: "", deviceOwner: ""})
+	return b.unbind(ctx, p, map[string]any{deviceID: "", deviceOwner: ""})
 }
 
 // attachPort creates or reserves the port, claims what it requests on the host of the server, and binds it. If a later
 // part is refused, the earlier ones are undone.
-func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
+func (b *Binder) attachPort(ctx context.Context, s lifecycle.Server, ports []network.Port) (lifecycle.Event,
 	error) {
 	change := *s.PortChange
 	used := map[string]bool{}
 	for _, p := range s.Ports {
 		used[p.ID] = true
 	}
-	p, err := d.portOf(ctx, s, change.Request, ports, used)
+	p, err := b.portOf(ctx, s, change.Request, ports, used)
 	if err != nil && scheduler.RefusedByNetwork(err) {
 		// before an interruption it may have been there, and claimed
-		if err := d.releasePort(ctx, s, ports, change.Request.Port); err != nil {
+		if err := b.releasePort(ctx, s, ports, change.Request.Port); err != nil {
 			return nil, err
 		}
 		return lifecycle.PortNotAttached{ID: change.ID, Reason: fault.TextOf(err)}, nil
@@ -116,7 +92,7 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	if err != nil {
 		return nil, err
 	}
-	n, err := d.Network.Network(ctx, p.Network)
+	n, err := b.Network.Network(ctx, p.Network)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err)
 	}
@@ -125,19 +101,19 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 	var device *pci.Request
 	refusal, err := "", error(nil)
 	if p.Host != s.Host || needsDevice { // else it was bound before an interruption, with its allocation
-		want, device, refusal, err = d.claimPort(ctx, s, want, scheduler.WantsOf(s, want, p, n))
+		want, device, refusal, err = b.claimPort(ctx, s, want, scheduler.WantsOf(s, want, p, n))
 	}
 	if err == nil && refusal == "" && device != nil {
 		return lifecycle.PortClaimed{ID: change.ID, Port: want, Device: *device}, nil
 	}
 	if err == nil && refusal == "" {
-		b := portBinding{portBinder: d, server: s, verify: true}
+		b := portBinding{Binder: b, server: s, verify: true}
 		if want, err = b.bind(ctx, want); err != nil && scheduler.RefusedByNetwork(err) {
 			refusal, err = fault.TextOf(err), nil
 		}
 	}
 	if err == nil && refusal != "" {
-		err = d.releasePort(ctx, s, append(without(ports, p.ID), p), p.ID)
+		err = b.releasePort(ctx, s, append(without(ports, p.ID), p), p.ID)
 	}
 	switch {
 	case err != nil:
@@ -150,11 +126,11 @@ func (d *portBinder) attachPort(ctx context.Context, s lifecycle.Server, ports [
 
 // claimPort claims what a port requests within the provider tree of the server's host, and returns the request of the
 // device that the port needs; nil if it needs none. It tries all candidates.
-func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port, wants portrequest.Port) (
+func (b *Binder) claimPort(ctx context.Context, s lifecycle.Server, want lifecycle.Port, wants portrequest.Port) (
 	claimed lifecycle.Port, device *pci.Request, refusal string, err error) {
 	want.Allocation = nil
-	others := portAmounts{port: want.ID, devices: true}
-	ask, devices, err := d.scheduler.WithPorts(ctx, resource.Ask{Limit: scheduler.MaxCandidates},
+	others := Amounts{Port: want.ID, Devices: true}
+	ask, devices, err := b.Scheduler.WithPorts(ctx, resource.Ask{Limit: scheduler.MaxCandidates},
 		[]portrequest.Port{wants})
 	switch {
 	case fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict):
@@ -164,20 +140,20 @@ func (d *portBinder) claimPort(ctx context.Context, s lifecycle.Server, want lif
 	case len(devices) > 0:
 		device = &devices[0]
 	}
-	if err := d.setPortAmounts(ctx, s, others); err != nil { // an interrupted claim may have changed them
+	if err := b.SetAmounts(ctx, s, others); err != nil { // an interrupted claim may have changed them
 		return want, nil, "", err
 	}
 	if len(ask.Groups) == 0 {
 		return want, device, "", nil
 	}
-	choices, refusal, err := d.scheduler.PortChoices(ctx, s, ask, devices)
+	choices, refusal, err := b.Scheduler.PortChoices(ctx, s, ask, devices)
 	if err != nil {
 		return want, nil, "", err
 	}
 	for _, choice := range choices {
 		more := others
-		more.of = choice.Allocation
-		if err = d.setPortAmounts(ctx, s, more); err == nil {
+		more.Of = choice.Allocation
+		if err = b.SetAmounts(ctx, s, more); err == nil {
 			if device != nil {
 				device.Providers = choice.Mappings[device.GroupSuffix(0)]
 			}
@@ -203,4 +179,22 @@ func portOn(p lifecycle.Port, mappings map[string][]provider.ID) lifecycle.Port 
 		}
 	}
 	return p
+}
+
+// bindPickedPort binds a port that is being attached with the device that the agent has picked for it.
+func (b *Binder) bindPickedPort(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	change, withPort := *s.PortChange, s
+	withPort.Ports = []lifecycle.Port{*change.Port}
+	devices, err := b.devicesOfPorts(ctx, withPort)
+	if err != nil {
+		return nil, err
+	}
+	p, err := portBinding{Binder: b, server: s, devices: devices, verify: true}.bind(ctx, *change.Port)
+	switch {
+	case err == nil:
+		return lifecycle.PortAttached{ID: change.ID, Port: p}, nil
+	case scheduler.RefusedByNetwork(err) && fault.CodeOf(err) != placement.CodeConcurrentUpdate:
+		return lifecycle.PortRefused{ID: change.ID, Reason: fault.TextOf(err)}, nil
+	}
+	return nil, err
 }

@@ -1,4 +1,4 @@
-package conductor
+package ports
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -26,24 +25,24 @@ import (
 // apply is set. It returns an entry for each such server. A server is healed with all its ports or not at all. Without
 // names it examines all hosts, else the given host or the given servers. It returns fault.NotFound for a host or a
 // server that does not exist.
-func (c *Conductor) HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]PortHealing, error) {
-	ctx, stop, err := c.leased(ctx)
+func (b *Binder) HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]Healing, error) {
+	ctx, stop, err := b.Leased(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	h := c.read().portPlanner()
+	h := b.planner()
 	list, err := h.serversWithPorts(ctx, host, servers)
 	if err != nil {
 		return nil, err
 	}
-	var found []PortHealing
+	var found []Healing
 	for _, s := range list {
-		var one PortHealing
+		var one Healing
 		if !apply {
 			_, one, err = h.examine(ctx, s.ID)
-		} else if !c.runner.Alone(s.ID, func() { one, err = portHealer{c.dependencies}.heal(ctx, h, s.ID) }) {
-			one = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host, State: PortsBusy,
+		} else if !b.Alone(s.ID, func() { one, err = b.heal(ctx, h, s.ID) }) {
+			one = Healing{Server: s.ID, Name: s.Name, Host: s.Host, State: Busy,
 				Reason: "a step of the server is due; try again later"}
 		}
 		if err != nil {
@@ -112,33 +111,26 @@ func portsLeave(s lifecycle.Server) bool {
 	return true
 }
 
-func (r reading) portPlanner() portPlanner {
-	return portPlanner{r, map[provider.ID]provider.Tree{}}
-}
-
-// portHealer performs plans.
-type portHealer struct{ *dependencies }
-
 // heal plans the healing of a server and performs it.
-func (h portHealer) heal(ctx context.Context, planner portPlanner, id string) (out PortHealing, err error) {
+func (b *Binder) heal(ctx context.Context, planner portPlanner, id string) (out Healing, err error) {
 	plan, out, err := planner.examine(ctx, id)
-	if err == nil && out.State == PortsNeedHealing {
-		h.apply(ctx, plan, &out)
+	if err == nil && out.State == NeedHealing {
+		b.apply(ctx, plan, &out)
 	}
 	return out, err
 }
 
 // examine plans the healing of a server. State of the result is empty if the server needs none. It returns an error if
 // compute's database does not answer.
-func (h portPlanner) examine(ctx context.Context, id string) (plan portsPlan, out PortHealing, err error) {
+func (h portPlanner) examine(ctx context.Context, id string) (plan portsPlan, out Healing, err error) {
 	s, err := h.store.Read(ctx, id)
 	if err != nil || s.Host == "" {
 		return plan, out, err
 	}
-	out = PortHealing{Server: s.ID, Name: s.Name, Host: s.Host}
+	out = Healing{Server: s.ID, Name: s.Name, Host: s.Host}
 	if !portsSettled(s) {
 		if !portsLeave(s) {
-			out.State, out.Reason = PortsBusy, "a step of the server is due; try again later"
+			out.State, out.Reason = Busy, "a step of the server is due; try again later"
 		}
 		return plan, out, nil
 	}
@@ -148,12 +140,12 @@ func (h portPlanner) examine(ctx context.Context, id string) (plan portsPlan, ou
 	}
 	plan = portsPlan{server: s, host: host}
 	if plan.before, err = h.boundPorts(ctx, s); err != nil {
-		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
+		out.State, out.Reason = NotRead, fault.TextOf(err)
 		return plan, out, nil
 	}
 	plan.bound = slices.Clone(plan.before)
 	if err = h.addLostPorts(ctx, &plan, &out); err != nil {
-		out.State, out.Reason = PortsNotRead, fault.TextOf(err)
+		out.State, out.Reason = NotRead, fault.TextOf(err)
 		return plan, out, nil
 	}
 	if len(plan.before) == 0 {
@@ -164,7 +156,7 @@ func (h portPlanner) examine(ctx context.Context, id string) (plan portsPlan, ou
 		err = h.plan(ctx, &plan, &out, held.Allocation)
 	}
 	if err != nil {
-		out.State, out.Reason = PortsNotAllocated, fault.TextOf(err)
+		out.State, out.Reason = NotAllocated, fault.TextOf(err)
 	}
 	return plan, out, nil
 }
@@ -189,7 +181,7 @@ func (h portPlanner) boundPorts(ctx context.Context, s lifecycle.Server) ([]netw
 
 // plan computes the ports and the allocation of a healed server, and describes the changes in out. held is the
 // allocation of the server.
-func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, held resource.Allocation) error {
+func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *Healing, held resource.Allocation) error {
 	left := portClassesOf(held).Excess(amountsOf(p.bound))
 	var err error
 	p.held = held
@@ -215,28 +207,16 @@ func (h portPlanner) plan(ctx context.Context, p *portsPlan, out *PortHealing, h
 			out.Ports = append(out.Ports, change)
 		}
 		if change.Reason != "" {
-			out.State, out.Reason = PortsNotAllocated, "port "+port.ID+": "+change.Reason
+			out.State, out.Reason = NotAllocated, "port "+port.ID+": "+change.Reason
 		}
 	}
 	p.wants = amountsOf(p.after)
 	next := p.allocation(held)
 	out.Adds, out.Removes = next.Excess(held), held.Excess(next)
 	if out.State == "" && (len(out.Ports) > 0 || len(out.Adds)+len(out.Removes) > 0) {
-		out.State = PortsNeedHealing
+		out.State = NeedHealing
 	}
 	return nil
-}
-
-// tree returns a provider tree. It reads a tree once.
-func (h portPlanner) tree(ctx context.Context, root provider.ID) (provider.Tree, error) {
-	if known, read := h.trees[root]; read {
-		return known, nil
-	}
-	tree, err := h.providers.Tree(ctx, root)
-	if err == nil {
-		h.trees[root] = tree
-	}
-	return tree, err
 }
 
 // allocation returns the allocation of the healed server that has held.
@@ -247,48 +227,48 @@ func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
 
 // apply writes the ports of a plan, and then the server's allocation. If one is refused, it restores the ports that are
 // written, and sets the reason.
-func (h portHealer) apply(ctx context.Context, p portsPlan, out *PortHealing) {
+func (b *Binder) apply(ctx context.Context, p portsPlan, out *Healing) {
 	ctx = context.WithoutCancel(ctx) // what is begun is completed or undone
 	written := 0
 	var err error
 	for i, port := range p.after {
-		if err = h.writePort(ctx, p.server, p.before[i], port); err != nil {
-			out.State, out.Reason = PortsNotWritten, "port "+port.ID+": "+fault.TextOf(err)
+		if err = b.writePort(ctx, p.server, p.before[i], port); err != nil {
+			out.State, out.Reason = NotWritten, "port "+port.ID+": "+fault.TextOf(err)
 			break
 		}
 		written++
 	}
 	if err == nil {
-		if err = h.writeAllocation(ctx, p); err == nil {
-			out.State = PortsHealed
+		if err = b.writeAllocation(ctx, p); err == nil {
+			out.State = Healed
 			return
 		}
-		out.State, out.Reason = PortsNotAllocated, fault.TextOf(err)
+		out.State, out.Reason = NotAllocated, fault.TextOf(err)
 	}
 	var lost []string
 	for i, port := range p.before[:min(written+1, len(p.before))] { // the answer of the last one may have been lost
-		if err := h.writePort(ctx, p.server, p.after[i], port); err != nil && i < written {
+		if err := b.writePort(ctx, p.server, p.after[i], port); err != nil && i < written {
 			lost = append(lost, port.ID)
 		}
 	}
 	if len(lost) > 0 {
-		out.State = PortsNotRestored
+		out.State = NotRestored
 		out.Reason += "; ports " + strings.Join(lost, ", ") + " keep a binding:profile.allocation that Placement does " +
 			"not have: repeat the healing, or remove it"
 	}
 }
 
 // writeAllocation writes the allocation of a plan, also when another client changes it at the same time.
-func (h portHealer) writeAllocation(ctx context.Context, p portsPlan) error {
+func (b *Binder) writeAllocation(ctx context.Context, p portsPlan) error {
 	consumer := resource.ConsumerID(p.server.ID)
-	err := h.writer.Update(ctx, consumer, func(held placement.ConsumerAllocation) error {
+	err := b.Writer.Update(ctx, consumer, func(held placement.ConsumerAllocation) error {
 		next := p.allocation(held.Allocation)
 		if next.Equal(held.Allocation) {
 			return nil
 		}
 		held.Allocation, held.Project, held.User = next, p.server.Project, p.server.User
 		held.ConsumerType, held.Mappings = "INSTANCE", nil
-		return h.placement.PutAllocation(ctx, consumer, held)
+		return b.Writer.PutAllocation(ctx, consumer, held)
 	})
 	if allocations.Changed(err) {
 		err = fault.New(fault.Unavailable, "the allocation of server %s changes too often; try again later", p.server.ID)

@@ -1,4 +1,4 @@
-package conductor
+package ports
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // addLostPorts adds the ports of the server's record that are not bound to its host to a plan, bound as the record has
 // them. A port that cannot be bound again is an entry of out, with the reason.
-func (h portPlanner) addLostPorts(ctx context.Context, p *portsPlan, out *PortHealing) error {
+func (h portPlanner) addLostPorts(ctx context.Context, p *portsPlan, out *Healing) error {
 	for _, recorded := range p.server.Ports {
 		if slices.ContainsFunc(p.before, func(o network.Port) bool { return o.ID == recorded.ID }) {
 			continue
@@ -48,9 +48,9 @@ func (h portPlanner) addLostPorts(ctx context.Context, p *portsPlan, out *PortHe
 }
 
 // notBound records a port that cannot be bound again.
-func (h portPlanner) notBound(out *PortHealing, id, reason string) {
+func (h portPlanner) notBound(out *Healing, id, reason string) {
 	out.Ports = append(out.Ports, HealedPort{ID: id, Reason: reason})
-	out.State, out.Reason = PortsNotAllocated, "port "+id+": "+reason
+	out.State, out.Reason = NotAllocated, "port "+id+": "+reason
 }
 
 // boundAsRecorded returns a port with the binding that the record of its server has. ok is false if the host does not
@@ -80,7 +80,7 @@ func boundAsRecorded(s lifecycle.Server, host schedule.Host, p network.Port, rec
 
 // writePort changes a port in the network service from old to next: its device, its host and its binding profile. It
 // returns fault.Conflict if no agent of the host can bind it.
-func (h portHealer) writePort(ctx context.Context, s lifecycle.Server, old, next network.Port) error {
+func (b *Binder) writePort(ctx context.Context, s lifecycle.Server, old, next network.Port) error {
 	attributes := map[string]any{}
 	if next.Device != old.Device || next.DeviceOwner != old.DeviceOwner {
 		attributes[deviceID], attributes[deviceOwner] = next.Device, next.DeviceOwner
@@ -97,7 +97,7 @@ func (h portHealer) writePort(ctx context.Context, s lifecycle.Server, old, next
 	if len(attributes) == 0 {
 		return nil
 	}
-	p, err := h.Network.UpdatePort(ctx, next.ID, attributes)
+	p, err := b.Network.UpdatePort(ctx, next.ID, attributes)
 	if err == nil && next.Host != old.Host && next.Host != "" && p.VIF == bindingFailed {
 		return unbindable(s, p)
 	}

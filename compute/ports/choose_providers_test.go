@@ -1,4 +1,4 @@
-package conductor
+package ports
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
@@ -44,8 +45,8 @@ func twoNICs(t *testing.T) (portPlanner, *placementtest.Placement, schedule.Host
 		host.Devices = append(host.Devices, pci.Offered{Device: pci.Device{Address: address}, Provider: ids[1],
 			ForPorts: true})
 	}
-	on := newDependencies(nil, p, Config{Providers: p})
-	return on.read().portPlanner(), p, host
+	b := New(nil, Options{Trees: p, Writer: allocations.Writer{Placement: p}})
+	return b.planner(), p, host
 }
 
 // directPort is a bound port of vnic type direct with a guarantee of 4 Mbit/s.
@@ -63,10 +64,10 @@ func directPort(id, slot string) network.Port {
 
 // planned returns the plan for ports of a server that has held.
 func planned(t *testing.T, h portPlanner, host schedule.Host, held resource.Allocation,
-	ports ...network.Port) (portsPlan, PortHealing) {
+	ports ...network.Port) (portsPlan, Healing) {
 	t.Helper()
 	plan, out := portsPlan{server: lifecycle.Server{ID: "s", Host: "cmp1"}, host: host, before: ports,
-		bound: ports}, PortHealing{}
+		bound: ports}, Healing{}
 	if err := h.plan(t.Context(), &plan, &out, held); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestHealingChoosesTheNICOfTheDevice(t *testing.T) {
 		"0000:82:00.1": {healNIC2: {bandwidth.EgressBandwidth: 4000}, healVFs2: {pci.PortVF: 1}},
 	} {
 		plan, out := planned(t, h, host, held, directPort("p", slot))
-		if out.State != PortsNeedHealing || !out.Adds.Equal(want) || len(out.Removes) > 0 || len(out.Ports) != 1 ||
+		if out.State != NeedHealing || !out.Adds.Equal(want) || len(out.Removes) > 0 || len(out.Ports) != 1 ||
 			out.Ports[0].Device != slot {
 			t.Errorf("%s: %+v", slot, out)
 		}
@@ -93,11 +94,11 @@ func TestHealingChoosesTheNICOfTheDevice(t *testing.T) {
 		}
 	}
 	_, out := planned(t, h, host, held, directPort("p", ""))
-	if out.State != PortsNotAllocated || !strings.Contains(out.Reason, "2 allocation candidates") {
+	if out.State != NotAllocated || !strings.Contains(out.Reason, "2 allocation candidates") {
 		t.Errorf("%+v", out)
 	}
 	both, out := planned(t, h, host, held, directPort("p", "0000:81:00.1"), directPort("q", ""))
-	if out.State != PortsNotAllocated || len(both.after[1].Profile) != 0 {
+	if out.State != NotAllocated || len(both.after[1].Profile) != 0 {
 		t.Errorf("a server with a port that cannot be healed: %+v", out)
 	}
 }
@@ -110,11 +111,11 @@ func TestHealingMovesTheGuaranteeToTheNICOfTheDevice(t *testing.T) {
 	held := resource.Allocation{healNIC2: {bandwidth.EgressBandwidth: 4000}}
 	_, out := planned(t, h, host, held, port)
 	adds := resource.Allocation{healNIC1: {bandwidth.EgressBandwidth: 4000}, healVFs1: {pci.PortVF: 1}}
-	if out.State != PortsNeedHealing || !out.Adds.Equal(adds) || !out.Removes.Equal(held) {
+	if out.State != NeedHealing || !out.Adds.Equal(adds) || !out.Removes.Equal(held) {
 		t.Errorf("%+v", out)
 	}
 	p.SetAllocation("other", resource.Allocation{healNIC1: {bandwidth.EgressBandwidth: 7000}})
-	if _, out = planned(t, h, host, held, port); out.State != PortsNotAllocated ||
+	if _, out = planned(t, h, host, held, port); out.State != NotAllocated ||
 		!strings.Contains(out.Reason, "on the NIC of its device") {
 		t.Errorf("%+v", out)
 	}
@@ -127,7 +128,7 @@ func TestHealingCountsDevicesOfBoundPorts(t *testing.T) {
 	port := directPort("p", "0000:81:00.1")
 	port.Request = nil
 	plan, out := planned(t, h, host, nil, port)
-	if want := (resource.Allocation{healVFs1: {pci.PortVF: 1}}); !out.Adds.Equal(want) || out.State != PortsNeedHealing {
+	if want := (resource.Allocation{healVFs1: {pci.PortVF: 1}}); !out.Adds.Equal(want) || out.State != NeedHealing {
 		t.Errorf("%+v", out)
 	}
 	if len(plan.after[0].Profile) != 1 {
@@ -151,7 +152,7 @@ func TestHealingUsesWhatTheServerHas(t *testing.T) {
 	p.SetAllocation("other", resource.Allocation{healNIC2: {bandwidth.EgressBandwidth: 6000}})
 	plan, out := planned(t, h, host, full, directPort("p", ""))
 	want := map[string]string{"g-p": string(healNIC2)}
-	if got := plan.after[0].Allocation(); out.State != PortsNeedHealing || len(out.Adds) > 0 || !maps.Equal(got, want) {
+	if got := plan.after[0].Allocation(); out.State != NeedHealing || len(out.Adds) > 0 || !maps.Equal(got, want) {
 		t.Errorf("%v %+v", got, out)
 	}
 	early := directPort("p", "")

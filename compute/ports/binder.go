@@ -1,30 +1,91 @@
-package conductor
+// Package ports performs the parts of steps that call the network service: it creates, reserves, binds and releases the
+// ports of servers, sets what servers have for them in Placement, and heals both.
+//
+// The files, from the bottom to the top: binder.go; amounts.go, devices.go, prepare.go and live_migration.go;
+// choose_providers.go, changed_policy.go, bind.go and release.go; attach_and_detach.go; heal_lost_bindings.go and
+// heal.go.
+package ports
 
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
-// portBinder performs the parts of steps that call the network service.
-type portBinder struct{ *dependencies }
+// Network is what ports need of a network service; *network.Client implements it. Methods return fault.NotFound for an
+// object that does not exist, except DeletePort, which returns nil then.
+type Network interface {
+	NetworkReader
 
-// portBinding binds ports of a server to its host.
-type portBinding struct {
-	*portBinder
-
-	server  lifecycle.Server
-	devices map[string]pci.Offered // by port
-	guest   bool                   // the guest exists: a guarantee without room does not prevent the binding
-	short   map[string]string      // why ports have less than they request, by port; set by bind
-	// the amounts in Placement may not be those of the record: an interrupted attempt has set those of another policy
-	verify bool
+	CreatePort(ctx context.Context, attributes map[string]any) (network.Port, error)
+	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
+	UpdatePortAt(ctx context.Context, id string, revision int, attributes map[string]any) (network.Port, error)
+	DeletePort(ctx context.Context, id string) error
+	BindPort(ctx context.Context, port, host, vnicType string, profile map[string]any) (network.PortBinding, error)
+	ActivatePortBinding(ctx context.Context, port, host string) error
+	DeletePortBinding(ctx context.Context, port, host string) error
 }
+
+// NetworkReader has the requests to the network service that change nothing.
+type NetworkReader interface {
+	scheduler.Network
+
+	PortBindings(ctx context.Context, port string) ([]network.PortBinding, error)
+}
+
+// Store is what ports need of the database; *store.Store implements it.
+type Store interface {
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
+	Hosts(ctx context.Context) ([]schedule.Host, error)
+	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
+}
+
+// Placement has the requests to Placement that plans of healing need; *placement.Client implements it.
+type Placement interface {
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
+	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
+}
+
+// Trees returns provider trees; *placement.Client implements it.
+type Trees interface {
+	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
+}
+
+// Options are what a Binder needs besides the records.
+type Options struct {
+	Log       *slog.Logger
+	Network   Network // nil: no server has ports
+	Trees     Trees
+	Writer    allocations.Writer
+	Scheduler *scheduler.Scheduler
+	// Leased returns a context for calls of other services, which ends with the lease of compute's database.
+	Leased func(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error)
+	// Alone calls do while no step of a server is performed. It returns false if a step is due.
+	Alone func(server string, do func()) bool
+}
+
+// Binder performs the parts of steps that call the network service.
+type Binder struct {
+	Options
+
+	store Store
+}
+
+// New returns a binder.
+func New(store Store, options Options) *Binder { return &Binder{options, store} }
 
 // bindingFailed is the vif_type of a port that no agent or mechanism can bind to its host.
 const bindingFailed = "binding_failed"
@@ -42,8 +103,8 @@ func checkOwner(s lifecycle.Server, p network.Port) error {
 }
 
 // ownPort returns a port of the network service. It returns fault.Conflict if its device is not the server.
-func (d *portBinder) ownPort(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
-	p, err := d.Network.Port(ctx, id)
+func (b *Binder) ownPort(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
+	p, err := b.Network.Port(ctx, id)
 	if err != nil {
 		return p, err
 	}
