@@ -29,7 +29,7 @@ type wireClaim struct {
 	Traits   []resource.Trait `json:"traits,omitempty"`
 	Managed  pci.Flag         `json:"managed,omitempty"`
 	Moves    pci.Flag         `json:"live_migratable,omitempty"`
-	Network  bool             `json:"networked,omitempty"` // false in version 1
+	Network  bool             `json:"networked,omitempty"`
 }
 
 // parentID returns the ID of a VF's PF; nil for any other device.

@@ -98,6 +98,11 @@ func parse(path string, data []byte) (content, error) {
 				"%s is damaged in line %d: %s. Restore the file from a backup, or move it away: "+
 					"the agent then takes the claims of the guests that run, and forgets those of guests not yet built",
 				path, number, fault.TextOf(err))
+		case e.Kind == kindFormat && e.Version < version:
+			return content{}, fault.New(fault.Invalid,
+				"cannot read %s: an earlier Berth wrote it (version %d), and this one does not read it; move it away: the "+
+					"agent then takes the claims of the guests that run, and forgets those of guests not yet built",
+				path, e.Version)
 		case !e.known():
 			return content{}, fault.New(fault.Invalid,
 				"cannot read line %d of %s: a newer Berth wrote the entry %q (version %d); start that one",
@@ -117,7 +122,7 @@ func (e Entry) known() bool {
 	}
 	switch e.Kind {
 	case kindFormat:
-		return e.Version >= 1 && e.Version <= version
+		return e.Version == version
 	case kindIdentity, kindServer, kindBuilt, kindUnbuilt, kindGone, kindRemoved, kindOwned, kindRenamed,
 		kindUnrenamed, kindPosition,
 		kindStarts:

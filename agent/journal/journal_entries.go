@@ -10,7 +10,8 @@ import (
 
 // version is the version of the journal, recorded in its first line. It is increased when an entry gets a new kind,
 // field or value: an older agent then refuses the whole journal instead of losing what it does not support. The first
-// line and the checksums keep their form in every version. Older versions are read: 1 has no networked in claims.
+// line and the checksums keep their form in every version. Earlier ones
+// are refused.
 const version = 2
 
 // The kinds of entries.

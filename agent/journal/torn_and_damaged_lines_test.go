@@ -128,3 +128,17 @@ func TestNewerJournalIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A journal of an earlier version is refused with what to do, and stays unchanged.
+func TestOlderJournalIsRefused(t *testing.T) {
+	dir, text := t.TempDir(), `{"kind":"format","version":1}`
+	file := filepath.Join(dir, fileName)
+	data := fmt.Appendf(nil, `{"crc":"%s","entry":%s}`+"\n", checksum([]byte(text)), text)
+	ok(t, os.WriteFile(file, data, 0o600))
+	if _, err := Open(dir); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), file+": an earlier Berth") {
+		t.Error(err)
+	}
+	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, data) {
+		t.Errorf("the journal was written: %s %v", now, err)
+	}
+}

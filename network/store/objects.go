@@ -66,7 +66,6 @@ func Get[T any, P Pointer[T]](ctx context.Context, tx *Tx, id string) (object T,
 func Put[T any, P Pointer[T]](ctx context.Context, tx *Tx, object *T) error {
 	p := P(object)
 	b, c := p.Common(), p.columns()
-	b.Version = recordVersion
 	record, err := json.Marshal(object)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)
@@ -155,16 +154,12 @@ func Count[T any, P Pointer[T]](ctx context.Context, tx *Tx, f Filter) (count in
 	return count, err
 }
 
-// decode decodes a record. A newer version or an unknown field is an error, because a change would lose it.
+// decode decodes a record. An unknown field is an error, because a change would lose it.
 func decode(record string, into Object) error {
 	d := json.NewDecoder(bytes.NewReader([]byte(record)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return fault.New(fault.Internal, "a record of %s is not valid: %w", into.table(), err)
-	}
-	if v := into.Common().Version; v < 1 || v > recordVersion {
-		return fault.New(fault.Internal, "a record of %s has version %d, and this program reads versions 1 to %d; start "+
-			"the Berth that wrote it, or a newer one", into.table(), v, recordVersion)
 	}
 	return nil
 }

@@ -1,13 +1,8 @@
 package store
 
-// recordVersion is the version of the records that this program writes. A new field or word increments it and adds a
-// migration; see docs/decisions/0004-versioned-stored-records.md.
-const recordVersion = 3
-
 // Base is what every object has. Times are microseconds since 1970 in UTC. Number counts the changes of the object: the
 // API's revision_number.
 type Base struct {
-	Version     int      `json:"version"`
 	ID          string   `json:"id"`
 	Project     string   `json:"project"`
 	Name        string   `json:"name"`
@@ -96,12 +91,8 @@ type Binding struct {
 	VIF     string         `json:"vif"`               // unbound, binding_failed, ovs, hw_veb …
 	Agent   string         `json:"agent,omitempty"`   // the type of the agent that is responsible
 	Segment string         `json:"segment,omitempty"` // the UUID of the bound segment
-
-	// version 2 has this first
-	Bridge string `json:"bridge,omitempty"` // of Open vSwitch that is connected to the segment
-
-	// version 3 has this first
-	Reason string `json:"reason,omitempty"` // why the binding has failed
+	Bridge  string         `json:"bridge,omitempty"`  // of Open vSwitch that is connected to the segment
+	Reason  string         `json:"reason,omitempty"`  // why the binding has failed
 }
 
 // InactiveBinding is the binding of a port to a host to which its server migrates, or from which it has migrated.
@@ -178,9 +169,7 @@ type Agent struct {
 	Root      string        `json:"root,omitempty"`     // the provider of the host
 	Devices   []AgentDevice `json:"devices,omitempty"`
 	Conf      string        `json:"configurations,omitempty"` // JSON, as the API returns it
-
-	// version 3 has this first
-	VNICTypes []string `json:"vnic_types,omitempty"` // that its ports may have; none: all that it can bind
+	VNICTypes []string      `json:"vnic_types,omitempty"`     // that its ports may have; none: all that it can bind
 }
 
 // Quota is the limits of a project; Base.ID is the project. -1: no limit.

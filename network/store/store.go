@@ -1,6 +1,6 @@
 // Package store stores the state of the network service in SQL: networks, subnets, ports, QoS policies, agents.
 //
-// Each object is one JSON record of an explicit version; columns duplicate what queries filter by. Every writing
+// Each object is one JSON record; columns duplicate what queries filter by. Every writing
 // transaction first increments a counter in the row of the cloud, so at most one runs at a time, on every database:
 // what a transaction reads stays true until its commit. The counter is the revision of the objects that the transaction
 // writes, and agents ask for ports that have changed since a revision.
@@ -27,7 +27,7 @@ type Store struct {
 
 // Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, versionTable, schemaMigrations()); err != nil {
+	if err := sqldb.Migrate(ctx, db, "network_schema", schema, "network_versions"); err != nil {
 		return nil, fault.Wrap("", err)
 	}
 	s := &Store{db: db, KeptRemovals: 100_000}

@@ -69,11 +69,11 @@ b86c09fa
 de36057c
 `
 
-// Journals of earlier agents are read as they were written, at the end and after each of their entries.
-func TestJournalsOfVersion1(t *testing.T) {
+// Journals that agents have written are read as they were written, at the end and after each of their entries.
+func TestCapturedJournals(t *testing.T) {
 	var got strings.Builder
 	for _, name := range []string{"cmp1", "cmp2", "cmp3"} {
-		data, err := os.ReadFile(filepath.Join("testdata", "journals-v1", name))
+		data, err := os.ReadFile(filepath.Join("testdata", "captured", name))
 		ok(t, err)
 		dir := t.TempDir()
 		ok(t, os.WriteFile(filepath.Join(dir, fileName), data, 0o600))
