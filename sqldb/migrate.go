@@ -85,7 +85,7 @@ func refuse(ctx context.Context, tx *Tx, obsolete []string) error {
 
 // TableNames returns the names of the tables of the database.
 func TableNames(ctx context.Context, tx *Tx) ([]string, error) {
-	return queryTexts(ctx, tx, map[Dialect]string{
+	return QueryTexts(ctx, tx, map[Dialect]string{
 		SQLite:     "SELECT name FROM sqlite_master WHERE type = 'table'",
 		MySQL:      "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
 		PostgreSQL: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
@@ -94,7 +94,7 @@ func TableNames(ctx context.Context, tx *Tx) ([]string, error) {
 
 // migrateOne runs the first migration that is not recorded. more is false if all are recorded.
 func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migration) (more bool, err error) {
-	done, err := queryTexts(ctx, tx, "SELECT name FROM "+table+" ORDER BY version")
+	done, err := QueryTexts(ctx, tx, "SELECT name FROM "+table+" ORDER BY version")
 	if err != nil {
 		return false, err
 	}
@@ -124,24 +124,6 @@ func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migratio
 		err = Retry(err)
 	}
 	return true, err
-}
-
-// queryTexts returns the texts of a query with one column.
-func queryTexts(ctx context.Context, tx *Tx, query string) ([]string, error) {
-	rows, err := tx.Query(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
 }
 
 // lockMigrations takes a lock that lets one process migrate at a time. On SQLite, BEGIN IMMEDIATE is such a lock;

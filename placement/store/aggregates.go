@@ -44,7 +44,7 @@ func aggregatesOf(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resourc
 func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string,
 	list []T) (map[resource.AggregateID]int64, error) {
 	found := map[resource.AggregateID]int64{}
-	err := queryIn(ctx, tx, query, list, func(rows *sql.Rows) error {
+	err := sqldb.QueryIn(ctx, tx, query, list, func(rows *sql.Rows) error {
 		var id int64
 		var aggregate resource.AggregateID
 		err := rows.Scan(&id, &aggregate)
@@ -112,10 +112,10 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 			less = append(less, number)
 		}
 	}
-	for part := range chunks(less) {
+	for part := range sqldb.Chunks(less) {
 		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = ? AND "+
-			"aggregate_id IN ("+placeholders(len(part))+")",
-			append([]any{p.id}, toAny(part)...)...); err != nil {
+			"aggregate_id IN ("+sqldb.Placeholders(len(part))+")",
+			append([]any{p.id}, sqldb.ToAny(part)...)...); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -135,7 +135,7 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 func compareAggregates(row int64, want, inserted []resource.AggregateID, at time.Time) comparison {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[resource.AggregateID]sql.NullTime{}
-		err = queryEach(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
+		err = sqldb.QueryEach(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
 			"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id = ?",
 			[]any{row}, func(rows *sql.Rows) error {
 				var aggregate resource.AggregateID

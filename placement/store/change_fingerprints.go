@@ -78,7 +78,7 @@ func (s *Store) Fingerprints(ctx context.Context, whole bool) (all Fingerprints,
 			if whole {
 				query = fmt.Sprintf("SELECT 0, %s FROM %s", q.sums, q.table)
 			}
-			err := queryEach(ctx, tx, inDialect(tx.Dialect, query), nil, func(rows *sql.Rows) error {
+			err := sqldb.QueryEach(ctx, tx, inDialect(tx.Dialect, query), nil, func(rows *sql.Rows) error {
 				var at Bucket
 				var p Fingerprint
 				if err := rows.Scan(append([]any{&at}, q.slots(&p)...)...); err != nil {
@@ -136,7 +136,7 @@ func (all *Fingerprints) readNames(ctx context.Context, tx *sqldb.Tx) (err error
 
 func readClassNumbers(ctx context.Context, tx *sqldb.Tx) (map[int64]resource.Class, error) {
 	found := map[int64]resource.Class{}
-	err := queryEach(ctx, tx, "SELECT id, name FROM resource_classes", nil, func(rows *sql.Rows) error {
+	err := sqldb.QueryEach(ctx, tx, "SELECT id, name FROM resource_classes", nil, func(rows *sql.Rows) error {
 		var id int64
 		var name resource.Class
 		err := rows.Scan(&id, &name)

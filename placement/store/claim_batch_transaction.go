@@ -188,7 +188,7 @@ func (b *claimBatch) lock(ctx context.Context) error {
 		clause = ") FOR NO KEY UPDATE SKIP LOCKED" // as an UPDATE of the generation
 	}
 	locked := map[provider.ID]bool{}
-	err := queryIn(ctx, b.tx, "SELECT uuid FROM resource_providers WHERE uuid IN (%"+clause, padded(b.providers()),
+	err := sqldb.QueryIn(ctx, b.tx, "SELECT uuid FROM resource_providers WHERE uuid IN (%"+clause, padded(b.providers()),
 		func(rows *sql.Rows) error {
 			var id provider.ID
 			err := rows.Scan(&id)
@@ -209,7 +209,7 @@ func (b *claimBatch) lock(ctx context.Context) error {
 func (b *claimBatch) remove(ctx context.Context) error {
 	held := map[resource.ConsumerID][]providerRow{}
 	numbers := map[resource.ConsumerID]int64{}
-	err := queryIn(ctx, b.tx,
+	err := sqldb.QueryIn(ctx, b.tx,
 		"SELECT DISTINCT a.consumer_id, COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
 			"JOIN resource_providers p ON p.id = a.resource_provider_id "+
 			"JOIN resource_providers r ON r.id = p.root_provider_id "+
@@ -249,7 +249,7 @@ func (b *claimBatch) removed() []resource.ConsumerID {
 // skipKnown leaves out claims of consumers that exist.
 func (b *claimBatch) skipKnown(ctx context.Context) error {
 	known := map[resource.ConsumerID]bool{}
-	err := queryIn(ctx, b.tx, "SELECT uuid FROM consumers WHERE uuid IN (%)", padded(consumersOfClaims(b.all())),
+	err := sqldb.QueryIn(ctx, b.tx, "SELECT uuid FROM consumers WHERE uuid IN (%)", padded(consumersOfClaims(b.all())),
 		func(rows *sql.Rows) error {
 			var id resource.ConsumerID
 			err := rows.Scan(&id)
@@ -310,7 +310,7 @@ func (b *claimBatch) write(ctx context.Context) error {
 // raise adds to the generations of providers, which are locked.
 func (b *claimBatch) raise(ctx context.Context, times map[provider.ID]int) error {
 	number := map[sqldb.Dialect]string{sqldb.MySQL: "CAST(? AS SIGNED)", sqldb.PostgreSQL: "CAST(? AS INTEGER)"}
-	for part := range chunks(padded(slices.Sorted(maps.Keys(times)))) {
+	for part := range sqldb.Chunks(padded(slices.Sorted(maps.Keys(times)))) {
 		args, rows := []any{}, make([]any, len(part))
 		for i, id := range part {
 			rows[i] = b.want.providers[id].id
@@ -318,7 +318,7 @@ func (b *claimBatch) raise(ctx context.Context, times map[provider.ID]int) error
 		}
 		query := "UPDATE resource_providers SET generation = generation + CASE id" +
 			strings.Repeat(" WHEN ? THEN "+number[b.tx.Dialect], len(part)) + " END, updated_at = ? WHERE id IN (" +
-			placeholders(len(part)) + ")"
+			sqldb.Placeholders(len(part)) + ")"
 		if _, err := b.tx.Exec(ctx, query, slices.Concat(args, []any{b.store.now()}, rows)...); err != nil {
 			return err
 		}
@@ -330,10 +330,10 @@ func (b *claimBatch) raise(ctx context.Context, times map[provider.ID]int) error
 // committed.
 func (b *claimBatch) insertAllocations(ctx context.Context, rows [][]any) error {
 	first := map[resource.ConsumerID]int64{}
-	for part := range chunks(rows) {
+	for part := range sqldb.Chunks(rows) {
 		query, values := insertStatement("allocations",
 			"created_at, resource_provider_id, consumer_id, resource_class_id, used", part)
-		err := queryEach(ctx, b.tx, query+" RETURNING consumer_id, id", values, func(rows *sql.Rows) error {
+		err := sqldb.QueryEach(ctx, b.tx, query+" RETURNING consumer_id, id", values, func(rows *sql.Rows) error {
 			var consumer resource.ConsumerID
 			var id int64
 			err := rows.Scan(&consumer, &id)

@@ -85,12 +85,12 @@ func (s *Store) raiseClaimed(ctx context.Context, tx *sqldb.Tx, ids []provider.I
 		return false, err
 	}
 	taken := 0
-	for part := range chunks(ids) {
+	for part := range sqldb.Chunks(ids) {
 		result, err := tx.Exec(
 			ctx,
-			"UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+placeholders(
+			"UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+sqldb.Placeholders(
 				len(part))+")",
-			append([]any{s.now()}, toAny(part)...)...)
+			append([]any{s.now()}, sqldb.ToAny(part)...)...)
 		if err != nil {
 			return false, err
 		}
@@ -265,7 +265,7 @@ type inventoryKey struct{ provider, class int64 }
 // heldBy returns the sum of what consumers have allocated, by inventory.
 func heldBy(ctx context.Context, tx *sqldb.Tx, consumers []resource.ConsumerID) (map[inventoryKey]int, error) {
 	held := map[inventoryKey]int{}
-	err := queryIn(ctx, tx,
+	err := sqldb.QueryIn(ctx, tx,
 		"SELECT resource_provider_id, resource_class_id, used FROM allocations WHERE consumer_id IN (%)", consumers,
 		func(rows *sql.Rows) error {
 			var key inventoryKey
@@ -281,7 +281,7 @@ func heldBy(ctx context.Context, tx *sqldb.Tx, consumers []resource.ConsumerID) 
 // out.
 func readTargets(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (claimTargets, error) {
 	want := claimTargets{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[inventoryKey]*inventoryUsage{}}
-	err := queryIn(ctx, tx,
+	err := sqldb.QueryIn(ctx, tx,
 		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
 			"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), "+
 			"COALESCE(i.step_size, 0), COALESCE(i.allocation_ratio, 0), "+

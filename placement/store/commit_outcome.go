@@ -142,7 +142,7 @@ type raisedProvider struct {
 // can have set the same values within one second.
 func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became outcome, err error) {
 	const query = "SELECT COALESCE(generation, 0), updated_at FROM resource_providers WHERE id = ?"
-	err = queryEach(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
+	err = sqldb.QueryEach(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
 		var now int
 		var updated sql.NullTime
 		err := rows.Scan(&now, &updated)
@@ -250,7 +250,7 @@ func (s *Store) findNew(ctx context.Context, row newRow) (became outcome, err er
 	}
 	err = s.read(ctx, "findOut", func(tx *sqldb.Tx) error {
 		became = rolledBack
-		return queryEach(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name},
+		return sqldb.QueryEach(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name},
 			func(rows *sql.Rows) error {
 				var id int64
 				var created sql.NullTime
@@ -277,7 +277,7 @@ func (s *Store) findName(ctx context.Context, table string, id int64) (name stri
 			}
 		}
 		name = ""
-		return queryEach(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id},
+		return sqldb.QueryEach(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id},
 			func(rows *sql.Rows) error { return rows.Scan(&name, &created) })
 	})
 	return name, created, err

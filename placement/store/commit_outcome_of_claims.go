@@ -87,7 +87,7 @@ func (f firstRow) exists(ctx context.Context, tx *sqldb.Tx, at time.Time) (found
 	if f.consumer == "" {
 		return false, nil
 	}
-	err = queryEach(ctx, tx, "SELECT created_at FROM allocations WHERE id = ? AND consumer_id = ?", []any{f.id,
+	err = sqldb.QueryEach(ctx, tx, "SELECT created_at FROM allocations WHERE id = ? AND consumer_id = ?", []any{f.id,
 		f.consumer}, func(rows *sql.Rows) error {
 		var created sql.NullTime
 		err := rows.Scan(&created)

@@ -23,7 +23,8 @@ type consumerRow struct {
 func findConsumers(ctx context.Context, tx *sqldb.Tx,
 	list []resource.ConsumerID) (map[resource.ConsumerID]consumerRow, error) {
 	found := make(map[resource.ConsumerID]consumerRow, len(list))
-	err := queryIn(ctx, tx, "SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
+	err := sqldb.QueryIn(ctx, tx,
+		"SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
 		"p.id, COALESCE(p.uuid, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, '') "+
 		"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id "+
 		"= a.resource_provider_id "+
@@ -91,17 +92,17 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 	var parts []string
 	var args []any
 	for i, t := range all {
-		if n := min(len(t.names), batch/len(all)); n > 0 { // longer lists take one statement each
+		if n := min(len(t.names), sqldb.MaxValues/len(all)); n > 0 { // longer lists take one statement each
 			parts = append(parts,
 				fmt.Sprintf("SELECT %d, id, %s FROM %s WHERE %s IN (%s)", i, t.column, t.table, t.column,
-					placeholders(n)))
-			args = append(args, toAny(t.names[:n])...)
+					sqldb.Placeholders(n)))
+			args = append(args, sqldb.ToAny(t.names[:n])...)
 		}
 	}
 	if len(parts) == 0 {
 		return o, nil
 	}
-	err := queryEach(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
+	err := sqldb.QueryEach(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
 		var i int
 		var id int64
 		var name string

@@ -109,7 +109,7 @@ func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
 // readTableNames reads the name column of a table.
 func readTableNames(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
 	all := map[string]bool{}
-	err := queryEach(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
+	err := sqldb.QueryEach(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		all[name] = true
@@ -121,7 +121,7 @@ func readTableNames(ctx context.Context, tx *sqldb.Tx, table string) (map[string
 // addConsumers adds a consumer, of the incomplete project and user, to allocations of releases without consumers.
 func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
 	var missing []string
-	err := queryEach(ctx, tx,
+	err := sqldb.QueryEach(ctx, tx,
 		"SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
 			"WHERE c.id IS NULL", nil, func(rows *sql.Rows) error {
 			var consumer string

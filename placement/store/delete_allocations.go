@@ -73,7 +73,7 @@ func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID,
 // there is no row.
 func providersOf(ctx context.Context, tx *sqldb.Tx,
 	consumer resource.ConsumerID) (list []providerRow, row int64, err error) {
-	err = queryEach(ctx, tx,
+	err = sqldb.QueryEach(ctx, tx,
 		"SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
 			"JOIN resource_providers p ON p.id = a.resource_provider_id "+
 			"JOIN resource_providers r ON r.id = p.root_provider_id "+

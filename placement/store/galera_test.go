@@ -385,7 +385,7 @@ func checkConsumers(t *testing.T, s *Store, clients []*client) {
 	present := map[string]int{}
 	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
 		clear(present)
-		return queryEach(t.Context(), tx,
+		return sqldb.QueryEach(t.Context(), tx,
 			"SELECT c.uuid, COUNT(a.id) FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid GROUP "+
 				"BY c.uuid", nil, func(rows *sql.Rows) error {
 				var consumer string

@@ -27,12 +27,12 @@ func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
 func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row, err error) {
 	err = s.read(ctx, "TreeRows", func(tx *sqldb.Tx) error {
 		rows = nil
-		for part := range chunks(roots) {
+		for part := range sqldb.Chunks(roots) {
 			more, err := readRows(
 				ctx,
 				tx,
-				"JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid IN ("+placeholders(len(part))+")",
-				toAny(part)...)
+				"JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid IN ("+sqldb.Placeholders(len(part))+")",
+				sqldb.ToAny(part)...)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row,
 func (s *Store) Uses(ctx context.Context, providers ...provider.ID) (uses map[provider.ID]resource.Amounts, err error) {
 	err = s.read(ctx, "Uses", func(tx *sqldb.Tx) error {
 		uses = make(map[provider.ID]resource.Amounts, len(providers))
-		return queryIn(ctx, tx,
+		return sqldb.QueryIn(ctx, tx,
 			"SELECT t.uuid, COALESCE(c.name, ''), t.used FROM (SELECT p.uuid AS uuid, x.resource_class_id AS class, "+
 				"COALESCE(SUM(x.used), 0) AS used FROM resource_providers p LEFT JOIN allocations x ON "+
 				"x.resource_provider_id = p.id WHERE p.uuid IN (%) GROUP BY p.id, x.resource_class_id) t "+
@@ -101,7 +101,7 @@ func (f *rowReader) readProviders() error {
 		parent, root sql.NullInt64
 	}
 	var links []link
-	err := queryEach(f.ctx, f.tx,
+	err := sqldb.QueryEach(f.ctx, f.tx,
 		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.parent_provider_id, "+
 			"p.root_provider_id FROM resource_providers p "+
 			f.tail+" ORDER BY p.id", f.args, func(rows *sql.Rows) error {
@@ -135,7 +135,7 @@ func (f *rowReader) readColumns(columns, from, group string,
 	if f.tail != "" {
 		query += " JOIN resource_providers p ON p.id = x.resource_provider_id " + f.tail
 	}
-	return queryEach(f.ctx, f.tx, query+group, f.args, func(rows *sql.Rows) error {
+	return sqldb.QueryEach(f.ctx, f.tx, query+group, f.args, func(rows *sql.Rows) error {
 		id, add, err := scan(rows)
 		if row := f.at[id]; err == nil && row != nil {
 			add(row)

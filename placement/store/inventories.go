@@ -34,7 +34,7 @@ func (s *Store) Inventories(ctx context.Context, id provider.ID) (all Inventorie
 			Classes:    map[resource.Class]resource.Inventory{},
 			Modified:   map[resource.Class]time.Time{},
 		}
-		return queryEach(ctx, tx,
+		return sqldb.QueryEach(ctx, tx,
 			"SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, "+
 				"i.created_at, i.updated_at "+
 				"FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE "+
@@ -112,7 +112,7 @@ func (want inventorySet) comparison(row int64, at time.Time) comparison {
 		const query = "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, " +
 			"i.created_at, i.updated_at FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id " +
 			"WHERE i.resource_provider_id = ?"
-		err = queryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+		err = sqldb.QueryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var class resource.Class
 			var is resource.Inventory
 			var written timestamps
@@ -192,7 +192,7 @@ func (s *Store) updateInventory(ctx context.Context, tx *sqldb.Tx, p providerRow
 // inventoryNumbers returns the classes that a provider has inventory of, with their ids.
 func inventoryNumbers(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resource.Class]int64, error) {
 	found := map[resource.Class]int64{}
-	err := queryEach(ctx, tx,
+	err := sqldb.QueryEach(ctx, tx,
 		"SELECT c.id, c.name FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE "+
 			"i.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
 			var id int64
@@ -210,10 +210,10 @@ func dropInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, classes m
 		return nil
 	}
 	numbers := slices.Sorted(maps.Values(classes))
-	these := " WHERE resource_provider_id = ? AND resource_class_id IN (" + placeholders(len(numbers)) + ")"
-	values := append([]any{p.id}, toAny(numbers)...)
+	these := " WHERE resource_provider_id = ? AND resource_class_id IN (" + sqldb.Placeholders(len(numbers)) + ")"
+	values := append([]any{p.id}, sqldb.ToAny(numbers)...)
 	used := map[int64]bool{}
-	err := queryEach(ctx, tx, "SELECT DISTINCT resource_class_id FROM allocations"+these, values,
+	err := sqldb.QueryEach(ctx, tx, "SELECT DISTINCT resource_class_id FROM allocations"+these, values,
 		func(rows *sql.Rows) error {
 			var class int64
 			err := rows.Scan(&class)

@@ -29,7 +29,7 @@ func (s *Store) ProviderVersions(ctx context.Context,
 		for _, at := range stretches {
 			all[at] = nil
 		}
-		for part := range chunks(numberRanges(stretches)) {
+		for part := range sqldb.Chunks(numberRanges(stretches)) {
 			if err := readVersions(ctx, tx, part, all); err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func readVersions(ctx context.Context, tx *sqldb.Tx, part []numberRange, all map
 	}
 	var numbers []int64
 	var versions []ProviderVersion
-	err := queryEach(ctx, tx,
+	err := sqldb.QueryEach(ctx, tx,
 		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, p.uuid), "+
 			"COALESCE(q.uuid, '') "+
 			"FROM resource_providers p LEFT JOIN resource_providers r ON r.id = p.root_provider_id "+
@@ -88,7 +88,7 @@ func readVersions(ctx context.Context, tx *sqldb.Tx, part []numberRange, all map
 		// rows without a provider exist on SQLite and MariaDB, where no foreign key forbids them
 		return &ProviderVersion{}
 	}
-	err = queryEach(ctx, tx, "SELECT resource_provider_id, SUM(used) FROM allocations"+where("resource_provider_id")+
+	err = sqldb.QueryEach(ctx, tx, "SELECT resource_provider_id, SUM(used) FROM allocations"+where("resource_provider_id")+
 		" GROUP BY resource_provider_id", args, func(rows *sql.Rows) error {
 		var number int64
 		var used int
@@ -99,7 +99,7 @@ func readVersions(ctx context.Context, tx *sqldb.Tx, part []numberRange, all map
 	if err != nil {
 		return err
 	}
-	err = queryEach(ctx, tx,
+	err = sqldb.QueryEach(ctx, tx,
 		"SELECT x.resource_provider_id, a.uuid FROM resource_provider_aggregates x JOIN placement_aggregates a ON "+
 			"a.id = x.aggregate_id"+
 			where("x.resource_provider_id"), args, func(rows *sql.Rows) error {

@@ -47,7 +47,7 @@ func (s *Store) raised(ctx context.Context, tx *sqldb.Tx, p providerRow) (Change
 // guardedExec runs a statement that ends in WHERE on these rows, and reports whether all of them still had their
 // generations.
 func guardedExec(ctx context.Context, tx *sqldb.Tx, statement string, first []any, rows []guarded) (bool, error) {
-	for part := range chunks(rows) {
+	for part := range sqldb.Chunks(rows) {
 		values := append([]any(nil), first...)
 		for _, row := range part {
 			values = append(values, row.id, row.generation)

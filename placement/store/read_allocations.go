@@ -43,7 +43,7 @@ func (s *Store) ConsumerAllocations(ctx context.Context,
 	consumer resource.ConsumerID) (held ConsumerAllocation, err error) {
 	err = s.read(ctx, "ConsumerAllocations", func(tx *sqldb.Tx) error {
 		held = ConsumerAllocation{Consumer: consumer, Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}}
-		return queryEach(ctx, tx,
+		return sqldb.QueryEach(ctx, tx,
 			"SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
 				"c.generation, j.external_id, u.external_id, COALESCE(t.name, '"+unknownType+"') "+
 				"FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id JOIN "+
@@ -82,7 +82,7 @@ func (s *Store) TreeAllocations(ctx context.Context, root provider.ID) (
 	all map[provider.ID]map[resource.ConsumerID]resource.Amounts, err error) {
 	err = s.read(ctx, "TreeAllocations", func(tx *sqldb.Tx) error {
 		all = map[provider.ID]map[resource.ConsumerID]resource.Amounts{}
-		return queryEach(ctx, tx, "SELECT p.uuid, a.consumer_id, k.name, a.used FROM resource_providers r "+
+		return sqldb.QueryEach(ctx, tx, "SELECT p.uuid, a.consumer_id, k.name, a.used FROM resource_providers r "+
 			"JOIN resource_providers p ON p.root_provider_id = r.id JOIN allocations a ON a.resource_provider_id = p.id "+
 			"JOIN resource_classes k ON k.id = a.resource_class_id WHERE r.uuid = ?", []any{root},
 			func(rows *sql.Rows) error {
@@ -112,7 +112,7 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 			return err
 		}
 		all = ProviderAllocations{Generation: p.Generation, Shares: map[resource.ConsumerID]ProviderShare{}}
-		return queryEach(ctx, tx,
+		return sqldb.QueryEach(ctx, tx,
 			"SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, "+
 				"u.external_id "+
 				"FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON "+

@@ -49,7 +49,7 @@ func (f Filter) where() (where string, args []any) {
 		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE a.uuid IN (%))"
 	terms := []string{"1 = 1"}
 	add := func(term string, values ...any) {
-		terms = append(terms, strings.Replace(term, "%", placeholders(len(values)), 1))
+		terms = append(terms, strings.Replace(term, "%", sqldb.Placeholders(len(values)), 1))
 		args = append(args, values...)
 	}
 	if f.Name != "" {
@@ -66,10 +66,10 @@ func (f Filter) where() (where string, args []any) {
 			add("1 = 0")
 			continue
 		}
-		add(memberOf, toAny(set)...)
+		add(memberOf, sqldb.ToAny(set)...)
 	}
 	if len(f.NotMemberOf) > 0 {
-		add("NOT "+memberOf, toAny(f.NotMemberOf)...)
+		add("NOT "+memberOf, sqldb.ToAny(f.NotMemberOf)...)
 	}
 	return strings.Join(terms, " AND "), args
 }
@@ -88,7 +88,7 @@ func (s *Store) Provider(ctx context.Context, id provider.ID) (found Provider, e
 func (s *Store) Roots(ctx context.Context, ids ...provider.ID) (found []provider.ID, err error) {
 	err = s.read(ctx, "Roots", func(tx *sqldb.Tx) error {
 		found = nil
-		err := queryIn(ctx, tx, "SELECT DISTINCT r.uuid FROM resource_providers p JOIN resource_providers r ON "+
+		err := sqldb.QueryIn(ctx, tx, "SELECT DISTINCT r.uuid FROM resource_providers p JOIN resource_providers r ON "+
 			"r.id = p.root_provider_id WHERE p.uuid IN (%)", ids, func(rows *sql.Rows) error {
 			var id provider.ID
 			err := rows.Scan(&id)
@@ -114,7 +114,7 @@ func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any)
 		"r.id, r.uuid, q.id, COALESCE(q.uuid, '') " +
 		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id " +
 		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id WHERE "
-	return queryList(ctx, tx, query+where+" ORDER BY p.id", args, func(rows *sql.Rows) (p providerRow, err error) {
+	return sqldb.QueryList(ctx, tx, query+where+" ORDER BY p.id", args, func(rows *sql.Rows) (p providerRow, err error) {
 		var at timestamps
 		err = rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &at.created, &at.updated,
 			&p.root, &p.Root, &p.parent, &p.Parent)
@@ -132,7 +132,8 @@ func wholeProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerR
 // findProvider reads id, generation and root of the provider that a request names in its path, which is all that
 // nearly every write needs. Name, parent and modification time stay empty.
 func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p providerRow, err error) {
-	err = queryEach(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
+	err = sqldb.QueryEach(ctx, tx,
+		"SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
 		"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = "+
 		"?", []any{id}, func(rows *sql.Rows) error {
 		return rows.Scan(&p.id, &p.ID, &p.Generation, &p.root, &p.Root)
@@ -152,7 +153,7 @@ func noProvider(id provider.ID) error {
 // findProvidersOf reads the providers that a request names in its body, by ID. Providers that do not exist are left
 // out.
 func findProvidersOf(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (map[provider.ID]providerRow, error) {
-	list, err := findIn(ctx, tx, "p.uuid", ids, findProviders)
+	list, err := sqldb.FindIn(ctx, tx, "p.uuid", ids, findProviders)
 	found := make(map[provider.ID]providerRow, len(list))
 	for _, p := range list {
 		found[p.ID] = p

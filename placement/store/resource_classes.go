@@ -50,7 +50,7 @@ type classRow struct {
 
 func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]classRow, error) {
 	const query = "SELECT id, name, created_at, updated_at FROM resource_classes WHERE "
-	return queryList(ctx, tx, query+where+" ORDER BY id", args, func(rows *sql.Rows) (c classRow, err error) {
+	return sqldb.QueryList(ctx, tx, query+where+" ORDER BY id", args, func(rows *sql.Rows) (c classRow, err error) {
 		var at timestamps
 		err = rows.Scan(&c.id, &c.Name, &at.created, &at.updated)
 		c.Modified, c.created = at.modified(), at.created
@@ -66,7 +66,7 @@ func findClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow
 
 // classNumbers returns the ids of the classes that a request names in its body. Invalid: some do not exist.
 func classNumbers(ctx context.Context, tx *sqldb.Tx, classes []resource.Class) (map[resource.Class]int64, error) {
-	list, err := findIn(ctx, tx, "name", classes, findClasses)
+	list, err := sqldb.FindIn(ctx, tx, "name", classes, findClasses)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 			return err
 		}
 		done = renamed{class.id, Change{Roots: []provider.ID{}}}
-		err = queryEach(ctx, tx,
+		err = sqldb.QueryEach(ctx, tx,
 			"SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
 				"JOIN resource_providers r ON r.id = p.root_provider_id WHERE i.resource_class_id = ? ORDER BY r.uuid",
 			[]any{class.id}, func(rows *sql.Rows) error {
@@ -255,7 +255,7 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class 
 		return class, err
 	}
 	uses := 0
-	err = queryEach(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest,
+	err = sqldb.QueryEach(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest,
 		[]any{class.id}, func(*sql.Rows) error {
 			uses++
 			return nil
@@ -280,8 +280,9 @@ func lockClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
 		share = " FOR KEY SHARE"
 	}
 	found := 0
-	err := queryEach(ctx, tx, "SELECT id FROM resource_classes WHERE id IN ("+placeholders(len(custom))+")"+share,
-		toAny(custom), func(*sql.Rows) error {
+	err := sqldb.QueryEach(ctx, tx,
+		"SELECT id FROM resource_classes WHERE id IN ("+sqldb.Placeholders(len(custom))+")"+share,
+		sqldb.ToAny(custom), func(*sql.Rows) error {
 			found++
 			return nil
 		})

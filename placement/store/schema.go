@@ -36,18 +36,7 @@ var schemaSQL string
 
 // checkRevision reports whether the database is empty, and refuses one that is neither empty nor of a known revision.
 func checkRevision(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
-	query := map[sqldb.Dialect]string{
-		sqldb.SQLite:     "SELECT name FROM sqlite_master WHERE type = 'table'",
-		sqldb.MySQL:      "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
-		sqldb.PostgreSQL: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
-	}[tx.Dialect]
-	var tables []string
-	err = queryEach(ctx, tx, query, nil, func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		tables = append(tables, name)
-		return err
-	})
+	tables, err := sqldb.TableNames(ctx, tx)
 	if err != nil {
 		return false, err
 	}

@@ -35,7 +35,7 @@ type ProviderTraits struct {
 // Traits lists the traits that match the filter, oldest first. Names that do not exist are left out.
 func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, err error) {
 	err = s.read(ctx, "Traits", func(tx *sqldb.Tx) error {
-		rows, err := findTraits(ctx, tx, filter.where(), toAny(filter.In)...)
+		rows, err := findTraits(ctx, tx, filter.where(), sqldb.ToAny(filter.In)...)
 		list = traitsOf(rows)
 		return err
 	})
@@ -71,7 +71,7 @@ func (f TraitFilter) where() string {
 	if f.In != nil {
 		where = "1 = 0"
 		if len(f.In) > 0 {
-			where = "t.name IN (" + placeholders(len(f.In)) + ")"
+			where = "t.name IN (" + sqldb.Placeholders(len(f.In)) + ")"
 		}
 	}
 	if f.Associated != nil {
@@ -93,7 +93,7 @@ type traitRow struct {
 // findTraits reads the traits t that match a condition, oldest first.
 func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]traitRow, error) {
 	const query = "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "
-	return queryList(ctx, tx, query+where+" ORDER BY t.id", args, func(rows *sql.Rows) (t traitRow, err error) {
+	return sqldb.QueryList(ctx, tx, query+where+" ORDER BY t.id", args, func(rows *sql.Rows) (t traitRow, err error) {
 		var at timestamps
 		err = rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
 		t.Modified, t.created = at.modified(), at.created
@@ -231,7 +231,7 @@ func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation in
 
 // findNamedTraits reads the traits that a request names in its body. Invalid: an unknown one.
 func findNamedTraits(ctx context.Context, tx *sqldb.Tx, traits []resource.Trait) (list []traitRow, err error) {
-	list, err = findIn(ctx, tx, "t.name", traits, findTraits)
+	list, err = sqldb.FindIn(ctx, tx, "t.name", traits, findTraits)
 	if err != nil {
 		return nil, err
 	}
@@ -290,10 +290,10 @@ func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow,
 	if len(less) == 0 && len(more) == 0 {
 		return providerChange{change: Change{Roots: roots(p), Generation: p.Generation}}, nil
 	}
-	for part := range chunks(less) {
+	for part := range sqldb.Chunks(less) {
 		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND "+
-			"trait_id IN ("+placeholders(len(part))+")",
-			append([]any{p.id}, toAny(part)...)...); err != nil {
+			"trait_id IN ("+sqldb.Placeholders(len(part))+")",
+			append([]any{p.id}, sqldb.ToAny(part)...)...); err != nil {
 			return m, err
 		}
 	}
@@ -311,7 +311,7 @@ func compareTraits(row int64, want, inserted []int64, at time.Time, anybody bool
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[int64]sql.NullTime{}
 		const query = "SELECT trait_id, created_at FROM resource_provider_traits WHERE resource_provider_id = ?"
-		err = queryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+		err = sqldb.QueryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var trait int64
 			var created sql.NullTime
 			err := rows.Scan(&trait, &created)

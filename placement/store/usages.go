@@ -39,7 +39,7 @@ func (s *Store) ProviderUsages(ctx context.Context, id provider.ID) (all Provide
 			return err
 		}
 		all = ProviderUsages{Generation: p.Generation, Used: resource.Amounts{}}
-		return queryEach(ctx, tx,
+		return sqldb.QueryEach(ctx, tx,
 			"SELECT c.name, COALESCE(SUM(a.used), 0) FROM inventories i JOIN resource_classes c ON c.id = "+
 				"i.resource_class_id "+
 				"LEFT JOIN allocations a ON a.resource_provider_id = i.resource_provider_id AND "+
@@ -67,7 +67,7 @@ func (s *Store) Usages(ctx context.Context, filter UsageFilter) (list []Usage, e
 	from, args := filter.from()
 	err = s.read(ctx, "Usages", func(tx *sqldb.Tx) error {
 		types := map[string]*Usage{}
-		err := queryEach(ctx, tx, "SELECT "+label+" AS label, COUNT(DISTINCT a.consumer_id)"+from+" GROUP BY label",
+		err := sqldb.QueryEach(ctx, tx, "SELECT "+label+" AS label, COUNT(DISTINCT a.consumer_id)"+from+" GROUP BY label",
 			args, func(rows *sql.Rows) error {
 				u := Usage{Used: resource.Amounts{}}
 				err := rows.Scan(&u.ConsumerType, &u.Consumers)
@@ -77,7 +77,7 @@ func (s *Store) Usages(ctx context.Context, filter UsageFilter) (list []Usage, e
 		if err != nil {
 			return err
 		}
-		err = queryEach(ctx, tx, "SELECT "+label+" AS label, k.name, SUM(a.used)"+from+" GROUP BY label, k.name", args,
+		err = sqldb.QueryEach(ctx, tx, "SELECT "+label+" AS label, k.name, SUM(a.used)"+from+" GROUP BY label, k.name", args,
 			func(rows *sql.Rows) error {
 				var name string
 				var class resource.Class

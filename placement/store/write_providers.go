@@ -209,12 +209,12 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 	for id := range subtree {
 		ids = append(ids, id)
 	}
-	for part := range chunks(ids) {
+	for part := range sqldb.Chunks(ids) {
 		_, err := tx.Exec(
 			ctx,
-			"UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+placeholders(
+			"UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+sqldb.Placeholders(
 				len(part))+")",
-			append([]any{root, s.now()}, toAny(part)...)...)
+			append([]any{root, s.now()}, sqldb.ToAny(part)...)...)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, 
 		query += " FOR UPDATE" // reads children that others have added since this transaction began
 	}
 	children := map[int64][]int64{}
-	err := queryEach(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
+	err := sqldb.QueryEach(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
 		var id, parent int64
 		err := rows.Scan(&id, &parent)
 		children[parent] = append(children[parent], id)
