@@ -93,3 +93,16 @@ func QueryTexts(ctx context.Context, tx *Tx, query string, args ...any) ([]strin
 		return text, err
 	})
 }
+
+// QueryMap returns the result of a query with two columns: by the first one, which is unique, the second.
+func QueryMap[K comparable, V any](ctx context.Context, tx *Tx, query string, args ...any) (map[K]V, error) {
+	all := map[K]V{}
+	err := QueryEach(ctx, tx, query, args, func(rows *sql.Rows) error {
+		var key K
+		var value V
+		err := rows.Scan(&key, &value)
+		all[key] = value
+		return err
+	})
+	return all, err
+}

@@ -51,22 +51,9 @@ func (s *Store) Position(ctx context.Context, host string) (Position, error) {
 // Revisions returns the id of the present epoch, and the revision of the assignments of each host that has ever had
 // some.
 func (s *Store) Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error) {
-	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		revisions = map[string]int64{}
-		rows, err := tx.Query(ctx, `SELECT name, revision FROM compute_hosts WHERE revision > 0`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var name string
-			var revision int64
-			if err := rows.Scan(&name, &revision); err != nil {
-				return err
-			}
-			revisions[name] = revision
-		}
-		return rows.Err()
+	err = s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		revisions, err = sqldb.QueryMap[string, int64](ctx, tx, `SELECT name, revision FROM compute_hosts WHERE revision > 0`)
+		return err
 	})
 	return s.epoch.ID, revisions, wrap(err)
 }

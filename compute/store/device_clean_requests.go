@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -84,24 +85,17 @@ func (s *Store) ResolveClean(
 
 // readCleanRequests reads the clean requests that the rest of the statement selects.
 func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
-	rows, err := tx.Query(ctx, `SELECT host, address, asked, refused FROM compute_clean_requests`+rest, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []CleanRequest
-	for rows.Next() {
-		var r CleanRequest
-		var address string
-		var asked int64
-		if err := rows.Scan(&r.Host, &address, &asked, &r.Refused); err != nil {
-			return nil, err
-		}
-		if r.Address, err = pci.ParseAddress(address); err != nil {
-			return nil, fault.New(fault.Internal, "cannot read a clean request: device address %q: %w", address, err)
-		}
-		r.Asked = time.UnixMicro(asked).UTC()
-		list = append(list, r)
-	}
-	return list, rows.Err()
+	return sqldb.QueryList(ctx, tx, `SELECT host, address, asked, refused FROM compute_clean_requests`+rest, args,
+		func(rows *sql.Rows) (r CleanRequest, err error) {
+			var address string
+			var asked int64
+			if err := rows.Scan(&r.Host, &address, &asked, &r.Refused); err != nil {
+				return r, err
+			}
+			if r.Address, err = pci.ParseAddress(address); err != nil {
+				return r, fault.New(fault.Internal, "cannot read a clean request: device address %q: %w", address, err)
+			}
+			r.Asked = time.UnixMicro(asked).UTC()
+			return r, nil
+		})
 }

@@ -38,22 +38,10 @@ func (s *Store) EnableHost(ctx context.Context, host string) error {
 
 // DisabledHosts returns the reason of each host that an operator has disabled, by host.
 func (s *Store) DisabledHosts(ctx context.Context) (map[string]string, error) {
-	hosts := map[string]string{}
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		clear(hosts) // the read may be repeated
-		rows, err := tx.Query(ctx, `SELECT host, reason FROM compute_disabled`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var host, reason string
-			if err := rows.Scan(&host, &reason); err != nil {
-				return err
-			}
-			hosts[host] = reason
-		}
-		return rows.Err()
+	var hosts map[string]string
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		hosts, err = sqldb.QueryMap[string, string](ctx, tx, `SELECT host, reason FROM compute_disabled`)
+		return err
 	})
 	return hosts, wrap(err)
 }

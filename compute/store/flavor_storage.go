@@ -87,20 +87,10 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 			}
 			w.and("id > ?", filter.Marker)
 		}
-		rows, err := tx.Query(ctx, `SELECT `+flavorColumns+` FROM compute_flavors`+w.sql()+` ORDER BY id LIMIT ?`,
-			append(w.args, page(filter.Limit))...)
+		var err error
+		list, err = sqldb.QueryList(ctx, tx, `SELECT `+flavorColumns+` FROM compute_flavors`+w.sql()+` ORDER BY id LIMIT ?`,
+			append(w.args, page(filter.Limit)), func(rows *sql.Rows) (flavor.Flavor, error) { return scanFlavor(rows) })
 		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			f, err := scanFlavor(rows)
-			if err != nil {
-				return err
-			}
-			list = append(list, f)
-		}
-		if err := rows.Err(); err != nil {
 			return err
 		}
 		byID := map[string]*flavor.Flavor{}
@@ -168,25 +158,15 @@ func putSpecs(ctx context.Context, tx *sqldb.Tx, id string, specs map[string]str
 
 // readSpecs reads the extra specs of the flavors, which are given by id.
 func readSpecs(ctx context.Context, tx *sqldb.Tx, flavors map[string]*flavor.Flavor) error {
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(flavors)), chunk) {
-		condition, args := in("flavor_id", ids)
-		rows, err := tx.Query(ctx, `SELECT flavor_id, spec, content FROM compute_flavor_specs WHERE `+condition, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+	return sqldb.QueryIn(ctx, tx, `SELECT flavor_id, spec, content FROM compute_flavor_specs WHERE flavor_id IN (%)`,
+		slices.Sorted(maps.Keys(flavors)), func(rows *sql.Rows) error {
 			var id, key, content string
 			if err := rows.Scan(&id, &key, &content); err != nil {
 				return err
 			}
 			flavors[id].ExtraSpecs[key] = content
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
+			return nil
+		})
 }
 
 func scanFlavor(row scanner) (flavor.Flavor, error) {

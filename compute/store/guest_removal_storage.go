@@ -16,7 +16,7 @@ func recordRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 	if len(ended) == 0 {
 		return nil
 	}
-	dead, err := readTexts(ctx, tx, `SELECT host FROM compute_dead`)
+	dead, err := sqldb.QueryTexts(ctx, tx, `SELECT host FROM compute_dead`)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"maps"
 	"sync"
 	"time"
@@ -148,21 +149,15 @@ func (a *hostAccounts) complete() bool {
 // readHostAccounts reads all bindings into a map.
 func readHostAccounts(ctx context.Context, tx *sqldb.Tx, known map[string]HostAccount) error {
 	clear(known)
-	rows, err := tx.Query(ctx, `SELECT host, account, strategy, bound FROM compute_host_accounts`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var b HostAccount
-		var bound int64
-		if err := rows.Scan(&b.Host, &b.Account, &b.Strategy, &bound); err != nil {
+	return sqldb.QueryEach(ctx, tx, `SELECT host, account, strategy, bound FROM compute_host_accounts`, nil,
+		func(rows *sql.Rows) error {
+			var b HostAccount
+			var bound int64
+			err := rows.Scan(&b.Host, &b.Account, &b.Strategy, &bound)
+			b.Bound = time.UnixMicro(bound).UTC()
+			known[b.Host] = b
 			return err
-		}
-		b.Bound = time.UnixMicro(bound).UTC()
-		known[b.Host] = b
-	}
-	return rows.Err()
+		})
 }
 
 // get returns the binding of a host from the cache. loaded is false if the binding must be read.

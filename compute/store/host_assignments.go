@@ -39,7 +39,7 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 		}
 		out.Revision, out.Entries = now.revision, now.entries
 		const recorded = `SELECT consumer FROM compute_removals WHERE host = ? ORDER BY consumer`
-		removals, err := readTexts(ctx, tx, recorded, host)
+		removals, err := sqldb.QueryTexts(ctx, tx, recorded, host)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"maps"
 	"slices"
 	"time"
@@ -280,45 +281,26 @@ func hostsOfConsumers(ctx context.Context, tx *sqldb.Tx, ids []string) (map[stri
 
 // scanHosts adds the result of a query for consumers and hosts to out.
 func scanHosts(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, placed string
-		if err := rows.Scan(&id, &placed); err != nil {
-			return err
-		}
-		out[id] = placed
-	}
-	return rows.Err()
+	hosts, err := sqldb.QueryMap[string, string](ctx, tx, query, args...)
+	maps.Copy(out, hosts)
+	return err
 }
 
 // readHosts reads the reports of the rows that the rest of the statement selects. Hosts without a report are omitted.
 func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]schedule.Host, error) {
-	rows, err := tx.Query(ctx, `SELECT name, report, seen FROM compute_hosts`+rest, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var list []schedule.Host
-	for rows.Next() {
-		var name string
-		var report []byte
-		var seen int64
-		if err := rows.Scan(&name, &report, &seen); err != nil {
-			return nil, err
-		}
-		if len(report) == 0 {
-			continue
-		}
-		host, err := record.DecodeHost(name, report)
-		if err != nil {
-			return nil, err
-		}
-		host.Seen = time.UnixMicro(seen).UTC()
-		list = append(list, host)
-	}
-	return list, rows.Err()
+	err := sqldb.QueryEach(ctx, tx, `SELECT name, report, seen FROM compute_hosts`+rest, args,
+		func(rows *sql.Rows) error {
+			var name string
+			var report []byte
+			var seen int64
+			if err := rows.Scan(&name, &report, &seen); err != nil || len(report) == 0 {
+				return err
+			}
+			host, err := record.DecodeHost(name, report)
+			host.Seen = time.UnixMicro(seen).UTC()
+			list = append(list, host)
+			return err
+		})
+	return list, err
 }

@@ -66,22 +66,11 @@ func (s *Store) KeyPair(ctx context.Context, user, name string) (KeyPair, error)
 // KeyPairs lists at most limit key pairs of a user whose names are greater than after, sorted by name.
 func (s *Store) KeyPairs(ctx context.Context, user, after string, limit int) ([]KeyPair, error) {
 	var list []KeyPair
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		list = nil
-		rows, err := tx.Query(ctx, `SELECT `+keyPairColumns+` FROM compute_keypairs WHERE user_id = ? AND name > ?
-			ORDER BY name LIMIT ?`, user, after, page(limit))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			k, err := scanKeyPair(rows)
-			if err != nil {
-				return err
-			}
-			list = append(list, k)
-		}
-		return rows.Err()
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		list, err = sqldb.QueryList(ctx, tx, `SELECT `+keyPairColumns+` FROM compute_keypairs WHERE user_id = ? AND name > ?
+			ORDER BY name LIMIT ?`, []any{user, after, page(limit)},
+			func(rows *sql.Rows) (KeyPair, error) { return scanKeyPair(rows) })
+		return err
 	})
 	return list, wrap(err)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -34,26 +35,17 @@ func (s *Store) Migrations(ctx context.Context, f MigrationFilter) ([]Migration,
 		w.and("(source = ? OR destination = ?)", f.Host, f.Host)
 	}
 	var list []Migration
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		list = nil
-		rows, err := tx.Query(ctx, `SELECT id, number, server, kind, status, source, destination,
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		list, err = sqldb.QueryList(ctx, tx, `SELECT id, number, server, kind, status, source, destination,
 			old_flavor, new_flavor, begun, updated FROM compute_migrations`+w.sql()+` ORDER BY number DESC, id LIMIT ?`,
-			append(w.args, page(f.Limit))...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var m Migration
-			var begun, updated int64
-			if err := rows.Scan(&m.ID, &m.Number, &m.Server, &m.Kind, &m.Status, &m.From, &m.To,
-				&m.OldFlavor, &m.NewFlavor, &begun, &updated); err != nil {
-				return err
-			}
-			m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
-			list = append(list, m)
-		}
-		return rows.Err()
+			append(w.args, page(f.Limit)), func(rows *sql.Rows) (m Migration, err error) {
+				var begun, updated int64
+				err = rows.Scan(&m.ID, &m.Number, &m.Server, &m.Kind, &m.Status, &m.From, &m.To,
+					&m.OldFlavor, &m.NewFlavor, &begun, &updated)
+				m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
+				return m, err
+			})
+		return err
 	})
 	return list, wrap(err)
 }

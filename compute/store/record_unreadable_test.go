@@ -15,7 +15,8 @@ import (
 // and what to do, and that it is not overwritten.
 func TestUnreadableRecordIsKept(t *testing.T) {
 	const id = "s"
-	for _, text := range []string{`{"version":8,"id":"s","host":"cmp1","devices":[{}]}`, `{"id":"s","host":"cmp1","devices":[{`} {
+	for _, text := range []string{`{"version":8,"id":"s","host":"cmp1","devices":[{}]}`,
+		`{"id":"s","host":"cmp1","devices":[{`} {
 		s, db := openFile(t)
 		one, _ := lifecycle.Next(lifecycle.Server{ID: id, Name: "n"}, lifecycle.Created{}, time.Unix(1, 0))
 		if err := s.Create(t.Context(), one); err != nil {

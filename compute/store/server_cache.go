@@ -141,25 +141,22 @@ func (c *serverCache) readServers(ctx context.Context, tx *sqldb.Tx, keep bool, 
 // selectRows returns the servers of the selected rows. Of those in missing only the id is set.
 func (c *serverCache) selectRows(ctx context.Context, tx *sqldb.Tx, rest string, args []any) (list []lifecycle.Server,
 	missing []int, err error) {
-	rows, err := tx.Query(ctx, `SELECT id, revision, updated FROM compute_servers`+rest, args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		var revision, updated int64
-		if err := rows.Scan(&id, &revision, &updated); err != nil {
-			return nil, nil, err
-		}
-		server, ok := c.get(id)
-		if !ok || !isCurrent(server, revision, updated) {
-			server = lifecycle.Server{ID: id}
-			missing = append(missing, len(list))
-		}
-		list = append(list, server)
-	}
-	return list, missing, rows.Err()
+	err = sqldb.QueryEach(ctx, tx, `SELECT id, revision, updated FROM compute_servers`+rest, args,
+		func(rows *sql.Rows) error {
+			var id string
+			var revision, updated int64
+			if err := rows.Scan(&id, &revision, &updated); err != nil {
+				return err
+			}
+			server, ok := c.get(id)
+			if !ok || !isCurrent(server, revision, updated) {
+				server = lifecycle.Server{ID: id}
+				missing = append(missing, len(list))
+			}
+			list = append(list, server)
+			return nil
+		})
+	return list, missing, err
 }
 
 // decodeServers reads and decodes the records of the rows that meet a condition.
@@ -179,18 +176,9 @@ type textOfServer struct {
 
 // readRecords reads the records of the rows that meet a condition.
 func readRecords(ctx context.Context, tx *sqldb.Tx, condition string, args []any) ([]textOfServer, error) {
-	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers WHERE `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []textOfServer
-	for rows.Next() {
-		var r textOfServer
-		if err := rows.Scan(&r.id, &r.record); err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, rows.Err()
+	return sqldb.QueryList(ctx, tx, `SELECT id, record FROM compute_servers WHERE `+condition, args,
+		func(rows *sql.Rows) (r textOfServer, err error) {
+			err = rows.Scan(&r.id, &r.record)
+			return r, err
+		})
 }

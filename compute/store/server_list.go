@@ -145,20 +145,11 @@ const (
 
 // readListedRows returns the first rows that meet the conditions.
 func readListedRows(ctx context.Context, tx *sqldb.Tx, w *where, limit int) ([]listedRow, error) {
-	rows, err := tx.Query(ctx, selectListed+w.sql()+orderListed, append(slices.Clip(w.args), limit)...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []listedRow
-	for rows.Next() {
-		var r listedRow
-		if err := rows.Scan(&r.ID, &r.Name, &r.created, &r.revision, &r.updated); err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, rows.Err()
+	return sqldb.QueryList(ctx, tx, selectListed+w.sql()+orderListed, append(slices.Clip(w.args), limit),
+		func(rows *sql.Rows) (r listedRow, err error) {
+			err = rows.Scan(&r.ID, &r.Name, &r.created, &r.revision, &r.updated)
+			return r, err
+		})
 }
 
 // ofRows returns the servers of rows: those that are cached, and the others decoded, which it does not cache.

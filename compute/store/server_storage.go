@@ -121,22 +121,10 @@ func (s *Store) Change(
 // Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.
 func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]string, error) {
 	var ids []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		ids = nil
-		rows, err := tx.Query(ctx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`,
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		ids, err = sqldb.QueryTexts(ctx, tx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`,
 			after, page(limit))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			ids = append(ids, id)
-		}
-		return rows.Err()
+		return err
 	})
 	return ids, wrap(err)
 }

@@ -52,20 +52,12 @@ func (s *Store) HostLoads(ctx context.Context, host string) (map[string]HostLoad
 
 // countByHost counts the servers that meet conditions.
 func countByHost(ctx context.Context, tx *sqldb.Tx, w *where, count func(host string, servers int)) error {
-	rows, err := tx.Query(ctx, `SELECT host, COUNT(*) FROM compute_servers`+w.sql()+` GROUP BY host`, w.args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var host string
-		var n int
-		if err := rows.Scan(&host, &n); err != nil {
-			return err
-		}
+	counts, err := sqldb.QueryMap[string, int](ctx, tx,
+		`SELECT host, COUNT(*) FROM compute_servers`+w.sql()+` GROUP BY host`, w.args...)
+	for host, n := range counts {
 		count(host, n)
 	}
-	return rows.Err()
+	return err
 }
 
 // UsageFilter selects the servers that ran in a period.
@@ -128,26 +120,17 @@ func (f UsageFilter) read(ctx context.Context, tx *sqldb.Tx) ([]UsedServer, erro
 
 // readUsedServers returns the first servers that meet the conditions.
 func readUsedServers(ctx context.Context, tx *sqldb.Tx, w *where, limit int) ([]UsedServer, error) {
-	rows, err := tx.Query(ctx, `SELECT id, project, launched, ended, vcpus, memory_mb, disk_gb FROM compute_servers`+
-		w.sql()+` ORDER BY project, launched, id LIMIT ?`, append(w.args, limit)...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []UsedServer
-	for rows.Next() {
+	return sqldb.QueryList(ctx, tx, `SELECT id, project, launched, ended, vcpus, memory_mb, disk_gb FROM compute_servers`+
+		w.sql()+` ORDER BY project, launched, id LIMIT ?`, append(w.args, limit), func(rows *sql.Rows) (UsedServer, error) {
 		var u UsedServer
 		var launched, ended int64
-		if err := rows.Scan(&u.ID, &u.Project, &launched, &ended, &u.VCPUs, &u.MemoryMB, &u.DiskGB); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&u.ID, &u.Project, &launched, &ended, &u.VCPUs, &u.MemoryMB, &u.DiskGB)
 		u.Launched = time.UnixMicro(launched).UTC()
 		if ended > 0 {
 			u.Ended = time.UnixMicro(ended).UTC()
 		}
-		list = append(list, u)
-	}
-	return list, rows.Err()
+		return u, err
+	})
 }
 
 // ListedServers returns the servers with these ids, by id, without the fields that no list shows. Unknown ids are left

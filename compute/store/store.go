@@ -81,7 +81,7 @@ type Epoch struct {
 func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
 	var list []string
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		list, err = readTexts(ctx, tx, query, args...)
+		list, err = sqldb.QueryTexts(ctx, tx, query, args...)
 		return err
 	})
 	return list, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/openberth/berth/sqldb"
 )
 
 // Addresses returns the addresses of a subnet that ports have, by address.
@@ -13,20 +15,7 @@ func (tx *Tx) Addresses(ctx context.Context, subnet string) (map[string]string, 
 
 // pairs returns the result of a query with two text columns.
 func (tx *Tx) pairs(ctx context.Context, query string, args ...any) (map[string]string, error) {
-	rows, err := tx.tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := map[string]string{}
-	for rows.Next() {
-		var key, value string
-		if err := rows.Scan(&key, &value); err != nil {
-			return nil, err
-		}
-		all[key] = value
-	}
-	return all, rows.Err()
+	return sqldb.QueryMap[string, string](ctx, tx.tx, query, args...)
 }
 
 // MACOwner returns the port that has a MAC address in a network; empty if there is none.

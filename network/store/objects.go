@@ -126,24 +126,14 @@ func (f Filter) where() (string, []any) {
 func List[T any, P Pointer[T]](ctx context.Context, tx *Tx, f Filter) ([]T, error) {
 	var none T
 	where, args := f.where()
-	rows, err := tx.tx.Query(ctx, `SELECT record FROM `+P(&none).table()+where+` ORDER BY id`, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []T
-	for rows.Next() {
-		var record string
-		if err := rows.Scan(&record); err != nil {
-			return nil, err
-		}
-		var object T
-		if err := decode(record, P(&object)); err != nil {
-			return nil, err
-		}
-		list = append(list, object)
-	}
-	return list, rows.Err()
+	return sqldb.QueryList(ctx, tx.tx, `SELECT record FROM `+P(&none).table()+where+` ORDER BY id`, args,
+		func(rows *sql.Rows) (object T, err error) {
+			var record string
+			if err = rows.Scan(&record); err == nil {
+				err = decode(record, P(&object))
+			}
+			return object, err
+		})
 }
 
 // Count returns the number of objects that a filter selects.

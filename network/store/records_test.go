@@ -88,7 +88,8 @@ func golden[T any, P store.Pointer[T]](t *testing.T, st *store.Store, db *sqldb.
 	want, err := os.ReadFile(file)
 	must(t, err)
 	if strings.TrimSpace(string(want)) != string(text) {
-		t.Errorf("%s: the format of a record has changed: change the golden file; after a release, add a migration too\n%s", file, text)
+		t.Errorf("%s: the format of a record has changed: change the golden file; after a release, add a migration too\n%s",
+			file, text)
 	}
 	must(t, st.Write(ctx, func(tx *store.Tx) error { return store.Put[T, P](ctx, tx, &object) }))
 	must(t, setRecord(ctx, db, table, string(want)))

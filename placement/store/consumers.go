@@ -25,24 +25,24 @@ func findConsumers(ctx context.Context, tx *sqldb.Tx,
 	found := make(map[resource.ConsumerID]consumerRow, len(list))
 	err := sqldb.QueryIn(ctx, tx,
 		"SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
-		"p.id, COALESCE(p.uuid, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, '') "+
-		"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id "+
-		"= a.resource_provider_id "+
-		"LEFT JOIN resource_providers r ON r.id = p.root_provider_id WHERE c.uuid IN "+
-		"(%)", list, func(rows *sql.Rows) error {
-		var c consumerRow
-		var uuid resource.ConsumerID
-		var p providerRow
-		var number sql.NullInt64
-		err := rows.Scan(&c.id, &uuid, &c.generation, &c.project, &c.user, &c.kind, &number, &p.ID, &p.Generation,
-			&p.Root)
-		if c.providers = found[uuid].providers; number.Valid {
-			p.id = number.Int64
-			c.providers = append(c.providers, p)
-		}
-		found[uuid] = c
-		return err
-	})
+			"p.id, COALESCE(p.uuid, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, '') "+
+			"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id "+
+			"= a.resource_provider_id "+
+			"LEFT JOIN resource_providers r ON r.id = p.root_provider_id WHERE c.uuid IN "+
+			"(%)", list, func(rows *sql.Rows) error {
+			var c consumerRow
+			var uuid resource.ConsumerID
+			var p providerRow
+			var number sql.NullInt64
+			err := rows.Scan(&c.id, &uuid, &c.generation, &c.project, &c.user, &c.kind, &number, &p.ID, &p.Generation,
+				&p.Root)
+			if c.providers = found[uuid].providers; number.Valid {
+				p.id = number.Int64
+				c.providers = append(c.providers, p)
+			}
+			found[uuid] = c
+			return err
+		})
 	return found, err
 }
 

@@ -134,10 +134,10 @@ func wholeProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerR
 func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p providerRow, err error) {
 	err = sqldb.QueryEach(ctx, tx,
 		"SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
-		"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = "+
-		"?", []any{id}, func(rows *sql.Rows) error {
-		return rows.Scan(&p.id, &p.ID, &p.Generation, &p.root, &p.Root)
-	})
+			"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = "+
+			"?", []any{id}, func(rows *sql.Rows) error {
+			return rows.Scan(&p.id, &p.ID, &p.Generation, &p.root, &p.Root)
+		})
 	if err == nil && p.ID == "" {
 		err = noProvider(id)
 	}
