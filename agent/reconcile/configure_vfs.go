@@ -50,25 +50,25 @@ func assignedVFs(g hypervisor.Guest, claims []device.Claim) (out []vfconfig.Assi
 
 // configureVFs returns the effect that configures the VFs of a guest that is started; nil if that is done, or there are
 // none.
-func (c *core) configureVFs(a *attempt, g hypervisor.Guest, held []device.Claim) Effect {
+func (w *works) configureVFs(a *attempt, g hypervisor.Guest, held []device.Claim) Effect {
 	vfs := assignedVFs(g, held)
-	if !c.config.ConfigureVFs || a.ready.vfs || len(vfs) == 0 || g.Stopped {
+	if !w.config.ConfigureVFs || a.ready.vfs || len(vfs) == 0 || g.Stopped {
 		return nil
 	}
 	return ConfigureVFs{Work: a.want.ID, VFs: vfs}
 }
 
 // asAssigned reports whether the guest of an assignment exists and is as the assignment requires.
-func (c *core) asAssigned(want host.Server) bool {
-	g, exists := c.guests[want.ID]
+func (w *works) asAssigned(want host.Server) bool {
+	g, exists := w.guests[want.ID]
 	return exists && !g.Departed && matches(g, want)
 }
 
 // resetVFs returns the effect that resets the VFs of a guest that does not exist or is stopped; nil if that is done, or
 // there are none.
-func (c *core) resetVFs(j *work, id string) Effect {
-	devices := vfsOf(c.set.Held(resource.ConsumerID(id)))
-	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {
+func (w *works) resetVFs(j *work, id string) Effect {
+	devices := vfsOf(w.set.Held(resource.ConsumerID(id)))
+	if !w.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {
 		return nil
 	}
 	return ResetVFs{Work: j.id, ID: id, Devices: devices}

@@ -108,10 +108,10 @@ func (w *works) change(j *work) (Effect, error) {
 }
 
 // unreportedFailure returns the message of a failure of this assignment that compute has not yet received.
-func (c *core) unreportedFailure(want host.Server) (message string, failed bool) {
-	f, found := c.unreportedFailures[want.ID]
+func (w *works) unreportedFailure(want host.Server) (message string, failed bool) {
+	f, found := w.unreportedFailures[want.ID]
 	if found && !f.want.Equal(want) {
-		delete(c.unreportedFailures, want.ID) // the assignment has changed
+		delete(w.unreportedFailures, want.ID) // the assignment has changed
 		return "", false
 	}
 	return f.message, found
@@ -268,8 +268,8 @@ func diskSource(want host.Server) *hypervisor.DiskSource {
 // checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest
 // would get a device that was not selected for it, such as a disk of the host. A guest that is stopped, or is to be
 // stopped, is not checked. The fault is Conflict.
-func (c *core) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
-	if mismatch := device.Mismatch(claims, c.scanned); mismatch != "" && !g.Stopped {
+func (w *works) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
+	if mismatch := device.Mismatch(claims, w.scanned); mismatch != "" && !g.Stopped {
 		return fault.New(fault.Conflict, "the guest is not started with another device than was "+
 			"claimed: %s; put the old device back, or delete or migrate the server", mismatch)
 	}

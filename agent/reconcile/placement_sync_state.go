@@ -124,3 +124,8 @@ type bandwidthWrites struct {
 // bandwidthTries is how often the plan for bandwidth is discarded because another client wrote to a provider, before a
 // longer wait.
 const bandwidthTries = 10
+
+func newSyncer(c *core) *syncer {
+	return &syncer{core: c, warnings: map[provider.ID]string{},
+		bandwidth: &bandwidthSync{core: c, synced: map[bandwidth.AgentType]bool{}}}
+}

@@ -23,7 +23,7 @@ func TestProjectsTakeTurns(t *testing.T) {
 	add("z1", "p3")
 	add("z2", "p3")
 	slices.Sort(ids)
-	a.takeTurns(ids)
+	takeTurns(a, ids)
 	if first := ids[:6]; !slices.Equal(first, []string{"a000", "b000", "z1", "a001", "b001", "z2"}) {
 		t.Errorf("the order is %v", first)
 	}

@@ -101,13 +101,13 @@ func (w *works) mustAwaitReport(a *attempt) bool {
 
 // setFailure records that a server cannot run here; ensure then reports it. A guest that was built here and that the
 // hypervisor does not list may exist: a failure would destroy it, so the change is refused instead.
-func (c *core) setFailure(j *work, message string) {
-	_, there := c.guests[j.id]
-	if _, built := c.state.Built(j.id); built && !there {
+func (w *works) setFailure(j *work, message string) {
+	_, there := w.guests[j.id]
+	if _, built := w.state.Built(j.id); built && !there {
 		j.attempt.refusal, j.attempt.listed = fault.New(fault.Conflict, "%s", message), nil
 		return
 	}
-	c.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}
+	w.unreportedFailures[j.id] = outcome{want: j.attempt.want, message: message}
 }
 
 // fail returns the next effect for a server that cannot run here: everything of it is removed, and it is reported as

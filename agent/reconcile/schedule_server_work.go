@@ -83,12 +83,12 @@ func (w *works) due() (assigned, leaving []string) {
 		}
 	}
 	slices.Sort(assigned)
-	w.assignments.takeTurns(assigned)
+	takeTurns(w.assignments, assigned)
 	return assigned, w.leavingIDs()
 }
 
 // takeTurns orders servers so that their projects take turns: the builds of one project do not delay those of another.
-func (a assignments) takeTurns(ids []string) {
+func takeTurns(a assignments, ids []string) {
 	turns, counts := make(map[string]int, len(ids)), map[string]int{}
 	for _, id := range ids {
 		project := a.servers[id].Project

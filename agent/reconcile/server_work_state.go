@@ -23,6 +23,10 @@ type works struct {
 	restarts map[string]restarts
 }
 
+func newWorks(c *core) *works {
+	return &works{core: c, renamer: &renamer{c}, byID: map[string]*work{}, restarts: map[string]restarts{}}
+}
+
 // work is the state of the work on one server until it is reconciled.
 type work struct {
 	id            string

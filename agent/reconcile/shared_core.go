@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
@@ -52,6 +53,15 @@ type observed struct {
 	diskImages, noDiskImages string
 
 	lateAtStart map[string]bool // guests that existed at the start and whose servers were removed here before
+}
+
+// newCore returns the state before the first event, with the content of the journal.
+func newCore(config Config, found journal.State) *core {
+	return &core{config: config, journalQueue: journalQueue{state: found, durable: found}, delivered: -1,
+		conditions: map[string][]string{},
+		observed:   observed{guests: map[string]hypervisor.Guest{}, lateAtStart: map[string]bool{}},
+		followed: followed{reportedRemovals: map[string]removalVersion{}, confirmed: map[string]host.Server{},
+			newlyClaimed: map[string]bool{}, acked: map[string]outcome{}, unreportedFailures: map[string]outcome{}}}
 }
 
 // do returns an effect from Next, at once.

@@ -24,13 +24,10 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/provider"
 )
 
 // State is the state of one start of an agent.
@@ -62,21 +59,14 @@ const (
 // New returns the state of a start with an id and the content of the journal. The fault is Conflict when the journal
 // was written on another machine.
 func New(config Config, found journal.State, id string) (*State, error) {
-	c := &core{config: config, journalQueue: journalQueue{state: found, durable: found}, conditions: map[string][]string{},
-		delivered: -1}
-	c.guests = map[string]hypervisor.Guest{}
-	c.reportedRemovals, c.confirmed = map[string]removalVersion{}, map[string]host.Server{}
-	c.newlyClaimed, c.acked = map[string]bool{}, map[string]outcome{}
-	c.unreportedFailures, c.lateAtStart = map[string]outcome{}, map[string]bool{}
+	c := newCore(config, found)
 	if err := c.beginStart(id); err != nil {
 		return nil, err
 	}
-	s := &State{core: c, stream: &stream{core: c}, works: &works{core: c, renamer: &renamer{c}, byID: map[string]*work{},
-		restarts: map[string]restarts{}},
+	s := &State{core: c, stream: &stream{core: c}, works: newWorks(c),
 		cleaner: &cleaner{core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
-		syncer: &syncer{core: c, warnings: map[provider.ID]string{},
-			bandwidth: &bandwidthSync{core: c, synced: map[bandwidth.AgentType]bool{}}}}
+		syncer: newSyncer(c)}
 	s.reporter = &reporter{core: c, works: s.works, clean: s.cleaner}
 	s.vitality = &vitality{core: c, reporter: s.reporter}
 	return s, nil
