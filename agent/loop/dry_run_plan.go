@@ -21,13 +21,13 @@ func (a *Agent) Plan(ctx context.Context) (treeplan.Plan, error) {
 	if err != nil {
 		return treeplan.Plan{}, err
 	}
-	state, err := reconcile.NewPlan(a.o.config(), found)
+	planner, err := reconcile.NewPlan(a.o.config(), found)
 	if err != nil {
 		return treeplan.Plan{}, err
 	}
 	events := []reconcile.Event{reconcile.Start{}}
 	for len(events) > 0 {
-		effects := state.Next(events[0], a.o.Now())
+		effects := planner.Next(events[0], a.o.Now())
 		events = events[1:]
 		for _, e := range effects {
 			switch e := e.(type) {
@@ -46,7 +46,7 @@ func (a *Agent) Plan(ctx context.Context) (treeplan.Plan, error) {
 			}
 		}
 	}
-	plan, made := state.Plan()
+	plan, made := planner.Plan()
 	if !made {
 		return plan, fault.New(fault.Internal, "the state machine made no plan")
 	}

@@ -14,7 +14,7 @@ import (
 
 // restore returns the device set after a restart. Devices that guests have are claimed for them. The other
 // claims of the journal are kept, except those on a device that another guest has: they are returned as conflicts.
-func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
+func restore(offers []device.Offer, written journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
 	error) {
 	var claims []device.Claim
 	var conflicts []claimConflict
@@ -33,8 +33,8 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 		claims = append(claims, c)
 	}
 	for _, g := range guests {
-		g.ID = currentID(g.ID, state)
-		journalled, _ := state.Of(g.ID)
+		g.ID = currentID(g.ID, written)
+		journalled, _ := written.Of(g.ID)
 		for _, d := range g.Devices {
 			c := device.Claim{Offer: device.Offer{Offered: pci.Offered{Device: pci.Device{Address: d.ID.Address()},
 				Provider: d.Provider, Holder: resource.ConsumerID(g.ID), RequestID: d.Request}}}
@@ -48,7 +48,7 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 			add(c, "the hypervisor")
 		}
 	}
-	for _, c := range state.Claims() {
+	for _, c := range written.Claims() {
 		add(c, "the journal")
 	}
 	set, err := device.Restore(offers, claims)
@@ -68,8 +68,8 @@ func withInterface(o device.Offer, g hypervisor.Guest) device.Offer {
 
 // currentID returns the id that the journal has for a guest of the hypervisor: the new one when a rename is
 // unfinished.
-func currentID(id string, state journal.State) string {
-	renames := state.Renames()
+func currentID(id string, written journal.State) string {
+	renames := written.Renames()
 	for _, now := range slices.Sorted(maps.Keys(renames)) {
 		if renames[now].Was == id && !renames[now].Done {
 			return now
@@ -84,16 +84,16 @@ func (s *syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest)
 	if err != nil {
 		return err
 	}
-	state := s.state
+	found := s.state
 	for _, g := range guests {
 		s.guests[g.ID] = g
-		id := currentID(g.ID, state)
-		if state.Ended(id) {
+		id := currentID(g.ID, found)
+		if found.Ended(id) {
 			s.lateAtStart[id] = true
 		}
-		held, cells := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
-		written, _ := state.Of(id)
-		if sameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(state.Cells(id)) {
+		held, cells := set.Held(resource.ConsumerID(id)), cellsOf(g, found.Cells(id))
+		written, _ := found.Of(id)
+		if sameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(found.Cells(id)) {
 			continue
 		}
 		s.log(restoreMessage(written, held), "server", id, "devices", len(held))

@@ -33,15 +33,15 @@ func (am *agentModel) config(m *simHost) reconcile.Config {
 
 // dryRun is `berth agent plan` with the present configuration: it returns the state of an agent that only plans.
 func (am *agentModel) dryRun(m *simHost) (*reconcile.State, error) {
-	state, err := reconcile.NewPlan(am.config(m), m.disk.found)
+	planner, err := reconcile.NewPlan(am.config(m), m.disk.found)
 	if err != nil {
-		return state, err
+		return planner, err
 	}
 	for events := []reconcile.Event{reconcile.Start{}}; len(events) > 0; events = events[1:] {
-		for _, e := range state.Next(events[0], am.agentTime()) {
+		for _, e := range planner.Next(events[0], am.agentTime()) {
 			switch e := e.(type) {
 			case reconcile.Stop:
-				return state, e.Err
+				return planner, e.Err
 			case reconcile.WriteJournal:
 				events = append(events, reconcile.Written{})
 			default:
@@ -51,7 +51,7 @@ func (am *agentModel) dryRun(m *simHost) (*reconcile.State, error) {
 			}
 		}
 	}
-	return state, nil
+	return planner, nil
 }
 
 // accepts reports whether the agent accepts the configuration.

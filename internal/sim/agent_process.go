@@ -19,12 +19,12 @@ func (am *agentModel) start(m *simHost) bool {
 		found = found.With(journalPosition{}.Entry())
 	}
 	id := am.name("p")
-	state, err := reconcile.New(am.config(m), found, id)
+	machine, err := reconcile.New(am.config(m), found, id)
 	if err != nil {
 		am.report.Happened["copy on another machine"]++
 		return false
 	}
-	m.agent = &agent{state: state, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{},
+	m.agent = &agent{state: machine, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{},
 		named: map[string]bool{}, placed: map[resource.ConsumerID]bool{}}
 	m.stuck, m.zombie = false, m.zombie || m.host.row.dead
 	am.event(m, reconcile.Start{})
