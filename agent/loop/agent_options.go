@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
@@ -86,7 +87,7 @@ type Reported struct {
 	ReportInPlacement bool              // [pci] report_in_placement
 	ReportNetwork     bool              // [berth] report_network_devices
 	VFIO              bool              // the hypervisor gives devices to guests by VFIO
-	CPUs              reconcile.CPUs    // the part of the host's CPUs and memory that guests may use
+	CPUs              state.CPUs        // the part of the host's CPUs and memory that guests may use
 	ReportBandwidth   bool              // [berth] report_bandwidth
 	Bandwidth         []bandwidth.Agent // Neutron's options of this host, by agent type
 	Conditions        []string          // of the configuration; the host has them as long as the agent runs
@@ -109,7 +110,7 @@ type Options struct {
 	Hypervisor hypervisor.Hypervisor
 	Dir        string // of the journal
 	LockDir    string // of the lock by host name that excludes a second agent; empty: no lock
-	Machine    reconcile.Machine
+	Machine    state.Machine
 	LockID     func(dir string) string // returns Machine.LockID of a locked journal's directory; nil: Machine has it
 
 	Networking
@@ -130,7 +131,7 @@ type Options struct {
 type Agent struct {
 	o       Options
 	log     *slog.Logger
-	events  chan reconcile.Event
+	events  chan state.Event
 	compare chan struct{}                 // has an element when VFs must be compared with their ports at once
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
 
@@ -158,7 +159,7 @@ func New(o Options) (*Agent, error) {
 		return nil, fault.Wrap(fault.Invalid, err)
 	}
 	o.setDefaults()
-	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan reconcile.Event), compare: make(chan struct{},
+	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan state.Event), compare: make(chan struct{},
 		1),
 		cancels: map[string]context.CancelFunc{}}, nil
 }
@@ -191,9 +192,9 @@ func (o *Options) setDefaults() {
 }
 
 // config returns the options of the state machine.
-func (o *Options) config() reconcile.Config {
+func (o *Options) config() state.Config {
 	_, receives := o.Hypervisor.(hypervisor.Receiver)
-	return reconcile.Config{Host: o.Host, Dir: o.Dir, Kinds: o.Kinds, Rules: o.Rules,
+	return state.Config{Host: o.Host, Dir: o.Dir, Kinds: o.Kinds, Rules: o.Rules,
 		ReportInPlacement: o.ReportInPlacement,
 		ReportNetwork:     o.ReportNetwork, VFIO: o.VFIO,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,

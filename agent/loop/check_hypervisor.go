@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/fault"
 )
 
@@ -34,7 +34,7 @@ func (a *Agent) checkHypervisor(ctx context.Context) {
 		}
 		if (now == "") != (last == "") || now != last && a.o.Now().Sub(at) >= otherReason {
 			last, at = now, a.o.Now()
-			a.deliver(ctx, reconcile.HypervisorChecked{Err: err})
+			a.deliver(ctx, state.HypervisorChecked{Err: err})
 		}
 		select {
 		case <-ctx.Done():

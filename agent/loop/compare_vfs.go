@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/vfconfig"
 )
 
@@ -28,7 +28,7 @@ func (a *Agent) compareVFs(ctx context.Context) {
 		call, cancel := context.WithTimeout(ctx, callTime)
 		conditions := a.o.DataPlane.Compare(call, a.assignedVFs)
 		cancel()
-		a.deliver(ctx, reconcile.VFsCompared{Conditions: conditions})
+		a.deliver(ctx, state.VFsCompared{Conditions: conditions})
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 )
 
 // settle is the quiet time on the bus before the agent syncs: a PF that creates VFs causes one event for each.
@@ -16,7 +16,7 @@ func (a *Agent) listenEvents(ctx context.Context) {
 	if a.o.Events == nil {
 		return
 	}
-	timer := time.AfterFunc(time.Hour, func() { a.deliver(ctx, reconcile.DevicesChanged{}) })
+	timer := time.AfterFunc(time.Hour, func() { a.deliver(ctx, state.DevicesChanged{}) })
 	defer timer.Stop()
 	timer.Stop()
 	err := a.o.Events(ctx, func() { timer.Reset(settle) })

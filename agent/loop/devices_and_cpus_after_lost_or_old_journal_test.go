@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -51,7 +51,7 @@ func TestJournalFromABackup(t *testing.T) {
 func TestThreadsAfterALostJournal(t *testing.T) {
 	scenario(t, "another guest gets other threads", func(t *testing.T, w *testHost) {
 		w.numaNodes()
-		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
+		w.options.CPUs = state.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 		_, stop := w.startReported()
 		s1 := w.server("s1", name2)
 		s1.Topology = pinnedCells(2, 512)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/fault"
 )
@@ -25,20 +26,20 @@ func (a *Agent) Plan(ctx context.Context) (treeplan.Plan, error) {
 	if err != nil {
 		return treeplan.Plan{}, err
 	}
-	events := []reconcile.Event{reconcile.Start{}}
+	events := []state.Event{state.Start{}}
 	for len(events) > 0 {
 		effects := planner.Next(events[0], a.o.Now())
 		events = events[1:]
 		for _, e := range effects {
 			switch e := e.(type) {
-			case reconcile.Stop:
+			case state.Stop:
 				return treeplan.Plan{}, e.Err
-			case reconcile.Log:
+			case state.Log:
 				if e.Warn {
 					a.log.Warn(e.Message, e.Attrs...)
 				}
-			case reconcile.WriteJournal:
-				events = append(events, reconcile.Written{})
+			case state.WriteJournal:
+				events = append(events, state.Written{})
 			default:
 				if event := a.read(ctx, e); event != nil {
 					events = append(events, event)

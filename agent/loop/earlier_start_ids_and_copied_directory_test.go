@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/journal"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -18,7 +18,7 @@ func TestStartIDs(t *testing.T) {
 	scenario(t, "each start has its own id and sends those of earlier starts", func(t *testing.T, w *testHost) {
 		ids := []string{"start 1", "start 2", "start 3", "start 4"}
 		w.options.NewStart = func() (id string) { id, ids = ids[0], ids[1:]; return id }
-		w.options.Machine = reconcile.Machine{ID: "m1", LockID: "boot 1"}
+		w.options.Machine = state.Machine{ID: "m1", LockID: "boot 1"}
 		_, stop := w.startReported()
 		w.compute.assign(w.server("s1"))
 		w.untilPhase(host.Running, "s1")

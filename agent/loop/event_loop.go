@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
@@ -147,11 +148,11 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 	if driver, ok := a.o.Hypervisor.(hypervisor.Maintainer); ok {
 		running.Go(func() { driver.Maintain(ctx) })
 	}
-	var event reconcile.Event = reconcile.Start{}
+	var event state.Event = state.Start{}
 	for {
 		effects, deadline := a.next(event)
 		for _, e := range effects {
-			if stop, is := e.(reconcile.Stop); is {
+			if stop, is := e.(state.Stop); is {
 				return stop.Err
 			}
 			a.begin(ctx, j, e, &running)
@@ -159,19 +160,19 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 		if event = a.await(ctx, deadline); event == nil {
 			return nil
 		}
-		if done, is := event.(reconcile.WorkDone); is {
+		if done, is := event.(state.WorkDone); is {
 			delete(a.cancels, done.Work)
 		}
 	}
 }
 
 // next applies an event.
-func (a *Agent) next(e reconcile.Event) (effects []reconcile.Effect, deadline time.Time) {
+func (a *Agent) next(e state.Event) (effects []state.Effect, deadline time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.state.GuestEpoch()
 	effects = a.state.Next(e, a.o.Now())
-	if _, devices := e.(reconcile.DevicesChanged); devices || a.state.GuestEpoch() != before {
+	if _, devices := e.(state.DevicesChanged); devices || a.state.GuestEpoch() != before {
 		select {
 		case a.compare <- struct{}{}:
 		default: // a comparison is due already
@@ -181,7 +182,7 @@ func (a *Agent) next(e reconcile.Event) (effects []reconcile.Effect, deadline ti
 }
 
 // await returns the next event: Tick at the deadline; nil when ctx has ended.
-func (a *Agent) await(ctx context.Context, deadline time.Time) reconcile.Event {
+func (a *Agent) await(ctx context.Context, deadline time.Time) state.Event {
 	var tick <-chan time.Time
 	if !deadline.IsZero() {
 		timer := time.NewTimer(deadline.Sub(a.o.Now()))
@@ -194,7 +195,7 @@ func (a *Agent) await(ctx context.Context, deadline time.Time) reconcile.Event {
 	case e := <-a.events:
 		return e
 	case <-tick:
-		return reconcile.Tick{}
+		return state.Tick{}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 )
 
 // guestSettle is the time between the first change of a guest and the observation of all: several guests often change
@@ -24,7 +24,7 @@ func (a *Agent) watchGuests(ctx context.Context) {
 		if waiting.CompareAndSwap(false, true) {
 			time.AfterFunc(guestSettle, func() {
 				waiting.Store(false)
-				a.deliver(ctx, reconcile.DevicesChanged{})
+				a.deliver(ctx, state.DevicesChanged{})
 			})
 		}
 	})

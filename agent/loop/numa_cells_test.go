@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/agent/reconcile"
-
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/numa"
 )
@@ -36,7 +35,7 @@ func (w *testHost) cells() []host.Cell {
 func TestNUMACells(t *testing.T) {
 	sets := func(w *testHost) {
 		w.numaNodes()
-		w.options.CPUs = reconcile.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
+		w.options.CPUs = state.CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 	}
 	scenario(t, "a guest with dedicated CPUs is placed on the node of its device, reported, journalled and released",
 		func(t *testing.T, w *testHost) {

@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -18,24 +18,24 @@ import (
 const callTime = 30 * time.Second
 
 // begin performs an effect: at once if it ends at once, otherwise in a goroutine of running that delivers its event.
-func (a *Agent) begin(ctx context.Context, j *journal.Journal, e reconcile.Effect, running *sync.WaitGroup) {
+func (a *Agent) begin(ctx context.Context, j *journal.Journal, e state.Effect, running *sync.WaitGroup) {
 	switch e := e.(type) {
-	case reconcile.Log:
+	case state.Log:
 		if e.Warn {
 			a.log.Warn(e.Message, e.Attrs...)
 		} else {
 			a.log.Info(e.Message, e.Attrs...)
 		}
-	case reconcile.Cancel:
+	case state.Cancel:
 		if cancel := a.cancels[e.Work]; cancel != nil {
 			cancel()
 		}
-	case reconcile.WriteJournal:
-		running.Go(func() { a.deliver(ctx, reconcile.Written{Err: j.Write(e.Entries...)}) })
-	case reconcile.Watch:
-		running.Go(func() { a.deliver(ctx, reconcile.StreamEnded{Err: a.watch(ctx, e.Request)}) })
+	case state.WriteJournal:
+		running.Go(func() { a.deliver(ctx, state.Written{Err: j.Write(e.Entries...)}) })
+	case state.Watch:
+		running.Go(func() { a.deliver(ctx, state.StreamEnded{Err: a.watch(ctx, e.Request)}) })
 	default:
-		if work := reconcile.WorkOf(e); work != "" {
+		if work := state.WorkOf(e); work != "" {
 			a.beginWork(ctx, work, e, running)
 			return
 		}
@@ -48,7 +48,7 @@ func (a *Agent) begin(ctx context.Context, j *journal.Journal, e reconcile.Effec
 }
 
 // beginWork performs an effect of a work, until Cancel ends it.
-func (a *Agent) beginWork(ctx context.Context, work string, e reconcile.Effect, running *sync.WaitGroup) {
+func (a *Agent) beginWork(ctx context.Context, work string, e state.Effect, running *sync.WaitGroup) {
 	own, cancel := context.WithCancel(ctx)
 	a.cancels[work] = cancel
 	running.Go(func() {
@@ -60,33 +60,33 @@ func (a *Agent) beginWork(ctx context.Context, work string, e reconcile.Effect, 
 }
 
 // performWork performs an effect of a work and returns its result.
-func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done reconcile.WorkDone) {
+func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.WorkDone) {
 	switch e := e.(type) {
-	case reconcile.ReadAllocation:
+	case state.ReadAllocation:
 		done.Allocation, done.Err = a.o.Placement.Allocation(ctx, resource.ConsumerID(e.Work))
-	case reconcile.ConfigureVFs:
+	case state.ConfigureVFs:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		done.Err = a.o.DataPlane.Configure(ctx, e.VFs)
-	case reconcile.ResetVFs:
+	case state.ResetVFs:
 		done.Err = a.o.DataPlane.Reset(ctx, e.Devices)
-	case reconcile.Build:
+	case state.Build:
 		done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
-	case reconcile.Receive:
+	case state.Receive:
 		done.Err = a.o.Hypervisor.(hypervisor.Receiver).Receive(ctx, e.Guest)
-	case reconcile.Forget:
+	case state.Forget:
 		done.Err = a.o.Hypervisor.(hypervisor.Receiver).Forget(ctx, e.ID)
-	case reconcile.Rename:
+	case state.Rename:
 		done.Err = a.o.Hypervisor.Rename(ctx, e.Was, e.ID, e.Server)
-	case reconcile.Migrate:
+	case state.Migrate:
 		done.Err = a.o.Hypervisor.Migrate(ctx, e.Work, e.To)
-	case reconcile.Destroy:
+	case state.Destroy:
 		done.Err = a.o.Hypervisor.Destroy(ctx, e.ID)
-	case reconcile.Upload:
+	case state.Upload:
 		done.Image, done.Err = upload(ctx, a.o.Hypervisor, e)
-	case reconcile.ListGuests:
+	case state.ListGuests:
 		done.Guests, done.Err = a.o.Hypervisor.Guests(ctx)
-	case reconcile.ReportGuest:
+	case state.ReportGuest:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		done.Err = a.o.Compute.PutGuest(ctx, a.o.Host, e.ID, e.Guest)
@@ -97,7 +97,7 @@ func (a *Agent) performWork(ctx context.Context, e reconcile.Effect) (done recon
 }
 
 // upload performs an Upload.
-func upload(ctx context.Context, h hypervisor.Hypervisor, e reconcile.Upload) (hypervisor.ImageData, error) {
+func upload(ctx context.Context, h hypervisor.Hypervisor, e state.Upload) (hypervisor.ImageData, error) {
 	uploader, able := h.(hypervisor.Uploader)
 	if !able {
 		return hypervisor.ImageData{}, fault.New(fault.Conflict, "the hypervisor of this host cannot upload disks")
@@ -106,50 +106,50 @@ func upload(ctx context.Context, h hypervisor.Hypervisor, e reconcile.Upload) (h
 }
 
 // perform performs an effect of no work and returns the event that ends it.
-func (a *Agent) perform(ctx context.Context, e reconcile.Effect) reconcile.Event {
+func (a *Agent) perform(ctx context.Context, e state.Effect) state.Event {
 	switch e := e.(type) {
-	case reconcile.Admit:
+	case state.Admit:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		return reconcile.Admitted{Err: a.o.Compute.Admit(ctx, a.o.Host, e.Sender)}
-	case reconcile.ReportHost:
+		return state.Admitted{Err: a.o.Compute.Admit(ctx, a.o.Host, e.Sender)}
+	case state.ReportHost:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		return reconcile.HostReported{Err: a.o.Compute.PutReport(ctx, e.Report)}
-	case reconcile.SendAlive:
+		return state.HostReported{Err: a.o.Compute.PutReport(ctx, e.Report)}
+	case state.SendAlive:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		return reconcile.AliveSent{Err: a.o.Compute.PutAlive(ctx, a.o.Host, e.Alive)}
-	case reconcile.CleanDevice:
+		return state.AliveSent{Err: a.o.Compute.PutAlive(ctx, a.o.Host, e.Alive)}
+	case state.CleanDevice:
 		if a.o.Clean == nil {
-			return reconcile.CleanEnded{}
+			return state.CleanEnded{}
 		}
-		return reconcile.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Device)}
-	case reconcile.WriteProvider:
+		return state.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Device)}
+	case state.WriteProvider:
 		generation, err := a.tree().WriteProvider(ctx, e)
-		return reconcile.ProviderWritten{Generation: generation, Err: err}
+		return state.ProviderWritten{Generation: generation, Err: err}
 	}
 	return a.read(ctx, e)
 }
 
 // read performs an effect that only reads, and returns the event that ends it.
-func (a *Agent) read(ctx context.Context, e reconcile.Effect) reconcile.Event {
+func (a *Agent) read(ctx context.Context, e state.Effect) state.Event {
 	switch e := e.(type) {
-	case reconcile.Observe:
+	case state.Observe:
 		o, err := a.observe(ctx, e)
-		return reconcile.Observed{Observation: o, Err: err}
-	case reconcile.ReadUses:
+		return state.Observed{Observation: o, Err: err}
+	case state.ReadUses:
 		uses, err := a.tree().ReadUses(ctx, e.Providers)
-		return reconcile.UsesRead{Uses: uses, Err: err}
-	case reconcile.ReadAllocations:
+		return state.UsesRead{Uses: uses, Err: err}
+	case state.ReadAllocations:
 		allocations, err := a.tree().ReadAllocations(ctx, e.Consumers)
-		return reconcile.AllocationsRead{Allocations: allocations, Err: err}
+		return state.AllocationsRead{Allocations: allocations, Err: err}
 	}
 	return nil
 }
 
 // observe reads the host, its guests, and its tree in Placement.
-func (a *Agent) observe(ctx context.Context, e reconcile.Observe) (o reconcile.Observation, err error) {
+func (a *Agent) observe(ctx context.Context, e state.Observe) (o state.Observation, err error) {
 	if o.Machine, err = a.readFacts(ctx); err != nil {
 		return o, err
 	}
@@ -199,13 +199,13 @@ func (a *Agent) watch(ctx context.Context, request host.WatchRequest) error {
 	return a.o.Compute.Watch(ctx, request, func(l host.Assignments) error {
 		a.answerConsoles(ctx, l.Consoles, answered)
 		silence.Reset(3 * host.Heartbeat)
-		a.deliver(ctx, reconcile.Received{Assignments: l})
+		a.deliver(ctx, state.Received{Assignments: l})
 		return nil
 	})
 }
 
 // deliver passes an event to serve, unless ctx ends before.
-func (a *Agent) deliver(ctx context.Context, e reconcile.Event) {
+func (a *Agent) deliver(ctx context.Context, e state.Event) {
 	select {
 	case <-ctx.Done():
 	case a.events <- e:

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/openberth/berth/agent/kind"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -20,7 +20,7 @@ type Tree struct {
 }
 
 // Observe reads the tree of the host, and the other trees with providers of the host, into an observation.
-func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Observation) error {
+func (t Tree) Observe(ctx context.Context, e state.Observe, o *state.Observation) error {
 	if err := t.observeHost(ctx, e, o); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Obs
 		}
 		tree, err := t.read(ctx, id)
 		if err != nil || len(tree.Providers) > 0 {
-			o.Elsewhere = append(o.Elsewhere, reconcile.OtherTree{Tree: tree, Err: err})
+			o.Elsewhere = append(o.Elsewhere, state.OtherTree{Tree: tree, Err: err})
 		}
 	}
 	return nil
@@ -46,7 +46,7 @@ func (t Tree) Observe(ctx context.Context, e reconcile.Observe, o *reconcile.Obs
 
 // checkNames returns Invalid if another host has a provider with a name that this host would give to that of a device
 // of a kind. It reads only the names that the host's tree lacks.
-func (t Tree) checkNames(ctx context.Context, k kind.Kind, o reconcile.Observation) error {
+func (t Tree) checkNames(ctx context.Context, k kind.Kind, o state.Observation) error {
 	h := kind.Host{Name: t.Host, Part: o.Machine.Parts[k.Name]}
 	if h.Part == nil {
 		return nil
@@ -70,7 +70,7 @@ func (t Tree) checkNames(ctx context.Context, k kind.Kind, o reconcile.Observati
 }
 
 // hypervisor reads the tree of the provider with a name.
-func (t Tree) hypervisor(ctx context.Context, name string) (other reconcile.OtherTree) {
+func (t Tree) hypervisor(ctx context.Context, name string) (other state.OtherTree) {
 	other.Name = name
 	named, err := t.Placement.ProviderByName(ctx, name)
 	switch {
@@ -83,7 +83,7 @@ func (t Tree) hypervisor(ctx context.Context, name string) (other reconcile.Othe
 }
 
 // contains reports whether a provider is in a tree that was read.
-func (Tree) contains(o *reconcile.Observation, id provider.ID) bool {
+func (Tree) contains(o *state.Observation, id provider.ID) bool {
 	_, found := o.Tree.ByID(id)
 	for _, other := range o.Elsewhere {
 		_, there := other.Tree.ByID(id)
@@ -93,7 +93,7 @@ func (Tree) contains(o *reconcile.Observation, id provider.ID) bool {
 }
 
 // observeHost reads the tree of the host into an observation.
-func (t Tree) observeHost(ctx context.Context, e reconcile.Observe, o *reconcile.Observation) (err error) {
+func (t Tree) observeHost(ctx context.Context, e state.Observe, o *state.Observation) (err error) {
 	if o.Tree, err = t.read(ctx, e.Root); err != nil || len(o.Tree.Providers) > 0 {
 		return err
 	}
@@ -152,7 +152,7 @@ func (t Tree) ReadAllocations(ctx context.Context, consumers []resource.Consumer
 }
 
 // WriteProvider makes one call to Placement and returns the provider's generation after it, if the call returns one.
-func (t Tree) WriteProvider(ctx context.Context, e reconcile.WriteProvider) (generation int, err error) {
+func (t Tree) WriteProvider(ctx context.Context, e state.WriteProvider) (generation int, err error) {
 	switch p, s := t.Placement, e.Step; s.Op {
 	case treeplan.CreateClass:
 		return 0, p.EnsureClass(ctx, resource.Class(s.Name))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -27,20 +28,20 @@ func (s *stream) accept(a host.Assignments) bool {
 	if refusal != "" {
 		return false
 	}
-	id, _ := s.state.Identity()
+	id, _ := s.State.Identity()
 	if a.Cloud != "" && id.Cloud == "" {
 		id.Cloud = a.Cloud
-		s.writeIdentity(id)
+		s.WriteIdentity(id)
 	}
 	if a.Position != s.position() {
-		s.record(journal.Position(a.Position).Entry())
+		s.Record(journal.Position(a.Position).Entry())
 	}
 	return true
 }
 
 // otherCloud returns why assignments are not of the cloud that this agent follows; empty when they are.
 func (s *stream) otherCloud(a host.Assignments) string {
-	id, _ := s.state.Identity()
+	id, _ := s.State.Identity()
 	if a.Cloud == "" || a.Cloud == id.Cloud || id.Cloud == "" {
 		return ""
 	}
@@ -52,64 +53,64 @@ func (s *stream) otherCloud(a host.Assignments) string {
 // setNotFollowed records why the assignments are not followed; empty when they are.
 func (s *stream) setNotFollowed(why string) {
 	if why == "" {
-		s.condition("assignments")
+		s.Condition("assignments")
 	} else {
-		s.condition("assignments", why)
+		s.Condition("assignments", why)
 	}
-	if s.notFollowed != why {
-		s.notFollowed, s.wake = why, true
-		s.reportChanged()
+	if s.NotFollowed != why {
+		s.NotFollowed, s.Wake = why, true
+		s.ReportChanged()
 	}
 }
 
 // follow replaces the assignments by accepted ones, and forgets what was recorded of others. first: they are the first
 // ones since the start.
 func (s *stream) follow(a host.Assignments) (first bool) {
-	next := assignments{received: true, heartbeats: s.assignments.heartbeats + 1, receivedAt: s.now,
-		position: a.Position, servers: make(map[string]host.Server, len(a.Servers)),
-		remove: make(map[string]host.Removal, len(a.Remove))}
+	next := state.Assignments{Received: true, Heartbeats: s.Assignments.Heartbeats + 1, ReceivedAt: s.Now,
+		Position: a.Position, Servers: make(map[string]host.Server, len(a.Servers)),
+		Remove: make(map[string]host.Removal, len(a.Remove))}
 	for _, s := range a.Servers {
-		next.servers[s.ID] = s
+		next.Servers[s.ID] = s
 	}
 	for _, r := range a.Remove {
-		if _, wanted := next.servers[r.ID]; !wanted {
-			next.remove[r.ID] = r
+		if _, wanted := next.Servers[r.ID]; !wanted {
+			next.Remove[r.ID] = r
 		}
 	}
-	before := s.assignments.position
-	restarted := before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID
-	if restarted || s.reconnected && before != next.position {
+	before := s.Assignments.Position
+	restarted := before.Epoch != next.Position.Epoch || before.EpochID != next.Position.EpochID
+	if restarted || s.reconnected && before != next.Position {
 		// A restored database may lack these reports. And while no stream was open, another agent may have served the host:
 		// a server may have left the host and returned with an equal assignment, and compute expects new reports then.
-		s.acked, s.confirmed = map[string]outcome{}, map[string]host.Server{}
+		s.Acked, s.Confirmed = map[string]state.Outcome{}, map[string]host.Server{}
 	}
 	s.reconnected = false
 	s.forgetOthers(next)
-	if next.position != s.assignments.position {
+	if next.Position != s.Assignments.Position {
 		s.forgetUnrecordedRenames(next)
 	}
-	first = !s.assignments.received
-	s.assignments = next
+	first = !s.Assignments.Received
+	s.Assignments = next
 	s.forgetRenames()
-	s.wake = true
+	s.Wake = true
 	if first {
-		s.wantSync = true // missing allocations can be written now
-		s.reportChanged() // the report can now name the assigned guests
+		s.WantSync = true // missing allocations can be written now
+		s.ReportChanged() // the report can now name the assigned guests
 	}
 	return first
 }
 
 // forgetOthers deletes what is recorded of servers and removals that the next assignments do not name.
-func (s *stream) forgetOthers(next assignments) {
-	for _, known := range []map[string]outcome{s.acked, s.unreportedFailures} {
-		maps.DeleteFunc(known, func(id string, _ outcome) bool { _, still := next.servers[id]; return !still })
+func (s *stream) forgetOthers(next state.Assignments) {
+	for _, known := range []map[string]state.Outcome{s.Acked, s.UnreportedFailures} {
+		maps.DeleteFunc(known, func(id string, _ state.Outcome) bool { _, still := next.Servers[id]; return !still })
 	}
-	maps.DeleteFunc(s.confirmed, func(id string, was host.Server) bool {
-		return !was.Equal(next.servers[id])
+	maps.DeleteFunc(s.Confirmed, func(id string, was host.Server) bool {
+		return !was.Equal(next.Servers[id])
 	})
-	maps.DeleteFunc(s.newlyClaimed, func(id string, _ bool) bool { _, still := s.confirmed[id]; return !still })
-	maps.DeleteFunc(s.reportedRemovals, func(id string, _ removalVersion) bool {
-		_, still := next.remove[id]
+	maps.DeleteFunc(s.NewlyClaimed, func(id string, _ bool) bool { _, still := s.Confirmed[id]; return !still })
+	maps.DeleteFunc(s.ReportedRemovals, func(id string, _ state.RemovalVersion) bool {
+		_, still := next.Remove[id]
 		return !still
 	})
 }
@@ -117,20 +118,20 @@ func (s *stream) forgetOthers(next assignments) {
 // forgetUnrecordedRenames makes the agent report renamed guests again if later assignments still have their former ids:
 // compute removes a former id when it records the report under the new id. If it has begun another move since, the
 // agent may have missed the assignments in between, and those of both moves are equal.
-func (s *stream) forgetUnrecordedRenames(next assignments) {
-	maps.DeleteFunc(s.acked, func(id string, last outcome) bool {
-		built := last.phase == host.Running || last.phase == host.Stopped || last.phase == host.Departed
-		return built && next.servers[id].PreviousID != ""
+func (s *stream) forgetUnrecordedRenames(next state.Assignments) {
+	maps.DeleteFunc(s.Acked, func(id string, last state.Outcome) bool {
+		built := last.Phase == host.Running || last.Phase == host.Stopped || last.Phase == host.Departed
+		return built && next.Servers[id].PreviousID != ""
 	})
 }
 
 // forgetRenames deletes finished renames that the assignments no longer mention.
 func (s *stream) forgetRenames() {
-	renames := s.state.Renames()
+	renames := s.State.Renames()
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
 		r := renames[id]
-		if want, wanted := s.assignments.servers[id]; r.Done && (!wanted || want.PreviousID != r.Was) {
-			s.record(journal.RenameForgotten(id))
+		if want, wanted := s.Assignments.Servers[id]; r.Done && (!wanted || want.PreviousID != r.Was) {
+			s.Record(journal.RenameForgotten(id))
 		}
 	}
 }

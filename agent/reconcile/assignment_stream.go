@@ -3,12 +3,13 @@ package reconcile
 import (
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
 // stream keeps a stream of assignments open, and reconnects when it ends.
 type stream struct {
-	*core
+	*state.Core
 	open        bool
 	reconnected bool // no assignments were followed since the stream was opened
 	failures    int
@@ -17,24 +18,24 @@ type stream struct {
 
 // advance opens a stream if there is none.
 func (s *stream) advance() {
-	if s.open || s.now.Before(s.retryAt) {
+	if s.open || s.Now.Before(s.retryAt) {
 		return
 	}
 	s.open, s.reconnected = true, true
-	request := host.WatchRequest{Host: s.config.Host, Sender: s.sender(), Position: s.position()}
-	if s.assignments.received && s.assignments.position == request.Position && s.notFollowed == "" {
-		request.Since = s.assignments.position.Revision
+	request := host.WatchRequest{Host: s.Config.Host, Sender: s.Sender(), Position: s.position()}
+	if s.Assignments.Received && s.Assignments.Position == request.Position && s.NotFollowed == "" {
+		request.Since = s.Assignments.Position.Revision
 	}
-	s.doAfterWrite(Watch{Request: request})
+	s.DoAfterWrite(state.Watch{Request: request})
 }
 
 // ended waits before the next stream.
 func (s *stream) ended(err error) {
 	s.open = false
-	s.fence(err)
+	s.Fence(err)
 	s.failures++
-	s.retryAt = s.now.Add(s.backoff(s.failures))
-	s.log("assignment stream ended, reconnecting", "error", err)
+	s.retryAt = s.Now.Add(s.Backoff(s.failures))
+	s.Log("assignment stream ended, reconnecting", "error", err)
 }
 
 // deadline returns the time of the next stream; zero when one is open.
@@ -46,4 +47,4 @@ func (s *stream) deadline() time.Time {
 }
 
 // position returns the position of the newest assignments that were followed.
-func (s *stream) position() host.Position { return host.Position(s.state.Position()) }
+func (s *stream) position() host.Position { return host.Position(s.State.Position()) }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -13,10 +14,10 @@ import (
 func TestCancelledBuildIsObserved(t *testing.T) {
 	d := newDriver(t)
 	power := func(revision int64, power host.Power) {
-		d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 			Revision: revision}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64, Power: power}}}})
 	}
-	isBuild := func(e Effect) bool { _, is := e.(Build); return is }
+	isBuild := func(e state.Effect) bool { _, is := e.(state.Build); return is }
 	d.settle(nil)
 	power(1, host.On)
 	d.settle(nil)
@@ -26,11 +27,11 @@ func TestCancelledBuildIsObserved(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("the guest is not stopped: %v", d.pending)
 	}
-	stop, _ := d.pending[i].(Build)
+	stop, _ := d.pending[i].(state.Build)
 	power(3, host.On)
 	d.pending = slices.Delete(d.pending, i, i+1)
 	d.guests["s1"] = stop.Guest
-	d.deliver(WorkDone{Work: WorkOf(stop), Err: fault.New(fault.Unavailable, "cancelled")})
+	d.deliver(state.WorkDone{Work: state.WorkOf(stop), Err: fault.New(fault.Unavailable, "cancelled")})
 	d.settle(nil)
 	if d.guests["s1"].Stopped || d.phase() != host.Running {
 		t.Errorf("guest %+v, phase %s", d.guests["s1"], d.phase())

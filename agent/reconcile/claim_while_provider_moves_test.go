@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/provider"
@@ -14,7 +15,7 @@ import (
 // generation and returns the present one, which a claim since the plan may have raised: the write must then be refused.
 func TestAWriteAfterAMoveHasThePlannedGeneration(t *testing.T) {
 	d := newDriver(t)
-	d.state.config.ReportInPlacement = true
+	d.state.Config.ReportInPlacement = true
 	d.settle(nil)
 	name := bandwidth.Name{Hypervisor: testHost, Agent: bandwidth.NICSwitch, Device: "nic0"}
 	nic := provider.Provider{ID: name.ID(), Name: name.String(), Parent: testRoot, Root: testRoot}
@@ -26,14 +27,14 @@ func TestAWriteAfterAMoveHasThePlannedGeneration(t *testing.T) {
 		}
 	}
 	d.tree.Providers = append(d.tree.Providers, nic)
-	writes := func(e Effect) bool { _, is := e.(WriteProvider); return is }
-	d.deliver(DevicesChanged{})
+	writes := func(e state.Effect) bool { _, is := e.(state.WriteProvider); return is }
+	d.deliver(state.DevicesChanged{})
 	d.settle(writes)
 	move := d.nextWrite()
 	if move.Op != treeplan.MoveProvider {
 		t.Fatalf("%s", move)
 	}
-	d.deliver(ProviderWritten{Generation: move.Generation + 1}) // another client has written to it
+	d.deliver(state.ProviderWritten{Generation: move.Generation + 1}) // another client has written to it
 	d.settle(writes)
 	if next := d.nextWrite(); next.Provider != move.Provider || next.Generation != move.Generation {
 		t.Errorf("%s has generation %d, planned was %d", next, next.Generation, move.Generation)
@@ -43,11 +44,11 @@ func TestAWriteAfterAMoveHasThePlannedGeneration(t *testing.T) {
 // nextWrite removes the pending write of a provider, and returns its step.
 func (d *driver) nextWrite() treeplan.Step {
 	d.t.Helper()
-	i := slices.IndexFunc(d.pending, func(e Effect) bool { _, is := e.(WriteProvider); return is })
+	i := slices.IndexFunc(d.pending, func(e state.Effect) bool { _, is := e.(state.WriteProvider); return is })
 	if i < 0 {
 		d.t.Fatalf("no provider is written, pending %v", d.pending)
 	}
-	step := d.pending[i].(WriteProvider).Step
+	step := d.pending[i].(state.WriteProvider).Step
 	d.pending = slices.Delete(d.pending, i, i+1)
 	return step
 }

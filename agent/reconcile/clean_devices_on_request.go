@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -15,7 +16,7 @@ import (
 // cleaner cleans devices for one-time use when compute requests it, one after the other. Each request is tried once,
 // and answered as long as compute repeats it.
 type cleaner struct {
-	*core
+	*state.Core
 	queue    []device.ID
 	last     map[device.ID]time.Time // time of the last request for each device
 	answers  map[string]host.CleanResult
@@ -41,7 +42,7 @@ func (c *cleaner) receive(list []host.CleanRequest) {
 	for _, r := range list {
 		at, err := device.ParseID(r.Address)
 		if err != nil {
-			c.condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
+			c.Condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
 				"with an address of `berth device list`", r.Address))
 			continue
 		}
@@ -62,12 +63,12 @@ func (c *cleaner) advance() {
 			continue
 		}
 		c.cleaning = &at
-		c.do(CleanDevice{Device: at})
+		c.Do(state.CleanDevice{Device: at})
 	}
-	for len(c.waiting) > 0 && c.waiting[0].after <= c.written {
+	for len(c.waiting) > 0 && c.waiting[0].after <= c.Written {
 		c.answers[c.waiting[0].result.Address] = c.waiting[0].result
 		c.waiting = c.waiting[1:]
-		c.reportChanged()
+		c.ReportChanged()
 	}
 }
 
@@ -81,30 +82,30 @@ func (c *cleaner) ended(err error) {
 	c.cleaning = nil
 	if err != nil {
 		c.failures[at]++
-		c.condition("clean "+at.String(),
+		c.Condition("clean "+at.String(),
 			fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
 				at, c.failures[at], fault.TextOf(err)))
 	} else if err = c.check(at); err == nil { // the device may have changed meanwhile
-		use := c.state.Spent()[at]
-		c.record(journal.Used(at, journal.Spent{Provider: use.Provider, Returning: true}))
-		c.set = c.set.Spend(at, false)
-		c.condition("clean " + at.String())
-		c.log("one-time-use device cleaned", "address", at.String())
-		c.wantSync = true
+		use := c.State.Spent()[at]
+		c.Record(journal.Used(at, journal.Spent{Provider: use.Provider, Returning: true}))
+		c.Set = c.Set.Spend(at, false)
+		c.Condition("clean " + at.String())
+		c.Log("one-time-use device cleaned", "address", at.String())
+		c.WantSync = true
 	}
 	c.answer(at, err)
 }
 
 // check returns why a device must not or need not be cleaned.
 func (c *cleaner) check(at device.ID) error {
-	e, there := c.set.At(at)
+	e, there := c.Set.At(at)
 	switch {
 	case !there:
-		return fault.New(fault.NotFound, "host %s offers no device %s", c.config.Host, at)
+		return fault.New(fault.NotFound, "host %s offers no device %s", c.Config.Host, at)
 	case e.Holder != "":
 		return fault.New(fault.Conflict, "%s is held by server %s; it can be cleaned when the server is gone", at,
 			e.Holder)
-	case !c.isSpent(e):
+	case !c.IsSpent(e):
 		return fault.New(fault.Conflict, "%s has not been used; there is nothing to clean", at)
 	}
 	return nil
@@ -114,10 +115,10 @@ func (c *cleaner) check(at device.ID) error {
 func (c *cleaner) answer(at device.ID, err error) {
 	result := host.CleanResult{Address: at.String(), Asked: c.asked}
 	if err != nil {
-		c.warn("device cleaning failed", "address", at.String(), "error", err)
+		c.Warn("device cleaning failed", "address", at.String(), "error", err)
 		result.Refused = fault.TextOf(err)
 	}
-	c.waiting = append(c.waiting, cleanAnswer{result, c.recorded})
+	c.waiting = append(c.waiting, cleanAnswer{result, c.Recorded})
 }
 
 // results lists the answers, by address.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -12,7 +13,7 @@ import (
 // A start that a previous one precludes waits once. If it is refused again, the previous one lives: the agent ends,
 // because two starts of one journal mean that its directory was copied.
 func TestStartOfCopiedDirectoryEnds(t *testing.T) {
-	isAdmit := func(e Effect) bool { _, is := e.(Admit); return is }
+	isAdmit := func(e state.Effect) bool { _, is := e.(state.Admit); return is }
 	occupied := func(wait time.Duration) error {
 		refusal := fault.New(fault.Conflict, "another agent serves the host")
 		return fault.New(fault.Conflict, "%w", &host.Occupied{Wait: wait, Err: refusal})
@@ -23,8 +24,8 @@ func TestStartOfCopiedDirectoryEnds(t *testing.T) {
 			t.Fatalf("no admission is requested, pending %v", d.pending)
 		}
 		d.pending = slices.DeleteFunc(d.pending, isAdmit)
-		effects := d.state.Next(Admitted{Err: occupied(wait)}, d.now)
-		return slices.ContainsFunc(effects, func(e Effect) bool { _, is := e.(Stop); return is })
+		effects := d.state.Next(state.Admitted{Err: occupied(wait)}, d.now)
+		return slices.ContainsFunc(effects, func(e state.Effect) bool { _, is := e.(state.Stop); return is })
 	}
 	d := newDriver(t)
 	d.settle(isAdmit)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -17,9 +18,9 @@ func TestCopiedDisksDoNotHoldUpOtherServers(t *testing.T) {
 			DiskFrom: &host.DiskFrom{Host: "b", ID: fmt.Sprintf("m%02d", n)}})
 	}
 	servers = append(servers, host.Server{ID: "z", VCPUs: 1, MemoryMB: 64})
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: 1}, Servers: servers}})
-	copies := func(e Effect) bool { b, is := e.(Build); return is && b.Guest.DiskFrom != nil }
+	copies := func(e state.Effect) bool { b, is := e.(state.Build); return is && b.Guest.DiskFrom != nil }
 	d.settle(copies)
 	copying := 0
 	for _, e := range d.pending {

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
@@ -32,7 +33,7 @@ type driver struct {
 	t       *testing.T
 	state   *State
 	now     time.Time
-	pending []Effect // in progress, oldest first
+	pending []state.Effect // in progress, oldest first
 
 	disk        journal.State
 	guests      map[string]hypervisor.Guest
@@ -59,22 +60,22 @@ func (d *driver) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	config := Config{Host: testHost, Dir: "dir", Rules: rules, Rescan: time.Minute, Parallel: 8,
+	config := state.Config{Host: testHost, Dir: "dir", Rules: rules, Rescan: time.Minute, Parallel: 8,
 		ReceivesGuests: true, NewID: func() string { return string(testRoot) }, Jitter: func() float64 { return 0 }}
 	if d.state, err = New(config, d.disk, testStart); err != nil {
 		d.t.Fatal(err)
 	}
 	d.pending = nil
-	d.deliver(Start{})
+	d.deliver(state.Start{})
 }
 
 // deliver passes an event to the state and adds its effects to the pending ones.
-func (d *driver) deliver(e Event) {
+func (d *driver) deliver(e state.Event) {
 	d.t.Helper()
 	for _, effect := range d.state.Next(e, d.now) {
 		switch effect := effect.(type) {
-		case Log:
-		case Stop:
+		case state.Log:
+		case state.Stop:
 			d.t.Fatalf("the agent stops: %v", effect.Err)
 		default:
 			d.check(effect)
@@ -87,17 +88,17 @@ func (d *driver) deliver(e Event) {
 }
 
 // check fails the test when an effect precedes what must be durable, or when its work already has one.
-func (d *driver) check(e Effect) {
+func (d *driver) check(e state.Effect) {
 	d.t.Helper()
 	for _, other := range d.pending {
-		if work := WorkOf(e); work != "" && WorkOf(other) == work {
+		if work := state.WorkOf(e); work != "" && state.WorkOf(other) == work {
 			d.t.Errorf("%T of %s while %T is in progress", e, work, other)
 		}
-		if _, writes := other.(WriteJournal); writes && fmt.Sprintf("%T", e) == fmt.Sprintf("%T", other) {
+		if _, writes := other.(state.WriteJournal); writes && fmt.Sprintf("%T", e) == fmt.Sprintf("%T", other) {
 			d.t.Error("two writes of the journal at once")
 		}
 	}
-	build, is := e.(Build)
+	build, is := e.(state.Build)
 	if !is {
 		return
 	}
@@ -123,56 +124,56 @@ func (d *driver) perform(i int) {
 	e := d.pending[i]
 	d.pending = slices.Delete(d.pending, i, i+1)
 	switch e := e.(type) {
-	case WriteJournal:
+	case state.WriteJournal:
 		d.disk = d.disk.With(e.Entries...)
-		d.deliver(Written{})
-	case Admit:
-		d.deliver(Admitted{})
-	case SendAlive:
+		d.deliver(state.Written{})
+	case state.Admit:
+		d.deliver(state.Admitted{})
+	case state.SendAlive:
 		d.alive = append(d.alive, e.Alive)
-		d.deliver(AliveSent{})
-	case ReportHost:
+		d.deliver(state.AliveSent{})
+	case state.ReportHost:
 		d.hostReports++
-		d.deliver(HostReported{})
-	case Observe:
-		d.deliver(Observed{Observation: d.observe()})
-	case ReadUses:
-		d.deliver(UsesRead{Uses: treeplan.Uses{}})
-	case ReadAllocations:
-		d.deliver(AllocationsRead{Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}})
-	case WriteProvider:
+		d.deliver(state.HostReported{})
+	case state.Observe:
+		d.deliver(state.Observed{Observation: d.observe()})
+	case state.ReadUses:
+		d.deliver(state.UsesRead{Uses: treeplan.Uses{}})
+	case state.ReadAllocations:
+		d.deliver(state.AllocationsRead{Allocations: map[resource.ConsumerID]placement.ConsumerAllocation{}})
+	case state.WriteProvider:
 		d.tree = treeplan.Apply(treeplan.Plan{Steps: []treeplan.Step{e.Step}}, d.tree)
-		d.deliver(ProviderWritten{Generation: e.Step.Generation + 1})
-	case CleanDevice:
-		d.deliver(CleanEnded{})
-	case Cancel:
+		d.deliver(state.ProviderWritten{Generation: e.Step.Generation + 1})
+	case state.CleanDevice:
+		d.deliver(state.CleanEnded{})
+	case state.Cancel:
 	default:
 		d.work(e)
 	}
 }
 
 // work performs an effect of a work.
-func (d *driver) work(e Effect) {
+func (d *driver) work(e state.Effect) {
 	d.t.Helper()
-	done := WorkDone{Work: WorkOf(e)}
+	done := state.WorkDone{Work: state.WorkOf(e)}
 	switch e := e.(type) {
-	case ReadAllocation:
+	case state.ReadAllocation:
 		done.Allocation.Allocation = resource.Allocation{testRoot: {"VCPU": 1}}
-	case Build:
+	case state.Build:
 		if was, exists := d.guests[e.Guest.ID]; exists && was.Build == e.Guest.Build {
 			e.Guest.Image = was.Image // it keeps its disk
 		}
 		d.guests[e.Guest.ID] = e.Guest
-	case Receive:
+	case state.Receive:
 		if d.received[e.Guest.ID], done.Err = e.Guest, d.refuses; done.Err != nil {
 			delete(d.received, e.Guest.ID)
 		}
-	case Forget:
+	case state.Forget:
 		delete(d.received, e.ID)
-	case Destroy:
+	case state.Destroy:
 		delete(d.guests, e.ID)
 		delete(d.received, e.ID)
-	case Rename:
+	case state.Rename:
 		g, exists := d.guests[e.Was]
 		if _, both := d.guests[e.ID]; exists && both {
 			done.Err = fault.New(fault.Conflict, "there is a guest %s and a guest %s", e.Was, e.ID)
@@ -181,13 +182,13 @@ func (d *driver) work(e Effect) {
 			g.ID, g.Server = e.ID, e.Server
 			d.guests[e.ID] = g
 		}
-	case Migrate:
+	case state.Migrate:
 		g := d.guests[e.Work]
 		g.Departed = true
 		d.guests[e.Work] = g
-	case ListGuests:
+	case state.ListGuests:
 		done.Guests = d.list()
-	case ReportGuest:
+	case state.ReportGuest:
 		d.reports = append(d.reports, e.Guest)
 	default:
 		done.Err = fault.New(fault.Internal, "unknown effect %T", e)
@@ -203,10 +204,10 @@ func (d *driver) list() []hypervisor.Guest {
 	return list
 }
 
-func (d *driver) observe() Observation {
+func (d *driver) observe() state.Observation {
 	root, exists := d.tree.Root()
-	o := Observation{Guests: d.list(), Capacity: hypervisor.Capacity{VCPUs: 8, MemoryMB: 8192, DiskGB: 100},
-		Tree: d.tree, ByName: d.state.root == "" || !exists}
+	o := state.Observation{Guests: d.list(), Capacity: hypervisor.Capacity{VCPUs: 8, MemoryMB: 8192, DiskGB: 100},
+		Tree: d.tree, ByName: d.state.Root == "" || !exists}
 	if exists {
 		o.Named = &root
 	}
@@ -219,11 +220,11 @@ func (d *driver) observe() Observation {
 }
 
 // settle performs effects, oldest first, until only those for which keep returns true and streams are left.
-func (d *driver) settle(keep func(Effect) bool) {
+func (d *driver) settle(keep func(state.Effect) bool) {
 	d.t.Helper()
 	for range 10_000 {
-		i := slices.IndexFunc(d.pending, func(e Effect) bool {
-			_, stream := e.(Watch)
+		i := slices.IndexFunc(d.pending, func(e state.Effect) bool {
+			_, stream := e.(state.Watch)
 			return !stream && (keep == nil || !keep(e))
 		})
 		if i < 0 {
@@ -233,13 +234,13 @@ func (d *driver) settle(keep func(Effect) bool) {
 	}
 	var kinds []string
 	for _, e := range d.pending {
-		kinds = append(kinds, fmt.Sprintf("%T %s", e, WorkOf(e)))
+		kinds = append(kinds, fmt.Sprintf("%T %s", e, state.WorkOf(e)))
 	}
 	d.t.Fatalf("the effects do not end: %v, last report %+v", kinds, d.reports[len(d.reports)-1])
 }
 
 // advanceTime advances the time in steps, with a Tick at each deadline.
-func (d *driver) advanceTime(duration time.Duration, keep func(Effect) bool) {
+func (d *driver) advanceTime(duration time.Duration, keep func(state.Effect) bool) {
 	d.t.Helper()
 	for end := d.now.Add(duration); d.now.Before(end); {
 		next := end
@@ -247,7 +248,7 @@ func (d *driver) advanceTime(duration time.Duration, keep func(Effect) bool) {
 			next = at
 		}
 		d.now = next
-		d.deliver(Tick{})
+		d.deliver(state.Tick{})
 		d.settle(keep)
 	}
 }
@@ -265,7 +266,7 @@ func (d *driver) assign(revision int64, ids ...string) {
 			l.Remove = append(l.Remove, host.Removal{ID: id})
 		}
 	}
-	d.deliver(Received{Assignments: l})
+	d.deliver(state.Received{Assignments: l})
 }
 
 // phase returns the phase of the last guest report.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/agent/reconcile/state"
 )
 
 // Servers are added and removed, effects end in any order, and the agent is ended between any two effects, with its
@@ -26,7 +28,7 @@ func TestEffectsInAnyOrder(t *testing.T) {
 					d.crash(chance)
 				case n < 4:
 					d.now = d.now.Add(time.Duration(chance.IntN(20_000)) * time.Millisecond)
-					d.deliver(Tick{})
+					d.deliver(state.Tick{})
 				case len(d.pending) > 0:
 					if i := chance.IntN(len(d.pending)); !isStream(d.pending[i]) {
 						d.perform(i)
@@ -44,8 +46,8 @@ func TestEffectsInAnyOrder(t *testing.T) {
 	}
 }
 
-func isStream(e Effect) bool {
-	_, is := e.(Watch)
+func isStream(e state.Effect) bool {
+	_, is := e.(state.Watch)
 	return is
 }
 
@@ -68,13 +70,13 @@ func (d *driver) crash(chance *rand.Rand) {
 	d.t.Helper()
 	for _, e := range d.pending {
 		switch e := e.(type) {
-		case WriteJournal:
+		case state.WriteJournal:
 			d.disk = d.disk.With(e.Entries[:chance.IntN(len(e.Entries)+1)]...)
-		case Build:
+		case state.Build:
 			if chance.IntN(2) == 0 {
 				d.guests[e.Guest.ID] = e.Guest
 			}
-		case Destroy:
+		case state.Destroy:
 			if chance.IntN(2) == 0 {
 				delete(d.guests, e.ID)
 			}

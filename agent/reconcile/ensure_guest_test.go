@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -24,7 +25,7 @@ func newDriverWith(t *testing.T, g hypervisor.Guest) *driver {
 // assignPlain delivers the assignment of a server without devices.
 func (d *driver) assignPlain(id string) {
 	d.t.Helper()
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: 1},
 		Servers: []host.Server{{ID: id, Name: id, VCPUs: 1, MemoryMB: 64}}}})
 }
@@ -33,8 +34,8 @@ func (d *driver) assignPlain(id string) {
 func TestStoppedGuestIsClaimedBeforeItStarts(t *testing.T) {
 	d := newDriverWith(t, hypervisor.Guest{ID: "s1", Stopped: true})
 	d.assignPlain("s1")
-	d.settle(func(e Effect) bool { _, is := e.(ReportGuest); return is })
-	claims := func(e Effect) bool { r, is := e.(ReportGuest); return is && r.Guest.Phase == host.Claimed }
+	d.settle(func(e state.Effect) bool { _, is := e.(state.ReportGuest); return is })
+	claims := func(e state.Effect) bool { r, is := e.(state.ReportGuest); return is && r.Guest.Phase == host.Claimed }
 	if !slices.ContainsFunc(d.pending, claims) || !d.guests["s1"].Stopped {
 		t.Fatalf("pending %+v, guests %+v: the claim must precede the start", d.pending, d.guests)
 	}
@@ -49,7 +50,7 @@ func TestGuestIsBuiltWithItsHardware(t *testing.T) {
 	d := newDriver(t)
 	d.start()
 	d.settle(nil)
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: 1}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64,
 		Hardware: host.Hardware{DiskBus: "sata", NICModel: "e1000", Video: "vga", GuestAgent: true,
 			Firmware: "uefi", SecureBoot: "optional"}}}}})
@@ -65,7 +66,7 @@ func TestGuestIsBuiltWithItsHardware(t *testing.T) {
 func TestOtherGuestIsReportedBeforeTheClaim(t *testing.T) {
 	d := newDriverWith(t, hypervisor.Guest{ID: "m1", Server: "s1"})
 	d.assignPlain("s1")
-	d.settle(func(e Effect) bool { _, is := e.(ReportHost); return is })
+	d.settle(func(e state.Effect) bool { _, is := e.(state.ReportHost); return is })
 	if len(d.reports) > 0 {
 		t.Fatalf("reports %+v: the claim must follow the host report", d.reports)
 	}
@@ -82,12 +83,12 @@ func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
 	d.settle(nil)
 	d.assign(1, "s1")
 	d.settle(isBuild)
-	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(Build)
+	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(state.Build)
 	d.guests["s1"] = build.Guest
-	d.deliver(DevicesChanged{})
+	d.deliver(state.DevicesChanged{})
 	d.settle(isBuild)
-	if len(d.state.guests) != 1 {
-		t.Fatalf("observed %v", d.state.guests)
+	if len(d.state.Guests) != 1 {
+		t.Fatalf("observed %v", d.state.Guests)
 	}
 	d.endBuild(fault.New(fault.Invalid, "no such image"))
 	d.settle(nil)
@@ -106,13 +107,13 @@ func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
 		g.Stopped = true
 		d.guests[id] = g
 	}
-	d.deliver(DevicesChanged{})
+	d.deliver(state.DevicesChanged{})
 	d.settle(isBuild)
 	delete(d.guests, "s1")
-	d.deliver(DevicesChanged{})
+	d.deliver(state.DevicesChanged{})
 	d.settle(isBuild)
-	if len(d.state.guests) != 0 {
-		t.Fatalf("observed %v", d.state.guests)
+	if len(d.state.Guests) != 0 {
+		t.Fatalf("observed %v", d.state.Guests)
 	}
 	d.endBuild(fault.New(fault.Invalid, "no such guest"))
 	d.settle(nil)
@@ -130,9 +131,9 @@ func TestABuildWithoutAnswerIsObserved(t *testing.T) {
 	d.settle(nil)
 	d.assign(1, "s1")
 	d.settle(isBuild)
-	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(Build)
+	build := d.pending[slices.IndexFunc(d.pending, isBuild)].(state.Build)
 	d.guests["s1"] = build.Guest
-	observes := func(e Effect) bool { _, is := e.(Observe); return is }
+	observes := func(e state.Effect) bool { _, is := e.(state.Observe); return is }
 	if slices.ContainsFunc(d.pending, observes) {
 		t.Fatal("an observation is in progress already")
 	}
@@ -154,9 +155,9 @@ func (d *driver) endBuild(err error) {
 	if i < 0 {
 		d.t.Fatal("no build is in progress")
 	}
-	work := WorkOf(d.pending[i])
+	work := state.WorkOf(d.pending[i])
 	d.pending = slices.Delete(d.pending, i, i+1)
-	d.deliver(WorkDone{Work: work, Err: err})
+	d.deliver(state.WorkDone{Work: work, Err: err})
 }
 
 // A guest with a device that the assigned live migration has no destination device for is not migrated: compute assigns
@@ -169,7 +170,7 @@ func TestAGuestWithoutDestinationDeviceIsNotMigrated(t *testing.T) {
 	has := d.guests["s1"].Devices[0].ID.String()
 	outgoing := func(revision int64, device string) {
 		t.Helper()
-		d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 			Revision: revision}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64,
 			Requests: []host.Request{{ID: "r-s1", Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}},
 			Outgoing: &host.Outgoing{Host: "cmp2", Devices: map[string]string{device: "0000:90:00.0"}}}}}})

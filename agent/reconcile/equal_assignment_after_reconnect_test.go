@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -25,7 +26,7 @@ func TestGuestsAreReportedAgainAfterAReconnect(t *testing.T) {
 				t.Fatal(d.phase())
 			}
 			before := len(d.reports)
-			d.deliver(StreamEnded{Err: fault.New(fault.Unavailable, "cut off")})
+			d.deliver(state.StreamEnded{Err: fault.New(fault.Unavailable, "cut off")})
 			d.advanceTime(time.Minute, nil)
 			d.assign(c.revision, "s1")
 			d.settle(nil)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -15,15 +16,15 @@ func TestAFencedAgentReportsNoGuest(t *testing.T) {
 	d.settle(nil)
 	d.assign(1, "s1")
 	d.settle(nil)
-	isHostReport := func(e Effect) bool { _, is := e.(ReportHost); return is }
+	isHostReport := func(e state.Effect) bool { _, is := e.(state.ReportHost); return is }
 	d.assign(2)
 	d.settle(isHostReport)
-	if !d.state.works.awaitingReport() {
+	if !d.state.works.AwaitingReport() {
 		t.Fatalf("no attempt waits for a host report, pending %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isHostReport)
-	d.deliver(HostReported{Err: fault.New(fault.Conflict, "another agent serves the host")})
-	if i := slices.IndexFunc(d.pending, func(e Effect) bool { return WorkOf(e) != "" }); i >= 0 {
+	d.deliver(state.HostReported{Err: fault.New(fault.Conflict, "another agent serves the host")})
+	if i := slices.IndexFunc(d.pending, func(e state.Effect) bool { return state.WorkOf(e) != "" }); i >= 0 {
 		t.Errorf("%#v follows", d.pending[i])
 	}
 	d.advanceTime(time.Minute, nil)
@@ -35,10 +36,10 @@ func TestAFencedAgentReportsNoGuest(t *testing.T) {
 // The first report follows the first sync, also when another sync is due then.
 func TestTheFirstReportWaitsForOneSync(t *testing.T) {
 	d := newDriver(t)
-	writes := func(e Effect) bool { _, is := e.(WriteProvider); return is }
+	writes := func(e state.Effect) bool { _, is := e.(state.WriteProvider); return is }
 	d.settle(writes)
-	d.deliver(DevicesChanged{})
-	d.settle(func(e Effect) bool { _, is := e.(Observe); return is })
+	d.deliver(state.DevicesChanged{})
+	d.settle(func(e state.Effect) bool { _, is := e.(state.Observe); return is })
 	if d.hostReports == 0 {
 		t.Errorf("no host report, pending %v", d.pending)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -13,20 +14,20 @@ import (
 func TestStartsWithTheSameCountHaveOtherNumbers(t *testing.T) {
 	numbers := map[int64]bool{}
 	for _, id := range []string{"p1", "p2"} {
-		c := &core{conditions: map[string][]string{}}
-		c.record(journal.Identity{Instance: "i", Starts: 8}.Entry())
-		if err := c.beginStart(id); err != nil {
+		c := &state.Core{Conditions: map[string][]string{}}
+		c.Record(journal.Identity{Instance: "i", Starts: 8}.Entry())
+		if err := c.BeginStart(id); err != nil {
 			t.Fatal(err)
 		}
 		for _, begun := range []int64{9, 12} {
 			for range 3 {
-				number := c.report("s1", "s1", host.Guest{Phase: host.Gone}).(ReportGuest).Guest.Number
-				if numbers[number] || number <= begun*sequencePerStart || number >= (begun+1)*sequencePerStart {
+				number := c.Report("s1", "s1", host.Guest{Phase: host.Gone}).(state.ReportGuest).Guest.Number
+				if numbers[number] || number <= begun*state.SequencePerStart || number >= (begun+1)*state.SequencePerStart {
 					t.Errorf("start %s reports with number %d", id, number)
 				}
 				numbers[number] = true
 			}
-			c.raiseSequence(11*sequencePerStart + 5)
+			c.RaiseSequence(11*state.SequencePerStart + 5)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/guests"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -14,8 +16,8 @@ const reportInterval = time.Minute
 // reporter sends a host report at each change, and at least every reportInterval. Reports do not wait for the journal:
 // a slow disk must not make the host silent.
 type reporter struct {
-	*core
-	works    *works
+	*state.Core
+	works    *guests.Works
 	clean    *cleaner
 	sending  bool
 	sent     int           // version of the report in progress
@@ -28,25 +30,25 @@ type reporter struct {
 // snapshot returns the host report as it would be sent now. Its position is the durable one: compute concludes from it
 // what the agent has followed.
 func (r *reporter) snapshot() host.Report {
-	from := r.sender()
-	out := host.Report{Host: r.config.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous,
-		LockID: from.LockID, Provider: string(r.root), Devices: []host.Device{}, Conditions: []string{},
-		Hypervisor: r.hypervisor, Down: r.down,
-		InPlace: r.config.ReportInPlacement, Position: host.Position(r.durable.Position()), NotFollowed: r.notFollowed,
-		Guests: r.works.presentGuests(), Cells: host.WriteCells(r.cells), Counted: countedGuests(r.state),
-		CPURatio: r.config.CPUs.CPURatio, MemRatio: r.config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
-		NoDiskMoves: r.noDisks, DiskImages: r.diskImages, NoDiskImages: r.noDiskImages}
-	for _, source := range slices.Sorted(maps.Keys(r.conditions)) {
-		out.Conditions = append(out.Conditions, r.conditions[source]...)
+	from := r.Sender()
+	out := host.Report{Host: r.Config.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous,
+		LockID: from.LockID, Provider: string(r.Root), Devices: []host.Device{}, Conditions: []string{},
+		Hypervisor: r.Hypervisor, Down: r.Down,
+		InPlace: r.Config.ReportInPlacement, Position: host.Position(r.Durable.Position()), NotFollowed: r.NotFollowed,
+		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells), Counted: state.CountedGuests(r.State),
+		CPURatio: r.Config.CPUs.CPURatio, MemRatio: r.Config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
+		NoDiskMoves: r.NoDisks, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
+	for _, source := range slices.Sorted(maps.Keys(r.Conditions)) {
+		out.Conditions = append(out.Conditions, r.Conditions[source]...)
 	}
-	for _, e := range r.set.Entries() {
+	for _, e := range r.Set.Entries() {
 		if e.Type == "" {
 			out.Conditions = append(out.Conditions,
 				e.ID().String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
 			continue
 		}
-		e.Spent = r.isSpent(e)
-		out.Devices = append(out.Devices, host.WriteDevice(r.config.Host, e.Offered))
+		e.Spent = r.IsSpent(e)
+		out.Devices = append(out.Devices, host.WriteDevice(r.Config.Host, e.Offered))
 	}
 	return out
 }
@@ -56,10 +58,10 @@ func (r *reporter) advance() {
 	if r.sending {
 		return
 	}
-	if !r.now.Before(r.dueAt()) {
-		r.version++ // report without a change
+	if !r.Now.Before(r.dueAt()) {
+		r.Version++ // report without a change
 	}
-	if r.delivered >= r.version || r.now.Before(r.retryAt) && !r.works.awaitingReport() {
+	if r.Delivered >= r.Version || r.Now.Before(r.retryAt) && !r.works.AwaitingReport() {
 		return
 	}
 	r.send()
@@ -68,25 +70,25 @@ func (r *reporter) advance() {
 // begin returns the report to send, and records that it is in progress.
 func (r *reporter) begin() host.Report {
 	report := r.snapshot()
-	r.sending, r.sent, r.position = true, r.version, report.Position
+	r.sending, r.sent, r.position = true, r.Version, report.Position
 	return report
 }
 
 // send emits a report.
 func (r *reporter) send() {
 	report := r.begin()
-	r.do(ReportHost{Report: report})
+	r.Do(state.ReportHost{Report: report})
 }
 
 // dueAt returns the time of the next report without a change.
-func (r *reporter) dueAt() time.Time { return r.lastAt.Add(min(r.config.Rescan, reportInterval)) }
+func (r *reporter) dueAt() time.Time { return r.lastAt.Add(min(r.Config.Rescan, reportInterval)) }
 
 // deadline returns the time at which advance has something to do; zero when a report is in progress.
 func (r *reporter) deadline() time.Time {
 	switch {
 	case r.sending:
 		return time.Time{}
-	case r.delivered < r.version:
+	case r.Delivered < r.Version:
 		return r.retryAt
 	}
 	return r.dueAt()
@@ -95,17 +97,17 @@ func (r *reporter) deadline() time.Time {
 // ended records the answer of compute to a report. A Conflict means that another agent serves the host; an accepted
 // report, that this one does.
 func (r *reporter) ended(err error) {
-	r.sending, r.lastAt = false, r.now
+	r.sending, r.lastAt = false, r.Now
 	if err == nil {
 		r.failures, r.retryAt = 0, time.Time{}
-		r.delivered, r.acknowledged = r.sent, r.position
-		r.unfence()
-		r.acknowledgeStart()
+		r.Delivered, r.Acknowledged = r.sent, r.position
+		r.Unfence()
+		r.AcknowledgeStart()
 	} else {
 		r.failures++
-		r.retryAt = r.now.Add(r.backoff(r.failures))
-		r.warn("host report failed, will retry", "error", err)
-		r.fence(err)
+		r.retryAt = r.Now.Add(r.Backoff(r.failures))
+		r.Warn("host report failed, will retry", "error", err)
+		r.Fence(err)
 	}
-	r.works.hostReported(r.sent, err)
+	r.works.HostReported(r.sent, err)
 }

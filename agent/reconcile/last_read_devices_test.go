@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/reconcile/sync"
 	"github.com/openberth/berth/pci"
 )
 
@@ -23,7 +24,7 @@ func TestNICKeepsItsAddress(t *testing.T) {
 		now := nic
 		now.PFMAC = ""
 		test.change(&now)
-		got := withLastRead(facts.Facts{Devices: []pci.Device{now}}, []pci.Device{nic})
+		got := sync.WithLastRead(facts.Facts{Devices: []pci.Device{now}}, []pci.Device{nic})
 		if got.Devices[0].PFMAC != test.want {
 			t.Errorf("%s: %q, want %q", name, got.Devices[0].PFMAC, test.want)
 		}

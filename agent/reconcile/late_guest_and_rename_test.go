@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -14,7 +15,7 @@ func (d *driver) sendServers(revision int64, servers ...host.Server) {
 	for i := range servers {
 		servers[i].Name, servers[i].VCPUs, servers[i].MemoryMB = "name", 1, 64
 	}
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Servers: servers,
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Servers: servers,
 		Position: host.Position{Epoch: 1, EpochID: "e", Revision: revision}}})
 	d.settle(nil)
 }
@@ -54,11 +55,11 @@ func TestGuestThatIsBuiltLateBesideTheSourceOfAMove(t *testing.T) {
 			d.settle(nil)
 			d.sendServers(3, host.Server{ID: "m1", Server: "s1"})
 		}
-		d.advanceTime(2*d.state.config.Rescan, nil)
+		d.advanceTime(2*d.state.Config.Rescan, nil)
 		if g := d.guests["m1"]; len(d.guests) != 1 || g.Image != "disk of the server" {
 			t.Errorf("restart %v: guests %+v", restart, d.guests)
 		}
-		if list := d.state.works.unassigned(); len(list) > 0 {
+		if list := d.state.works.Unassigned(); len(list) > 0 {
 			t.Errorf("restart %v: unassigned %v", restart, list)
 		}
 	}
@@ -96,7 +97,7 @@ func TestGuestThatIsBuiltLateDoesNotStopARename(t *testing.T) {
 	} {
 		d := moving(t)
 		appear(d)
-		d.advanceTime(2*d.state.config.Rescan, nil)
+		d.advanceTime(2*d.state.Config.Rescan, nil)
 		if g := d.guests["s1"]; len(d.guests) != 1 || g.Image != "disk of the server" || g.Stopped {
 			t.Errorf("%s: guests %+v", name, d.guests)
 		}
@@ -116,7 +117,7 @@ func TestLateGuestOfAServerThatReturnsWithItsDisk(t *testing.T) {
 		d := newDriver(t)
 		d.settle(nil)
 		d.sendServers(1, host.Server{ID: "s1"})
-		d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Remove: []host.Removal{{ID: "s1"}},
+		d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Remove: []host.Removal{{ID: "s1"}},
 			Position: host.Position{Epoch: 1, EpochID: "e", Revision: 2}}})
 		d.settle(nil)
 		d.guests["s1"] = late

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -25,16 +26,16 @@ func TestMissingGuestStaysInHostReport(t *testing.T) {
 	d.start()
 	d.settle(nil)
 	reported("after a start with an incomplete list", host.Present{ID: "s1"})
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: 2}}})
 	d.settle(nil)
 	reported("when the assignments do not mention it", host.Present{ID: "s1"})
 	d.guests["s1"] = g
-	d.advanceTime(2*d.state.config.Rescan, nil)
+	d.advanceTime(2*d.state.Config.Rescan, nil)
 	reported("when it is listed again", host.Present{ID: "s1"})
 	delete(d.guests, "s1")
-	d.advanceTime(2*d.state.config.Rescan, nil)
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Remove: []host.Removal{{ID: "s1"}},
+	d.advanceTime(2*d.state.Config.Rescan, nil)
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Remove: []host.Removal{{ID: "s1"}},
 		Position: host.Position{Epoch: 1, EpochID: "e", Revision: 3}}})
 	d.settle(nil)
 	reported("when it was removed")

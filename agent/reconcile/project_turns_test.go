@@ -5,15 +5,17 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/guests"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
 // A host has hundreds of servers of two projects to build. The server of a third project is among the first ones.
 func TestProjectsTakeTurns(t *testing.T) {
-	a := assignments{servers: map[string]host.Server{}}
+	a := state.Assignments{Servers: map[string]host.Server{}}
 	var ids []string
 	add := func(id, project string) {
-		a.servers[id] = host.Server{ID: id, Project: project}
+		a.Servers[id] = host.Server{ID: id, Project: project}
 		ids = append(ids, id)
 	}
 	for n := range 500 {
@@ -23,7 +25,7 @@ func TestProjectsTakeTurns(t *testing.T) {
 	add("z1", "p3")
 	add("z2", "p3")
 	slices.Sort(ids)
-	takeTurns(a, ids)
+	guests.TakeTurns(a, ids)
 	if first := ids[:6]; !slices.Equal(first, []string{"a000", "b000", "z1", "a001", "b001", "z2"}) {
 		t.Errorf("the order is %v", first)
 	}

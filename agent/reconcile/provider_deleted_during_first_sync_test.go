@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/agent/reconcile/sync"
 	"github.com/openberth/berth/fault"
 )
 
@@ -12,12 +14,12 @@ import (
 // is restored. The agent does not stop: it serves its guests, and a later sync writes the provider.
 func TestProviderDeletedDuringTheFirstSync(t *testing.T) {
 	d := newDriver(t)
-	writes := func(e Effect) bool { _, is := e.(WriteProvider); return is }
+	writes := func(e state.Effect) bool { _, is := e.(state.WriteProvider); return is }
 	failures := 0
-	for d.settle(writes); failures < planTries; d.advanceTime(time.Second, writes) {
+	for d.settle(writes); failures < sync.PlanTries; d.advanceTime(time.Second, writes) {
 		if i := slices.IndexFunc(d.pending, writes); i >= 0 {
 			d.pending = slices.Delete(d.pending, i, i+1)
-			d.deliver(ProviderWritten{Err: fault.New(fault.NotFound, "no such provider")})
+			d.deliver(state.ProviderWritten{Err: fault.New(fault.NotFound, "no such provider")})
 			failures++
 		}
 	}

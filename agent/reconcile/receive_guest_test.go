@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -12,7 +13,7 @@ import (
 // assignIncoming delivers the assignments of one server with a device that arrives by live migration.
 func (d *driver) assignIncoming(revision int64) {
 	d.t.Helper()
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: revision}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64, Incoming: true,
 		Requests: []host.Request{{ID: "r", Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}}}}}})
 }
@@ -23,7 +24,7 @@ func TestHostIsPreparedBeforeTheClaimIsReported(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
 	d.assignIncoming(1)
-	d.settle(func(e Effect) bool { _, is := e.(Receive); return is })
+	d.settle(func(e state.Effect) bool { _, is := e.(state.Receive); return is })
 	if len(d.reports) > 0 {
 		t.Fatalf("reported before the host is prepared: %+v", d.reports)
 	}
@@ -44,7 +45,7 @@ func TestPreparationIsRemoved(t *testing.T) {
 		if named {
 			gone.Remove = []host.Removal{{ID: "s1"}}
 		}
-		d.deliver(Received{Assignments: gone})
+		d.deliver(state.Received{Assignments: gone})
 		d.settle(nil)
 		if len(d.received) > 0 || d.phase() != host.Gone || len(d.disk.Claims()) > 0 {
 			t.Errorf("named %v: prepared %+v, phase %s, claims %v", named, d.received, d.phase(), d.disk.Claims())
@@ -78,7 +79,7 @@ func TestGuestThatHasArrivedKeepsItsInterfaces(t *testing.T) {
 	d.start()
 	d.settle(nil)
 	d.assignIncoming(2)
-	d.settle(func(e Effect) bool { _, is := e.(Build); return is })
+	d.settle(func(e state.Effect) bool { _, is := e.(state.Build); return is })
 	if d.phase() != host.Running || len(d.guests["s1"].Interfaces) != 1 || len(d.pending) != 1 {
 		t.Errorf("phase %s, guest %+v, pending %v", d.phase(), d.guests["s1"], d.pending)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -18,9 +19,9 @@ func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cleaner{core: &core{conditions: map[string][]string{}}, last: map[device.ID]time.Time{},
+	c := &cleaner{Core: &state.Core{Conditions: map[string][]string{}}, last: map[device.ID]time.Time{},
 		answers: map[string]host.CleanResult{}, failures: map[device.ID]int{}}
-	c.set = set
+	c.Set = set
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	second := first.Add(time.Minute)
 	c.receive([]host.CleanRequest{{Address: at.String(), Asked: first}})
@@ -37,8 +38,8 @@ func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
 	if got := c.results(); len(got) > 0 {
 		t.Errorf("%+v is answered before the journal is written", got)
 	}
-	c.nextWrite(c.now)
-	c.wrote()
+	c.NextWrite(c.Now)
+	c.Wrote()
 	c.advance()
 	if got := c.results(); len(got) != 1 || !got[0].Asked.Equal(second) || got[0].Refused != "" {
 		t.Errorf("the last answer is %+v", got)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -13,8 +14,8 @@ func TestReportAnsweredAfterARestartOfComputeIsSentAgain(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
 	d.assign(1, "s1")
-	running := func(e Effect) bool {
-		r, is := e.(ReportGuest)
+	running := func(e state.Effect) bool {
+		r, is := e.(state.ReportGuest)
 		return is && r.Guest.Phase == host.Running
 	}
 	d.settle(running)
@@ -24,10 +25,10 @@ func TestReportAnsweredAfterARestartOfComputeIsSentAgain(t *testing.T) {
 	}
 	again := host.Assignments{Cloud: "c", Position: host.Position{Epoch: 2, EpochID: "restarted", Revision: 2},
 		Past: &host.Position{Epoch: 1, EpochID: "e", Revision: 1}}
-	for _, s := range d.state.assignments.servers {
+	for _, s := range d.state.Assignments.Servers {
 		again.Servers = append(again.Servers, s)
 	}
-	d.deliver(Received{Assignments: again})
+	d.deliver(state.Received{Assignments: again})
 	before := len(d.reports)
 	d.settle(nil)
 	if n := len(d.reports) - before; n != 2 || d.phase() != host.Running {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -30,7 +31,7 @@ func TestReportsOfRemovalsNameTheIDs(t *testing.T) {
 			d := newDriver(t)
 			d.settle(nil)
 			test.line.Cloud, test.line.Position = "c", at
-			d.deliver(Received{Assignments: test.line})
+			d.deliver(state.Received{Assignments: test.line})
 			d.settle(nil)
 			if last := d.reports[len(d.reports)-1]; last.Phase != test.phase || !slices.Equal(last.Removed, test.want) {
 				t.Errorf("phase %q, removed %v", last.Phase, last.Removed)

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"testing"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -16,7 +17,7 @@ func TestSecondMoveWithTheSameIDsIsReported(t *testing.T) {
 	moved := func(revision int64) (reports int) {
 		t.Helper()
 		before := len(d.reports)
-		d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 			Revision: revision}, Servers: []host.Server{{ID: "m1", Server: "s1", PreviousID: "s1", Name: "s1", VCPUs: 1,
 			MemoryMB: 64, Requests: []host.Request{{ID: "r-s1", Alias: "gpu", Count: 1, VendorID: "10de",
 				Class: testClass}}}}}})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -14,7 +15,7 @@ const followedInterval = time.Second
 // vitality sends signs of life between two host reports, and one soon after assignments were followed. It sends none
 // while the last report was not accepted: a sign of life means that compute has the state of the host.
 type vitality struct {
-	*core
+	*state.Core
 	reporter *reporter
 	sending  bool
 	sent     host.Position // of the sign of life in progress
@@ -24,26 +25,26 @@ type vitality struct {
 
 // advance sends a sign of life if one is due.
 func (h *vitality) advance() {
-	if h.deadline().IsZero() || h.now.Before(h.deadline()) {
+	if h.deadline().IsZero() || h.Now.Before(h.deadline()) {
 		return
 	}
-	h.sending, h.sent = true, host.Position(h.durable.Position())
-	from := h.sender()
-	h.do(SendAlive{Alive: host.Alive{Instance: from.Instance, Start: from.Start, Position: h.sent}})
+	h.sending, h.sent = true, host.Position(h.Durable.Position())
+	from := h.Sender()
+	h.Do(state.SendAlive{Alive: host.Alive{Instance: from.Instance, Start: from.Start, Position: h.sent}})
 }
 
 // deadline returns the time of the next sign of life; zero while none may be sent.
 func (h *vitality) deadline() time.Time {
-	if h.sending || h.fenced || h.reporter.failures > 0 {
+	if h.sending || h.Fenced || h.reporter.failures > 0 {
 		return time.Time{}
 	}
 	last := h.lastAt
 	if h.reporter.lastAt.After(last) {
 		last = h.reporter.lastAt
 	}
-	due := last.Add(cmp.Or(h.config.Alive, host.AliveInterval))
-	if host.Position(h.durable.Position()) != h.acknowledged && h.notFollowed == "" {
-		return earlier(h.lastAt.Add(followedInterval), due)
+	due := last.Add(cmp.Or(h.Config.Alive, host.AliveInterval))
+	if host.Position(h.Durable.Position()) != h.Acknowledged && h.NotFollowed == "" {
+		return state.Earlier(h.lastAt.Add(followedInterval), due)
 	}
 	return due
 }
@@ -54,16 +55,16 @@ func (h *vitality) ended(err error) {
 	if !h.sending {
 		return
 	}
-	h.sending, h.lastAt = false, h.now
+	h.sending, h.lastAt = false, h.Now
 	switch {
 	case err == nil:
-		h.acknowledged, h.failing = h.sent, ""
+		h.Acknowledged, h.failing = h.sent, ""
 		return
 	case fault.Is(err, fault.NotFound):
-		h.reportChanged()
+		h.ReportChanged()
 	case h.failing != err.Error():
-		h.warn("sign of life not sent, will retry", "error", err)
+		h.Warn("sign of life not sent, will retry", "error", err)
 	}
 	h.failing = err.Error()
-	h.fence(err)
+	h.Fence(err)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
@@ -13,7 +14,7 @@ func running(t *testing.T) *driver {
 	t.Helper()
 	d := newDriver(t)
 	d.settle(nil)
-	d.deliver(Received{Assignments: host.Assignments{Position: host.Position{Epoch: 1, EpochID: "e", Revision: 1}}})
+	d.deliver(state.Received{Assignments: host.Assignments{Position: host.Position{Epoch: 1, EpochID: "e", Revision: 1}}})
 	d.settle(nil)
 	return d
 }
@@ -36,7 +37,7 @@ func TestFollowedAssignmentsAreAcknowledged(t *testing.T) {
 	d := running(t)
 	d.pass(5 * time.Second)
 	next := host.Position{Epoch: 1, EpochID: "e", Revision: 7}
-	d.deliver(Received{Assignments: host.Assignments{Position: next}})
+	d.deliver(state.Received{Assignments: host.Assignments{Position: next}})
 	d.settle(nil)
 	d.pass(2 * time.Second)
 	if len(d.alive) == 0 || d.alive[len(d.alive)-1].Position != next {
@@ -48,10 +49,10 @@ func TestFollowedAssignmentsAreAcknowledged(t *testing.T) {
 func TestNoSignOfLifeWithoutReport(t *testing.T) {
 	d := running(t)
 	d.pass(time.Second)
-	d.state.reportChanged()
-	for _, e := range d.state.Next(Tick{}, d.now) {
-		if _, is := e.(ReportHost); is {
-			d.deliver(HostReported{Err: fault.New(fault.Unavailable, "compute does not answer")})
+	d.state.ReportChanged()
+	for _, e := range d.state.Next(state.Tick{}, d.now) {
+		if _, is := e.(state.ReportHost); is {
+			d.deliver(state.HostReported{Err: fault.New(fault.Unavailable, "compute does not answer")})
 		}
 	}
 	if d.state.reporter.failures != 1 {
@@ -68,7 +69,7 @@ func TestSignOfLifeNotFoundSendsReport(t *testing.T) {
 	d.pass(time.Second)
 	reports := d.hostReports
 	d.state.vitality.sending = true
-	d.deliver(AliveSent{Err: fault.New(fault.NotFound, "no report")})
+	d.deliver(state.AliveSent{Err: fault.New(fault.NotFound, "no report")})
 	d.settle(nil)
 	if d.hostReports != reports+1 {
 		t.Errorf("%d reports after the answer, want 1", d.hostReports-reports)
@@ -79,8 +80,8 @@ func TestSignOfLifeNotFoundSendsReport(t *testing.T) {
 func TestSignOfLifeConflictFences(t *testing.T) {
 	d := running(t)
 	d.state.vitality.sending = true
-	d.deliver(AliveSent{Err: fault.New(fault.Conflict, "another agent serves the host")})
-	if !d.state.fenced {
+	d.deliver(state.AliveSent{Err: fault.New(fault.Conflict, "another agent serves the host")})
+	if !d.state.Fenced {
 		t.Error("the agent is not fenced")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -48,13 +49,13 @@ func TestAFailedJournalWriteIsRepeated(t *testing.T) {
 		if i < 0 {
 			t.Fatal("the write is not repeated")
 		}
-		entries := d.pending[i].(WriteJournal).Entries
+		entries := d.pending[i].(state.WriteJournal).Entries
 		if len(entries) < len(first) {
 			t.Errorf("%d entries after %d", len(entries), len(first))
 		}
 		first = entries
 		d.pending = slices.Delete(d.pending, i, i+1)
-		d.deliver(Written{Err: fault.New(fault.Unavailable, "the disk is full")})
+		d.deliver(state.Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 		d.settle(isWrite)
 		if text := strings.Join(d.state.Report().Conditions, "\n"); !strings.Contains(text, "the disk is full") {
 			t.Errorf("conditions %s", text)
@@ -75,9 +76,9 @@ func TestAHeldEffectIsCancelled(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
 	d.assign(1, "s1")
-	d.settle(func(e Effect) bool { return isWrite(e) && len(d.state.set.Claims()) > 0 })
-	if len(d.state.set.Claims()) != 1 || len(d.disk.Claims()) > 0 {
-		t.Fatalf("claims %v, on the disk %v", d.state.set.Claims(), d.disk.Claims())
+	d.settle(func(e state.Effect) bool { return isWrite(e) && len(d.state.Set.Claims()) > 0 })
+	if len(d.state.Set.Claims()) != 1 || len(d.disk.Claims()) > 0 {
+		t.Fatalf("claims %v, on the disk %v", d.state.Set.Claims(), d.disk.Claims())
 	}
 	d.assign(2)
 	d.settle(isWrite)
@@ -96,22 +97,22 @@ func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
 	d.assign(1, "s1")
-	isReport := func(e Effect) bool { _, is := e.(ReportGuest); return is }
+	isReport := func(e state.Effect) bool { _, is := e.(state.ReportGuest); return is }
 	d.settle(isReport)
 	d.assign(2, "s1") // a position to write
 	d.perform(slices.IndexFunc(d.pending, isReport))
-	if len(d.state.held) == 0 {
+	if len(d.state.Held) == 0 {
 		t.Fatalf("the build does not wait for the journal: %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
-	d.deliver(Written{Err: fault.New(fault.Unavailable, "the disk is full")})
-	d.deliver(DevicesChanged{})
-	d.pending = slices.DeleteFunc(d.pending, func(e Effect) bool { _, is := e.(Observe); return is })
+	d.deliver(state.Written{Err: fault.New(fault.Unavailable, "the disk is full")})
+	d.deliver(state.DevicesChanged{})
+	d.pending = slices.DeleteFunc(d.pending, func(e state.Effect) bool { _, is := e.(state.Observe); return is })
 	o := d.observe()
 	for i := range o.Machine.Devices {
 		o.Machine.Devices[i].Product = "ffff"
 	}
-	d.deliver(Observed{Observation: o})
+	d.deliver(state.Observed{Observation: o})
 	d.advanceTime(16*time.Second, isWrite)
 	for len(d.guests) == 0 && slices.ContainsFunc(d.pending, isWrite) {
 		d.perform(slices.IndexFunc(d.pending, isWrite))
@@ -132,16 +133,16 @@ func TestAFailedJournalWriteEndsASync(t *testing.T) {
 	root, _ := d.tree.Root()
 	root.Traits = nil
 	d.tree = provider.Tree{Providers: []provider.Provider{root}}
-	d.deliver(DevicesChanged{})
+	d.deliver(state.DevicesChanged{})
 	d.settle(isWrite)
-	if len(d.state.held) == 0 {
+	if len(d.state.Held) == 0 {
 		t.Fatalf("the plan does not wait for the journal: %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
-	d.deliver(Written{Err: fault.New(fault.Unavailable, "the disk is full")})
+	d.deliver(state.Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 	delete(d.guests, "s1")
 	d.advanceTime(2*time.Minute, isWrite)
-	if guests := d.state.guests; len(guests) > 0 {
+	if guests := d.state.Guests; len(guests) > 0 {
 		t.Errorf("guests %v were observed", guests)
 	}
 	d.settle(nil)
@@ -151,12 +152,12 @@ func TestAFailedJournalWriteEndsASync(t *testing.T) {
 	}
 }
 
-func isWrite(e Effect) bool {
-	_, is := e.(WriteJournal)
+func isWrite(e state.Effect) bool {
+	_, is := e.(state.WriteJournal)
 	return is
 }
 
-func isBuild(e Effect) bool {
-	_, is := e.(Build)
+func isBuild(e state.Effect) bool {
+	_, is := e.(state.Build)
 	return is
 }

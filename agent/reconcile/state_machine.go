@@ -25,6 +25,9 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/guests"
+	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/agent/reconcile/sync"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
@@ -32,15 +35,15 @@ import (
 
 // State is the state of one start of an agent.
 type State struct {
-	*core
+	*state.Core
 	phase   phase
 	retryAt time.Time // of Admit or the first report, while a previous start may still run
 	waited  bool      // for a previous start
 
 	stream   *stream
-	works    *works
+	works    *guests.Works
 	cleaner  *cleaner
-	syncer   *syncer
+	syncer   *sync.Syncer
 	reporter *reporter
 	vitality *vitality
 }
@@ -58,27 +61,27 @@ const (
 
 // New returns the state of a start with an id and the content of the journal. The fault is Conflict when the journal
 // was written on another machine.
-func New(config Config, found journal.State, id string) (*State, error) {
-	c := newCore(config, found)
-	if err := c.beginStart(id); err != nil {
+func New(config state.Config, found journal.State, id string) (*State, error) {
+	c := state.NewCore(config, found)
+	if err := c.BeginStart(id); err != nil {
 		return nil, err
 	}
-	s := &State{core: c, stream: &stream{core: c}, works: newWorks(c),
-		cleaner: &cleaner{core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
+	s := &State{Core: c, stream: &stream{Core: c}, works: guests.NewWorks(c),
+		cleaner: &cleaner{Core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
-		syncer: newSyncer(c)}
-	s.reporter = &reporter{core: c, works: s.works, clean: s.cleaner}
-	s.vitality = &vitality{core: c, reporter: s.reporter}
+		syncer: sync.NewSyncer(c)}
+	s.reporter = &reporter{Core: c, works: s.works, clean: s.cleaner}
+	s.vitality = &vitality{Core: c, reporter: s.reporter}
 	return s, nil
 }
 
 // NewPlan returns a state that only plans: after Start it observes the host, plans what the agent would write to
 // Placement, and stops. Its WriteJournal must be answered without writing. Plan returns the result.
-func NewPlan(config Config, found journal.State) (*State, error) {
+func NewPlan(config state.Config, found journal.State) (*State, error) {
 	config.Machine.ID = "" // a copy of the journal may be used for a plan
 	s, err := New(config, found, "plan")
 	if err == nil {
-		s.syncer.dry = true
+		s.syncer.Dry = true
 	}
 	return s, err
 }
@@ -86,14 +89,14 @@ func NewPlan(config Config, found journal.State) (*State, error) {
 // Plan returns the plan of a state made by NewPlan, with the objections of treeplan.Check and with all notes; ok is
 // false before it is made.
 func (s *State) Plan() (plan treeplan.Plan, ok bool) {
-	if !s.syncer.planned {
+	if !s.syncer.Planned {
 		return treeplan.Plan{}, false
 	}
-	plan = s.syncer.planning.plan
-	for _, n := range s.syncer.planning.notes {
+	plan = s.syncer.Planning.Plan
+	for _, n := range s.syncer.Planning.Notes {
 		plan.Notes = append(plan.Notes, n.String())
 	}
-	plan.Notes = append(plan.Notes, s.syncer.view.problems...)
+	plan.Notes = append(plan.Notes, s.syncer.View.Problems...)
 	return plan, true
 }
 
@@ -101,76 +104,76 @@ func (s *State) Plan() (plan treeplan.Plan, ok bool) {
 func (s *State) Report() host.Report { return s.reporter.snapshot() }
 
 // Devices returns the host's devices and their holders.
-func (s *State) Devices() device.Set { return s.set }
+func (s *State) Devices() device.Set { return s.Set }
 
 // Next applies an event at a time to the state, and returns the effects that follow from it. The state changes in
 // place.
-func (s *State) Next(e Event, now time.Time) []Effect {
-	s.now, s.out = now, nil
+func (s *State) Next(e state.Event, now time.Time) []state.Effect {
+	s.Now, s.Out = now, nil
 	s.apply(e)
 	s.advance()
-	if write := s.nextWrite(now); write != nil {
-		s.do(write)
+	if write := s.NextWrite(now); write != nil {
+		s.Do(write)
 	}
-	return s.out
+	return s.Out
 }
 
 // Deadline returns the time by which Next must be called again, with Tick; zero when only other events matter.
 func (s *State) Deadline() time.Time {
-	at := s.rewriteAt
+	at := s.RewriteAt
 	switch s.phase {
 	case admitting:
-		return earlier(at, s.retryAt)
+		return state.Earlier(at, s.retryAt)
 	case syncing:
-		return earlier(at, s.syncer.deadline())
+		return state.Earlier(at, s.syncer.Deadline())
 	case reporting:
-		return earlier(at, s.retryAt)
+		return state.Earlier(at, s.retryAt)
 	case serving:
-		for _, t := range []time.Time{s.stream.deadline(), s.works.deadline(), s.syncer.deadline(),
+		for _, t := range []time.Time{s.stream.deadline(), s.works.Deadline(), s.syncer.Deadline(),
 			s.reporter.deadline(), s.vitality.deadline()} {
-			at = earlier(at, t)
+			at = state.Earlier(at, t)
 		}
 	}
 	return at
 }
 
 // apply applies an event to the state.
-func (s *State) apply(e Event) {
+func (s *State) apply(e state.Event) {
 	switch e := e.(type) {
-	case Start:
+	case state.Start:
 		s.begin()
-	case DevicesChanged:
-		s.wantSync = true
-	case Written:
+	case state.DevicesChanged:
+		s.WantSync = true
+	case state.Written:
 		s.journalWritten(e.Err)
-	case Admitted:
+	case state.Admitted:
 		s.admitted(e.Err)
-	case Received:
+	case state.Received:
 		s.received(e.Assignments)
-	case StreamEnded:
+	case state.StreamEnded:
 		s.stream.ended(e.Err)
 		s.stopWork()
-	case HostReported:
+	case state.HostReported:
 		s.hostReported(e.Err)
-	case AliveSent:
+	case state.AliveSent:
 		s.vitality.ended(e.Err)
 		s.stopWork()
-	case Observed:
-		s.syncer.observed(e)
-	case HypervisorChecked:
-		hypervisorChecked(s.works, e.Err)
-	case UsesRead:
-		s.syncer.usesRead(e)
-	case AllocationsRead:
-		s.syncer.allocationsRead(e)
-	case ProviderWritten:
-		s.syncer.providerWritten(e)
-	case CleanEnded:
+	case state.Observed:
+		s.syncer.Observed(e)
+	case state.HypervisorChecked:
+		guests.HypervisorChecked(s.works, e.Err)
+	case state.UsesRead:
+		s.syncer.UsesRead(e)
+	case state.AllocationsRead:
+		s.syncer.AllocationsRead(e)
+	case state.ProviderWritten:
+		s.syncer.ProviderWritten(e)
+	case state.CleanEnded:
 		s.cleaner.ended(e.Err)
-	case VFsCompared:
-		s.condition("ports", e.Conditions...)
-	case WorkDone:
-		s.works.effectDone(e)
+	case state.VFsCompared:
+		s.Condition("ports", e.Conditions...)
+	case state.WorkDone:
+		s.works.EffectDone(e)
 	}
 }
 
@@ -178,31 +181,31 @@ func (s *State) apply(e Event) {
 func (s *State) advance() {
 	switch s.phase {
 	case admitting:
-		if !s.retryAt.IsZero() && !s.now.Before(s.retryAt) {
+		if !s.retryAt.IsZero() && !s.Now.Before(s.retryAt) {
 			s.retryAt = time.Time{}
-			s.do(Admit{Sender: s.sender()})
+			s.Do(state.Admit{Sender: s.Sender()})
 		}
 	case syncing:
-		if !s.syncer.begun {
-			s.syncer.advance()
+		if !s.syncer.Begun {
+			s.syncer.Advance()
 		}
-		if s.syncer.begun { // a further sync follows the first report
+		if s.syncer.Begun { // a further sync follows the first report
 			s.phase = reporting
 			s.sendFirst()
 		}
 	case reporting:
-		if !s.retryAt.IsZero() && !s.now.Before(s.retryAt) {
+		if !s.retryAt.IsZero() && !s.Now.Before(s.retryAt) {
 			s.retryAt = time.Time{}
 			s.reporter.send()
 		}
 	case serving:
 		s.stream.advance()
-		s.wake = s.wake || s.works.deadlinePassed()
-		for s.wake {
-			s.works.dispatch()
+		s.Wake = s.Wake || s.works.DeadlinePassed()
+		for s.Wake {
+			s.works.Dispatch()
 		}
 		s.cleaner.advance()
-		s.syncer.advance()
+		s.syncer.Advance()
 		s.reporter.advance()
 		s.vitality.advance()
 	}
@@ -210,14 +213,14 @@ func (s *State) advance() {
 
 // begin requests admission from compute. A plan needs none.
 func (s *State) begin() {
-	if s.syncer.dry {
+	if s.syncer.Dry {
 		s.phase = syncing
 		return
 	}
 	s.phase = admitting
-	s.condition("configuration", s.config.Conditions...)
-	s.recordStart()
-	s.doAfterWrite(Admit{Sender: s.sender()})
+	s.Condition("configuration", s.Config.Conditions...)
+	s.RecordStart()
+	s.DoAfterWrite(state.Admit{Sender: s.Sender()})
 }
 
 // admitted continues with the first sync, unless another agent serves the host. When compute does not answer, the
@@ -239,25 +242,25 @@ const NotAdmitted = "berth.agent.not_admitted"
 // or ends itself. If it is refused again after the wait, the previous one has shown that it lives: this is a copy of
 // its directory or machine. It returns false when the start continues.
 func (s *State) refused(err error) bool {
-	if wait := takeover(err); wait > 0 && (!s.waited || wait <= clockSlack) {
+	if wait := state.Takeover(err); wait > 0 && (!s.waited || wait <= clockSlack) {
 		s.waited = true
-		s.log("waiting for the previous start to time out", "wait", wait.String(), "error", err)
-		s.retryAt = s.now.Add(wait)
+		s.Log("waiting for the previous start to time out", "wait", wait.String(), "error", err)
+		s.retryAt = s.Now.Add(wait)
 		return true
 	}
 	if fault.Is(err, fault.Conflict) {
-		s.do(Stop{Err: fault.New(fault.Conflict, "%w", err).WithCode(NotAdmitted)})
+		s.Do(state.Stop{Err: fault.New(fault.Conflict, "%w", err).WithCode(NotAdmitted)})
 		return true
 	}
 	if err != nil {
-		s.log("admission not decided yet", "error", err)
+		s.Log("admission not decided yet", "error", err)
 	}
 	return false
 }
 
 // sendFirst sends the first report, after the ids of this start are in the journal.
 func (s *State) sendFirst() {
-	s.doAfterWrite(ReportHost{Report: s.reporter.begin()})
+	s.DoAfterWrite(state.ReportHost{Report: s.reporter.begin()})
 }
 
 // hostReported continues after a host report; after the first one, the agent serves the host.
@@ -276,14 +279,14 @@ func (s *State) received(l host.Assignments) {
 		return
 	}
 	s.stream.failures = 0
-	if l.EpochID != s.epochRead { // compute has restarted and waits for reports
-		s.epochRead = l.EpochID
-		s.reportChanged()
+	if l.EpochID != s.EpochRead { // compute has restarted and waits for reports
+		s.EpochRead = l.EpochID
+		s.ReportChanged()
 	}
-	before := s.assignments
+	before := s.Assignments
 	if s.stream.accept(l) {
 		s.stream.follow(l)
-		s.works.reconsider(before)
+		s.works.Reconsider(before)
 		s.cleaner.receive(l.Clean)
 	}
 	s.stopWork()
@@ -291,8 +294,8 @@ func (s *State) received(l host.Assignments) {
 
 // stopWork cancels all work while another agent serves the host or the assignments are not followed.
 func (s *State) stopWork() {
-	if s.fenced || s.notFollowed != "" {
-		s.works.cancelAll()
+	if s.Fenced || s.NotFollowed != "" {
+		s.works.CancelAll()
 	}
 }
 
@@ -301,15 +304,15 @@ func (s *State) stopWork() {
 // again later, because the host may change until it succeeds.
 func (s *State) journalWritten(err error) {
 	if err != nil {
-		s.writeFailed(s.now, s.backoff)
-		s.warn("journal write failed, will retry", "error", err)
-		s.condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
-		s.works.endHeld(err)
-		s.syncer.endHeld(err)
+		s.WriteFailed(s.Now, s.Backoff)
+		s.Warn("journal write failed, will retry", "error", err)
+		s.Condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
+		s.works.EndHeld(err)
+		s.syncer.EndHeld(err)
 		return
 	}
-	for _, e := range s.wrote() {
-		s.do(e)
+	for _, e := range s.Wrote() {
+		s.Do(e)
 	}
-	s.condition("journal")
+	s.Condition("journal")
 }

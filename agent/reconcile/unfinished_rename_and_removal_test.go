@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -25,11 +26,11 @@ func TestRemovalByTheFormerIDOfAnUnfinishedRename(t *testing.T) {
 			}
 			d.start()
 			d.settle(nil)
-			d.deliver(Received{Assignments: host.Assignments{Cloud: "c",
+			d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c",
 				Position: host.Position{Epoch: 1, EpochID: "e", Revision: 1}, Remove: []host.Removal{{ID: "s1"}}}})
 			d.settle(nil)
-			if d.phase() != host.Gone || len(d.state.leavingIDs()) > 0 {
-				t.Errorf("phase %q, still leaving %v", d.phase(), d.state.leavingIDs())
+			if d.phase() != host.Gone || len(d.state.LeavingIDs()) > 0 {
+				t.Errorf("phase %q, still leaving %v", d.phase(), d.state.LeavingIDs())
 			}
 			if r := d.disk.Renames()["m1"]; r.Was != "" && !r.Done {
 				t.Errorf("the rename is not finished: %+v", r)

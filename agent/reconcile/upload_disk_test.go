@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 )
 
-func isUpload(e Effect) bool { _, is := e.(Upload); return is }
+func isUpload(e state.Effect) bool { _, is := e.(state.Upload); return is }
 
 // assignUpload delivers the assignment of a server whose disk must be uploaded as an image.
 func (d *driver) assignUpload(revision int64, id, image string) {
 	d.t.Helper()
-	d.deliver(Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
 		Revision: revision},
 		Servers: []host.Server{{ID: id, Name: id, VCPUs: 1, MemoryMB: 64, Power: host.Off,
 			ShelvedDisk: host.ShelvedDisk{UploadTo: image}}}}})
@@ -29,7 +30,7 @@ func (d *driver) endUpload(data hypervisor.ImageData, err error) {
 		d.t.Fatalf("no upload is pending: %+v", d.pending)
 	}
 	d.pending = slices.Delete(d.pending, i, i+1)
-	d.deliver(WorkDone{Work: "s1", Image: data, Err: err})
+	d.deliver(state.WorkDone{Work: "s1", Image: data, Err: err})
 	d.settle(isUpload)
 }
 
@@ -42,8 +43,8 @@ func TestDiskIsUploadedAfterTheGuestHasStopped(t *testing.T) {
 	if !d.guests["s1"].Stopped || !slices.ContainsFunc(d.pending, isUpload) {
 		t.Fatalf("guest %+v, pending %+v", d.guests["s1"], d.pending)
 	}
-	if d.state.works.building != 0 {
-		t.Errorf("an upload counts as %d builds", d.state.works.building)
+	if d.state.works.Building != 0 {
+		t.Errorf("an upload counts as %d builds", d.state.works.Building)
 	}
 	d.endUpload(hypervisor.ImageData{}, fault.New(fault.Unavailable, "the image service does not answer"))
 	last := d.reports[len(d.reports)-1]
@@ -55,7 +56,7 @@ func TestDiskIsUploadedAfterTheGuestHasStopped(t *testing.T) {
 		t.Errorf("the upload is repeated without a wait")
 	}
 	d.now = d.now.Add(10 * time.Minute)
-	d.deliver(Tick{})
+	d.deliver(state.Tick{})
 	d.settle(isUpload)
 	d.endUpload(hypervisor.ImageData{Bytes: 7, SHA512: "sum"}, nil)
 	last = d.reports[len(d.reports)-1]
@@ -63,13 +64,13 @@ func TestDiskIsUploadedAfterTheGuestHasStopped(t *testing.T) {
 		t.Errorf("reported %+v", last.Upload)
 	}
 	n := len(d.reports)
-	d.deliver(Tick{})
+	d.deliver(state.Tick{})
 	d.settle(isUpload)
 	if _, there := d.guests["s1"]; !there || len(d.reports) != n || slices.ContainsFunc(d.pending, isUpload) {
 		t.Errorf("guests %v, %d reports more, pending %+v", d.guests, len(d.reports)-n, d.pending)
 	}
-	if d.state.works.building != 0 {
-		t.Errorf("%d builds", d.state.works.building)
+	if d.state.works.Building != 0 {
+		t.Errorf("%d builds", d.state.works.Building)
 	}
 }
 
@@ -83,7 +84,7 @@ func TestFinalUploadFailure(t *testing.T) {
 		t.Errorf("reported %+v", last.Upload)
 	}
 	d.now = d.now.Add(10 * time.Minute)
-	d.deliver(Tick{})
+	d.deliver(state.Tick{})
 	d.settle(isUpload)
 	if slices.ContainsFunc(d.pending, isUpload) {
 		t.Error("the upload is repeated")

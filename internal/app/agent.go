@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/loop"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/vflink"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/image"
@@ -92,7 +92,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	o := loop.Options{
 		Host:    s.Host,
 		LockDir: s.LockPath,
-		Machine: reconcile.Machine{ID: machineID()},
+		Machine: state.Machine{ID: machineID()},
 		LockID:  lockID,
 		Facts:   of.source,
 		Events:  of.events,

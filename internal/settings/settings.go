@@ -8,7 +8,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/powervm/restclient"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
@@ -124,7 +124,7 @@ type HostSettings struct {
 	Driver  string // [DEFAULT] compute_driver: one of Drivers; empty: not set
 	NoAgent bool   // the flag --no-agent of `berth up`
 	Facts   string // [berth] fact_source: one of FactSources
-	CPUs    reconcile.CPUs
+	CPUs    state.CPUs
 	Clean   string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
 }
 

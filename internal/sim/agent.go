@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
@@ -25,7 +26,7 @@ type agent struct {
 	start    string          // id of the process
 	sender   schedule.Sender // as it has identified itself last
 	effects  []*effect       // in progress
-	watch    *reconcile.Watch
+	watch    *state.Watch
 	stream   *stream   // nil: none is open
 	ended    bool      // the stream has ended, and the agent has not noticed it yet
 	inbox    *delivery // assignments that an earlier process of compute has sent and that the agent has yet to read
@@ -34,7 +35,7 @@ type agent struct {
 	observed  int                          // oracle: restores of Placement before it has read its tree last
 	unwritten bool                         // decisions are not in the journal yet
 	received  bool                         // it has followed assignments
-	facts     *reconcile.Observation       // of the first sync, for an agent that is broken on purpose
+	facts     *state.Observation           // of the first sync, for an agent that is broken on purpose
 	followed  map[journalPosition]stamp    // oracle: of what it has followed and not yet journalled
 	named     map[string]bool              // oracle: guests that the followed assignments have named for removal
 	placed    map[resource.ConsumerID]bool // oracle: consumers of which it may write the allocations that it has read
@@ -43,11 +44,11 @@ type agent struct {
 
 // effect is an effect in progress.
 type effect struct {
-	reconcile.Effect
+	state.Effect
 	cancelled bool
-	compute   *process        // when the effect began
-	named     bool            // oracle: a guest to destroy was named for removal when the effect began
-	result    reconcile.Event // not delivered yet; nil: the effect is not performed
+	compute   *process    // when the effect began
+	named     bool        // oracle: a guest to destroy was named for removal when the effect began
+	result    state.Event // not delivered yet; nil: the effect is not performed
 }
 
 // journalPosition is a position in the type of the journal.

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/pci"
 )
 
@@ -15,12 +16,12 @@ import (
 const rescan = 10 * time.Minute
 
 // config is the configuration of the agent of a machine.
-func (am *agentModel) config(m *simHost) reconcile.Config {
+func (am *agentModel) config(m *simHost) state.Config {
 	known, _ := m.disk.found.Identity()
 	first := known.Instance == ""
-	return reconcile.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
+	return state.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
 		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
-		Machine: reconcile.Machine{ID: m.install, LockID: m.tag},
+		Machine: state.Machine{ID: m.install, LockID: m.tag},
 		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: am.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider
 			if !first {
@@ -37,13 +38,13 @@ func (am *agentModel) dryRun(m *simHost) (*reconcile.State, error) {
 	if err != nil {
 		return planner, err
 	}
-	for events := []reconcile.Event{reconcile.Start{}}; len(events) > 0; events = events[1:] {
+	for events := []state.Event{state.Start{}}; len(events) > 0; events = events[1:] {
 		for _, e := range planner.Next(events[0], am.agentTime()) {
 			switch e := e.(type) {
-			case reconcile.Stop:
+			case state.Stop:
 				return planner, e.Err
-			case reconcile.WriteJournal:
-				events = append(events, reconcile.Written{})
+			case state.WriteJournal:
+				events = append(events, state.Written{})
 			default:
 				if event := am.read(m, e, loop.Tree{Host: m.name, Placement: am.placement}); event != nil {
 					events = append(events, event)

@@ -7,7 +7,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/loop"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -17,24 +17,24 @@ import (
 )
 
 // perform performs an effect of an agent and returns the event that ends it.
-func (am *agentModel) perform(m *simHost, f *effect) reconcile.Event {
+func (am *agentModel) perform(m *simHost, f *effect) state.Event {
 	am.mark(m)
 	switch e := f.Effect.(type) {
-	case reconcile.WriteJournal:
-		return reconcile.Written{Err: am.write(m, e.Entries)}
-	case reconcile.Admit:
-		return reconcile.Admitted{Err: am.request(m, f, 20, func() error { return am.compute.admit(m, e.Sender) })}
-	case reconcile.ReportHost:
-		return reconcile.HostReported{Err: am.request(m, f, 60, func() error { return am.compute.takeReport(m, e.Report) })}
-	case reconcile.SendAlive:
-		return reconcile.AliveSent{Err: am.request(m, f, 60, func() error { return am.compute.takeAlive(m, e.Alive) })}
-	case reconcile.WriteProvider:
+	case state.WriteJournal:
+		return state.Written{Err: am.write(m, e.Entries)}
+	case state.Admit:
+		return state.Admitted{Err: am.request(m, f, 20, func() error { return am.compute.admit(m, e.Sender) })}
+	case state.ReportHost:
+		return state.HostReported{Err: am.request(m, f, 60, func() error { return am.compute.takeReport(m, e.Report) })}
+	case state.SendAlive:
+		return state.AliveSent{Err: am.request(m, f, 60, func() error { return am.compute.takeAlive(m, e.Alive) })}
+	case state.WriteProvider:
 		generation, err := am.writeProvider(m, e)
-		return reconcile.ProviderWritten{Generation: generation, Err: err}
-	case reconcile.CleanDevice:
-		return reconcile.CleanEnded{Err: am.cleanDevice(m, e.Device)}
+		return state.ProviderWritten{Generation: generation, Err: err}
+	case state.CleanDevice:
+		return state.CleanEnded{Err: am.cleanDevice(m, e.Device)}
 	}
-	if _, is := f.Effect.(reconcile.Observe); is {
+	if _, is := f.Effect.(state.Observe); is {
 		am.heartbeat(m)
 		am.hypervisor.compareVFs(m)
 		if m.agent != nil {
@@ -45,15 +45,15 @@ func (am *agentModel) perform(m *simHost, f *effect) reconcile.Event {
 		return event
 	}
 	done := am.performWork(m, f)
-	done.Work = reconcile.WorkOf(f.Effect)
+	done.Work = state.WorkOf(f.Effect)
 	return done
 }
 
 // read performs an effect that only reads; nil for another effect.
-func (am *agentModel) read(m *simHost, e reconcile.Effect, tree loop.Tree) reconcile.Event {
+func (am *agentModel) read(m *simHost, e state.Effect, tree loop.Tree) state.Event {
 	switch e := e.(type) {
-	case reconcile.Observe:
-		o := reconcile.Observation{Machine: m.machine(), Guests: am.hypervisor.answerGuests(m),
+	case state.Observe:
+		o := state.Observation{Machine: m.machine(), Guests: am.hypervisor.answerGuests(m),
 			Capacity: hypervisor.Capacity{VCPUs: 16, MemoryMB: 32768, DiskGB: 1000, DiskImages: "qcow2"}}
 		if a := m.agent; am.broken == Unlooked && a != nil {
 			if a.facts == nil {
@@ -62,55 +62,55 @@ func (am *agentModel) read(m *simHost, e reconcile.Effect, tree loop.Tree) recon
 			o.Machine = a.facts.Machine
 		}
 		err := tree.Observe(background, e, &o)
-		return reconcile.Observed{Observation: o, Err: err}
-	case reconcile.ReadUses:
+		return state.Observed{Observation: o, Err: err}
+	case state.ReadUses:
 		uses, err := tree.ReadUses(background, e.Providers)
-		return reconcile.UsesRead{Uses: uses, Err: err}
-	case reconcile.ReadAllocations:
+		return state.UsesRead{Uses: uses, Err: err}
+	case state.ReadAllocations:
 		am.notePlaced(m, e.Consumers)
 		allocations, err := tree.ReadAllocations(background, e.Consumers)
-		return reconcile.AllocationsRead{Allocations: allocations, Err: err}
+		return state.AllocationsRead{Allocations: allocations, Err: err}
 	}
 	return nil
 }
 
 // performWork performs an effect of a work. One that is cancelled ends with a fault, performed or not, or is performed
 // before the cancellation has an effect.
-func (am *agentModel) performWork(m *simHost, f *effect) (done reconcile.WorkDone) {
+func (am *agentModel) performWork(m *simHost, f *effect) (done state.WorkDone) {
 	cancelled := fault.Wrap(fault.Unavailable, context.Canceled)
 	if f.cancelled && am.halfTheTime() {
-		return reconcile.WorkDone{Err: cancelled}
+		return state.WorkDone{Err: cancelled}
 	}
 	switch e := f.Effect.(type) {
-	case reconcile.ReadAllocation:
+	case state.ReadAllocation:
 		done.Allocation, done.Err = am.tree(m).Placement.Allocation(background, resource.ConsumerID(e.Work))
-	case reconcile.Build:
+	case state.Build:
 		done.Err = am.hypervisor.callBuild(m, e.Guest)
-	case reconcile.ConfigureVFs:
+	case state.ConfigureVFs:
 		done.Err = am.call(func() error { return am.hypervisor.configureVFs(m, e) })
-	case reconcile.ResetVFs:
+	case state.ResetVFs:
 		done.Err = am.call(func() error { return am.hypervisor.resetVFs(m, e.Devices) })
-	case reconcile.Rename:
+	case state.Rename:
 		done.Err = am.call(func() error { return am.hypervisor.renameGuest(m, e.Was, e.ID, e.Server) })
-	case reconcile.Migrate:
+	case state.Migrate:
 		done.Err = am.call(func() error { return am.hypervisor.migrateGuest(m, e.Work, e.To) })
-	case reconcile.Destroy:
+	case state.Destroy:
 		done.Err = am.call(func() error { am.hypervisor.destroyGuest(m, e.ID, f.named); return nil })
-	case reconcile.Upload:
+	case state.Upload:
 		done.Err = am.call(func() (err error) { done.Image, err = am.images.uploadDisk(m, e); return err })
-	case reconcile.ListGuests:
+	case state.ListGuests:
 		done.Err = am.call(func() error { done.Guests = am.hypervisor.answerGuests(m); return nil })
-	case reconcile.ReportGuest:
+	case state.ReportGuest:
 		done.Err = am.reportGuest(m, f, e)
 	}
 	if f.cancelled && am.halfTheTime() {
-		return reconcile.WorkDone{Err: cancelled}
+		return state.WorkDone{Err: cancelled}
 	}
 	return done
 }
 
 // reportGuest sends the report of a guest to compute. It may be lost, come late or twice, or its answer may be lost.
-func (am *agentModel) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest) error {
+func (am *agentModel) reportGuest(m *simHost, f *effect, e state.ReportGuest) error {
 	event, err := record.ToGuestEvent(m.name, e.ID, e.Guest)
 	if err != nil {
 		am.violation(m, "report: %v", err)
@@ -145,7 +145,7 @@ func (am *agentModel) reportGuest(m *simHost, f *effect, e reconcile.ReportGuest
 }
 
 // phaseReported notes which guests are reported as built, and counts the phases that few guests reach.
-func (am *agentModel) phaseReported(m *simHost, e reconcile.ReportGuest) {
+func (am *agentModel) phaseReported(m *simHost, e state.ReportGuest) {
 	switch e.Guest.Phase {
 	case host.Running, host.Stopped:
 		delete(m.built, e.ID)
@@ -157,7 +157,7 @@ func (am *agentModel) phaseReported(m *simHost, e reconcile.ReportGuest) {
 }
 
 // writeProvider performs one step of a plan in Placement. Another client may write to the tree just before.
-func (am *agentModel) writeProvider(m *simHost, e reconcile.WriteProvider) (int, error) {
+func (am *agentModel) writeProvider(m *simHost, e state.WriteProvider) (int, error) {
 	if am.chance(Foreign, 100) {
 		am.placement.nudge(m)
 	}

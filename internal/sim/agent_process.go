@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -27,13 +28,13 @@ func (am *agentModel) start(m *simHost) bool {
 	m.agent = &agent{state: machine, start: id, followed: map[journalPosition]stamp{}, confirmed: map[string]bool{},
 		named: map[string]bool{}, placed: map[resource.ConsumerID]bool{}}
 	m.stuck, m.zombie = false, m.zombie || m.host.row.dead
-	am.event(m, reconcile.Start{})
+	am.event(m, state.Start{})
 	am.mark(m)
 	return true
 }
 
 // event gives the agent an event, and begins the effects that follow from it.
-func (am *agentModel) event(m *simHost, e reconcile.Event) {
+func (am *agentModel) event(m *simHost, e state.Event) {
 	a := m.agent
 	for _, e := range a.state.Next(e, am.agentTime()) {
 		am.begin(m, e)
@@ -46,25 +47,25 @@ func (am *agentModel) event(m *simHost, e reconcile.Event) {
 }
 
 // begin begins an effect.
-func (am *agentModel) begin(m *simHost, e reconcile.Effect) {
+func (am *agentModel) begin(m *simHost, e state.Effect) {
 	a := m.agent
 	switch e := e.(type) {
-	case reconcile.Log:
+	case state.Log:
 		am.logged(m, e)
-	case reconcile.Stop:
+	case state.Stop:
 		am.stopped(m, e.Err)
-	case reconcile.Watch:
+	case state.Watch:
 		a.watch = &e
-	case reconcile.Cancel:
+	case state.Cancel:
 		for _, f := range a.effects {
-			if reconcile.WorkOf(f.Effect) == e.Work {
+			if state.WorkOf(f.Effect) == e.Work {
 				f.cancelled = true
 			}
 		}
-	case reconcile.WriteJournal:
+	case state.WriteJournal:
 		a.unwritten = true
 		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process})
-	case reconcile.Destroy:
+	case state.Destroy:
 		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process, named: a.named[e.ID]})
 	default:
 		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process})
@@ -72,7 +73,7 @@ func (am *agentModel) begin(m *simHost, e reconcile.Effect) {
 }
 
 // logged notes that the agent will try something again. What has failed often waits for an operator.
-func (am *agentModel) logged(m *simHost, e reconcile.Log) {
+func (am *agentModel) logged(m *simHost, e state.Log) {
 	const often = 12
 	for i := 0; i+1 < len(e.Attrs); i += 2 {
 		if attempts, is := e.Attrs[i+1].(int); is && e.Attrs[i] == "attempts" {
@@ -138,7 +139,7 @@ func (am *agentModel) crash(m *simHost) {
 	}
 	am.disconnect(m)
 	for _, f := range a.effects {
-		if write, is := f.Effect.(reconcile.WriteJournal); is && f.result == nil {
+		if write, is := f.Effect.(state.WriteJournal); is && f.result == nil {
 			am.writePart(m, am.brokenEntries(write.Entries))
 		} else if f.result == nil && am.halfTheTime() {
 			am.perform(m, f)
@@ -163,7 +164,7 @@ func (am *agentModel) act(m *simHost) bool {
 		more = append(more, func() { am.readStream(m) })
 	}
 	if !a.deadline.IsZero() && !am.agentTime().Before(a.deadline) {
-		more = append(more, func() { am.event(m, reconcile.Tick{}) })
+		more = append(more, func() { am.event(m, state.Tick{}) })
 	}
 	if actions+len(more) == 0 {
 		return false
@@ -188,43 +189,43 @@ func (am *agentModel) proceed(m *simHost, i int) {
 	if f.result == nil {
 		f.result = am.perform(m, f)
 		text := faultOf(f.result)
-		am.note(nameOf(f.Effect), reconcile.WorkOf(f.Effect), m.tag, describe(f.Effect)+text)
+		am.note(nameOf(f.Effect), state.WorkOf(f.Effect), m.tag, describe(f.Effect)+text)
 		am.progress = am.progress || text == "" && changes(f.Effect)
 		if am.chance(Answers, 4) {
 			return // the answer comes later
 		}
 	}
 	a.effects = append(a.effects[:i:i], a.effects[i+1:]...)
-	if written, is := f.result.(reconcile.Written); is && written.Err == nil {
+	if written, is := f.result.(state.Written); is && written.Err == nil {
 		a.unwritten = false
 	}
 	am.event(m, f.result)
 }
 
 // changes reports whether an effect changes something, so that a cloud in which it is performed is not quiescent.
-func changes(e reconcile.Effect) bool {
+func changes(e state.Effect) bool {
 	switch e.(type) {
-	case reconcile.ReportHost, reconcile.SendAlive, reconcile.Observe, reconcile.ReadUses, reconcile.ReadAllocations,
-		reconcile.ReadAllocation, reconcile.ListGuests:
+	case state.ReportHost, state.SendAlive, state.Observe, state.ReadUses, state.ReadAllocations,
+		state.ReadAllocation, state.ListGuests:
 		return false
 	}
 	return true
 }
 
 // nameOf is the name of the type of an effect.
-func nameOf(e reconcile.Effect) string { return reflect.TypeOf(e).Name() }
+func nameOf(e state.Effect) string { return reflect.TypeOf(e).Name() }
 
 // describe is what the story of a failure has of an effect beside its type and its work.
-func describe(e reconcile.Effect) string {
+func describe(e state.Effect) string {
 	var words []string
 	switch e := e.(type) {
-	case reconcile.WriteProvider:
+	case state.WriteProvider:
 		return e.Step.String() + " "
-	case reconcile.ConfigureVFs:
+	case state.ConfigureVFs:
 		for _, vf := range e.VFs {
 			words = append(words, vf.Device.String()+" for "+vf.Port.ID)
 		}
-	case reconcile.ResetVFs:
+	case state.ResetVFs:
 		for _, id := range e.Devices {
 			words = append(words, id.String())
 		}
@@ -233,7 +234,7 @@ func describe(e reconcile.Effect) string {
 }
 
 // faultOf is the text of the fault of an event; empty without one.
-func faultOf(e reconcile.Event) string {
+func faultOf(e state.Event) string {
 	if err, is := reflect.ValueOf(e).FieldByName("Err").Interface().(error); is && err != nil {
 		return fault.TextOf(err)
 	}
@@ -243,7 +244,7 @@ func faultOf(e reconcile.Event) string {
 // changed reports to the agent that the devices of its host have changed, as the kernel does.
 func (am *agentModel) changed(m *simHost) {
 	if m.agent != nil && am.broken != Unlooked {
-		am.event(m, reconcile.DevicesChanged{})
+		am.event(m, state.DevicesChanged{})
 	}
 	am.mark(m)
 }

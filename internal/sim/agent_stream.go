@@ -3,7 +3,7 @@ package sim
 import (
 	"maps"
 
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -18,7 +18,7 @@ func (am *agentModel) openStream(m *simHost) {
 			request.Sender)
 	})
 	if err != nil {
-		am.event(m, reconcile.StreamEnded{Err: err})
+		am.event(m, state.StreamEnded{Err: err})
 		return
 	}
 	a.stream = &stream{past: am.compute.past(m.host, request.Position), read: -1,
@@ -42,7 +42,7 @@ func (am *agentModel) readStream(m *simHost) {
 		am.receive(m, d)
 	case a.ended:
 		a.ended = false
-		am.event(m, reconcile.StreamEnded{Err: errDown})
+		am.event(m, state.StreamEnded{Err: errDown})
 	case am.chance(Messages, 80):
 		am.disconnect(m)
 	default:
@@ -72,7 +72,7 @@ func (am *agentModel) receive(m *simHost, d delivery) {
 	if position != m.disk.found.Position() {
 		a.followed[position] = d.changed
 	}
-	am.event(m, reconcile.Received{Assignments: sent})
+	am.event(m, state.Received{Assignments: sent})
 	if m.agent != a {
 		return
 	}

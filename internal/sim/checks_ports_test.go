@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
@@ -187,7 +187,7 @@ func TestVFFaultsAreNoticed(t *testing.T) {
 			_ = w.hypervisor.resetVFs(m, []device.ID{device.PCI(vf.Address)})
 		}},
 		"configured without a claim": {"vf: ", func(w *World, _ network.Port, m *simHost, vf pci.Device) {
-			_ = w.hypervisor.configureVFs(m, reconcile.ConfigureVFs{Work: "another", VFs: []vfconfig.Assigned{
+			_ = w.hypervisor.configureVFs(m, state.ConfigureVFs{Work: "another", VFs: []vfconfig.Assigned{
 				{Device: device.PCI(vf.Address), Port: vfconfig.Port{ID: "port"}}}})
 		}},
 	} {

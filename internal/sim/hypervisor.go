@@ -6,7 +6,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -292,7 +292,7 @@ func (hv *hypervisorModel) checkConfigured(m *simHost, g hypervisor.Guest) {
 }
 
 // configureVFs configures the VFs of a guest for its ports. Each of them must be in the journal for the guest.
-func (hv *hypervisorModel) configureVFs(m *simHost, e reconcile.ConfigureVFs) error {
+func (hv *hypervisorModel) configureVFs(m *simHost, e state.ConfigureVFs) error {
 	for _, a := range e.VFs {
 		at := a.Device.Address()
 		if a.Port.ID == "" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/reconcile"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
 )
@@ -64,7 +64,7 @@ func (c imageClient) Delete(_ context.Context, id string) error {
 func (imageClient) Tagged(context.Context, string) ([]image.Image, error) { return nil, nil }
 
 // uploadDisk makes the disk of a guest the data of an image.
-func (im *imageModel) uploadDisk(m *simHost, e reconcile.Upload) (hypervisor.ImageData, error) {
+func (im *imageModel) uploadDisk(m *simHost, e state.Upload) (hypervisor.ImageData, error) {
 	g, i := m.guests[e.ID], im.all[e.Image]
 	_, exists := im.all[e.Image]
 	switch {

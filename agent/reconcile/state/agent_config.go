@@ -1,0 +1,41 @@
+package state
+
+import (
+	"time"
+
+	"github.com/openberth/berth/agent/kind"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/pci"
+)
+
+// Config is the configuration of an agent.
+type Config struct {
+	Host              string // hypervisor hostname, and the name of the root provider
+	Dir               string // of the journal, for messages
+	Rules             pci.Rules
+	ReportInPlacement bool
+	ReportNetwork     bool // [berth] report_network_devices
+	VFIO              bool // guests get only devices of IOMMU groups that the host does not use
+	CPUs              CPUs
+	Kinds             []kind.Kind       // of devices, beside PCI
+	ReportBandwidth   bool              // [berth] report_bandwidth; false: bandwidth providers belong to Neutron
+	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
+	Conditions        []string          // of the configuration, which the host has from the start
+	Machine           Machine
+	ConfigureVFs      bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
+	ReceivesGuests    bool // the hypervisor must prepare for guests that arrive by live migration
+
+	Rescan   time.Duration  // interval between two syncs
+	Alive    time.Duration  // interval between two signs of life; 0: host.AliveInterval
+	Parallel int            // maximum number of concurrent builds
+	NewID    func() string  // returns UUIDs
+	Jitter   func() float64 // returns 0 to 1
+}
+
+// Machine identifies where an agent runs. Empty fields are unknown.
+type Machine struct {
+	ID string // machine-id(5): of the installed system, also in a copy of it
+	// the machine and the journal's directory: two processes with one id exclude each other by the journal's lock, also
+	// across boots and containers
+	LockID string
+}

@@ -1,0 +1,62 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// CheckAllocation returns why an allocation in Placement does not cover the server's assignment; empty when it does.
+func (c *Core) CheckAllocation(want host.Server, held placement.ConsumerAllocation) (refusal string) {
+	here := false
+	for id := range held.Allocation {
+		if _, ours := c.Tree.ByID(id); ours {
+			here = true
+		}
+	}
+	if !here {
+		return fmt.Sprintf("Placement has no allocation of server %s on %s", want.ID, c.Config.Host)
+	}
+	needs := resource.Allocation{}
+	for _, r := range want.Requests {
+		for _, p := range r.Providers {
+			id := resource.ProviderID(p)
+			if needs[id] == nil {
+				needs[id] = resource.Amounts{}
+			}
+			needs[id][resource.Class(r.Class)]++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(needs)) {
+		for _, class := range needs[id].Sorted() {
+			if has := held.Allocation[id][class]; has < needs[id][class] {
+				return fmt.Sprintf("server %s is assigned %d %s of provider %s, but its allocation in Placement has %d",
+					want.ID, needs[id][class], class, id, has)
+			}
+			if now, other := c.classChanged(id, class); other {
+				return fmt.Sprintf("server %s is assigned %s of provider %s, but device_spec now gives it %s",
+					want.ID, class, id, now)
+			}
+		}
+	}
+	return ""
+}
+
+// classChanged returns the present resource class of a provider's devices when it differs from class. A device held
+// with the earlier class would make the host impossible to report.
+func (c *Core) classChanged(id provider.ID, class resource.Class) (now resource.Class, other bool) {
+	for _, e := range c.Set.Entries() {
+		if e.Provider == id && e.ResourceClass == class {
+			return "", false
+		}
+		if e.Provider == id {
+			now = e.ResourceClass
+		}
+	}
+	return now, now != ""
+}

@@ -1,0 +1,53 @@
+package sync
+
+import (
+	"github.com/openberth/berth/agent/treeplan"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/resource"
+)
+
+// holderStates returns a function that reports to treeplan which missing allocations it may write. A missing
+// allocation may be part of a move: compute first transfers the allocations to the migration and changes the
+// assignments a moment later.
+//
+// An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of
+// two cases: the server has just claimed its devices (fresh), when no move can be in progress; or the allocation was
+// missing at two syncs under the same assignment, with a message of assignments between them. Other servers of the
+// host may be added and removed meanwhile. An agent that receives no assignments writes nothing: its assignments may
+// be outdated, and the missing allocation may belong to another host.
+func (s *Syncer) holderStates(fresh map[string]bool,
+	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) treeplan.HolderState {
+	l := s.Assignments
+	disconnected := !l.Received || s.NotFollowed != "" || s.Now.Sub(l.ReceivedAt) > 3*host.Heartbeat
+	return func(consumer resource.ConsumerID) treeplan.HolderState {
+		want, wanted := l.Servers[string(consumer)]
+		known, is := s.Confirmed[string(consumer)]
+		before, lacked := missing[consumer]
+		switch {
+		case disconnected:
+			return treeplan.Pending
+		case !wanted:
+			return treeplan.Unassigned
+		case !is || !known.Equal(want):
+			return treeplan.Pending
+		case fresh[string(consumer)] ||
+			lacked && before.heartbeats != l.Heartbeats && before.want.Equal(want):
+			return treeplan.Assigned
+		}
+		return treeplan.Moving
+	}
+}
+
+// stillMissing returns which servers have a missing allocation at this sync; before are those of the last one.
+func (s *Syncer) stillMissing(d planning,
+	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
+	out := map[resource.ConsumerID]missingAllocation{}
+	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
+		want := s.Assignments.Servers[string(consumer)]
+		was, known := before[consumer]
+		same := known && was.want.Equal(want)
+		out[consumer] = missingAllocation{want: want, heartbeats: s.Assignments.Heartbeats,
+			seenTwice: same && was.heartbeats != s.Assignments.Heartbeats}
+	}
+	return out
+}
