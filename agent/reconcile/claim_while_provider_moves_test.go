@@ -15,7 +15,7 @@ import (
 // generation and returns the present one, which a claim since the plan may have raised: the write must then be refused.
 func TestAWriteAfterAMoveHasThePlannedGeneration(t *testing.T) {
 	d := newDriver(t)
-	d.state.Config.ReportInPlacement = true
+	d.state.core.Config.ReportInPlacement = true
 	d.settle(nil)
 	name := bandwidth.Name{Hypervisor: testHost, Agent: bandwidth.NICSwitch, Device: "nic0"}
 	nic := provider.Provider{ID: name.ID(), Name: name.String(), Parent: testRoot, Root: testRoot}

@@ -207,7 +207,7 @@ func (d *driver) list() []hypervisor.Guest {
 func (d *driver) observe() state.Observation {
 	root, exists := d.tree.Root()
 	o := state.Observation{Guests: d.list(), Capacity: hypervisor.Capacity{VCPUs: 8, MemoryMB: 8192, DiskGB: 100},
-		Tree: d.tree, ByName: d.state.Root == "" || !exists}
+		Tree: d.tree, ByName: d.state.core.Root == "" || !exists}
 	if exists {
 		o.Named = &root
 	}

@@ -87,8 +87,8 @@ func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
 	d.guests["s1"] = build.Guest
 	d.deliver(state.DevicesChanged{})
 	d.settle(isBuild)
-	if len(d.state.Guests) != 1 {
-		t.Fatalf("observed %v", d.state.Guests)
+	if len(d.state.core.Guests) != 1 {
+		t.Fatalf("observed %v", d.state.core.Guests)
 	}
 	d.endBuild(fault.New(fault.Invalid, "no such image"))
 	d.settle(nil)
@@ -112,8 +112,8 @@ func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
 	delete(d.guests, "s1")
 	d.deliver(state.DevicesChanged{})
 	d.settle(isBuild)
-	if len(d.state.Guests) != 0 {
-		t.Fatalf("observed %v", d.state.Guests)
+	if len(d.state.core.Guests) != 0 {
+		t.Fatalf("observed %v", d.state.core.Guests)
 	}
 	d.endBuild(fault.New(fault.Invalid, "no such guest"))
 	d.settle(nil)

@@ -9,12 +9,12 @@ import (
 // devices for networks. Without report_bandwidth they are not about Placement: Synced is nil. Neutron refuses them.
 func (s *State) Heartbeats() []bandwidth.Heartbeat {
 	var out []bandwidth.Heartbeat
-	for _, a := range s.Config.Bandwidth {
-		h := bandwidth.Heartbeat{Agent: a.Type, Host: s.Config.Host, Configurations: a.Configurations(),
-			Providers: a.ProviderIDs(), Root: s.Root, Devices: a.HeartbeatDevices(),
+	for _, a := range s.core.Config.Bandwidth {
+		h := bandwidth.Heartbeat{Agent: a.Type, Host: s.core.Config.Host, Configurations: a.Configurations(),
+			Providers: a.ProviderIDs(), Root: s.core.Root, Devices: a.HeartbeatDevices(),
 			VNICTypes: a.VNICTypes, Provider: bandwidth.Name{Hypervisor: a.DefaultHypervisor, Agent: a.Type}.ID()}
 		for i := range h.Devices {
-			h.Devices[i].VFs = sync.AddressesOfVFs(s.Scanned, h.Devices[i].Name)
+			h.Devices[i].VFs = sync.AddressesOfVFs(s.core.Scanned, h.Devices[i].Name)
 		}
 		if synced, attempted := s.syncer.Bandwidth.Synced[a.Type]; attempted {
 			h.Synced = &synced

@@ -55,7 +55,7 @@ func TestGuestThatIsBuiltLateBesideTheSourceOfAMove(t *testing.T) {
 			d.settle(nil)
 			d.sendServers(3, host.Server{ID: "m1", Server: "s1"})
 		}
-		d.advanceTime(2*d.state.Config.Rescan, nil)
+		d.advanceTime(2*d.state.core.Config.Rescan, nil)
 		if g := d.guests["m1"]; len(d.guests) != 1 || g.Image != "disk of the server" {
 			t.Errorf("restart %v: guests %+v", restart, d.guests)
 		}
@@ -97,7 +97,7 @@ func TestGuestThatIsBuiltLateDoesNotStopARename(t *testing.T) {
 	} {
 		d := moving(t)
 		appear(d)
-		d.advanceTime(2*d.state.Config.Rescan, nil)
+		d.advanceTime(2*d.state.core.Config.Rescan, nil)
 		if g := d.guests["s1"]; len(d.guests) != 1 || g.Image != "disk of the server" || g.Stopped {
 			t.Errorf("%s: guests %+v", name, d.guests)
 		}

@@ -31,10 +31,10 @@ func TestMissingGuestStaysInHostReport(t *testing.T) {
 	d.settle(nil)
 	reported("when the assignments do not mention it", host.Present{ID: "s1"})
 	d.guests["s1"] = g
-	d.advanceTime(2*d.state.Config.Rescan, nil)
+	d.advanceTime(2*d.state.core.Config.Rescan, nil)
 	reported("when it is listed again", host.Present{ID: "s1"})
 	delete(d.guests, "s1")
-	d.advanceTime(2*d.state.Config.Rescan, nil)
+	d.advanceTime(2*d.state.core.Config.Rescan, nil)
 	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Remove: []host.Removal{{ID: "s1"}},
 		Position: host.Position{Epoch: 1, EpochID: "e", Revision: 3}}})
 	d.settle(nil)

@@ -25,7 +25,7 @@ func TestReportAnsweredAfterARestartOfComputeIsSentAgain(t *testing.T) {
 	}
 	again := host.Assignments{Cloud: "c", Position: host.Position{Epoch: 2, EpochID: "restarted", Revision: 2},
 		Past: &host.Position{Epoch: 1, EpochID: "e", Revision: 1}}
-	for _, s := range d.state.Assignments.Servers {
+	for _, s := range d.state.core.Assignments.Servers {
 		again.Servers = append(again.Servers, s)
 	}
 	d.deliver(state.Received{Assignments: again})

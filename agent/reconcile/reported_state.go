@@ -7,15 +7,15 @@ import (
 
 // AssignedVFs returns the VFs of networks that guests have which are not stopped.
 func (s *State) AssignedVFs() (out []vfconfig.Assigned) {
-	for _, holder := range s.Set.Holders() {
-		g, exists := s.Guests[string(holder)]
+	for _, holder := range s.core.Set.Holders() {
+		g, exists := s.core.Guests[string(holder)]
 		if !exists || g.Departed || g.Stopped {
 			continue
 		}
-		out = append(out, guests.AssignedVFs(g, s.Set.Held(holder))...)
+		out = append(out, guests.AssignedVFs(g, s.core.Set.Held(holder))...)
 	}
 	return out
 }
 
 // GuestEpoch counts builds, removals and migrations of guests; AssignedVFs may change with it.
-func (s *State) GuestEpoch() int { return s.Core.GuestEpoch }
+func (s *State) GuestEpoch() int { return s.core.GuestEpoch }

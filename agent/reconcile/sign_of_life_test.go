@@ -49,7 +49,7 @@ func TestFollowedAssignmentsAreAcknowledged(t *testing.T) {
 func TestNoSignOfLifeWithoutReport(t *testing.T) {
 	d := running(t)
 	d.pass(time.Second)
-	d.state.ReportChanged()
+	d.state.core.ReportChanged()
 	for _, e := range d.state.Next(state.Tick{}, d.now) {
 		if _, is := e.(state.ReportHost); is {
 			d.deliver(state.HostReported{Err: fault.New(fault.Unavailable, "compute does not answer")})
@@ -81,7 +81,7 @@ func TestSignOfLifeConflictFences(t *testing.T) {
 	d := running(t)
 	d.state.vitality.sending = true
 	d.deliver(state.AliveSent{Err: fault.New(fault.Conflict, "another agent serves the host")})
-	if !d.state.Fenced {
+	if !d.state.core.Fenced {
 		t.Error("the agent is not fenced")
 	}
 }

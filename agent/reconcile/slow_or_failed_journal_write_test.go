@@ -76,9 +76,9 @@ func TestAHeldEffectIsCancelled(t *testing.T) {
 	d := newDriver(t)
 	d.settle(nil)
 	d.assign(1, "s1")
-	d.settle(func(e state.Effect) bool { return isWrite(e) && len(d.state.Set.Claims()) > 0 })
-	if len(d.state.Set.Claims()) != 1 || len(d.disk.Claims()) > 0 {
-		t.Fatalf("claims %v, on the disk %v", d.state.Set.Claims(), d.disk.Claims())
+	d.settle(func(e state.Effect) bool { return isWrite(e) && len(d.state.core.Set.Claims()) > 0 })
+	if len(d.state.core.Set.Claims()) != 1 || len(d.disk.Claims()) > 0 {
+		t.Fatalf("claims %v, on the disk %v", d.state.core.Set.Claims(), d.disk.Claims())
 	}
 	d.assign(2)
 	d.settle(isWrite)
@@ -101,7 +101,7 @@ func TestAFailedJournalWriteEndsWaitingAttempts(t *testing.T) {
 	d.settle(isReport)
 	d.assign(2, "s1") // a position to write
 	d.perform(slices.IndexFunc(d.pending, isReport))
-	if len(d.state.Held) == 0 {
+	if len(d.state.core.Held) == 0 {
 		t.Fatalf("the build does not wait for the journal: %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
@@ -135,14 +135,14 @@ func TestAFailedJournalWriteEndsASync(t *testing.T) {
 	d.tree = provider.Tree{Providers: []provider.Provider{root}}
 	d.deliver(state.DevicesChanged{})
 	d.settle(isWrite)
-	if len(d.state.Held) == 0 {
+	if len(d.state.core.Held) == 0 {
 		t.Fatalf("the plan does not wait for the journal: %v", d.pending)
 	}
 	d.pending = slices.DeleteFunc(d.pending, isWrite)
 	d.deliver(state.Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 	delete(d.guests, "s1")
 	d.advanceTime(2*time.Minute, isWrite)
-	if guests := d.state.Guests; len(guests) > 0 {
+	if guests := d.state.core.Guests; len(guests) > 0 {
 		t.Errorf("guests %v were observed", guests)
 	}
 	d.settle(nil)

@@ -35,7 +35,7 @@ import (
 
 // State is the state of one start of an agent.
 type State struct {
-	*state.Core
+	core    *state.Core
 	phase   phase
 	retryAt time.Time // of Admit or the first report, while a previous start may still run
 	waited  bool      // for a previous start
@@ -66,7 +66,7 @@ func New(config state.Config, found journal.State, id string) (*State, error) {
 	if err := c.BeginStart(id); err != nil {
 		return nil, err
 	}
-	s := &State{Core: c, stream: &stream{Core: c}, works: guests.NewWorks(c),
+	s := &State{core: c, stream: &stream{Core: c}, works: guests.NewWorks(c),
 		cleaner: &cleaner{Core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
 		syncer: sync.NewSyncer(c)}
@@ -104,23 +104,23 @@ func (s *State) Plan() (plan treeplan.Plan, ok bool) {
 func (s *State) Report() host.Report { return s.reporter.snapshot() }
 
 // Devices returns the host's devices and their holders.
-func (s *State) Devices() device.Set { return s.Set }
+func (s *State) Devices() device.Set { return s.core.Set }
 
 // Next applies an event at a time to the state, and returns the effects that follow from it. The state changes in
 // place.
 func (s *State) Next(e state.Event, now time.Time) []state.Effect {
-	s.Now, s.Out = now, nil
+	s.core.Now, s.core.Out = now, nil
 	s.apply(e)
 	s.advance()
-	if write := s.NextWrite(now); write != nil {
-		s.Do(write)
+	if write := s.core.NextWrite(now); write != nil {
+		s.core.Do(write)
 	}
-	return s.Out
+	return s.core.Out
 }
 
 // Deadline returns the time by which Next must be called again, with Tick; zero when only other events matter.
 func (s *State) Deadline() time.Time {
-	at := s.RewriteAt
+	at := s.core.RewriteAt
 	switch s.phase {
 	case admitting:
 		return state.Earlier(at, s.retryAt)
@@ -143,7 +143,7 @@ func (s *State) apply(e state.Event) {
 	case state.Start:
 		s.begin()
 	case state.DevicesChanged:
-		s.WantSync = true
+		s.core.WantSync = true
 	case state.Written:
 		s.journalWritten(e.Err)
 	case state.Admitted:
@@ -171,7 +171,7 @@ func (s *State) apply(e state.Event) {
 	case state.CleanEnded:
 		s.cleaner.ended(e.Err)
 	case state.VFsCompared:
-		s.Condition("ports", e.Conditions...)
+		s.core.Condition("ports", e.Conditions...)
 	case state.WorkDone:
 		s.works.EffectDone(e)
 	}
@@ -181,9 +181,9 @@ func (s *State) apply(e state.Event) {
 func (s *State) advance() {
 	switch s.phase {
 	case admitting:
-		if !s.retryAt.IsZero() && !s.Now.Before(s.retryAt) {
+		if !s.retryAt.IsZero() && !s.core.Now.Before(s.retryAt) {
 			s.retryAt = time.Time{}
-			s.Do(state.Admit{Sender: s.Sender()})
+			s.core.Do(state.Admit{Sender: s.core.Sender()})
 		}
 	case syncing:
 		if !s.syncer.Begun {
@@ -194,14 +194,14 @@ func (s *State) advance() {
 			s.sendFirst()
 		}
 	case reporting:
-		if !s.retryAt.IsZero() && !s.Now.Before(s.retryAt) {
+		if !s.retryAt.IsZero() && !s.core.Now.Before(s.retryAt) {
 			s.retryAt = time.Time{}
 			s.reporter.send()
 		}
 	case serving:
 		s.stream.advance()
-		s.Wake = s.Wake || s.works.DeadlinePassed()
-		for s.Wake {
+		s.core.Wake = s.core.Wake || s.works.DeadlinePassed()
+		for s.core.Wake {
 			s.works.Dispatch()
 		}
 		s.cleaner.advance()
@@ -218,9 +218,9 @@ func (s *State) begin() {
 		return
 	}
 	s.phase = admitting
-	s.Condition("configuration", s.Config.Conditions...)
-	s.RecordStart()
-	s.DoAfterWrite(state.Admit{Sender: s.Sender()})
+	s.core.Condition("configuration", s.core.Config.Conditions...)
+	s.core.RecordStart()
+	s.core.DoAfterWrite(state.Admit{Sender: s.core.Sender()})
 }
 
 // admitted continues with the first sync, unless another agent serves the host. When compute does not answer, the
@@ -244,23 +244,23 @@ const NotAdmitted = "berth.agent.not_admitted"
 func (s *State) refused(err error) bool {
 	if wait := state.Takeover(err); wait > 0 && (!s.waited || wait <= clockSlack) {
 		s.waited = true
-		s.Log("waiting for the previous start to time out", "wait", wait.String(), "error", err)
-		s.retryAt = s.Now.Add(wait)
+		s.core.Log("waiting for the previous start to time out", "wait", wait.String(), "error", err)
+		s.retryAt = s.core.Now.Add(wait)
 		return true
 	}
 	if fault.Is(err, fault.Conflict) {
-		s.Do(state.Stop{Err: fault.New(fault.Conflict, "%w", err).WithCode(NotAdmitted)})
+		s.core.Do(state.Stop{Err: fault.New(fault.Conflict, "%w", err).WithCode(NotAdmitted)})
 		return true
 	}
 	if err != nil {
-		s.Log("admission not decided yet", "error", err)
+		s.core.Log("admission not decided yet", "error", err)
 	}
 	return false
 }
 
 // sendFirst sends the first report, after the ids of this start are in the journal.
 func (s *State) sendFirst() {
-	s.DoAfterWrite(state.ReportHost{Report: s.reporter.begin()})
+	s.core.DoAfterWrite(state.ReportHost{Report: s.reporter.begin()})
 }
 
 // hostReported continues after a host report; after the first one, the agent serves the host.
@@ -279,11 +279,11 @@ func (s *State) received(l host.Assignments) {
 		return
 	}
 	s.stream.failures = 0
-	if l.EpochID != s.EpochRead { // compute has restarted and waits for reports
-		s.EpochRead = l.EpochID
-		s.ReportChanged()
+	if l.EpochID != s.core.EpochRead { // compute has restarted and waits for reports
+		s.core.EpochRead = l.EpochID
+		s.core.ReportChanged()
 	}
-	before := s.Assignments
+	before := s.core.Assignments
 	if s.stream.accept(l) {
 		s.stream.follow(l)
 		s.works.Reconsider(before)
@@ -294,7 +294,7 @@ func (s *State) received(l host.Assignments) {
 
 // stopWork cancels all work while another agent serves the host or the assignments are not followed.
 func (s *State) stopWork() {
-	if s.Fenced || s.NotFollowed != "" {
+	if s.core.Fenced || s.core.NotFollowed != "" {
 		s.works.CancelAll()
 	}
 }
@@ -304,15 +304,15 @@ func (s *State) stopWork() {
 // again later, because the host may change until it succeeds.
 func (s *State) journalWritten(err error) {
 	if err != nil {
-		s.WriteFailed(s.Now, s.Backoff)
-		s.Warn("journal write failed, will retry", "error", err)
-		s.Condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
+		s.core.WriteFailed(s.core.Now, s.core.Backoff)
+		s.core.Warn("journal write failed, will retry", "error", err)
+		s.core.Condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
 		s.works.EndHeld(err)
 		s.syncer.EndHeld(err)
 		return
 	}
-	for _, e := range s.Wrote() {
-		s.Do(e)
+	for _, e := range s.core.Wrote() {
+		s.core.Do(e)
 	}
-	s.Condition("journal")
+	s.core.Condition("journal")
 }

@@ -29,8 +29,8 @@ func TestRemovalByTheFormerIDOfAnUnfinishedRename(t *testing.T) {
 			d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c",
 				Position: host.Position{Epoch: 1, EpochID: "e", Revision: 1}, Remove: []host.Removal{{ID: "s1"}}}})
 			d.settle(nil)
-			if d.phase() != host.Gone || len(d.state.LeavingIDs()) > 0 {
-				t.Errorf("phase %q, still leaving %v", d.phase(), d.state.LeavingIDs())
+			if d.phase() != host.Gone || len(d.state.core.LeavingIDs()) > 0 {
+				t.Errorf("phase %q, still leaving %v", d.phase(), d.state.core.LeavingIDs())
 			}
 			if r := d.disk.Renames()["m1"]; r.Was != "" && !r.Done {
 				t.Errorf("the rename is not finished: %+v", r)

@@ -89,7 +89,7 @@ func releaseDetached(w *Works, j *work, g hypervisor.Guest) state.Effect {
 			left = append(left, c)
 		}
 	}
-	reset := state.ResetVFs{Work: want.ID, ID: want.ID, Devices: VfsOf(left), Detached: true}
+	reset := state.ResetVFs{Work: want.ID, ID: want.ID, Devices: vfsOf(left), Detached: true}
 	if w.Config.ConfigureVFs && !a.vfsReset[resetKey(reset)] && len(reset.Devices) > 0 {
 		return reset
 	}

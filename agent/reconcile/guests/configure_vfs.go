@@ -18,8 +18,8 @@ import (
 // VF that may be configured. It is also reset while the guest is stopped: the server may run elsewhere, and the NIC
 // would deliver the frames for its MAC address to this VF.
 
-// VfsOf returns the VFs of networks among claims.
-func VfsOf(claims []device.Claim) (out []device.ID) {
+// vfsOf returns the VFs of networks among claims.
+func vfsOf(claims []device.Claim) (out []device.ID) {
 	for _, c := range claims {
 		if c.Networked && c.Device.Type == pci.Virtual {
 			out = append(out, c.ID())
@@ -31,7 +31,7 @@ func VfsOf(claims []device.Claim) (out []device.ID) {
 // AssignedVFs returns the VFs of networks that a guest has, with the ports that compute assigned to them. Compute
 // assigns bound ports only, so their links are up; what else is to be configured the network service returns.
 func AssignedVFs(g hypervisor.Guest, claims []device.Claim) (out []vfconfig.Assigned) {
-	for _, id := range VfsOf(claims) {
+	for _, id := range vfsOf(claims) {
 		if !slices.ContainsFunc(g.Devices, func(d hypervisor.Device) bool { return d.ID == id }) {
 			continue // it is claimed for a port that is not bound yet
 		}
@@ -65,7 +65,7 @@ func asAssigned(w *Works, want host.Server) bool {
 // resetVFs returns the effect that resets the VFs of a guest that does not exist or is stopped; nil if that is done, or
 // there are none.
 func resetVFs(w *Works, j *work, id string) state.Effect {
-	devices := VfsOf(w.Set.Held(resource.ConsumerID(id)))
+	devices := vfsOf(w.Set.Held(resource.ConsumerID(id)))
 	if !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {
 		return nil
 	}

@@ -84,12 +84,12 @@ func (w *Works) due() (assigned, leaving []string) {
 		}
 	}
 	slices.Sort(assigned)
-	TakeTurns(w.Assignments, assigned)
+	takeTurns(w.Assignments, assigned)
 	return assigned, w.LeavingIDs()
 }
 
-// TakeTurns orders servers so that their projects take turns: the builds of one project do not delay those of another.
-func TakeTurns(a state.Assignments, ids []string) {
+// takeTurns orders servers so that their projects take turns: the builds of one project do not delay those of another.
+func takeTurns(a state.Assignments, ids []string) {
 	turns, counts := make(map[string]int, len(ids)), map[string]int{}
 	for _, id := range ids {
 		project := a.Servers[id].Project

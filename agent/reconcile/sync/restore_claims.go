@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Restore returns the device set after a restart. Devices that guests have are claimed for them. The other
+// restore returns the device set after a restart. Devices that guests have are claimed for them. The other
 // claims of the journal are kept, except those on a device that another guest has: they are returned as conflicts.
-func Restore(offers []device.Offer, written journal.State, guests []hypervisor.Guest) (device.Set,
+func restore(offers []device.Offer, written journal.State, guests []hypervisor.Guest) (device.Set,
 	[]state.ClaimConflict, error) {
 	var claims []device.Claim
 	var conflicts []state.ClaimConflict
@@ -80,7 +80,7 @@ func currentID(id string, written journal.State) string {
 
 // restoreGuests initialises the devices from the first observation, and records what the journal did not have.
 func (s *Syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest) error {
-	set, conflicts, err := Restore(offers, s.State, guests)
+	set, conflicts, err := restore(offers, s.State, guests)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest)
 		if state.SameClaims(written, held) && fmt.Sprint(cells) == fmt.Sprint(found.Cells(id)) {
 			continue
 		}
-		s.Log(RestoreMessage(written, held), "server", id, "devices", len(held))
+		s.Log(restoreMessage(written, held), "server", id, "devices", len(held))
 		s.Record(journal.Put(id, held, cells...))
 	}
 	s.Set, s.Restored, s.Conflicts = set, true, conflicts
@@ -136,8 +136,8 @@ func (s *Syncer) setConflictCondition() {
 	s.Condition("restore", sentences...)
 }
 
-// RestoreMessage returns the log message for a guest whose claims differ from the journal's.
-func RestoreMessage(written, held []device.Claim) string {
+// restoreMessage returns the log message for a guest whose claims differ from the journal's.
+func restoreMessage(written, held []device.Claim) string {
 	at := func(list []device.Claim) (out []device.ID) {
 		for _, c := range list {
 			out = append(out, c.ID())

@@ -1,10 +1,9 @@
-package reconcile
+package state
 
 import (
 	"testing"
 
 	"github.com/openberth/berth/agent/journal"
-	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -14,20 +13,20 @@ import (
 func TestStartsWithTheSameCountHaveOtherNumbers(t *testing.T) {
 	numbers := map[int64]bool{}
 	for _, id := range []string{"p1", "p2"} {
-		c := &state.Core{Conditions: map[string][]string{}}
+		c := &Core{Conditions: map[string][]string{}}
 		c.Record(journal.Identity{Instance: "i", Starts: 8}.Entry())
 		if err := c.BeginStart(id); err != nil {
 			t.Fatal(err)
 		}
 		for _, begun := range []int64{9, 12} {
 			for range 3 {
-				number := c.Report("s1", "s1", host.Guest{Phase: host.Gone}).(state.ReportGuest).Guest.Number
-				if numbers[number] || number <= begun*state.SequencePerStart || number >= (begun+1)*state.SequencePerStart {
+				number := c.Report("s1", "s1", host.Guest{Phase: host.Gone}).(ReportGuest).Guest.Number
+				if numbers[number] || number <= begun*SequencePerStart || number >= (begun+1)*SequencePerStart {
 					t.Errorf("start %s reports with number %d", id, number)
 				}
 				numbers[number] = true
 			}
-			c.RaiseSequence(11*state.SequencePerStart + 5)
+			c.RaiseSequence(11*SequencePerStart + 5)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package reconcile
+package state
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/numa"
 )
@@ -16,17 +15,17 @@ func TestRootInventory(t *testing.T) {
 		{ID: 1, CPUs: []int{4, 5}, Socket: 0, MemoryMB: 1000}}}
 	n := func(i int) *int { return &i }
 	for name, c := range map[string]struct {
-		cpus       state.CPUs
+		cpus       CPUs
 		vcpu, pcpu survey.RootInventory
 		memory     survey.RootInventory
 	}{
-		"without options": {state.CPUs{}, survey.RootInventory{Total: 64}, survey.RootInventory{},
+		"without options": {CPUs{}, survey.RootInventory{Total: 64}, survey.RootInventory{},
 			survey.RootInventory{Total: 2000}},
-		"shared alone": {state.CPUs{Shared: []int{1, 2, 99}}, survey.RootInventory{Total: 2}, survey.RootInventory{},
+		"shared alone": {CPUs{Shared: []int{1, 2, 99}}, survey.RootInventory{Total: 2}, survey.RootInventory{},
 			survey.RootInventory{Total: 2000}},
-		"dedicated alone": {state.CPUs{Dedicated: []int{1, 2}}, survey.RootInventory{}, survey.RootInventory{Total: 2},
+		"dedicated alone": {CPUs{Dedicated: []int{1, 2}}, survey.RootInventory{}, survey.RootInventory{Total: 2},
 			survey.RootInventory{Total: 2000}},
-		"both, ratios and reserve": {state.CPUs{Shared: []int{0}, Dedicated: []int{1}, CPURatio: 4, MemoryRatio: 1.5,
+		"both, ratios and reserve": {CPUs{Shared: []int{0}, Dedicated: []int{1}, CPURatio: 4, MemoryRatio: 1.5,
 			ReservedMB: n(1500), ReservedCPUs: n(9)},
 			survey.RootInventory{Total: 1, Reserved: 1, ReservedSet: true, Ratio: 4}, survey.RootInventory{Total: 1},
 			survey.RootInventory{Total: 2000, Reserved: 1500, ReservedSet: true, Ratio: 1.5}},
@@ -37,7 +36,7 @@ func TestRootInventory(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	cells := state.CPUs{ReservedMB: n(1500)}.Cells(machine)
+	cells := CPUs{ReservedMB: n(1500)}.Cells(machine)
 	if cells[0].MemoryMB != 0 || cells[1].MemoryMB != 500 || cells[0].Socket != numa.NoSocket {
 		t.Errorf("%+v", cells)
 	}
@@ -48,15 +47,15 @@ func TestCPUWarnings(t *testing.T) {
 	machine := facts.Facts{Nodes: []facts.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
 	n := func(i int) *int { return &i }
 	for _, c := range []struct {
-		cpus state.CPUs
+		cpus CPUs
 		want []string
 	}{
-		{state.CPUs{}, nil},
-		{state.CPUs{Shared: []int{0, 1}, Dedicated: []int{2}, ReservedCPUs: n(1), ReservedMB: n(100), ReservedGB: n(0)}, nil},
-		{state.CPUs{Shared: []int{3, 4, 5}}, []string{"cpu_shared_set names 3 CPUs, of which this host lacks 2"}},
-		{state.CPUs{Shared: []int{0}, Dedicated: []int{9}},
+		{CPUs{}, nil},
+		{CPUs{Shared: []int{0, 1}, Dedicated: []int{2}, ReservedCPUs: n(1), ReservedMB: n(100), ReservedGB: n(0)}, nil},
+		{CPUs{Shared: []int{3, 4, 5}}, []string{"cpu_shared_set names 3 CPUs, of which this host lacks 2"}},
+		{CPUs{Shared: []int{0}, Dedicated: []int{9}},
 			[]string{"cpu_dedicated_set names 1 CPUs, of which this host lacks 1"}},
-		{state.CPUs{Shared: []int{0, 1}, ReservedCPUs: n(2), ReservedMB: n(2000), ReservedGB: n(11)},
+		{CPUs{Shared: []int{0, 1}, ReservedCPUs: n(2), ReservedMB: n(2000), ReservedGB: n(11)},
 			[]string{"reserved_host_cpus reserves all", "reserved_host_memory_mb reserves all",
 				"reserved_host_disk_mb reserves all"}},
 	} {

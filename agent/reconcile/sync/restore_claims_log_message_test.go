@@ -1,4 +1,4 @@
-package reconcile
+package sync
 
 import (
 	"slices"
@@ -8,9 +8,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
-	"github.com/openberth/berth/agent/reconcile/guests"
 	"github.com/openberth/berth/agent/reconcile/state"
-	"github.com/openberth/berth/agent/reconcile/sync"
 	"github.com/openberth/berth/pci"
 )
 
@@ -32,7 +30,7 @@ func TestRestoreMessage(t *testing.T) {
 		"runs with its claimed devices": {{claim(1, pci.Claimed, true)}, {claim(1, pci.Allocated, true)}},
 		"those of the guest":            {one, {claim(1, pci.Allocated, false), claim(2, pci.Allocated, false)}},
 	} {
-		if got := sync.RestoreMessage(c[0], c[1]); !strings.Contains(got, want) {
+		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, want) {
 			t.Errorf("%q does not contain %q", got, want)
 		}
 	}
@@ -44,11 +42,17 @@ func TestRestoredVFIsForPorts(t *testing.T) {
 	vf, plain := device.PCI(pci.Address{Bus: 1}), device.PCI(pci.Address{Bus: 2})
 	guest := hypervisor.Guest{ID: "s1", Devices: []hypervisor.Device{{ID: vf, Request: "r1"}, {ID: plain, Request: "r2"}},
 		Interfaces: []hypervisor.Interface{{Port: "p1", VIF: state.HardwareBridge, Device: vf}}}
-	set, conflicts, err := sync.Restore(nil, journal.State{}, []hypervisor.Guest{guest})
+	set, conflicts, err := restore(nil, journal.State{}, []hypervisor.Guest{guest})
 	if err != nil || len(conflicts) > 0 {
 		t.Fatalf("%v %v", conflicts, err)
 	}
-	if got := guests.VfsOf(set.Held("s1")); !slices.Equal(got, []device.ID{vf}) {
+	var got []device.ID
+	for _, c := range set.Held("s1") {
+		if c.Networked && c.Device.Type == pci.Virtual {
+			got = append(got, c.ID())
+		}
+	}
+	if !slices.Equal(got, []device.ID{vf}) {
 		t.Errorf("VFs for ports are %v, want only %s", got, vf)
 	}
 }

@@ -1,11 +1,10 @@
-package reconcile
+package guests
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/openberth/berth/agent/reconcile/guests"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 )
@@ -25,7 +24,7 @@ func TestProjectsTakeTurns(t *testing.T) {
 	add("z1", "p3")
 	add("z2", "p3")
 	slices.Sort(ids)
-	guests.TakeTurns(a, ids)
+	takeTurns(a, ids)
 	if first := ids[:6]; !slices.Equal(first, []string{"a000", "b000", "z1", "a001", "b001", "z2"}) {
 		t.Errorf("the order is %v", first)
 	}
