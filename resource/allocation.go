@@ -17,6 +17,15 @@ func (a Allocation) Clone() Allocation {
 	return out
 }
 
+// ByName returns the allocation with the providers and classes as texts, as documents have them. It is never nil.
+func (a Allocation) ByName() map[string]map[string]int {
+	out := make(map[string]map[string]int, len(a))
+	for id, amounts := range a {
+		out[string(id)] = amounts.ByName()
+	}
+	return out
+}
+
 // Add returns the sum of two allocations, without amounts of zero.
 func (a Allocation) Add(b Allocation) Allocation {
 	all := Allocation{}

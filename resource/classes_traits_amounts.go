@@ -52,6 +52,15 @@ func (a Amounts) Positive() Amounts {
 	return out
 }
 
+// ByName returns the amounts with the classes as texts, as documents have them. It is never nil.
+func (a Amounts) ByName() map[string]int {
+	out := make(map[string]int, len(a))
+	for class, n := range a {
+		out[string(class)] = n
+	}
+	return out
+}
+
 // String returns `CLASS:n,CLASS:n` in alphabetical order, the form of Placement's `resources` parameter.
 func (a Amounts) String() string {
 	parts := make([]string, 0, len(a))

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"encoding/base64"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/compute/flavor"
@@ -150,6 +152,11 @@ type FirstBoot struct {
 	KeyName   string
 	PublicKey string `json:",omitempty"` // of the key pair, as it was when the server was created or rebuilt
 	UserData  string `json:",omitempty"` // in base64
+}
+
+// DecodeUserData decodes user data: base64, with or without line breaks.
+func DecodeUserData(text string) ([]byte, error) {
+	return base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 }
 
 // SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id

@@ -79,23 +79,3 @@ func TestFailedRequestForSeveralServersCreatesNone(t *testing.T) {
 		t.Errorf("%d servers were created (%v)", len(list), err)
 	}
 }
-
-func TestServerIDContainsReservationAndIndex(t *testing.T) {
-	reservation := randomBytes()
-	seen := map[string]bool{}
-	var first string
-	for _, i := range []int{0, 1, 255, 256, maxServers - 1} {
-		id := serverID(reservation, i)
-		got, index := reservationOf(id)
-		if i == 0 {
-			first = got
-		}
-		if seen[id] || index != i || got != first || id[14] != '8' || !strings.ContainsRune("89ab", rune(id[19])) {
-			t.Errorf("%d: %s, %s %d", i, id, got, index)
-		}
-		seen[id] = true
-	}
-	if got, index := reservationOf("not-a-uuid"); got != "" || index != 0 {
-		t.Errorf("%s %d", got, index)
-	}
-}

@@ -3,7 +3,14 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 )
+
+// serviceID returns the UUID that the compute service of a host must have.
+func serviceID(host string) string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
+}
 
 // TestDisableAndEnableServices disables and enables a host by name and by id, and checks what the lists show.
 func TestDisableAndEnableServices(t *testing.T) {

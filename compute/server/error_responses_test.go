@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
@@ -201,7 +203,8 @@ func TestSlowBodyIsAnsweredWith408(t *testing.T) {
 			stalled{}))
 		r.Header.Set("X-Auth-Token", "ann:p1")
 		w := httptest.NewRecorder()
-		New(Options{Store: h.store, Conductor: h.conductor}).ServeHTTP(w, r)
+		New(Options{Store: h.store, Agents: h.conductor, Conductor: h.conductor,
+			Options: edge.Options{Authenticate: identity.NoAuth2}}).ServeHTTP(w, r)
 		if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), `{"requestTimeout":{"code":408,`) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

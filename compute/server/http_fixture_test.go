@@ -16,7 +16,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
@@ -101,9 +103,11 @@ func startOn(t *testing.T, url string, change func(*Options)) *fixture {
 	}
 	h := &fixture{T: t, store: st, aliases: aliases, log: &logBuffer{}}
 	h.conductor = &fakeConductor{Conductor: conductor.New(st, nil, conductor.Config{}), store: st, room: -1}
-	o := Options{Store: st, Conductor: h.conductor, FlavorOptions: catalog.FlavorOptions{Aliases: aliases,
-		PCIInPlacement: true},
-		Log: slog.New(slog.NewTextHandler(h.log, nil))}
+	l := h.conductor
+	o := Options{Store: st, Agents: l, Conductor: l, Audits: l, Scheduler: l, Ports: l,
+		FlavorOptions: catalog.FlavorOptions{Aliases: aliases,
+			PCIInPlacement: true},
+		Options: edge.Options{Authenticate: identity.NoAuth2, Log: slog.New(slog.NewTextHandler(h.log, nil))}}
 	change(&o)
 	web := httptest.NewServer(New(o))
 	t.Cleanup(web.Close)

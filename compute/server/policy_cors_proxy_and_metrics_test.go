@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/policy"
 )
 
@@ -74,11 +75,7 @@ func TestPolicyGuardsEveryAction(t *testing.T) {
 	h := startWith(t, func(o *Options) { o.Enforcer = deny })
 	h.flavor("small", nil)
 	id := h.server(h.client("ann:p1"), "s", "small")
-	rules := map[string]string{"forceDelete": policies.ForceDeleteServer}
-	for key, d := range actionSpecs() {
-		rules[key] = d.rule
-	}
-	for key, rule := range rules {
+	for key, rule := range servers.ActionRules() {
 		deny.denied = map[string]bool{rule: true}
 		r := h.ask("POST", "/v2.1/servers/"+id+"/action", `{"`+key+`": null}`)
 		if message, _ := r.dig("forbidden/message").(string); r.status != 403 || !strings.Contains(message, rule) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/server/catalog"
@@ -80,9 +79,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
-		ResizeHere: s.ResizeToSameHost, Authenticate: auth.caller, Challenge: auth.challenge, Strategy: auth.strategy,
-		CORS: s.Compute.CORS, ProxyHeaders: s.ProxyHeaders, Log: log, Stop: running.Done(),
-		Lease: held.lease.Check}
+		Options:    auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Compute.Policy, log),
+		ResizeHere: s.ResizeToSameHost, Stop: running.Done(), Lease: held.lease.Check}
 	if calls.images != nil {
 		config.Images = imageAccount(calls.images)
 	}
@@ -90,11 +88,9 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		ports := guardedNetwork(calls.network, held.lease.Check)
 		config.Network, options.Networks = ports, ports
 	}
-	if s.Compute.Policy.Enforcer != nil {
-		options.Enforcer = identity.Enforcer{Policy: s.Compute.Policy.Enforcer}
-	}
 	conductor := conductor.New(st, client, config)
-	options.Conductor = conductor
+	options.Agents, options.Conductor = conductor, conductor
+	options.Audits, options.Scheduler, options.Ports = conductor, conductor, conductor
 	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
 		stop()

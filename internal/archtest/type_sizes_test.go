@@ -20,7 +20,6 @@ var largeTypes = map[string]string{
 	"api/host.Report":              "a wire type: one field for each field of the API",
 	"api/identity.KeystoneOptions": "one field for each option of [keystone_authtoken]",
 	"compute/lifecycle.Server":     "the record of a server, stored as one",
-	"compute/server.server":        "one method for each route",
 	"compute/store.Store":          "one method for each query",
 	"internal/settings.Settings":   "one field for each option",
 	"placement/server.call":        "one method for each route",

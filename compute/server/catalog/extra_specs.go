@@ -13,7 +13,7 @@ import (
 )
 
 // extraSpecRoutes returns the paths of extra specs.
-func (s *Handlers) extraSpecRoutes() request.Routes {
+func extraSpecRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/flavors/{id}/os-extra_specs": {
 			http.MethodGet:  request.Guarded(policies.ListExtraSpecs, s.listExtraSpecs),

@@ -10,7 +10,7 @@ import (
 const noAccess = "Berth has no access lists of flavors; a flavor is public, or only admins use it"
 
 // flavorAccessRoutes returns the paths of access lists of flavors, which Berth does not have.
-func (s *Handlers) flavorAccessRoutes() request.Routes {
+func flavorAccessRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/flavors/{id}/os-flavor-access": {
 			http.MethodGet: request.Guarded(policies.ListFlavorAccess, request.Refused(noAccess)),

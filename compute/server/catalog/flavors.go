@@ -18,7 +18,7 @@ import (
 )
 
 // flavorRoutes returns the paths of flavors. They may be read without a policy rule, as in Nova.
-func (s *Handlers) flavorRoutes() request.Routes {
+func flavorRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/flavors": {
 			http.MethodGet:  request.Open(s.listFlavors),

@@ -12,7 +12,7 @@ import (
 )
 
 // keyPairRoutes returns the paths of key pairs.
-func (s *Handlers) keyPairRoutes() request.Routes {
+func keyPairRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/os-keypairs": {
 			http.MethodGet:  request.Guarded(policies.ListKeyPairs, s.listKeyPairs),

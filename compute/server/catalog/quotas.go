@@ -12,7 +12,7 @@ import (
 const noQuotas = "Berth enforces no quotas, so they cannot be changed"
 
 // quotaRoutes returns the paths of quotas and limits.
-func (s *Handlers) quotaRoutes() request.Routes {
+func quotaRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/os-quota-sets/{project}": {
 			http.MethodGet:    request.Guarded(policies.ShowQuotas, s.showQuotas),

@@ -10,7 +10,7 @@ import (
 const noServerGroups = "Berth has no server groups; restrict servers to hosts with traits in the flavor"
 
 // serverGroupRoutes returns the paths of server groups, of which there are none.
-func (s *Handlers) serverGroupRoutes() request.Routes {
+func serverGroupRoutes() request.Routes {
 	return request.Routes{
 		"/v2.1/os-server-groups": {
 			http.MethodGet:  request.Guarded(policies.ListServerGroups, request.Empty("server_groups")),

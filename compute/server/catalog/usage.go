@@ -13,7 +13,7 @@ import (
 )
 
 // usageRoutes returns the paths of usage.
-func (s *Handlers) usageRoutes() request.Routes {
+func usageRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/os-simple-tenant-usage":           {http.MethodGet: request.Guarded(policies.ListUsage, s.listUsage)},
 		"/v2.1/os-simple-tenant-usage/{project}": {http.MethodGet: request.Guarded(policies.ShowUsage, s.showUsage)},

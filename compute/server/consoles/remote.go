@@ -11,7 +11,7 @@ import (
 const NoRemote = "Berth has no consoles"
 
 // remoteRoutes returns the paths of remote consoles, which Berth does not have.
-func (s *Handlers) remoteRoutes() request.Routes {
+func remoteRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/remote-consoles": {
 			http.MethodPost: s.RefusedOfServer(policies.CreateConsole, NoRemote),

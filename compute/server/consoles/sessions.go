@@ -17,7 +17,7 @@ import (
 )
 
 // sessionRoutes returns the paths of interactive consoles, for users and for agents.
-func (s *Handlers) sessionRoutes() request.Routes {
+func sessionRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/berth/v1/servers/{id}/console": {http.MethodPost: s.OfServer(policies.CreateConsole, s.openConsole)},
 		"/berth/v1/servers/{id}/console/{session}": {

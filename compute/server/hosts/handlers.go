@@ -1,0 +1,109 @@
+// Package hosts holds the host API: what agents report and what is assigned to them, and what operators see and do of
+// hosts. Each resource has its file, with its paths, its handlers and its views.
+package hosts
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/presence"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/consoles"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
+)
+
+// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
+type Store interface {
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
+	Hosts(ctx context.Context) ([]schedule.Host, error)
+	DisabledHosts(ctx context.Context) (map[string]string, error)
+	Assignments(ctx context.Context, host string) (store.Assignments, error)
+	Position(ctx context.Context, host string) (store.Position, error)
+	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
+	Subscribe(host string) (changed <-chan struct{}, stop func())
+	RequestClean(ctx context.Context, w store.CleanRequest) error
+	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
+	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
+		answers []store.CleanRequest) error
+}
+
+// Agents knows which agents serve hosts, and whether they live.
+type Agents interface {
+	Admit(ctx context.Context, host string, from schedule.Sender) error
+	Connected(host string) (closed func())
+	Alive(ctx context.Context, host string, from schedule.Sender) error
+	StartFailed(ctx context.Context, host string, from schedule.Sender, why string) error
+	StartFailures() map[string]presence.StartFailure
+	Followed(host, epoch string, revision int64)
+	SilentAfter() time.Duration
+	LastSign(host string) (connected bool, quiet time.Duration)
+}
+
+// Conductor records reports, and what operators declare about hosts.
+type Conductor interface {
+	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
+	HostReported(host schedule.Host)
+	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
+	HostDown(ctx context.Context, host string) error
+	HostUp(ctx context.Context, host string) error
+	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
+}
+
+// Audits compares hosts with Placement.
+type Audits interface {
+	HostConditions(host string) []string
+	HostForeign(host string) []conductor.Foreign
+	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
+	HostHeal(ctx context.Context, host string, o conductor.Healing) (conductor.Audit, error)
+}
+
+// Scheduler answers what would fit where.
+type Scheduler interface {
+	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]conductor.HostHeadroom, string, error)
+	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
+}
+
+// Ports heals the bindings and allocations of ports.
+type Ports interface {
+	HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]conductor.PortHealing, error)
+}
+
+// Networks is what the handlers need of a network service, with the rights of an administrator; *network.Client
+// implements it.
+type Networks interface {
+	Networks(ctx context.Context, query url.Values) ([]network.Network, error)
+	Subnets(ctx context.Context, query url.Values) ([]network.Subnet, error)
+	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
+}
+
+// Handlers are the handlers of the package, and what they need.
+type Handlers struct {
+	*request.Lookups
+	Store     Store
+	Accounts  Accounts
+	Agents    Agents
+	Conductor Conductor
+	Audits    Audits
+	Scheduler Scheduler
+	Ports     Ports
+	Networks  Networks // nil: no server has ports
+	Consoles  *consoles.Requests
+	Strategy  string   // the auth_strategy
+	Ignored   []string // [berth] ignored_properties
+	Log       *slog.Logger
+	Lease     func() error    // returns a fault if nothing may be sent to agents now; nil: no lease
+	Stop      <-chan struct{} // closed at shutdown, to end the streams of assignments; nil: never
+	Heartbeat time.Duration   // the longest silence on a stream
+	Now       func() time.Time
+}

@@ -1,0 +1,171 @@
+package hosts
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
+)
+
+// listRoutes returns the paths of the lists of hosts and devices.
+func listRoutes(s *Handlers) request.Routes {
+	return request.Routes{
+		"/berth/v1/hosts":   {http.MethodGet: request.Guarded(policies.ListHosts, s.listHosts)},
+		"/berth/v1/devices": {http.MethodGet: request.Guarded(policies.ListDevices, s.listDevices)},
+	}
+}
+
+func writePresent(list []schedule.Present) []host.Present {
+	var out []host.Present
+	for _, g := range list {
+		out = append(out, host.Present(g))
+	}
+	return out
+}
+
+func writeCounted(list []schedule.CountedGuest) []host.CountedGuest {
+	var out []host.CountedGuest
+	for _, g := range list {
+		out = append(out, host.CountedGuest{ID: g.ID, Cells: host.WriteGuestCells(g.Cells),
+			Placed: host.WritePlaced(g.Placed)})
+	}
+	return out
+}
+
+func writeDevices(h schedule.Host) []host.Device {
+	out := make([]host.Device, 0, len(h.Devices))
+	for _, d := range h.Devices {
+		out = append(out, host.WriteDevice(h.Name, d))
+	}
+	return out
+}
+
+// describeDevices converts the devices of a host, with the clean requests of operators and with the consumers that hold
+// devices in Placement without being placed on the host.
+func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []conductor.Foreign) []host.Device {
+	out := writeDevices(h)
+	markForeign(out, foreign)
+	for _, w := range cleans {
+		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })
+		if i >= 0 {
+			out[i].Wanted, out[i].Refused = w.Asked, w.Refused
+		}
+	}
+	return out
+}
+
+// markForeign shows as allocated what Placement has allocated to consumers that are not placed on the host: no server
+// gets these devices. Of several equal devices of a provider the first available ones are marked; which of them is
+// meant is not known.
+func markForeign(devices []host.Device, foreign []conductor.Foreign) {
+	for _, f := range foreign {
+		for id, amounts := range f.Holds {
+			for class, n := range amounts {
+				for i := range devices {
+					d := &devices[i]
+					if n > 0 && d.State == string(pci.Available) && d.Provider == string(id) &&
+						d.ResourceClass == string(class) {
+						d.State, d.Holder, d.UnknownSince = string(pci.Allocated), f.Consumer, f.Since
+						n--
+					}
+				}
+			}
+		}
+	}
+}
+
+// disabledSentence returns the condition of a disabled host.
+func disabledSentence(host, reason string) string {
+	if reason != "" {
+		reason = ": " + reason
+	}
+	return fmt.Sprintf("an operator has disabled this host%s (`berth host enable %s` reverses that)", reason, host)
+}
+
+// listHosts is GET /berth/v1/hosts.
+func (s *Handlers) listHosts(c *request.Call) error {
+	hosts, dead, err := s.HostsAndDead(c.R.Context())
+	if err != nil {
+		return err
+	}
+	cleans, err := s.Store.CleanRequests(c.R.Context())
+	if err != nil {
+		return err
+	}
+	disabled, err := s.Store.DisabledHosts(c.R.Context())
+	if err != nil {
+		return err
+	}
+	accounts, err := s.boundAccounts(c.R.Context())
+	if err != nil {
+		return err
+	}
+	reports := make([]host.Report, 0, len(hosts))
+	for _, h := range hosts {
+		conditions := append(append([]string{}, h.Conditions...), s.Audits.HostConditions(h.Name)...)
+		down := slices.Contains(dead, h.Name)
+		if down {
+			dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+
+				"`berth host forget %s` removes the host)", h.Name, h.Name)
+			conditions = append([]string{dead}, conditions...)
+		}
+		reason, off := disabled[h.Name]
+		if off {
+			conditions = append([]string{disabledSentence(h.Name, reason)}, conditions...)
+		}
+		connected, quiet := s.Agents.LastSign(h.Name)
+		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
+			SilentAfter: s.Agents.SilentAfter().Seconds(),
+			Instance:    h.Instance, Provider: string(h.Provider),
+			Devices:    describeDevices(h, cleans, s.Audits.HostForeign(h.Name)),
+			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
+			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
+			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
+			Guests: writePresent(h.Present), NotFollowed: h.NotFollowed, Hypervisor: h.Hypervisor,
+			NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages, Down: h.Down})
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"hosts": withFailures(reports, s.Agents.StartFailures())})
+}
+
+// withFailures adds the failures of starts to the reports of earlier ones. A host that has never reported is added
+// without a provider and without anything that it has.
+func withFailures(reports []host.Report, failures map[string]conductor.StartFailure) []host.Report {
+	for name, failure := range failures {
+		i := slices.IndexFunc(reports, func(r host.Report) bool { return r.Host == name })
+		if i < 0 {
+			i = len(reports)
+			reports = append(reports, host.Report{Host: name, Devices: []host.Device{}, Conditions: []string{}})
+		}
+		r := &reports[i]
+		r.StartFailed, r.Quiet = failure.Why, failure.Quiet.Seconds()
+		r.Conditions = append([]string{"its agent cannot report the host since its start, and tries again: " + failure.Why +
+			"; nothing is scheduled to it, and what else is shown of it is from before"}, r.Conditions...)
+	}
+	slices.SortFunc(reports, func(a, b host.Report) int { return strings.Compare(a.Host, b.Host) })
+	return reports
+}
+
+// listDevices is GET /berth/v1/devices.
+func (s *Handlers) listDevices(c *request.Call) error {
+	hosts, err := s.Store.Hosts(c.R.Context())
+	if err != nil {
+		return err
+	}
+	cleans, err := s.Store.CleanRequests(c.R.Context())
+	if err != nil {
+		return err
+	}
+	devices := []host.Device{}
+	for _, h := range hosts {
+		devices = append(devices, describeDevices(h, cleans, s.Audits.HostForeign(h.Name))...)
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"devices": devices})
+}

@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// placementCalls is the number of requests to Placement at a time for a list of hypervisors, each of which needs two.
+const placementCalls = 8
+
+// amountsOf returns what hosts have and use, from the inventories and usages of their providers in Placement, and the
+// number of their servers.
+func (s *Handlers) amountsOf(ctx context.Context, list []hostState) ([]compute.HypervisorAmounts, error) {
+	only := ""
+	if len(list) == 1 {
+		only = list[0].Name
+	}
+	loads, err := s.Store.HostLoads(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	amounts := make([]compute.HypervisorAmounts, len(list))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(placementCalls, len(list)) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(list) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				var err error
+				if amounts[i], err = s.hypervisorAmounts(ctx, list[i], loads[list[i].Name]); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return amounts, context.Cause(ctx)
+}
+
+// hypervisorAmounts returns what a host with this load has and uses.
+func (s *Handlers) hypervisorAmounts(ctx context.Context, h hostState, load store.HostLoad) (
+	a compute.HypervisorAmounts, err error) {
+	total, used, err := s.placementAmounts(ctx, h.Provider)
+	a.Servers, a.Workload = load.Servers, load.Busy
+	a.VCPUs, a.VCPUsUsed = total["VCPU"]+total["PCPU"], used["VCPU"]+used["PCPU"]
+	a.RAM, a.RAMUsed, a.RAMFree = total["MEMORY_MB"], used["MEMORY_MB"], total["MEMORY_MB"]-used["MEMORY_MB"]
+	a.Disk, a.DiskUsed, a.DiskFree = total["DISK_GB"], used["DISK_GB"], total["DISK_GB"]-used["DISK_GB"]
+	a.DiskAvailable = &a.DiskFree
+	return a, err
+}
+
+// placementAmounts returns the totals and the usage of a host's root provider; nothing if Placement does not have it.
+func (s *Handlers) placementAmounts(ctx context.Context, root provider.ID) (total, used resource.Amounts, err error) {
+	total = resource.Amounts{}
+	if s.Providers == nil {
+		return total, nil, nil
+	}
+	set, err := s.Providers.Inventories(ctx, root)
+	if err == nil {
+		used, err = s.Providers.Usages(ctx, root)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return total, nil, nil
+	}
+	for class, inventory := range set.Inventories {
+		total[class] = inventory.Total
+	}
+	return total, used, err
+}

@@ -1,0 +1,310 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+)
+
+// hypervisorRoutes returns the paths of hypervisors.
+func hypervisorRoutes(s *Handlers) request.Routes {
+	return request.Routes{
+		"/v2.1/os-hypervisors": {http.MethodGet: request.Guarded(policies.ListHypervisors, s.listHypervisors)},
+		"/v2.1/os-hypervisors/detail": {
+			http.MethodGet: request.Guarded(policies.DetailHypervisors, s.detailHypervisors),
+		},
+		"/v2.1/os-hypervisors/statistics": {
+			http.MethodGet: request.Guarded(policies.HypervisorStatistics, s.hypervisorStatistics),
+		},
+		"/v2.1/os-hypervisors/{id}": {http.MethodGet: request.Guarded(policies.ShowHypervisor, s.showHypervisor)},
+		"/v2.1/os-hypervisors/{id}/uptime": {
+			http.MethodGet: request.Guarded(policies.HypervisorUptime, s.hypervisorUptime),
+		},
+		"/v2.1/os-hypervisors/{id}/search": {
+			http.MethodGet: request.Until(compute.ServiceUUID, request.Guarded(policies.SearchHypervisors,
+				s.searchHypervisors(false))),
+		},
+		"/v2.1/os-hypervisors/{id}/servers": {
+			http.MethodGet: request.Until(compute.ServiceUUID, request.Guarded(policies.HypervisorServers,
+				s.searchHypervisors(true))),
+		},
+	}
+}
+
+// hypervisorID returns the id of a hypervisor: the UUID of its root provider since 2.53; before, the first 48 bits of
+// that UUID, so that the id does not change when hosts are added.
+func hypervisorID(c *request.Call, h hostState) any {
+	if c.Has(compute.ServiceUUID) {
+		return string(h.Provider)
+	}
+	id, err := uuid.Parse(string(h.Provider))
+	if err != nil {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(id[:8]) >> 16)
+}
+
+// listHypervisors is GET /v2.1/os-hypervisors. Nova's rule is os_compute_api:os-hypervisors:list.
+func (s *Handlers) listHypervisors(c *request.Call) error {
+	return s.writeHypervisors(c, func(page []hostState) ([]any, error) {
+		views := make([]any, 0, len(page))
+		for _, h := range page {
+			v, err := s.hypervisorRef(c, h)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+		}
+		return views, nil
+	})
+}
+
+// detailHypervisors is GET /v2.1/os-hypervisors/detail. Nova's rule is os_compute_api:os-hypervisors:list-detail.
+func (s *Handlers) detailHypervisors(c *request.Call) error {
+	return s.writeHypervisors(c, func(page []hostState) ([]any, error) {
+		amounts, err := s.amountsOf(c.R.Context(), page)
+		if err != nil {
+			return nil, err
+		}
+		views := make([]any, 0, len(page))
+		for i, h := range page {
+			v, err := s.hypervisor(c, h, amounts[i])
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+		}
+		return views, nil
+	})
+}
+
+// writeHypervisors writes the page of hypervisors that the query selects.
+func (s *Handlers) writeHypervisors(c *request.Call, view func([]hostState) ([]any, error)) error {
+	list, err := s.hostStates(c.R.Context())
+	if err != nil {
+		return err
+	}
+	q := c.R.URL.Query()
+	if part := q.Get("hypervisor_hostname_pattern"); part != "" && c.Has(compute.ServiceUUID) {
+		if list = withNamePart(list, part); len(list) == 0 {
+			return noHypervisors(part)
+		}
+	}
+	limit := len(list) // all, before there are pages
+	if c.Has(compute.HypervisorPages) {
+		var marker string
+		if limit, marker, err = c.ReadPage(q); err != nil {
+			return err
+		}
+		if marker != "" {
+			at := slices.IndexFunc(list, func(h hostState) bool { return hasID(c, h, marker) })
+			if at < 0 {
+				return fault.New(fault.Invalid, "marker [%s] not found", request.Clip(marker))
+			}
+			list = list[at+1:]
+		}
+	}
+	body := map[string]any{}
+	if len(list) > limit {
+		if list = list[:limit]; limit > 0 {
+			body["hypervisors_links"] = c.NextLinks(limit, limit, idText(c, list[limit-1]))
+		}
+	}
+	if body["hypervisors"], err = view(list); err != nil {
+		return err
+	}
+	return c.WriteJSON(http.StatusOK, body)
+}
+
+// idText returns the id of a hypervisor as it is in paths.
+func idText(c *request.Call, h hostState) string {
+	switch id := hypervisorID(c, h).(type) {
+	case int64:
+		return strconv.FormatInt(id, 10)
+	case string:
+		return id
+	}
+	return ""
+}
+
+func hasID(c *request.Call, h hostState, id string) bool { return idText(c, h) == id }
+
+func withNamePart(list []hostState, part string) []hostState {
+	return slices.DeleteFunc(list, func(h hostState) bool { return !strings.Contains(h.Name, part) })
+}
+
+func noHypervisors(part string) error {
+	return fault.New(fault.NotFound, "No hypervisor matching '%s' could be found.", request.Clip(part))
+}
+
+// searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
+// {id} is a part of the name. Nova's rules are os_compute_api:os-hypervisors:search and :servers.
+func (s *Handlers) searchHypervisors(servers bool) func(*request.Call) error {
+	return func(c *request.Call) error {
+		list, err := s.hostStates(c.R.Context())
+		if err != nil {
+			return err
+		}
+		if list = withNamePart(list, c.R.PathValue("id")); len(list) == 0 {
+			return noHypervisors(c.R.PathValue("id"))
+		}
+		views := make([]compute.HypervisorRef, 0, len(list))
+		for _, h := range list {
+			v := refView(c, h)
+			if servers {
+				if v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name); err != nil {
+					return err
+				}
+			}
+			views = append(views, v)
+		}
+		return c.WriteJSON(http.StatusOK, map[string]any{"hypervisors": views})
+	}
+}
+
+// findHypervisor returns the hypervisor of the path.
+func (s *Handlers) findHypervisor(c *request.Call) (hostState, error) {
+	list, err := s.hostStates(c.R.Context())
+	if err != nil {
+		return hostState{}, err
+	}
+	for _, h := range list {
+		if hasID(c, h, c.R.PathValue("id")) {
+			return h, nil
+		}
+	}
+	return hostState{}, fault.New(fault.NotFound, "Hypervisor with ID '%s' could not be found.",
+		request.Clip(c.R.PathValue("id")))
+}
+
+// showHypervisor is GET /v2.1/os-hypervisors/{id}. Nova's rule is os_compute_api:os-hypervisors:show.
+func (s *Handlers) showHypervisor(c *request.Call) error {
+	h, err := s.findHypervisor(c)
+	if err != nil {
+		return err
+	}
+	amounts, err := s.amountsOf(c.R.Context(), []hostState{h})
+	if err != nil {
+		return err
+	}
+	v, err := s.hypervisor(c, h, amounts[0])
+	if err != nil {
+		return err
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor": v})
+}
+
+// hypervisorUptime is GET /v2.1/os-hypervisors/{id}/uptime. Nova's rule is os_compute_api:os-hypervisors:uptime.
+func (s *Handlers) hypervisorUptime(c *request.Call) error {
+	if _, err := s.findHypervisor(c); err != nil {
+		return err
+	}
+	return request.NotImplemented("Berth does not implement the uptime of a hypervisor: agents do not report it")
+}
+
+// hypervisorStatistics is GET /v2.1/os-hypervisors/statistics. Nova's rule is
+// os_compute_api:os-hypervisors:statistics.
+func (s *Handlers) hypervisorStatistics(c *request.Call) error {
+	list, err := s.hostStates(c.R.Context())
+	if err != nil {
+		return err
+	}
+	amounts, err := s.amountsOf(c.R.Context(), list)
+	if err != nil {
+		return err
+	}
+	var sum compute.HypervisorStatistics
+	for _, a := range amounts {
+		sum.Count++
+		sum.VCPUs, sum.VCPUsUsed = sum.VCPUs+a.VCPUs, sum.VCPUsUsed+a.VCPUsUsed
+		sum.RAM, sum.RAMUsed, sum.RAMFree = sum.RAM+a.RAM, sum.RAMUsed+a.RAMUsed, sum.RAMFree+a.RAMFree
+		sum.Disk, sum.DiskUsed, sum.DiskFree = sum.Disk+a.Disk, sum.DiskUsed+a.DiskUsed, sum.DiskFree+a.DiskFree
+		sum.Servers, sum.Workload = sum.Servers+a.Servers, sum.Workload+a.Workload
+	}
+	sum.DiskAvailable = &sum.DiskFree
+	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor_statistics": sum})
+}
+
+// refView returns the view of a hypervisor without detail.
+func refView(c *request.Call, h hostState) compute.HypervisorRef {
+	v := compute.HypervisorRef{ID: hypervisorID(c, h), Hostname: h.Name, State: "down", Status: h.status}
+	if h.up {
+		v.State = "up"
+	}
+	return v
+}
+
+// hypervisorRef adds the servers if the query asks for them (2.53).
+func (s *Handlers) hypervisorRef(c *request.Call, h hostState) (v compute.HypervisorRef, err error) {
+	v = refView(c, h)
+	if with, _ := request.ParseBool(c.R.URL.Query().Get("with_servers")); with && c.Has(compute.ServiceUUID) {
+		v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name)
+	}
+	return v, err
+}
+
+// hypervisor returns the view of a hypervisor in detail.
+func (s *Handlers) hypervisor(c *request.Call, h hostState, amounts compute.HypervisorAmounts) (v compute.Hypervisor,
+	err error) {
+	if v.HypervisorRef, err = s.hypervisorRef(c, h); err != nil {
+		return v, err
+	}
+	v.Service = compute.HypervisorService{ID: h.position + 1, Host: h.Name, DisabledReason: h.reason}
+	if c.Has(compute.ServiceUUID) {
+		v.Service.ID = serviceID(h.Name)
+	}
+	v.Type, v.CPUInfo = cmp.Or(h.Hypervisor, "berth"), any("")
+	if c.Has(compute.CPUInfoObject) {
+		v.CPUInfo = struct{}{}
+	}
+	v.HypervisorAmounts = amounts
+	return v, nil
+}
+
+// hypervisorServers lists the servers on a host.
+func (s *Handlers) hypervisorServers(ctx context.Context, host string) ([]compute.HypervisorServer, error) {
+	var list []compute.HypervisorServer
+	for f := (store.ServerFilter{Host: host}); ; {
+		page, err := s.Store.ServerRefs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range page {
+			list = append(list, compute.HypervisorServer{UUID: one.ID, Name: one.Name})
+		}
+		if len(page) < store.MaxPage {
+			return list, nil
+		}
+		f.Marker = page[len(page)-1].ID
+	}
+}
+
+// eachServer reads the servers that a filter selects, page by page.
+func (s *Handlers) eachServer(ctx context.Context, f store.ServerFilter, visit func(lifecycle.Server)) error {
+	for {
+		list, err := s.Store.ListServers(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, one := range list {
+			visit(one)
+		}
+		if len(list) < store.MaxPage {
+			return nil
+		}
+		f.Marker = list[len(list)-1].ID
+	}
+}

@@ -1,0 +1,148 @@
+package operator
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+const noServiceRemoval = "Berth cannot delete a service alone; `berth host forget` removes a host"
+
+// serviceRoutes returns the paths of compute services. Until 2.52 the body names the service, since 2.53 the path.
+func serviceRoutes(s *Handlers) request.Routes {
+	byName := func(handle func(*request.Call) error) request.Method {
+		return request.Until(compute.ServiceUUID, request.Guarded(policies.UpdateService, handle))
+	}
+	return request.Routes{
+		"/v2.1/os-services":                    {http.MethodGet: request.Guarded(policies.ListServices, s.listServices)},
+		"/v2.1/os-services/force-down":         {http.MethodPut: request.Since(compute.ForceDown, byName(s.forceDown))},
+		"/v2.1/os-services/enable":             {http.MethodPut: byName(s.enableService)},
+		"/v2.1/os-services/disable":            {http.MethodPut: byName(s.disableService)},
+		"/v2.1/os-services/disable-log-reason": {http.MethodPut: byName(s.disableServiceWithReason)},
+		"/v2.1/os-services/{service}": {
+			http.MethodPut:    request.Since(compute.ServiceUUID, request.Guarded(policies.UpdateService, s.updateService)),
+			http.MethodDelete: request.Guarded(policies.DeleteService, request.Refused(noServiceRemoval)),
+		},
+	}
+}
+
+// listServices is GET /v2.1/os-services: the agents of hosts, as compute services.
+func (s *Handlers) listServices(c *request.Call) error {
+	q := c.R.URL.Query()
+	name, err := request.HostFilter(q)
+	if err != nil {
+		return err
+	}
+	hosts, err := s.hostStates(c.R.Context())
+	if err != nil {
+		return err
+	}
+	list := []compute.ServiceDoc{}
+	for _, h := range hosts {
+		if (name == "" || name == h.Name) && (q.Get("binary") == "" || q.Get("binary") == compute.Binary) {
+			list = append(list, serviceView(c, h))
+		}
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"services": list})
+}
+
+// serviceView returns the view of the service of a host. Until 2.52 its id is its place in the list.
+func serviceView(c *request.Call, h hostState) compute.ServiceDoc {
+	d := compute.ServiceDoc{ID: h.position + 1, Binary: compute.Binary, Host: h.Name, Zone: request.OnlyZone, State: "up",
+		Status: h.status, Reason: h.reason, Updated: request.MicrosOrNull(h.Seen)}
+	if !h.up {
+		d.State = "down"
+	}
+	if c.Has(compute.ForceDown) {
+		d.ForcedDown = &h.dead
+	}
+	if c.Has(compute.ServiceUUID) {
+		d.ID = serviceID(h.Name)
+	}
+	return d
+}
+
+// findService returns the host of the service of the path (2.53).
+func (s *Handlers) findService(c *request.Call) (hostState, error) {
+	hosts, err := s.hostStates(c.R.Context())
+	if err != nil {
+		return hostState{}, err
+	}
+	id := c.R.PathValue("service")
+	at := slices.IndexFunc(hosts, func(h hostState) bool { return serviceID(h.Name) == id })
+	if at < 0 {
+		return hostState{}, fault.New(fault.NotFound, "Service %s could not be found.", id)
+	}
+	return hosts[at], nil
+}
+
+// forceDown is PUT /v2.1/os-services/force-down (2.11 to 2.52).
+func (s *Handlers) forceDown(c *request.Call) error {
+	var body struct {
+		Host, Binary string
+		Down         *bool `json:"forced_down"`
+	}
+	if err := c.Read(request.MaxBody, &body); err != nil {
+		return err
+	}
+	if body.Host == "" || body.Binary != compute.Binary || body.Down == nil {
+		return fault.New(fault.Invalid, "the body must have host, binary (%s) and forced_down", compute.Binary)
+	}
+	if err := provider.CheckHostName(body.Host); err != nil {
+		return err
+	}
+	if err := s.setDown(c, body.Host, *body.Down); err != nil {
+		return err
+	}
+	doc := compute.ServiceDoc{Binary: compute.Binary, Host: body.Host, ForcedDown: body.Down}
+	return c.WriteJSON(http.StatusOK, map[string]any{"service": doc})
+}
+
+// updateService is PUT /v2.1/os-services/{service} (2.53): status, disabled_reason and forced_down.
+func (s *Handlers) updateService(c *request.Call) error {
+	var body struct {
+		serviceStatus
+		Down *bool `json:"forced_down"`
+	}
+	if err := c.Read(request.MaxBody, &body); err != nil {
+		return err
+	}
+	if body.Status == nil && body.Down == nil {
+		return fault.New(fault.Invalid, "the body must have status or forced_down")
+	}
+	if err := body.check(); err != nil {
+		return err
+	}
+	h, err := s.findService(c)
+	if err != nil {
+		return err
+	}
+	if body.Down != nil {
+		if err := s.setDown(c, h.Name, *body.Down); err != nil {
+			return err
+		}
+	}
+	if err := s.changeStatus(c, h.Name, body.serviceStatus); err != nil {
+		return err
+	}
+	if h, err = s.findService(c); err != nil {
+		return err
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"service": serviceView(c, h)})
+}
+
+// setDown declares the host of a service dead, or reverses that.
+func (s *Handlers) setDown(c *request.Call, name string, down bool) error {
+	if _, err := s.Store.Host(c.R.Context(), name); err != nil {
+		return s.UnknownHost(c.R.Context(), name, err)
+	}
+	if down {
+		return s.Conductor.HostDown(c.R.Context(), name)
+	}
+	return s.Conductor.HostUp(c.R.Context(), name)
+}

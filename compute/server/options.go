@@ -1,0 +1,74 @@
+package server
+
+import (
+	"time"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/hosts"
+	"github.com/openberth/berth/compute/server/operator"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
+	"github.com/openberth/berth/compute/store"
+)
+
+// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
+type Store interface {
+	catalog.Store
+	hosts.Accounts
+	hosts.Store
+	operator.Store
+	request.Store
+	servers.Store
+
+	Available() error
+	CheckWrites(patience time.Duration) error
+}
+
+var _ Store = (*store.Store)(nil)
+
+// Conductor executes the requests of users and agents; *conductor.Conductor implements it and documents its faults.
+type Conductor interface {
+	hosts.Conductor
+	operator.Conductor
+	servers.Conductor
+}
+
+// Agents knows which agents serve hosts, and whether they live.
+type Agents interface {
+	hosts.Agents
+	request.Agents
+}
+
+// Providers is what the handlers need of Placement; *placement.Client implements it.
+type Providers interface {
+	operator.Providers
+	servers.Providers
+}
+
+// Options are what a server needs. Those before Images must be set; the others have defaults.
+type Options struct {
+	Store     Store
+	Agents    Agents
+	Conductor Conductor
+	Audits    hosts.Audits
+	Scheduler hosts.Scheduler
+	Ports     hosts.Ports
+	Images    servers.Images // nil: imageRef is stored without a check
+	Networks  Networks       // nil: no server has ports
+	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
+	Providers Providers
+	catalog.FlavorOptions
+	edge.Options
+	ResizeHere bool            // [DEFAULT] allow_resize_to_same_host
+	Lease      func() error    // returns a fault if nothing may be sent to agents now; nil: no lease
+	Stop       <-chan struct{} // closed at shutdown, to end the streams of assignments; nil: never
+	Heartbeat  time.Duration   // the longest silence on a stream: half of host.Heartbeat
+	NewID      func() string   // a random UUID
+}
+
+// Networks is what the handlers need of a network service; *network.Client implements it.
+type Networks interface {
+	hosts.Networks
+	servers.Networks
+}

@@ -1,0 +1,75 @@
+// Package server is the HTTP server of compute: the Compute API of api/compute, and the host API of api/host.
+//
+// Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
+// They are in packages below this one, each with the methods of the store and of the conductor that it calls; each
+// resource has one file with its paths, its handlers and its views. From the bottom to the top:
+//
+//	request    the call, the checks and their order, errors, bodies, lists, lookups: what handlers share
+//	catalog    flavors, extra specs, key pairs, quotas, limits, usage
+//	consoles   the consoles of guests
+//	operator   hypervisors, compute services, hosts and zones of the Compute API
+//	servers    servers, their actions, ports, metadata, tags, migrations and history
+//	hosts      the host API
+//
+// This package has the options (options.go), the version documents, the table of all routes and their wiring.
+package server
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/consoles"
+	"github.com/openberth/berth/compute/server/hosts"
+	"github.com/openberth/berth/compute/server/operator"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
+)
+
+// New returns the handler. It starts nothing.
+func New(o Options) http.Handler {
+	o.Options = o.Options.WithDefaults(policies.Default())
+	if o.Heartbeat == 0 {
+		o.Heartbeat = host.Heartbeat / 2
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewString
+	}
+	s := newServer(o)
+	return edge.New(edge.API[*request.Call]{
+		Options: o.Options,
+		Bodies:  rest.NewBodyBudget(request.BodyBudget, request.MaxReport), Metrics: edge.NewMetrics("berth_compute_"),
+		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
+		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
+		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },
+		Prepare: (*request.Call).RemoveProject, Checks: request.Checks(o.Store.Available), Refuse: (*request.Call).Refuse,
+		Encode: (*request.Call).Encode,
+		Health: edge.Health{Check: s.checkHealth},
+	})
+}
+
+// newServer connects the handlers.
+func newServer(o Options) *server {
+	lookups := request.NewLookups(o.Store, o.Agents, o.Strategy)
+	s := &server{
+		store: o.Store,
+		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Store: o.Store, Images: o.Images != nil, Now: o.Now,
+			NewID: o.NewID},
+		consoles: &consoles.Handlers{Lookups: lookups, Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop},
+		operator: &operator.Handlers{Lookups: lookups, Store: o.Store, Conductor: o.Conductor, Providers: o.Providers,
+			Now: o.Now},
+	}
+	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Consoles: s.consoles, Store: o.Store,
+		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers, ResizeHere: o.ResizeHere,
+		Log: o.Log, Now: o.Now, NewID: o.NewID}
+	s.hosts = &hosts.Handlers{Lookups: lookups, Store: o.Store, Accounts: o.Store, Agents: o.Agents,
+		Conductor: o.Conductor, Audits: o.Audits, Scheduler: o.Scheduler, Ports: o.Ports, Networks: o.Networks,
+		Consoles: &s.consoles.Requests, Strategy: o.Strategy, Ignored: o.Ignored, Log: o.Log, Lease: o.Lease, Stop: o.Stop,
+		Heartbeat: o.Heartbeat, Now: o.Now}
+	return s
+}

@@ -1,0 +1,147 @@
+package servers
+
+import (
+	"context"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+func readReboot(_ *Handlers, _ *request.Call, o *request.Object, _ lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	kind, _ := o.Text("type", 1, 16)
+	switch strings.ToUpper(kind) {
+	case "HARD":
+		w.Hard = true
+	case "SOFT":
+	default:
+		o.Invalid("type", "it is %q, and should be SOFT or HARD", request.Clip(kind))
+	}
+	return nil
+}
+
+func readResize(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	ref, _ := o.Scalar("flavorRef", true, "the id of a flavor")
+	ref = ref[strings.LastIndexByte(ref, '/')+1:]
+	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	}
+	if o.Err != nil {
+		return o.Err
+	}
+	f, err := s.Catalog.VisibleFlavor(c.R.Context(), c, ref)
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.Invalid, "Invalid input for resize.flavorRef: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.ID == found.Flavor.ID:
+		return fault.New(fault.Invalid, "When resizing, instances must change flavor!")
+	case f.Disabled:
+		return fault.New(fault.Invalid, "flavor %s is disabled; choose another flavor", f.Name)
+	}
+	if err := flavor.CheckProperties(f, found.SourceImage(), s.Catalog.Ignored); err != nil {
+		return err
+	}
+	if err := flavor.CheckSecureBoot(f, found.SourceImage(), s.Catalog.Ignored); err != nil {
+		return err
+	}
+	w.Flavor, w.SameHost = f, s.ResizeHere
+	// The request is that of a new server with the new flavor and the stored image.
+	if err := flavor.Fits(f, found.SourceImage()); err != nil {
+		return err
+	}
+	if f.DiskGB < found.Flavor.DiskGB { // it may have grown since it was made from the image
+		return fault.New(fault.Invalid, "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
+			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)
+	}
+	return s.Catalog.CheckRequest(f, found.SourceImage())
+}
+
+// readMigrate decodes migrate; the host may be given since 2.56. A cold migration never ends on the same host, also
+// with [DEFAULT] allow_resize_to_same_host, as in Nova with every driver but vCenter.
+func readMigrate(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	if !c.Has(compute.ColdMigrateHost) {
+		return nil
+	}
+	return s.readTarget(c.R.Context(), o, found, w)
+}
+
+func readLive(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	if _, given := o.Keys["host"]; !given {
+		o.Invalid("host", "it is missing; give a host or null")
+	}
+	if _, given := o.Keys["block_migration"]; !given {
+		o.Invalid("block_migration", "it is missing")
+	}
+	delete(o.Keys, "block_migration") // ignored: Berth does not distinguish shared and local disks
+	if !c.Has(compute.LiveMigrateAuto) {
+		delete(o.Keys, "disk_over_commit")
+	}
+	if c.Has(compute.LiveMigrateForce) {
+		refuseForce(o)
+	}
+	return s.readTarget(c.R.Context(), o, found, w)
+}
+
+func readEvacuate(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	delete(o.Keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
+	if c.Has(compute.EvacuateForce) {
+		refuseForce(o)
+	}
+	return s.readTarget(c.R.Context(), o, found, w)
+}
+
+// refuseForce decodes force, which would move a server to a host without a check for room.
+func refuseForce(o *request.Object) {
+	if o.Flag("force", false) {
+		o.Invalid("force", "Berth always claims resources before a move; leave it out")
+	}
+}
+
+// readTarget decodes the destination host of a move.
+func (s *Handlers) readTarget(ctx context.Context, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	w.To, _ = o.Text("host", 0, 255)
+	if w.To == "" || o.Err != nil {
+		return o.Err
+	}
+	if err := provider.CheckHostName(w.To); err != nil {
+		return err
+	}
+	if _, err := s.Store.Host(ctx, w.To); fault.Is(err, fault.NotFound) {
+		known, err := s.HostNames(ctx)
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.Invalid, "Compute host %s could not be found; %s", w.To,
+			provider.SuggestHost(w.To, known))
+	} else if err != nil {
+		return err
+	}
+	if w.To == found.Host {
+		return fault.New(fault.Invalid, "The target host can't be the same one.")
+	}
+	return nil
+}
+
+func readReset(_ *Handlers, _ *request.Call, o *request.Object, _ lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	state, _ := o.Text("state", 1, 16)
+	w.ToError = state == "error"
+	if state != "error" && state != "active" {
+		o.Invalid("state", "it is %q, and should be active or error", request.Clip(state))
+	}
+	return nil
+}

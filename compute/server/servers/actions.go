@@ -1,0 +1,175 @@
+package servers
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/consoles"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+)
+
+// actionRoutes returns the paths of actions. Each action has its own policy rule.
+func actionRoutes(s *Handlers) request.Routes {
+	return request.Routes{
+		"/v2.1/servers/{id}/action": {http.MethodPost: s.OfServer("", s.act)},
+	}
+}
+
+// actionSpec describes one action of POST /servers/{id}/action.
+type actionSpec struct {
+	rule   string // of the policy
+	action lifecycle.Action
+	code   int // of the response
+
+	// run does the whole action; nil: the conductor does it.
+	run func(s *Handlers, c *request.Call, arguments json.RawMessage, found lifecycle.Server) error
+
+	// read decodes the arguments for the conductor; nil: there are none.
+	read func(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server, w *lifecycle.ActionRequested) error
+}
+
+// actionSpecs returns the actions by their key in the body.
+func actionSpecs() map[string]actionSpec {
+	const accepted = http.StatusAccepted
+	return map[string]actionSpec{
+		"os-start":       {rule: policies.StartServer, action: lifecycle.Start, code: accepted},
+		"os-stop":        {rule: policies.StopServer, action: lifecycle.Stop, code: accepted},
+		"reboot":         {rule: policies.RebootServer, action: lifecycle.Reboot, code: accepted, read: readReboot},
+		"rebuild":        {rule: policies.RebuildServer, action: lifecycle.Rebuild, code: accepted, read: readRebuild},
+		"resize":         {rule: policies.ResizeServer, action: lifecycle.Resize, code: accepted, read: readResize},
+		"confirmResize":  {rule: policies.ConfirmResize, action: lifecycle.Confirm, code: http.StatusNoContent},
+		"revertResize":   {rule: policies.RevertResize, action: lifecycle.Revert, code: accepted},
+		"migrate":        {rule: policies.MigrateServer, action: lifecycle.Migrate, code: accepted, read: readMigrate},
+		"os-migrateLive": {rule: policies.LiveMigrateServer, action: lifecycle.Live, code: accepted, read: readLive},
+		"evacuate": {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK,
+			read: readEvacuate},
+		"shelve":        {rule: policies.ShelveServer, action: lifecycle.Shelve, code: accepted},
+		"shelveOffload": {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
+		"unshelve":      {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
+		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, read: readReset},
+
+		"forceDelete":         {rule: policies.ForceDeleteServer, code: accepted, run: (*Handlers).forceDelete},
+		"os-getConsoleOutput": {rule: policies.ConsoleOutput, code: http.StatusOK, run: (*Handlers).consoleOutput},
+	}
+}
+
+// ActionRules returns the policy rules of the actions, by their key in the body.
+func ActionRules() map[string]string {
+	rules := map[string]string{}
+	for key, d := range actionSpecs() {
+		rules[key] = d.rule
+	}
+	return rules
+}
+
+// act is POST /v2.1/servers/{id}/action: an object with one key, which names the action.
+func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
+	var body map[string]json.RawMessage
+	if err := c.Read(request.MaxBody, &body); err != nil {
+		return err
+	}
+	if len(body) != 1 {
+		return fault.New(fault.Invalid, "the body must have one key, the action; it has %d", len(body))
+	}
+	for key, raw := range body {
+		d, known := actionSpecs()[key]
+		if reason := unsupportedActions[key]; reason != "" {
+			return fault.New(fault.Invalid, "Berth does not support the action %s: %s", key, reason)
+		}
+		if !known {
+			return fault.New(fault.Invalid, "There is no such action: %s", request.Clip(key))
+		}
+		if err := c.Authorize(d.rule, request.OwnerOf(found)); err != nil {
+			return err
+		}
+		if d.run != nil {
+			return d.run(s, c, raw, found)
+		}
+		return s.runAction(c, key, raw, d, found)
+	}
+	return nil
+}
+
+// forceDelete deletes a server, as DELETE does.
+func (s *Handlers) forceDelete(c *request.Call, _ json.RawMessage, found lifecycle.Server) error {
+	if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
+		return err
+	}
+	return c.WriteStatus(http.StatusAccepted)
+}
+
+func (s *Handlers) consoleOutput(c *request.Call, arguments json.RawMessage, found lifecycle.Server) error {
+	return s.Consoles.Output(c, arguments, found)
+}
+
+// runAction decodes the arguments of an action, starts it, and writes the response.
+func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d actionSpec,
+	found lifecycle.Server) error {
+	o := &request.Object{Name: key, Keys: map[string]json.RawMessage{}}
+	if d.read != nil && !request.IsNull(raw) {
+		if err := json.Unmarshal(raw, &o.Keys); err != nil || o.Keys == nil {
+			return fault.New(fault.Invalid, "Invalid input for %s: it must be an object", key)
+		}
+	}
+	want := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
+	if d.read != nil {
+		if err := d.read(s, c, o, found, &want); err != nil {
+			return err
+		}
+		if err := o.Finish(unsupportedKeys(c.Microversion)); err != nil {
+			return err
+		}
+	}
+	now, err := s.Conductor.Act(c.R.Context(), found.ID, want)
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.NotFound, "Instance %s could not be found.", found.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if d.action == lifecycle.Rebuild {
+		c.W.Header().Set("Location", c.Links("servers", found.ID)[0].HRef)
+		v := serverView(c, now, nil)
+		if c.Has(compute.NoPersonality) {
+			v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
+		}
+		return c.WriteJSON(d.code, map[string]any{"server": v})
+	}
+	return c.WriteStatus(d.code)
+}
+
+// onPorts is the reason for which actions on addresses and groups are refused.
+const onPorts = "addresses and groups belong to ports; attach, detach or change a port (os-interface)"
+
+// unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
+var unsupportedActions = map[string]string{
+	"pause":               "guests cannot be paused; stop the server",
+	"unpause":             "guests cannot be paused",
+	"suspend":             "guests cannot be suspended; stop or shelve the server",
+	"resume":              "guests cannot be suspended",
+	"lock":                "servers cannot be locked",
+	"unlock":              "servers cannot be locked",
+	"rescue":              "guests cannot be rescued",
+	"unrescue":            "guests cannot be rescued",
+	"restore":             "a deleted server cannot be restored",
+	"createImage":         "guests have no snapshots",
+	"createBackup":        "guests have no snapshots",
+	"trigger_crash_dump":  "guests have no crash dumps",
+	"changePassword":      "Berth cannot set a guest's password",
+	"addFixedIp":          onPorts,
+	"removeFixedIp":       onPorts,
+	"addFloatingIp":       onPorts,
+	"removeFloatingIp":    onPorts,
+	"addSecurityGroup":    onPorts,
+	"removeSecurityGroup": onPorts,
+	"resetNetwork":        onPorts,
+	"injectNetworkInfo":   onPorts,
+	"os-getVNCConsole":    consoles.NoRemote,
+	"os-getSPICEConsole":  consoles.NoRemote,
+	"os-getRDPConsole":    consoles.NoRemote,
+	"os-getSerialConsole": consoles.NoRemote,
+}

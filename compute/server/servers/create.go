@@ -1,0 +1,221 @@
+package servers
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+)
+
+// unsupportedKeys returns the keys of the API that Berth refuses unless they are empty, with the reason.
+func unsupportedKeys(v compute.Version) map[string]string {
+	keys := map[string]string{
+		"adminPass":               "Berth cannot set a guest's password",
+		"accessIPv4":              "addresses are those of ports, which networks requests",
+		"accessIPv6":              "addresses are those of ports, which networks requests",
+		"block_device_mapping":    "Berth has no volumes",
+		"block_device_mapping_v2": "Berth has no volumes",
+		"key_name":                "a rebuild changes the key pair from microversion 2.54 on",
+		"user_data":               "a rebuild changes user data from microversion 2.57 on",
+	}
+	if !v.Has(compute.NoPersonality) {
+		keys["personality"] = "files cannot be injected into guests"
+	}
+	return keys
+}
+
+// createRequest is a decoded request to create servers.
+type createRequest struct {
+	server      lifecycle.Server // without its id, the suffix of its name, and the requests of its flavor
+	flavor      string
+	networks    requestedNetworks
+	min, max    int
+	reservation bool // respond with the reservation instead of the first server
+}
+
+// createServers is POST /v2.1/servers. It responds as soon as the servers are recorded; they are then in BUILD.
+func (s *Handlers) createServers(c *request.Call) error {
+	want, err := readCreateRequest(c)
+	if err != nil {
+		return err
+	}
+	f, err := s.Catalog.VisibleFlavor(c.R.Context(), c, want.flavor)
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.Invalid, "Invalid input for server.flavorRef: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.Disabled {
+		return fault.New(fault.Invalid, "flavor %s is disabled; choose another flavor", f.Name)
+	}
+	if err := flavor.CheckProperties(f, flavor.Image{}, s.Catalog.Ignored); err != nil {
+		return err
+	}
+	want.server.Flavor = f
+	if want.server.PublicKey, err = s.Catalog.PublicKey(c, c.Who.User, want.server.KeyName); err != nil {
+		return err
+	}
+	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image",
+		true); err != nil {
+		return err
+	}
+	if err := flavor.CheckSecureBoot(f, want.server.SourceImage(), s.Catalog.Ignored); err != nil {
+		return err
+	}
+	networks := networkFinder{s.Networks}
+	if want.server.Networks, err = networks.findNetworks(c, want.networks, want.max); err != nil {
+		return err
+	}
+	made, err := s.create(c.R.Context(), want)
+	if err != nil {
+		return err
+	}
+	if want.reservation {
+		reservation, _ := lifecycle.Reservation(made.ID)
+		return c.WriteJSON(http.StatusAccepted, map[string]string{"reservation_id": reservation})
+	}
+	links := c.Links("servers", made.ID)
+	c.W.Header().Set("Location", links[0].HRef)
+	return c.WriteJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
+		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
+}
+
+// create records all servers of a request, or none, and returns the first. The conductor builds their requests to
+// Placement; here it is only checked that they can be built.
+func (s *Handlers) create(ctx context.Context, want createRequest) (first lifecycle.Server, err error) {
+	if err := s.Catalog.CheckRequest(want.server.Flavor, want.server.SourceImage()); err != nil {
+		return lifecycle.Server{}, err
+	}
+	reservation := uuid.New()
+	all := make([]lifecycle.Server, want.max)
+	for i := range all {
+		one := want.server
+		one.ID = lifecycle.ServerID(reservation, uuid.New(), i)
+		if want.max > 1 {
+			one.Name += "-" + strconv.Itoa(i+1)
+		}
+		one.MinCount = want.min
+		all[i] = one
+	}
+	made, err := s.Conductor.Create(ctx, all...)
+	if err != nil {
+		return lifecycle.Server{}, err
+	}
+	return made[0], nil
+}
+
+// readCreateRequest reads the body.
+func readCreateRequest(c *request.Call) (want createRequest, err error) {
+	o, others, err := c.Wrapped("server")
+	if err != nil {
+		return want, err
+	}
+	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
+		if hints, ok := others[key]; ok && string(hints) != "{}" && !request.IsNull(hints) {
+			return want, fault.New(fault.Invalid, "Berth does not support scheduler hints; leave %s out", key)
+		}
+		delete(others, key)
+	}
+	if err := request.RefuseOthers("server", others); err != nil {
+		return want, err
+	}
+	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.NameText("name"),
+		Image:    readImageRef(o),
+		Metadata: readMetadataItems(o), Zone: readZone(o)}
+	want.server.KeyName, _ = o.Text("key_name", 0, 255)
+	want.server.UserData = readUserData(o)
+	o.Flag("config_drive", true) // ignored: a driver that can make the drive always makes it
+	want.flavor, _ = o.Scalar("flavorRef", true, "the id of a flavor")
+	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
+	want.min = o.Number("min_count", false, 1, 1, lifecycle.MaxRequested)
+	want.max = o.Number("max_count", false, want.min, 1, lifecycle.MaxRequested)
+	if want.min > want.max {
+		o.Invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
+	}
+	want.reservation = o.Flag("return_reservation_id", false)
+	want.networks = readNetworks(o, c.Microversion)
+	readSecurityGroups(o)
+	if c.Has(compute.ServerDescription) {
+		want.server.Description, _ = o.Text("description", 0, 255)
+	}
+	if c.Has(compute.TagsAtCreation) {
+		want.server.Tags = readTags(o)
+	}
+	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	}
+	return want, o.Finish(unsupportedKeys(c.Microversion))
+}
+
+// readImageRef reads imageRef: a UUID, alone or at the end of a link; or nothing.
+func readImageRef(o *request.Object) string {
+	ref, _ := o.Text("imageRef", 0, 1024)
+	ref = ref[strings.LastIndexByte(ref, '/')+1:]
+	if ref == "" {
+		return ""
+	}
+	id, err := uuid.Parse(ref)
+	if err != nil {
+		o.Invalid("imageRef", "%q is not the UUID of an image", request.Clip(ref))
+	}
+	return id.String()
+}
+
+func readMetadataItems(o *request.Object) map[string]string {
+	var m map[string]string
+	if !o.Decode("metadata", false, &m, "an object of texts") {
+		return nil
+	}
+	for key, value := range m {
+		if key == "" || len(key) > 255 || len(value) > 255 {
+			o.Invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", request.Clip(key))
+		}
+	}
+	if len(m) > request.MaxMetadata {
+		o.Invalid("metadata", "it has %d items; at most %d are allowed", len(m), request.MaxMetadata)
+	}
+	return m
+}
+
+// readZone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
+func readZone(o *request.Object) string {
+	zone, ok := o.Text("availability_zone", 0, 255)
+	if ok && zone != "" && zone != request.OnlyZone {
+		o.Invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", request.Clip(zone),
+			request.OnlyZone)
+	}
+	return request.OnlyZone
+}
+
+// readSecurityGroups reads security_groups. It accepts only the group `default`, which every project has and which has
+// no effect without a network.
+func readSecurityGroups(o *request.Object) {
+	var groups []struct{ Name string }
+	o.Decode("security_groups", false, &groups, "a list of objects with the key name")
+	for _, g := range groups {
+		if g.Name != "default" {
+			o.Invalid("security_groups", "Berth has no security groups, so there is no group %q", request.Clip(g.Name))
+		}
+	}
+}
+
+// maxUserData is the largest user_data, in characters of base64, as in the Compute API.
+const maxUserData = 65535
+
+// readUserData decodes user_data: base64, with or without line breaks; or nothing.
+func readUserData(o *request.Object) string {
+	text, _ := o.Text("user_data", 0, maxUserData)
+	if _, err := lifecycle.DecodeUserData(text); err != nil {
+		o.Invalid("user_data", "it is not base64")
+	}
+	return text
+}

@@ -1,0 +1,126 @@
+package servers
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+)
+
+// eventRoutes returns the paths of events of other services.
+func eventRoutes(s *Handlers) request.Routes {
+	return request.Routes{
+		"/v2.1/os-server-external-events": {http.MethodPost: request.Guarded(policies.ReportEvents, s.reportEvents)},
+	}
+}
+
+// The events of a network service, and the statuses of an event.
+var (
+	networkEvents = []string{compute.PortPlugged, compute.PortUnplugged, compute.NetworkChanged, compute.PortDeleted}
+	eventStatuses = []string{"completed", "failed", "in-progress"}
+)
+
+// maxEvents is the number of events of one request.
+const maxEvents = 1000
+
+// reportEvents is POST /v2.1/os-server-external-events. Each event has a code in the answer: 200 if it is accepted, 400
+// without the id of the port that was deleted, 404 without a server, 409 if the server has too many deletions that are
+// not done yet, 422 without a host, except for a deleted port of the server. The status is 200 if all are accepted, 404
+// if no event is about a server with a host, else 207.
+func (s *Handlers) reportEvents(c *request.Call) error {
+	events, err := readEvents(c)
+	if err != nil {
+		return err
+	}
+	status, found := http.StatusOK, false
+	for i, e := range events {
+		code, err := s.applyEvent(c, e)
+		if err != nil {
+			return err
+		}
+		if events[i].Code = code; code != http.StatusOK {
+			events[i].Status, status = "failed", http.StatusMultiStatus
+		}
+		found = found || code != http.StatusNotFound && code != http.StatusUnprocessableEntity
+	}
+	if !found {
+		return fault.New(fault.NotFound, "No instances found for any event")
+	}
+	return c.WriteJSON(status, map[string]any{"events": events})
+}
+
+// readEvents reads the events of a request.
+func readEvents(c *request.Call) (events []compute.ExternalEvent, err error) {
+	var body map[string]json.RawMessage
+	if err := c.Read(request.MaxBody, &body); err != nil {
+		return nil, err
+	}
+	outer := &request.Object{Name: "the body", Keys: body}
+	var list []map[string]json.RawMessage
+	if outer.Decode("events", true, &list, "a list of events") && (len(list) == 0 || len(list) > maxEvents) {
+		outer.Invalid("events", "it has %d elements; from 1 to %d are allowed", len(list), maxEvents)
+	}
+	if err := outer.Finish(nil); err != nil {
+		return nil, err
+	}
+	for _, keys := range list {
+		o := &request.Object{Name: "events", Keys: keys}
+		e := compute.ExternalEvent{Status: "completed"}
+		e.Name, _ = o.Text("name", 1, 255)
+		e.Server, _ = o.Text("server_uuid", 1, 36)
+		e.Tag, _ = o.Text("tag", 0, 255)
+		if status, given := o.Text("status", 0, 255); given {
+			e.Status = status
+		}
+		if _, err := uuid.Parse(e.Server); err != nil {
+			o.Invalid("server_uuid", "it is %q; give a UUID", request.Clip(e.Server))
+		}
+		if !slices.Contains(networkEvents, e.Name) {
+			o.Invalid("name", "it is %q; give one of %q: other services are not supported", request.Clip(e.Name),
+				networkEvents)
+		}
+		if !slices.Contains(eventStatuses, e.Status) {
+			o.Invalid("status", "it is %q; give one of %q", request.Clip(e.Status), eventStatuses)
+		}
+		if err := o.Finish(nil); err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// applyEvent applies one event and returns its code. Only a deleted port needs work: compute binds ports before it
+// builds a guest, and reads their addresses when it shows them. The deletion is recorded in the server, so the event is
+// accepted whatever the server does now.
+func (s *Handlers) applyEvent(c *request.Call, e compute.ExternalEvent) (code int, err error) {
+	found, err := s.Store.Read(c.R.Context(), e.Server)
+	switch {
+	case fault.Is(err, fault.NotFound) || err == nil && !found.Ended.IsZero():
+		return http.StatusNotFound, nil
+	case err != nil:
+		return 0, err
+	case e.Name != compute.PortDeleted || !found.MayHavePort(e.Tag):
+		if found.Host == "" {
+			return http.StatusUnprocessableEntity, nil
+		}
+		if e.Name == compute.PortDeleted && e.Tag == "" {
+			return http.StatusBadRequest, nil
+		}
+		return http.StatusOK, nil
+	case len(found.DeletedPorts) >= lifecycle.MaxDeletedPorts:
+		return http.StatusConflict, nil
+	}
+	err = s.Conductor.ChangePort(c.R.Context(), found.ID, lifecycle.PortDeleted{Port: e.Tag})
+	if fault.Is(err, fault.NotFound) {
+		return http.StatusNotFound, nil
+	}
+	return http.StatusOK, err
+}

@@ -1,0 +1,224 @@
+package servers
+
+import (
+	"encoding/json"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+)
+
+// requestedNetworks is the value of `networks`: a list, or auto.
+type requestedNetworks struct {
+	auto bool
+	list []lifecycle.NetworkRequest
+}
+
+// readNetworks reads networks. Before 2.37 a missing or empty list means auto.
+func readNetworks(o *request.Object, v compute.Version) (want requestedNetworks) {
+	raw, given := o.Keys["networks"]
+	delete(o.Keys, "networks")
+	var word string
+	isWord := json.Unmarshal(raw, &word) == nil && !request.IsNull(raw)
+	required := v.Has(compute.NetworksRequired)
+	switch {
+	case !given && required:
+		o.Invalid("networks", "it is missing, and required since %s; give \"none\", \"auto\" or a list",
+			compute.NetworksRequired)
+	case !required && (!given || slices.Contains([]string{"[]", "null"}, string(raw))):
+		want.auto = true
+	case required && isWord && (word == compute.NetworksNone || word == compute.NetworksAuto):
+		want.auto = word == compute.NetworksAuto
+	case isWord && !required:
+		o.Invalid("networks", "the words none and auto are valid since version %s, and this request has version %s",
+			compute.NetworksRequired, v)
+	default:
+		want.list = readNetworkList(o, raw, v)
+	}
+	return want
+}
+
+// readNetworkList reads a list of networks.
+func readNetworkList(o *request.Object, raw json.RawMessage, v compute.Version) (list []lifecycle.NetworkRequest) {
+	var entries []map[string]*string
+	if json.Unmarshal(raw, &entries) != nil || len(entries) == 0 {
+		o.Invalid("networks", "it must be \"none\", \"auto\" or a list of objects with the key uuid or port, not %s",
+			request.Clip(string(raw)))
+		return nil
+	}
+	for _, entry := range entries {
+		var r lifecycle.NetworkRequest
+		for key, value := range entry {
+			text := ""
+			if value != nil {
+				text = *value
+			}
+			switch {
+			case key == "uuid":
+				r.Network = text
+			case key == "port":
+				r.Port = text
+			case key == "fixed_ip":
+				r.FixedIP = text
+			case key == "tag" && hasDeviceTags(v):
+				r.Tag = text
+			default:
+				o.Invalid("networks", "there is no key %q in an entry at version %s", request.Clip(key), v)
+			}
+		}
+		checkNetwork(o, r)
+		list = append(list, r)
+	}
+	return list
+}
+
+// checkNetwork checks one entry alone.
+func checkNetwork(o *request.Object, r lifecycle.NetworkRequest) {
+	_, err := netip.ParseAddr(r.FixedIP)
+	switch {
+	case r.Port == "" && r.Network == "":
+		o.Invalid("networks", "an entry has neither uuid nor port; give one of them")
+	case r.Port != "" && !isUUID(r.Port), r.Port == "" && !isUUID(r.Network):
+		o.Invalid("networks", "%q is not a UUID", request.Clip(r.Port+r.Network))
+	case r.FixedIP != "" && r.Port != "":
+		o.Invalid("networks", "fixed_ip of port %s cannot be set; set it with `openstack port set`", r.Port)
+	case r.FixedIP != "" && err != nil:
+		o.Invalid("networks", "%q is not an IP address", request.Clip(r.FixedIP))
+	case r.Tag != "" && !tagText.MatchString(r.Tag):
+		o.Invalid("networks", "%q is not a valid tag", request.Clip(r.Tag))
+	}
+}
+
+// networkFinder finds the networks and ports that a request names.
+type networkFinder struct{ Networks Networks }
+
+// findNetworks returns the networks of a server, after it has checked that the caller may use them. Without a network
+// service a server has none.
+func (s networkFinder) findNetworks(c *request.Call, want requestedNetworks, count int) ([]lifecycle.NetworkRequest,
+	error) {
+	switch {
+	case s.Networks == nil && len(want.list) > 0:
+		return nil, fault.New(fault.Invalid, "Invalid input for server.networks: compute has no network service, so "+
+			"it must be \"none\" or \"auto\"; set [neutron] endpoint_override to use one")
+	case s.Networks == nil:
+		return nil, nil
+	case want.auto:
+		return s.automaticNetwork(c)
+	}
+	used := map[string]bool{}
+	for i, r := range want.list {
+		if count > 1 && (r.Port != "" || r.FixedIP != "") {
+			return nil, fault.New(fault.Invalid, "Unable to launch multiple instances with a single configured "+
+				"port ID or fixed IP; launch the instances one by one with different ports")
+		}
+		if r.Port != "" && used[r.Port] {
+			return nil, fault.New(fault.Invalid, "port %s is given twice; give each port once", r.Port)
+		}
+		used[r.Port] = true
+		var err error
+		if want.list[i], err = s.findNetwork(c, r); err != nil {
+			return nil, err
+		}
+	}
+	return want.list, nil
+}
+
+// automaticNetwork returns the only network of the caller's project; none if there is none.
+func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkRequest, error) {
+	all, err := s.Networks.Networks(c.R.Context(), url.Values{})
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(n network.Network) bool {
+		return n.External || len(n.Subnets) == 0 || !n.Shared && n.Project != c.Who.Project
+	})
+	switch len(all) {
+	case 0:
+		return nil, nil
+	case 1:
+		return []lifecycle.NetworkRequest{{Network: all[0].ID}}, nil
+	}
+	return nil, fault.New(fault.Conflict, "Multiple possible networks found, use a Network ID to be more specific.")
+}
+
+// findNetwork checks one entry against the network service.
+func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) (lifecycle.NetworkRequest, error) {
+	if r.Port != "" {
+		p, err := s.Networks.Port(c.R.Context(), r.Port)
+		hidden := err == nil && p.Project != c.Who.Project && !c.Who.IsAdmin()
+		switch {
+		case hidden || fault.Is(err, fault.NotFound):
+			return r, fault.New(fault.Invalid, "Port id %s could not be found.", r.Port)
+		case err != nil:
+			return r, err
+		case p.Device != "":
+			return r, fault.New(fault.Conflict, "Port %s is still in use.", r.Port)
+		case len(p.FixedIPs) == 0:
+			return r, fault.New(fault.Invalid, "Port %s requires a FixedIP in order to be used.", r.Port)
+		}
+		r.Network = p.Network
+		return r, portrequest.CheckVNICType(p.ID, p.VNIC)
+	}
+	found, err := s.Networks.Networks(c.R.Context(), url.Values{"id": {r.Network}})
+	switch {
+	case err != nil:
+		return r, err
+	case len(found) == 0, !found[0].Shared && !found[0].External && found[0].Project != c.Who.Project && !c.Who.IsAdmin():
+		return r, fault.New(fault.Invalid, "Network %s could not be found.", r.Network)
+	case found[0].External && !c.Who.IsAdmin():
+		return r, fault.New(fault.Forbidden, "It is not allowed to create an interface on external network %s",
+			r.Network)
+	case len(found[0].Subnets) == 0:
+		return r, fault.New(fault.Invalid, "Network %s requires a subnet in order to boot instances on.", r.Network)
+	}
+	return r, s.checkFixedIP(c, r)
+}
+
+// checkFixedIP returns fault.Invalid if a port has the requested address of a network already.
+func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest) error {
+	if r.FixedIP == "" {
+		return nil
+	}
+	found, err := s.Networks.Ports(c.R.Context(), url.Values{"network_id": {r.Network},
+		"fixed_ips": {"ip_address=" + r.FixedIP}})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return fault.New(fault.Invalid, "Fixed IP address %s is already in use by port %s; request another one", r.FixedIP,
+		found[0].ID)
+}
+
+// hasDeviceTags reports whether an entry of networks may have a tag: from 2.32 on, except in 2.37 to 2.41.
+func hasDeviceTags(v compute.Version) bool { return v >= 32 && v <= 36 || v >= 42 }
+
+func isUUID(text string) bool {
+	_, err := uuid.Parse(text)
+	return err == nil
+}
+
+// addresses returns the addresses of a server by the name of the network.
+func addresses(s lifecycle.Server) map[string]any {
+	all := map[string][]compute.Address{}
+	for _, p := range s.Ports {
+		for _, ip := range p.FixedIPs {
+			one := compute.Address{Address: ip.Address, Version: 4, Type: "fixed", MAC: p.MAC}
+			if at, err := netip.ParseAddr(ip.Address); err == nil && at.Is6() {
+				one.Version = 6
+			}
+			all[p.NetworkName] = append(all[p.NetworkName], one)
+		}
+	}
+	out := map[string]any{}
+	for name, list := range all {
+		out[name] = list
+	}
+	return out
+}

@@ -1,0 +1,104 @@
+package servers
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// rebuildFirstBoot decodes what a rebuild changes of the guest's first boot: key_name since 2.54 and user_data since
+// 2.57. null removes them. It returns nil if neither is given. The key pair is one of the server's owner, as in Nova.
+func (s *Handlers) rebuildFirstBoot(c *request.Call, o *request.Object, found lifecycle.Server) (*lifecycle.FirstBoot,
+	error) {
+	changed := found.FirstBoot
+	_, key := o.Keys["key_name"]
+	_, data := o.Keys["user_data"]
+	key, data = key && c.Has(compute.RebuildKeyPair), data && c.Has(compute.NoPersonality)
+	if key {
+		changed.KeyName, _ = o.Text("key_name", 0, 255)
+		var err error
+		if changed.PublicKey, err = s.Catalog.PublicKey(c, found.User, changed.KeyName); err != nil {
+			return nil, err
+		}
+	}
+	if data {
+		changed.UserData = readUserData(o)
+	}
+	if !key && !data {
+		return nil, nil
+	}
+	return &changed, nil
+}
+
+// rebuildFrom checks the image for the rebuild of a server and returns a snapshot of it. If the server has the image
+// already, it returns the stored snapshot, even if the image has been changed since; but the image must still exist.
+func (s *Handlers) rebuildFrom(c *request.Call, found lifecycle.Server, id string) (*flavor.Image, error) {
+	stored := id == found.Image && found.ImageSnapshot != nil
+	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild", !stored)
+	if err != nil || now == nil && id != found.Image {
+		return nil, err
+	}
+	if now == nil || stored {
+		return found.ImageSnapshot, nil
+	}
+	if err := flavor.CheckSecureBoot(found.Flavor, *now, s.Catalog.Ignored); err != nil {
+		return nil, err
+	}
+	more, err := flavor.CheckRebuild(found.Flavor, found.SourceImage(), *now)
+	if err != nil {
+		return nil, err
+	}
+	return now, s.hasTraits(c, found, *now, more)
+}
+
+// hasTraits returns fault.Invalid if an image requires additional traits that the server's host does not have in
+// Placement.
+func (s *Handlers) hasTraits(c *request.Call, found lifecycle.Server, i flavor.Image, more []resource.Trait) error {
+	if len(more) == 0 {
+		return nil
+	}
+	names := strings.Join(request.Texts(more), ",")
+	missing := fault.New(fault.Invalid, "Image %s requires traits that the server's host does not have, or not all "+
+		"of them: %s; a rebuild does not change the host, so create another server", i.ID, names)
+	if s.Providers == nil || len(found.Choices) == 0 {
+		return missing
+	}
+	root := found.Choices[0].Root
+	list, err := s.Providers.Providers(c.R.Context(), url.Values{"uuid": {string(root)}, "required": {names}})
+	switch {
+	case fault.Is(err, fault.Invalid): // the trait does not exist
+		return missing
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return missing
+	}
+	return nil
+}
+
+func readRebuild(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) (err error) {
+	if _, given := o.Keys["imageRef"]; !given {
+		o.Invalid("imageRef", "it is missing")
+	}
+	w.Image = readImageRef(o)
+	if _, given := o.Keys["name"]; given {
+		w.Name = o.NameText("name")
+	}
+	if c.Has(compute.ServerDescription) {
+		delete(o.Keys, "description") // ignored: a rebuild keeps the description
+	}
+	if w.FirstBoot, err = s.rebuildFirstBoot(c, o, found); err != nil {
+		return err
+	}
+	if o.Err == nil {
+		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
+	}
+	return err
+}

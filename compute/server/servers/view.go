@@ -1,0 +1,165 @@
+package servers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/fault"
+)
+
+// hostStates returns UP or DOWN for each host of these servers that has reported; nil if the caller may not see it.
+func (s *Handlers) hostStates(ctx context.Context, c *request.Call, shown ...lifecycle.Server) (map[string]string,
+	error) {
+	if !c.Has(compute.HostStatus) || !c.Who.IsAdmin() {
+		return nil, nil
+	}
+	dead, err := s.Store.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states := map[string]string{}
+	for _, one := range shown {
+		name := one.Shown().Host
+		if _, known := states[name]; known || name == "" {
+			continue
+		}
+		switch h, err := s.Store.Host(ctx, name); {
+		case fault.Is(err, fault.NotFound):
+		case err != nil:
+			return nil, err
+		case slices.Contains(dead, name) || !s.Works(h):
+			states[name] = "DOWN"
+		default:
+			states[name] = "UP"
+		}
+	}
+	return states, nil
+}
+
+// serverView returns the view of a server at the version of the call, with what the caller may see.
+func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) compute.Server {
+	at := s.Shown()
+	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
+		Metadata: request.NotNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: serverFlavor(c, s),
+		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: addresses(s),
+		Links: c.Links("servers", s.ID), DiskConfig: "MANUAL", KeyName: request.OrNull(s.KeyName),
+		VMState: s.VMState(), TaskState: request.OrNull(s.TaskState()), LaunchedAt: request.MicrosOrNull(s.Launched),
+		TerminatedAt: request.MicrosOrNull(s.Ended),
+		Volumes:      []any{}}
+	if at.Host != "" {
+		v.Zone = s.Zone // of the host
+	}
+	if s.Image != "" {
+		v.Image = compute.ImageRef{ID: s.Image, Links: c.Links("images", s.Image)[1:]}
+	}
+	switch {
+	case s.Launched.IsZero() || s.Shelved || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
+	case s.Stopped:
+		v.PowerState = 4
+	default:
+		v.PowerState = 1
+	}
+	switch v.Status {
+	case "ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING":
+		v.Progress = new(int)
+	}
+	v.Fault = serverFault(c, s, v.Status)
+	addVersioned(c, &v, s, hosts)
+	return v
+}
+
+// serverFault returns why a server is in ERROR, or why the last change of its guest was given up; nil for neither.
+func serverFault(c *request.Call, s lifecycle.Server, status string) *compute.ServerFault {
+	f := s.Refusal
+	if status == "ERROR" || status == "DELETED" {
+		f = s.Fault
+	}
+	if f == nil {
+		return nil
+	}
+	out := &compute.ServerFault{Code: f.Code, Message: f.Message, Created: compute.Time{Time: f.Created}}
+	if c.Who.IsAdmin() {
+		out.Details = f.Details
+	}
+	return out
+}
+
+// addVersioned adds the fields that the version and the caller's role show beyond 2.1.
+func addVersioned(c *request.Call, v *compute.Server, s lifecycle.Server, hosts map[string]string) {
+	if c.Who.IsAdmin() {
+		v.Place = &compute.Place{Host: request.OrNull(s.Shown().Host), Hypervisor: request.OrNull(s.Shown().Host),
+			InstanceName: s.ID}
+		if c.Has(compute.ExtendedAttributes) {
+			reservation, index := lifecycle.Reservation(s.ID)
+			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s),
+				UserData: request.OrNull(s.UserData)}
+		}
+		if c.Has(compute.HostStatus) {
+			state, known := hosts[s.Shown().Host]
+			if !known && s.Shown().Host != "" {
+				state = "UNKNOWN"
+			}
+			v.HostStatus = &state
+		}
+	}
+	if c.Has(compute.Locked) {
+		v.Locked = new(bool)
+	}
+	if c.Has(compute.ServerDescription) {
+		v.Described = &compute.Described{Description: request.OrNull(s.Description)}
+	}
+	if c.Has(compute.Tags) {
+		v.Tags = slices.Clone(s.Tags)
+		if v.Tags == nil {
+			v.Tags = []string{}
+		}
+	}
+}
+
+func serverFlavor(c *request.Call, s lifecycle.Server) compute.ServerFlavor {
+	f := s.Shown().Flavor
+	if !c.Has(compute.EmbeddedFlavor) {
+		return compute.ServerFlavor{ID: f.ID, Links: c.Links("flavors", f.ID)[1:]}
+	}
+	return compute.ServerFlavor{FlavorValues: &compute.FlavorValues{VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB,
+		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: request.NotNil(f.ExtraSpecs)}}
+}
+
+// hostID returns a hash of project and host. It shows a user which servers share a host, but not which host that is.
+func hostID(s lifecycle.Server) string {
+	host := s.Shown().Host
+	if host == "" {
+		return ""
+	}
+	sum := sha256.Sum224([]byte(s.Project + host))
+	return hex.EncodeToString(sum[:])
+}
+
+var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// hostname returns the server's name as a host name: characters that are not allowed become hyphens, and it has at most
+// 63 characters.
+func hostname(s lifecycle.Server) string {
+	name := strings.Trim(noHostname.ReplaceAllString(strings.ToLower(s.Name), "-"), "-.")
+	if name == "" {
+		name = "server-" + s.ID
+	}
+	return strings.TrimRight(name[:min(len(name), 63)], "-.")
+}
+
+// writeServer responds with one server in detail.
+func (s *Handlers) writeServer(c *request.Call, found lifecycle.Server) error {
+	hosts, err := s.hostStates(c.R.Context(), c, found)
+	if err != nil {
+		return err
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"server": serverView(c, found, hosts)})
+}
