@@ -11,6 +11,9 @@
 // fails returns a Refusal, to which the API gives the status and the text of its original.
 //
 // The API has a call type of its own, which embeds Call. Handlers receive it, write to Call.W and return an error.
+//
+// The files, from the bottom to the top: options, values, media_types, proxy_headers, metrics, health, json_object (the
+// objects of requests), call, texts, checks, request_log, errors, failure, routes, server.
 package edge
 
 import (

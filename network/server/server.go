@@ -1,8 +1,10 @@
 // Package server is the HTTP server of the network service: the Networking API of api/network, and the API for Berth's
 // own agents.
 //
-// A collection (collections.go) declares the attributes and functions of one resource; the handlers of all collections
-// are the same. Handlers decide nothing about networks and ports: package operations does.
+// The files, from the bottom to the top: call, style (how objects of requests are read), list_query, collection, one
+// file for each resource, errors, routes, server. A collection (collection.go) declares the attributes and functions of
+// one resource; the handlers of all collections are the same. Handlers decide nothing about networks and ports: package
+// operations does.
 package server
 
 import (

@@ -3,6 +3,9 @@
 //
 // Uploads can be continued: a request PUT /v2/images/{id}/file may have a header Content-Range, and
 // GET /berth/v1/images/{id}/upload returns how much was received. Downloads can be continued with Range.
+//
+// The files, from the bottom to the top: attributes (of images, and their documents), call, images, data, list, members
+// (and tags), errors, routes, server.
 package server
 
 import (
@@ -11,28 +14,8 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/policies"
-	"github.com/openberth/berth/image/store"
 )
-
-// Options are what a server needs. Store must be set.
-type Options struct {
-	Store    *store.Store
-	MaxImage int64 // [DEFAULT] image_size_cap, in bytes: 1 TiB
-	edge.Options
-}
-
-// maxBody is the maximum size of a body that is not the data of an image, in bytes.
-const maxBody = 1 << 20
-
-type server struct{ Options }
-
-// call is one request and its response.
-type call struct {
-	edge.Call
-	srv *server
-}
 
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
@@ -50,14 +33,6 @@ func New(o Options) http.Handler {
 			(*call).CheckMethod},
 		Refuse: (*call).refuse, Encode: (*call).encode, Health: edge.Health{Check: s.checkHealth},
 	})
-}
-
-// checkUser refuses a caller without a project, who would own images without an owner.
-func (c *call) checkUser() error {
-	if c.Public() || c.Who.User != "" && c.Who.Project != "" {
-		return nil
-	}
-	return c.RefuseCaller(fault.New(fault.Forbidden, "the token is for no project; use one for a project"))
 }
 
 // checkHealth returns a sentence for clients, and its cause for the log.

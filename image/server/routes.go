@@ -2,26 +2,12 @@ package server
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/openberth/berth/api/edge"
 )
 
-// method is one method of a path, and methods are all of them.
-type (
-	method  = edge.Method[*call]
-	methods = map[string]method
-)
-
 // apiVersion is the version of the Image API.
 const apiVersion = "v2.9"
-
-// removeSlash removes a slash at the end of the path.
-func (c *call) removeSlash() {
-	if path := c.R.URL.Path; len(path) > 1 && strings.HasSuffix(path, "/") {
-		c.SetPath(strings.TrimSuffix(path, "/"))
-	}
-}
 
 // routes returns the paths of the API.
 func (s *server) routes() []edge.Route[*call] {
