@@ -25,11 +25,11 @@ type mutation struct {
 
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
-	"a guest that a list lacks is built as a new one": {"agent/reconcile/built_guests.go",
+	"a guest that a list lacks is built as a new one": {"agent/reconcile/guests/built_guests.go",
 		"	return built && !there && want.Build <= build", "	return built && there && want.Build < build", "blank", "",
 		false},
-	"a guest that is built too late stays": {"agent/reconcile/shared_core.go",
-		"	return there && !g.Departed && (c.state.Ended(id)", "	return there && g.Departed && (c.state.Ended(id)",
+	"a guest that is built too late stays": {"agent/reconcile/state/shared_core.go",
+		"	return there && !g.Departed && (c.State.Ended(id)", "	return there && g.Departed && (c.State.Ended(id)",
 		"late,left", "late", false},
 	"guests on other hosts do not stop a step": {"compute/conductor/checks_after_database_restore.go",
 		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed",
@@ -43,10 +43,10 @@ var mutations = map[string]mutation{
 	"a server leaves a silent host that may have its guest": {"compute/lifecycle/unresponsive_host.go",
 		"	if s.Reported || s.AllocatedHost() != host {", "	if s.AllocatedHost() != host {", "running twice,freed",
 		"unfollowed", false},
-	"an effect does not wait for the journal": {"agent/reconcile/shared_core.go",
+	"an effect does not wait for the journal": {"agent/reconcile/state/shared_core.go",
 		"	if !c.hold(e) {", "	if true {", "journal", "", false},
-	"claims are freed before the guest is destroyed": {"agent/reconcile/remove_guest.go",
-		"	if !j.attempt.destroyed[id] {", "	w.free(id)\n	if !j.attempt.destroyed[id] {",
+	"claims are freed before the guest is destroyed": {"agent/reconcile/guests/remove_guest.go",
+		"	if !j.attempt.destroyed[id] {", "	w.Free(id)\n	if !j.attempt.destroyed[id] {",
 		"journal", "", false},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
 		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", "", false},
@@ -54,7 +54,7 @@ var mutations = map[string]mutation{
 		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", "", false},
 	"the bandwidth of a port may be of another NIC than its VF": {"compute/portrequest/port_requests.go",
 		"		if len(subtree) > 1 {", "		if false {", "nic", "", true},
-	"the VF of a detached port is not freed": {"agent/reconcile/change_port_devices.go",
+	"the VF of a detached port is not freed": {"agent/reconcile/guests/change_port_devices.go",
 		"	if len(left) > 0 {", "	if false {", "port", "", true},
 	"the VF of a detached port stays allocated": {"compute/ports/amounts.go",
 		"	if want.Devices {", "	if false {", "allocation", "", true},
@@ -67,8 +67,8 @@ var mutations = map[string]mutation{
 	"the image is deleted before the unshelved guest runs": {"compute/lifecycle/apply_server_action.go",
 		"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
 		"		s = dropShelvedImage(s)\n		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
-	"a VF is freed before it is reset": {"agent/reconcile/configure_vfs.go",
-		"	if !c.config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
+	"a VF is freed before it is reset": {"agent/reconcile/guests/configure_vfs.go",
+		"	if !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
 }
 
 // source returns the path and the text of the file that a mutation changes.

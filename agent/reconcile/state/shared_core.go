@@ -77,7 +77,7 @@ func (c *Core) DoAfterWrite(e Effect) {
 	}
 }
 
-// Log returns the effect that writes a message to the log.
+// Log adds the effect that writes a message to the log.
 func (c *Core) Log(message string, attrs ...any) { c.Do(Log{Message: message, Attrs: attrs}) }
 
 // Warn is Log for a warning.
