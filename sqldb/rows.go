@@ -106,3 +106,14 @@ func QueryMap[K comparable, V any](ctx context.Context, tx *Tx, query string, ar
 	})
 	return all, err
 }
+
+// RequireRow returns the fault none if a statement affected no row.
+func RequireRow(done sql.Result, err error, none error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return none
+}

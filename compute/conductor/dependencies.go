@@ -72,7 +72,7 @@ type Options struct {
 	FollowWithin time.Duration
 }
 
-// Lease is the lease of this process on its database; *store.Lease is one.
+// Lease is the lease of this process on its database; *lease.Lease is one.
 type Lease interface {
 	// Check returns nil while this process may act outside its database, else fault.Unavailable.
 	Check() error

@@ -10,19 +10,20 @@ import (
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/sqldb"
 )
 
 // shortOptions are the options of a lease that ends soon, for an owner that is not known to be dead.
-func shortOptions() store.LeaseOptions {
-	return store.LeaseOptions{TTL: 3 * time.Second, Renew: 50 * time.Millisecond, Poll: 20 * time.Millisecond}
+func shortOptions() lease.Options {
+	return lease.Options{TTL: 3 * time.Second, Renew: 50 * time.Millisecond, Poll: 20 * time.Millisecond}
 }
 
 // owner returns a lease owner with this instance.
-func owner(name string) store.LeaseOwner {
-	return store.LeaseOwner{Instance: name, Host: "db1", PID: 4711}
+func owner(name string) lease.Owner {
+	return lease.Owner{Instance: name, Host: "db1", PID: 4711}
 }
 
 // openAgain opens the database as another process would.
@@ -37,7 +38,7 @@ func openAgain(t *testing.T, url string) *store.Store {
 }
 
 // keepRenewing runs Keep until the end of the test, or until stop is called, which returns the error of Keep.
-func keepRenewing(t *testing.T, l *store.Lease) (stop func() error) {
+func keepRenewing(t *testing.T, l *lease.Lease) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -96,8 +97,8 @@ func runningOwnerHasMoreTime(t *testing.T, url string) {
 	time.Sleep(10 * time.Millisecond) // the lease has ended
 	terms := shortOptions()
 	terms.TTL = 20 * time.Second
-	terms.Alive = func(h store.LeaseOwner) bool { return h.Instance == "first" }
-	terms.Waiting = func(_ store.LeaseOwner, longest time.Duration) {
+	terms.Alive = func(h lease.Owner) bool { return h.Instance == "first" }
+	terms.Waiting = func(_ lease.Owner, longest time.Duration) {
 		if longest != 2*terms.TTL {
 			t.Errorf("it waits at most %s, want %s", longest, 2*terms.TTL)
 		}
@@ -190,8 +191,8 @@ func deadOwnerReplaced(t *testing.T, url string) {
 	_, err := first.Hold(t.Context(), owner("first"), long)
 	must(t, err)
 	terms := shortOptions()
-	terms.Dead = func(h store.LeaseOwner) bool { return h.Instance == "first" && h.Host == "db1" && h.PID == 4711 }
-	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("it waits for %s, which is dead", h) }
+	terms.Dead = func(h lease.Owner) bool { return h.Instance == "first" && h.Host == "db1" && h.PID == 4711 }
+	terms.Waiting = func(h lease.Owner, _ time.Duration) { t.Errorf("it waits for %s, which is dead", h) }
 	_, err = second.Hold(t.Context(), owner("second"), terms)
 	must(t, err)
 }
@@ -204,7 +205,7 @@ func formerOwnerFenced(t *testing.T, url string) {
 	must(t, err)
 	must(t, first.Create(t.Context(), server("s", 1)))
 	terms, waited := shortOptions(), 0
-	terms.Waiting = func(store.LeaseOwner, time.Duration) { waited++ }
+	terms.Waiting = func(lease.Owner, time.Duration) { waited++ }
 	_, err = second.Hold(t.Context(), owner("second"), terms)
 	must(t, err)
 	if waited != 1 {
@@ -245,7 +246,7 @@ func takeoverWaitsForTransaction(t *testing.T, url string) {
 	}()
 	<-begun
 	terms, held := shortOptions(), make(chan error, 1)
-	terms.Dead = func(store.LeaseOwner) bool { return true }
+	terms.Dead = func(lease.Owner) bool { return true }
 	short := terms
 	short.TakeoverTimeout = time.Second
 	_, err = third.Hold(t.Context(), owner("third"), short)
@@ -279,7 +280,7 @@ func releasedLeaseAcquired(t *testing.T, url string) {
 	must(t, keepRenewing(t, l)())
 	must(t, l.Release(t.Context()))
 	terms := shortOptions()
-	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) {
+	terms.Waiting = func(h lease.Owner, _ time.Duration) {
 		t.Errorf("the lease was released, but it waits for %s", h)
 	}
 	_, err = second.Hold(t.Context(), owner("second"), terms)
@@ -297,7 +298,7 @@ func concurrentAcquisition(t *testing.T, url string) {
 	errs := make([]error, many)
 	for i, s := range stores {
 		all.Go(func() {
-			var l *store.Lease
+			var l *lease.Lease
 			if l, errs[i] = s.Hold(t.Context(), owner(fmt.Sprint(i)), shortOptions()); errs[i] == nil {
 				keepRenewing(t, l)
 			}

@@ -76,7 +76,7 @@ func (s *Store) UnbindHost(ctx context.Context, host string) error {
 	return wrap(s.changeHostAccount(ctx, host,
 		func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
 			done, err := tx.Exec(ctx, `DELETE FROM compute_host_accounts WHERE host = ?`, host)
-			return none, requireRow(done, err, fault.New(fault.NotFound, "host %s is not bound to an account", host))
+			return none, sqldb.RequireRow(done, err, fault.New(fault.NotFound, "host %s is not bound to an account", host))
 		}))
 }
 

@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db     fencedDB
+	db     lease.Database
 	cloud  string
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
@@ -37,11 +38,17 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, "compute_schema", schema, "compute_versions"); err != nil {
 		return nil, fault.Wrap("", err)
 	}
-	s := &Store{db: fencedDB{db: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
+	s := &Store{db: lease.Database{DB: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
 		assignments: newAssignmentCache(),
 		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap(s.loadCloudID(ctx))
+}
+
+// Hold acquires the lease of the database for this process, as lease.Database.Hold does. Keep must run as long as the
+// store is used.
+func (s *Store) Hold(ctx context.Context, me lease.Owner, terms lease.Options) (*lease.Lease, error) {
+	return s.db.Hold(ctx, me, terms)
 }
 
 // Cloud returns the UUID that was created with this database.
@@ -59,7 +66,7 @@ func (s *Store) loadCloudID(ctx context.Context) error {
 
 // Available returns nil, or fault.Unavailable if the database file was deleted or replaced, so that no call can
 // succeed.
-func (s *Store) Available() error { return s.db.db.Available() }
+func (s *Store) Available() error { return s.db.Available() }
 
 // CheckWrites returns nil if the database accepts writes of this process, otherwise fault.Unavailable, whose text
 // completes "the database takes no writes:". It returns after at most patience.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -80,7 +80,7 @@ func TestLockShowsThatProcessHasEnded(t *testing.T) {
 	}
 	before := thisProcess()
 	before.BootID = "another boot"
-	ended := func(h store.LeaseOwner) bool { return hasEnded(h) && !isRunning(h) }
+	ended := func(h lease.Owner) bool { return hasEnded(h) && !isRunning(h) }
 	if !ended(before) {
 		t.Errorf("%+v counts as running", before)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/store/lease"
 )
 
 // releaseTimeout is how long compute tries to release its database when it stops. If that fails, the next process may
@@ -16,7 +17,7 @@ const releaseTimeout = 2 * time.Second
 // leaseKeeper renews compute's lease of its database while compute runs.
 type leaseKeeper struct {
 	lost       chan struct{} // closed when another process has acquired the lease
-	lease      *store.Lease
+	lease      *lease.Lease
 	log        *slog.Logger
 	releaseCtx context.Context // for releasing the lease
 	stop       context.CancelFunc
@@ -27,8 +28,8 @@ type leaseKeeper struct {
 // acquireLease acquires the lease of compute's database for this process and renews it until release. It calls onLost
 // at once if another process acquires it.
 func acquireLease(ctx context.Context, st *store.Store, onLost func(), log *slog.Logger) (*leaseKeeper, error) {
-	lease, err := st.Hold(ctx, thisProcess(), store.LeaseOptions{Dead: hasEnded, Alive: isRunning,
-		Waiting: func(last store.LeaseOwner, longest time.Duration) {
+	lease, err := st.Hold(ctx, thisProcess(), lease.Options{Dead: hasEnded, Alive: isRunning,
+		Waiting: func(last lease.Owner, longest time.Duration) {
 			log.Info("compute's database not released by its last process; waiting to see whether that process is alive",
 				"process", last.String(), "longest", longest)
 		}})

@@ -10,27 +10,27 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/store/lease"
 )
 
 // thisProcess returns this process as other processes see it that use the same database.
-func thisProcess() store.LeaseOwner {
+func thisProcess() lease.Owner {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
 	}
-	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(),
+	return lease.Owner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(),
 		BootID: bootID(), LockID: computeLocks.only(), StartTime: processStartTime(os.Getpid())}
 }
 
 // sameBoot reports whether the process id of an owner is visible here.
-func sameBoot(h store.LeaseOwner) bool {
+func sameBoot(h lease.Owner) bool {
 	return h.BootID != "" && h.BootID == bootID()
 }
 
 // hadMyLock reports whether an owner had the lock that this process has now, so that it has ended. It may have run
 // before a reboot, or in another container.
-func hadMyLock(h store.LeaseOwner) bool {
+func hadMyLock(h lease.Owner) bool {
 	return h.LockID != "" && h.LockID == computeLocks.only()
 }
 
@@ -68,13 +68,13 @@ func processStartTime(pid int) string {
 }
 
 // isRunning reports whether a process certainly runs: it is visible here and has the same start time.
-func isRunning(h store.LeaseOwner) bool {
+func isRunning(h lease.Owner) bool {
 	return sameBoot(h) && h.StartTime != "" && h.StartTime == processStartTime(h.PID)
 }
 
 // hasEnded reports whether a process has certainly ended: it was visible here and no longer exists, or it had the lock
 // that this process has.
-func hasEnded(h store.LeaseOwner) bool {
+func hasEnded(h lease.Owner) bool {
 	if hadMyLock(h) {
 		return true
 	}

@@ -4,7 +4,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/store/lease"
 )
 
 // isRunning and hasEnded are certain only for processes that are visible here, and do not rely on the process id alone.
@@ -18,24 +18,24 @@ func TestProcessState(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	child := store.LeaseOwner{PID: sleeper.Process.Pid, BootID: me.BootID,
+	child := lease.Owner{PID: sleeper.Process.Pid, BootID: me.BootID,
 		StartTime: processStartTime(sleeper.Process.Pid)}
-	expect := func(what string, h store.LeaseOwner, running, over bool) {
+	expect := func(what string, h lease.Owner, running, over bool) {
 		t.Helper()
 		if isRunning(h) != running || hasEnded(h) != over {
 			t.Errorf("%s: runs %v, ended %v: %+v", what, isRunning(h), hasEnded(h), h)
 		}
 	}
-	changed := func(h store.LeaseOwner, change func(*store.LeaseOwner)) store.LeaseOwner {
+	changed := func(h lease.Owner, change func(*lease.Owner)) lease.Owner {
 		change(&h)
 		return h
 	}
 	expect("this one", me, true, false)
 	expect("a child", child, true, false)
-	expect("of another machine", changed(child, func(h *store.LeaseOwner) { h.BootID = "elsewhere" }), false, false)
-	expect("of an unknown machine", changed(child, func(h *store.LeaseOwner) { h.BootID = "" }), false, false)
-	expect("an earlier process with this id", changed(child, func(h *store.LeaseOwner) { h.StartTime = "1" }), false, true)
-	expect("with an unknown start time", changed(child, func(h *store.LeaseOwner) { h.StartTime = "" }), false, false)
+	expect("of another machine", changed(child, func(h *lease.Owner) { h.BootID = "elsewhere" }), false, false)
+	expect("of an unknown machine", changed(child, func(h *lease.Owner) { h.BootID = "" }), false, false)
+	expect("an earlier process with this id", changed(child, func(h *lease.Owner) { h.StartTime = "1" }), false, true)
+	expect("with an unknown start time", changed(child, func(h *lease.Owner) { h.StartTime = "" }), false, false)
 	if err := sleeper.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

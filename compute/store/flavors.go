@@ -106,7 +106,7 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET description = ? WHERE id = ?`, description, id)
-		return requireRow(done, err, unknownFlavor(id))
+		return sqldb.RequireRow(done, err, unknownFlavor(id))
 	}))
 }
 
@@ -114,7 +114,7 @@ func (s *Store) DescribeFlavor(ctx context.Context, id, description string) erro
 func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavors WHERE id = ?`, id)
-		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
+		if err := sqldb.RequireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ?`, id)
@@ -127,7 +127,7 @@ func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]s
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		// The row of the flavor is written so that a concurrent transaction cannot delete it.
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET name = name WHERE id = ?`, id)
-		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
+		if err := sqldb.RequireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
 		return putSpecs(ctx, tx, id, specs)
@@ -138,7 +138,7 @@ func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]s
 func (s *Store) DeleteExtraSpec(ctx context.Context, id, key string) error {
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ? AND spec = ?`, id, key)
-		return requireRow(done, err, fault.New(fault.NotFound, "flavor %s has no extra spec %q", id, key))
+		return sqldb.RequireRow(done, err, fault.New(fault.NotFound, "flavor %s has no extra spec %q", id, key))
 	}))
 }
 

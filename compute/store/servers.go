@@ -99,7 +99,7 @@ func (s *Store) Change(
 		done, err := tx.Exec(ctx, statement, args...)
 		// The snapshot may be older than the row; a retry reads the current row.
 		again := sqldb.Retry(fault.New(fault.Conflict, "server %s changes too often", id))
-		if err := requireRow(done, err, again); err != nil {
+		if err := sqldb.RequireRow(done, err, again); err != nil {
 			return err
 		}
 		if err := saveResidences(ctx, tx, before, after); err != nil {

@@ -79,7 +79,7 @@ func (s *Store) KeyPairs(ctx context.Context, user, after string, limit int) ([]
 func (s *Store) DeleteKeyPair(ctx context.Context, user, name string) error {
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_keypairs WHERE user_id = ? AND name = ?`, user, name)
-		return requireRow(done, err, unknownKeyPair(user, name))
+		return sqldb.RequireRow(done, err, unknownKeyPair(user, name))
 	}))
 }
 

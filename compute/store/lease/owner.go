@@ -1,4 +1,4 @@
-package store
+package lease
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// LeaseOwner is a process that uses compute's database.
-type LeaseOwner struct {
+// Owner is a process that uses compute's database.
+type Owner struct {
 	Instance string // id of this start of the process; never reused
 	Host     string // name of its machine, for messages
 	PID      int
@@ -27,12 +27,12 @@ type LeaseOwner struct {
 }
 
 // String describes the process for messages.
-func (h LeaseOwner) String() string {
+func (h Owner) String() string {
 	return fmt.Sprintf("process %d on host %s, since %s", h.PID, h.Host, h.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// LeaseOptions are the options of a lease. Zero fields have defaults.
-type LeaseOptions struct {
+// Options are the options of a lease. Zero fields have defaults.
+type Options struct {
 	// validity without renewal, default 6 s; the owner itself uses two thirds of it
 	TTL   time.Duration
 	Renew time.Duration // interval of renewals, default 1 s
@@ -41,24 +41,24 @@ type LeaseOptions struct {
 	// limit for a database call while acquiring, default 20 s: a transaction of a crashed owner may still hold locks
 	TakeoverTimeout time.Duration
 	// reports whether an owner is known to have ended; nil: unknown for all
-	Dead func(LeaseOwner) bool
+	Dead func(Owner) bool
 	// reports whether an owner is known to run, which doubles its time to renew; nil: unknown for all
-	Alive func(LeaseOwner) bool
+	Alive func(Owner) bool
 	// called before waiting for an owner that may have ended, with the maximum wait; may be nil
-	Waiting func(LeaseOwner, time.Duration)
+	Waiting func(Owner, time.Duration)
 }
 
 // Lease is the exclusive right of one process to use the database. Two processes that performed the steps of the same
 // servers would perform each step twice.
 type Lease struct {
 	db      *sqldb.DB
-	self    LeaseOwner
-	options LeaseOptions
+	self    Owner
+	options Options
 	client  *clientLease
 
 	once    sync.Once
 	lost    chan struct{} // closed after takenBy is set
-	takenBy LeaseOwner
+	takenBy Owner
 
 	running atomic.Int32 // database calls in progress
 }
@@ -125,7 +125,7 @@ func (l *Lease) Keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.lost:
-			return wrap(l.setLost(l.takenBy))
+			return fault.Wrap("", l.setLost(l.takenBy))
 		case <-tick.C:
 		}
 		// The error is not needed: a loss closes l.lost, and other failures are repeated.
@@ -183,7 +183,7 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 // Release releases the lease, so that the next process need not wait. It returns nil if another process owns the lease.
 func (l *Lease) Release(ctx context.Context) error {
 	l.client.end()
-	return wrap(l.within(ctx, l.options.TTL, func(ctx context.Context) error {
+	return fault.Wrap("", l.within(ctx, l.options.TTL, func(ctx context.Context) error {
 		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
 			held, err := readOwner(ctx, tx, true)
 			if err != nil || held.Instance != l.self.Instance {
@@ -200,7 +200,7 @@ const released = 0
 
 // leaseView is the lease as read from the database.
 type leaseView struct {
-	owner   LeaseOwner
+	owner   Owner
 	expiry  int64 // microseconds since 1970 by the database's clock
 	expired bool  // by that clock
 }
@@ -256,13 +256,13 @@ func (l *Lease) writeOwner(ctx context.Context, tx *sqldb.Tx, seen leaseView, se
 	done, err := tx.Exec(ctx, `UPDATE compute_lease_owner SET instance = ?, host = ?, pid = ?, boot_id = ?,
 		lock_id = ?, start_time = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
 		l.self.Instance, l.self.Host, l.self.PID, l.self.BootID, l.self.LockID, l.self.StartTime, seen.owner.Instance)
-	if err := requireRow(done, err, errRenewed); err != nil {
+	if err := sqldb.RequireRow(done, err, errRenewed); err != nil {
 		return err
 	}
 	*sent = time.Now()
 	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`,
 		l.options.TTL.Microseconds(), seen.expiry)
-	return requireRow(done, err, errRenewed)
+	return sqldb.RequireRow(done, err, errRenewed)
 }
 
 // errRenewed rolls back acquire: the owner has renewed the lease, or another process was faster.
@@ -277,7 +277,7 @@ func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
 
 // readOwner reads the owner of the lease. With lock no other process can acquire the lease before the transaction ends.
 // The expiry is in a separate table, so renewals do not wait for this lock.
-func readOwner(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
+func readOwner(ctx context.Context, tx *sqldb.Tx, lock bool) (h Owner, err error) {
 	query := `SELECT instance, host, pid, boot_id, lock_id, start_time, since FROM compute_lease_owner WHERE one = 1`
 	switch {
 	case !lock: // SQLite needs no lock: it has one writer at a time
@@ -304,19 +304,19 @@ func clock(tx *sqldb.Tx) string {
 }
 
 // withDefaults returns the options with defaults for zero fields.
-func (t LeaseOptions) withDefaults() LeaseOptions {
+func (t Options) withDefaults() Options {
 	t.TTL = cmp.Or(t.TTL, 6*time.Second)
 	t.Renew = cmp.Or(t.Renew, time.Second)
 	t.Poll = cmp.Or(t.Poll, 100*time.Millisecond)
 	t.TakeoverTimeout = cmp.Or(t.TakeoverTimeout, 20*time.Second)
 	if t.Dead == nil {
-		t.Dead = func(LeaseOwner) bool { return false }
+		t.Dead = func(Owner) bool { return false }
 	}
 	if t.Alive == nil {
-		t.Alive = func(LeaseOwner) bool { return false }
+		t.Alive = func(Owner) bool { return false }
 	}
 	if t.Waiting == nil {
-		t.Waiting = func(LeaseOwner, time.Duration) {}
+		t.Waiting = func(Owner, time.Duration) {}
 	}
 	return t
 }
@@ -337,7 +337,7 @@ func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) 
 }
 
 // setLost records the new owner and returns the fault that names it.
-func (l *Lease) setLost(by LeaseOwner) error {
+func (l *Lease) setLost(by Owner) error {
 	l.once.Do(func() {
 		l.takenBy = by
 		l.client.end()
