@@ -1,10 +1,10 @@
 // Package conductor performs the steps of servers, and the requests of users, operators and agents that change them. It
 // connects the packages that do the parts: presence, audit, scheduler, allocations and ports. Package runner calls it.
 //
-// The files, from the bottom to the top: clock.go; dependencies.go, what all parts use; claim_and_release.go,
-// min_count_all_or_none.go, checks_after_database_restore.go, which stops steps after a restore, and shelved_images.go;
-// step_performer.go, which performs one step of a server; unanswered_assignments.go; conductor.go. The other files are
-// requests. first_reports.go, run.go and open.go, which connects the parts, are at the top.
+// The files, from the bottom to the top: config.go, what all parts use; claim.go, min_count.go, restore_checks.go,
+// which stops steps after a restore, and shelved_images.go; steps.go, which performs one step of a server;
+// unanswered.go; conductor.go; the requests of users, operators and agents: actions.go, create_delete.go,
+// guest_report.go, dead_hosts.go and host_forget.go; run.go; open.go, which connects the parts.
 package conductor
 
 import (

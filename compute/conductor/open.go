@@ -2,7 +2,6 @@ package conductor
 
 import (
 	"context"
-	"sync"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/trace"
@@ -54,34 +53,4 @@ func New(store Store, client Placement, config Config) *Conductor {
 			return err
 		}}
 	return c
-}
-
-// Run performs steps until ctx ends, and then returns nil. It calls Resume if Resume has not been called.
-func (c *Conductor) Run(ctx context.Context) error {
-	var background sync.WaitGroup
-	ctx, cancel := context.WithCancel(ctx)
-	defer background.Wait()
-	defer cancel()
-	background.Go(func() {
-		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
-			return c.store.Purge(ctx, c.Now().Add(-keepFor), maxKept)
-		})
-	})
-	halves := halfUploads{dependencies: c.dependencies}
-	background.Go(func() {
-		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
-	})
-	background.Go(func() { c.Auditor.Run(ctx) })
-	background.Go(func() {
-		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
-	})
-	background.Go(func() {
-		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
-	})
-	c.Watch()
-	background.Go(func() {
-		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.CheckReceives(ctx) })
-	})
-	background.Go(func() { c.openGateWithRetry(ctx) })
-	return fault.Wrap(fault.Unavailable, c.runner.Run(ctx))
 }

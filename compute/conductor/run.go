@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -34,4 +35,64 @@ func (c *Conductor) runEvery(ctx context.Context, every time.Duration, what stri
 		case <-tick.C:
 		}
 	}
+}
+
+// openGate waits until the hosts of AwaitReports have reported, at most firstReports.
+func (c *Conductor) openGate(ctx context.Context) error {
+	reported, err := c.AwaitReports(ctx)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(c.firstReports)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-reported:
+	case <-timer.C:
+		missing := c.StopAwaiting()
+		c.dependencies.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
+	}
+	return nil
+}
+
+// openGateWithRetry calls openGate until the database answers or ctx ends.
+func (c *Conductor) openGateWithRetry(ctx context.Context) {
+	for attempt := 1; ; attempt++ {
+		err := c.openGate(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		c.dependencies.Log.Warn("hosts not read at compute's start, will retry", "error", err)
+		c.Pause(ctx, min(attempt, 100))
+	}
+}
+
+// Run performs steps until ctx ends, and then returns nil. It calls Resume if Resume has not been called.
+func (c *Conductor) Run(ctx context.Context) error {
+	var background sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer background.Wait()
+	defer cancel()
+	background.Go(func() {
+		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
+			return c.store.Purge(ctx, c.Now().Add(-keepFor), maxKept)
+		})
+	})
+	halves := halfUploads{dependencies: c.dependencies}
+	background.Go(func() {
+		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
+	})
+	background.Go(func() { c.Auditor.Run(ctx) })
+	background.Go(func() {
+		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
+	})
+	background.Go(func() {
+		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
+	})
+	c.Watch()
+	background.Go(func() {
+		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.CheckReceives(ctx) })
+	})
+	background.Go(func() { c.openGateWithRetry(ctx) })
+	return fault.Wrap(fault.Unavailable, c.runner.Run(ctx))
 }

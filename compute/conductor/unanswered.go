@@ -5,30 +5,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 )
-
-// monitor observes whether the agents of hosts work: their signs of life, and which assignments they have followed.
-type monitor struct {
-	*dependencies
-
-	apply    func(ctx context.Context, server string, event lifecycle.Event) error
-	leaving  map[string]schedule.Choice // servers that leave a host, and where each finds room; of CheckAssignments
-	searched map[string]*search         // the last search for servers that wait for a host; of CheckAssignments
-}
-
-// search is the last search for servers that wait for the agent of a host.
-type search struct {
-	revision   int64           // of the host's assignments then
-	hypervisor bool            // the hypervisor could build no guests
-	at         time.Duration   // since this process started
-	found      bool            // some wait
-	told       map[string]bool // those whose history has an entry about it
-}
 
 // beginSearch reports whether servers that wait for a host must be searched now: not if the last search for the same
 // kind of reason has found none and the assignments are the same.
