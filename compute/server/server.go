@@ -42,14 +42,13 @@ func New(o Options) http.Handler {
 	}
 	s := newServer(o)
 	return edge.New(edge.API[*request.Call]{
-		Options: o.Options,
-		Bodies:  rest.NewBodyBudget(request.BodyBudget, request.MaxReport), Metrics: edge.NewMetrics("berth_compute_"),
+		Options: o.Options, Style: request.Style, Database: o.Store,
+		Bodies: rest.NewBodyBudget(request.BodyBudget, request.MaxReport), Metrics: edge.NewMetrics("berth_compute_"),
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },
-		Prepare: (*request.Call).RemoveProject, Checks: request.Checks(o.Store.Available), Refuse: (*request.Call).Refuse,
+		Prepare: (*request.Call).RemoveProject, Checks: request.Checks(), Refuse: (*request.Call).Refuse,
 		Encode: (*request.Call).Encode,
-		Health: edge.Health{Check: s.checkHealth},
 	})
 }
 

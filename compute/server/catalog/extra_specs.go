@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -38,7 +39,7 @@ func (s *Handlers) listExtraSpecs(c *request.Call) error {
 
 // createExtraSpecs is POST /v2.1/flavors/{id}/os-extra_specs: it adds and overwrites.
 func (s *Handlers) createExtraSpecs(c *request.Call) error {
-	o, others, err := c.Wrapped("extra_specs")
+	o, others, err := c.Object("extra_specs")
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (s *Handlers) createExtraSpecs(c *request.Call) error {
 
 // putExtraSpec is PUT /v2.1/flavors/{id}/os-extra_specs/{key}; its body is an object with this key alone.
 func (s *Handlers) putExtraSpec(c *request.Call) error {
-	o := &request.Object{Name: "extra_specs"}
-	if err := c.Read(request.MaxBody, &o.Keys); err != nil {
+	o := c.NewObject("extra_specs", nil)
+	if err := c.ReadJSON(request.MaxBody, &o.Keys); err != nil {
 		return err
 	}
 	key := c.R.PathValue("key")
@@ -64,19 +65,21 @@ func (s *Handlers) putExtraSpec(c *request.Call) error {
 // SpecKey matches the keys that the Compute API allows.
 var SpecKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
 
-func (s *Handlers) setExtraSpecs(c *request.Call, o *request.Object, body func(map[string]string) any) error {
+func (s *Handlers) setExtraSpecs(c *request.Call, o *edge.Object, body func(map[string]string) any) error {
 	specs := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(o.Keys)) {
 		if !SpecKey.MatchString(key) {
-			o.Invalid(request.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
+			o.Invalid(edge.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
-		specs[key], _ = o.Scalar(key, true, "a text or a number")
-		if len(specs[key]) > 255 {
-			o.Invalid(key, "it has %d bytes; at most 255 are allowed", len(specs[key]))
+		text := ""
+		o.Require(key)
+		if o.Scalar(key, &text, "a text or a number"); len(text) > 255 {
+			o.Invalid(key, "it has %d bytes; at most 255 are allowed", len(text))
 		}
+		specs[key] = text
 	}
-	if o.Err != nil {
-		return o.Err
+	if o.Err() != nil {
+		return o.Err()
 	}
 	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -86,7 +87,7 @@ func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error 
 func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(flavor.Flavor) bool, err error) {
 	public := true
 	if text := q.Get("is_public"); admin && text != "" {
-		wanted, known := request.ParseBool(text)
+		wanted, known := request.Style.Bool(text)
 		f.All = !known || !wanted
 		public = !known || wanted
 		if !known && !strings.EqualFold(text, "none") {
@@ -126,28 +127,31 @@ var flavorID = regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]{0,253}[a-zA-Z
 
 // createFlavor is POST /v2.1/flavors.
 func (s *Handlers) createFlavor(c *request.Call) error {
-	o, others, err := c.Wrapped("flavor")
+	o, others, err := c.Object("flavor")
 	if err != nil {
 		return err
 	}
-	f := flavor.Flavor{ID: s.NewID(), Name: o.NameText("name"), ExtraSpecs: map[string]string{}}
-	if id, ok := o.Scalar("id", false, "a text or null"); ok && id != "" && id != "auto" {
+	f := flavor.Flavor{ID: s.NewID(), Name: request.NameText(o, "name"), ExtraSpecs: map[string]string{}}
+	o.Require("vcpus", "ram", "disk")
+	id := ""
+	if o.Scalar("id", &id, "a text or null"); id != "" && id != "auto" {
 		f.ID = id
 		if !flavorID.MatchString(id) {
-			o.Invalid("id", "it is %q; letters, digits, spaces inside, and . _ - are allowed", request.Clip(f.ID))
+			o.Invalid("id", "it is %q; letters, digits, spaces inside, and . _ - are allowed", edge.Clip(f.ID))
 		}
 	}
-	f.VCPUs = o.Number("vcpus", true, 0, 1, resource.MaxAmount)
-	f.MemoryMB = o.Number("ram", true, 0, 1, resource.MaxAmount)
-	f.DiskGB = o.Number("disk", true, 0, 0, resource.MaxAmount)
-	f.Ephemeral = o.Number("OS-FLV-EXT-DATA:ephemeral", false, 0, 0, resource.MaxAmount)
-	f.Swap = o.Number("swap", false, 0, 0, resource.MaxAmount)
-	f.RXTXFactor = o.Factor("rxtx_factor")
-	f.Public = o.Flag("os-flavor-access:is_public", true)
+	o.Number("vcpus", &f.VCPUs, 1, resource.MaxAmount)
+	o.Number("ram", &f.MemoryMB, 1, resource.MaxAmount)
+	o.Number("disk", &f.DiskGB, 0, resource.MaxAmount)
+	o.Number("OS-FLV-EXT-DATA:ephemeral", &f.Ephemeral, 0, resource.MaxAmount)
+	o.Number("swap", &f.Swap, 0, resource.MaxAmount)
+	f.RXTXFactor = request.Factor(o, "rxtx_factor")
+	f.Public = true
+	o.Flag("os-flavor-access:is_public", &f.Public)
 	if c.Has(compute.FlavorDescription) {
-		f.Description, _ = o.Text("description", 0, 65535)
+		o.Text("description", &f.Description, 65535)
 	}
-	if err := o.Finish(nil); err != nil {
+	if err := o.Finish(); err != nil {
 		return err
 	}
 	if err := request.RefuseOthers("flavor", others); err != nil {
@@ -165,15 +169,16 @@ func (s *Handlers) describeFlavor(c *request.Call) error {
 		return fault.New(fault.NotFound, "a flavor can be changed since version %s, and this request has version %s",
 			compute.FlavorDescription, c.Microversion)
 	}
-	o, others, err := c.Wrapped("flavor")
+	o, others, err := c.Object("flavor")
 	if err != nil {
 		return err
 	}
 	if _, ok := o.Keys["description"]; !ok {
 		o.Invalid("description", "it is missing; give a text or null")
 	}
-	text, _ := o.Text("description", 0, 65535)
-	if err := o.Finish(nil); err != nil {
+	text := ""
+	o.Text("description", &text, 65535)
+	if err := o.Finish(); err != nil {
 		return err
 	}
 	if err := request.RefuseOthers("flavor", others); err != nil {

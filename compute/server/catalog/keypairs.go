@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
@@ -37,7 +38,7 @@ func keyPairUser(c *request.Call, other string) (string, error) {
 	if !c.Has(compute.KeyPairUser) || other == "" || other == c.Who.User {
 		return c.Who.User, nil
 	}
-	return other, request.AuthorizeOther(c, c.Spec.Rule, "user "+request.Clip(other), map[string]any{"user_id": other})
+	return other, request.AuthorizeOther(c, c.Spec.Rule, "user "+edge.Clip(other), map[string]any{"user_id": other})
 }
 
 // listKeyPairs is GET /v2.1/os-keypairs: those of one user, sorted by name. Nova's rule is
@@ -56,7 +57,7 @@ func (s *Handlers) listKeyPairs(c *request.Call) error {
 	}
 	if marker != "" {
 		if _, err := s.Store.KeyPair(c.R.Context(), user, marker); fault.Is(err, fault.NotFound) {
-			return fault.New(fault.Invalid, "marker [%s] not found", request.Clip(marker))
+			return fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
 		} else if err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (s *Handlers) createKeyPair(c *request.Call) error {
 
 // readKeyPair reads the body. private is the generated private key, or empty.
 func (s *Handlers) readKeyPair(c *request.Call) (k store.KeyPair, private string, err error) {
-	o, others, err := c.Wrapped("keypair")
+	o, others, err := c.Object("keypair")
 	if err == nil {
 		err = request.RefuseOthers("keypair", others)
 	}
@@ -133,33 +134,32 @@ func (s *Handlers) readKeyPair(c *request.Call) (k store.KeyPair, private string
 		return k, "", err
 	}
 	k = store.KeyPair{User: c.Who.User, Type: "ssh", Created: s.Now()}
-	if k.Name, _ = o.Text("name", 1, 255); o.Err == nil && !keyPairName.MatchString(k.Name) {
+	o.Require("name")
+	if o.Text("name", &k.Name, 255); o.Err() == nil && !keyPairName.MatchString(k.Name) {
 		o.Invalid("name", "it is %q; letters, digits, spaces, hyphens and underscores are allowed, "+
-			"and no space at its ends", request.Clip(k.Name))
+			"and no space at its ends", edge.Clip(k.Name))
 	}
-	public, given := o.Text("public_key", 0, 16384)
+	given := o.Text("public_key", &k.PublicKey, 16384)
 	if c.Has(compute.KeyPairType) {
-		if kind, ok := o.Text("type", 0, 16); ok && kind != k.Type {
-			o.Invalid("type", "it is %q, and Berth supports only ssh", request.Clip(kind))
+		kind := k.Type
+		if o.Text("type", &kind, 16); kind != k.Type {
+			o.Invalid("type", "it is %q, and Berth supports only ssh", edge.Clip(kind))
 		}
 	}
 	if c.Has(compute.KeyPairUser) {
-		other, _ := o.Text("user_id", 0, 255)
+		other := ""
+		o.Text("user_id", &other, 255)
 		if k.User, err = keyPairUser(c, other); err != nil {
 			return k, "", err
 		}
 	}
-	if err := o.Finish(nil); err != nil {
+	if err := o.Finish(); err != nil {
 		return k, "", err
 	}
-	if given {
-		k.PublicKey = public
-		k.Fingerprint, err = fingerprint(public)
-		return k, "", err
-	}
-	k.PublicKey, private, err = generateKey()
-	if err != nil {
-		return k, "", err
+	if !given {
+		if k.PublicKey, private, err = generateKey(); err != nil {
+			return k, "", err
+		}
 	}
 	k.Fingerprint, err = fingerprint(k.PublicKey)
 	return k, private, err
@@ -189,7 +189,7 @@ func (s *Handlers) PublicKey(c *request.Call, user, name string) (string, error)
 	k, err := s.Store.KeyPair(c.R.Context(), user, name)
 	if fault.Is(err, fault.NotFound) {
 		return "", fault.New(fault.Invalid, "Invalid key_name provided: user %s has no key pair %s", user,
-			request.Clip(name))
+			edge.Clip(name))
 	}
 	return k.PublicKey, err
 }

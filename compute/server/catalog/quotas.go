@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 )
@@ -86,7 +87,7 @@ func checkOtherProject(c *request.Call, rule, project string) error {
 	if project == c.Who.Project {
 		return nil
 	}
-	return request.AuthorizeOther(c, rule, "project "+request.Clip(project), map[string]any{"project_id": project})
+	return request.AuthorizeOther(c, rule, "project "+edge.Clip(project), map[string]any{"project_id": project})
 }
 
 // showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.

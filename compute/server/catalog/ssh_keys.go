@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 )
 
@@ -61,7 +61,7 @@ func fingerprint(public string) (string, error) {
 	}
 	if len(blob) < 4 || int64(binary.BigEndian.Uint32(blob)) > int64(len(blob)-4) ||
 		string(blob[4:4+binary.BigEndian.Uint32(blob)]) != words[0] {
-		return wrong(fmt.Sprintf("the key is not of the type %q", request.Clip(words[0])))
+		return wrong(fmt.Sprintf("the key is not of the type %q", edge.Clip(words[0])))
 	}
 	var pairs []string
 	for _, b := range md5.Sum(blob) {

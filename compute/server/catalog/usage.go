@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -56,7 +57,7 @@ func (s *Handlers) usedServers(c *request.Call, project string, w usageQuery) (l
 	list, err = s.Store.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
 		Marker: w.marker, Limit: w.limit})
 	if w.marker != "" && fault.Is(err, fault.Invalid) {
-		err = fault.New(fault.Invalid, "marker [%s] not found", request.Clip(w.marker))
+		err = fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(w.marker))
 	}
 	if w.limit > 0 && len(list) == w.limit {
 		more = list[len(list)-1].ID

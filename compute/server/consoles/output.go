@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
@@ -28,7 +29,7 @@ const consoleWait = 20 * time.Second
 // putConsole is PUT /berth/v1/hosts/{host}/consoles/{id}: the answer of an agent.
 func (s *Handlers) putConsole(c *request.Call) error {
 	var out host.ConsoleOutput
-	if err := c.Read(8*host.MaxConsole, &out); err != nil { // JSON escapes some bytes
+	if err := c.ReadJSON(8*host.MaxConsole, &out); err != nil { // JSON escapes some bytes
 		return err
 	}
 	if !s.Requests.resolve(c.R.PathValue("host"), c.R.PathValue("id"), out) {
@@ -67,7 +68,7 @@ func readConsoleLength(raw json.RawMessage) (int, error) {
 	var body struct {
 		Length any `json:"length"`
 	}
-	if err := json.Unmarshal(raw, &body); err != nil && !request.IsNull(raw) {
+	if err := json.Unmarshal(raw, &body); err != nil && !edge.IsNull(raw) {
 		return 0, fault.New(fault.Invalid, "Invalid input for os-getConsoleOutput: it must be an object")
 	}
 	text := ""

@@ -98,7 +98,7 @@ func (s *Handlers) streamConsole(c *request.Call, id string, session *consoleSes
 // received it.
 func (s *Handlers) typeConsole(c *request.Call, found lifecycle.Server) error {
 	var in compute.ConsoleLine
-	if err := c.Read(2*host.MaxConsoleData, &in); err != nil {
+	if err := c.ReadJSON(2*host.MaxConsoleData, &in); err != nil {
 		return err
 	}
 	session, err := s.Requests.session(found.Host, c.R.PathValue("session"))
@@ -159,7 +159,7 @@ func (s *Handlers) consoleInput(c *request.Call) error {
 // ended.
 func (s *Handlers) postConsole(c *request.Call) error {
 	var in host.ConsoleData
-	if err := c.Read(2*host.MaxConsoleData, &in); err != nil {
+	if err := c.ReadJSON(2*host.MaxConsoleData, &in); err != nil {
 		return err
 	}
 	session, err := s.Requests.session(c.R.PathValue("host"), c.R.PathValue("id"))

@@ -65,7 +65,7 @@ func (s *Handlers) bind(c *request.Call, name string, from schedule.Sender) erro
 // bindHost is PUT /berth/v1/hosts/{host}/account: an operator binds a host to an account. The host may be new.
 func (s *Handlers) bindHost(c *request.Call) error {
 	var body host.Account
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if body.Account == "" || len(body.Account) > maxAccount {

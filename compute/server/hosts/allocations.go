@@ -33,7 +33,7 @@ func (s *Handlers) hostAllocations(c *request.Call) error {
 // removes the allocations of the named foreign consumers.
 func (s *Handlers) healHost(c *request.Call) error {
 	var body host.Heal
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.R.Context()) // room that was made must be removed again

@@ -30,7 +30,7 @@ func guestRoutes(s *Handlers) request.Routes {
 // even if the agent closes the connection before the response.
 func (s *Handlers) putGuest(c *request.Call) error {
 	var guest host.Guest
-	if err := c.Read(request.MaxBody, &guest); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &guest); err != nil {
 		return err
 	}
 	event, err := record.ToGuestEvent(c.R.PathValue("host"), c.R.PathValue("server"), guest)

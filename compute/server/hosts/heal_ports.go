@@ -21,7 +21,7 @@ func portRoutes(s *Handlers) request.Routes {
 // lack.
 func (s *Handlers) healPorts(c *request.Call) error {
 	var body host.HealPorts
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	ctx := context.WithoutCancel(c.R.Context()) // what is begun is completed or undone

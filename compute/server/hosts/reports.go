@@ -28,7 +28,7 @@ func reportRoutes(s *Handlers) request.Routes {
 // another agent serves the host.
 func (s *Handlers) putReport(c *request.Call) error {
 	var report host.Report
-	if err := c.Read(request.MaxReport, &report); err != nil {
+	if err := c.ReadJSON(request.MaxReport, &report); err != nil {
 		return err
 	}
 	if name := c.R.PathValue("host"); report.Host != name {
@@ -66,7 +66,7 @@ func (s *Handlers) putReport(c *request.Call) error {
 // followed. It responds with 409 if another agent serves the host, and with 404 if the report must be sent first.
 func (s *Handlers) putAlive(c *request.Call) error {
 	var alive host.Alive
-	if err := c.Read(request.MaxBody, &alive); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &alive); err != nil {
 		return err
 	}
 	from, err := readSender(alive.Sender())

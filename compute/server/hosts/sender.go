@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/schedule"
@@ -23,7 +24,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"lock_id", from.LockID, true}} {
 		if f.text == "" && !f.may || len(f.text) > maxText {
 			return schedule.Sender{}, fault.New(fault.Invalid, "%s must be that of the agent, of 1 to %d bytes; it is %q",
-				f.name, maxText, request.Clip(f.text))
+				f.name, maxText, edge.Clip(f.text))
 		}
 	}
 	if len(from.Previous) > host.MaxPrevious {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -112,7 +113,7 @@ func (s *Handlers) writeHypervisors(c *request.Call, view func([]hostState) ([]a
 		if marker != "" {
 			at := slices.IndexFunc(list, func(h hostState) bool { return hasID(c, h, marker) })
 			if at < 0 {
-				return fault.New(fault.Invalid, "marker [%s] not found", request.Clip(marker))
+				return fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
 			}
 			list = list[at+1:]
 		}
@@ -147,7 +148,7 @@ func withNamePart(list []hostState, part string) []hostState {
 }
 
 func noHypervisors(part string) error {
-	return fault.New(fault.NotFound, "No hypervisor matching '%s' could be found.", request.Clip(part))
+	return fault.New(fault.NotFound, "No hypervisor matching '%s' could be found.", edge.Clip(part))
 }
 
 // searchHypervisors is GET /v2.1/os-hypervisors/{id}/search, and with servers GET …/{id}/servers (both until 2.52);
@@ -187,7 +188,7 @@ func (s *Handlers) findHypervisor(c *request.Call) (hostState, error) {
 		}
 	}
 	return hostState{}, fault.New(fault.NotFound, "Hypervisor with ID '%s' could not be found.",
-		request.Clip(c.R.PathValue("id")))
+		edge.Clip(c.R.PathValue("id")))
 }
 
 // showHypervisor is GET /v2.1/os-hypervisors/{id}. Nova's rule is os_compute_api:os-hypervisors:show.
@@ -250,7 +251,7 @@ func refView(c *request.Call, h hostState) compute.HypervisorRef {
 // hypervisorRef adds the servers if the query asks for them (2.53).
 func (s *Handlers) hypervisorRef(c *request.Call, h hostState) (v compute.HypervisorRef, err error) {
 	v = refView(c, h)
-	if with, _ := request.ParseBool(c.R.URL.Query().Get("with_servers")); with && c.Has(compute.ServiceUUID) {
+	if with, _ := request.Style.Bool(c.R.URL.Query().Get("with_servers")); with && c.Has(compute.ServiceUUID) {
 		v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name)
 	}
 	return v, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -54,7 +55,7 @@ func (s *Handlers) showOSHost(c *request.Call) error {
 	}
 	at := slices.IndexFunc(list, func(h hostState) bool { return h.Name == name })
 	if at < 0 {
-		return fault.New(fault.NotFound, "Compute host %s could not be found.", request.Clip(name))
+		return fault.New(fault.NotFound, "Compute host %s could not be found.", edge.Clip(name))
 	}
 	amounts, err := s.amountsOf(c.R.Context(), list[at:at+1])
 	if err != nil {

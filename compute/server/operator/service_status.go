@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -23,7 +24,7 @@ type serviceStatus struct {
 func (b serviceStatus) check() error {
 	switch {
 	case b.Status != nil && *b.Status != serviceEnabled && *b.Status != serviceDisabled:
-		return fault.New(fault.Invalid, "status is %q; it must be %s or %s", request.Clip(*b.Status), serviceEnabled,
+		return fault.New(fault.Invalid, "status is %q; it must be %s or %s", edge.Clip(*b.Status), serviceEnabled,
 			serviceDisabled)
 	case b.Reason != nil && (b.Status == nil || *b.Status != serviceDisabled):
 		return fault.New(fault.Invalid, "Specifying disabled_reason when status is not disabled is not "+
@@ -76,7 +77,7 @@ func (s *Handlers) changeByName(c *request.Call, status string, withReason bool)
 		Host, Binary string
 		Reason       *string `json:"disabled_reason"`
 	}
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if body.Host == "" || body.Binary != compute.Binary || withReason != (body.Reason != nil) {

@@ -87,7 +87,7 @@ func (s *Handlers) forceDown(c *request.Call) error {
 		Host, Binary string
 		Down         *bool `json:"forced_down"`
 	}
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if body.Host == "" || body.Binary != compute.Binary || body.Down == nil {
@@ -109,7 +109,7 @@ func (s *Handlers) updateService(c *request.Call) error {
 		serviceStatus
 		Down *bool `json:"forced_down"`
 	}
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if body.Status == nil && body.Down == nil {

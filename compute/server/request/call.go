@@ -3,7 +3,6 @@ package request
 import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/rest"
 )
 
 // Call is one request and its response.
@@ -20,16 +19,4 @@ func (c *Call) Has(v compute.Version) bool { return c.Microversion.Has(v) }
 // Owner returns the attributes of what the caller creates or lists, for the policy.
 func (c *Call) Owner() map[string]any {
 	return map[string]any{"project_id": c.Who.Project, "user_id": c.Who.User, "auth_strategy": c.Strategy}
-}
-
-// WriteJSON writes a response with a body.
-func (c *Call) WriteJSON(status int, body any) error {
-	rest.WriteJSON(c.W, status, body)
-	return nil
-}
-
-// WriteStatus writes a response without a body.
-func (c *Call) WriteStatus(status int) error {
-	c.W.WriteHeader(status)
-	return nil
 }

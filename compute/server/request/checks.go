@@ -11,12 +11,10 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Checks returns the checks of every request, in their order. available returns an error after the database has lost
-// its file; then all requests are refused.
-func Checks(available func() error) []func(*Call) error {
-	checkStore := func(*Call) error { return available() }
-	return []func(*Call) error{(*Call).CheckRequestLine, checkStore, (*Call).negotiate, (*Call).CheckRoute,
-		(*Call).Authenticate, (*Call).checkUser, (*Call).checkProject, (*Call).CheckMethod, (*Call).checkHost,
+// Checks returns the checks of every request, in their order.
+func Checks() []func(*Call) error {
+	return []func(*Call) error{(*Call).CheckRequestLine, (*Call).CheckDatabase, (*Call).negotiate, (*Call).CheckRoute,
+		(*Call).Authenticate, (*Call).CheckUser, (*Call).checkProject, (*Call).CheckMethod, (*Call).checkHost,
 		(*Call).checkPolicy}
 }
 
@@ -37,14 +35,6 @@ func (c *Call) negotiate() error {
 		return &edge.StatusError{Status: http.StatusNotAcceptable, Err: err}
 	}
 	return err
-}
-
-// checkUser refuses a caller without a name. Placement accepts one; a server must have a user.
-func (c *Call) checkUser() error {
-	if c.Public() || c.Who.User != "" {
-		return nil
-	}
-	return c.RefuseCaller(fault.New(fault.Forbidden, "X-Auth-Token has no user; send user:project, for example admin"))
 }
 
 // checkProject returns fault.Invalid (400) if the path has another project than the token.

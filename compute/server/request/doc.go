@@ -10,7 +10,7 @@
 //	body           the limits of bodies
 //	checks         the checks of every request, in their order
 //	values         empty values, times and texts of answers and queries
-//	json_object    the object of a request, key by key
+//	style          how Nova reads the objects of requests
 //	limits         the limits of the API
 //	links, pages   the links to a resource and to the next page; pages of lists
 //	project_path   the project in the path

@@ -1,9 +1,6 @@
 package request
 
 import (
-	"bytes"
-	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -37,7 +34,7 @@ func Texts[T ~string](words []T) []string {
 // Micros formats a time in UTC with microseconds and without a zone, as many parts of the API do.
 func Micros(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000") }
 
-// MicrosOrNull is apiMicros for a field; a zero time is null.
+// MicrosOrNull is Micros for a field; a zero time is null.
 func MicrosOrNull(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -55,25 +52,3 @@ func ParseTime(text string) (time.Time, error) {
 	}
 	return time.Time{}, fault.New(fault.Invalid, "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
 }
-
-// Clip shortens a text to at most 60 bytes for an error.
-func Clip(text string) string {
-	if len(text) <= 60 {
-		return text
-	}
-	return strings.ToValidUTF8(text[:60], "") + "…"
-}
-
-// ParseBool parses OpenStack's words for true and false.
-func ParseBool(text string) (value, known bool) {
-	switch strings.ToLower(text) {
-	case "1", "t", "true", "on", "y", "yes":
-		return true, true
-	case "0", "f", "false", "off", "n", "no":
-		return false, true
-	}
-	return false, false
-}
-
-// IsNull reports whether a value is null.
-func IsNull(raw json.RawMessage) bool { return bytes.Equal(bytes.TrimSpace(raw), []byte("null")) }

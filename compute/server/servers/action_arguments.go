@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server/request"
@@ -12,28 +13,30 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-func readReboot(_ *Handlers, _ *request.Call, o *request.Object, _ lifecycle.Server,
+func readReboot(_ *Handlers, _ *request.Call, o *edge.Object, _ lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	kind, _ := o.Text("type", 1, 16)
+	kind := ""
+	o.Require("type")
+	o.Text("type", &kind, 16)
 	switch strings.ToUpper(kind) {
 	case "HARD":
 		w.Hard = true
 	case "SOFT":
 	default:
-		o.Invalid("type", "it is %q, and should be SOFT or HARD", request.Clip(kind))
+		o.Invalid("type", "it is %q, and should be SOFT or HARD", edge.Clip(kind))
 	}
 	return nil
 }
 
-func readResize(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+func readResize(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	ref, _ := o.Scalar("flavorRef", true, "the id of a flavor")
+	ref := ""
+	o.Require("flavorRef")
+	o.Scalar("flavorRef", &ref, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
-	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
-	}
-	if o.Err != nil {
-		return o.Err
+	o.Word("OS-DCF:diskConfig", new(string), "AUTO", "MANUAL")
+	if o.Err() != nil {
+		return o.Err()
 	}
 	f, err := s.Catalog.VisibleFlavor(c.R.Context(), c, ref)
 	if fault.Is(err, fault.NotFound) {
@@ -68,7 +71,7 @@ func readResize(s *Handlers, c *request.Call, o *request.Object, found lifecycle
 
 // readMigrate decodes migrate; the host may be given since 2.56. A cold migration never ends on the same host, also
 // with [DEFAULT] allow_resize_to_same_host, as in Nova with every driver but vCenter.
-func readMigrate(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+func readMigrate(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
 	if !c.Has(compute.ColdMigrateHost) {
 		return nil
@@ -76,7 +79,7 @@ func readMigrate(s *Handlers, c *request.Call, o *request.Object, found lifecycl
 	return s.readTarget(c.R.Context(), o, found, w)
 }
 
-func readLive(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+func readLive(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
 	if _, given := o.Keys["host"]; !given {
 		o.Invalid("host", "it is missing; give a host or null")
@@ -94,7 +97,7 @@ func readLive(s *Handlers, c *request.Call, o *request.Object, found lifecycle.S
 	return s.readTarget(c.R.Context(), o, found, w)
 }
 
-func readEvacuate(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+func readEvacuate(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
 	delete(o.Keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
 	if c.Has(compute.EvacuateForce) {
@@ -104,18 +107,19 @@ func readEvacuate(s *Handlers, c *request.Call, o *request.Object, found lifecyc
 }
 
 // refuseForce decodes force, which would move a server to a host without a check for room.
-func refuseForce(o *request.Object) {
-	if o.Flag("force", false) {
+func refuseForce(o *edge.Object) {
+	force := false
+	if o.Flag("force", &force); force {
 		o.Invalid("force", "Berth always claims resources before a move; leave it out")
 	}
 }
 
 // readTarget decodes the destination host of a move.
-func (s *Handlers) readTarget(ctx context.Context, o *request.Object, found lifecycle.Server,
+func (s *Handlers) readTarget(ctx context.Context, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	w.To, _ = o.Text("host", 0, 255)
-	if w.To == "" || o.Err != nil {
-		return o.Err
+	o.Text("host", &w.To, 255)
+	if w.To == "" || o.Err() != nil {
+		return o.Err()
 	}
 	if err := provider.CheckHostName(w.To); err != nil {
 		return err
@@ -136,12 +140,11 @@ func (s *Handlers) readTarget(ctx context.Context, o *request.Object, found life
 	return nil
 }
 
-func readReset(_ *Handlers, _ *request.Call, o *request.Object, _ lifecycle.Server,
+func readReset(_ *Handlers, _ *request.Call, o *edge.Object, _ lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	state, _ := o.Text("state", 1, 16)
+	state := ""
+	o.Require("state")
+	o.Word("state", &state, "active", "error")
 	w.ToError = state == "error"
-	if state != "error" && state != "active" {
-		o.Invalid("state", "it is %q, and should be active or error", request.Clip(state))
-	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/consoles"
@@ -29,7 +30,7 @@ type actionSpec struct {
 	run func(s *Handlers, c *request.Call, arguments json.RawMessage, found lifecycle.Server) error
 
 	// read decodes the arguments for the conductor; nil: there are none.
-	read func(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server, w *lifecycle.ActionRequested) error
+	read func(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server, w *lifecycle.ActionRequested) error
 }
 
 // actionSpecs returns the actions by their key in the body.
@@ -69,7 +70,7 @@ func ActionRules() map[string]string {
 // act is POST /v2.1/servers/{id}/action: an object with one key, which names the action.
 func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 	var body map[string]json.RawMessage
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
 	if len(body) != 1 {
@@ -81,7 +82,7 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 			return fault.New(fault.Invalid, "Berth does not support the action %s: %s", key, reason)
 		}
 		if !known {
-			return fault.New(fault.Invalid, "There is no such action: %s", request.Clip(key))
+			return fault.New(fault.Invalid, "There is no such action: %s", edge.Clip(key))
 		}
 		if err := c.Authorize(d.rule, request.OwnerOf(found)); err != nil {
 			return err
@@ -109,8 +110,8 @@ func (s *Handlers) consoleOutput(c *request.Call, arguments json.RawMessage, fou
 // runAction decodes the arguments of an action, starts it, and writes the response.
 func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d actionSpec,
 	found lifecycle.Server) error {
-	o := &request.Object{Name: key, Keys: map[string]json.RawMessage{}}
-	if d.read != nil && !request.IsNull(raw) {
+	o := c.NewObject(key, map[string]json.RawMessage{})
+	if d.read != nil && !edge.IsNull(raw) {
 		if err := json.Unmarshal(raw, &o.Keys); err != nil || o.Keys == nil {
 			return fault.New(fault.Invalid, "Invalid input for %s: it must be an object", key)
 		}
@@ -120,7 +121,8 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 		if err := d.read(s, c, o, found, &want); err != nil {
 			return err
 		}
-		if err := o.Finish(unsupportedKeys(c.Microversion)); err != nil {
+		o.Reasons = unsupportedKeys(c.Microversion)
+		if err := o.Finish(); err != nil {
 			return err
 		}
 	}

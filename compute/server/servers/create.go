@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server/request"
@@ -115,12 +116,12 @@ func (s *Handlers) create(ctx context.Context, want createRequest) (first lifecy
 
 // readCreateRequest reads the body.
 func readCreateRequest(c *request.Call) (want createRequest, err error) {
-	o, others, err := c.Wrapped("server")
+	o, others, err := c.Object("server")
 	if err != nil {
 		return want, err
 	}
 	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
-		if hints, ok := others[key]; ok && string(hints) != "{}" && !request.IsNull(hints) {
+		if hints, ok := others[key]; ok && string(hints) != "{}" && !edge.IsNull(hints) {
 			return want, fault.New(fault.Invalid, "Berth does not support scheduler hints; leave %s out", key)
 		}
 		delete(others, key)
@@ -128,56 +129,58 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	if err := request.RefuseOthers("server", others); err != nil {
 		return want, err
 	}
-	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: o.NameText("name"),
-		Image:    readImageRef(o),
-		Metadata: readMetadataItems(o), Zone: readZone(o)}
-	want.server.KeyName, _ = o.Text("key_name", 0, 255)
+	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: request.NameText(o, "name"),
+		Image: readImageRef(o), Metadata: readMetadataItems(o), Zone: readZone(o)}
+	o.Text("key_name", &want.server.KeyName, 255)
 	want.server.UserData = readUserData(o)
-	o.Flag("config_drive", true) // ignored: a driver that can make the drive always makes it
-	want.flavor, _ = o.Scalar("flavorRef", true, "the id of a flavor")
+	o.Flag("config_drive", new(bool)) // ignored: a driver that can make the drive always makes it
+	o.Require("flavorRef")
+	o.Scalar("flavorRef", &want.flavor, "the id of a flavor")
 	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
-	want.min = o.Number("min_count", false, 1, 1, lifecycle.MaxRequested)
-	want.max = o.Number("max_count", false, want.min, 1, lifecycle.MaxRequested)
+	want.min = 1
+	o.Number("min_count", &want.min, 1, lifecycle.MaxRequested)
+	want.max = want.min
+	o.Number("max_count", &want.max, 1, lifecycle.MaxRequested)
 	if want.min > want.max {
 		o.Invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
 	}
-	want.reservation = o.Flag("return_reservation_id", false)
+	o.Flag("return_reservation_id", &want.reservation)
 	want.networks = readNetworks(o, c.Microversion)
 	readSecurityGroups(o)
 	if c.Has(compute.ServerDescription) {
-		want.server.Description, _ = o.Text("description", 0, 255)
+		o.Text("description", &want.server.Description, 255)
 	}
 	if c.Has(compute.TagsAtCreation) {
 		want.server.Tags = readTags(o)
 	}
-	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
-	}
-	return want, o.Finish(unsupportedKeys(c.Microversion))
+	o.Word("OS-DCF:diskConfig", new(string), "AUTO", "MANUAL")
+	o.Reasons = unsupportedKeys(c.Microversion)
+	return want, o.Finish()
 }
 
 // readImageRef reads imageRef: a UUID, alone or at the end of a link; or nothing.
-func readImageRef(o *request.Object) string {
-	ref, _ := o.Text("imageRef", 0, 1024)
+func readImageRef(o *edge.Object) string {
+	ref := ""
+	o.Text("imageRef", &ref, 1024)
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
 	if ref == "" {
 		return ""
 	}
 	id, err := uuid.Parse(ref)
 	if err != nil {
-		o.Invalid("imageRef", "%q is not the UUID of an image", request.Clip(ref))
+		o.Invalid("imageRef", "%q is not the UUID of an image", edge.Clip(ref))
 	}
 	return id.String()
 }
 
-func readMetadataItems(o *request.Object) map[string]string {
+func readMetadataItems(o *edge.Object) map[string]string {
 	var m map[string]string
-	if !o.Decode("metadata", false, &m, "an object of texts") {
+	if !o.Decode("metadata", &m, "an object of texts") {
 		return nil
 	}
 	for key, value := range m {
 		if key == "" || len(key) > 255 || len(value) > 255 {
-			o.Invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", request.Clip(key))
+			o.Invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", edge.Clip(key))
 		}
 	}
 	if len(m) > request.MaxMetadata {
@@ -187,10 +190,10 @@ func readMetadataItems(o *request.Object) map[string]string {
 }
 
 // readZone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
-func readZone(o *request.Object) string {
-	zone, ok := o.Text("availability_zone", 0, 255)
-	if ok && zone != "" && zone != request.OnlyZone {
-		o.Invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", request.Clip(zone),
+func readZone(o *edge.Object) string {
+	zone := ""
+	if o.Text("availability_zone", &zone, 255); zone != "" && zone != request.OnlyZone {
+		o.Invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", edge.Clip(zone),
 			request.OnlyZone)
 	}
 	return request.OnlyZone
@@ -198,12 +201,12 @@ func readZone(o *request.Object) string {
 
 // readSecurityGroups reads security_groups. It accepts only the group `default`, which every project has and which has
 // no effect without a network.
-func readSecurityGroups(o *request.Object) {
+func readSecurityGroups(o *edge.Object) {
 	var groups []struct{ Name string }
-	o.Decode("security_groups", false, &groups, "a list of objects with the key name")
+	o.Decode("security_groups", &groups, "a list of objects with the key name")
 	for _, g := range groups {
 		if g.Name != "default" {
-			o.Invalid("security_groups", "Berth has no security groups, so there is no group %q", request.Clip(g.Name))
+			o.Invalid("security_groups", "Berth has no security groups, so there is no group %q", edge.Clip(g.Name))
 		}
 	}
 }
@@ -212,8 +215,9 @@ func readSecurityGroups(o *request.Object) {
 const maxUserData = 65535
 
 // readUserData decodes user_data: base64, with or without line breaks; or nothing.
-func readUserData(o *request.Object) string {
-	text, _ := o.Text("user_data", 0, maxUserData)
+func readUserData(o *edge.Object) string {
+	text := ""
+	o.Text("user_data", &text, maxUserData)
 	if _, err := lifecycle.DecodeUserData(text); err != nil {
 		o.Invalid("user_data", "it is not base64")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -59,37 +60,37 @@ func (s *Handlers) reportEvents(c *request.Call) error {
 // readEvents reads the events of a request.
 func readEvents(c *request.Call) (events []compute.ExternalEvent, err error) {
 	var body map[string]json.RawMessage
-	if err := c.Read(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return nil, err
 	}
-	outer := &request.Object{Name: "the body", Keys: body}
+	outer := c.NewObject("the body", body)
 	var list []map[string]json.RawMessage
-	if outer.Decode("events", true, &list, "a list of events") && (len(list) == 0 || len(list) > maxEvents) {
+	outer.Require("events")
+	if outer.Decode("events", &list, "a list of events") && (len(list) == 0 || len(list) > maxEvents) {
 		outer.Invalid("events", "it has %d elements; from 1 to %d are allowed", len(list), maxEvents)
 	}
-	if err := outer.Finish(nil); err != nil {
+	if err := outer.Finish(); err != nil {
 		return nil, err
 	}
 	for _, keys := range list {
-		o := &request.Object{Name: "events", Keys: keys}
+		o := c.NewObject("events", keys)
 		e := compute.ExternalEvent{Status: "completed"}
-		e.Name, _ = o.Text("name", 1, 255)
-		e.Server, _ = o.Text("server_uuid", 1, 36)
-		e.Tag, _ = o.Text("tag", 0, 255)
-		if status, given := o.Text("status", 0, 255); given {
-			e.Status = status
-		}
+		o.Require("name", "server_uuid")
+		o.Text("name", &e.Name, 255)
+		o.Text("server_uuid", &e.Server, 36)
+		o.Text("tag", &e.Tag, 255)
+		o.Text("status", &e.Status, 255)
 		if _, err := uuid.Parse(e.Server); err != nil {
-			o.Invalid("server_uuid", "it is %q; give a UUID", request.Clip(e.Server))
+			o.Invalid("server_uuid", "it is %q; give a UUID", edge.Clip(e.Server))
 		}
 		if !slices.Contains(networkEvents, e.Name) {
-			o.Invalid("name", "it is %q; give one of %q: other services are not supported", request.Clip(e.Name),
+			o.Invalid("name", "it is %q; give one of %q: other services are not supported", edge.Clip(e.Name),
 				networkEvents)
 		}
 		if !slices.Contains(eventStatuses, e.Status) {
-			o.Invalid("status", "it is %q; give one of %q", request.Clip(e.Status), eventStatuses)
+			o.Invalid("status", "it is %q; give one of %q", edge.Clip(e.Status), eventStatuses)
 		}
-		if err := o.Finish(nil); err != nil {
+		if err := o.Finish(); err != nil {
 			return nil, err
 		}
 		events = append(events, e)

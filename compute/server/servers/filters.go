@@ -81,7 +81,7 @@ func readServerQuery(c *request.Call, q url.Values) (w serverQuery, err error) {
 func readAdminFilters(c *request.Call, w *serverQuery, q url.Values) error {
 	all := false
 	if q.Has("all_tenants") {
-		value, known := request.ParseBool(q.Get("all_tenants"))
+		value, known := request.Style.Bool(q.Get("all_tenants"))
 		if !known && q.Get("all_tenants") != "" {
 			return fault.New(fault.Invalid, "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
 		}
@@ -111,7 +111,7 @@ func readAdminFilters(c *request.Call, w *serverQuery, q url.Values) error {
 		}
 	}
 	if text := q.Get("deleted"); text != "" {
-		deleted, known := request.ParseBool(text)
+		deleted, known := request.Style.Bool(text)
 		if !known {
 			return fault.New(fault.Invalid, "deleted must be true or false; it is %q", text)
 		}

@@ -3,6 +3,7 @@ package servers
 import (
 	"strings"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/server/request"
@@ -32,7 +33,7 @@ func (s *Handlers) findImage(c *request.Call, f flavor.Flavor, id, missing strin
 		return nil, fault.New(fault.Unavailable, "Image %s cannot be read now, so nothing was done; try again later", id)
 	}
 	if i.Status != image.Active {
-		return nil, fault.New(fault.Invalid, "Image %s is not active: its status is %s", id, request.Clip(i.Status))
+		return nil, fault.New(fault.Invalid, "Image %s is not active: its status is %s", id, edge.Clip(i.Status))
 	}
 	if check {
 		all := flavor.Image{Properties: i.Properties}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -68,7 +69,7 @@ func actionPage(c *request.Call, views []compute.InstanceAction) ([]compute.Inst
 	if marker != "" {
 		at := slices.IndexFunc(views, func(v compute.InstanceAction) bool { return v.Request == marker })
 		if at < 0 {
-			return nil, nil, fault.New(fault.Invalid, "marker [%s] not found", request.Clip(marker))
+			return nil, nil, fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
 		}
 		views = views[at+1:]
 	}
@@ -99,7 +100,7 @@ func (s *Handlers) showAction(c *request.Call, found lifecycle.Server) error {
 		}
 		return c.WriteJSON(http.StatusOK, map[string]any{"instanceAction": view})
 	}
-	return fault.New(fault.NotFound, "Action for request_id %s on instance %s not found", request.Clip(id), found.ID)
+	return fault.New(fault.NotFound, "Action for request_id %s on instance %s not found", edge.Clip(id), found.ID)
 }
 
 // instanceAction returns the view of an action without its events. The history has no request ids and no users: the id

@@ -124,20 +124,20 @@ func (s *Handlers) attachInterface(c *request.Call, found lifecycle.Server) erro
 // readAttachment reads the body, and checks that the caller may use the port or network. An empty body means the only
 // network of the project.
 func (s *Handlers) readAttachment(c *request.Call) (want lifecycle.NetworkRequest, err error) {
-	o, others, err := c.Wrapped("interfaceAttachment")
+	o, others, err := c.Object("interfaceAttachment")
 	if err != nil {
 		return want, err
 	}
 	if err := request.RefuseOthers("interfaceAttachment", others); err != nil {
 		return want, err
 	}
-	want.Port, _ = o.Text("port_id", 0, 255)
-	want.Network, _ = o.Text("net_id", 0, 255)
-	want.Tag, _ = o.Text("tag", 0, 60)
+	o.Text("port_id", &want.Port, 255)
+	o.Text("net_id", &want.Network, 255)
+	o.Text("tag", &want.Tag, 60)
 	var addresses []struct {
 		Address string `json:"ip_address"`
 	}
-	if o.Decode("fixed_ips", false, &addresses, "a list of one object with the key ip_address") && len(addresses) > 0 {
+	if o.Decode("fixed_ips", &addresses, "a list of one object with the key ip_address") && len(addresses) > 0 {
 		want.FixedIP = addresses[0].Address
 	}
 	switch {
@@ -150,7 +150,7 @@ func (s *Handlers) readAttachment(c *request.Call) (want lifecycle.NetworkReques
 	case want.FixedIP != "":
 		o.Invalid("fixed_ips", "an address needs net_id")
 	}
-	if err := o.Finish(nil); err != nil {
+	if err := o.Finish(); err != nil {
 		return want, err
 	}
 	if want.Port != "" || want.Network != "" {

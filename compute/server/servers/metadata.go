@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/catalog"
@@ -78,7 +79,7 @@ func (s details) setMetadata(c *request.Call, id, under string,
 	}
 	key := c.R.PathValue("key")
 	if _, ok := given[key]; under == "meta" && (!ok || len(given) != 1) {
-		return fault.New(fault.Invalid, "meta must have the one key %q, that of the path", request.Clip(key))
+		return fault.New(fault.Invalid, "meta must have the one key %q, that of the path", edge.Clip(key))
 	}
 	found, err := s.changeDetails(c.R.Context(), id, func(now lifecycle.Server, d *lifecycle.Details) error {
 		if why := now.RefuseChange("update instance metadata", true); why != "" {
@@ -100,7 +101,7 @@ func (s details) setMetadata(c *request.Call, id, under string,
 
 // readMetadata reads a body that is an object with one key, whose value is an object of texts.
 func readMetadata(c *request.Call, under string) (map[string]string, error) {
-	o, others, err := c.Wrapped(under)
+	o, others, err := c.Object(under)
 	if err == nil {
 		err = request.RefuseOthers(under, others)
 	}
@@ -109,15 +110,17 @@ func readMetadata(c *request.Call, under string) (map[string]string, error) {
 	}
 	given := make(map[string]string, len(o.Keys))
 	for key := range maps.Clone(o.Keys) {
-		if request.IsNull(o.Keys[key]) {
-			o.Invalid(request.Clip(key), "it is null, and should be a text")
+		if edge.IsNull(o.Keys[key]) {
+			o.Invalid(edge.Clip(key), "it is null, and should be a text")
 		}
-		given[key], _ = o.Text(key, 0, 255)
+		text := ""
+		o.Text(key, &text, 255)
+		given[key] = text
 		if !catalog.SpecKey.MatchString(key) {
-			o.Invalid(request.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
+			o.Invalid(edge.Clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
 	}
-	return given, o.Err
+	return given, o.Err()
 }
 
 // deleteMetadata is DELETE /v2.1/servers/{id}/metadata/{key}. Nova's rule is os_compute_api:server-metadata:delete.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -82,7 +83,7 @@ func (s *Handlers) serverMigration(c *request.Call, found lifecycle.Server) erro
 		}
 	}
 	return fault.New(fault.NotFound, "In-progress migration %s is not found for server %s.",
-		request.Clip(c.R.PathValue("migration")), c.R.PathValue("id"))
+		edge.Clip(c.R.PathValue("migration")), c.R.PathValue("id"))
 }
 
 // migrationsInProgress lists the migrations in progress of a server.

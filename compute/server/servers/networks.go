@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
@@ -23,11 +24,11 @@ type requestedNetworks struct {
 }
 
 // readNetworks reads networks. Before 2.37 a missing or empty list means auto.
-func readNetworks(o *request.Object, v compute.Version) (want requestedNetworks) {
+func readNetworks(o *edge.Object, v compute.Version) (want requestedNetworks) {
 	raw, given := o.Keys["networks"]
 	delete(o.Keys, "networks")
 	var word string
-	isWord := json.Unmarshal(raw, &word) == nil && !request.IsNull(raw)
+	isWord := json.Unmarshal(raw, &word) == nil && !edge.IsNull(raw)
 	required := v.Has(compute.NetworksRequired)
 	switch {
 	case !given && required:
@@ -47,11 +48,11 @@ func readNetworks(o *request.Object, v compute.Version) (want requestedNetworks)
 }
 
 // readNetworkList reads a list of networks.
-func readNetworkList(o *request.Object, raw json.RawMessage, v compute.Version) (list []lifecycle.NetworkRequest) {
+func readNetworkList(o *edge.Object, raw json.RawMessage, v compute.Version) (list []lifecycle.NetworkRequest) {
 	var entries []map[string]*string
 	if json.Unmarshal(raw, &entries) != nil || len(entries) == 0 {
 		o.Invalid("networks", "it must be \"none\", \"auto\" or a list of objects with the key uuid or port, not %s",
-			request.Clip(string(raw)))
+			edge.Clip(string(raw)))
 		return nil
 	}
 	for _, entry := range entries {
@@ -71,7 +72,7 @@ func readNetworkList(o *request.Object, raw json.RawMessage, v compute.Version) 
 			case key == "tag" && hasDeviceTags(v):
 				r.Tag = text
 			default:
-				o.Invalid("networks", "there is no key %q in an entry at version %s", request.Clip(key), v)
+				o.Invalid("networks", "there is no key %q in an entry at version %s", edge.Clip(key), v)
 			}
 		}
 		checkNetwork(o, r)
@@ -81,19 +82,19 @@ func readNetworkList(o *request.Object, raw json.RawMessage, v compute.Version) 
 }
 
 // checkNetwork checks one entry alone.
-func checkNetwork(o *request.Object, r lifecycle.NetworkRequest) {
+func checkNetwork(o *edge.Object, r lifecycle.NetworkRequest) {
 	_, err := netip.ParseAddr(r.FixedIP)
 	switch {
 	case r.Port == "" && r.Network == "":
 		o.Invalid("networks", "an entry has neither uuid nor port; give one of them")
 	case r.Port != "" && !isUUID(r.Port), r.Port == "" && !isUUID(r.Network):
-		o.Invalid("networks", "%q is not a UUID", request.Clip(r.Port+r.Network))
+		o.Invalid("networks", "%q is not a UUID", edge.Clip(r.Port+r.Network))
 	case r.FixedIP != "" && r.Port != "":
 		o.Invalid("networks", "fixed_ip of port %s cannot be set; set it with `openstack port set`", r.Port)
 	case r.FixedIP != "" && err != nil:
-		o.Invalid("networks", "%q is not an IP address", request.Clip(r.FixedIP))
+		o.Invalid("networks", "%q is not an IP address", edge.Clip(r.FixedIP))
 	case r.Tag != "" && !tagText.MatchString(r.Tag):
-		o.Invalid("networks", "%q is not a valid tag", request.Clip(r.Tag))
+		o.Invalid("networks", "%q is not a valid tag", edge.Clip(r.Tag))
 	}
 }
 

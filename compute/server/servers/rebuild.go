@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server/request"
@@ -14,14 +15,15 @@ import (
 
 // rebuildFirstBoot decodes what a rebuild changes of the guest's first boot: key_name since 2.54 and user_data since
 // 2.57. null removes them. It returns nil if neither is given. The key pair is one of the server's owner, as in Nova.
-func (s *Handlers) rebuildFirstBoot(c *request.Call, o *request.Object, found lifecycle.Server) (*lifecycle.FirstBoot,
+func (s *Handlers) rebuildFirstBoot(c *request.Call, o *edge.Object, found lifecycle.Server) (*lifecycle.FirstBoot,
 	error) {
 	changed := found.FirstBoot
 	_, key := o.Keys["key_name"]
 	_, data := o.Keys["user_data"]
 	key, data = key && c.Has(compute.RebuildKeyPair), data && c.Has(compute.NoPersonality)
 	if key {
-		changed.KeyName, _ = o.Text("key_name", 0, 255)
+		changed.KeyName = ""
+		o.Text("key_name", &changed.KeyName, 255)
 		var err error
 		if changed.PublicKey, err = s.Catalog.PublicKey(c, found.User, changed.KeyName); err != nil {
 			return nil, err
@@ -82,14 +84,14 @@ func (s *Handlers) hasTraits(c *request.Call, found lifecycle.Server, i flavor.I
 	return nil
 }
 
-func readRebuild(s *Handlers, c *request.Call, o *request.Object, found lifecycle.Server,
+func readRebuild(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) (err error) {
 	if _, given := o.Keys["imageRef"]; !given {
 		o.Invalid("imageRef", "it is missing")
 	}
 	w.Image = readImageRef(o)
 	if _, given := o.Keys["name"]; given {
-		w.Name = o.NameText("name")
+		w.Name = request.NameText(o, "name")
 	}
 	if c.Has(compute.ServerDescription) {
 		delete(o.Keys, "description") // ignored: a rebuild keeps the description
@@ -97,7 +99,7 @@ func readRebuild(s *Handlers, c *request.Call, o *request.Object, found lifecycl
 	if w.FirstBoot, err = s.rebuildFirstBoot(c, o, found); err != nil {
 		return err
 	}
-	if o.Err == nil {
+	if o.Err() == nil {
 		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
 	}
 	return err

@@ -128,7 +128,7 @@ func (s *Handlers) deleteServer(c *request.Call, found lifecycle.Server) error {
 // updateServer is PUT /v2.1/servers/{id}: it changes the name and, since 2.19, the description. Nova's rule is
 // os_compute_api:servers:update.
 func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
-	o, others, err := c.Wrapped("server")
+	o, others, err := c.Object("server")
 	if err == nil {
 		err = request.RefuseOthers("server", others)
 	}
@@ -138,16 +138,15 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	name, description, describe := found.Name, "", false
 	_, rename := o.Keys["name"]
 	if rename {
-		name = o.NameText("name")
+		name = request.NameText(o, "name")
 	}
 	if c.Has(compute.ServerDescription) {
 		_, describe = o.Keys["description"]
-		description, _ = o.Text("description", 0, 255)
+		o.Text("description", &description, 255)
 	}
-	if disk, ok := o.Text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.Invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
-	}
-	if err := o.Finish(unsupportedKeys(c.Microversion)); err != nil {
+	o.Word("OS-DCF:diskConfig", new(string), "AUTO", "MANUAL")
+	o.Reasons = unsupportedKeys(c.Microversion)
+	if err := o.Finish(); err != nil {
 		return err
 	}
 	found, err = details{s.Store, s.Now}.changeDetails(c.R.Context(), found.ID, func(_ lifecycle.Server,

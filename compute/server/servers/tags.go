@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
@@ -47,20 +48,20 @@ func (s details) showTag(c *request.Call, found lifecycle.Server) error {
 }
 
 func noTag(id, tag string) error {
-	return fault.New(fault.NotFound, "Server %s has no tag '%s'", id, request.Clip(tag))
+	return fault.New(fault.NotFound, "Server %s has no tag '%s'", id, edge.Clip(tag))
 }
 
 // replaceTags is PUT /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:update_all.
 func (s details) replaceTags(c *request.Call, found lifecycle.Server) error {
-	o := &request.Object{Name: "body"}
-	if err := c.Read(request.MaxBody, &o.Keys); err != nil {
+	o := c.NewObject("body", nil)
+	if err := c.ReadJSON(request.MaxBody, &o.Keys); err != nil {
 		return err
 	}
 	if o.Keys["tags"] == nil {
 		o.Invalid("tags", "it is missing; give a list of texts")
 	}
 	tags := readTags(o)
-	if err := o.Finish(nil); err != nil {
+	if err := o.Finish(); err != nil {
 		return err
 	}
 	found, err := s.changeTags(c, found.ID, "update tags", func(d *lifecycle.Details) error {
@@ -89,7 +90,7 @@ func (s details) putTag(c *request.Call, found lifecycle.Server) error {
 	tag := c.R.PathValue("tag")
 	if !tagText.MatchString(tag) {
 		return fault.New(fault.Invalid, "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
-			request.Clip(tag))
+			edge.Clip(tag))
 	}
 	code := http.StatusCreated
 	_, err := s.changeTags(c, found.ID, "update tag", func(d *lifecycle.Details) error {
@@ -146,9 +147,9 @@ func (s details) deleteTag(c *request.Call, found lifecycle.Server) error {
 // tagText matches the tags that the Compute API allows.
 var tagText = regexp.MustCompile(`^[^,/]{1,60}$`)
 
-func readTags(o *request.Object) []string {
+func readTags(o *edge.Object) []string {
 	var tags []string
-	o.Decode("tags", false, &tags, "a list of texts")
+	o.Decode("tags", &tags, "a list of texts")
 	slices.Sort(tags)
 	tags = slices.Compact(tags)
 	if len(tags) > request.MaxTags {
@@ -157,7 +158,7 @@ func readTags(o *request.Object) []string {
 	for _, tag := range tags {
 		if !tagText.MatchString(tag) {
 			o.Invalid("tags", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
-				request.Clip(tag))
+				edge.Clip(tag))
 		}
 	}
 	return tags
