@@ -195,3 +195,9 @@ func (h *hostAssignments) servers() []lifecycle.Server {
 	}
 	return slices.Collect(maps.Values(byID))
 }
+
+// Entry is a guest that must be on a host, and its server.
+type Entry struct {
+	lifecycle.Entry
+	Server lifecycle.Server
+}

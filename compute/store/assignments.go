@@ -22,12 +22,6 @@ type Assignments struct {
 	CleanRequests []CleanRequest // clean requests without an answer, by address
 }
 
-// Entry is a guest that must be on a host, and its server.
-type Entry struct {
-	lifecycle.Entry
-	Server lifecycle.Server
-}
-
 // Assignments returns the assignments of a host. The lists and their entries are shared and must not be modified.
 func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
 	kept, done := s.assignments.read(host)

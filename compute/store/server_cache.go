@@ -182,3 +182,19 @@ func readRecords(ctx context.Context, tx *sqldb.Tx, condition string, args []any
 			return r, err
 		})
 }
+
+// decoder decodes records. The order of the result is that of the records.
+type decoder func(records []textOfServer) ([]lifecycle.Server, error)
+
+// decodeFull decodes records; it is a decoder.
+func decodeFull(records []textOfServer) ([]lifecycle.Server, error) {
+	list := make([]lifecycle.Server, 0, len(records))
+	for _, r := range records {
+		server, err := record.DecodeServer(r.id, r.record)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, server)
+	}
+	return list, nil
+}

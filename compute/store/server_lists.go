@@ -219,22 +219,6 @@ func (f ServerFilter) where(d sqldb.Dialect) *where {
 	return w
 }
 
-// decoder decodes records. The order of the result is that of the records.
-type decoder func(records []textOfServer) ([]lifecycle.Server, error)
-
-// decodeFull decodes records; it is a decoder.
-func decodeFull(records []textOfServer) ([]lifecycle.Server, error) {
-	list := make([]lifecycle.Server, 0, len(records))
-	for _, r := range records {
-		server, err := record.DecodeServer(r.id, r.record)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, server)
-	}
-	return list, nil
-}
-
 // decodeListed decodes records without the fields that no list shows, on all processors; it is a decoder.
 func decodeListed(records []textOfServer) ([]lifecycle.Server, error) {
 	const atLeast = 64 // records for one goroutine

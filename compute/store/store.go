@@ -3,6 +3,11 @@
 // The record of a server is one JSON text. Columns duplicate what queries filter by, and each residence of the server
 // has a row. A transaction that changes the assignments of a host increments the revision of that host; after the
 // commit, the subscribers of the host are notified.
+//
+// The files, from the bottom to the top: sql.go and schema.go; host_locks.go, host_cache.go, report_cache.go,
+// server_cache.go and assignment_cache.go are what is kept in memory; store.go has the type Store; server_columns.go,
+// removals.go, migrations.go and residences.go write what a change of a server changes; servers.go, server_lists.go,
+// server_sums.go, reports.go, assignments.go and the others have one kind of rows each; open.go opens the store.
 package store
 
 import (
@@ -11,7 +16,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/store/lease"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -33,18 +37,6 @@ type Store struct {
 	subscribers map[string]map[chan struct{}]bool // by host
 }
 
-// Open migrates the tables and returns the store. The caller closes the database.
-func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, "compute_schema", schema, "compute_versions"); err != nil {
-		return nil, fault.Wrap("", err)
-	}
-	s := &Store{db: lease.Database{DB: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
-		assignments: newAssignmentCache(),
-		subscribers: map[string]map[chan struct{}]bool{}}
-	s.writes = sqldb.NewWriteCheck(s.touch)
-	return s, wrap(s.loadCloudID(ctx))
-}
-
 // Hold acquires the lease of the database for this process, as lease.Database.Hold does. Keep must run as long as the
 // store is used.
 func (s *Store) Hold(ctx context.Context, me lease.Owner, terms lease.Options) (*lease.Lease, error) {
@@ -53,16 +45,6 @@ func (s *Store) Hold(ctx context.Context, me lease.Owner, terms lease.Options) (
 
 // Cloud returns the UUID that was created with this database.
 func (s *Store) Cloud() string { return s.cloud }
-
-// loadCloudID reads the cloud's UUID; it creates one if there is none.
-func (s *Store) loadCloudID(ctx context.Context) error {
-	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_cloud (one, id) VALUES (1, ?)`, newUUID()); err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, `SELECT id FROM compute_cloud WHERE one = 1`).Scan(&s.cloud)
-	})
-}
 
 // Available returns nil, or fault.Unavailable if the database file was deleted or replaced, so that no call can
 // succeed.
