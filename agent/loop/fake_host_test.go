@@ -21,6 +21,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -58,13 +59,7 @@ type testHost struct {
 
 func newTestHost(t *testing.T) *testHost {
 	t.Helper()
-	return newTestHostIn(t, t.TempDir())
-}
-
-// newTestHostIn is newTestHost with a directory for the files of the host.
-func newTestHostIn(t *testing.T, dir string) *testHost {
-	t.Helper()
-	w := &testHost{t: t, dir: dir, sysfs: newFakeSysfs(), compute: newFakeCompute(t),
+	w := &testHost{t: t, dir: testenv.MemoryDir(t), sysfs: newFakeSysfs(), compute: newFakeCompute(t),
 		placement: newFakePlacement()}
 	guests, err := fake.New(filepath.Join(w.dir, "guests"), hypervisor.Capacity{})
 	if err != nil {

@@ -91,7 +91,7 @@ func TestSimulationOfHostsWithIOSlots(t *testing.T) {
 }
 
 func newSimulatedHost(t *testing.T, seed uint64, shared *placementtest.Placement) *slotHost {
-	h := &slotHost{testHost: newTestHostIn(t, memoryDir(t)), rng: rand.New(rand.NewPCG(seed, 1)),
+	h := &slotHost{testHost: newTestHost(t), rng: rand.New(rand.NewPCG(seed, 1)),
 		name:  fmt.Sprint("cmp", seed),
 		root:  provider.ID(fmt.Sprintf("11111111-1111-4111-8111-%012x", seed)),
 		slots: map[uint32]*novalink.Slot{}, servers: map[string]host.Server{},
@@ -126,18 +126,6 @@ func newSimulatedHost(t *testing.T, seed uint64, shared *placementtest.Placement
 		h.foreign[p.ID], _ = h.placement.Provider(p.ID)
 	}
 	return h
-}
-
-// memoryDir returns a directory in memory if there is one: the simulation crashes agents, not machines, and waits for a
-// disk would be half of its duration.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "berth-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	return dir
 }
 
 // watch notes a write of the agent to a provider that is not its own.
