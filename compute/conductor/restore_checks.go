@@ -29,7 +29,7 @@ func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) er
 	}
 	for _, at := range conflicts {
 		switch {
-		case at.Behind:
+		case at.NotFollowed:
 			return fault.New(fault.Unavailable, "allocations of this server not changed: host %s follows newer "+
 				"assignments than compute's database has, as after a restored backup; restore the newest database, "+
 				"or run `berth agent adopt` on that host", at.Host)

@@ -9,9 +9,9 @@ import (
 
 // Conflict is a host whose guests contradict the record of a server.
 type Conflict struct {
-	Host   string
-	Behind bool   // its agent follows newer assignments than the database has; false: it has a guest not placed there
-	Guest  string // id of the server's guest there; empty: no guest
+	Host        string
+	NotFollowed bool   // its agent follows newer assignments than the database has; false: it has a guest not placed there
+	Guest       string // id of the server's guest there; empty: no guest
 }
 
 // Conflicts lists the hosts that contradict the record of a server.
