@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -112,11 +113,11 @@ func (l *fakeConductor) HostConditions(host string) []string {
 }
 
 // HostAudit returns one finding of each kind.
-func (l *fakeConductor) HostAudit(_ context.Context, host string) (conductor.Audit, error) {
+func (l *fakeConductor) HostAudit(_ context.Context, host string) (audit.Audit, error) {
 	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
-	return conductor.Audit{Host: host,
-		Missing: []conductor.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
-		Foreign: []conductor.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
+	return audit.Audit{Host: host,
+		Missing: []audit.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
+		Foreign: []audit.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
 }
 
 // HealPorts returns one server.
@@ -132,10 +133,10 @@ func (l *fakeConductor) HealPorts(_ context.Context, host string, servers []stri
 }
 
 // HostForeign returns nothing.
-func (l *fakeConductor) HostForeign(string) []conductor.Foreign { return nil }
+func (l *fakeConductor) HostForeign(string) []audit.Foreign { return nil }
 
 // HostHeal returns the same, healed.
-func (l *fakeConductor) HostHeal(ctx context.Context, host string, o conductor.Healing) (conductor.Audit, error) {
+func (l *fakeConductor) HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error) {
 	a, err := l.HostAudit(ctx, host)
 	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", o.Oversubscribe), true
 	return a, err

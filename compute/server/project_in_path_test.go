@@ -8,11 +8,13 @@ import (
 )
 
 func TestPathMayContainProject(t *testing.T) {
+	resources := request.Resources(newServer(Options{}).guardedRoutes())
 	for _, c := range []struct{ path, to, project string }{
 		{"/v2.1/p1/servers", "/v2.1/servers", "p1"},
 		{"/v2.1/p1/servers/x", "/v2.1/servers/x", "p1"},
 		{"/v2.1/p1/flavors/a/os-extra_specs/b", "/v2.1/flavors/a/os-extra_specs/b", "p1"},
 		{"/v2.1/p%201/flavors/a%2Fb?c=d", "/v2.1/flavors/a%2Fb?c=d", "p 1"},
+		{"/v2.1/p1/os-server-external-events", "/v2.1/os-server-external-events", "p1"},
 		{"/v2.1/servers/servers", "/v2.1/servers/servers", ""},
 		{"/v2.1/servers/flavors", "/v2.1/servers/flavors", ""},
 		{"/v2.1/flavors/servers", "/v2.1/flavors/servers", ""},
@@ -22,7 +24,7 @@ func TestPathMayContainProject(t *testing.T) {
 	} {
 		var got request.Call
 		got.R = httptest.NewRequest("GET", c.path, nil)
-		got.RemoveProject()
+		got.RemoveProject(resources)
 		if got.R.URL.RequestURI() != c.to || got.Project != c.project {
 			t.Errorf("%s: %s of project %q", c.path, got.R.URL.RequestURI(), got.Project)
 		}

@@ -41,13 +41,15 @@ func New(o Options) http.Handler {
 		o.NewID = uuid.NewString
 	}
 	s := newServer(o)
+	resources := request.Resources(s.guardedRoutes())
 	return edge.New(edge.API[*request.Call]{
 		Options: o.Options, Style: request.Style, Database: o.Store,
 		Bodies: rest.NewBodyBudget(request.BodyBudget, request.MaxReport), Metrics: edge.NewMetrics("berth_compute_"),
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },
-		Prepare: (*request.Call).RemoveProject, Checks: request.Checks(), Refuse: (*request.Call).Refuse,
+		Prepare: func(c *request.Call) { c.RemoveProject(resources) }, Checks: request.Checks(),
+		Refuse: (*request.Call).Refuse,
 		Encode: (*request.Call).Encode,
 	})
 }

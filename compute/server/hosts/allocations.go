@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 )
@@ -37,14 +37,14 @@ func (s *Handlers) healHost(c *request.Call) error {
 		return err
 	}
 	ctx := context.WithoutCancel(c.R.Context()) // room that was made must be removed again
-	found, err := s.Audits.HostHeal(ctx, c.R.PathValue("host"), conductor.Healing(body))
+	found, err := s.Audits.HostHeal(ctx, c.R.PathValue("host"), audit.Healing(body))
 	if err != nil {
 		return err
 	}
 	return c.WriteJSON(http.StatusOK, s.writeAudit(found))
 }
 
-func (s *Handlers) writeAudit(a conductor.Audit) host.Allocations {
+func (s *Handlers) writeAudit(a audit.Audit) host.Allocations {
 	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}}
 	out.Conditions = append([]string{}, s.Audits.HostConditions(a.Host)...)
 	for _, m := range a.Missing {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/resource"
 )
 
@@ -18,7 +18,7 @@ func TestDevicesOfForeignConsumers(t *testing.T) {
 	}
 	devices := []host.Device{vf("pf1", "allocated", "web"), vf("pf1", "available", ""), vf("pf1", "available", ""),
 		vf("pf2", "available", ""), {Provider: "pf1", ResourceClass: "CUSTOM_NIC", State: "available"}}
-	markForeign(devices, []conductor.Foreign{{Consumer: "orphan", Since: since,
+	markForeign(devices, []audit.Foreign{{Consumer: "orphan", Since: since,
 		Holds: resource.Allocation{"pf1": {"CUSTOM_VF": 1}, "root": {"VCPU": 4}}}})
 	for i, want := range []string{"web", "orphan", "", "", ""} {
 		d := devices[i]

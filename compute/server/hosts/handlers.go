@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
@@ -63,15 +65,15 @@ type Conductor interface {
 // Audits compares hosts with Placement.
 type Audits interface {
 	HostConditions(host string) []string
-	HostForeign(host string) []conductor.Foreign
-	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
-	HostHeal(ctx context.Context, host string, o conductor.Healing) (conductor.Audit, error)
+	HostForeign(host string) []audit.Foreign
+	HostAudit(ctx context.Context, host string) (audit.Audit, error)
+	HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error)
 }
 
 // Scheduler answers what would fit where.
 type Scheduler interface {
-	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]conductor.HostHeadroom, string, error)
-	PlanDrain(ctx context.Context, host string) ([]conductor.PlannedMove, error)
+	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]scheduler.HostHeadroom, string, error)
+	PlanDrain(ctx context.Context, host string) ([]scheduler.PlannedMove, error)
 }
 
 // Ports heals the bindings and allocations of ports.

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/compute/server/request"
 )
 
@@ -48,7 +48,7 @@ func (s *Handlers) headroom(c *request.Call) error {
 }
 
 // writeHeadroom adds up the servers of all hosts, and the hosts by what they lack.
-func writeHeadroom(hosts []conductor.HostHeadroom, reason string) host.Headroom {
+func writeHeadroom(hosts []scheduler.HostHeadroom, reason string) host.Headroom {
 	out := host.Headroom{Exact: true, Reason: reason, RunsOut: []host.RunsOut{}, ByHost: []host.HostHeadroom{}}
 	for _, h := range hosts {
 		out.Fits, out.Exact = out.Fits+h.Fits, out.Exact && h.Exact

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/resource"
 )
 
 // The answer has the sum of all hosts, and first the class that most hosts lack.
 func TestHeadroomDocument(t *testing.T) {
-	got := writeHeadroom([]conductor.HostHeadroom{
+	got := writeHeadroom([]scheduler.HostHeadroom{
 		{Name: "a", Fits: 3, Exact: true, Lacks: []resource.Class{"VCPU"}},
 		{Name: "b", Fits: 2, Exact: true, Lacks: []resource.Class{"SRIOV_NET_VF", "VCPU"}},
 		{Name: "c", Exact: true, Excluded: "silent"},
@@ -22,7 +22,7 @@ func TestHeadroomDocument(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	bound := writeHeadroom([]conductor.HostHeadroom{{Root: "r", Fits: 1}}, "why")
+	bound := writeHeadroom([]scheduler.HostHeadroom{{Root: "r", Fits: 1}}, "why")
 	if bound.Exact || bound.Reason != "why" || bound.ByHost[0].Host != "r" {
 		t.Errorf("%+v", bound)
 	}

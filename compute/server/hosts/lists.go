@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
@@ -50,7 +51,7 @@ func writeDevices(h schedule.Host) []host.Device {
 
 // describeDevices converts the devices of a host, with the clean requests of operators and with the consumers that hold
 // devices in Placement without being placed on the host.
-func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []conductor.Foreign) []host.Device {
+func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []audit.Foreign) []host.Device {
 	out := writeDevices(h)
 	markForeign(out, foreign)
 	for _, w := range cleans {
@@ -65,7 +66,7 @@ func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []con
 // markForeign shows as allocated what Placement has allocated to consumers that are not placed on the host: no server
 // gets these devices. Of several equal devices of a provider the first available ones are marked; which of them is
 // meant is not known.
-func markForeign(devices []host.Device, foreign []conductor.Foreign) {
+func markForeign(devices []host.Device, foreign []audit.Foreign) {
 	for _, f := range foreign {
 		for id, amounts := range f.Holds {
 			for class, n := range amounts {
@@ -137,7 +138,7 @@ func (s *Handlers) listHosts(c *request.Call) error {
 
 // withFailures adds the failures of starts to the reports of earlier ones. A host that has never reported is added
 // without a provider and without anything that it has.
-func withFailures(reports []host.Report, failures map[string]conductor.StartFailure) []host.Report {
+func withFailures(reports []host.Report, failures map[string]presence.StartFailure) []host.Report {
 	for name, failure := range failures {
 		i := slices.IndexFunc(reports, func(r host.Report) bool { return r.Host == name })
 		if i < 0 {

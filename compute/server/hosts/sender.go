@@ -6,7 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
@@ -36,7 +36,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 
 // occupied sets Retry-After if the agent may be admitted later. It returns err.
 func occupied(c *request.Call, err error) error {
-	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
+	if o, is := errors.AsType[*presence.Occupied](err); is && o.Wait > 0 {
 		c.W.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
 	}
 	return err

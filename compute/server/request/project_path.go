@@ -2,17 +2,16 @@ package request
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 )
 
 // RemoveProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
-// paths.
-func (c *Call) RemoveProject() {
+// paths. resources are the names of resources.
+func (c *Call) RemoveProject(resources map[string]bool) {
 	rest, ok := strings.CutPrefix(c.R.URL.EscapedPath(), "/v2.1/")
 	project, tail, two := strings.Cut(rest, "/")
 	resource, _, _ := strings.Cut(tail, "/")
-	if !ok || !two || isResource(project) || !isResource(resource) {
+	if !ok || !two || resources[project] || !resources[resource] {
 		return
 	}
 	short, err := c.R.URL.Parse("/v2.1/" + tail)
@@ -27,8 +26,14 @@ func (c *Call) RemoveProject() {
 	c.R.URL, c.Project = short, project
 }
 
-func isResource(segment string) bool {
-	return slices.Contains([]string{"servers", "flavors", "os-migrations", "os-services", "os-keypairs",
-		"os-hypervisors", "os-hosts", "os-availability-zone", "os-quota-sets", "os-quota-class-sets", "limits",
-		"os-simple-tenant-usage", "os-aggregates", "os-server-groups", "os-agents"}, segment)
+// Resources returns the names of resources in routes of the Compute API: the segments after /v2.1/.
+func Resources(routes Routes) map[string]bool {
+	names := map[string]bool{}
+	for path := range routes {
+		if rest, ok := strings.CutPrefix(path, "/v2.1/"); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			names[name] = true
+		}
+	}
+	return names
 }
