@@ -142,7 +142,7 @@ func readKeyPair(files CertificateFiles, now time.Time) (*keyPair, error) {
 			"another certificate", leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	// HTTP/1.1 only, and no resumed sessions: each connection has one request at a time, and its own handshake with the
-	// current certificate. See docs/decisions/0010-tls.md.
+	// current certificate. See docs/design/edge.md, decision 10.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
 		NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true}
 	if files.CA.Path != "" {
