@@ -57,7 +57,7 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 		}
 		return c.Scheduler.WhyNotCold(ctx, s)
 	case lifecycle.Evacuate:
-		reports, err := c.WhyAlive(ctx, s.Host)
+		reports, err := c.Agents.WhyAlive(ctx, s.Host)
 		if err == nil && reports == "" {
 			if refusal, err = c.refuseEvacuation(ctx, s); err != nil || refusal != "" {
 				return refusal, err
@@ -72,7 +72,7 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 			"still run it; wait until its agent is silent, or declare the host dead (`berth host down %s`)",
 			s.Host, reports, s.Host), nil
 	case lifecycle.Revert:
-		reports, err := c.WhyAlive(ctx, s.Move.From.Host)
+		reports, err := c.Agents.WhyAlive(ctx, s.Move.From.Host)
 		if err == nil && reports == "" {
 			return fmt.Sprintf("Cannot '%s' instance %s: its previous host %s does not report",
 				action.Action, s.ID, s.Move.From.Host), nil

@@ -59,7 +59,7 @@ func TestAudit(t *testing.T) {
 				}
 				env.holds(holder, c.has)
 			}
-			found, err := conductor.HostAudit(t.Context(), "a")
+			found, err := conductor.Audits.HostAudit(t.Context(), "a")
 			if err != nil {
 				t.Fatal(err)
 			}

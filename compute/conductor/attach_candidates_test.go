@@ -42,7 +42,7 @@ func (c *attachCloud) addHostB() {
 			ResourceClass: pci.PortVF, Provider: "vf-b", State: pci.Available, ForPorts: true,
 			PortTags: pci.PortTags{PhysicalNetwork: &physnet}}}}
 	c.put(report)
-	c.conductor.Reported(report)
+	c.conductor.Agents.Reported(report)
 }
 
 // A port is attached on the host of its server only: if that has no room, the free bandwidth and the free VF of another
@@ -104,7 +104,7 @@ func TestConflictsWhileAPortIsAttached(t *testing.T) {
 				}
 				return before, nil
 			})
-			c.binder = c.conductor.Binder
+			c.binder = c.conductor.Ports
 			if first == 1 {
 				for range 2 { // each attempt of the step gives up after some conflicts, and leaves nothing
 					if _, err := c.binder.Change(t.Context(), c.server); !fault.Is(err, fault.Unavailable) ||

@@ -88,7 +88,7 @@ func TestPolicyThatIsAsBeforeAfterAnInterruptedBinding(t *testing.T) {
 	for _, kbps := range []int{400, 2000, 0} {
 		c := changedCloud(t, 1000, nil)
 		want := c.placement.Held("web")
-		c.binder = c.conductor.Binder
+		c.binder = c.conductor.Ports
 		c.holds("web", c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: kbps}}))
 		if c.bind(); !c.placement.Held("web").Equal(want) {
 			t.Errorf("Placement has %v, want %v", c.placement.Held("web"), want)
@@ -106,7 +106,7 @@ func TestPolicyOfABoundPortThatChangesBeforeItsAmounts(t *testing.T) {
 		}
 		return nil, nil
 	})
-	c.binder = c.conductor.Binder
+	c.binder = c.conductor.Ports
 	c.bind()
 	reads := 0
 	change = func() {
@@ -144,7 +144,7 @@ func TestPolicyChangesBackWhileThePortIsBound(t *testing.T) {
 	want := c.placement.Held("web")
 	c.uses(&flippingNetwork{attachNetwork{c.network}, &network.ResourceRequest{
 		Groups: []network.RequestGroup{{ID: "old", Resources: resource.Amounts{bandwidth.EgressBandwidth: 1000}}}}})
-	c.binder = c.conductor.Binder
+	c.binder = c.conductor.Ports
 	if c.bind(); !c.placement.Held("web").Equal(want) || c.network.ports[0].Allocation()["old"] != "nic-1" {
 		t.Errorf("Placement has %v, want %v; port %+v", c.placement.Held("web"), want, c.network.ports[0])
 	}

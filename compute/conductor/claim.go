@@ -46,21 +46,21 @@ func (p *performer) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 // names the state at the last audit instead, and the host is audited only if that state is out of date.
 func (p *performer) claimChoice(ctx context.Context, choice schedule.Choice, consumer resource.ConsumerID,
 	claim placement.ConsumerAllocation) error {
-	claim.Tree, claim.TreeState = choice.Root, p.audits.TreeState(choice.Host, choice.Root)
+	claim.Tree, claim.TreeState = choice.Root, p.Audits.TreeState(choice.Host, choice.Root)
 	if claim.TreeState != "" {
 		err := p.placement.PutAllocation(ctx, consumer, claim)
 		if fault.CodeOf(err) != placement.CodeTreeChanged {
 			return err
 		}
 	}
-	missing, err := p.audits.AuditRoot(ctx, choice.Host, choice.Root)
+	missing, err := p.Audits.AuditRoot(ctx, choice.Host, choice.Root)
 	if err != nil {
 		return err
 	}
 	if missing {
 		return fault.New(fault.Conflict, "on host %s, %s", choice.Host, schedule.LacksAllocations)
 	}
-	claim.TreeState = p.audits.TreeState(choice.Host, choice.Root)
+	claim.TreeState = p.Audits.TreeState(choice.Host, choice.Root)
 	return p.placement.PutAllocation(ctx, consumer, claim)
 }
 
@@ -77,7 +77,7 @@ func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
 // release unbinds the ports of the server and deletes its allocation. Every error is returned, so that the step is
 // retried until it succeeds.
 func (p *performer) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	if err := p.ports.Release(ctx, s); err != nil {
+	if err := p.Ports.Release(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := p.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {

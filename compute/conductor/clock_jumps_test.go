@@ -22,7 +22,7 @@ func TestClockJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := schedule.Sender{Instance: "agent-a", Start: "start"}
-	if err := c.Report(t.Context(), host, from); err != nil {
+	if err := c.Agents.Report(t.Context(), host, from); err != nil {
 		t.Fatal(err)
 	}
 	stranger := schedule.Sender{Instance: "b", Start: "x"}
@@ -33,10 +33,10 @@ func TestClockJumps(t *testing.T) {
 		if err != nil || (refusal != "") != alive {
 			t.Errorf("%s: evacuate: %q %v", what, refusal, err)
 		}
-		if err := c.Admit(t.Context(), "a", stranger); (err == nil) != admitsAnother {
+		if err := c.Agents.Admit(t.Context(), "a", stranger); (err == nil) != admitsAnother {
 			t.Errorf("%s: another agent: %v", what, err)
 		}
-		picture, err := c.Input(t.Context(), offer("a"))
+		picture, err := c.Scheduler.Input(t.Context(), offer("a"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,11 +51,11 @@ func TestClockJumps(t *testing.T) {
 		at.wall = jump
 		check("the wall clock jumps by "+jump.String(), true, true, false)
 	}
-	closed := c.Connected("a")
+	closed := c.Agents.Connected("a")
 	defer closed()
 	at.since = 2 * time.Minute
 	check("an open stream, without a sign of life for long", false, false, true)
-	if err := c.Alive(t.Context(), "a", from); err != nil {
+	if err := c.Agents.Alive(t.Context(), "a", from); err != nil {
 		t.Fatal(err)
 	}
 	check("a sign of life", true, true, false)

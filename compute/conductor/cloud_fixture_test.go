@@ -117,7 +117,7 @@ func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
 			if conductor == nil || c.changed.Load() {
 				continue
 			}
-			found, err := conductor.HostAudit(context.Background(), host)
+			found, err := conductor.Audits.HostAudit(context.Background(), host)
 			if err == nil && !c.changed.Load() && len(found.Missing)+len(found.Foreign) > 0 {
 				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.histories())
 			}
@@ -152,7 +152,7 @@ func (c *cloud) put(h schedule.Host) {
 		c.t.Fatal(err)
 	}
 	if now := c.conductor(); now != nil && time.Since(h.Seen) < schedule.Silence {
-		now.Reported(h)
+		now.Agents.Reported(h)
 	}
 }
 
@@ -168,7 +168,7 @@ func keepAsks(c *Conductor) {
 		if s.Move == nil && len(s.Ask.Groups) > 0 {
 			return lifecycle.Prepared{Ask: s.Ask, Requests: s.Requests, Topology: s.Topology}, nil
 		}
-		return c.Build(s)
+		return c.Scheduler.Build(s)
 	}
 }
 
@@ -205,7 +205,7 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	}
 	for _, h := range hosts {
 		if time.Since(h.Seen) < schedule.Silence && !c.noReports {
-			conductor.Reported(h)
+			conductor.Agents.Reported(h)
 		}
 	}
 	var ended sync.WaitGroup

@@ -12,22 +12,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/compute/ports"
-	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/runner"
-	"github.com/openberth/berth/compute/scheduler"
 )
 
 // Conductor runs the life cycles of servers. The HTTP handlers pass it the requests of users and the reports of agents.
-// Its exported fields are those of Config.
+// Its exported fields are those of Config, and the parts that the handlers call directly: Agents, Audits, Scheduler and
+// Ports.
 type Conductor struct {
 	*dependencies
-	*presence.Agents
-	*audit.Auditor
-	*scheduler.Scheduler
-	*ports.Binder
 
 	monitor *monitor
 
@@ -41,7 +34,7 @@ type Conductor struct {
 // HostConditions returns the conditions of a host that compute has found: those of its last audit, and whether its
 // agent follows the assignments.
 func (c *Conductor) HostConditions(host string) []string {
-	return append(c.Auditor.Conditions(host), c.Agents.Conditions(host)...)
+	return append(c.Audits.Conditions(host), c.Agents.Conditions(host)...)
 }
 
 // Perform performs the first due step of a server and applies its event, for a caller that does not call Run. It

@@ -94,19 +94,20 @@ type Config struct {
 	Images    Images        // nil: no server with a disk is shelved
 }
 
-// dependencies are what all parts of a conductor use: its configuration, the database, Placement, the presence of the
-// agents, and the clock.
+// dependencies are what the steps, the requests and the loops of a conductor use: its configuration with the clock, the
+// database, Placement, and the parts in other packages.
 type dependencies struct {
 	Config
 
 	store     Store
 	placement Placement
 	writer    allocations.Writer
-	agents    *presence.Agents
 	failures  *presence.FailedBuilds
-	audits    *audit.Auditor
-	scheduler *scheduler.Scheduler
-	ports     *ports.Binder
+
+	Agents    *presence.Agents
+	Audits    *audit.Auditor
+	Scheduler *scheduler.Scheduler
+	Ports     *ports.Binder
 }
 
 // newDependencies returns dependencies with the defaults of what the configuration leaves out.
@@ -120,7 +121,7 @@ func newDependencies(store Store, placement Placement, config Config) *dependenc
 	return &dependencies{Config: config, store: store, placement: placement,
 		writer:   allocations.Writer{Placement: placement, Pause: config.Pause, Log: config.Log},
 		failures: &presence.FailedBuilds{},
-		agents: presence.New(store, presence.Options{Silence: config.Silence, FollowWithin: config.FollowWithin,
+		Agents: presence.New(store, presence.Options{Silence: config.Silence, FollowWithin: config.FollowWithin,
 			Since: config.Clock.Since})}
 }
 
@@ -153,27 +154,6 @@ const (
 	receivesEvery   = 2 * time.Second  // how often compute checks that it can receive reports
 	unansweredEvery = 2 * time.Second  // how often assignments are compared with what agents have followed
 	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
-)
-
-// Types of other packages that the handlers use.
-type (
-	Occupied     = presence.Occupied
-	StartFailure = presence.StartFailure
-	Audit        = audit.Audit
-	Missing      = audit.Missing
-	Foreign      = audit.Foreign
-	Healing      = audit.Healing
-	PlannedMove  = scheduler.PlannedMove
-	HostHeadroom = scheduler.HostHeadroom
-	Network      = ports.Network
-	PortHealing  = ports.Healing
-	HealedPort   = ports.HealedPort
-)
-
-// States of the ports of a server.
-const (
-	PortsNeedHealing = ports.NeedHealing
-	PortsHealed      = ports.Healed
 )
 
 // Clock is how a conductor reads the time and waits. Functions that are nil are those of the machine.

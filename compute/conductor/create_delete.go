@@ -14,7 +14,7 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	for i, s := range servers {
 		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.Now())
 	}
-	c.agents.Created(made)
+	c.Agents.Created(made)
 	err := c.store.Create(ctx, made...)
 	for i := range made {
 		made[i].Revision = 1
@@ -39,14 +39,14 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 	}
 	silent := false
 	for _, residence := range server.Residences() {
-		alive, err := c.WhyAlive(ctx, residence.Host)
+		alive, err := c.Agents.WhyAlive(ctx, residence.Host)
 		if err != nil {
 			return err
 		}
 		silent = silent || alive == ""
 	}
-	exists := c.agents.MayHave(server.Host, id)
+	exists := c.Agents.MayHave(server.Host, id)
 	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists,
-		MayHavePorts: c.dependencies.Network != nil})
+		MayHavePorts: c.Network != nil})
 	return err
 }

@@ -17,7 +17,7 @@ func (c *Conductor) HostDown(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	c.agents.MarkDead(host)
+	c.Agents.MarkDead(host)
 	return c.ReconcileDeadHosts(ctx)
 }
 

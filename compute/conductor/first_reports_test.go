@@ -46,7 +46,7 @@ func TestStepsAwaitTheFirstReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Report(t.Context(), host, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+	if err := c.Agents.Report(t.Context(), host, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-opened; err != nil {
@@ -76,10 +76,10 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 	host.Present, host.Seen = []schedule.Present{{ID: "s", Server: "s"}}, time.Now().Add(-time.Hour)
 	env.put(host)
 	c := New(env.store, env.client(nil), Config{})
-	if _, err := c.AwaitReports(t.Context()); err != nil {
+	if _, err := c.Agents.AwaitReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if missing := c.StopAwaiting(); !slices.Equal(missing, []string{"a"}) {
+	if missing := c.Agents.StopAwaiting(); !slices.Equal(missing, []string{"a"}) {
 		t.Errorf("awaited %v", missing)
 	}
 	s := server("s")
@@ -89,7 +89,8 @@ func TestStoredReportsProtectGuests(t *testing.T) {
 		t.Errorf("before b has reported: %v", err)
 	}
 	host.Present = nil
-	if err := c.Report(t.Context(), host, schedule.Sender{Instance: host.Instance, Start: host.Start}); err != nil {
+	from := schedule.Sender{Instance: host.Instance, Start: host.Start}
+	if err := c.Agents.Report(t.Context(), host, from); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.steps.perform(t.Context(), s, lifecycle.Release); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -38,15 +39,15 @@ func TestForeignAllocationIsRemovedOnRequest(t *testing.T) {
 			})
 			cloud.holds("orphan", orphan)
 			cloud.changeReport("a", c.report)
-			found, err := conductor.HostAudit(t.Context(), "a")
+			found, err := conductor.Audits.HostAudit(t.Context(), "a")
 			if err != nil || len(found.Foreign) != 1 || !found.Foreign[0].Unknown || found.Foreign[0].Since.IsZero() ||
 				!strings.Contains(found.Foreign[0].Kept, c.want) || (c.want == "") != (found.Foreign[0].Kept == "") {
 				t.Fatalf("%+v %v, want %q", found, err, c.want)
 			}
-			if list := conductor.HostForeign("a"); len(list) != 1 || list[0].Consumer != "orphan" {
+			if list := conductor.Audits.HostForeign("a"); len(list) != 1 || list[0].Consumer != "orphan" {
 				t.Errorf("the devices of the host show %+v", list)
 			}
-			healed, err := conductor.HostHeal(t.Context(), "a", Healing{Remove: []string{"orphan"}})
+			healed, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{Remove: []string{"orphan"}})
 			if err != nil || len(healed.Foreign) != 1 || healed.Foreign[0].Removed != (c.want == "") {
 				t.Fatalf("%+v %v", healed, err)
 			}
@@ -74,14 +75,14 @@ func TestOnlyNamedForeignAllocationsAreRemoved(t *testing.T) {
 		s.Choices = []schedule.Choice{{Host: "b", Root: "root-b", Allocation: resource.Allocation{"root-b": {"VCPU": 4}}}}
 	})
 	c.holds("moved", resource.Allocation{"root-a": {"VCPU": 4}, "root-b": {"VCPU": 4}})
-	_, err := conductor.HostHeal(t.Context(), "a", Healing{Remove: []string{"first", "third"}})
+	_, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{Remove: []string{"first", "third"}})
 	if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "consumer third has no allocation on host a") {
 		t.Errorf("%v", err)
 	}
 	if held, _ := c.placement.Allocation(t.Context(), "first"); len(held.Allocation) != 1 {
 		t.Errorf("a refused request has removed %+v", held)
 	}
-	found, err := conductor.HostHeal(t.Context(), "a", Healing{Remove: []string{"first", "moved"}})
+	found, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{Remove: []string{"first", "moved"}})
 	if err != nil || len(found.Foreign) != 3 {
 		t.Fatalf("%+v %v", found, err)
 	}
@@ -103,12 +104,12 @@ func TestHealRefusesConsumerOnAnotherHost(t *testing.T) {
 	c.holds("s", now)
 	c.changeReport("b", func(h *schedule.Host) { h.Present = []schedule.Present{{ID: "s", Server: "s", Assigned: true}} })
 	const want = "of it on b, compute's records have it on a, and its guest is reported by the agent of b"
-	found, err := conductor.HostAudit(t.Context(), "a")
+	found, err := conductor.Audits.HostAudit(t.Context(), "a")
 	if err != nil || len(found.Missing) != 1 || !strings.Contains(found.Missing[0].Refused, want) {
 		t.Errorf("%+v %v", found, err)
 	}
 	for _, over := range []bool{false, true} {
-		found, err := conductor.HostHeal(t.Context(), "a", Healing{Oversubscribe: over})
+		found, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{Oversubscribe: over})
 		if err != nil || len(found.Missing) != 1 || found.Missing[0].Healed ||
 			!strings.Contains(found.Missing[0].Outcome, want) {
 			t.Errorf("%+v %v", found, err)

@@ -28,7 +28,7 @@ func (l *Late) Error() string {
 // before the hosts have reported to this process. A report that is older than the last one is fault.Conflict because of
 // *Late. A report from another start than the admitted one is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycle.Report) error {
-	if err := c.CheckAdmitted(ctx, report.Host, report.Instance, start); err != nil {
+	if err := c.Agents.CheckAdmitted(ctx, report.Host, report.Instance, start); err != nil {
 		return err
 	}
 	if gone, is := report.Event.(lifecycle.GuestGone); is {

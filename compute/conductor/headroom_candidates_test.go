@@ -52,7 +52,7 @@ func TestHeadroomWithLimitedCandidates(t *testing.T) {
 	c.start(t.Context(), c.store, limited)
 	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
 	count := func() (fits int, exact bool) {
-		hosts, _, err := c.conductor().Headroom(t.Context(), f, nil)
+		hosts, _, err := c.conductor().Scheduler.Headroom(t.Context(), f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestHeadroomWithAReportedLimit(t *testing.T) {
 	}{0: {1, true}, 3: {1, true}, 2: {2, false}, 1: {2, false}} {
 		limited.limit.Store(limit)
 		before := limited.queries.Load()
-		hosts, _, err := c.conductor().Headroom(t.Context(), f, nil)
+		hosts, _, err := c.conductor().Scheduler.Headroom(t.Context(), f, nil)
 		if err != nil || len(hosts) != 1 {
 			t.Fatal(hosts, err)
 		}

@@ -64,7 +64,7 @@ func TestHeadroomIsWhatTheSchedulerAccepts(t *testing.T) {
 		c.start(t.Context(), c.store, c.client(nil))
 		c.randomCells(rng)
 		f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 128, ExtraSpecs: headroomFlavors[n%len(headroomFlavors)]}
-		hosts, reason, err := c.conductor().Headroom(t.Context(), f, nil)
+		hosts, reason, err := c.conductor().Scheduler.Headroom(t.Context(), f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -21,8 +22,8 @@ func TestHeadroom(t *testing.T) {
 	c.create("one")
 	c.waitSettled()
 	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
-	count := func() (fits int, all []HostHeadroom) {
-		hosts, reason, err := c.conductor().Headroom(t.Context(), f, nil)
+	count := func() (fits int, all []scheduler.HostHeadroom) {
+		hosts, reason, err := c.conductor().Scheduler.Headroom(t.Context(), f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,7 @@ func TestHeadroom(t *testing.T) {
 	if fits != 4 || len(hosts) != 3 || c.allocations() != before {
 		t.Errorf("%d, %+v", fits, hosts)
 	}
-	i := slices.IndexFunc(hosts, func(h HostHeadroom) bool { return h.Name == "c" })
+	i := slices.IndexFunc(hosts, func(h scheduler.HostHeadroom) bool { return h.Name == "c" })
 	if i < 0 || hosts[i].Fits != 0 || hosts[i].Excluded != "an operator has disabled it: new fans" {
 		t.Errorf("%+v", hosts)
 	}
@@ -61,12 +62,13 @@ func TestHeadroom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts, reason, err := c.conductor().Headroom(t.Context(), f, []portrequest.Port{port})
+	hosts, reason, err := c.conductor().Scheduler.Headroom(t.Context(), f, []portrequest.Port{port})
 	if err != nil || len(hosts) != 0 || reason == "" {
 		t.Errorf("%v %q %v", hosts, reason, err)
 	}
 	port.VNICType = "baremetal"
-	if _, _, err := c.conductor().Headroom(t.Context(), f, []portrequest.Port{port}); !fault.Is(err, fault.Invalid) {
+	_, _, err = c.conductor().Scheduler.Headroom(t.Context(), f, []portrequest.Port{port})
+	if !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
 }

@@ -79,7 +79,7 @@ func TestHealingBindsAPortAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, held := lostBinding(t, change)
-			planned, err := c.conductor.HealPorts(t.Context(), "", nil, false)
+			planned, err := c.conductor.Ports.HealPorts(t.Context(), "", nil, false)
 			if err != nil || len(planned) != 1 || !planned[0].Ports[0].Bind || planned[0].State != ports.NeedHealing ||
 				c.network.ports[0].Host != "" {
 				t.Fatalf("%+v %v", planned, err)
@@ -158,7 +158,7 @@ func TestHealingNamesServersThatAreChanged(t *testing.T) {
 		"":         func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest },
 	} {
 		c, _, _ := lostBinding(t, change)
-		found, err := c.conductor.HealPorts(t.Context(), "", nil, false)
+		found, err := c.conductor.Ports.HealPorts(t.Context(), "", nil, false)
 		if err != nil || (len(found) == 0) != (want == "") || len(found) == 1 && found[0].State != want {
 			t.Errorf("%q: %+v %v", want, found, err)
 		}

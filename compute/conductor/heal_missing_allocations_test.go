@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -17,7 +18,7 @@ func TestHeal(t *testing.T) {
 	c.holds("small", resource.Allocation{"root-a": {"VCPU": 1, "MEMORY_MB": 7}})
 	c.placed("busy", nil)
 	conductor.runner.Wake("busy")
-	found, err := conductor.HostHeal(t.Context(), "a", Healing{})
+	found, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{})
 	if err != nil || len(found.Missing) != 3 {
 		t.Fatalf("%+v %v", found, err)
 	}
@@ -47,16 +48,16 @@ func TestHealIsRefused(t *testing.T) {
 	conductor := c.auditor(c.client(unanswered.fail))
 	c.placed("s", nil)
 	c.holds("other", resource.Allocation{"pf-a": {class: 1}})
-	found, err := conductor.HostHeal(t.Context(), "a", Healing{})
+	found, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{})
 	if err != nil || len(found.Missing) != 1 || found.Missing[0].Healed ||
 		!strings.Contains(found.Missing[0].Outcome, "not written: CUSTOM_NIC on the resource provider pf-a: ") {
 		t.Errorf("%+v %v", found, err)
 	}
 	unanswered.calls, unanswered.errs = 0, []error{fault.New(fault.Unavailable, "no answer")}
-	if _, err := conductor.HostHeal(t.Context(), "a", Healing{}); !fault.Is(err, fault.Unavailable) {
+	if _, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
-	if _, err := conductor.HostHeal(t.Context(), "b", Healing{}); !fault.Is(err, fault.NotFound) {
+	if _, err := conductor.Audits.HostHeal(t.Context(), "b", audit.Healing{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-type otherCalls interface{ Network }
+type otherCalls interface{ ports.Network }
 
 // The attributes of a port that compute changes.
 const (
@@ -60,10 +60,10 @@ type nicCloud struct {
 // replaceable is a network service that a test replaces.
 type replaceable struct{ networkService }
 
-type networkService = Network
+type networkService = ports.Network
 
 // uses replaces the network service of the conductor.
-func (c *nicCloud) uses(n Network) { c.at.networkService = n }
+func (c *nicCloud) uses(n ports.Network) { c.at.networkService = n }
 
 // The PCI addresses of the VFs of the two NICs.
 const slot1, slot2 = "0000:81:00.1", "0000:82:00.1"
@@ -103,7 +103,7 @@ func newNICCloud(t *testing.T, fail failFunc) nicCloud {
 // heal heals all servers and returns the only result; none: nothing needs healing.
 func (c nicCloud) heal() (one ports.Healing) {
 	c.t.Helper()
-	got, err := c.conductor.HealPorts(c.t.Context(), "", nil, true)
+	got, err := c.conductor.Ports.HealPorts(c.t.Context(), "", nil, true)
 	if err != nil || len(got) > 1 {
 		c.t.Fatalf("%+v %v", got, err)
 	}

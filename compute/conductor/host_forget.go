@@ -65,14 +65,14 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	if err := c.store.Forget(ctx, name); err != nil {
 		return removed, kept, err
 	}
-	c.Auditor.Forget(name)
+	c.Audits.Forget(name)
 	return removed, kept, nil
 }
 
 // whyNotForgotten returns why the agent of a host counts as alive, as a clause; empty if it does not. The agent of a
 // host that an operator has declared dead counts as alive if it has reported since.
 func (c *Conductor) whyNotForgotten(ctx context.Context, name string) (reports string, err error) {
-	if reports, err = c.WhyAlive(ctx, name); err != nil || reports != "" || !c.agents.Returned(name) {
+	if reports, err = c.Agents.WhyAlive(ctx, name); err != nil || reports != "" || !c.Agents.Returned(name) {
 		return reports, err
 	}
 	return "it has been declared dead, and its agent has reported since", nil

@@ -82,7 +82,7 @@ func TestForgetAHostThatHasReturned(t *testing.T) {
 	from := schedule.Sender{Instance: "agent-a", Start: "start"}
 	report := func() {
 		t.Helper()
-		if err := c.Report(t.Context(), host, from); err != nil {
+		if err := c.Agents.Report(t.Context(), host, from); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestForgetAHostThatHasReturned(t *testing.T) {
 	if err := c.HostDown(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	closed := c.Connected("a") // the agent behind an open stream may be stopped
+	closed := c.Agents.Connected("a") // the agent behind an open stream may be stopped
 	defer closed()
 	if _, _, err := c.HostForget(t.Context(), "a"); err != nil {
 		t.Errorf("dead and silent: %v", err)

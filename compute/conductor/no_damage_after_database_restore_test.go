@@ -25,7 +25,7 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	s.State, s.Host, s.Created = lifecycle.Spawning, "a", time.Now().Add(-time.Minute)
 	young := server("young")
 	young.State, young.Host, young.Created = lifecycle.Spawning, "a", time.Now()
-	c.Created([]lifecycle.Server{young})
+	c.Agents.Created([]lifecycle.Server{young})
 	if err := env.store.Create(t.Context(), s, young); err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +42,11 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Present = present
-		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + host, Start: "start"}); err != nil {
+		if err := c.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + host, Start: "start"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.AwaitReports(t.Context()); err != nil {
+	if _, err := c.Agents.AwaitReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	report("a", schedule.Present{ID: "s", Server: "s"}) // its own host is not another one
@@ -97,7 +97,7 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1, "b": 1})
 			conductor, _ := withClocks(t, env)
-			conductor.StopAwaiting()
+			conductor.Agents.StopAwaiting()
 			env.allocate("s", source.Allocation)
 			s := server("s")
 			c.s(&s)
@@ -130,7 +130,7 @@ func TestAnOlderRecordMovesNoOtherAllocations(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1, "b": 1})
 			env.addProvider("qf-", "a", 1)
 			conductor, _ := withClocks(t, env)
-			conductor.StopAwaiting()
+			conductor.Agents.StopAwaiting()
 			env.allocate("m", source.Allocation)
 			env.allocate("s", destination)
 			s := server("s")
@@ -169,7 +169,7 @@ func TestDeleteOfAnOlderRecordAwaitsTheAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Present = present
-		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+		if err := c.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestDeleteOfAnOlderRecordAwaitsTheAgent(t *testing.T) {
 		}
 	}
 	state("old", lifecycle.DeletingGuest, "the host has not reported yet")
-	c.Created([]lifecycle.Server{server("young")})
+	c.Agents.Created([]lifecycle.Server{server("young")})
 	state("young", lifecycle.DeletingAllocation, "this process has created the server")
 	report(schedule.Present{ID: "built", Server: "built", Assigned: true})
 	state("built", lifecycle.DeletingGuest, "the host has the guest")
@@ -203,7 +203,7 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 	env.agents.paused["a"], env.agents.paused["b"] = true, true
 	env.agents.mu.Unlock()
 	c, _ := withClocks(t, env)
-	c.StopAwaiting()
+	c.Agents.StopAwaiting()
 	s := server("s")
 	s.State, s.Host = lifecycle.Moving, "b"
 	s.Migration = &lifecycle.Migration{ID: "m"}
@@ -224,7 +224,7 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Present = present
-		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + host, Start: "start"}); err != nil {
+		if err := c.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + host, Start: "start"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 	env.agents.paused["a"] = true
 	env.agents.mu.Unlock()
 	c, _ := withClocks(t, env)
-	c.StopAwaiting()
+	c.Agents.StopAwaiting()
 	s := server("s")
 	s.State, s.Host = lifecycle.Spawning, "a"
 	if err := env.store.Create(t.Context(), s); err != nil {
@@ -261,7 +261,7 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 	}
 	for number, guest := range []schedule.Present{{ID: "m", Server: "s"}, {ID: "s", Server: "s"}} {
 		h.Present = []schedule.Present{guest}
-		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+		if err := c.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
 			t.Fatal(err)
 		}
 		err := c.Guest(t.Context(), "s", "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: int64(number + 1),
@@ -291,7 +291,7 @@ func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Present = []schedule.Present{{ID: "s", Server: "s", Assigned: true}}
-	if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+	if err := c.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Delete(t.Context(), "s"); err != nil {
@@ -326,13 +326,13 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1, "b": 1})
 			conductor, _ := withClocks(t, env)
-			conductor.StopAwaiting()
+			conductor.Agents.StopAwaiting()
 			h, err := env.store.Host(t.Context(), c.host)
 			if err != nil {
 				t.Fatal(err)
 			}
 			h.Present, h.NotFollowed = []schedule.Present{c.present}, c.behind
-			if err := conductor.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host,
+			if err := conductor.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host,
 				Start: "start"}); err != nil {
 				t.Fatal(err)
 			}

@@ -18,21 +18,20 @@ import (
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, client Placement, config Config) *Conductor {
 	on := newDependencies(store, client, config)
-	c := &Conductor{dependencies: on, Agents: on.agents, firstReports: presence.FirstReports}
+	c := &Conductor{dependencies: on, firstReports: presence.FirstReports}
 	alone := func(server string, do func()) bool { return c.runner.Alone(server, do) }
-	on.audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.agents, Writer: on.writer,
+	on.Audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.Agents, Writer: on.writer,
 		Leased: on.leased, Alone: alone})
 	options := scheduler.Options{Pack: on.Pack, Aliases: on.Aliases, PCIInPlacement: on.PCIInPlacement,
-		Silence: on.Silence, Audits: on.audits, Agents: on.agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
+		Silence: on.Silence, Audits: on.Audits, Agents: on.Agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
 		Leased: on.leased}
 	if on.Network != nil {
 		options.Network = on.Network
 	}
-	on.scheduler = scheduler.New(store, client, options)
-	on.ports = ports.New(store, ports.Options{Log: on.Log, Network: on.Network, Trees: on.Providers, Writer: on.writer,
-		Scheduler: on.scheduler, Leased: on.leased, Alone: alone})
-	c.Auditor, c.Scheduler, c.Binder = on.audits, on.scheduler, on.ports
-	c.steps = &performer{dependencies: on, build: on.scheduler.Build,
+	on.Scheduler = scheduler.New(store, client, options)
+	on.Ports = ports.New(store, ports.Options{Log: on.Log, Network: on.Network, Trees: on.Providers, Writer: on.writer,
+		Scheduler: on.Scheduler, Leased: on.leased, Alone: alone})
+	c.steps = &performer{dependencies: on, build: on.Scheduler.Build,
 		wake: func(id string) { c.runner.Wake(id) }}
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,

@@ -67,7 +67,7 @@ func TestAmountsOfAttachedAndDetachedPorts(t *testing.T) {
 func amountsCloud(t *testing.T, fail failFunc, held resource.Allocation) attachCloud {
 	t.Helper()
 	c := newAttachCloud(t, fail)
-	c.binder = c.conductor.Binder
+	c.binder = c.conductor.Ports
 	c.network.ports = append(c.network.ports, sibling())
 	c.holds("web", c.base.Add(held))
 	return c

@@ -69,7 +69,7 @@ func newChangingCloud(t *testing.T, change *policyChange) *attachCloud {
 	change.cloud = &c
 	c.network.ports = append(c.network.ports, sibling())
 	c.uses(changingNetwork{attachNetwork{c.network}, change})
-	c.binder = c.conductor.Binder
+	c.binder = c.conductor.Ports
 	c.base = c.base.Add(resource.Allocation{"nic-1": {bandwidth.EgressBandwidth: 1000}})
 	c.holds("web", c.base)
 	return &c
@@ -130,7 +130,7 @@ func (c *attachCloud) detachesQ(held resource.Allocation) {
 	q.Profile = map[string]any{"allocation": map[string]any{"bw": "nic-1"}, "pci_slot": slot1}
 	c.holds("web", held)
 	c.uses(leavingNetwork{c.at.networkService.(changingNetwork)})
-	c.binder = c.conductor.Binder
+	c.binder = c.conductor.Ports
 	c.server.PortChange = &lifecycle.PortChange{ID: "d", Detach: "q", Request: c.server.Networks[0]}
 }
 

@@ -55,7 +55,7 @@ func (f attachNetwork) UpdatePortAt(ctx context.Context, id string, revision int
 }
 
 // updateAt changes a port of a network service if it has this revision.
-func updateAt(ctx context.Context, n Network, id string, revision int, attributes map[string]any) (network.Port,
+func updateAt(ctx context.Context, n ports.Network, id string, revision int, attributes map[string]any) (network.Port,
 	error) {
 	if p, err := n.Port(ctx, id); err != nil || p.Revision != revision {
 		return p, cmp.Or(err, error(fault.New(fault.Conflict, "revision %d", p.Revision).WithCode(network.PortChanged)))
@@ -96,8 +96,8 @@ func newAttachCloud(t *testing.T, fail failFunc) attachCloud {
 	}
 	host.Seen = time.Now()
 	c.put(host)
-	c.conductor.Reported(host)
-	c.binder = c.conductor.Binder
+	c.conductor.Agents.Reported(host)
+	c.binder = c.conductor.Ports
 	c.base = resource.Allocation{"root-a": {"VCPU": 4}}
 	c.server, err = c.store.Read(t.Context(), "web")
 	if err != nil {

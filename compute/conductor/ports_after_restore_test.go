@@ -42,7 +42,7 @@ func TestDeletedServersWithoutAllocationsReturnPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.conductor.StopAwaiting()
+	c.conductor.Agents.StopAwaiting()
 	if err := c.conductor.Delete(t.Context(), "web"); err != nil {
 		t.Fatal(err)
 	}

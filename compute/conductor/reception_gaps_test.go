@@ -13,10 +13,10 @@ import (
 // compute has noticed it nor after it. Silence in a time in which compute could receive reports counts.
 func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
-	c.Watch()
+	c.Agents.Watch()
 	tick := func() {
 		t.Helper()
-		if err := c.CheckReceives(t.Context()); err != nil {
+		if err := c.Agents.CheckReceives(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.CheckAssignments(t.Context()); err != nil {
@@ -25,31 +25,31 @@ func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 	}
 	tick()
 	at.since += time.Second
-	c.MarkDead("b")
+	c.Agents.MarkDead("b")
 	s := created(t, c, "s")
 	tick()
 	judge := func(when string, silent bool) {
 		t.Helper()
-		_, quiet := c.LastSign("a")
-		stranger := c.Admit(t.Context(), "a", schedule.Sender{Instance: "other", Start: "other"})
-		if c.IsSilent("a") != silent || quiet >= c.Silence != silent || (stranger == nil) != silent {
-			t.Errorf("%s: silent %v, quiet for %s, another agent: %v", when, c.IsSilent("a"), quiet, stranger)
+		_, quiet := c.Agents.LastSign("a")
+		stranger := c.Agents.Admit(t.Context(), "a", schedule.Sender{Instance: "other", Start: "other"})
+		if c.Agents.IsSilent("a") != silent || quiet >= c.Silence != silent || (stranger == nil) != silent {
+			t.Errorf("%s: silent %v, quiet for %s, another agent: %v", when, c.Agents.IsSilent("a"), quiet, stranger)
 		}
 	}
 	at.since += 10 * time.Minute
 	judge("before compute has noticed its pause", false)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c.CheckReceives(ended) == nil {
+	if c.Agents.CheckReceives(ended) == nil {
 		t.Fatal("the database answers, so the test shows nothing")
 	}
 	judge("while the database does not answer", false)
 	tick()
 	judge("after the pause", false)
-	if now := perform(t, c, "s"); now.Host != s.Host || c.NotFollowing()[s.Host] != "" {
+	if now := perform(t, c, "s"); now.Host != s.Host || c.Agents.NotFollowing()[s.Host] != "" {
 		t.Errorf("the server is on %s, want it on %s\n%s", now.Host, s.Host, text(now))
 	}
-	if c.Returned("b") {
+	if c.Agents.Returned("b") {
 		t.Error("a dead host has returned because compute was stopped")
 	}
 	for range (c.Silence + presence.LongestGap) / receivesEvery {

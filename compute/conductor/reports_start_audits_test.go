@@ -19,10 +19,10 @@ func TestReportsStartAudits(t *testing.T) {
 	conductor := c.auditor(c.client(nil), at(&now))
 	reported := func(name string) bool {
 		report := schedule.Host{Name: name, Provider: provider.ID("root-" + name)}
-		conductor.HostReported(report)
-		conductor.HostReported(report) // twice is once
-		ok := conductor.AuditNext(t.Context())
-		if conductor.AuditNext(t.Context()) {
+		conductor.Audits.HostReported(report)
+		conductor.Audits.HostReported(report) // twice is once
+		ok := conductor.Audits.AuditNext(t.Context())
+		if conductor.Audits.AuditNext(t.Context()) {
 			t.Error("two audits are due")
 		}
 		return ok
@@ -36,8 +36,8 @@ func TestReportsStartAudits(t *testing.T) {
 		{"the first report", 0, nil, true},
 		{"the next", audit.Every - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
-		{"Placement did not answer", audit.Again, func() { conductor.NoteUnavailable(unavailable) }, true},
-		{"Placement refused something", audit.Again, func() { conductor.NoteUnavailable(concurrent()) }, false},
+		{"Placement did not answer", audit.Again, func() { conductor.Audits.NoteUnavailable(unavailable) }, true},
+		{"Placement refused something", audit.Again, func() { conductor.Audits.NoteUnavailable(concurrent()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
 		{"something is missing", audit.Every - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
 		{"still", audit.Again - time.Second, nil, false},
@@ -68,13 +68,13 @@ func TestConditionsFollowPlacement(t *testing.T) {
 		t.Helper()
 		for range 5 { // seconds
 			now = now.Add(time.Second)
-			conductor.QueueOld()
-			for conductor.AuditNext(t.Context()) {
+			conductor.Audits.QueueOld()
+			for conductor.Audits.AuditNext(t.Context()) {
 			}
 		}
 	}
 	for _, name := range []string{"a", "b"} {
-		conductor.HostReported(schedule.Host{Name: name, Provider: provider.ID("root-" + name)})
+		conductor.Audits.HostReported(schedule.Host{Name: name, Provider: provider.ID("root-" + name)})
 	}
 	passSeconds()
 	for range 3 {
@@ -106,12 +106,12 @@ func TestReportsStartAuditsOfForeignAllocations(t *testing.T) {
 		audited bool
 	}{{0, true}, {audit.Again - time.Second, false}, {time.Second, true}} {
 		now = now.Add(want.after)
-		conductor.HostReported(schedule.Host{Name: "a", Provider: "root-a"})
-		if got := conductor.AuditNext(t.Context()); got != want.audited {
+		conductor.Audits.HostReported(schedule.Host{Name: "a", Provider: "root-a"})
+		if got := conductor.Audits.AuditNext(t.Context()); got != want.audited {
 			t.Errorf("%s after the last audit: audited %t", want.after, got)
 		}
 	}
-	if len(conductor.HostForeign("a")) != 1 {
+	if len(conductor.Audits.HostForeign("a")) != 1 {
 		t.Error("the foreign allocation is not found, so the test shows nothing")
 	}
 }

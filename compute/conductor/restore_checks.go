@@ -18,8 +18,8 @@ import (
 
 // checkMayWrite returns fault.Unavailable if steps that write to Placement must not be performed for a server now.
 func (d *dependencies) checkMayWrite(ctx context.Context, s lifecycle.Server) error {
-	if !d.agents.CreatedHere(s.ID) {
-		if err := d.Wait(ctx, d.agents.Gate()); err != nil {
+	if !d.Agents.CreatedHere(s.ID) {
+		if err := d.Wait(ctx, d.Agents.Gate()); err != nil {
 			return fault.Wrap(fault.Unavailable, err)
 		}
 	}
@@ -69,9 +69,9 @@ func (d *dependencies) checkGuestReport(ctx context.Context, server string, repo
 func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, claim lifecycle.GuestClaimed) error {
 	on := claim.Host
 	select {
-	case <-d.agents.Gate():
+	case <-d.Agents.Gate():
 	default:
-		if !d.agents.CreatedHere(s.ID) {
+		if !d.Agents.CreatedHere(s.ID) {
 			return fault.New(fault.Unavailable, "guest not built: not all hosts have reported since compute's "+
 				"start, so another one may have a guest of this server; try again")
 		}
@@ -87,7 +87,7 @@ func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, cl
 				"guest is not needed", at.Host, at.Guest, at.Host)
 		}
 	}
-	for _, g := range d.agents.GuestsOf(on) {
+	for _, g := range d.Agents.GuestsOf(on) {
 		if g.ID != claim.Consumer && s.Contradicts(on, false, []schedule.Present{g}) {
 			return fault.New(fault.Conflict, "guest not built: this host has guest %s of the server, and compute "+
 				"has not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if "+
@@ -100,7 +100,7 @@ func (d *dependencies) checkMayBuild(ctx context.Context, s lifecycle.Server, cl
 // checkNotMovedAhead returns fault.Conflict if the guest of a consumer at the source of a move is no longer the
 // server's, because the destination reports the server's guest.
 func (d *dependencies) checkNotMovedAhead(ctx context.Context, s lifecycle.Server, consumer string) error {
-	if !s.MovedAhead(consumer, d.agents.GuestsOf(s.Host)) {
+	if !s.MovedAhead(consumer, d.Agents.GuestsOf(s.Host)) {
 		return nil
 	}
 	dead, err := d.store.Dead(ctx)
@@ -137,7 +137,7 @@ func (d *dependencies) protectOtherGuest(ctx context.Context, s lifecycle.Server
 
 // conflicts lists the hosts that contradict the record of a server, without those that an operator has declared dead.
 func (d *dependencies) conflicts(ctx context.Context, s lifecycle.Server) ([]presence.Conflict, error) {
-	list := d.agents.Conflicts(s)
+	list := d.Agents.Conflicts(s)
 	if len(list) == 0 {
 		return nil, nil
 	}

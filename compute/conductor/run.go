@@ -27,7 +27,7 @@ func (c *Conductor) runEvery(ctx context.Context, every time.Duration, what stri
 	defer tick.Stop()
 	for {
 		if err := do(); err != nil && ctx.Err() == nil {
-			c.dependencies.Log.Warn("periodic task failed, will retry", "task", what, "error", err)
+			c.Log.Warn("periodic task failed, will retry", "task", what, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -39,7 +39,7 @@ func (c *Conductor) runEvery(ctx context.Context, every time.Duration, what stri
 
 // openGate waits until the hosts of AwaitReports have reported, at most firstReports.
 func (c *Conductor) openGate(ctx context.Context) error {
-	reported, err := c.AwaitReports(ctx)
+	reported, err := c.Agents.AwaitReports(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func (c *Conductor) openGate(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-reported:
 	case <-timer.C:
-		missing := c.StopAwaiting()
-		c.dependencies.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
+		missing := c.Agents.StopAwaiting()
+		c.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (c *Conductor) openGateWithRetry(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		c.dependencies.Log.Warn("hosts not read at compute's start, will retry", "error", err)
+		c.Log.Warn("hosts not read at compute's start, will retry", "error", err)
 		c.Pause(ctx, min(attempt, 100))
 	}
 }
@@ -82,16 +82,17 @@ func (c *Conductor) Run(ctx context.Context) error {
 	background.Go(func() {
 		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
 	})
-	background.Go(func() { c.Auditor.Run(ctx) })
+	background.Go(func() { c.Audits.Run(ctx) })
 	background.Go(func() {
 		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})
 	background.Go(func() {
 		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
 	})
-	c.Watch()
+	c.Agents.Watch()
 	background.Go(func() {
-		c.runEvery(ctx, receivesEvery, "check that reports can be received", func() error { return c.CheckReceives(ctx) })
+		c.runEvery(ctx, receivesEvery, "check that reports can be received",
+			func() error { return c.Agents.CheckReceives(ctx) })
 	})
 	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, c.runner.Run(ctx))

@@ -177,7 +177,7 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	}
 
 	c.holds("old", resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}})
-	if _, err := conductor.HostAudit(t.Context(), "a"); err != nil {
+	if _, err := conductor.Audits.HostAudit(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if event, err = conductor.steps.claim(t.Context(), s); event != (lifecycle.Claimed{}) || err != nil {

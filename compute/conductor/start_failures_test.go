@@ -20,20 +20,20 @@ func TestStartFailures(t *testing.T) {
 	first := schedule.Sender{Instance: "agent-a", Start: "start"}
 	report := func(from schedule.Sender) {
 		t.Helper()
-		if err := c.Report(t.Context(), host, from); err != nil {
+		if err := c.Agents.Report(t.Context(), host, from); err != nil {
 			t.Fatal(err)
 		}
 	}
 	failed := func(from schedule.Sender, refused, shown bool) {
 		t.Helper()
-		err := c.StartFailed(t.Context(), "a", from, "start libvirtd")
+		err := c.Agents.StartFailed(t.Context(), "a", from, "start libvirtd")
 		if fault.Is(err, fault.Conflict) != refused || err != nil && !refused {
 			t.Errorf("%s: %v", from.Start, err)
 		}
-		if got := c.StartFailures()["a"].Why; (got != "") != shown {
+		if got := c.Agents.StartFailures()["a"].Why; (got != "") != shown {
 			t.Errorf("%s: shown is %q", from.Start, got)
 		}
-		picture, err := c.Input(t.Context(), offer("a"))
+		picture, err := c.Scheduler.Input(t.Context(), offer("a"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,17 +51,17 @@ func TestStartFailures(t *testing.T) {
 	report(next)
 	failed(next, false, false)
 	at.since = 3 * schedule.Silence
-	if err := c.StartFailed(t.Context(), "a", schedule.Sender{Instance: "other", Start: "x"}, "x"); err != nil {
+	if err := c.Agents.StartFailed(t.Context(), "a", schedule.Sender{Instance: "other", Start: "x"}, "x"); err != nil {
 		t.Error(err)
 	}
-	if why, err := c.WhyAlive(t.Context(), "a"); err != nil || !strings.Contains(why, "its agent runs") {
+	if why, err := c.Agents.WhyAlive(t.Context(), "a"); err != nil || !strings.Contains(why, "its agent runs") {
 		t.Errorf("liveness %q %v", why, err)
 	}
 	at.since += schedule.Silence
-	if got := c.StartFailures(); len(got) != 0 {
+	if got := c.Agents.StartFailures(); len(got) != 0 {
 		t.Errorf("after a minute: %v", got)
 	}
-	if _, quiet := c.LastSign("a"); quiet < schedule.Silence {
+	if _, quiet := c.Agents.LastSign("a"); quiet < schedule.Silence {
 		t.Errorf("it counts as a sign of life: %s", quiet)
 	}
 }

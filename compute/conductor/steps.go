@@ -28,14 +28,14 @@ func (p *performer) prepare(s lifecycle.Server) lifecycle.Event {
 
 // schedule prepares the ports of the server, and then chooses hosts for it.
 func (p *performer) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	all, refusal, err := p.ports.Prepare(ctx, s)
+	all, refusal, err := p.Ports.Prepare(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if refusal != "" {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}, nil
 	}
-	return p.scheduler.Choose(ctx, s, all)
+	return p.Scheduler.Choose(ctx, s, all)
 }
 
 // perform performs one step and returns its event. If it returns an error the step is retried later.
@@ -56,7 +56,7 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	// these do not call Placement
 	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts,
 		lifecycle.CreateImage, lifecycle.CheckImage, lifecycle.DeleteImage}, step) {
-		p.audits.NoteUnavailable(err)
+		p.Audits.NoteUnavailable(err)
 	}
 	return event, err
 }
@@ -76,9 +76,9 @@ func (p *performer) step(ctx context.Context, s lifecycle.Server, step lifecycle
 	case lifecycle.Claim:
 		return p.claim(ctx, s)
 	case lifecycle.ChangePort:
-		return p.ports.Change(ctx, s)
+		return p.Ports.Change(ctx, s)
 	case lifecycle.BindPorts:
-		return p.ports.Bind(ctx, s)
+		return p.Ports.Bind(ctx, s)
 	case lifecycle.CheckMinCount:
 		return p.checkMinCount(ctx, s)
 	case lifecycle.MoveAllocations:

@@ -43,11 +43,11 @@ func (m *monitor) checkAssignments(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(revisions)) {
 		revision := revisions[name]
 		event := lifecycle.HostUnresponsive{Host: name}
-		late, down := m.agents.Compare(name, epoch, revision), m.agents.HypervisorDown(name)
+		late, down := m.Agents.Compare(name, epoch, revision), m.Agents.HypervisorDown(name)
 		switch {
 		case late != "":
 			event.Reason = late
-		case m.agents.IsSilent(name):
+		case m.Agents.IsSilent(name):
 			event.Reason = "its agent does not report"
 		case down != "":
 			event.Reason, event.Hypervisor = "its hypervisor can build no guests: "+down, true
@@ -77,7 +77,7 @@ func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsiv
 	wait := map[string]bool{}
 	full := map[string]string{} // why no other host has room, by the id of the flavor
 	for _, s := range servers {
-		if !event.Concerns(s) || hasGuest(m.agents.GuestsOf(event.Host), s) {
+		if !event.Concerns(s) || hasGuest(m.Agents.GuestsOf(event.Host), s) {
 			continue
 		}
 		waits, err := m.leave(ctx, s, event, full)
@@ -115,7 +115,7 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 	}
 	var choice schedule.Choice
 	if event.Stays == "" {
-		if choice, event.Stays, err = m.scheduler.OtherHost(ctx, s, event.Host, m.leaving); err != nil {
+		if choice, event.Stays, err = m.Scheduler.OtherHost(ctx, s, event.Host, m.leaving); err != nil {
 			return false, err
 		}
 		if plain {

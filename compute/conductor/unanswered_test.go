@@ -27,7 +27,7 @@ func silentAgents(t *testing.T, devices map[string]int) (*cloud, *Conductor, *cl
 	env.agents.mu.Unlock()
 	c, at := withClocks(t, env)
 	keepAsks(c)
-	c.StopAwaiting()
+	c.Agents.StopAwaiting()
 	for host := range devices {
 		reportAgain(t, c, host)
 	}
@@ -42,7 +42,7 @@ func reportAgain(t *testing.T, c *Conductor, host string) {
 		t.Fatal(err)
 	}
 	from := schedule.Sender{Instance: known.Instance, Start: known.Start}
-	if err := c.Report(t.Context(), known, from); err != nil {
+	if err := c.Agents.Report(t.Context(), known, from); err != nil {
 		t.Fatal(err)
 	}
 	followAll(t, c, host)
@@ -55,7 +55,7 @@ func followAll(t *testing.T, c *Conductor, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Followed(host, epoch, revisions[host])
+	c.Agents.Followed(host, epoch, revisions[host])
 }
 
 // perform performs the steps of a server until none is due, and returns it.
@@ -119,7 +119,7 @@ func TestServersLeaveHostThatDoesNotFollow(t *testing.T) {
 		t.Fatalf("the server left %s too early: %s on %s", from, s.State, s.Host)
 	}
 	check(t, c, at, 2*time.Second, to)
-	if c.IsSilent(from) {
+	if c.Agents.IsSilent(from) {
 		t.Fatal("the host is silent already, so the test shows nothing")
 	}
 	if s = perform(t, c, "s"); s.State != lifecycle.Spawning || s.Host != to {
@@ -151,7 +151,8 @@ func TestServerWithReportedGuestStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	known.Present = []schedule.Present{{ID: "s", Server: "s"}}
-	if err := c.Report(t.Context(), known, schedule.Sender{Instance: known.Instance, Start: known.Start}); err != nil {
+	sender := schedule.Sender{Instance: known.Instance, Start: known.Start}
+	if err := c.Agents.Report(t.Context(), known, sender); err != nil {
 		t.Fatal(err)
 	}
 	check(t, c, at, followWithin+time.Second, to)
@@ -286,7 +287,7 @@ func TestServersLeaveHostOnlyWithRoomForEach(t *testing.T) {
 // An open stream is not a report: a server is evacuated from a host whose agent is stopped.
 func TestEvacuationFromHostWithStoppedAgent(t *testing.T) {
 	_, c, at := silentAgents(t, map[string]int{"a": 1})
-	closed := c.Connected("a")
+	closed := c.Agents.Connected("a")
 	defer closed()
 	evacuate := func() string {
 		t.Helper()
@@ -297,12 +298,12 @@ func TestEvacuationFromHostWithStoppedAgent(t *testing.T) {
 		}
 		return refusal
 	}
-	if evacuate() == "" || c.IsSilent("a") {
+	if evacuate() == "" || c.Agents.IsSilent("a") {
 		t.Error("a living host is evacuated")
 	}
 	at.since += c.Silence + time.Second
-	if refusal := evacuate(); refusal != "" || !c.IsSilent("a") {
-		t.Errorf("the host is not evacuated: %q, silent %v", refusal, c.IsSilent("a"))
+	if refusal := evacuate(); refusal != "" || !c.Agents.IsSilent("a") {
+		t.Errorf("the host is not evacuated: %q, silent %v", refusal, c.Agents.IsSilent("a"))
 	}
 }
 
@@ -314,7 +315,8 @@ func reportDown(t *testing.T, c *Conductor, host, why string) {
 		t.Fatal(err)
 	}
 	known.Down = why
-	if err := c.Report(t.Context(), known, schedule.Sender{Instance: known.Instance, Start: known.Start}); err != nil {
+	from := schedule.Sender{Instance: known.Instance, Start: known.Start}
+	if err := c.Agents.Report(t.Context(), known, from); err != nil {
 		t.Fatal(err)
 	}
 	followAll(t, c, host)
@@ -395,7 +397,7 @@ func TestStaleReportOfHypervisorGivesUpNoGuest(t *testing.T) {
 		}
 	}
 	restarted, later := withClocks(t, env)
-	if _, err := restarted.AwaitReports(t.Context()); err != nil {
+	if _, err := restarted.Agents.AwaitReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	check(t, restarted, later, time.Second, to)

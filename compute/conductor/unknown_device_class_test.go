@@ -23,11 +23,11 @@ func TestPortNeedsADeviceThatNoHostReports(t *testing.T) {
 		}
 		return before, nil
 	})
-	event, err := c.conductor.Choose(t.Context(), server("s"), scheduler.Ports{})
+	event, err := c.conductor.Scheduler.Choose(t.Context(), server("s"), scheduler.Ports{})
 	none, is := event.(lifecycle.NoValidHost)
 	c.network.ports[0].VNIC = "vdpa"
 	refused, _ := c.perform().(lifecycle.PortNotAttached)
-	_, headroom, headroomErr := c.conductor.Headroom(t.Context(), flavor.Flavor{VCPUs: 1}, nil)
+	_, headroom, headroomErr := c.conductor.Scheduler.Headroom(t.Context(), flavor.Flavor{VCPUs: 1}, nil)
 	if err != nil || !is || headroomErr != nil {
 		t.Fatalf("%+v %v %v", event, err, headroomErr)
 	}

@@ -203,7 +203,7 @@ func TestSlowBodyIsAnsweredWith408(t *testing.T) {
 			stalled{}))
 		r.Header.Set("X-Auth-Token", "ann:p1")
 		w := httptest.NewRecorder()
-		New(Options{Store: h.store, Agents: h.conductor, Conductor: h.conductor,
+		New(Options{Store: h.store, Agents: h.conductor.Agents, Conductor: h.conductor,
 			Options: edge.Options{Authenticate: identity.NoAuth2}}).ServeHTTP(w, r)
 		if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), `{"requestTimeout":{"code":408,`) {
 			t.Errorf("%d %s", w.Code, w.Body)

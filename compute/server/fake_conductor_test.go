@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -20,8 +21,8 @@ import (
 // fakeConductor is a conductor without a Placement: it applies requests and reports to the state machine; the test
 // applies all other events.
 type fakeConductor struct {
-	*conductor.Conductor // admits agents
-	store                *store.Store
+	*conductor.Conductor
+	store *store.Store
 
 	mu    sync.Mutex
 	room  int // the number of servers that still fit; below 0: no limit
@@ -101,9 +102,6 @@ func (l *fakeConductor) HostForget(ctx context.Context, host string) (removed, k
 	return nil, []string{"kept"}, l.store.Forget(ctx, host)
 }
 
-// HostReported does nothing.
-func (l *fakeConductor) HostReported(schedule.Host) {}
-
 // HostConditions returns one condition, of the host "audited".
 func (l *fakeConductor) HostConditions(host string) []string {
 	if host != "audited" {
@@ -112,32 +110,41 @@ func (l *fakeConductor) HostConditions(host string) []string {
 	return []string{"found by an audit"}
 }
 
+// fakeAudits finds the same on every host.
+type fakeAudits struct{}
+
+// HostReported does nothing.
+func (fakeAudits) HostReported(schedule.Host) {}
+
 // HostAudit returns one finding of each kind.
-func (l *fakeConductor) HostAudit(_ context.Context, host string) (audit.Audit, error) {
+func (fakeAudits) HostAudit(_ context.Context, host string) (audit.Audit, error) {
 	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
 	return audit.Audit{Host: host,
 		Missing: []audit.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
 		Foreign: []audit.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
 }
 
-// HealPorts returns one server.
-func (l *fakeConductor) HealPorts(_ context.Context, host string, servers []string,
-	apply bool) ([]conductor.PortHealing, error) {
-	state := conductor.PortsNeedHealing
-	if apply {
-		state = conductor.PortsHealed
-	}
-	return []conductor.PortHealing{{Server: "s1", Name: "web", Host: host, State: state,
-		Reason: strings.Join(servers, " "), Ports: []conductor.HealedPort{{ID: "p1", Device: "0000:81:00.1",
-			Groups: map[string]provider.ID{"g1": rootID}}}, Adds: resource.Allocation{rootID: {"VCPU": 1}}}}, nil
-}
-
 // HostForeign returns nothing.
-func (l *fakeConductor) HostForeign(string) []audit.Foreign { return nil }
+func (fakeAudits) HostForeign(string) []audit.Foreign { return nil }
 
 // HostHeal returns the same, healed.
-func (l *fakeConductor) HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error) {
-	a, err := l.HostAudit(ctx, host)
+func (f fakeAudits) HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error) {
+	a, err := f.HostAudit(ctx, host)
 	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", o.Oversubscribe), true
 	return a, err
+}
+
+// fakePorts heals the ports of one server.
+type fakePorts struct{}
+
+// HealPorts returns one server.
+func (fakePorts) HealPorts(_ context.Context, host string, servers []string,
+	apply bool) ([]ports.Healing, error) {
+	state := ports.NeedHealing
+	if apply {
+		state = ports.Healed
+	}
+	return []ports.Healing{{Server: "s1", Name: "web", Host: host, State: state,
+		Reason: strings.Join(servers, " "), Ports: []ports.HealedPort{{ID: "p1", Device: "0000:81:00.1",
+			Groups: map[string]provider.ID{"g1": rootID}}}, Adds: resource.Allocation{rootID: {"VCPU": 1}}}}, nil
 }

@@ -104,9 +104,8 @@ func startOn(t *testing.T, url string, change func(*Options)) *fixture {
 	h := &fixture{T: t, store: st, aliases: aliases, log: &logBuffer{}}
 	h.conductor = &fakeConductor{Conductor: conductor.New(st, nil, conductor.Config{}), store: st, room: -1}
 	l := h.conductor
-	o := Options{Store: st, Agents: l, Conductor: l, Audits: l, Scheduler: l, Ports: l,
-		FlavorOptions: catalog.FlavorOptions{Aliases: aliases,
-			PCIInPlacement: true},
+	o := Options{Store: st, Agents: l.Agents, Conductor: l, Audits: fakeAudits{}, Scheduler: l.Scheduler,
+		Ports: fakePorts{}, FlavorOptions: catalog.FlavorOptions{Aliases: aliases, PCIInPlacement: true},
 		Options: edge.Options{Authenticate: identity.NoAuth2, Log: slog.New(slog.NewTextHandler(h.log, nil))}}
 	change(&o)
 	web := httptest.NewServer(New(o))

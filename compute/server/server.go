@@ -1,8 +1,8 @@
 // Package server is the HTTP server of compute: the Compute API of api/compute, and the host API of api/host.
 //
 // Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
-// They are in packages below this one, each with the methods of the store and of the conductor that it calls; each
-// resource has one file with its paths, its handlers and its views. From the bottom to the top:
+// They are in packages below this one, each with the methods of the store, of the conductor and of its parts that it
+// calls; each resource has one file with its paths, its handlers and its views. From the bottom to the top:
 //
 //	request    the call, the checks and their order, errors, bodies, lists, lookups: what handlers share
 //	catalog    flavors, extra specs, key pairs, quotas, limits, usage

@@ -89,8 +89,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		config.Network, options.Networks = ports, ports
 	}
 	conductor := conductor.New(st, client, config)
-	options.Agents, options.Conductor = conductor, conductor
-	options.Audits, options.Scheduler, options.Ports = conductor, conductor, conductor
+	options.Conductor, options.Agents, options.Audits = conductor, conductor.Agents, conductor.Audits
+	options.Scheduler, options.Ports = conductor.Scheduler, conductor.Ports
 	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
 		stop()

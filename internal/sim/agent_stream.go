@@ -22,7 +22,7 @@ func (am *agentModel) openStream(m *simHost) {
 		return
 	}
 	a.stream = &stream{past: am.compute.past(m.host, request.Position), read: -1,
-		closed: am.compute.conductor.Connected(m.name)}
+		closed: am.compute.conductor.Agents.Connected(m.name)}
 	if now := am.compute.head(m.host, nil); request.Since > 0 && now.Position == request.Position {
 		a.stream.read = request.Since
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -49,12 +50,12 @@ func (cm *computeModel) admit(m *simHost, from host.Sender) error {
 	if cm.reconnects(m) {
 		return cm.occupied(15*time.Second, errDown)
 	}
-	return cm.admitted(m, cm.conductor.Admit(background, m.name, cm.senderOf(m)))
+	return cm.admitted(m, cm.conductor.Agents.Admit(background, m.name, cm.senderOf(m)))
 }
 
 // admitted converts the answer of the conductor to a start of an agent.
 func (cm *computeModel) admitted(m *simHost, err error) error {
-	occupied, refused := errors.AsType[*conductor.Occupied](err)
+	occupied, refused := errors.AsType[*presence.Occupied](err)
 	if !refused {
 		return err
 	}
@@ -97,15 +98,15 @@ func (cm *computeModel) takeReport(m *simHost, report host.Report) error {
 	}
 	r.Seen = cm.now
 	cm.sender = m
-	err = cm.conductor.Report(background, r, cm.senderOf(m))
+	err = cm.conductor.Agents.Report(background, r, cm.senderOf(m))
 	cm.sender = nil
 	if err != nil {
 		return cm.admitted(m, err)
 	}
 	h.reported, h.sign = true, cm.clock
 	m.fresh, m.refused = false, 0
-	cm.conductor.Followed(h.name, report.Position.EpochID, report.Position.Revision)
-	cm.conductor.HostReported(h.row.report)
+	cm.conductor.Agents.Followed(h.name, report.Position.EpochID, report.Position.Revision)
+	cm.conductor.Audits.HostReported(h.row.report)
 	h.row.resolveCleans(report.Cleaned)
 	return nil
 }
@@ -114,13 +115,13 @@ func (cm *computeModel) takeReport(m *simHost, report host.Report) error {
 func (cm *computeModel) takeAlive(m *simHost, alive host.Alive) error {
 	cm.watchGate()
 	if alive.Failed != "" {
-		return cm.conductor.StartFailed(background, m.name, cm.senderOf(m), alive.Failed)
+		return cm.conductor.Agents.StartFailed(background, m.name, cm.senderOf(m), alive.Failed)
 	}
-	if err := cm.conductor.Alive(background, m.name, cm.senderOf(m)); err != nil {
+	if err := cm.conductor.Agents.Alive(background, m.name, cm.senderOf(m)); err != nil {
 		return err
 	}
 	m.host.sign = cm.clock
-	cm.conductor.Followed(m.name, alive.Position.EpochID, alive.Position.Revision)
+	cm.conductor.Agents.Followed(m.name, alive.Position.EpochID, alive.Position.Revision)
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (cm *computeModel) beat(h *hostState) {
 	cm.safe, cm.sender = true, m
 	r := h.row.report
 	r.Seen = cm.now.Add(-cm.late)
-	_ = cm.conductor.Report(background, r, m.agent.sender)
+	_ = cm.conductor.Agents.Report(background, r, m.agent.sender)
 	h.sign = cm.clock - cm.late
 	cm.safe, cm.sender, cm.late, cm.beats = safe, sender, 0, false
 }
@@ -188,7 +189,7 @@ func (cm *computeModel) watchGate() {
 		return !h.reported && (since < firstReports || cm.willReport(h) || h.refused && since < mostReports)
 	})
 	if !waits {
-		cm.conductor.StopAwaiting()
+		cm.conductor.Agents.StopAwaiting()
 	}
 	select {
 	case <-cm.process.reported:

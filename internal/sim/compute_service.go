@@ -45,13 +45,13 @@ func (cm *computeModel) startProcess() {
 	}
 	err := c.Resume(background)
 	if err == nil {
-		p.reported, err = c.AwaitReports(background)
+		p.reported, err = c.Agents.AwaitReports(background)
 	}
 	if err != nil {
 		cm.violation(nil, "start: compute cannot start: %v", err)
 	}
 	if p.safe = false; cm.broken == Ungated {
-		c.StopAwaiting()
+		c.Agents.StopAwaiting()
 		p.opened = true // so that no host is exempt from the checks
 	}
 }

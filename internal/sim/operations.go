@@ -22,7 +22,7 @@ func (op *operations) stepSome() {
 // auditSome has compute perform the audits that are due.
 func (op *operations) auditSome() {
 	for audited := false; ; audited = true {
-		if !op.compute.conductor.AuditNext(background) {
+		if !op.compute.conductor.Audits.AuditNext(background) {
 			if audited {
 				op.note("audit", "", "", "")
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -63,8 +63,8 @@ func (rp *repairs) heal(m *simHost) (healed bool) {
 	if len(rp.compute.conductor.HostConditions(m.name)) == 0 {
 		return false
 	}
-	audit, _ := rp.compute.conductor.HostHeal(background, m.name, conductor.Healing{})
-	for _, missing := range audit.Missing {
+	found, _ := rp.compute.conductor.Audits.HostHeal(background, m.name, audit.Healing{})
+	for _, missing := range found.Missing {
 		if missing.Healed {
 			rp.note("operator", missing.Consumer, m.name, "heals: "+missing.Outcome)
 			rp.report.Happened["allocation healed"]++

@@ -46,7 +46,7 @@ func (s *Handlers) healHost(c *request.Call) error {
 
 func (s *Handlers) writeAudit(a audit.Audit) host.Allocations {
 	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}}
-	out.Conditions = append([]string{}, s.Audits.HostConditions(a.Host)...)
+	out.Conditions = append([]string{}, s.Conductor.HostConditions(a.Host)...)
 	for _, m := range a.Missing {
 		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer,
 			Lacks: m.Lacks.ByName(), Refused: m.Refused, Outcome: m.Outcome,

@@ -10,10 +10,10 @@ import (
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/audit"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/scheduler"
@@ -40,9 +40,11 @@ type Store interface {
 		answers []store.CleanRequest) error
 }
 
-// Agents knows which agents serve hosts, and whether they live.
+// Agents records which agents serve hosts, and whether they are alive; *presence.Agents implements it and documents
+// its faults.
 type Agents interface {
 	Admit(ctx context.Context, host string, from schedule.Sender) error
+	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	Connected(host string) (closed func())
 	Alive(ctx context.Context, host string, from schedule.Sender) error
 	StartFailed(ctx context.Context, host string, from schedule.Sender, why string) error
@@ -52,33 +54,32 @@ type Agents interface {
 	LastSign(host string) (connected bool, quiet time.Duration)
 }
 
-// Conductor records reports, and what operators declare about hosts.
+// Conductor records the reports of guests, and what operators declare about hosts.
 type Conductor interface {
-	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
-	HostReported(host schedule.Host)
+	HostConditions(host string) []string
 	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 }
 
-// Audits compares hosts with Placement.
+// Audits compares hosts with Placement; *audit.Auditor implements it and documents its faults.
 type Audits interface {
-	HostConditions(host string) []string
+	HostReported(host schedule.Host)
 	HostForeign(host string) []audit.Foreign
 	HostAudit(ctx context.Context, host string) (audit.Audit, error)
 	HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error)
 }
 
-// Scheduler answers what would fit where.
+// Scheduler answers what would fit where; *scheduler.Scheduler implements it and documents its faults.
 type Scheduler interface {
 	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]scheduler.HostHeadroom, string, error)
 	PlanDrain(ctx context.Context, host string) ([]scheduler.PlannedMove, error)
 }
 
-// Ports heals the bindings and allocations of ports.
+// Ports heals the bindings and allocations of ports; *ports.Binder implements it and documents its faults.
 type Ports interface {
-	HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]conductor.PortHealing, error)
+	HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]ports.Healing, error)
 }
 
 // Networks is what the handlers need of a network service, with the rights of an administrator; *network.Client

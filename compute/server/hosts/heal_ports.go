@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/ports"
 	"github.com/openberth/berth/compute/server/request"
 )
 
@@ -32,7 +32,7 @@ func (s *Handlers) healPorts(c *request.Call) error {
 	return c.WriteJSON(http.StatusOK, writeHealedPorts(found))
 }
 
-func writeHealedPorts(found []conductor.PortHealing) host.HealedPorts {
+func writeHealedPorts(found []ports.Healing) host.HealedPorts {
 	out := host.HealedPorts{Servers: []host.HealedServer{}}
 	for _, f := range found {
 		one := host.HealedServer{Server: f.Server, Name: f.Name, Host: f.Host, State: string(f.State), Reason: f.Reason,

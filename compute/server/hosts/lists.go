@@ -111,7 +111,7 @@ func (s *Handlers) listHosts(c *request.Call) error {
 	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
-		conditions := append(append([]string{}, h.Conditions...), s.Audits.HostConditions(h.Name)...)
+		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
 		down := slices.Contains(dead, h.Name)
 		if down {
 			dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+

@@ -51,11 +51,11 @@ func (s *Handlers) putReport(c *request.Call) error {
 			return err
 		}
 	}
-	if err := s.Conductor.Report(c.R.Context(), known, from); err != nil {
+	if err := s.Agents.Report(c.R.Context(), known, from); err != nil {
 		return occupied(c, err)
 	}
 	s.Agents.Followed(report.Host, report.Position.EpochID, report.Position.Revision)
-	s.Conductor.HostReported(known)
+	s.Audits.HostReported(known)
 	if err := s.resolveCleans(c.R.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
