@@ -70,7 +70,6 @@ func parseContentRange(text string) (from, total int64, err error) {
 	return from, total, nil
 }
 
-// showUpload is GET /berth/v1/images/{id}/upload.
 func (s *server) showUpload(c *call) error {
 	i, err := c.find("get_image")
 	if err != nil {

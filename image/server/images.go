@@ -60,7 +60,6 @@ func (c *call) decode(into any) error {
 	return nil
 }
 
-// createImage is POST /v2/images.
 func (s *server) createImage(c *call) error {
 	var body map[string]any
 	if err := c.decode(&body); err != nil {
@@ -100,7 +99,6 @@ func (c *call) authorizeVisibility(visibility string, i store.Image) error {
 	return nil
 }
 
-// showImage is GET /v2/images/{id}.
 func (s *server) showImage(c *call) error {
 	i, err := c.find("get_image")
 	if err != nil {
@@ -120,7 +118,6 @@ type operation struct {
 var patchTypes = []string{"application/openstack-images-v2.1-json-patch",
 	"application/openstack-images-v2.0-json-patch"}
 
-// changeImage is PATCH /v2/images/{id}.
 func (s *server) changeImage(c *call) error {
 	kind, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";")
 	if !slices.Contains(patchTypes, strings.TrimSpace(kind)) {
@@ -195,7 +192,6 @@ func (op operation) apply(i *store.Image) error {
 	return fault.New(fault.Invalid, "operation %q is not known; use add, replace or remove", op.Op)
 }
 
-// deleteImage is DELETE /v2/images/{id}.
 func (s *server) deleteImage(c *call) error {
 	i, err := c.find("delete_image")
 	if err != nil {
@@ -208,7 +204,6 @@ func (s *server) deleteImage(c *call) error {
 	return c.Done(http.StatusNoContent, s.Store.Delete(i.ID))
 }
 
-// act is POST /v2/images/{id}/actions/{action}.
 func (s *server) act(c *call) error {
 	action := c.R.PathValue("action")
 	to, ok := map[string]store.Status{"deactivate": store.Deactivated, "reactivate": store.Active}[action]

@@ -32,7 +32,6 @@ type listed struct {
 	doc   map[string]any
 }
 
-// listImages is GET /v2/images.
 func (s *server) listImages(c *call) error {
 	if err := c.Authorize("get_images", nil); err != nil {
 		return err

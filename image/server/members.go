@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/image/store"
 )
 
-// addTag is PUT /v2/images/{id}/tags/{tag}.
 func (s *server) addTag(c *call) error {
 	return s.changeTags(c, func(i *store.Image, tag string) error {
 		all := []any{tag}
@@ -20,7 +19,6 @@ func (s *server) addTag(c *call) error {
 	})
 }
 
-// removeTag is DELETE /v2/images/{id}/tags/{tag}.
 func (s *server) removeTag(c *call) error {
 	return s.changeTags(c, func(i *store.Image, tag string) error {
 		if !slices.Contains(i.Tags, tag) {
@@ -78,7 +76,6 @@ func (c *call) findMember(rule string) (i store.Image, member string, err error)
 	return i, member, c.Authorize(rule, target)
 }
 
-// showMember is GET /v2/images/{id}/members/{member}.
 func (s *server) showMember(c *call) error {
 	i, member, err := c.findMember("get_member")
 	if err != nil {
@@ -87,7 +84,6 @@ func (s *server) showMember(c *call) error {
 	return c.WriteJSON(http.StatusOK, memberView(i, member))
 }
 
-// addMember is POST /v2/images/{id}/members.
 func (s *server) addMember(c *call) error {
 	i, err := c.find("add_member")
 	if err != nil {
@@ -121,7 +117,6 @@ func (s *server) addMember(c *call) error {
 	})
 }
 
-// changeMember is PUT /v2/images/{id}/members/{member}.
 func (s *server) changeMember(c *call) error {
 	i, member, err := c.findMember("modify_member")
 	if err != nil {
@@ -149,7 +144,6 @@ func (s *server) changeMembers(c *call, i store.Image, member string, change fun
 	return c.WriteJSON(http.StatusOK, memberView(i, member))
 }
 
-// removeMember is DELETE /v2/images/{id}/members/{member}.
 func (s *server) removeMember(c *call) error {
 	i, member, err := c.findMember("delete_member")
 	if err != nil {

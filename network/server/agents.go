@@ -47,7 +47,6 @@ func (s *server) bindHost(c *call) error {
 		s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy))
 }
 
-// reportAgent is PUT /berth/v1/network-agents/{host}/{type}.
 func (s *server) reportAgent(c *call) error {
 	var report api.AgentReport
 	if err := c.ReadJSON(maxBody, &report); err != nil {
@@ -57,7 +56,6 @@ func (s *server) reportAgent(c *call) error {
 		s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report))
 }
 
-// hostPorts is GET /berth/v1/hosts/{host}/ports?since=REVISION.
 func (s *server) hostPorts(c *call) error {
 	since := int64(0)
 	if text := c.R.URL.Query().Get("since"); text != "" {

@@ -51,7 +51,6 @@ func extension(alias, name string) map[string]any {
 		"links": []any{}}
 }
 
-// listExtensions is GET /v2.0/extensions.
 func listExtensions(c *call) error {
 	list := []any{}
 	for _, e := range extensions {
@@ -60,7 +59,6 @@ func listExtensions(c *call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"extensions": list})
 }
 
-// showExtension is GET /v2.0/extensions/{alias}.
 func showExtension(c *call) error {
 	alias := c.R.PathValue("alias")
 	for _, e := range extensions {

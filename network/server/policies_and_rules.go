@@ -259,7 +259,6 @@ func (r rules) remove(c *call) error {
 	return c.Done(http.StatusNoContent, r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")))
 }
 
-// listRuleTypes is GET /v2.0/qos/rule-types.
 func listRuleTypes(c *call) error {
 	list := []any{}
 	for _, t := range ruleTypes() {
@@ -268,7 +267,6 @@ func listRuleTypes(c *call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"rule_types": list})
 }
 
-// showRuleType is GET /v2.0/qos/rule-types/{type}.
 func showRuleType(c *call) error {
 	for _, t := range ruleTypes() {
 		if string(t.kind) == c.R.PathValue("type") {

@@ -28,7 +28,6 @@ func extraSpecRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listExtraSpecs is GET /v2.1/flavors/{id}/os-extra_specs.
 func (s *Handlers) listExtraSpecs(c *request.Call) error {
 	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
@@ -119,7 +118,6 @@ func (s *Handlers) CheckRequest(f flavor.Flavor, i flavor.Image) error {
 	return err
 }
 
-// showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.
 func (s *Handlers) showExtraSpec(c *request.Call) error {
 	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
@@ -133,7 +131,6 @@ func (s *Handlers) showExtraSpec(c *request.Call) error {
 	return c.WriteJSON(http.StatusOK, map[string]string{key: value})
 }
 
-// deleteExtraSpec is DELETE /v2.1/flavors/{id}/os-extra_specs/{key}.
 func (s *Handlers) deleteExtraSpec(c *request.Call) error {
 	if err := s.Store.DeleteExtraSpec(c.R.Context(), c.R.PathValue("id"), c.R.PathValue("key")); err != nil {
 		return err

@@ -34,7 +34,6 @@ func flavorRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listFlavors is GET /v2.1/flavors.
 func (s *Handlers) listFlavors(c *request.Call) error {
 	return s.flavors(c, func(f flavor.Flavor) any {
 		return struct {
@@ -44,7 +43,6 @@ func (s *Handlers) listFlavors(c *request.Call) error {
 	})
 }
 
-// detailFlavors is GET /v2.1/flavors/detail.
 func (s *Handlers) detailFlavors(c *request.Call) error {
 	return s.flavors(c, func(f flavor.Flavor) any { return flavorView(c, f) })
 }
@@ -104,7 +102,6 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 	return f, func(f flavor.Flavor) bool { return public || !f.Public }, nil
 }
 
-// showFlavor is GET /v2.1/flavors/{id}.
 func (s *Handlers) showFlavor(c *request.Call) error {
 	f, err := s.VisibleFlavor(c.R.Context(), c, c.R.PathValue("id"))
 	if err != nil {
@@ -125,7 +122,6 @@ func (s *Handlers) VisibleFlavor(ctx context.Context, c *request.Call, id string
 // flavorID matches the ids that the Compute API allows.
 var flavorID = regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]{0,253}[a-zA-Z0-9._-])?$`)
 
-// createFlavor is POST /v2.1/flavors.
 func (s *Handlers) createFlavor(c *request.Call) error {
 	o, others, err := c.Object("flavor")
 	if err != nil {
@@ -191,7 +187,6 @@ func (s *Handlers) describeFlavor(c *request.Call) error {
 	return s.showFlavor(c)
 }
 
-// deleteFlavor is DELETE /v2.1/flavors/{id}.
 func (s *Handlers) deleteFlavor(c *request.Call) error {
 	if err := s.Store.DeleteFlavor(c.R.Context(), c.R.PathValue("id")); err != nil {
 		return err

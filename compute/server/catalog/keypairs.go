@@ -90,7 +90,6 @@ func keyPairView(c *request.Call, k store.KeyPair) compute.KeyPair {
 	return v
 }
 
-// showKeyPair is GET /v2.1/os-keypairs/{name}. Nova's rule is os_compute_api:os-keypairs:show.
 func (s *Handlers) showKeyPair(c *request.Call) error {
 	user, err := keyPairUser(c, c.R.URL.Query().Get("user_id"))
 	if err != nil {
@@ -165,7 +164,6 @@ func (s *Handlers) readKeyPair(c *request.Call) (k store.KeyPair, private string
 	return k, private, err
 }
 
-// deleteKeyPair is DELETE /v2.1/os-keypairs/{name}. Nova's rule is os_compute_api:os-keypairs:delete.
 func (s *Handlers) deleteKeyPair(c *request.Call) error {
 	user, err := keyPairUser(c, c.R.URL.Query().Get("user_id"))
 	if err != nil {

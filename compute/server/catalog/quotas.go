@@ -90,7 +90,6 @@ func checkOtherProject(c *request.Call, rule, project string) error {
 	return request.AuthorizeOther(c, rule, "project "+edge.Clip(project), map[string]any{"project_id": project})
 }
 
-// showQuotas is GET /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:show.
 func (s *Handlers) showQuotas(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {

@@ -69,7 +69,6 @@ func (s *Handlers) usedServers(c *request.Call, project string, w usageQuery) (l
 // os_compute_api:os-simple-tenant-usage:list.
 func (s *Handlers) listUsage(c *request.Call) error { return s.writeUsage(c, "") }
 
-// showUsage is GET /v2.1/os-simple-tenant-usage/{project}. Nova's rule is os_compute_api:os-simple-tenant-usage:show.
 func (s *Handlers) showUsage(c *request.Call) error {
 	project := c.R.PathValue("project")
 	if err := checkOtherProject(c, c.Spec.Rule, project); err != nil {

@@ -91,7 +91,6 @@ func disabledSentence(host, reason string) string {
 	return fmt.Sprintf("an operator has disabled this host%s (`berth host enable %s` reverses that)", reason, host)
 }
 
-// listHosts is GET /berth/v1/hosts.
 func (s *Handlers) listHosts(c *request.Call) error {
 	hosts, dead, err := s.HostsAndDead(c.R.Context())
 	if err != nil {
@@ -154,7 +153,6 @@ func withFailures(reports []host.Report, failures map[string]presence.StartFailu
 	return reports
 }
 
-// listDevices is GET /berth/v1/devices.
 func (s *Handlers) listDevices(c *request.Call) error {
 	hosts, err := s.Store.Hosts(c.R.Context())
 	if err != nil {

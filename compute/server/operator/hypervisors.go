@@ -58,7 +58,6 @@ func hypervisorID(c *request.Call, h hostState) any {
 	return int64(binary.BigEndian.Uint64(id[:8]) >> 16)
 }
 
-// listHypervisors is GET /v2.1/os-hypervisors. Nova's rule is os_compute_api:os-hypervisors:list.
 func (s *Handlers) listHypervisors(c *request.Call) error {
 	return s.writeHypervisors(c, func(page []hostState) ([]any, error) {
 		views := make([]any, 0, len(page))
@@ -73,7 +72,6 @@ func (s *Handlers) listHypervisors(c *request.Call) error {
 	})
 }
 
-// detailHypervisors is GET /v2.1/os-hypervisors/detail. Nova's rule is os_compute_api:os-hypervisors:list-detail.
 func (s *Handlers) detailHypervisors(c *request.Call) error {
 	return s.writeHypervisors(c, func(page []hostState) ([]any, error) {
 		amounts, err := s.amountsOf(c.R.Context(), page)
@@ -191,7 +189,6 @@ func (s *Handlers) findHypervisor(c *request.Call) (hostState, error) {
 		edge.Clip(c.R.PathValue("id")))
 }
 
-// showHypervisor is GET /v2.1/os-hypervisors/{id}. Nova's rule is os_compute_api:os-hypervisors:show.
 func (s *Handlers) showHypervisor(c *request.Call) error {
 	h, err := s.findHypervisor(c)
 	if err != nil {
@@ -208,7 +205,6 @@ func (s *Handlers) showHypervisor(c *request.Call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor": v})
 }
 
-// hypervisorUptime is GET /v2.1/os-hypervisors/{id}/uptime. Nova's rule is os_compute_api:os-hypervisors:uptime.
 func (s *Handlers) hypervisorUptime(c *request.Call) error {
 	if _, err := s.findHypervisor(c); err != nil {
 		return err
@@ -216,8 +212,6 @@ func (s *Handlers) hypervisorUptime(c *request.Call) error {
 	return request.NotImplemented("Berth does not implement the uptime of a hypervisor: agents do not report it")
 }
 
-// hypervisorStatistics is GET /v2.1/os-hypervisors/statistics. Nova's rule is
-// os_compute_api:os-hypervisors:statistics.
 func (s *Handlers) hypervisorStatistics(c *request.Call) error {
 	list, err := s.hostStates(c.R.Context())
 	if err != nil {

@@ -28,7 +28,6 @@ func osHostRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listOSHosts is GET /v2.1/os-hosts (until 2.42). Nova's rule is os_compute_api:os-hosts:list.
 func (s *Handlers) listOSHosts(c *request.Call) error {
 	list, err := s.hostStates(c.R.Context())
 	if err != nil {

@@ -56,17 +56,14 @@ func (s *Handlers) changeStatus(c *request.Call, name string, b serviceStatus) e
 	return nil
 }
 
-// enableService is PUT /v2.1/os-services/enable (2.1 to 2.52).
 func (s *Handlers) enableService(c *request.Call) error {
 	return s.changeByName(c, serviceEnabled, false)
 }
 
-// disableService is PUT /v2.1/os-services/disable (2.1 to 2.52).
 func (s *Handlers) disableService(c *request.Call) error {
 	return s.changeByName(c, serviceDisabled, false)
 }
 
-// disableServiceWithReason is PUT /v2.1/os-services/disable-log-reason (2.1 to 2.52).
 func (s *Handlers) disableServiceWithReason(c *request.Call) error {
 	return s.changeByName(c, serviceDisabled, true)
 }

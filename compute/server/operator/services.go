@@ -81,7 +81,6 @@ func (s *Handlers) findService(c *request.Call) (hostState, error) {
 	return hosts[at], nil
 }
 
-// forceDown is PUT /v2.1/os-services/force-down (2.11 to 2.52).
 func (s *Handlers) forceDown(c *request.Call) error {
 	var body struct {
 		Host, Binary string

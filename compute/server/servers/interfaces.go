@@ -39,7 +39,6 @@ func (s *Handlers) listInterfaces(c *request.Call, found lifecycle.Server) error
 	return c.WriteJSON(http.StatusOK, map[string]any{"interfaceAttachments": list})
 }
 
-// showInterface is GET /v2.1/servers/{id}/os-interface/{port}.
 func (s *Handlers) showInterface(c *request.Call, found lifecycle.Server) error {
 	list, err := s.interfaces(c, found)
 	if err != nil {

@@ -29,12 +29,10 @@ func metadataRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listMetadata is GET /v2.1/servers/{id}/metadata. Nova's rule is os_compute_api:server-metadata:index.
 func (s details) listMetadata(c *request.Call, found lifecycle.Server) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"metadata": request.NotNil(found.Metadata)})
 }
 
-// showMetadata is GET /v2.1/servers/{id}/metadata/{key}. Nova's rule is os_compute_api:server-metadata:show.
 func (s details) showMetadata(c *request.Call, found lifecycle.Server) error {
 	key := c.R.PathValue("key")
 	value, ok := found.Metadata[key]
@@ -53,7 +51,6 @@ func (s details) addMetadata(c *request.Call, found lifecycle.Server) error {
 	})
 }
 
-// replaceMetadata is PUT /v2.1/servers/{id}/metadata. Nova's rule is os_compute_api:server-metadata:update_all.
 func (s details) replaceMetadata(c *request.Call, found lifecycle.Server) error {
 	return s.setMetadata(c, found.ID, "metadata", func(d *lifecycle.Details,
 		given map[string]string) {
@@ -123,7 +120,6 @@ func readMetadata(c *request.Call, under string) (map[string]string, error) {
 	return given, o.Err()
 }
 
-// deleteMetadata is DELETE /v2.1/servers/{id}/metadata/{key}. Nova's rule is os_compute_api:server-metadata:delete.
 func (s details) deleteMetadata(c *request.Call, found lifecycle.Server) error {
 	key := c.R.PathValue("key")
 	_, err := s.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server, d *lifecycle.Details) error {

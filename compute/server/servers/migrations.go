@@ -38,7 +38,6 @@ func migrationRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listMigrations is GET /v2.1/os-migrations.
 func (s *Handlers) listMigrations(c *request.Call) error {
 	q := c.R.URL.Query()
 	limit, _, err := c.ReadPage(q)

@@ -26,7 +26,6 @@ func serverRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listServers is GET /v2.1/servers.
 func (s *Handlers) listServers(c *request.Call) error {
 	return servers(c, func(w serverQuery) ([]compute.Ref, error) {
 		found, err := s.serverRefs(c, w)
@@ -51,7 +50,6 @@ func (s *Handlers) serverRefs(c *request.Call, w serverQuery) ([]store.ServerRef
 	return refs, err
 }
 
-// detailServers is GET /v2.1/servers/detail.
 func (s *Handlers) detailServers(c *request.Call) error {
 	return servers(c, func(w serverQuery) ([]compute.Server, error) {
 		found, err := s.foundServers(c, w)
@@ -112,7 +110,6 @@ func servers[View any](c *request.Call, page func(serverQuery) ([]View, error), 
 	return c.WriteJSON(http.StatusOK, body)
 }
 
-// showServer is GET /v2.1/servers/{id}.
 func (s *Handlers) showServer(c *request.Call, found lifecycle.Server) error {
 	return s.writeServer(c, found)
 }

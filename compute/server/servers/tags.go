@@ -34,7 +34,6 @@ func tagRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listTags is GET /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:index.
 func (s details) listTags(c *request.Call, found lifecycle.Server) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"tags": append([]string{}, found.Tags...)})
 }
@@ -51,7 +50,6 @@ func noTag(id, tag string) error {
 	return fault.New(fault.NotFound, "Server %s has no tag '%s'", id, edge.Clip(tag))
 }
 
-// replaceTags is PUT /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:update_all.
 func (s details) replaceTags(c *request.Call, found lifecycle.Server) error {
 	o := c.NewObject("body", nil)
 	if err := c.ReadJSON(request.MaxBody, &o.Keys); err != nil {
@@ -85,7 +83,6 @@ func (s details) changeTags(c *request.Call, id, what string,
 	})
 }
 
-// putTag is PUT /v2.1/servers/{id}/tags/{tag}. Nova's rule is os_compute_api:os-server-tags:update.
 func (s details) putTag(c *request.Call, found lifecycle.Server) error {
 	tag := c.R.PathValue("tag")
 	if !tagText.MatchString(tag) {
@@ -115,7 +112,6 @@ func (s details) putTag(c *request.Call, found lifecycle.Server) error {
 	return c.WriteStatus(code)
 }
 
-// deleteTags is DELETE /v2.1/servers/{id}/tags. Nova's rule is os_compute_api:os-server-tags:delete_all.
 func (s details) deleteTags(c *request.Call, found lifecycle.Server) error {
 	_, err := s.changeTags(c, found.ID, "delete tags", func(d *lifecycle.Details) error {
 		d.Tags = nil
@@ -127,7 +123,6 @@ func (s details) deleteTags(c *request.Call, found lifecycle.Server) error {
 	return c.WriteStatus(http.StatusNoContent)
 }
 
-// deleteTag is DELETE /v2.1/servers/{id}/tags/{tag}. Nova's rule is os_compute_api:os-server-tags:delete.
 func (s details) deleteTag(c *request.Call, found lifecycle.Server) error {
 	tag := c.R.PathValue("tag")
 	_, err := s.changeTags(c, found.ID, "delete tag", func(d *lifecycle.Details) error {

@@ -23,7 +23,6 @@ func whyRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// why is GET /berth/v1/servers/{id}/why.
 func (s *Handlers) why(c *request.Call, found lifecycle.Server) error {
 	w := explain(found)
 	if w.Host != "" && w.Task != "" {
