@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -134,7 +135,8 @@ func (c *HostDrainCmd) Run(g *Globals) error {
 func (c *HostDrainCmd) print(g *Globals, list []drainedServer) error {
 	rows := [][]string{}
 	for _, one := range list {
-		rows = append(rows, []string{one.Name, dash(one.Action), dash(one.To), one.Result, dash(one.Reason)})
+		rows = append(rows, []string{one.Name, dash(one.Action), dash(one.To), one.Result,
+			dash(strings.Trim(one.Reason+"; "+one.Note, "; "))})
 	}
 	if err := g.print(list, []string{"Server", "Move", "To", "Result", "Reason"}, rows); err != nil || g.Output == "json" {
 		return err

@@ -12,6 +12,7 @@ type PlannedMove struct {
 	Action string `json:"action,omitempty"` // live or cold; absent: the server cannot be moved
 	To     string `json:"to,omitempty"`     // the host that would be tried first
 	Reason string `json:"reason,omitempty"` // why the server cannot be moved or why not live, or what its guest loses
+	Note   string `json:"note,omitempty"`   // what the move does besides: which ports it creates
 }
 
 // Kinds of planned moves.

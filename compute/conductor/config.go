@@ -30,7 +30,7 @@ type Placement interface {
 	allocations.Placement
 }
 
-// Providers is what HostForget and HealPorts need of a Placement service; *placement.Client implements it. Methods
+// Providers is what HostForget and the ports of servers need of Placement; *placement.Client implements it. Methods
 // return fault.NotFound for a provider that does not exist. DeleteProvider returns fault.Conflict if the provider has
 // children or allocations.
 type Providers interface {
@@ -88,7 +88,7 @@ type Config struct {
 	Options
 	Clock
 
-	Providers Providers     // used only by HostForget and HealPorts
+	Providers Providers     // of HostForget and of the ports of servers
 	Lease     Lease         // nil: no other process can take the database
 	Network   ports.Network // nil: no server has ports
 	Images    Images        // nil: no server with a disk is shelved

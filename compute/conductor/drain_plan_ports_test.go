@@ -34,7 +34,8 @@ func TestDrainPlanWritesNoPorts(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan, err := c.conductor.Scheduler.PlanDrain(t.Context(), "a")
-			if err != nil || len(plan) != 1 || plan[0].To != test.to || !strings.Contains(plan[0].Reason, test.reason) {
+			if err != nil || len(plan) != 1 || plan[0].To != test.to ||
+				!strings.Contains(plan[0].Reason+plan[0].Note, test.reason) {
 				t.Errorf("%+v %v", plan, err)
 			}
 			if p := c.network.ports[0]; len(c.network.ports) != 1 || p.Device != test.device {
@@ -115,7 +116,7 @@ func TestDrainPlanOfAServerWithADeletedPortOnlyReads(t *testing.T) {
 	}
 	plan, err := c.conductor.Scheduler.PlanDrain(t.Context(), "a")
 	if err != nil || len(plan) != 1 || plan[0].To != "b" ||
-		!strings.Contains(plan[0].Reason, "a port will be created on network n") {
+		!strings.Contains(plan[0].Note, "a port will be created on network n") {
 		t.Errorf("%+v %v", plan, err)
 	}
 	if len(calls) == 0 || slices.ContainsFunc(calls, func(c string) bool { return !strings.HasPrefix(c, "GET ") }) {

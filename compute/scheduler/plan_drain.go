@@ -16,7 +16,8 @@ type PlannedMove struct {
 	Server, Name string
 	Action       lifecycle.Action // Live or Migrate; empty: the server cannot be moved
 	To           string           // the host that would be tried first; empty: the server cannot be moved
-	Reason       string           // why it cannot be moved or why not live; what its guest loses; which ports are created
+	Reason       string           // why it cannot be moved or why not live, or what its guest loses
+	Note         string           // what the move does besides: which ports it creates
 }
 
 // PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
@@ -72,7 +73,7 @@ func (c Scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecyc
 	switch e := event.(type) {
 	case lifecycle.Chosen:
 		move.To = e.Choices[0].Host
-		move.Reason = withPlannedPorts(move.Reason, ports.Planned)
+		move.Note = plannedPorts(ports.Planned)
 		room.take(e.Choices[0].Allocation)
 		return move, nil
 	case lifecycle.NoValidHost:
@@ -84,15 +85,13 @@ func (c Scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecyc
 	return move, nil
 }
 
-// withPlannedPorts adds to the reason of a move that it would create ports on these networks.
-func withPlannedPorts(reason string, networks []string) string {
+// plannedPorts returns the note of a move that creates ports on these networks.
+func plannedPorts(networks []string) string {
+	var notes []string
 	for _, network := range networks {
-		if reason != "" {
-			reason += "; "
-		}
-		reason += "a port will be created on network " + network
+		notes = append(notes, "a port will be created on network "+network)
 	}
-	return reason
+	return strings.Join(notes, "; ")
 }
 
 // drainAction returns the action that moves a server off a host: Live if the Compute API would accept it, with what the

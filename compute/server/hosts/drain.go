@@ -27,7 +27,7 @@ func (s *Handlers) planDrain(c *request.Call) error {
 	moves := make([]host.PlannedMove, 0, len(plan))
 	for _, p := range plan {
 		moves = append(moves, host.PlannedMove{Server: p.Server, Name: p.Name, Action: kinds[p.Action], To: p.To,
-			Reason: p.Reason})
+			Reason: p.Reason, Note: p.Note})
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"moves": moves})
 }
