@@ -5,6 +5,7 @@ package hypervisor
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -192,6 +193,14 @@ type Guest struct {
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.
 	Interfaces []Interface `json:"interfaces,omitempty"`
+}
+
+// CheckDevices returns an error if a device has no id, as in a damaged record.
+func (g Guest) CheckDevices() error {
+	if slices.ContainsFunc(g.Devices, func(d Device) bool { return d.ID == device.ID{} }) {
+		return errors.New("a device of the guest has no id")
+	}
+	return nil
 }
 
 // SameDevices reports whether a guest that exists may get the devices and interfaces of another value: it keeps all

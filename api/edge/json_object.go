@@ -238,9 +238,12 @@ func (o *Object) Number(key string, into *int, low, high int) (given bool) {
 
 // Flag decodes a boolean, which may be written as a text or a number.
 func (o *Object) Flag(key string, into *bool) (given bool) {
-	text := ""
+	text, raw := "", string(o.Keys[key])
 	if !o.Scalar(key, &text, "true or false") {
 		return false
+	}
+	if n, err := strconv.ParseFloat(raw, 64); err == nil && o.style.Decimals { // 1.0 equals 1
+		text = strconv.FormatFloat(n, 'f', -1, 64)
 	}
 	value, known := o.style.Bool(text)
 	if !known {

@@ -12,7 +12,7 @@ import (
 
 // shopStyle is a style whose sentences name their parts.
 func shopStyle(null bool) Style {
-	return Style{MaxBody: 1 << 10, MaxWord: 6, Null: null, Decimals: null, True: []string{"true", "yes"},
+	return Style{MaxBody: 1 << 10, MaxWord: 6, Null: null, Decimals: null, True: []string{"true", "yes", "7"},
 		False: []string{"false", "no"}, Code: "bad", NoObject: "no object %s", Invalid: "%[1]s.%[2]s: %[3]s",
 		Unknown: "unknown %[2]s in %[3]s", Unsupported: "unsupported %[2]s: %[3]s", Missing: "no %s", Wrong: "%s is not %s",
 		Length: "%[1]d is not from %[2]d to %[3]d", NotIn: "%s is not %s", Between: " or ", Text: "text",
@@ -58,6 +58,7 @@ func TestObject(t *testing.T) {
 		{body: `"name": "n", "kind": null, "size": null, "count": null, "new": null`, want: "n old old -1 true [old]"},
 		{body: `"name": "n", "kind": null, "count": null`, null: true, want: "n  old 0 true [old]"},
 		{body: `"name": "n", "count": 3.0`, null: true, want: "n old old 3 true [old]"},
+		{body: `"name": "n", "new": 7.0`, null: true, want: "n old old -1 true [old]"},
 		{body: `"name": "n", "ignored": [], "price": null`, want: "n old old -1 true [old]"},
 		{body: ``, want: "goods.name: no text"},
 		{body: `"name": null`, want: "goods.name: null is not text"},

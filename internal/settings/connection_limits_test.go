@@ -15,6 +15,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		"max_connections = 1\n": {Total: 1, PerAddress: 1, PerLoopback: 0},
 		"max_connections = 100\nmax_connections_per_address = 20\n": {Total: 100,
 			PerAddress: 20, PerLoopback: 20},
+		"max_connections = 100\nmax_connections_per_address =\n": {Total: 100, PerAddress: 50, PerLoopback: 50},
 		"max_connections = 100\nmax_connections_per_address = 0\n": {Total: 100,
 			PerAddress: 0, PerLoopback: 0},
 		"max_connections = 100\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 100,

@@ -14,7 +14,7 @@ import (
 func (s *Settings) connectionOptions() config.Options {
 	return append(config.Options{
 		config.Number("berth", "max_connections", &s.Connections.Total, httpserver.DefaultMaxConnections, 1, 1<<20),
-		config.Number("berth", "max_connections_per_address", &s.Connections.PerAddress, 0, 0, 1<<20),
+		config.Number("berth", "max_connections_per_address", &s.Connections.PerAddress, -1, 0, 1<<20),
 		config.Fractions("berth", "request_timeout", &s.RequestTime, 30, 0.1, 3600),
 		config.Flag("oslo_middleware", "enable_proxy_headers_parsing", &s.ProxyHeaders, false),
 	}, config.Elsewhere("cors", "allowed_origin", "allow_credentials", "expose_headers", "max_age", "allow_methods",
@@ -29,10 +29,15 @@ func (s *Settings) checkConnections(cfg *config.Config, log *slog.Logger) (err e
 	if c.Total, err = openable(c.Total, log); err != nil {
 		return err
 	}
-	if _, set := cfg.Get("berth", "max_connections_per_address"); set {
+	_, set := cfg.Get("berth", "max_connections_per_address")
+	if c.PerAddress < 0 { // not set, or empty
+		c.PerAddress = 0
+		if !s.ProxyHeaders {
+			c.PerAddress = max(c.Total/2, 1)
+		}
+	}
+	if set {
 		c.PerLoopback = c.PerAddress
-	} else if !s.ProxyHeaders {
-		c.PerAddress = max(c.Total/2, 1)
 	}
 	if s.Placement.CORS, err = readOrigins(cfg, cors.Defaults()); err != nil {
 		return err

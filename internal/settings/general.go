@@ -37,7 +37,9 @@ func (s *Settings) generalOptions() config.Options {
 // checkGeneral completes the options that more than one service has.
 func (s *Settings) checkGeneral(cfg *config.Config, log *slog.Logger) error {
 	s.LogFile = logFile(s.LogFile, s.raw.logDir)
-	s.LockPath = cmp.Or(s.LockPath, defaultLockPath())
+	if _, set := cfg.Get("oslo_concurrency", "lock_path"); !set { // empty: no lock
+		s.LockPath = defaultLockPath()
+	}
 	if e, ok := cfg.Get("api", "auth_strategy"); ok {
 		s.AuthAt = e.Place()
 	}

@@ -60,9 +60,16 @@ func (s *Settings) hostOptions() config.Options {
 // checkHost completes the options of the host.
 func (s *Settings) checkHost(cfg *config.Config, _ *slog.Logger) error {
 	c := &s.HostSettings.CPUs
-	c.ReservedCPUs, c.ReservedMB = ifSet(s.raw.reservedCPUs), ifSet(s.raw.reservedMB)
-	if mb := s.raw.reservedDiskMB; mb >= 0 {
-		c.ReservedGB = ifSet((mb + 1023) / 1024)
+	for option, of := range map[string]struct {
+		read int
+		to   **int
+		unit int // units of the option in one unit of the inventory
+	}{"reserved_host_cpus": {s.raw.reservedCPUs, &c.ReservedCPUs, 1}, "reserved_host_memory_mb": {s.raw.reservedMB,
+		&c.ReservedMB, 1}, "reserved_host_disk_mb": {s.raw.reservedDiskMB, &c.ReservedGB, 1024}} {
+		if _, set := cfg.Get("DEFAULT", option); set { // also empty: 0
+			n := (max(of.read, 0) + of.unit - 1) / of.unit
+			*of.to = &n
+		}
 	}
 	if e, ok := cfg.Get("compute", "cpu_dedicated_set"); ok {
 		if both := slices.DeleteFunc(slices.Clone(c.Dedicated), func(n int) bool {
@@ -82,12 +89,4 @@ func (s *Settings) checkHost(cfg *config.Config, _ *slog.Logger) error {
 		}
 	}
 	return nil
-}
-
-// ifSet returns nil for a number below 0, which means that the option is not set.
-func ifSet(n int) *int {
-	if n < 0 {
-		return nil
-	}
-	return &n
 }

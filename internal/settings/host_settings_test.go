@@ -30,6 +30,9 @@ func TestHostSettings(t *testing.T) {
 		s.HostSettings.Clean != "/bin/true" {
 		t.Errorf("%+v %v", s.HostSettings, err)
 	}
+	if s, err := read("[DEFAULT]\nreserved_host_cpus =\n"); err != nil || s.HostSettings.CPUs.ReservedCPUs == nil {
+		t.Errorf("an empty option is not 0: %+v %v", s.HostSettings.CPUs, err)
+	}
 	for text, says := range map[string]string{
 		"[compute]\ncpu_shared_set = 0-2\ncpu_dedicated_set = 2-3\n": "CPU 2 is in cpu_shared_set too",
 		"[compute]\ncpu_dedicated_set = x\n":                         "write them as in 4-12",

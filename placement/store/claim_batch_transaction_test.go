@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openberth/berth/fault"
@@ -52,9 +53,13 @@ func startBatch(t *testing.T, s *Store, writes ...batchWrite) (wait func() []wri
 	t.Helper()
 	q, counted, all := s.batches, make(chan int, 1), make([]chan written, len(writes))
 	run := q.run
+	var first atomic.Bool
 	q.run = func(members []*batchMember) {
-		q.run = run // the next batches are not counted
+		next := first.Swap(true)
 		run(members)
+		if next { // not counted
+			return
+		}
 		n := 0
 		for _, m := range members {
 			if m.done {

@@ -17,7 +17,8 @@ func TestInvalidFileIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "x.json")
-	for _, text := range []string{"{", `{"devices":[{"address":"?"}]}`} {
+	for _, text := range []string{"{", `{"devices":[{"id":"?"}]}`, `{"devices":[{"request_id":"r"}]}`, `{"id":"x"} y`,
+		`{"address":"x"}`} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

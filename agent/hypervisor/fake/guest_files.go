@@ -86,7 +86,12 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(data))
 		decoder.DisallowUnknownFields()
-		err = decoder.Decode(&f)
+		if err = decoder.Decode(&f); err == nil && decoder.More() {
+			err = errors.New("text follows the guest")
+		}
+	}
+	if err == nil {
+		err = f.CheckDevices()
 	}
 	if err != nil {
 		// Unavailable: the guest may exist, so it is not built again, and not reported as failed.

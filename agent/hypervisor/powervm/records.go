@@ -125,7 +125,11 @@ func (h *Hypervisor) read() (list []record, err error) {
 func parseRecord(id string, data []byte) (r record, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
+	err = decoder.Decode(&r)
+	if err == nil {
+		err = r.Guest.CheckDevices()
+	}
+	if err != nil {
 		return record{}, err
 	}
 	if r.Version != recordVersion || len(r.Name) < markDigits {

@@ -49,6 +49,7 @@ func (s *Handlers) watch(c *request.Call) error {
 		return err
 	}
 	lines := request.NewLines(c)
+	lines.Check = s.Lease // without it the assignments may be out of date
 	if err := lines.Flush(); err != nil || c.R.Method == http.MethodHead {
 		return nil // the client has disconnected, or the request is a HEAD request
 	}
@@ -184,15 +185,5 @@ func (a *assignmentStream) write(now store.Assignments) error {
 		slices.Sort(line.Left)
 	}
 	a.base, a.sent = now.Revision, sent
-	return a.send(line)
-}
-
-// send sends a line, unless the lease has ended: then the assignments may be out of date.
-func (a *assignmentStream) send(line host.Assignments) error {
-	if a.server.Lease != nil {
-		if err := a.server.Lease(); err != nil {
-			return err
-		}
-	}
 	return a.lines.Write(line)
 }

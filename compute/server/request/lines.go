@@ -10,6 +10,8 @@ import (
 
 // Lines is an answer of lines of JSON without an end.
 type Lines struct {
+	Check func() error // called when a line is encoded, and its error prevents the sending; nil: no check
+
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
@@ -18,7 +20,7 @@ type Lines struct {
 func NewLines(c *Call) Lines {
 	c.W.Header().Set("Content-Type", "application/x-ndjson")
 	c.W.WriteHeader(http.StatusOK)
-	return Lines{c.W, http.NewResponseController(c.W)}
+	return Lines{w: c.W, control: http.NewResponseController(c.W)}
 }
 
 // Flush sends what has been written, also if that are only the headers.
@@ -27,6 +29,9 @@ func (l Lines) Flush() error { return l.control.Flush() }
 // Write sends one line.
 func (l Lines) Write(line any) error {
 	data, err := json.Marshal(line)
+	if err == nil && l.Check != nil {
+		err = l.Check()
+	}
 	if err != nil {
 		return err
 	}

@@ -95,11 +95,18 @@ func (c *Client) end(why error) {
 // subscribe makes Events also return the events of a kind.
 func (c *Client) subscribe(ctx context.Context, kind libvirt.DomainEventID) error {
 	return do(ctx, c, reads, func(l *libvirt.Libvirt) error {
-		events, err := l.SubscribeEvents(context.Background(), kind, nil) // they end with the connection
-		if err == nil {
-			go c.deliver(events)
+		open, end := context.WithCancel(context.Background())
+		events, err := l.SubscribeEvents(open, kind, nil)
+		if err != nil {
+			end()
+			return err
 		}
-		return err
+		go c.deliver(events)
+		go func() { // go-libvirt does not end what it has just begun when the connection ends
+			<-c.done
+			end()
+		}()
+		return nil
 	})
 }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"sync"
 	"time"
@@ -86,8 +87,15 @@ func (s *Stream) await() error {
 	return nil
 }
 
-// Write sends data.
-func (s *Stream) Write(data []byte) (n int, err error) { return s.output.Write(data) }
+// Write sends data. After the end of the stream it returns why that has ended.
+func (s *Stream) Write(data []byte) (n int, err error) {
+	if n, err = s.output.Write(data); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err = cmp.Or(s.ended, err)
+	}
+	return n, err
+}
 
 // closeTime is how long Close waits for a daemon that does not answer.
 const closeTime = 5 * time.Second
