@@ -258,7 +258,10 @@ func (c *killCloud) serverDiffers(status string, want map[string]int) error {
 // guestInterfaces returns the ports and the VFs of the server's guest on a host, sorted.
 func (c *killCloud) guestInterfaces(host string) (all []string, err error) {
 	var guest struct {
-		Interfaces []struct{ Port, Device string }
+		Interfaces []struct {
+			Port   string `json:"port_id"`
+			Device string
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(c.path(host), "agent", "guests", c.server+".json"))
 	if err != nil {

@@ -42,14 +42,14 @@ func machineWithTwoNodes(t *testing.T) string {
 func (f *fleet) guestNode(s compute.Server) int {
 	f.t.Helper()
 	data, err := os.ReadFile(filepath.Join(f.path(*s.Host), "agent", "guests", s.ID+".json"))
-	var guest struct{ Parts []struct{ Node int } }
+	var guest struct{ Cells []struct{ Node int } }
 	if err == nil {
 		err = json.Unmarshal(data, &guest)
 	}
-	if err != nil || len(guest.Parts) != 1 {
+	if err != nil || len(guest.Cells) != 1 {
 		f.t.Fatalf("%+v %v", guest, err)
 	}
-	return guest.Parts[0].Node
+	return guest.Cells[0].Node
 }
 
 // numaFlavor returns a flavor with one NUMA cell that requires its device on the same NUMA node. The policy is in the

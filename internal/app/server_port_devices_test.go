@@ -107,8 +107,10 @@ func (l *nicsLab) held(server string) (list []host.Device) {
 
 // guestPort is an interface of a guest as the fake hypervisor stores it.
 type guestPort struct {
-	Port, Device, VIF string
-	VLAN              int
+	Port   string `json:"port_id"`
+	Device string
+	VIF    string `json:"vif_type"`
+	VLAN   int
 }
 
 // guestPorts returns the interfaces of a guest.

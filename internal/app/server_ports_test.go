@@ -362,7 +362,7 @@ func (l *portsLab) interfaces(server string) (ports []string) {
 	for _, name := range append(files, more...) {
 		var guest struct {
 			Interfaces []struct {
-				Port string `json:"port"`
+				Port string `json:"port_id"`
 			} `json:"interfaces"`
 		}
 		if data, err := os.ReadFile(name); err == nil && json.Unmarshal(data, &guest) == nil {

@@ -205,7 +205,10 @@ func (c *serverCloud) compareGuest(node, server string, want map[string]string) 
 		return err
 	}
 	var guest struct {
-		Interfaces []struct{ Port, Device, VIF string }
+		Interfaces []struct {
+			Port   string `json:"port_id"`
+			Device string
+		}
 	}
 	if err := json.Unmarshal(text, &guest); err != nil {
 		return err
