@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openberth/berth/compute/presence"
+
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -228,7 +230,7 @@ func (a *agents) queue(host, id string, e lifecycle.Event) {
 	number := a.next()
 	a.pending[host] = append(a.pending[host], func(c *Conductor) error {
 		err := a.guest(c, host, id, number, e)
-		if _, late := errors.AsType[*Late](err); late {
+		if _, late := errors.AsType[*presence.Late](err); late {
 			return nil // something newer is known already
 		}
 		return err

@@ -2,22 +2,11 @@ package conductor
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/fault"
 )
-
-// Late is the cause of the fault when a report of a guest is older than the last one from the same agent.
-type Late struct {
-	Number int64 // of the last report that was received from the agent
-}
-
-// Error returns the sentence.
-func (l *Late) Error() string {
-	return fmt.Sprintf("report not recorded: this agent has sent a newer report of the server, number %d; "+
-		"report the present state with a larger number", l.Number)
-}
 
 // Guest records what an agent reports of a guest: one of the lifecycle.Guest… events, whose Consumer is id. start is
 // the start of the agent's process.
@@ -26,7 +15,7 @@ func (l *Late) Error() string {
 // assignments. But a claim of such a guest is fault.Conflict, because the agent must not build it. A claim is also
 // fault.Conflict while another host has a guest of the server that compute has not placed there, and fault.Unavailable
 // before the hosts have reported to this process. A report that is older than the last one is fault.Conflict because of
-// *Late. A report from another start than the admitted one is fault.Conflict.
+// *presence.Late. A report from another start than the admitted one is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycle.Report) error {
 	if err := c.Agents.CheckAdmitted(ctx, report.Host, report.Instance, start); err != nil {
 		return err
@@ -51,7 +40,7 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 		return err
 	}
 	if latest := server.Latest(report.Host, report.Instance); report.Number < latest {
-		return fault.Wrap(fault.Conflict, &Late{Number: latest})
+		return fault.Wrap(fault.Conflict, &presence.Late{Number: latest})
 	}
 	if claim, ok := report.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "server %s is not, or no longer, assigned to host %s; "+

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/presence"
+
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -108,7 +110,7 @@ func TestLateReports(t *testing.T) {
 		{"an end that was never one", "i1", 2, lifecycle.GuestGone{Host: "a", Consumer: "s"}, 4, false, "ACTIVE"},
 	} {
 		err := say(step.instance, step.number, step.word)
-		late, is := errors.AsType[*Late](err)
+		late, is := errors.AsType[*presence.Late](err)
 		if step.refused != (err != nil && !is) || is != (step.late > 0) ||
 			is && (late.Number != step.late || !fault.Is(err, fault.Conflict)) {
 			t.Errorf("%s: %v", step.what, err)

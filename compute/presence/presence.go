@@ -1,8 +1,9 @@
 // Package presence records which agents of hosts live, which guests they report, and which assignments they have
 // followed, as this process has observed it since it started. It decides which start of an agent may serve a host.
 //
-// The files, from the bottom to the top: presence.go; guests.go, first_reports.go, followed_assignments.go and
-// reception_gaps.go; liveness.go and admission.go, start_failures.go. failed_builds.go is by itself.
+// The files, from the bottom to the top: presence.go; late_report.go, guests.go, first_reports.go,
+// followed_assignments.go and reception_gaps.go; liveness.go and admission.go, start_failures.go. failed_builds.go is
+// by itself.
 package presence
 
 import (

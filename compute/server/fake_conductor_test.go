@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/compute/presence"
+
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -60,7 +62,7 @@ func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event)
 		return s
 	})
 	if report, ok := e.(lifecycle.Report); ok && err == nil && report.Number < s.Latest(report.Host, report.Instance) {
-		return fault.Wrap(fault.Conflict, &conductor.Late{Number: s.Latest(report.Host, report.Instance)})
+		return fault.Wrap(fault.Conflict, &presence.Late{Number: s.Latest(report.Host, report.Instance)})
 	}
 	if report, ok := e.(lifecycle.Report); ok {
 		e = report.Event

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/record"
@@ -34,7 +33,7 @@ func (cm *computeModel) reportGuest(id, start string, e lifecycle.Report) error 
 	cm.event, cm.guest = e, &guestReport{id, start, h}
 	err := cm.conductor.Guest(background, id, sent, e)
 	cm.event, cm.guest = nil, nil
-	if late, is := errors.AsType[*conductor.Late](err); is {
+	if late, is := errors.AsType[*presence.Late](err); is {
 		return fault.Wrap(fault.Conflict, &host.Late{Number: late.Number})
 	}
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
@@ -48,7 +48,7 @@ func (s *Handlers) putGuest(c *request.Call) error {
 	ctx, cancel := rest.Patient(c.R.Context())
 	defer cancel()
 	err = s.Conductor.Guest(ctx, c.R.PathValue("server"), guest.Start, report)
-	if late, is := errors.AsType[*conductor.Late](err); is {
+	if late, is := errors.AsType[*presence.Late](err); is {
 		c.W.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
 	if err != nil {
