@@ -9,5 +9,6 @@ type Hardware struct {
 	Video      string `json:"video_model,omitempty"`   // hw_video_model; empty: none
 	GuestAgent bool   `json:"guest_agent,omitempty"`   // hw_qemu_guest_agent: a channel for the guest agent of QEMU
 	Firmware   string `json:"firmware_type,omitempty"` // hw_firmware_type: uefi; empty: BIOS
-	SecureBoot string `json:"secure_boot,omitempty"`   // os_secure_boot or os:secure_boot, with UEFI: required or optional; empty: disabled
+	// os_secure_boot or os:secure_boot, with UEFI: required or optional; empty: disabled
+	SecureBoot string `json:"secure_boot,omitempty"`
 }

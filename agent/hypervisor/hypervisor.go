@@ -219,33 +219,36 @@ func (g Guest) ownDevices(other Guest) bool {
 
 // GuestCell is one NUMA cell of a guest and its place on the host.
 type GuestCell struct {
-	VCPUs    []int       `json:"vcpus"`              // numbers of the guest's CPUs
-	MemoryMB int         `json:"memory_mb"`          // MiB
-	PageKB   int         `json:"page_kb,omitempty"`  // size of its huge pages; 0: small pages
-	Node     int         `json:"node"`               // NUMA node of the host
-	CPUs     map[int]int `json:"cpus,omitempty"`     // dedicated virtual CPU → host thread; the others use the node's shared threads
+	VCPUs    []int `json:"vcpus"`             // numbers of the guest's CPUs
+	MemoryMB int   `json:"memory_mb"`         // MiB
+	PageKB   int   `json:"page_kb,omitempty"` // size of its huge pages; 0: small pages
+	Node     int   `json:"node"`              // NUMA node of the host
+	// Dedicated virtual CPU → host thread; the others use the node's shared threads
+	CPUs     map[int]int `json:"cpus,omitempty"`
 	Emulator []int       `json:"emulator,omitempty"` // host threads for the emulator alone
 }
 
 // Device is a device of a guest. The driver uses the ID and stores the rest with the guest, so that an agent
 // that lost its journal can restore its claims.
 type Device struct {
-	ID        device.ID   `json:"id"`
-	Request   string      `json:"request_id"`          // request_id of the PCI request that it serves
-	Provider  provider.ID `json:"provider,omitempty"`  // that counts it; empty when Placement does not
-	Unmanaged bool        `json:"unmanaged,omitempty"` // its rule has managed false: the hypervisor does not rebind its kernel driver
+	ID       device.ID   `json:"id"`
+	Request  string      `json:"request_id"`         // request_id of the PCI request that it serves
+	Provider provider.ID `json:"provider,omitempty"` // that counts it; empty when Placement does not
+	// Its rule has managed false: the hypervisor does not rebind its kernel driver
+	Unmanaged bool `json:"unmanaged,omitempty"`
 }
 
 // Interface is a network interface of a guest. It belongs to a port that is bound to this host.
 type Interface struct {
-	Port   string    `json:"port_id"`          // UUID
-	MAC    string    `json:"mac_address"`      // such as fa:16:3e:12:34:56
-	VIF    string    `json:"vif_type"`         // binding:vif_type: bridge, ovs, hw_veb, hostdev_physical, …
-	VNIC   string    `json:"vnic_type"`        // binding:vnic_type: normal, direct, macvtap, …
-	Bridge string    `json:"bridge,omitempty"` // the bridge of the host or of Open vSwitch that has the interface; empty with a device
-	VLAN   int       `json:"vlan,omitempty"`   // tag that the device or the bridge adds; 0: none; or Untagged
-	MTU    int       `json:"mtu,omitempty"`    // bytes; 0: the bridge's
-	Device device.ID `json:"device,omitzero"`  // one of the guest's devices that serves the port; zero: none
+	Port string `json:"port_id"`     // UUID
+	MAC  string `json:"mac_address"` // such as fa:16:3e:12:34:56
+	VIF  string `json:"vif_type"`    // binding:vif_type: bridge, ovs, hw_veb, hostdev_physical, …
+	VNIC string `json:"vnic_type"`   // binding:vnic_type: normal, direct, macvtap, …
+	// The bridge of the host or of Open vSwitch that has the interface; empty with a device
+	Bridge string    `json:"bridge,omitempty"`
+	VLAN   int       `json:"vlan,omitempty"`  // tag that the device or the bridge adds; 0: none; or Untagged
+	MTU    int       `json:"mtu,omitempty"`   // bytes; 0: the bridge's
+	Device device.ID `json:"device,omitzero"` // one of the guest's devices that serves the port; zero: none
 }
 
 // Untagged is the VLAN of an interface whose bridge adds no tag, and drops frames with a tag.
