@@ -54,6 +54,16 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 	return nil, s.best
 }
 
+// Options returns the cells of a host in the order in which Fit tries them, and how each guest cell would be placed on
+// each of them; nil: it does not fit there. It refuses a guest whose cells do not fit together. devices is set if the
+// guest requests PCI devices.
+func Options(h Host, guest []GuestCell, devices bool) ([]Cell, [][]*Placed, Refusal) {
+	g := Guest{Cells: guest, Devices: devices}
+	s := search{guest: g, cells: h.order(g)}
+	refusal := s.measure(h.Limits)
+	return s.cells, s.fits, refusal
+}
+
 // order sorts the cells in the order in which they are tried.
 func (h Host) order(g Guest) []Cell {
 	cells := slices.Clone(h.Cells)
