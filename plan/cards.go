@@ -1,143 +1,232 @@
 package plan
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-)
+import "slices"
 
-// group is a number of devices of one request that must have one value, if their request is in a set.
-type group struct {
-	request int
-	set     int    // -1: none
-	value   string // of the family of the set; "" with set: any, to bound the cost
-	count   int
+// solve returns the cheapest of the assignments with the most devices.
+func (t transport) solve() assignment {
+	a := t.flow()
+	if !slices.ContainsFunc(t.cards, func(c card) bool { return a.takes(c.whole) && a.takes(c.parts) }) {
+		return a
+	}
+	for _, groups := range t.competing() {
+		part := a.of(groups)
+		if slices.ContainsFunc(t.cards, func(c card) bool { return part.takes(c.whole) && part.takes(c.parts) }) {
+			t.replace(&a, groups)
+		}
+	}
+	return a
 }
 
-// solution is a complete assignment for a guest.
-type solution struct {
-	groups []group
-	assignment
-}
-
-// transport returns the transport of groups. costs are by request and kind.
-func (s *search) transport(groups []group, costs [][]int) transport {
-	t := transport{room: s.room}
+// of returns the part of an assignment that is about these groups.
+func (a assignment) of(groups []int) (part assignment) {
 	for _, g := range groups {
-		t.need = append(t.need, g.count)
-		if g.value == "" {
-			t.cost = append(t.cost, costs[g.request])
-			continue
-		}
-		row := slices.Clone(costs[g.request])
-		for k := range row {
-			if !slices.Contains(s.kinds[k].Values[s.guest.Sets[g.set].Family], g.value) {
-				row[k] = never
+		part.use, part.left = append(part.use, a.use[g]), append(part.left, a.left[g])
+	}
+	return part
+}
+
+// competing divides the groups into those that compete with each other for kinds or cards, directly or through others.
+func (t transport) competing() (list [][]int) {
+	label := make([]int, len(t.need)) // by group
+	for g := range label {
+		label[g] = g
+	}
+	join := func(kinds ...int) {
+		first := -1
+		for g, row := range t.cost {
+			if !slices.ContainsFunc(kinds, func(k int) bool { return row[k] != never && t.room[k] > 0 }) {
+				continue
 			}
-		}
-		t.cost = append(t.cost, row)
-	}
-	return t
-}
-
-// cards searches the cheapest assignment that gives no card both as a whole and in parts.
-type cards struct {
-	search *search
-	groups []group
-	class  map[int]string // of each card: cards of one class are equivalent
-	seen   map[string]bool
-	limit  int // the cost from which on a solution is of no use; negative: none
-	best   *solution
-}
-
-// assign returns the cheapest assignment for groups whose cost is below limit, or nil.
-func (s *search) assign(groups []group, costs [][]int, limit int) *solution {
-	c := cards{search: s, groups: groups, limit: limit}
-	t := s.transport(groups, costs)
-	c.solve(t, map[int]bool{})
-	return c.best
-}
-
-// solve assigns, and where a card is given both ways tries again with each of them forbidden. closed has the cards that
-// are decided: true if they may only be given in parts.
-func (c *cards) solve(t transport, closed map[int]bool) {
-	a := t.solve()
-	if a.lacking() > 0 || c.limit >= 0 && a.cost >= c.limit {
-		return
-	}
-	card := c.conflict(a)
-	if card == NoCard {
-		c.best, c.limit = &solution{c.groups, a}, a.cost
-		return
-	}
-	for _, parts := range []bool{true, false} {
-		next := maps.Clone(closed)
-		next[card] = parts
-		if key := c.key(next); c.seen[key] {
-			continue
-		} else {
-			c.seen[key] = true
-		}
-		narrow := t
-		narrow.room = slices.Clone(t.room)
-		for k, of := range c.search.kinds {
-			if of.Card == card && of.Whole == parts {
-				narrow.room[k] = 0
+			if first < 0 {
+				first = g
 			}
-		}
-		c.solve(narrow, next)
-	}
-}
-
-// conflict returns a card that an assignment gives both ways, or NoCard.
-func (c *cards) conflict(a assignment) int {
-	whole, parts := map[int]bool{}, map[int]bool{}
-	for _, use := range a.use {
-		for k, n := range use {
-			if of := c.search.kinds[k]; n > 0 && of.Card != NoCard {
-				if of.Whole {
-					whole[of.Card] = true
-				} else {
-					parts[of.Card] = true
+			for o, from := 0, label[g]; o < len(label); o++ {
+				if label[o] == from {
+					label[o] = label[first]
 				}
 			}
 		}
 	}
-	for _, card := range slices.Sorted(maps.Keys(whole)) {
-		if parts[card] {
-			return card
+	for k := range t.room {
+		join(k)
+	}
+	for _, c := range t.cards {
+		join(append(slices.Clone(c.whole), c.parts...)...)
+	}
+	for g := range label {
+		var groups []int
+		for o, of := range label {
+			if of == g {
+				groups = append(groups, o)
+			}
+		}
+		if len(groups) > 0 {
+			list = append(list, groups)
 		}
 	}
-	return NoCard
+	return list
 }
 
-// key returns the same text for decisions on equivalent cards.
-func (c *cards) key(closed map[int]bool) string {
-	if c.class == nil {
-		c.class, c.seen = c.search.cardClasses(), map[string]bool{}
-	}
-	var list []string
-	for card, parts := range closed {
-		list = append(list, fmt.Sprint(c.class[card], parts))
-	}
-	slices.Sort(list)
-	return strings.Join(list, "\n")
-}
-
-// cardClasses returns a text for each card that is the same for cards with the same kinds of devices.
-func (s *search) cardClasses() map[int]string {
-	lists := map[int][]string{}
-	for _, k := range s.kinds {
-		if k.Card != NoCard {
-			lists[k.Card] = append(lists[k.Card],
-				fmt.Sprint(len(k.list), " ", k.describe(s.guest, fmt.Sprint(k.Whole), nil, "")))
+// replace replaces the part of an assignment that is about these groups, which compete with no others, by one that
+// gives no card both ways.
+func (t transport) replace(a *assignment, groups []int) {
+	d := newTable(t, groups)
+	inCard := map[int]bool{}
+	for _, c := range t.cards {
+		d.card(c)
+		for _, k := range append(slices.Clone(c.whole), c.parts...) {
+			inCard[k] = true
 		}
 	}
-	out := map[int]string{}
-	for card, list := range lists {
-		slices.Sort(list)
-		out[card] = strings.Join(list, ";")
+	for k := range t.room {
+		if !inCard[k] {
+			d.kind(k)
+		}
 	}
-	return out
+	d.assign(a)
+}
+
+// table finds the best assignment for groups from kind to kind: for each state, which is how many devices each group
+// has, the least cost. The number of states does not depend on the number of cards, and is small: guests request few
+// kinds of devices.
+type table struct {
+	transport
+	groups []int // of the transport
+	factor []int // by group of the table: a state is the sum of factor times devices
+	cost   []int // by state, or never
+	steps  []step
+}
+
+// step is a device that can be given to a group, or the end of a card.
+type step struct {
+	kind   int
+	took   []int16 // by state: the group of the table that gets the device, or -1
+	before int     // at the end of a card: the steps from here to half are those of the whole card
+	half   int     // at the end of a card: the steps from here on are those of its parts
+	parts  []bool  // at the end of a card, by state: it is given in parts
+}
+
+func newTable(t transport, groups []int) *table {
+	d := &table{transport: t, groups: groups}
+	states := 1
+	for _, g := range groups {
+		d.factor = append(d.factor, states)
+		states *= t.need[g] + 1
+	}
+	d.cost = make([]int, states)
+	for s := range d.cost {
+		d.cost[s] = never
+	}
+	d.cost[0] = 0
+	return d
+}
+
+// has returns how many devices a group of the table has in a state.
+func (d *table) has(state, group int) int {
+	return state / d.factor[group] % (d.need[d.groups[group]] + 1)
+}
+
+// kind adds the devices of a kind.
+func (d *table) kind(k int) {
+	useful := 0
+	for _, g := range d.groups {
+		if d.transport.cost[g][k] != never {
+			useful += d.need[g]
+		}
+	}
+	for range min(useful, d.room[k]) {
+		d.device(k)
+	}
+}
+
+// device adds one device of a kind.
+func (d *table) device(k int) {
+	next, took := slices.Clone(d.cost), make([]int16, len(d.cost))
+	for s := range took {
+		took[s] = -1
+	}
+	for i, g := range d.groups {
+		c := d.transport.cost[g][k]
+		if c == never {
+			continue
+		}
+		for s, before := range d.cost {
+			if before == never || d.has(s, i) == d.need[g] {
+				continue
+			}
+			if to := s + d.factor[i]; next[to] == never || before+c < next[to] {
+				next[to], took[to] = before+c, int16(i)
+			}
+		}
+	}
+	d.cost = next
+	d.steps = append(d.steps, step{kind: k, took: took})
+}
+
+// card adds a card: as a whole or in parts, whichever is better in each state.
+func (d *table) card(c card) {
+	end := step{kind: -1, before: len(d.steps), parts: make([]bool, len(d.cost))}
+	start := d.cost
+	for _, k := range c.whole {
+		d.kind(k)
+	}
+	end.half = len(d.steps)
+	whole := d.cost
+	d.cost = start
+	for _, k := range c.parts {
+		d.kind(k)
+	}
+	d.cost = slices.Clone(d.cost)
+	for s, cost := range d.cost {
+		if w := whole[s]; w != never && (cost == never || w < cost) {
+			d.cost[s] = w
+		} else {
+			end.parts[s] = true
+		}
+	}
+	d.steps = append(d.steps, end)
+}
+
+// assign writes the best state into an assignment.
+func (d *table) assign(a *assignment) {
+	best, most := 0, 0
+	for s, cost := range d.cost {
+		sum := 0
+		for i := range d.groups {
+			sum += d.has(s, i)
+		}
+		if cost != never && (sum > most || sum == most && cost < d.cost[best]) {
+			best, most = s, sum
+		}
+	}
+	for i, g := range d.groups {
+		for k, n := range a.use[g] {
+			a.cost -= n * max(d.transport.cost[g][k], 0)
+		}
+		clear(a.use[g])
+		a.left[g] = d.need[g] - d.has(best, i)
+	}
+	a.cost += d.cost[best]
+	d.use(a, 0, len(d.steps), best)
+}
+
+// use adds the devices that some of the steps gave in a state to an assignment, and returns the state before them.
+func (d *table) use(a *assignment, from, to, state int) int {
+	for to > from {
+		to--
+		switch of := d.steps[to]; {
+		case of.kind >= 0:
+			if i := of.took[state]; i >= 0 {
+				a.use[d.groups[i]][of.kind]++
+				state -= d.factor[i]
+			}
+		case of.parts[state]:
+			state = d.use(a, of.half, to, state)
+			to = of.before
+		default:
+			state = d.use(a, of.before, of.half, state)
+			to = of.before
+		}
+	}
+	return state
 }

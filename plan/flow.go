@@ -7,10 +7,14 @@ const never = -1
 
 // transport is to give each group as many devices as it needs, each from a kind that has one left, at the least cost.
 type transport struct {
-	need []int   // by group
-	room []int   // by kind
-	cost [][]int // by group and kind: of one device, or never
+	need  []int   // by group
+	room  []int   // by kind
+	cost  [][]int // by group and kind: of one device, or never
+	cards []card
 }
+
+// card is a card that can be given as a whole or in parts, not both.
+type card struct{ whole, parts []int } // kinds
 
 // assignment is a solution of a transport.
 type assignment struct {
@@ -27,88 +31,107 @@ func (a assignment) lacking() (sum int) {
 	return sum
 }
 
-// solve returns the cheapest of the assignments with the most devices: successive shortest paths. Of equal kinds the
-// first is used up first.
-func (t transport) solve() assignment {
-	a := assignment{left: slices.Clone(t.need)}
-	room := slices.Clone(t.room)
-	for range t.need {
-		a.use = append(a.use, make([]int, len(t.room)))
-	}
-	for {
-		path, cost := t.shortest(a, room)
-		if path == nil {
-			return a
-		}
-		// path is group, kind, group, kind, ...: each kind serves the group before it, and a later group gives it back
-		n := min(a.left[path[0]], room[path[len(path)-1]])
-		for i := 1; i+1 < len(path); i += 2 {
-			n = min(n, a.use[path[i+1]][path[i]])
-		}
-		for i := 0; i < len(path); i += 2 {
-			a.use[path[i]][path[i+1]] += n
-			if i > 0 {
-				a.use[path[i]][path[i-1]] -= n
+// takes reports whether some group uses one of the kinds.
+func (a assignment) takes(kinds []int) bool {
+	for _, use := range a.use {
+		for _, k := range kinds {
+			if use[k] > 0 {
+				return true
 			}
 		}
-		a.left[path[0]] -= n
-		room[path[len(path)-1]] -= n
-		a.cost += n * cost
+	}
+	return false
+}
+
+// flow returns the cheapest of the assignments with the most devices, if cards may be given both ways: successive
+// shortest paths. Of equal kinds the first is used up first.
+func (t transport) flow() assignment {
+	a := assignment{left: slices.Clone(t.need), use: matrix(len(t.need), len(t.room))}
+	p := paths{transport: t, room: slices.Clone(t.room),
+		groups: make([]int, len(t.need)), kinds: make([]int, len(t.room)),
+		fromKind: make([]int, len(t.need)), fromGroup: make([]int, len(t.room))}
+	for {
+		end := p.shortest(a)
+		if end < 0 {
+			return a
+		}
+		// each kind of the path serves the group before it, which gives back one of the kind before that
+		n, first := p.room[end], 0
+		for k := end; k >= 0; k = p.fromKind[first] {
+			if k != end {
+				n = min(n, a.use[first][k])
+			}
+			first = p.fromGroup[k]
+		}
+		n = min(n, a.left[first])
+		for k := end; k >= 0; {
+			g := p.fromGroup[k]
+			a.use[g][k] += n
+			if k = p.fromKind[g]; k >= 0 {
+				a.use[g][k] -= n
+			}
+		}
+		a.left[first] -= n
+		p.room[end] -= n
+		a.cost += n * p.kinds[end]
 	}
 }
 
-// shortest returns the cheapest path from a group that lacks devices to a kind that has one left, and its cost; nil if
-// there is none (Bellman and Ford).
-func (t transport) shortest(a assignment, room []int) (path []int, cost int) {
+// matrix returns rows of zeros.
+func matrix(rows, columns int) [][]int {
+	out, all := make([][]int, rows), make([]int, rows*columns)
+	for i := range out {
+		out[i] = all[i*columns : (i+1)*columns : (i+1)*columns]
+	}
+	return out
+}
+
+// paths finds the path of one more device.
+type paths struct {
+	transport
+	room                []int // by kind: what is left
+	groups, kinds       []int // the costs of the shortest path to each
+	fromKind, fromGroup []int // where it comes from: by group a kind, or -1; by kind a group
+}
+
+// shortest finds the cheapest path from a group that lacks devices to a kind that has one left, and returns that kind,
+// or -1 if there is none (Bellman and Ford).
+func (p *paths) shortest(a assignment) (end int) {
 	const far = 1 << 60
-	groups, kinds := make([]int, len(t.need)), make([]int, len(t.room)) // costs
-	fromKind, fromGroup := make([]int, len(t.need)), make([]int, len(t.room))
-	for g := range groups {
-		groups[g], fromKind[g] = far, -1
+	for g := range p.groups {
+		p.groups[g], p.fromKind[g] = far, -1
 		if a.left[g] > 0 {
-			groups[g] = 0
+			p.groups[g] = 0
 		}
 	}
-	for k := range kinds {
-		kinds[k] = far
+	for k := range p.kinds {
+		p.kinds[k] = far
 	}
 	for changed := true; changed; {
 		changed = false
-		for g, at := range groups {
+		for g, at := range p.groups {
 			if at == far {
 				continue
 			}
-			for k, c := range t.cost[g] {
-				if c != never && at+c < kinds[k] {
-					kinds[k], fromGroup[k], changed = at+c, g, true
+			for k, c := range p.cost[g] {
+				if c != never && at+c < p.kinds[k] {
+					p.kinds[k], p.fromGroup[k], changed = at+c, g, true
 				}
 			}
 		}
-		for k, at := range kinds {
-			if at == far {
-				continue
-			}
-			for g := range groups {
-				if a.use[g][k] > 0 && at-t.cost[g][k] < groups[g] {
-					groups[g], fromKind[g], changed = at-t.cost[g][k], k, true
+		for g, use := range a.use {
+			for k, n := range use {
+				if n > 0 && p.kinds[k] < far && p.kinds[k]-p.cost[g][k] < p.groups[g] {
+					p.groups[g], p.fromKind[g], changed = p.kinds[k]-p.cost[g][k], k, true
 				}
 			}
 		}
 	}
-	end := -1
-	for k, at := range kinds {
-		if at < far && room[k] > 0 && (end < 0 || at < kinds[end]) {
+	end = -1
+	for k, at := range p.kinds {
+		if at < far && p.room[k] > 0 && (end < 0 || at < p.kinds[end]) {
 			end = k
 		}
 	}
-	if end < 0 {
-		return nil, 0
-	}
-	for k := end; k >= 0; {
-		g := fromGroup[k]
-		path = append(path, k, g)
-		k = fromKind[g]
-	}
-	slices.Reverse(path)
-	return path, kinds[end]
+	return end
 }

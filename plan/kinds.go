@@ -1,51 +1,82 @@
 package plan
 
 import (
-	"fmt"
+	"encoding/binary"
 	"slices"
-	"strings"
 
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 )
 
-// kind is a number of free devices that the guest cannot distinguish.
-type kind struct {
-	Device
-	list []int // indexes of Host.Devices
+// mergeRequests fills in the requests and sets that need devices.
+func (s *search) mergeRequests() {
+	number := map[int]int{} // of requests in sets
+	for n, of := range s.guest.Sets {
+		times, some := max(of.Times, 1), Set{Family: of.Family, Times: max(of.Times, 1)}
+		for _, r := range of.Requests {
+			if s.guest.Requests[r].Count/times > 0 {
+				number[r] = len(s.requests)
+				some.Requests = append(some.Requests, len(s.requests))
+				s.requests = append(s.requests, request{s.guest.Requests[r], []int{r}, []int{len(s.sets)}})
+			}
+		}
+		if len(some.Requests) > 0 {
+			s.sets = append(s.sets, set{Set: some, index: n})
+		}
+	}
+	for r, request := range s.guest.Requests {
+		if _, inSet := number[r]; !inSet && request.Count > 0 {
+			s.addRequest(r, request)
+		}
+	}
 }
 
-// kindsOf sorts the devices that some request can use into kinds, in the order of the first device of each.
-func kindsOf(h Host, g Guest) (kinds []kind) {
-	exclusive := exclusiveCards(h.Devices)
+// addRequest adds a request that is in no set.
+func (s *search) addRequest(r int, add Request) {
+	for i, other := range s.requests {
+		if len(other.sets) == 0 && other.Policy == add.Policy &&
+			!slices.ContainsFunc(s.host.Devices, func(d Device) bool { return d.Fits[r] != d.Fits[other.of[0]] }) {
+			s.requests[i].Count += add.Count
+			s.requests[i].of = append(other.of, r)
+			return
+		}
+	}
+	s.requests = append(s.requests, request{add, []int{r}, nil})
+}
+
+// findKinds sorts the devices that some request can use into kinds, in the order of the first device of each.
+func (s *search) findKinds() {
+	exclusive := s.exclusiveCards()
 	at := map[string]int{}
-	for i, d := range h.Devices {
-		if !slices.Contains(d.Fits, true) {
+	var key []byte
+	for i, d := range s.host.Devices {
+		k := s.kindOf(d)
+		if !slices.Contains(k.fits, true) {
 			continue
 		}
 		if !exclusive[d.Card] {
-			d.Card = NoCard
+			k.card, k.whole = NoCard, false
 		}
-		key := d.describe(g, fmt.Sprint(d.Card, d.Whole), nil, "")
-		n, known := at[key]
+		key = k.key(key[:0])
+		n, known := at[string(key)]
 		if !known {
-			n = len(kinds)
-			at[key], kinds = n, append(kinds, kind{Device: d})
+			n = len(s.kinds)
+			at[string(key)] = n
+			s.kinds = append(s.kinds, k)
 		}
-		kinds[n].list = append(kinds[n].list, i)
+		s.kinds[n].list = append(s.kinds[n].list, i)
 	}
-	return kinds
 }
 
 // exclusiveCards returns the cards of which both the whole and parts can serve a request.
-func exclusiveCards(devices []Device) map[int]bool {
+func (s *search) exclusiveCards() map[int]bool {
 	whole, parts := map[int]bool{}, map[int]bool{}
-	for _, d := range devices {
-		switch {
-		case d.Card == NoCard || !slices.Contains(d.Fits, true):
-		case d.Whole:
+	for _, d := range s.host.Devices {
+		if d.Card == NoCard || !slices.ContainsFunc(s.requests, func(r request) bool { return d.Fits[r.of[0]] }) {
+			continue
+		}
+		if d.Whole {
 			whole[d.Card] = true
-		default:
+		} else {
 			parts[d.Card] = true
 		}
 	}
@@ -55,60 +86,88 @@ func exclusiveCards(devices []Device) map[int]bool {
 	return whole
 }
 
-// describe returns all that distinguishes a device for the guest, with card as the text of its card. rename has other
-// names for nodes; family and value are left out of the values.
-func (d Device) describe(g Guest, card string, rename map[int]string, value string) string {
-	var b strings.Builder
-	for _, fits := range d.Fits {
-		if fits {
-			b.WriteByte('+')
-		} else {
-			b.WriteByte('-')
+// kindOf returns the kind of a device: what of it can matter for the guest.
+func (s *search) kindOf(d Device) kind {
+	k := kind{card: d.Card, whole: d.Whole, later: d.Later, fits: make([]bool, len(s.requests))}
+	for r, request := range s.requests {
+		if k.fits[r] = d.Fits[request.of[0]]; !k.fits[r] || len(s.guest.Cells) == 0 && len(s.guest.Nodes) == 0 {
+			continue
+		}
+		k.near = d.Near
+		if request.Policy == pci.Socket {
+			k.beside = d.Beside
 		}
 	}
-	fmt.Fprintf(&b, " %s %d", card, d.Later)
-	for _, nodes := range [][]int{d.Near, d.Beside} {
-		b.WriteByte('|')
-		for _, n := range nodes {
-			if name, renamed := rename[n]; renamed {
-				b.WriteString(name)
-				continue
-			}
-			fmt.Fprintf(&b, " %d", n)
+	for _, of := range s.sets {
+		var values []string
+		if slices.ContainsFunc(of.Requests, func(r int) bool { return k.fits[r] }) {
+			values = d.Values[of.Family]
 		}
+		k.values = append(k.values, values)
 	}
-	for _, s := range g.Sets {
-		b.WriteByte('|')
-		for _, v := range d.Values[s.Family] {
-			if s.Family+"="+v == value {
-				v = "*"
-			}
-			fmt.Fprintf(&b, " %q", v)
-		}
-	}
-	return b.String()
+	return k
 }
 
-// rank returns how near a device is to a guest on nodes, or never if the policy does not allow it; see numa.Rank. The
-// policy has no effect on a guest without nodes.
-func (d Device) rank(policy pci.NUMAPolicy, nodes []int) int {
-	on := func(list []int) bool {
-		return slices.ContainsFunc(list, func(n int) bool { return slices.Contains(nodes, n) })
-	}
-	switch {
-	case len(nodes) == 0 || on(d.Near):
-		return numa.Local
-	case policy == pci.Required:
-		return never
-	case policy == pci.Socket:
-		if on(d.Beside) {
-			return numa.Fair
+// key appends a text that is the same for devices of one kind.
+func (k kind) key(b []byte) []byte {
+	for _, fits := range k.fits {
+		if fits {
+			b = append(b, '+')
+		} else {
+			b = append(b, '-')
 		}
-		return never
-	case len(d.Near) == 0:
-		return numa.Fair
-	case policy == pci.Preferred:
-		return numa.Distant
 	}
-	return never
+	b = binary.AppendVarint(b, int64(k.card))
+	if k.whole {
+		b = append(b, '+')
+	}
+	b = binary.AppendVarint(b, int64(k.later))
+	for _, nodes := range [][]int{k.near, k.beside} {
+		b = binary.AppendVarint(b, int64(len(nodes)))
+		for _, n := range nodes {
+			b = binary.AppendVarint(b, int64(n))
+		}
+	}
+	for _, values := range k.values {
+		b = binary.AppendVarint(b, int64(len(values)))
+		for _, v := range values {
+			b = append(binary.AppendVarint(b, int64(len(v))), v...)
+		}
+	}
+	return b
+}
+
+// findValues lists the values of each set, in the order of their names, and the cards.
+func (s *search) findValues() {
+	for n := range s.sets {
+		of := &s.sets[n]
+		of.any = make([]bool, len(s.kinds))
+		for k, kind := range s.kinds {
+			for _, name := range kind.values[n] {
+				at, known := slices.BinarySearchFunc(of.values, name, func(v value, name string) int {
+					return compareText(v.name, name)
+				})
+				if !known {
+					of.values = slices.Insert(of.values, at, value{name, make([]bool, len(s.kinds))})
+				}
+				of.values[at].has[k], of.any[k] = true, true
+			}
+		}
+	}
+	number := map[int]int{}
+	for k, of := range s.kinds {
+		if of.card == NoCard {
+			continue
+		}
+		n, known := number[of.card]
+		if !known {
+			n = len(s.cards)
+			number[of.card], s.cards = n, append(s.cards, card{})
+		}
+		if of.whole {
+			s.cards[n].whole = append(s.cards[n].whole, k)
+		} else {
+			s.cards[n].parts = append(s.cards[n].parts, k)
+		}
+	}
 }

@@ -25,8 +25,8 @@ type Device struct {
 	// Card numbers the card that can be given as a whole, when Whole is set, or in parts: never both.
 	Card  int
 	Whole bool
-	// Later is how much the device is to be kept for others: of equally near devices those with the smallest sum are
-	// used.
+	// Later is how much the device is to be kept for others, at least 0: of equally near devices those with the smallest
+	// sum are used.
 	Later int
 }
 
@@ -36,11 +36,12 @@ type Request struct {
 	Policy pci.NUMAPolicy
 }
 
-// Set is a number of sets of devices: all devices of one set have a value of the family in common.
+// Set is a number of sets of devices: all devices of one set have a value of the family in common. Several sets may
+// have the same value.
 type Set struct {
 	Family   string
 	Requests []int // indexes of the requests whose devices are in the sets, equally many of each in each set
-	Times    int   // how many sets, which agree each by itself; 0 is 1
+	Times    int   // how many sets, which agree each by itself; it divides each Count. 0 is 1
 }
 
 // Guest is a guest that is to be placed.
@@ -62,30 +63,10 @@ type Plan struct {
 type Refusal struct {
 	Cells numa.Refusal // why its cells do not fit, whatever the devices; its Reason is empty if they do
 
-	// If the cells fit: the request that lacks a device, and how many of all devices are there at most.
+	// If the cells fit: a request that lacks a device or that is in Set, and how many of all devices there are at most, if
+	// they need not agree.
 	Request        int
 	Served, Wanted int
-	Nodes          []int // of the guest, where most devices are near enough; nil: they are too few anywhere
-	Set            int   // the set whose devices are there but do not agree, or -1
-}
-
-// Make returns a plan for a guest, or why there is none. Of several plans it returns one with as many devices of the
-// first rank as possible, then of the second; of these the first one in the order of numa.Options.
-func Make(h Host, g Guest) (Plan, *Refusal) {
-	s := &search{host: h, guest: g}
-	s.prepare()
-	switch {
-	case len(g.Nodes) > 0:
-		s.try(g.Nodes, nil)
-	case len(g.Cells) == 0:
-		s.try(nil, nil)
-	default:
-		if refusal := s.tryNodes(); refusal.Reason != "" {
-			return Plan{}, &Refusal{Cells: refusal}
-		}
-	}
-	if s.best == nil {
-		return Plan{}, s.refusal()
-	}
-	return s.plan(), nil
+	Nodes          []int // of the guest, where most devices are near enough; nil: a guest without cells does not fit
+	Set            int   // the set whose devices do not agree, if all devices are there; or -1
 }

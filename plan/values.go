@@ -2,91 +2,59 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
 
 // values searches the value of each set of devices that must agree.
 type values struct {
-	search *search
-	costs  [][]int // by request and kind
-	limit  int     // the cost from which on a solution is of no use; negative: none
-	least  int     // no solution costs less
-	best   *solution
+	*search
+	costs [][]int // by request and kind
+	limit int     // the cost from which on a solution is of no use; negative: none
+	least int     // no solution costs less
+	found *solution
 }
 
-// assignSets returns the cheapest assignment for all requests whose cost is below limit, or nil. least is a cost that
-// no solution is below.
-func (s *search) assignSets(costs [][]int, limit, least int) *solution {
-	if len(s.guest.Sets) == 0 {
-		return s.assign(s.groups(0), costs, limit)
-	}
+// assign returns the cheapest assignment for all requests whose cost is below limit, or nil. least is a cost that no
+// solution is below.
+func (s *search) assign(costs [][]int, limit, least int) *solution {
 	v := values{search: s, costs: costs, limit: limit, least: least}
 	v.set(0, nil)
-	return v.best
-}
-
-// groups returns one group for each request that is in none of the sets before first.
-func (s *search) groups(first int) (list []group) {
-	in := map[int]int{}
-	for n, of := range s.guest.Sets {
-		for _, r := range of.Requests {
-			in[r] = n + 1
-		}
-	}
-	for r, request := range s.guest.Requests {
-		if in[r] == 0 || in[r] > first {
-			list = append(list, group{request: r, set: in[r] - 1, count: request.Count})
-		}
-	}
-	return list
-}
-
-// set chooses the values of set n and of those after it. chosen are the groups of the sets before it.
-func (v *values) set(n int, chosen []group) {
-	s := v.search
-	if n == len(s.guest.Sets) {
-		if found := s.assign(append(s.groups(n), chosen...), v.costs, v.limit); found != nil {
-			v.best, v.limit = found, found.cost
-		}
-		return
-	}
-	of := s.guest.Sets[n]
-	v.spread(n, v.options(of), max(of.Times, 1), 0, chosen)
+	return v.found
 }
 
 // option is a value that the devices of a set may have.
 type option struct {
-	value string
+	value
 	most  int    // no more sets can have it
 	cost  int    // no set with it costs less
-	class string // values of one class are equivalent
+	class string // values of one class are equivalent; "": not computed yet
+}
+
+// set chooses the values of the sets from n on. chosen are the groups of the sets before.
+func (v *values) set(n int, chosen []group) {
+	if n == len(v.sets) {
+		v.spread(n, nil, 0, chosen)
+		return
+	}
+	v.spread(n, v.options(v.sets[n]), v.sets[n].Times, chosen)
 }
 
 // options returns the values that at least one set can have, the cheapest first.
-func (v *values) options(of Set) (list []option) {
-	s := v.search
-	names := map[string]bool{}
-	for _, k := range s.kinds {
-		for _, name := range k.Values[of.Family] {
-			names[name] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		o := option{value: name, most: max(of.Times, 1), class: v.class(of, name)}
+func (v *values) options(of set) (list []option) {
+	for _, value := range of.values {
+		o := option{value: value, most: of.Times}
 		for _, r := range of.Requests {
-			each, room, cheapest := s.guest.Requests[r].Count/max(of.Times, 1), 0, never
+			each, room, cheapest := v.requests[r].Count/of.Times, 0, never
 			for k, cost := range v.costs[r] {
-				if cost != never && slices.Contains(s.kinds[k].Values[of.Family], name) {
-					room += s.room[k]
+				if cost != never && value.has[k] {
+					room += v.room[k]
 					if cheapest == never || cost < cheapest {
 						cheapest = cost
 					}
 				}
 			}
-			o.most, o.cost = min(o.most, room/max(each, 1)), o.cost+each*max(cheapest, 0)
+			o.most, o.cost = min(o.most, room/each), o.cost+each*max(cheapest, 0)
 		}
 		if o.most > 0 {
 			list = append(list, o)
@@ -96,76 +64,97 @@ func (v *values) options(of Set) (list []option) {
 	return list
 }
 
-// class returns the same text for values whose devices differ in nothing else.
-func (v *values) class(of Set, name string) string {
-	s := v.search
-	var list []string
-	for k, kind := range s.kinds {
-		if !slices.Contains(kind.Values[of.Family], name) {
-			continue
-		}
-		text := fmt.Sprint(s.room[k], " ", kind.describe(s.guest, fmt.Sprint(kind.Card, kind.Whole), s.anyNode, of.Family+"="+name))
-		for r := range v.costs {
-			text += fmt.Sprint(" ", v.costs[r][k])
-		}
-		list = append(list, text)
-	}
-	slices.Sort(list)
-	return strings.Join(list, "\n")
-}
-
-// spread gives each of the remaining sets of set n one of the options from index at on.
-func (v *values) spread(n int, options []option, remaining, at int, chosen []group) {
-	if v.best != nil && v.best.cost <= v.least {
+// spread gives each of the remaining sets of n one of the options.
+func (v *values) spread(n int, options []option, remaining int, chosen []group) {
+	if v.found != nil && v.found.cost <= v.least {
 		return
 	}
-	if remaining == 0 {
+	if remaining == 0 && n < len(v.sets) {
 		v.set(n+1, chosen)
 		return
 	}
-	rest := 0
-	for _, o := range options[at:] {
-		rest += o.most
-	}
-	if rest < remaining {
+	groups := v.groups(n, options, remaining, chosen)
+	a := v.solve(groups, v.costs)
+	if a.lacking() > 0 || v.limit >= 0 && a.cost >= v.limit {
 		return
 	}
-	o := options[at]
-	for times := min(o.most, remaining); times >= 0; times-- {
+	if n == len(v.sets) {
+		v.found, v.limit = &solution{groups, a}, a.cost
+		return
+	}
+	first := &options[0]
+	for times := min(first.most, remaining); times >= 0; times-- {
 		next := chosen
 		if times > 0 {
-			next = append(slices.Clone(chosen), v.search.groupsOf(n, o.value, times)...)
-			if !v.possible(next, n+1) {
-				continue
-			}
+			next = append(slices.Clone(chosen), v.groupsOf(n, first.has, times)...)
 		}
-		tail := options[at+1:]
-		if len(tail) > 0 { // equivalent values are used in their order
-			tail = slices.Clone(tail)
-			for i := range tail {
-				if tail[i].class == o.class {
-					tail[i].most = min(tail[i].most, times)
-				}
-			}
-		}
-		v.spread(n, append(slices.Clone(options[:at+1]), tail...), remaining-times, at+1, next)
+		v.spread(n, v.later(n, options, times), remaining-times, next)
 	}
 }
 
-// groupsOf returns the groups of a number of sets with this value.
-func (s *search) groupsOf(n int, value string, times int) (list []group) {
-	of := s.guest.Sets[n]
-	for _, r := range of.Requests {
-		list = append(list, group{request: r, set: n, value: value,
-			count: s.guest.Requests[r].Count / max(of.Times, 1) * times})
+// later returns the options after the first one, of which a number of sets has the value. Equivalent values are used in
+// their order: none by more sets than the one before.
+func (v *values) later(n int, options []option, times int) []option {
+	first, tail := &options[0], options[1:]
+	if times == first.most {
+		return tail
+	}
+	tail = slices.Clone(tail)
+	for i := range tail {
+		for _, o := range []*option{first, &tail[i]} {
+			if o.class == "" {
+				o.class = v.class(n, o.value)
+			}
+		}
+		if tail[i].class == first.class {
+			tail[i].most = min(tail[i].most, times)
+		}
+	}
+	return slices.DeleteFunc(tail, func(o option) bool { return o.most == 0 })
+}
+
+// groups returns the groups of all requests: chosen, and for the remaining sets of n and the sets after it those that
+// their devices are in whatever their values.
+func (v *values) groups(n int, options []option, remaining int, chosen []group) []group {
+	list := slices.Clone(chosen)
+	for r, of := range v.requests {
+		switch {
+		case len(of.sets) == 0:
+			list = append(list, group{request: r, count: of.Count})
+		case of.sets[0] > n:
+			list = append(list, group{request: r, count: of.Count, among: v.sets[of.sets[0]].any})
+		}
+	}
+	if remaining == 0 {
+		return list
+	}
+	among := make([]bool, len(v.kinds))
+	for _, o := range options {
+		for k, has := range o.has {
+			among[k] = among[k] || has
+		}
+	}
+	return append(list, v.groupsOf(n, among, remaining)...)
+}
+
+// groupsOf returns the groups of a number of sets of n that use some kinds.
+func (v *values) groupsOf(n int, among []bool, times int) (list []group) {
+	for _, r := range v.sets[n].Requests {
+		list = append(list, group{r, v.requests[r].Count / v.sets[n].Times * times, among})
 	}
 	return list
 }
 
-// possible reports whether the devices of the chosen groups and of all requests outside the sets before first can be
-// there, at a cost below the limit, if cards and the other sets do not matter.
-func (v *values) possible(chosen []group, first int) bool {
-	s := v.search
-	a := s.transport(append(s.groups(first), chosen...), v.costs).solve()
-	return a.lacking() == 0 && (v.limit < 0 || a.cost < v.limit)
+// class returns a text that is the same for values of set n that are equivalent: if both are exchanged, and with them
+// what only one of them has, nothing has changed for the guest.
+func (v *values) class(n int, of value) string {
+	var inside []int
+	for k, has := range of.has {
+		if has {
+			inside = append(inside, k)
+		}
+	}
+	return v.describe(inside, v.costs, -1, name{n, of.name})
 }
+
+func compareText(a, b string) int { return strings.Compare(a, b) }

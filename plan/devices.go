@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/numa"
+)
+
+// try looks for devices for a guest on nodes, and keeps the result if it is the best.
+func (s *search) try(nodes []int, placed []numa.Placed) {
+	costs, groups := s.costs(nodes), s.all()
+	relaxed := s.solve(groups, costs)
+	if relaxed.lacking() > 0 {
+		s.miss(relaxed, nodes, -1)
+		return
+	}
+	if s.best != nil && relaxed.cost >= s.best.cost {
+		return
+	}
+	found := &solution{groups, relaxed}
+	if len(s.sets) > 0 {
+		found = s.assign(costs, s.limit(), relaxed.cost)
+	}
+	if found != nil {
+		s.best, s.nodes, s.placed = found, nodes, placed
+	} else if s.best == nil && (s.misses == 0 || s.nearest.lacking() > 0) {
+		s.miss(relaxed, nodes, s.firstUnequal(costs))
+	}
+}
+
+// firstUnequal returns a set that cannot agree even alone, or the last one.
+func (s *search) firstUnequal(costs [][]int) (n int) {
+	for n = range s.sets {
+		alone := *s
+		alone.sets = s.sets[n : n+1]
+		alone.requests = slices.Clone(s.requests)
+		for r := range alone.requests {
+			alone.requests[r].sets = nil
+		}
+		for _, r := range alone.sets[0].Requests {
+			alone.requests[r].sets = []int{0}
+		}
+		if alone.assign(costs, -1, 0) == nil {
+			return n
+		}
+	}
+	return n
+}
+
+// miss keeps the nearest miss: the nodes where most devices are.
+func (s *search) miss(a assignment, nodes []int, set int) {
+	if s.misses++; s.misses == 1 || a.lacking() < s.nearest.lacking() {
+		s.nearest, s.missed, s.unequal = a, nodes, set
+	}
+}

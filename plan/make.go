@@ -1,0 +1,84 @@
+package plan
+
+import "slices"
+
+// Make returns a plan for a guest, or why there is none. Of several plans it returns one with as many devices of the
+// first rank as possible, then of the second; of these the first one in the order of numa.Options.
+func Make(h Host, g Guest) (Plan, *Refusal) {
+	s := newSearch(h, g)
+	switch {
+	case len(g.Nodes) > 0:
+		s.try(g.Nodes, nil)
+	case len(g.Cells) == 0:
+		s.try(nil, nil)
+	default:
+		if refusal := s.tryNodes(); refusal.Reason != "" {
+			return Plan{}, &Refusal{Cells: refusal}
+		}
+	}
+	if s.best == nil {
+		return Plan{}, s.refusal()
+	}
+	return s.plan(), nil
+}
+
+func newSearch(h Host, g Guest) *search {
+	s := &search{host: h, guest: g, unequal: -1}
+	s.mergeRequests()
+	s.findKinds()
+	s.findValues()
+	most := 0
+	for _, k := range s.kinds {
+		s.room = append(s.room, len(k.list))
+		most = max(most, k.later)
+	}
+	for _, r := range s.requests {
+		s.total += r.Count
+	}
+	s.scale = s.total*most + 1
+	return s
+}
+
+// plan returns the best solution.
+func (s *search) plan() Plan {
+	p := Plan{Placed: s.placed, Devices: make([][]int, len(s.guest.Requests))}
+	used, given := make([]int, len(s.kinds)), make([][]int, len(s.requests))
+	for g, of := range s.best.groups {
+		policy := s.requests[of.request].Policy
+		for k, n := range s.best.use[g] {
+			if n > 0 {
+				given[of.request] = append(given[of.request], s.kinds[k].list[used[k]:used[k]+n]...)
+				used[k] += n
+				p.Far += n * s.kinds[k].rank(policy, s.nodes)
+			}
+		}
+	}
+	for i, r := range s.requests {
+		for _, of := range r.of {
+			count := s.guest.Requests[of].Count
+			p.Devices[of], given[i] = given[i][:count:count], given[i][count:]
+		}
+	}
+	return p
+}
+
+// refusal returns the nearest miss. If the devices are too few wherever the guest is, it names no nodes.
+func (s *search) refusal() *Refusal {
+	of := s
+	if s.missed != nil {
+		anywhere := *s
+		anywhere.misses, anywhere.missed = 0, nil
+		anywhere.try(nil, nil)
+		if anywhere.best == nil {
+			of = &anywhere
+		}
+	}
+	out := &Refusal{Wanted: s.total, Served: s.total - of.nearest.lacking(), Nodes: of.missed, Set: -1}
+	if r := slices.IndexFunc(of.nearest.left, func(n int) bool { return n > 0 }); r >= 0 {
+		out.Request = s.requests[r].of[0]
+	} else if of.unequal >= 0 {
+		out.Set = s.sets[of.unequal].index
+		out.Request = s.requests[s.sets[of.unequal].Requests[0]].of[0]
+	}
+	return out
+}

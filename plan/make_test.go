@@ -1,0 +1,268 @@
+package plan_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/plan"
+)
+
+var (
+	firstCase = flag.Uint64("plan.case", 0, "the first random case")
+	cases     = flag.Int("plan.cases", 6000, "number of random cases")
+	lasts     = flag.Duration("plan.for", 0, "how long random cases are tried; 0: plan.cases cases")
+)
+
+// eachCase calls f with the random numbers of each case until one fails.
+func eachCase(t *testing.T, cases int, f func(rng *rand.Rand) error) {
+	t.Helper()
+	began := time.Now()
+	for n := 0; *lasts == 0 && n < cases || *lasts > 0 && time.Since(began) < *lasts; n++ {
+		seed := *firstCase + uint64(n)
+		if err := f(rand.New(rand.NewPCG(seed, 25))); err != nil {
+			t.Fatalf("case %d (-plan.case=%d -plan.cases=1): %v", n, seed, err)
+		}
+	}
+}
+
+// TestMakeAgreesWithTryingEverything compares Make with a search that tries all orders of nodes and all single devices.
+func TestMakeAgreesWithTryingEverything(t *testing.T) {
+	fits, refused, total := 0, 0, 0
+	eachCase(t, *cases, func(rng *rand.Rand) error {
+		h, g := randomCase(rng)
+		p, refusal := plan.Make(h, g)
+		if total++; refusal == nil {
+			fits++
+		} else if refusal.Cells.Reason == "" {
+			refused++
+		}
+		if wrong := compare(h, g, p, refusal); wrong != "" {
+			return fmt.Errorf("%s\nhost %+v\nguest %+v\nplan %+v\nrefusal %+v", wrong, h, g, p, refusal)
+		}
+		return nil
+	})
+	t.Logf("%d cases: %d fit, %d lack devices", total, fits, refused)
+	if least := total * 15 / 100; *firstCase == 0 && (fits < least || refused < least) {
+		t.Errorf("%d of %d cases fit, %d lack devices: the cases are too similar", fits, total, refused)
+	}
+}
+
+// compare returns what is wrong with the answer of Make, or "".
+func compare(h plan.Host, g plan.Guest, p plan.Plan, refusal *plan.Refusal) string {
+	b := bruteForce{h, g}
+	sets := b.nodeSets()
+	var best quality
+	var nodes []int
+	found := false
+	for _, set := range sets {
+		if q, is := b.best(set); is && (!found || q.better(best)) {
+			best, nodes, found = q, set, true
+		}
+	}
+	switch {
+	case refusal != nil && found:
+		return fmt.Sprintf("refused, but fits on nodes %v with %+v", nodes, best)
+	case refusal != nil:
+		return wrongRefusal(b, sets, *refusal)
+	case !found:
+		return "a plan, but trying everything finds none"
+	}
+	at, wrong := nodesOf(h, g, p)
+	if wrong != "" {
+		return wrong
+	}
+	got, far, wrong := valid(h, g, p, at)
+	switch {
+	case wrong != "":
+		return wrong
+	case got != best || !slices.Equal(at, nodes):
+		return fmt.Sprintf("%+v on nodes %v, the first best is %+v on nodes %v", got, at, best, nodes)
+	case far != p.Far:
+		return fmt.Sprintf("Far is %d, the sum of the ranks %d", p.Far, far)
+	}
+	return ""
+}
+
+// nodesOf returns the nodes of a plan, ascending, and what is wrong with them, or "".
+func nodesOf(h plan.Host, g plan.Guest, p plan.Plan) (nodes []int, wrong string) {
+	if len(g.Nodes) > 0 {
+		if p.Placed != nil {
+			return nil, "a guest that is placed already is placed again"
+		}
+		return g.Nodes, ""
+	}
+	if len(p.Placed) != len(g.Cells) {
+		return nil, "not all cells are placed"
+	}
+	for i, at := range p.Placed {
+		n := slices.IndexFunc(h.Room.Cells, func(c numa.Cell) bool { return c.ID == at.Node })
+		if n < 0 || slices.Contains(nodes, at.Node) {
+			return nil, "an unknown node, or two cells on one node"
+		}
+		nodes = append(nodes, at.Node)
+		alone := numa.Host{Cells: h.Room.Cells[n : n+1], Limits: h.Room.Limits}
+		if _, _, refusal := numa.Options(alone, g.Cells[i:i+1], false); refusal.Reason != "" {
+			return nil, fmt.Sprintf("cell %d does not fit on node %d", i, at.Node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, ""
+}
+
+// valid returns the quality of a plan, the sum of the ranks of its devices, and what is wrong with its devices, or "".
+func valid(h plan.Host, g plan.Guest, p plan.Plan, nodes []int) (q quality, far int, wrong string) {
+	used, way := map[int]bool{}, map[int]bool{}
+	if len(p.Devices) != len(g.Requests) {
+		return q, 0, "not one list of devices for each request"
+	}
+	for r, list := range p.Devices {
+		if len(list) != g.Requests[r].Count {
+			return q, 0, fmt.Sprintf("request %d has %d devices", r, len(list))
+		}
+		for _, i := range list {
+			d := h.Devices[i]
+			rank := rankOf(d, g.Requests[r].Policy, nodes)
+			if used[i] || !d.Fits[r] || rank < 0 {
+				return q, 0, fmt.Sprintf("device %d is used twice, does not fit, or is too far", i)
+			}
+			if whole, is := way[d.Card]; d.Card != plan.NoCard && is && whole != d.Whole {
+				return q, 0, fmt.Sprintf("card %d is used as a whole and in parts", d.Card)
+			}
+			used[i], way[d.Card] = true, d.Whole
+			q.later += d.Later
+			far += rank
+			switch rank {
+			case numa.Local:
+				q.first++
+			case numa.Fair:
+				q.second++
+			}
+		}
+	}
+	for n, s := range g.Sets {
+		if !agrees(h, g, p, s) {
+			return q, 0, fmt.Sprintf("the devices of set %d do not agree", n)
+		}
+	}
+	return q, far, ""
+}
+
+// agrees reports whether the devices of the requests of s can be dealt to s.Times sets, in each of which all agree.
+// Plan.Devices does not say which device is in which set: all ways to deal are tried.
+func agrees(h plan.Host, g plan.Guest, p plan.Plan, s plan.Set) bool {
+	var values []string
+	for _, r := range s.Requests {
+		for _, i := range p.Devices[r] {
+			values = append(values, h.Devices[i].Values[s.Family]...)
+		}
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	times := max(s.Times, 1)
+	var choose func(from int, chosen []string) bool
+	choose = func(from int, chosen []string) bool {
+		if len(chosen) == times {
+			for _, r := range s.Requests {
+				if !dealt(h, p.Devices[r], s.Family, chosen, g.Requests[r].Count/times) {
+					return false
+				}
+			}
+			return true
+		}
+		for v := from; v < len(values); v++ {
+			if choose(v, append(slices.Clone(chosen), values[v])) {
+				return true
+			}
+		}
+		return false
+	}
+	return choose(0, nil)
+}
+
+// dealt reports whether devices can be dealt to sets with these values, count to each.
+func dealt(h plan.Host, devices []int, family string, values []string, count int) bool {
+	if len(devices) == 0 {
+		return true
+	}
+	room := make([]int, len(values))
+	for i := range room {
+		room[i] = count
+	}
+	var deal func(n int) bool
+	deal = func(n int) bool {
+		if n == len(devices) {
+			return true
+		}
+		for i, v := range values {
+			if room[i] > 0 && slices.Contains(h.Devices[devices[n]].Values[family], v) {
+				room[i]--
+				if deal(n + 1) {
+					return true
+				}
+				room[i]++
+			}
+		}
+		return false
+	}
+	return deal(0)
+}
+
+// wrongRefusal returns what is wrong with a refusal, or "". sets are the sets of nodes on which the cells fit.
+func wrongRefusal(b bruteForce, sets [][]int, r plan.Refusal) string {
+	if (r.Cells.Reason == "") != (len(sets) > 0) {
+		return fmt.Sprintf("the cells fit on %v", sets)
+	}
+	if len(sets) == 0 {
+		return ""
+	}
+	_, anywhere := b.best(nil)
+	if anywhere != (r.Nodes != nil) {
+		return fmt.Sprintf("the devices are there anywhere: %v", anywhere)
+	}
+	most := 0
+	if !anywhere {
+		most = b.served(nil)
+	} else {
+		for _, set := range sets {
+			most = max(most, b.served(set))
+		}
+		if !slices.ContainsFunc(sets, func(set []int) bool { return slices.Equal(set, r.Nodes) }) ||
+			b.served(r.Nodes) != most {
+			return fmt.Sprintf("nodes %v do not fit or serve %d of %d", r.Nodes, b.served(r.Nodes), most)
+		}
+	}
+	if r.Served != most || r.Wanted != b.wanted() {
+		return fmt.Sprintf("at most %d of %d devices can be served", most, b.wanted())
+	}
+	if (r.Set >= 0) != (most == r.Wanted) {
+		return "a set is named if and only if all devices are there"
+	}
+	if r.Set < 0 {
+		less := b
+		less.guest.Requests = slices.Clone(b.guest.Requests)
+		less.guest.Requests[r.Request].Count--
+		if less.served(r.Nodes) != most {
+			return fmt.Sprintf("request %d cannot be the one that lacks a device", r.Request)
+		}
+		return ""
+	}
+	if !slices.Contains(b.guest.Sets[r.Set].Requests, r.Request) {
+		return "the request is not in the set"
+	}
+	for n := range b.guest.Sets {
+		alone := b
+		alone.guest.Sets = b.guest.Sets[n : n+1]
+		if _, agrees := alone.best(r.Nodes); !agrees {
+			alone.guest.Sets = b.guest.Sets[r.Set : r.Set+1]
+			if _, agrees := alone.best(r.Nodes); agrees {
+				return fmt.Sprintf("set %d agrees, set %d does not", r.Set, n)
+			}
+		}
+	}
+	return ""
+}
