@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/internal/keystone"
+	"github.com/openberth/berth/internal/openstackclient"
 )
 
 // keystoneLogin is a user of Keystone whose password is its name.
@@ -196,11 +197,7 @@ func (l login) openstackFails(t *testing.T, words string, args ...string) {
 // openstackCommand returns a command of the openstack client with the account.
 func (l login) openstackCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	program, err := exec.LookPath("openstack")
-	if err != nil {
-		t.Fatal("the openstack client is not installed: run `make tools`")
-	}
-	cmd := exec.Command(program, args...)
+	cmd := openstackclient.Command(t, args...)
 	cmd.Env = append(berth(t).Env, l...)
 	return cmd
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/internal/openstackclient"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -67,10 +67,6 @@ func (f *fleet) run(status int, want string, args ...string) string {
 func TestOpenStackComputeServiceSet(t *testing.T) {
 	testenv.Need(t, "the openstack client")
 	t.Parallel()
-	client, err := exec.LookPath("openstack")
-	if err != nil {
-		t.Fatal("the openstack client is not installed: run `make tools`")
-	}
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
 	eventually(t, "the agent has reported", func() (bool, error) {
 		list, err := d.hosts().Hosts(t.Context())
@@ -81,7 +77,7 @@ func TestOpenStackComputeServiceSet(t *testing.T) {
 			t.Helper()
 			base := []string{"--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint",
 				d.urls["compute"] + "/v2.1", "--os-compute-api-version", version, "compute", "service"}
-			out, err := exec.Command(client, append(base, args...)...).CombinedOutput()
+			out, err := openstackclient.Command(t, append(base, args...)...).CombinedOutput()
 			if err != nil {
 				t.Fatalf("openstack %v: %v\n%s", args, err, out)
 			}

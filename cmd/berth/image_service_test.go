@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/openstackclient"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -28,8 +28,6 @@ import (
 func TestOpenStackClientWithImages(t *testing.T) {
 	testenv.Need(t, "the openstack client")
 	t.Parallel()
-	client, err := exec.LookPath("openstack")
-	must(t, err)
 	dir := t.TempDir()
 	d := start(t, []string{"placement", "compute", "network", "image"}, "up", "--config-file", conf(t, machine(t, 1, 1)),
 		"--data-dir",
@@ -37,7 +35,7 @@ func TestOpenStackClientWithImages(t *testing.T) {
 		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")
 	openstack := func(args ...string) (string, error) {
 		base := []string{"--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", d.urls["image"] + "/v2"}
-		out, err := exec.CommandContext(t.Context(), client, append(base, args...)...).CombinedOutput()
+		out, err := openstackclient.Command(t, append(base, args...)...).CombinedOutput()
 		return string(out), err
 	}
 	works := func(args ...string) string {

@@ -3,12 +3,12 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/internal/openstackclient"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -16,16 +16,11 @@ import (
 func TestOpenStackClient(t *testing.T) {
 	testenv.Need(t, "the openstack client")
 	t.Parallel()
-	client, err := exec.LookPath("openstack")
-	if err != nil {
-		t.Fatal("the openstack client is not installed: run `make tools`")
-	}
 	d := up(t, conf(t, machine(t, 1, 4)), t.TempDir())
 	openstack := func(args ...string) string {
 		t.Helper()
 		base := []string{"--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", d.urls["placement"]}
-		cmd := exec.Command(client, append(base, args...)...)
-		out, err := cmd.CombinedOutput()
+		out, err := openstackclient.Command(t, append(base, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("openstack %v: %v\n%s", args, err, out)
 		}
