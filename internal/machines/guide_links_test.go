@@ -31,9 +31,7 @@ func (c *guideCloud) waitForSilence() {
 		out, _, err := c.shell("desk", "berth --os-cloud admin host list")
 		return err == nil && regexp.MustCompile("(?m)^host1 +"+state).MatchString(out)
 	})
-	if h := c.hosts()["host2"]; !h.Connected {
-		c.t.Errorf("host2 is not connected: %+v", h)
-	}
+	c.awaitConnection("host2") // host1 may have been silent for long when the agent of host2 was started again
 	guests := c.guests("host1")
 	c.ok("desk", "berth --os-cloud red server delete second-of-host1")
 	if out := c.ok("desk", "berth --os-cloud red server list"); strings.Contains(out, "second-of-host1") {
@@ -78,6 +76,7 @@ func (c *guideCloud) endCut(deleted int, guests []string) {
 		}
 		return c.hosts()["host1"].Connected && len(c.guests("host1")) == len(c.serversOn("host1"))
 	})
+	c.awaitConnection("host2")
 	kept := 0
 	for _, guest := range c.guests("host1") {
 		if slices.Contains(guests, guest) {
@@ -100,7 +99,7 @@ func (c *guideCloud) slowLink() {
 		c.ok(name, "sed -i 's/10.20.0.10 controller/10.20.0.30 controller/' /etc/hosts")
 	}
 	c.ok("host2", "systemctl restart berth-agent")
-	eventually(c.t, "host2 is connected", func() bool { return c.hosts()["host2"].Connected })
+	c.awaitConnection("host2")
 	c.createOn("host2", "slow", "--wait")
 	c.ok("desk", "berth --os-cloud red server delete slow --wait")
 	log, err := os.ReadFile(c.machines["controller"].Path("var/log/berth-compute.log"))
