@@ -36,6 +36,9 @@ func (d *Driver) Build(ctx context.Context, g hypervisor.Guest) error {
 		return fault.Wrap("", err)
 	}
 	created, err := b.reserve(ctx)
+	if err == nil {
+		err = b.domain.checkRead()
+	}
 	if err == nil && b.domain.undefined {
 		err = b.redefine(ctx)
 	}
@@ -299,7 +302,7 @@ func (b *builder) places(ctx context.Context) (map[string]string, error) {
 	}
 	parsed, err := domainxml.Decode(text)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err)
+		return nil, fault.New(fault.Unavailable, "%s", unreadable(b.domain.Domain, err))
 	}
 	places := map[string]string{}
 	for _, i := range b.guest.Interfaces {

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/internal/libvirtd"
 )
 
@@ -39,6 +41,8 @@ func TestDamagedFiles(t *testing.T) {
 		{"empty record", record, overwrite(""), false},
 		{"garbage as a record", record, overwrite("\x00<gue"), false},
 		{"record of nothing", record, overwrite("<guest></guest>"), false},
+		{"record with a device without an address", record, overwrite(fmt.Sprintf("<guest xmlns=%q id=%q domain=%q "+
+			"made=\"true\" host=\"here\"><device id=\"?\"></device></guest>", domainxml.Namespace, lost.ID, lost.ID)), false},
 		{"directory as a record", record, directory, false},
 		{"unreadable record", record, unreadable, false},
 		{"empty marker", marker, overwrite(""), true}, // as before the first start

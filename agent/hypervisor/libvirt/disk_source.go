@@ -76,6 +76,9 @@ func (s *diskSource) find(ctx context.Context) error {
 	switch {
 	case !there:
 		return fault.New(fault.Unavailable, "host %s has no guest %s", s.from.Host, s.from.Guest)
+	case found.unread != "":
+		return fault.New(fault.Unavailable, "the guest %s cannot be read on host %s: %s", s.from.Guest, s.from.Host,
+			found.unread)
 	case found.undefined:
 		return fault.New(fault.Unavailable, "libvirt on host %s lacks the guest %s, which is defined there again "+
 			"first", s.from.Host, s.from.Guest)

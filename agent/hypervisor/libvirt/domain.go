@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/fault"
 )
 
 // domain is a domain of the driver, or a guest whose domain libvirt lacks.
@@ -21,6 +22,7 @@ type domain struct {
 	missing   bool   // libvirt does not have it at all
 	unsaved   bool   // the record differs from the metadata
 	refused   string // why it cannot be defined: another domain has its UUID
+	unread    string // why its definition cannot be read, of which xml has only the guest then; empty: it was read
 }
 
 // incoming reports whether the domain is prepared for a guest that has not arrived.
@@ -34,6 +36,22 @@ func (d domain) made() bool { return d.xml.Guest.Made }
 
 // running reports whether the domain runs, or is paused.
 func (d domain) running() bool { return d.ID >= 0 }
+
+// setLost sets why the guest must be defined again; empty: it must not. It is not while its definition cannot be read.
+func (d *domain) setLost(why string) {
+	if d.unread == "" {
+		d.guest.Lost = why
+	}
+}
+
+// checkRead returns fault.Unavailable if the definition of the domain cannot be read: what changes the guest, or uses
+// its disk, would have to guess what the guest has.
+func (d domain) checkRead() error {
+	if d.unread == "" {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "the guest %s stays as it is: %s", d.guest.ID, d.unread)
+}
 
 // stored returns the metadata of a guest of the domain. What the driver records of the domain itself stays.
 func (d domain) stored(g hypervisor.Guest) domainxml.Guest {

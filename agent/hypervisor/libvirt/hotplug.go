@@ -187,7 +187,7 @@ func (p *plugger) find(ctx context.Context, i hypervisor.Interface, in rpc.XMLKi
 	}
 	parsed, err := domainxml.Decode(text)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, err)
+		return "", fault.New(fault.Unavailable, "%s", unreadable(current, err))
 	}
 	return domainxml.DeviceIn(parsed, i)
 }

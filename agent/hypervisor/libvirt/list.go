@@ -55,7 +55,8 @@ func (l *lister) list(ctx context.Context) error {
 	for i, one := range l.own {
 		if slices.ContainsFunc(transient, func(t rpc.Domain) bool { return t.UUID == one.UUID }) && one.migratesTo() == "" &&
 			!one.incoming() {
-			l.own[i].undefined, l.own[i].transient, l.own[i].guest.Lost = true, true, lostTransient
+			l.own[i].undefined, l.own[i].transient = true, true
+			l.own[i].setLost(lostTransient)
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(l.records), compareUUIDs) {
@@ -77,9 +78,12 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	if err != nil {
 		return err
 	}
-	meta, err := domainxml.GuestIn(text)
+	meta, unread, err := guestOf(ctx, l.c, one, text)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
 	if err != nil {
-		return unreadable(one, err)
+		return err
 	}
 	record, recorded := l.records[one.UUID]
 	recorded = recorded && record.Made && !record.Removing
@@ -91,15 +95,17 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 			domainxml.Namespace))
 		return nil
 	}
-	if meta.ID == "" && !(recorded && named) {
+	switch {
+	case meta.ID == "" && named && !recorded && unread != nil: // whose devices it has is not known
+		return fault.New(fault.Internal, "%s", unreadable(one, unread))
+	case meta.ID == "" && !(recorded && named):
 		foreign[one.UUID] = one.Name // another program's
 		return nil
 	}
-	parsed, err := domainxml.Decode(text)
-	if err != nil {
-		return unreadable(one, err)
+	found := domain{Domain: one, unsaved: !reflect.DeepEqual(meta, record)}
+	if found.xml, err = domainxml.Decode(text); err != nil {
+		found.xml, found.unread = domainxml.Domain{Guest: meta}, unreadable(one, err)
 	}
-	found := domain{Domain: one, xml: parsed, unsaved: !reflect.DeepEqual(meta, record)}
 	guest, err := meta.Read()
 	lost := ""
 	switch {
@@ -108,7 +114,7 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	case recorded && !meta.Made && !meta.Incoming:
 		lost = lostEarlier
 	case err != nil:
-		return err
+		return fault.New(fault.Internal, "%s", unreadable(one, err))
 	}
 	if lost != "" {
 		found.xml.Guest, found.undefined = record, true
@@ -116,9 +122,9 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 			return err
 		}
 	}
-	if found.guest = guest; lost != "" {
-		found.guest.Lost = lost
-	}
+	found.guest = guest
+	found.setLost(lost)
+	found.guest.Remark = found.unread
 	if err := l.d.addState(ctx, l.c, &found); err != nil {
 		return err
 	}
@@ -126,8 +132,27 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	return nil
 }
 
-func unreadable(of rpc.Domain, err error) error {
-	return fault.New(fault.Internal, "the definition of the domain %s cannot be read: %w", of.Name, err)
+// guestOf returns the guest in the metadata of a domain with this definition. If the definition cannot be read, libvirt
+// is asked for the metadata alone, and unread is why. The guest is the zero value if there are none, or if they cannot
+// be read either. NotFound: libvirt does not have the domain any more.
+func guestOf(ctx context.Context, c *rpc.Client, of rpc.Domain, text string) (g domainxml.Guest, unread, err error) {
+	if g, unread = domainxml.GuestIn(text); unread == nil {
+		return g, nil, nil
+	}
+	element, err := c.Metadata(ctx, of, domainxml.Namespace)
+	if err != nil {
+		return domainxml.Guest{}, unread, err
+	}
+	if g, err = domainxml.GuestOfElement(element); err != nil {
+		g = domainxml.Guest{}
+	}
+	return g, unread, nil
+}
+
+// unreadable returns a sentence about a domain whose definition cannot be read.
+func unreadable(of rpc.Domain, why error) string {
+	return fmt.Sprintf("the definition of the domain %s cannot be read: %v; correct it with `virsh edit %[1]s` (its "+
+		"lines are those of `virsh dumpxml --inactive %[1]s`); until then its guest is not changed", of.Name, why)
 }
 
 // addMissing adds a guest whose domain libvirt does not have, unless it was never complete or is being destroyed.

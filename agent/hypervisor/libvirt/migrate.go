@@ -60,6 +60,8 @@ func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destinati
 	switch {
 	case found.guest.Departed:
 		return nil
+	case found.unread != "":
+		return found.checkRead()
 	case found.undefined:
 		return fault.New(fault.Unavailable, "the guest %s is defined again first: %s", id, found.guest.Lost)
 	case !found.running():
@@ -186,7 +188,7 @@ func (m *migrator) prepared(ctx context.Context) (domain, error) {
 			return there, fault.New(fault.Conflict, "the domain of the guest has the UUID %s, and that of the server is "+
 				"%s: the server was resized on its host; migrate it cold", m.domain.UUID, server)
 		case !there.running():
-			return there, nil
+			return there, there.checkRead()
 		case tries == preparedTries:
 			return there, fault.New(fault.Unavailable, "host %s still receives the guest of server %s in an earlier "+
 				"attempt", m.to.Host, server)

@@ -58,6 +58,9 @@ func (d directory) readRecord(id uuid.UUID) (domainxml.Guest, error) {
 	if err == nil && record.Domain != id.String() {
 		err = fmt.Errorf("it is that of the domain %s, so the directory is a copy", record.Domain)
 	}
+	if err == nil {
+		_, err = record.Read()
+	}
 	return record, err
 }
 

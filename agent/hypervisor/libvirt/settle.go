@@ -3,10 +3,8 @@ package libvirt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
@@ -120,11 +118,15 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	parsed, err := domainxml.Decode(text)
-	if err == nil && parsed.Guest.Incoming && found.ID >= 0 {
-		err = fmt.Errorf("it still receives the guest")
+	guest, unread, err := guestOf(ctx, there, found, text)
+	switch {
+	case err != nil:
+	case guest.ID == "" && unread != nil:
+		err = unread
+	case guest.Incoming && found.ID >= 0:
+		err = errors.New("it still receives the guest")
 	}
-	return err == nil && parsed.Guest.ID != "" && !parsed.Guest.Incoming, err
+	return err == nil && guest.ID != "" && !guest.Incoming, err
 }
 
 // settle records how an earlier migration of the guest has ended, and continues only with a guest that is here.

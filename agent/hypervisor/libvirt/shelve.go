@@ -54,6 +54,9 @@ func (d *Driver) Upload(ctx context.Context, id, image string) (hypervisor.Image
 	case found.running() || found.migratesTo() != "":
 		return none, fault.New(fault.Unavailable, "the guest %s runs (domain %s); stop it", id, found.Name)
 	}
+	if err := found.checkRead(); err != nil {
+		return none, err
+	}
 	disk := found.xml.Disk()
 	if disk == "" {
 		return none, fault.New(fault.Conflict, "the guest %s has no disk in a file", id)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -37,24 +38,44 @@ func Encode(d Domain) (string, error) {
 	return d.Marshal()
 }
 
-// Decode parses the XML of a domain.
+// Decode parses the XML of a domain. The error names the line.
 func Decode(text string) (d Domain, err error) {
 	if d.Guest, err = GuestIn(text); err != nil {
 		return d, err
 	}
-	return d, d.Unmarshal(text)
+	return d, decode(text, "", &d.Domain)
 }
 
-// GuestIn returns the guest in the XML of any domain; the zero value: it has none. Definitions of other programs are
-// not parsed further, because they may have what Decode refuses.
+// decode parses XML whose names without a prefix belong to a namespace. The error names the line.
+func decode(text, namespace string, into any) error {
+	d := xml.NewDecoder(strings.NewReader(text))
+	d.DefaultSpace = namespace
+	err := d.Decode(into)
+	if _, hasLine := errors.AsType[*xml.SyntaxError](err); err == nil || hasLine {
+		return err
+	}
+	line, _ := d.InputPos()
+	return fmt.Errorf("line %d: %w", line, err)
+}
+
+// GuestIn returns the guest in the XML of any domain; the zero value: it has none. The rest of the definition is not
+// parsed, because it may have what Decode refuses, such as an attribute of a later libvirt.
 func GuestIn(text string) (Guest, error) {
 	var found struct {
 		Metadata struct {
 			Guest Guest `xml:"https://github.com/openberth/berth/libvirt/1 guest"`
 		} `xml:"metadata"`
 	}
-	err := xml.Unmarshal([]byte(text), &found)
+	err := decode(text, "", &found)
 	return found.Metadata.Guest, err
+}
+
+// GuestOfElement returns the guest in the metadata that libvirt returns for Namespace; the zero value: there are none.
+func GuestOfElement(text string) (g Guest, err error) {
+	if text != "" {
+		err = decode(text, Namespace, &g)
+	}
+	return g, err
 }
 
 // list returns the devices of a domain.

@@ -147,8 +147,7 @@ func (g Guest) Read() (hypervisor.Guest, error) {
 			PageKB: c.PageKB, Node: c.Node, CPUs: r.pairs(c.CPUs), Emulator: r.numbers(c.Emulator)})
 	}
 	if r.err != nil {
-		return out, fault.New(fault.Internal, "the metadata of the guest %s cannot be read: %w; repair "+
-			"them with virsh edit, or undefine the domain", g.ID, r.err)
+		return out, fault.New(fault.Internal, "the metadata of the guest %s cannot be read: %w", g.ID, r.err)
 	}
 	return out, nil
 }

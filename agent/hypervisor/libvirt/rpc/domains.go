@@ -216,6 +216,18 @@ func ImpactOn(running bool) Impact {
 	return Definition
 }
 
+// Metadata returns the metadata of a namespace in the definition of a domain: an XML element, in which the names of
+// this namespace have none. It is empty if there are none. NotFound: there is no such domain.
+func (c *Client) Metadata(ctx context.Context, of Domain, namespace string) (string, error) {
+	text, err := call(ctx, c, reads, func(l *libvirt.Libvirt) (string, error) {
+		return l.DomainGetMetadata(of.known(), int32(libvirt.DomainMetadataElement), optional(namespace), Definition)
+	})
+	if hasCode(err, ErrNoMetadata) {
+		return "", nil
+	}
+	return text, notFound(err)
+}
+
 // SetMetadata replaces the metadata of a namespace, an XML element, in definitions of a domain.
 func (c *Client) SetMetadata(ctx context.Context, of Domain, affected Impact, namespace, prefix, xml string) error {
 	return change(ctx, c, alters, func(l *libvirt.Libvirt) error {

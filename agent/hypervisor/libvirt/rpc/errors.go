@@ -17,6 +17,7 @@ const (
 	ErrNoDomain         = libvirt.ErrNoDomain         // there is no domain with this name or UUID
 	ErrOperationInvalid = libvirt.ErrOperationInvalid // not in this state of the domain
 	ErrNoSecret         = libvirt.ErrNoSecret         // there is no secret with this UUID
+	ErrNoMetadata       = libvirt.ErrNoDomainMetadata // the domain has no metadata of this namespace
 	ErrOperationTimeout = libvirt.ErrOperationTimeout
 	ErrDeviceMissing    = libvirt.ErrDeviceMissing // the domain does not have the device
 )
