@@ -14,7 +14,7 @@ import (
 
 var (
 	firstCase = flag.Uint64("plan.case", 0, "the first random case")
-	cases     = flag.Int("plan.cases", 6000, "number of random cases")
+	cases     = flag.Int("plan.cases", 15000, "number of random cases")
 	lasts     = flag.Duration("plan.for", 0, "how long random cases are tried; 0: plan.cases cases")
 )
 

@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// describe returns a text for kinds. It is the same for other kinds if they differ in nothing, except in own names, and
-// in names that no kind outside has: these are numbered. With costs (by request and kind) they count instead of the
-// nodes; without, own is a node.
+// describe returns a text for kinds. It is the same for other kinds if they differ in nothing, except in the name own,
+// and in names that no kind outside has: these are numbered. Values of earlier sets are not, because they may be chosen
+// already. With costs (by request and kind) these count instead of the nodes.
 func (s *search) describe(inside []int, costs [][]int, node int, own name) string {
 	local := map[name]string{}
 	for _, k := range inside {
 		for _, n := range s.kinds[k].names() {
-			local[n] = "?"
+			if n.set > own.set || n.set == cardNames {
+				local[n] = "?"
+			}
 		}
 	}
 	for k, of := range s.kinds {

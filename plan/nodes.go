@@ -137,7 +137,7 @@ func (t *nodeSets) classify() {
 				near = append(near, k)
 			}
 		}
-		text := string(b) + t.describe(near, nil, node, name{-2, ""})
+		text := string(b) + t.describe(near, nil, node, name{noNames, ""})
 		if _, known := number[text]; !known {
 			number[text] = len(number)
 		}

@@ -57,6 +57,13 @@ func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan
 	for range 1 + rng.IntN(4) {
 		models = append(models, randomModel(rng, cells, len(g.Requests)))
 	}
+	if rng.IntN(3) == 0 { // all requests compete
+		for _, m := range models {
+			for r := range m.Fits {
+				m.Fits[r] = true
+			}
+		}
+	}
 	later, cards := rng.IntN(3) == 0, 0
 	for count := 2 + rng.IntN(8); len(list) < count; {
 		d := models[rng.IntN(len(models))]
@@ -149,7 +156,7 @@ func randomGuest(rng *rand.Rand) (g plan.Guest) {
 	policies := []pci.NUMAPolicy{"", pci.Legacy, pci.Required, pci.Preferred, pci.Preferred, pci.Socket, pci.Socket}
 	left := 6
 	add := func(times int) bool {
-		count := times * (1 + rng.IntN(2))
+		count := times * []int{1, 1, 2, 2, 3}[rng.IntN(5)]
 		if left < count || len(g.Requests) == 3 {
 			return false
 		}
@@ -157,9 +164,9 @@ func randomGuest(rng *rand.Rand) (g plan.Guest) {
 		g.Requests = append(g.Requests, plan.Request{Count: count, Policy: policies[rng.IntN(len(policies))]})
 		return true
 	}
-	for range []int{0, 0, 1, 1, 2}[rng.IntN(5)] {
-		s := plan.Set{Family: []string{root, fabric}[rng.IntN(2)], Times: []int{0, 1, 2, 2, 3}[rng.IntN(5)]}
-		for range 1 + rng.IntN(2) {
+	for range []int{0, 0, 1, 1, 2, 2}[rng.IntN(6)] {
+		s := plan.Set{Family: []string{root, root, fabric}[rng.IntN(3)], Times: []int{0, 1, 1, 2, 3}[rng.IntN(5)]}
+		for range 1 + rng.IntN(5)/3 {
 			if add(max(s.Times, 1)) {
 				s.Requests = append(s.Requests, len(g.Requests)-1)
 			}

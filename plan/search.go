@@ -89,11 +89,17 @@ type kind struct {
 	list         []int // indexes of Host.Devices
 }
 
-// name is what kinds can have in common: the value of a set, or a card (set is -1).
+// name is what kinds can have in common: the value of a set, or a card.
 type name struct {
-	set   int
+	set   int // or cardNames
 	value string
 }
+
+// The numbers of names that are not values of a set.
+const (
+	cardNames = -1
+	noNames   = -2
+)
 
 // names returns the values and the card of a kind.
 func (k kind) names() (list []name) {
@@ -103,7 +109,7 @@ func (k kind) names() (list []name) {
 		}
 	}
 	if k.card != NoCard {
-		list = append(list, name{-1, fmt.Sprint(k.card)})
+		list = append(list, name{cardNames, fmt.Sprint(k.card)})
 	}
 	return list
 }
