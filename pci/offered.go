@@ -33,6 +33,7 @@ type Offered struct {
 	OneTimeUse     bool // it must be cleaned after a guest has started with it
 
 	Spent     bool // for one-time use and used: it cannot be claimed until it is cleaned
+	Disabled  bool // out of service: it cannot be claimed, and its holder keeps it; see Disablement
 	State     State
 	Holder    resource.ConsumerID // the server that holds it, or ""
 	RequestID string              // of the PCI request that it serves, or ""

@@ -20,8 +20,8 @@ type slot struct {
 
 // ClaimAll picks the devices for all requests of a server, or none. A request that names providers gets one device of
 // each; another one gets Count of any offered devices. The nearest devices by the NUMA policy are selected first, then
-// the lowest addresses, unless another request needs one of them. Devices that the holder already has for a request are
-// picked again, so the call may be repeated. It returns the new set and the picked devices, or the same set and the
+// the lowest addresses, unless another request needs one of them. Disabled devices are not selected. Devices that the
+// holder already has for a request are picked again, so the call may be repeated. It returns the new set and the picked devices, or the same set and the
 // refusal.
 func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near Near) (Set, []Claim, Refusal) {
 	var slots []slot
@@ -57,7 +57,7 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 	}
 	var free []pci.Device
 	for _, id := range s.ids() {
-		if e := s.entries[id]; s.state(id) == pci.Available && !e.Spent {
+		if e := s.entries[id]; s.state(id) == pci.Available && !e.Spent && s.whyDisabled(id) == "" {
 			free = append(free, e.Device)
 		}
 	}

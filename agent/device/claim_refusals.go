@@ -69,6 +69,8 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 			holders = append(holders, "this server itself")
 		case e.Holder != "":
 			holders = append(holders, string(e.Holder))
+		case e.Disabled:
+			misfits = append(misfits, s.whyDisabled(e.ID()))
 		default:
 			by, _ := s.blocker(e.ID())
 			blocked = append(blocked, fmt.Sprintf("%s is %s because %s holds %s", e.Device.Address, e.State,

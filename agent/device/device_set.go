@@ -27,7 +27,8 @@ type Entry struct {
 
 // Set is all devices that a host offers or that are held. The zero value is empty.
 type Set struct {
-	entries map[ID]entry
+	entries  map[ID]entry
+	disabled map[ID]string // reasons; it may have devices that the host does not offer
 }
 
 // entry is the stored state of a device.
@@ -70,7 +71,7 @@ func (s Set) At(id ID) (Entry, bool) {
 	if !found {
 		return Entry{}, false
 	}
-	e.State = s.state(id)
+	e.State, e.Disabled = s.state(id), s.whyDisabled(id) != ""
 	return Entry{Offer: e.Offer, Gone: e.gone}, true
 }
 
@@ -117,7 +118,7 @@ func (s Set) ids() []ID {
 func (s Set) clone() Set {
 	out := make(map[ID]entry, len(s.entries)+1)
 	maps.Copy(out, s.entries)
-	return Set{entries: out}
+	return Set{entries: out, disabled: s.disabled}
 }
 
 // state derives the state of a device in the set.

@@ -2,7 +2,8 @@ package device
 
 import "github.com/openberth/berth/pci"
 
-// Offer is a device that device_spec offers. Of a device that is not held, State, Holder and RequestID are empty.
+// Offer is a device that device_spec offers. Of a device that is not held, State, Holder and RequestID are empty. Only
+// the entries of a Set have Disabled.
 type Offer struct {
 	pci.Offered
 	Name string // of its provider, or ""

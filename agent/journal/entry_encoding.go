@@ -124,10 +124,9 @@ func (e Entry) known() bool {
 	case kindFormat:
 		return e.Version == version
 	case kindIdentity, kindServer, kindBuilt, kindUnbuilt, kindGone, kindRemoved, kindOwned, kindRenamed,
-		kindUnrenamed, kindPosition,
-		kindStarts:
+		kindUnrenamed, kindPosition, kindStarts, kindEnabled, kindReserved:
 		return true
-	case kindSpent, kindCleaned:
+	case kindSpent, kindCleaned, kindDisabled, kindErrors:
 		return e.Device != nil
 	}
 	return false

@@ -31,6 +31,10 @@ const (
 	kindCleaned   = "cleaned"
 	kindPosition  = "position"
 	kindStarts    = "starts"
+	kindDisabled  = "disabled"
+	kindEnabled   = "enabled"
+	kindReserved  = "reserved"
+	kindErrors    = "errors"
 )
 
 // Entry is the content of one line; the functions below make the entries of each kind. The names in its tags, and in
@@ -64,6 +68,14 @@ type Entry struct {
 	EpochID  string   `json:"epoch_id,omitempty"`
 	Revision int64    `json:"revision,omitempty"`
 	StartIDs []string `json:"start_ids,omitempty"`
+
+	ID       string `json:"id,omitempty"` // of a disablement
+	Reason   string `json:"reason,omitempty"`
+	Until    int64  `json:"until,omitempty"` // Unix time, seconds
+	Check    bool   `json:"check,omitempty"`
+	Count    int    `json:"count,omitempty"`
+	Fatal    int64  `json:"fatal,omitempty"`
+	Nonfatal int64  `json:"nonfatal,omitempty"`
 }
 
 // Starts records the ids of the agent's processes since the last one that compute acknowledged, oldest first.

@@ -24,6 +24,7 @@ type State struct {
 	owned    map[provider.ID]Owned
 	renames  map[string]Rename // by the new id, as long as compute's assignments mention it
 	spent    map[device.ID]Spent
+	devices  deviceHealth
 }
 
 // Identity returns the host's identity in Placement; ok is false when none is recorded.
@@ -107,7 +108,7 @@ func (s State) Has(server string) bool {
 func emptyState() State {
 	return State{servers: map[string][]device.Claim{}, cells: map[string][]GuestCell{}, gone: map[string]bool{},
 		built: map[string]int{}, ended: map[string]int64{}, owned: map[provider.ID]Owned{}, renames: map[string]Rename{},
-		spent: map[device.ID]Spent{}}
+		spent: map[device.ID]Spent{}, devices: emptyHealth()}
 }
 
 // cloneFor returns a state with its own copies of what entries of these kinds change. The rest is shared.
@@ -127,6 +128,9 @@ func (s State) cloneFor(entries []Entry) State {
 	}
 	if changes(kindSpent, kindCleaned) {
 		s.spent = cloned(s.spent)
+	}
+	if changes(kindDisabled, kindEnabled, kindReserved, kindErrors) {
+		s.devices = s.devices.clone()
 	}
 	if changes(kindOwned) {
 		s.owned = cloned(s.owned)
@@ -183,6 +187,8 @@ func (s *State) apply(e Entry) {
 		s.spent[*e.Device] = Spent{Provider: e.Provider, Returning: e.Returning}
 	case kindCleaned:
 		delete(s.spent, *e.Device)
+	case kindDisabled, kindEnabled, kindReserved, kindErrors:
+		s.devices.apply(e)
 	case kindOwned:
 		if owned := (Owned{Classes: e.Classes, Traits: e.Traits}); owned.empty() {
 			delete(s.owned, e.Provider)
@@ -278,6 +284,7 @@ func (s State) entries() []Entry {
 		list = append(list, Entry{Kind: kindSpent, Device: &id, Provider: s.spent[id].Provider,
 			Returning: s.spent[id].Returning})
 	}
+	list = append(list, s.devices.entries()...)
 	for _, server := range s.Servers() {
 		list = append(list, Entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]),
 			Cells: s.cells[server]})
@@ -297,7 +304,7 @@ func (s State) entries() []Entry {
 // size returns the number of lines that the state needs: the length of entries.
 func (s State) size() int {
 	n := 1 + len(s.owned) + len(s.renames) + len(s.spent) + len(s.servers) + len(s.gone) +
-		len(s.built) + len(s.ended)
+		len(s.built) + len(s.ended) + s.devices.size()
 	if _, ok := s.Identity(); ok {
 		n++
 	}

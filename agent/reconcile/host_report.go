@@ -19,6 +19,7 @@ type reporter struct {
 	*state.Core
 	works    *guests.Works
 	clean    *cleaner
+	disabled *disabler
 	sending  bool
 	sent     int           // version of the report in progress
 	position host.Position // of the report in progress
@@ -38,6 +39,7 @@ func (r *reporter) snapshot() host.Report {
 		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells), Counted: state.CountedGuests(r.State),
 		CPURatio: r.Config.CPUs.CPURatio, MemRatio: r.Config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
 		NoDiskMoves: r.NoDisks, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
+	r.disabled.report(&out)
 	for _, source := range slices.Sorted(maps.Keys(r.Conditions)) {
 		out.Conditions = append(out.Conditions, r.Conditions[source]...)
 	}

@@ -6,6 +6,8 @@
 //	           ├─ stream    assignments of compute       ─▶ Watch
 //	           ├─ works     servers that are not reconciled ─▶ Build, Destroy, ReportGuest, …
 //	           ├─ cleaner   devices for one-time use      ─▶ CleanDevice
+//	           ├─ disabler  devices out of service
+//	           ├─ checker   health of devices             ─▶ CheckDevice
 //	           ├─ syncer    Placement's tree              ─▶ Observe, ReadUses, WriteProvider, …
 //	           ├─ reporter  the host report               ─▶ ReportHost
 //	           ├─ vitality  evidence that the agent works ─▶ SendAlive
@@ -43,6 +45,8 @@ type State struct {
 	stream   *stream
 	works    *guests.Works
 	cleaner  *cleaner
+	disabler *disabler
+	checker  *checker
 	syncer   *sync.Syncer
 	reporter *reporter
 	vitality *vitality
@@ -69,8 +73,9 @@ func New(config state.Config, found journal.State, id string) (*State, error) {
 	s := &State{core: c, stream: &stream{Core: c}, works: guests.NewWorks(c),
 		cleaner: &cleaner{Core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
-		syncer: sync.NewSyncer(c)}
-	s.reporter = &reporter{Core: c, works: s.works, clean: s.cleaner}
+		checker: &checker{Core: c, wanted: map[device.ID]string{}}, syncer: sync.NewSyncer(c)}
+	s.disabler = &disabler{Core: c, checks: s.checker}
+	s.reporter = &reporter{Core: c, works: s.works, clean: s.cleaner, disabled: s.disabler}
 	s.vitality = &vitality{Core: c, reporter: s.reporter}
 	return s, nil
 }
@@ -130,7 +135,7 @@ func (s *State) Deadline() time.Time {
 		return state.Earlier(at, s.retryAt)
 	case serving:
 		for _, t := range []time.Time{s.stream.deadline(), s.works.Deadline(), s.syncer.Deadline(),
-			s.reporter.deadline(), s.vitality.deadline()} {
+			s.reporter.deadline(), s.vitality.deadline(), s.disabler.deadline(), s.checker.deadline()} {
 			at = state.Earlier(at, t)
 		}
 	}
@@ -170,6 +175,8 @@ func (s *State) apply(e state.Event) {
 		s.syncer.ProviderWritten(e)
 	case state.CleanEnded:
 		s.cleaner.ended(e.Err)
+	case state.DeviceChecked:
+		s.checker.ended(e)
 	case state.VFsCompared:
 		s.core.Condition("ports", e.Conditions...)
 	case state.WorkDone:
@@ -200,11 +207,13 @@ func (s *State) advance() {
 		}
 	case serving:
 		s.stream.advance()
+		s.disabler.advance()
 		s.core.Wake = s.core.Wake || s.works.DeadlinePassed()
 		for s.core.Wake {
 			s.works.Dispatch()
 		}
 		s.cleaner.advance()
+		s.checker.advance()
 		s.syncer.Advance()
 		s.reporter.advance()
 		s.vitality.advance()
@@ -286,6 +295,7 @@ func (s *State) received(l host.Assignments) {
 	before := s.core.Assignments
 	if s.stream.accept(l) {
 		s.stream.follow(l)
+		s.disabler.receive(l)
 		s.works.Reconsider(before)
 		s.cleaner.receive(l.Clean)
 	}

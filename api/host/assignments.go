@@ -44,6 +44,10 @@ type Assignments struct {
 	Remove  []Removal      `json:"remove,omitempty"` // by id; each is repeated until the agent has reported phase gone
 	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
 
+	DisabledDevices []DisabledDevice `json:"disabled_devices,omitempty"` // by operators
+	// EnableDevices are the ids of disablements that must end. Each is repeated until the agent has answered.
+	EnableDevices []string `json:"enable_devices,omitempty"`
+
 	Consoles []ConsoleRequest `json:"consoles,omitempty"` // open requests for consoles
 }
 

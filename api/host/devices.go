@@ -36,10 +36,13 @@ type Device struct {
 	DevicePort
 	OneTimeUse bool `json:"one_time_use,omitempty"` // after a guest has started with it, it must be cleaned
 	Spent      bool `json:"spent,omitempty"`        // used once and not cleaned yet: `berth device clean`
+	Disabled   bool `json:"disabled,omitempty"`     // out of service: it can be given to no further server
 
 	// Set by compute.
 	Wanted  time.Time `json:"clean_wanted,omitzero"`   // since when an operator requests that it is cleaned
 	Refused string    `json:"clean_refused,omitempty"` // why its agent has not cleaned it; absent: no answer yet
+	// Disablements are why the device is disabled: its own ones, those of its PF, and those of its VFs.
+	Disablements []DisabledDevice `json:"disablements,omitempty"`
 }
 
 // DevicePort are the properties of a device for network ports, from its rule.
@@ -64,7 +67,7 @@ func WriteDevice(host string, d pci.Offered) Device {
 		RequestID: d.RequestID, RemoteManaged: d.RemoteManaged, ForPorts: d.ForPorts,
 		LiveMigratable: string(d.LiveMigratable), DevicePort: DevicePort{PhysicalNetwork: d.PhysicalNetwork,
 			Trusted: d.Trusted},
-		OneTimeUse: d.OneTimeUse, Spent: d.Spent,
+		OneTimeUse: d.OneTimeUse, Spent: d.Spent, Disabled: d.Disabled,
 	}
 	if d.Parent != nil {
 		out.Parent = d.Parent.String()
@@ -91,6 +94,7 @@ func (d Device) Read(host string) (out pci.Offered, err error) {
 		RequestID: d.RequestID, PortTags: pci.PortTags{PhysicalNetwork: d.PhysicalNetwork,
 			RemoteManaged: d.RemoteManaged, Trusted: d.Trusted},
 		ForPorts: d.ForPorts, LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent,
+		Disabled: d.Disabled,
 	}
 	if out.Address, err = pci.ParseAddress(d.Address); err != nil {
 		return out, err

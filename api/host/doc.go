@@ -13,6 +13,8 @@
 //	GET  /berth/v1/hosts                               {"hosts": [Report…]}
 //	GET  /berth/v1/devices                             {"devices": [Device…]}
 //	POST /berth/v1/hosts/{host}/devices/{address}/clean    requests that the device is cleaned
+//	PUT /berth/v1/hosts/{host}/devices/{address}/disabled     DisableDevice → DisabledDevice: takes it out of service
+//	DELETE /berth/v1/hosts/{host}/devices/{address}/disabled  puts it back into service
 //	DELETE /berth/v1/hosts/{host}                      Forgotten: removes a host that will never return
 //	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records
 //	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: adds what Placement lacks
@@ -24,7 +26,8 @@
 // heartbeat at least every Heartbeat, so that the agent notices a dead connection.
 //
 // A guest is destroyed only if a line names it in Remove. The absence of a guest from a line means nothing: compute's
-// database may have been restored from a backup or replaced.
+// database may have been restored from a backup or replaced. In the same way, a disabled device is enabled only if a line
+// names the disablement in EnableDevices.
 //
 // One start of one agent serves a host. Each start of an agent draws a random Start and sends it with every request.
 // Compute admits one start and answers others with 409 while that one is alive: while it has an open stream, or has

@@ -28,6 +28,10 @@ type Report struct {
 	Conditions []string      `json:"conditions"`                     // one sentence for each problem of the host
 	InPlace    bool          `json:"in_placement"`                   // [pci] report_in_placement
 	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // each repeated while compute repeats the request
+	// DisabledDevices are the disablements that the agent knows, by address, also of devices that the host does not have.
+	DisabledDevices []DisabledDevice `json:"disabled_devices,omitempty"`
+	// EnabledDevices are the answers to Assignments.EnableDevices: these disablements have ended.
+	EnabledDevices []string `json:"enabled_devices,omitempty"`
 	// NoDiskMoves is why disks cannot be moved between this host and others, as a clause; absent: they can.
 	NoDiskMoves string `json:"no_disk_moves,omitempty"`
 	// DiskImages is the format of the images that the disks of guests can become, such as qcow2, or NoDisks. Absent: they

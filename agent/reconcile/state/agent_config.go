@@ -25,6 +25,8 @@ type Config struct {
 	ConfigureVFs      bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
 	ReceivesGuests    bool // the hypervisor must prepare for guests that arrive by live migration
 
+	HealthChecks time.Duration // interval between two health checks of all devices; 0: none
+
 	Rescan   time.Duration  // interval between two syncs
 	Alive    time.Duration  // interval between two signs of life; 0: host.AliveInterval
 	Parallel int            // maximum number of concurrent builds

@@ -108,8 +108,8 @@ func ApplyFreed(c *Core, id string, changes []device.Change) {
 		c.ReportChanged()
 	}
 	for _, change := range changes {
-		if change.Now == pci.Removed {
-			c.WantSync = true // the device is gone, and its provider can be reduced now
+		if e, _ := c.Set.At(change.ID); change.Now == pci.Removed || e.Disabled {
+			c.WantSync = true // its provider can be reduced, or the device must be reserved now
 		}
 	}
 	if c.Postponed[resource.ConsumerID(id)] {

@@ -61,6 +61,9 @@ type WriteProvider struct {
 // CleanDevice cleans a device for one-time use. It ends with CleanEnded. There is at most one at a time.
 type CleanDevice struct{ Device device.ID }
 
+// CheckDevice checks the health of a device. It ends with DeviceChecked. There is at most one at a time.
+type CheckDevice struct{ Device device.ID }
+
 // ReadAllocation reads the allocation of the server of a work. Like the effects below, it belongs to the work on one
 // server, ends with a WorkDone, and is the only one of that work at a time. Cancel ends it early.
 type ReadAllocation struct{ Work string }
@@ -146,6 +149,7 @@ func (ReadUses) effect()        {}
 func (ReadAllocations) effect() {}
 func (WriteProvider) effect()   {}
 func (CleanDevice) effect()     {}
+func (CheckDevice) effect()     {}
 func (ReadAllocation) effect()  {}
 func (ConfigureVFs) effect()    {}
 func (ResetVFs) effect()        {}

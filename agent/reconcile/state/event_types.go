@@ -3,6 +3,7 @@ package state
 import (
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
@@ -93,6 +94,19 @@ type ProviderWritten struct {
 // CleanEnded ends CleanDevice.
 type CleanEnded struct{ Err error }
 
+// DeviceChecked ends CheckDevice. The fault means that the device could not be checked.
+type DeviceChecked struct {
+	Health Health
+	Err    error
+}
+
+// Health is what a check has found about a device.
+type Health struct {
+	Failed  string         // why the device has failed the check, as a clause; empty: it has not
+	Errors  journal.Errors // its error counters
+	Counted bool           // it has error counters
+}
+
 // VFsCompared are the conditions of all VFs that guests have for ports, after they were compared with their ports.
 type VFsCompared struct{ Conditions []string }
 
@@ -120,5 +134,6 @@ func (UsesRead) event()          {}
 func (AllocationsRead) event()   {}
 func (ProviderWritten) event()   {}
 func (CleanEnded) event()        {}
+func (DeviceChecked) event()     {}
 func (VFsCompared) event()       {}
 func (WorkDone) event()          {}

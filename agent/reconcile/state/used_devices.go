@@ -46,5 +46,5 @@ func (c *Core) IsSpent(e device.Entry) bool {
 	}
 	p, _ := c.Tree.ByID(e.Provider)
 	inv, has := p.Inventories[e.ResourceClass]
-	return has && e.Holder == "" && inv.Reserved >= inv.Total
+	return has && e.Holder == "" && inv.Reserved >= inv.Total && c.State.Reserved()[e.Provider] == 0
 }

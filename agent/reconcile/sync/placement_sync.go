@@ -85,6 +85,7 @@ func (s *Syncer) Observed(e state.Observed) {
 		return
 	}
 	s.detectManualReturn(s.View.facts)
+	s.recordReservedAsUsed()
 	s.fresh = maps.Clone(s.NewlyClaimed)
 	stateOf := s.holderStates(s.fresh, s.missing)
 	if s.Dry {
@@ -92,7 +93,7 @@ func (s *Syncer) Observed(e state.Observed) {
 	}
 	var final bool
 	s.planErr = nil
-	if s.Planning, final, err = draft(s.View, s.Set.Claims(), s.State, stateOf); err != nil {
+	if s.Planning, final, err = draft(s.View, s.Set, s.State, stateOf); err != nil {
 		if s.Dry || !s.Begun {
 			s.failed(err)
 			return
@@ -184,6 +185,7 @@ func (s *Syncer) write() {
 		return
 	}
 	s.recordOwned(d.Plan.Owned, d.owned)
+	s.recordReserving(d)
 	s.stage, s.step, s.generations = writing, 0, map[provider.ID]int{}
 	s.writeStep()
 }
@@ -265,6 +267,7 @@ func (s *Syncer) planWritten() {
 	s.dropFresh()
 	s.warnOfChanges(plan.Warnings)
 	s.recordReserved(s.Tree)
+	s.recordDisabled(s.Planning, s.Tree)
 	if plan.More || s.freesParent(plan) {
 		s.WantSync = true
 	}

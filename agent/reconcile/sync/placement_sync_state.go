@@ -84,12 +84,14 @@ type view struct {
 
 // planning is a plan with the input that it was made from.
 type planning struct {
-	Plan  treeplan.Plan
-	aim   treeplan.Aim
-	uses  treeplan.Uses
-	owned treeplan.OwnedSet
-	Notes []survey.Note
-	kinds []kindOfHost // other kinds of devices
+	Plan     treeplan.Plan
+	aim      treeplan.Aim
+	uses     treeplan.Uses
+	owned    treeplan.OwnedSet
+	Notes    []survey.Note
+	kinds    []kindOfHost                     // other kinds of devices
+	disabled map[provider.ID]resource.Amounts // devices to reserve, because they are disabled
+	reserved map[provider.ID]int              // devices that were reserved for that reason
 	// of package survey, without the providers of other kinds
 	host      provider.Tree
 	hostNotes []survey.Note

@@ -15,10 +15,11 @@ import (
 
 // draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
 // configuration cannot be reported.
-func draft(v view, held []device.Claim, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
+func draft(v view, set device.Set, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
 	d planning, final bool, err error) {
-	facts := v.facts
+	facts, held := v.facts, set.Claims()
 	facts.Held, d.kinds = split(held, v.kinds)
+	d.disabled, d.reserved = disabledDevices(set), state.Reserved()
 	if d.host, d.hostNotes, err = survey.Desired(facts); err != nil {
 		return d, false, err
 	}
@@ -28,6 +29,7 @@ func draft(v view, held []device.Claim, state journal.State, stateOf func(resour
 	if err := d.addKinds(nil); err != nil {
 		return d, false, err
 	}
+	d.reserveDisabled(facts.Actual)
 	if facts.Report {
 		d.aim.Expected = treeplan.ExpectedAllocations(d.aim.Tree, held, stateOf)
 	}
@@ -65,6 +67,7 @@ func (d planning) finish(actual provider.Tree) (planning, error) {
 	if err != nil {
 		return d, err
 	}
+	d.reserveDisabled(actual)
 	d.Plan, err = treeplan.Make(d.aim, actual, d.uses, d.owned)
 	return d, err
 }

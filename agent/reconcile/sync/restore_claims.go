@@ -100,6 +100,7 @@ func (s *Syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest)
 		s.Record(journal.Put(id, held, cells...))
 	}
 	s.Set, s.Restored, s.Conflicts = set, true, conflicts
+	s.ApplyDisabled()
 	s.setConflictCondition()
 	s.MarkUsedByGuests()
 	return nil
