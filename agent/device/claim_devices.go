@@ -21,8 +21,8 @@ type slot struct {
 // ClaimAll picks the devices for all requests of a server, or none. A request that names providers gets one device of
 // each; another one gets Count of any offered devices. The nearest devices by the NUMA policy are selected first, then
 // the lowest addresses, unless another request needs one of them. Disabled devices are not selected. Devices that the
-// holder already has for a request are picked again, so the call may be repeated. It returns the new set and the picked devices, or the same set and the
-// refusal.
+// holder already has for a request are picked again, so the call may be repeated. It returns the new set and the picked
+// devices, or the same set and the refusal.
 func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near Near) (Set, []Claim, Refusal) {
 	var slots []slot
 	for _, r := range requests {

@@ -18,8 +18,8 @@ func (s Set) Disable(list []pci.Disablement) Set {
 	return s
 }
 
-// whyDisabled returns why a device is given to no further server, as a clause; empty if it can be. A PF is disabled with
-// any of its VFs, because a server that gets a PF gets all of it.
+// whyDisabled returns why a device is given to no further server, as a clause; empty if it can be. A PF is disabled
+// with any of its VFs, because a server that gets a PF gets all of it.
 func (s Set) whyDisabled(id ID) string {
 	if len(s.disabled) == 0 {
 		return ""

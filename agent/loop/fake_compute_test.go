@@ -90,7 +90,8 @@ func (o *fakeCompute) replaceServers(servers []host.Server) {
 // setAssignments replaces the assignments by those of these servers, at the next revision. o.mu is held.
 func (o *fakeCompute) setAssignments(servers []host.Server) {
 	o.assignments = host.Assignments{Cloud: o.assignments.Cloud, Position: o.assignments.Position, Servers: servers,
-		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.assignments.Clean}
+		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.assignments.Clean,
+		DisabledDevices: o.assignments.DisabledDevices, EnableDevices: o.assignments.EnableDevices}
 	o.assignments.Revision++
 }
 

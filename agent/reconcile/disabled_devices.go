@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// disabler takes devices out of service and puts them back, as operators request it. The journal has the disablements, so
-// that they hold while compute does not answer.
+// disabler takes devices out of service and puts them back, as operators request it. The journal has the disablements,
+// so that they hold while compute does not answer.
 type disabler struct {
 	*state.Core
 	checks *checker

@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// checker checks the health of the devices at an interval, one after the other. A device that fails is disabled until an
-// operator enables it and it passes: an error that occurs now and then must not bring it back by itself.
+// checker checks the health of the devices at an interval, one after the other. A device that fails is disabled until
+// an operator enables it and it passes: an error that occurs now and then must not bring it back by itself.
 type checker struct {
 	*state.Core
 	queue    []device.ID

@@ -14,7 +14,7 @@ type Aim struct {
 	Ratios []resource.Class
 	// of the root, with a reserved amount from the configuration; for others it never decreases
 	ReservedClasses []resource.Class
-	// providers of Tree whose reserved amounts are those of Tree: their device has been cleaned, is disabled or was enabled
+	// providers of Tree whose reserved amounts are those of Tree: a device was cleaned, disabled or enabled
 	Returned map[provider.ID]bool
 	// Owns reports whether a provider below the root is that of a device that no trait marks; nil: none is
 	Owns func(p, root provider.Provider) bool

@@ -54,9 +54,9 @@ func (c Client) DisableDevice(ctx context.Context, host, address string, want Di
 	return out, err
 }
 
-// EnableDevice reverses DisableDevice. A device that its agent has disabled stays disabled until it has passed the health
-// check. A device that is not disabled is not an error. It returns NotFound if the host offers no such device, and
-// Conflict if only its PF is disabled.
+// EnableDevice reverses DisableDevice. A device that its agent has disabled stays disabled until it has passed the
+// health check. A device that is not disabled is not an error. It returns NotFound if the host offers no such device,
+// and Conflict if only its PF is disabled.
 func (c Client) EnableDevice(ctx context.Context, host, address string) error {
 	_, err := c.REST.Do(ctx, http.MethodDelete, path(host, "devices", address, "disabled"), nil, nil)
 	return err

@@ -26,8 +26,8 @@
 // heartbeat at least every Heartbeat, so that the agent notices a dead connection.
 //
 // A guest is destroyed only if a line names it in Remove. The absence of a guest from a line means nothing: compute's
-// database may have been restored from a backup or replaced. In the same way, a disabled device is enabled only if a line
-// names the disablement in EnableDevices.
+// database may have been restored from a backup or replaced. In the same way, a disabled device is enabled only
+// if a line names the disablement in EnableDevices.
 //
 // One start of one agent serves a host. Each start of an agent draws a random Start and sends it with every request.
 // Compute admits one start and answers others with 409 while that one is alive: while it has an open stream, or has

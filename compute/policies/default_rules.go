@@ -82,6 +82,8 @@ const (
 	ReportGuest     = "berth:guests:report"
 	ListDevices     = "berth:devices:list"
 	CleanDevice     = "berth:devices:clean"
+	DisableDevice   = "berth:devices:disable"
+	EnableDevice    = "berth:devices:enable"
 )
 
 var guards = []policy.Row{
@@ -136,6 +138,8 @@ var guards = []policy.Row{
 	{Names: ReportGuest, Check: agent, What: "PUT /berth/v1/hosts/{host}/guests/{server}"},
 	{Names: ListDevices, Check: service, What: "GET /berth/v1/devices"},
 	{Names: CleanDevice, Check: admin, What: "POST /berth/v1/hosts/{host}/devices/{address}/clean"},
+	{Names: DisableDevice, Check: admin, What: "PUT /berth/v1/hosts/{host}/devices/{address}/disabled"},
+	{Names: EnableDevice, Check: admin, What: "DELETE /berth/v1/hosts/{host}/devices/{address}/disabled"},
 }
 
 // base are the base rules of Nova that policy files refer to.

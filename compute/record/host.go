@@ -34,7 +34,8 @@ func EncodeHost(h schedule.Host) ([]byte, error) {
 		Devices: each(h.Devices, func(d pci.Offered) host.Device { return host.WriteDevice(h.Name, d) }),
 		Cells:   host.WriteCells(h.Cells), Counted: each(h.Counted, writeCounted),
 		CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Conditions: h.Conditions, InPlace: h.InPlacement,
-		NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
+		DisabledDevices: each(h.Disabled, host.WriteDisabled),
+		NoDiskMoves:     h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
 }
 
 // DecodeHost reads the text of the report of the host with this name, without Seen, Guests and Load. The report of
@@ -69,14 +70,22 @@ func FromReport(r host.Report) (schedule.Host, error) {
 func readHost(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Instance: r.Instance, Start: r.Start, LockID: r.LockID,
 		Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
-		NotFollowed: r.NotFollowed, Hypervisor: r.Hypervisor, Down: r.Down,
-		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
+		NotFollowed:     r.NotFollowed,
+		HypervisorState: schedule.HypervisorState{Hypervisor: r.Hypervisor, Down: r.Down},
+		Disks:           schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
 	for _, g := range r.Counted {
 		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),
 			Placed: host.ReadPlaced(g.Placed)})
 	}
 	for _, g := range r.Guests {
 		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
+	}
+	for _, d := range r.DisabledDevices {
+		disabled, err := d.Read()
+		if err != nil {
+			return h, fault.New(fault.Invalid, "disabled device %q: %w", clip(d.Address), err)
+		}
+		h.Disabled = append(h.Disabled, disabled)
 	}
 	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
 	seen := map[pci.Address]bool{}

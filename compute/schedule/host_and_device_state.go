@@ -11,19 +11,20 @@ import (
 // Host is the state of one host: the last report of its agent, and the servers placed there.
 type Host struct {
 	Name        string
-	Instance    string        // of the agent that reported; empty if not reported
-	Start       string        `json:",omitempty"` // start of that agent's process
-	LockID      string        `json:",omitempty"` // machine and directory of its journal; empty when unknown
-	Present     []Present     `json:",omitempty"` // the guests that exist on the host, by id
-	NotFollowed string        `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
-	Down        string        `json:",omitempty"` // why the hypervisor can build no guests; empty when it can
-	Hypervisor  string        `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
+	Instance    string    // of the agent that reported; empty if not reported
+	Start       string    `json:",omitempty"` // start of that agent's process
+	LockID      string    `json:",omitempty"` // machine and directory of its journal; empty when unknown
+	Present     []Present `json:",omitempty"` // the guests that exist on the host, by id
+	NotFollowed string    `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
+	HypervisorState
 	Provider    provider.ID   // the root provider
 	Devices     []pci.Offered // every device that the host's device_spec offers, by address
 	Conditions  []string      // messages about problems on the host
 	InPlacement bool          // the agent counts its devices in Placement ([pci] report_in_placement)
 	Disks
 	Seen time.Time // when the last report came
+
+	Disabled []pci.Disablement `json:",omitempty"` // those that the agent knows, by address
 
 	Cells   []numa.Cell    // the NUMA nodes, by number, without the usage of guests
 	Counted []CountedGuest // the guests with NUMA cells that the agent has on them
@@ -33,6 +34,12 @@ type Host struct {
 	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
 
 	free []pci.Offered // what Free returns; nil: not known yet
+}
+
+// HypervisorState is what is known of the hypervisor of a host.
+type HypervisorState struct {
+	Down       string `json:",omitempty"` // why it can build no guests; empty when it can
+	Hypervisor string `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
 }
 
 // Disks is what can be done with the disks of the guests of a host.

@@ -24,7 +24,7 @@ func (h Host) Free() []pci.Offered {
 	}
 	free := make([]pci.Offered, 0, len(h.Devices))
 	for _, d := range h.Devices {
-		if d.State == pci.Available && !d.Spent {
+		if d.State == pci.Available && !d.Spent && !d.Disabled {
 			free = append(free, d)
 		}
 	}
@@ -53,6 +53,18 @@ func (h Host) Free() []pci.Offered {
 // devices and guests.
 func (h Host) WithFree() Host {
 	h.free = h.Free()
+	return h
+}
+
+// WithDisabled returns the host with a disablement that its agent has not reported yet.
+func (h Host) WithDisabled(d pci.Disablement) Host {
+	h.Devices, h.free = slices.Clone(h.Devices), nil
+	affected := pci.Affecting([]pci.Disablement{d}, toPCI(h.Devices))
+	for i := range h.Devices {
+		if len(affected[h.Devices[i].Address]) > 0 {
+			h.Devices[i].Disabled = true
+		}
+	}
 	return h
 }
 
@@ -227,6 +239,8 @@ func (h Host) nearest(free []pci.Offered, s slot) (text, device string) {
 			return "one has been used once and not been cleaned", d.Address.String()
 		case why == "" && d.State != pci.Available:
 			return fmt.Sprintf("one is %s", d.State), d.Address.String()
+		case why == "" && d.Disabled:
+			return "one is disabled", d.Address.String()
 		case why == "" && !isFree:
 			return "one is promised to another server", d.Address.String()
 		case isFree && why != "" && text == "":

@@ -19,7 +19,8 @@ type Assignments struct {
 	Revision      int64 // grows with each change; 0 for a host that never had a server
 	Entries       []*Entry
 	Removals      []lifecycle.Removal
-	CleanRequests []CleanRequest // clean requests without an answer, by address
+	CleanRequests []CleanRequest   // clean requests without an answer, by address
+	Devices       []DisabledDevice // by address and id
 }
 
 // Assignments returns the assignments of a host. The lists and their entries are shared and must not be modified.
@@ -39,6 +40,10 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 		}
 		out.Removals = now.removalsWith(host, removals)
 		out.CleanRequests, err = readCleanRequests(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
+		if err != nil {
+			return err
+		}
+		out.Devices, err = readDisabledDevices(ctx, tx, ` WHERE host = ? ORDER BY address, id`, host)
 		return err
 	})
 	if err != nil {

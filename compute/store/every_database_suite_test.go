@@ -30,7 +30,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"hosts", hosts}, {"assignments", assignments}, {"residences during a move", residencesDuringMove},
 			{"subscriptions", subscriptions}, {"reports", reports},
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
-			{"disabled hosts", disabledHosts}, {"bindings of hosts", bindings},
+			{"disabled hosts", disabledHosts}, {"disabled devices", disabledDevices}, {"bindings of hosts", bindings},
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })

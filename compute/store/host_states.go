@@ -41,10 +41,10 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	return hosts, wrap(err)
 }
 
-// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its removals
-// and the binding to its account. Its row remains with a higher revision, so that a returning agent does not consider
-// the assignments of the new host older than those it has followed. It returns fault.Conflict if a server has a
-// residence there.
+// Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its disabled
+// devices, its removals and the binding to its account. Its row remains with a higher revision, so that a returning
+// agent does not consider the assignments of the new host older than those it has followed. It returns fault.Conflict
+// if a server has a residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	defer s.reports.lock(host)()
 	defer s.hosts.drop("", host)
@@ -62,7 +62,7 @@ func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
 		return err
 	}
 	for _, table := range []string{`compute_dead`, `compute_disabled`, `compute_clean_requests`, `compute_removals`,
-		`compute_host_accounts`} {
+		`compute_disabled_devices`, `compute_host_accounts`} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
 			return err
 		}

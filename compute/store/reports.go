@@ -167,6 +167,13 @@ func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.
 			if err := s.addGuests(ctx, tx, hosts); err != nil {
 				return err
 			}
+			byName := map[string]*schedule.Host{}
+			for i := range hosts {
+				byName[hosts[i].Name] = &hosts[i]
+			}
+			if err := addDisabled(ctx, tx, byName); err != nil {
+				return err
+			}
 			for _, h := range hosts {
 				read[h.Provider] = h.WithFree()
 			}

@@ -123,6 +123,16 @@ var schema = []sqldb.Migration{
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			reason TEXT NOT NULL,
 			since BIGINT NOT NULL`),
+	sqldb.Table("compute_disabled_devices", `
+			host VARCHAR(255) NOT NULL,
+			id VARCHAR(64) NOT NULL,
+			address VARCHAR(32) NOT NULL,
+			reason TEXT NOT NULL,
+			since BIGINT NOT NULL,
+			until_time BIGINT NOT NULL,
+			enable INTEGER NOT NULL,
+			reported INTEGER NOT NULL,
+			PRIMARY KEY (host, id)`),
 	sqldb.Table("compute_host_accounts", `
 			host VARCHAR(255) NOT NULL PRIMARY KEY,
 			account VARCHAR(255) NOT NULL,

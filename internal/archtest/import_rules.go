@@ -135,7 +135,7 @@ func computeRules(contracts []string) []Row {
 		{Package: "compute/server/hosts", Kind: Server, Imports: with(contracts, "compute/audit", "compute/flavor",
 			"compute/lifecycle", "compute/policies", "compute/portrequest", "compute/ports",
 			"compute/presence", "compute/record", "compute/schedule", "compute/scheduler", "compute/store",
-			"compute/server/request", "compute/server/consoles")},
+			"compute/server/request", "compute/server/consoles"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/server/servers", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",
 			"compute/policies", "compute/portrequest", "compute/schedule", "compute/store", "compute/server/request",
 			"compute/server/catalog", "compute/server/consoles"), Outside: []string{"github.com/google/uuid"}},

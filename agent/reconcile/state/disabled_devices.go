@@ -29,8 +29,8 @@ func (c *Core) DisabledChanged() {
 	var sentences []string
 	for _, d := range c.DisabledNow() {
 		if d.Check {
-			sentences = append(sentences, fmt.Sprintf("%s is disabled, because its health check has failed: %s; repair it, then "+
-				"run `berth device enable %s %s`", d.Address, d.Reason, c.Config.Host, d.Address))
+			sentences = append(sentences, fmt.Sprintf("%s is disabled, because its health check has failed: %s; repair it, "+
+				"then run `berth device enable %s %s`", d.Address, d.Reason, c.Config.Host, d.Address))
 		}
 	}
 	c.Condition("failed devices", sentences...)

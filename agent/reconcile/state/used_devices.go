@@ -48,3 +48,14 @@ func (c *Core) IsSpent(e device.Entry) bool {
 	inv, has := p.Inventories[e.ResourceClass]
 	return has && e.Holder == "" && inv.Reserved >= inv.Total && c.State.Reserved()[e.Provider] == 0
 }
+
+// RecordReservedAsUsed records disabled devices for one-time use as used if only Placement shows that, as after an
+// agent of Nova: from now on this agent reserves them for another reason too.
+func (c *Core) RecordReservedAsUsed() {
+	for _, e := range c.Set.Entries() {
+		if _, known := c.State.Spent()[e.ID()]; e.Disabled && !known && c.IsSpent(e) {
+			c.Record(journal.Used(e.ID(), journal.Spent{Provider: e.Provider}))
+			c.Set = c.Set.Spend(e.ID(), true)
+		}
+	}
+}

@@ -10,9 +10,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// disabledDevices counts the devices of each provider that must be reserved because they are disabled: the free ones. The
-// only device of a provider is also reserved while a server holds it, so that it is never offered when it is freed. Of
-// several devices a held one must not be reserved: Placement counts it as used already.
+// disabledDevices counts the devices of each provider that must be reserved because they are disabled: the free ones.
+// The only device of a provider is also reserved while a server holds it, so that it is never offered when it is freed.
+// Of several devices a held one must not be reserved: Placement counts it as used already.
 func disabledDevices(set device.Set) map[provider.ID]resource.Amounts {
 	total, out := map[provider.ID]int{}, map[provider.ID]resource.Amounts{}
 	entries := set.Entries()
@@ -98,17 +98,6 @@ func (s *Syncer) recordDisabled(d planning, tree provider.Tree) {
 		}
 		if n := d.reserving(id); n < d.reserved[id] && (!there || written()) {
 			s.Record(journal.Reserved(id, n))
-		}
-	}
-}
-
-// recordReservedAsUsed records a disabled device for one-time use as used if only Placement shows that, as after an agent
-// of Nova: from now on this agent reserves the device for another reason too.
-func (s *Syncer) recordReservedAsUsed() {
-	for _, e := range s.Set.Entries() {
-		if _, known := s.State.Spent()[e.ID()]; e.Disabled && !known && s.IsSpent(e) {
-			s.Record(journal.Used(e.ID(), journal.Spent{Provider: e.Provider}))
-			s.Set = s.Set.Spend(e.ID(), true)
 		}
 	}
 }

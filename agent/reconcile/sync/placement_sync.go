@@ -85,7 +85,7 @@ func (s *Syncer) Observed(e state.Observed) {
 		return
 	}
 	s.detectManualReturn(s.View.facts)
-	s.recordReservedAsUsed()
+	s.RecordReservedAsUsed()
 	s.fresh = maps.Clone(s.NewlyClaimed)
 	stateOf := s.holderStates(s.fresh, s.missing)
 	if s.Dry {

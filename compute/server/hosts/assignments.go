@@ -162,6 +162,7 @@ func (a *assignmentStream) write(now store.Assignments) error {
 		Position: writePosition(store.Position{Epoch: now.Epoch, Revision: now.Revision}),
 		Servers:  []host.Server{}, Clean: writeCleanRequests(now.CleanRequests),
 		Consoles: a.server.Consoles.List(a.host)}
+	line.DisabledDevices, line.EnableDevices = writeDisabledRequests(now.Devices, a.server.Now())
 	for _, r := range now.Removals {
 		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}

@@ -38,6 +38,10 @@ type Store interface {
 	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
+	DisableDevice(ctx context.Context, d store.DisabledDevice) error
+	EnableDevice(ctx context.Context, host string, address pci.Address, ids []string) error
+	DisabledDevices(ctx context.Context, now time.Time) ([]store.DisabledDevice, error)
+	ResolveDisabled(ctx context.Context, host string, known, ended []string, now time.Time) error
 }
 
 // Agents records which agents serve hosts, and whether they are alive; *presence.Agents implements it and documents

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -49,10 +50,11 @@ func writeDevices(h schedule.Host) []host.Device {
 	return out
 }
 
-// describeDevices converts the devices of a host, with the clean requests of operators and with the consumers that hold
+// describeDevices converts the devices of a host, with the requests of operators and with the consumers that hold
 // devices in Placement without being placed on the host.
-func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []audit.Foreign) []host.Device {
-	out := writeDevices(h)
+func describeDevices(h schedule.Host, requests deviceRequests, foreign []audit.Foreign) []host.Device {
+	cleans := requests.cleans
+	out := markDisabled(h, requests.disabled, writeDevices(h))
 	markForeign(out, foreign)
 	for _, w := range cleans {
 		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })
@@ -61,6 +63,21 @@ func describeDevices(h schedule.Host, cleans []store.CleanRequest, foreign []aud
 		}
 	}
 	return out
+}
+
+// deviceRequests are the requests of operators about devices of all hosts.
+type deviceRequests struct {
+	cleans   []store.CleanRequest
+	disabled []store.DisabledDevice
+}
+
+// deviceRequests reads the requests of operators.
+func (s *Handlers) deviceRequests(ctx context.Context) (r deviceRequests, err error) {
+	if r.cleans, err = s.Store.CleanRequests(ctx); err != nil {
+		return r, err
+	}
+	r.disabled, err = s.Store.DisabledDevices(ctx, s.Now())
+	return r, err
 }
 
 // markForeign shows as allocated what Placement has allocated to consumers that are not placed on the host: no server
@@ -96,7 +113,7 @@ func (s *Handlers) listHosts(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	cleans, err := s.Store.CleanRequests(c.R.Context())
+	requests, err := s.deviceRequests(c.R.Context())
 	if err != nil {
 		return err
 	}
@@ -125,7 +142,7 @@ func (s *Handlers) listHosts(c *request.Call) error {
 		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
 			SilentAfter: s.Agents.SilentAfter().Seconds(),
 			Instance:    h.Instance, Provider: string(h.Provider),
-			Devices:    describeDevices(h, cleans, s.Audits.HostForeign(h.Name)),
+			Devices:    describeDevices(h, requests, s.Audits.HostForeign(h.Name)),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
 			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
@@ -158,13 +175,13 @@ func (s *Handlers) listDevices(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	cleans, err := s.Store.CleanRequests(c.R.Context())
+	requests, err := s.deviceRequests(c.R.Context())
 	if err != nil {
 		return err
 	}
 	devices := []host.Device{}
 	for _, h := range hosts {
-		devices = append(devices, describeDevices(h, cleans, s.Audits.HostForeign(h.Name))...)
+		devices = append(devices, describeDevices(h, requests, s.Audits.HostForeign(h.Name))...)
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"devices": devices})
 }

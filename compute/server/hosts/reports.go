@@ -59,6 +59,9 @@ func (s *Handlers) putReport(c *request.Call) error {
 	if err := s.resolveCleans(c.R.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
+	if err := s.resolveDisabled(c.R.Context(), known, report.EnabledDevices); err != nil {
+		return err
+	}
 	return c.WriteStatus(http.StatusNoContent)
 }
 
