@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -118,13 +119,38 @@ type Options struct {
 	Clean  Cleaner // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
 	Events Events  // reports changes of the host's devices; nil: only the rescan finds them
 
+	Times
 	Log      *slog.Logger     // nil: slog.Default()
-	Rescan   time.Duration    // interval between two syncs; 0: one minute
 	Parallel int              // maximum number of concurrent builds; 0: 8
 	NewID    func() string    // UUIDs; nil: random ones
 	NewStart func() string    // ids of the agent's processes; nil: random ones
 	Now      func() time.Time // nil: time.Now
 	Jitter   func() float64   // 0 to 1; nil: random
+}
+
+// Times are the intervals and waits of an agent. Zero fields have the defaults.
+type Times struct {
+	state.Times
+
+	Rescan time.Duration // interval between two syncs, default 1 min
+
+	// between the first change of a guest and the observation of all, default 1 s: several guests often change together,
+	// and a guest that ends again and again is not started more often
+	GuestSettle     time.Duration
+	HypervisorCheck time.Duration // between two checks of the hypervisor, default 3 s
+	HeartbeatPoll   time.Duration // a change is sent to the network service within this time, default 1 s
+	HeartbeatRetry  time.Duration // after a heartbeat that was not sent, default 5 s
+}
+
+// withDefaults returns the times with defaults for zero fields, except those of the state machine.
+func (t Times) withDefaults() Times {
+	t.GuestSettle, t.HypervisorCheck = cmp.Or(t.GuestSettle, time.Second), cmp.Or(t.HypervisorCheck, 3*time.Second)
+	if t.Rescan <= 0 {
+		t.Rescan = time.Minute
+	}
+	t.HeartbeatPoll = cmp.Or(t.HeartbeatPoll, heartbeatPoll)
+	t.HeartbeatRetry = cmp.Or(t.HeartbeatRetry, heartbeatRetry)
+	return t
 }
 
 // Agent is one host's agent.
@@ -168,9 +194,7 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if o.Rescan <= 0 {
-		o.Rescan = time.Minute
-	}
+	o.Times = o.Times.withDefaults()
 	if o.PortInterval <= 0 {
 		o.PortInterval = 30 * time.Second
 	}
@@ -198,6 +222,6 @@ func (o *Options) config() state.Config {
 		ReportInPlacement: o.ReportInPlacement,
 		ReportNetwork:     o.ReportNetwork, VFIO: o.VFIO,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
-		Machine: o.Machine, Rescan: o.Rescan,
+		Machine: o.Machine, Rescan: o.Rescan, Times: o.Times.Times,
 		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
 }

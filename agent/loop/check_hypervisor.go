@@ -8,11 +8,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A hypervisor that does not answer is reported within checkInterval and checkTime.
+// A hypervisor that does not answer is reported within Times.HypervisorCheck and checkTime.
 const (
-	checkInterval = 3 * time.Second // between two checks
-	checkTime     = 5 * time.Second // limit of one check
-	otherReason   = time.Minute     // between two results that differ only in the reason
+	checkTime   = 5 * time.Second // limit of one check
+	otherReason = time.Minute     // between two results that differ only in the reason
 )
 
 // checkHypervisor checks every few seconds whether the hypervisor answers and can build guests, and delivers the result
@@ -21,7 +20,7 @@ const (
 func (a *Agent) checkHypervisor(ctx context.Context) {
 	last, at := "", a.o.Now()
 	var pending chan error
-	ticker := time.NewTicker(checkInterval)
+	ticker := time.NewTicker(a.o.HypervisorCheck)
 	defer ticker.Stop()
 	for {
 		var err error

@@ -9,10 +9,6 @@ import (
 	"github.com/openberth/berth/agent/reconcile/state"
 )
 
-// guestSettle is the time between the first change of a guest and the observation of all: several guests often change
-// together, and a guest that ends again and again is not started more often.
-const guestSettle = time.Second
-
 // watchGuests requests a sync when guests change by themselves. Without events the rescan finds changes.
 func (a *Agent) watchGuests(ctx context.Context) {
 	driver, ok := a.o.Hypervisor.(hypervisor.Watcher)
@@ -22,7 +18,7 @@ func (a *Agent) watchGuests(ctx context.Context) {
 	var waiting atomic.Bool
 	driver.Watch(ctx, func() {
 		if waiting.CompareAndSwap(false, true) {
-			time.AfterFunc(guestSettle, func() {
+			time.AfterFunc(a.o.GuestSettle, func() {
 				waiting.Store(false)
 				a.deliver(ctx, state.DevicesChanged{})
 			})

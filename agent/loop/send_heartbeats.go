@@ -14,8 +14,8 @@ import (
 // The times of heartbeats. The network service shows an agent as not alive 75 seconds after the last one.
 const (
 	heartbeatInterval = 30 * time.Second // between two heartbeats without a change
-	heartbeatRetry    = 5 * time.Second  // after one that was not sent
-	heartbeatPoll     = time.Second      // a change is sent within this time
+	heartbeatRetry    = 5 * time.Second  // the default of Times.HeartbeatRetry
+	heartbeatPoll     = time.Second      // the default of Times.HeartbeatPoll
 	firstPoll         = time.Second / 20 // the first one is sent within this time
 	firstPolls        = 600              // for this number of polls, the first sync may take as long
 	heartbeatTimeout  = 10 * time.Second // of a request
@@ -33,7 +33,7 @@ func (a *Agent) sendHeartbeats(ctx context.Context) {
 	failing := ""
 	for polls := 1; backoff.Sleep(ctx, poll) == nil; polls++ {
 		if sent != nil || polls > firstPolls {
-			poll = heartbeatPoll
+			poll = a.o.HeartbeatPoll
 		}
 		now := a.Heartbeats()
 		due := !a.o.Now().Before(next)
@@ -48,7 +48,7 @@ func (a *Agent) sendHeartbeats(ctx context.Context) {
 		case err == nil:
 			failing = ""
 		default:
-			next = a.o.Now().Add(heartbeatRetry)
+			next = a.o.Now().Add(a.o.HeartbeatRetry)
 			if ctx.Err() == nil && failing != err.Error() {
 				failing = err.Error()
 				a.log.Warn("heartbeat not sent to the network service, will retry", "error", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// followedInterval is the shortest time between two signs of life that acknowledge assignments.
+// followedInterval is the default of Times.Followed.
 const followedInterval = time.Second
 
 // vitality sends signs of life between two host reports, and one soon after assignments were followed. It sends none
@@ -44,7 +44,7 @@ func (h *vitality) deadline() time.Time {
 	}
 	due := last.Add(cmp.Or(h.Config.Alive, host.AliveInterval))
 	if host.Position(h.Durable.Position()) != h.Acknowledged && h.NotFollowed == "" {
-		return state.Earlier(h.lastAt.Add(followedInterval), due)
+		return state.Earlier(h.lastAt.Add(cmp.Or(h.Config.Times.Followed, followedInterval)), due)
 	}
 	return due
 }

@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// build builds berth once. The processes of the tests run without the race detector, which slows them down by a factor
-// of five to ten; the packages' own tests have it.
-var build = sync.OnceValues(func() (program string, err error) { return bench.Build(built) })
+// build builds berth once, with the short times of settings.TestTimes. The processes of the tests run without the race
+// detector, which slows them down by a factor of five to ten; the packages' own tests have it.
+var build = sync.OnceValues(func() (program string, err error) { return bench.Build(built, "testtimes") })
 
 // program returns the path of berth.
 func program(t *testing.T) string {

@@ -51,6 +51,7 @@ type Agents interface {
 type Options struct {
 	Log    *slog.Logger
 	Now    func() time.Time
+	Times  Times
 	Agents Agents
 	Writer allocations.Writer // writes what is healed
 	// Leased returns a context for calls of other services, which ends with the lease of compute's database.

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -10,16 +11,27 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// How old the last audit of a host must be when a report of the host starts another one. Agents report at least once a
-// minute.
-const (
-	Every = 45 * time.Second
-	Again = 5 * time.Second // if it has found something, or Placement may have been restored
-
+// Times are how old audits become. Zero fields have the defaults.
+type Times struct {
+	// how old the last audit of a host must be when a report of the host starts another one, default 45 s: agents report
+	// at least once a minute
+	Every time.Duration
+	Again time.Duration // the same if it has found something, or Placement may have been restored; default 5 s
 	// how old the last audit of a host may become without a report, if it has found something or can be repeated with one
-	// request because Placement reports the states of trees; and how many hosts are audited in a second for this
-	soon      = 4 * time.Second
-	perSecond = 20
+	// request because Placement reports the states of trees; default 4 s
+	Soon time.Duration
+	Poll time.Duration // how often Run looks for such hosts, default 1 s
+}
+
+// WithDefaults returns the times with defaults for zero fields.
+func (t Times) WithDefaults() Times {
+	t.Every, t.Again = cmp.Or(t.Every, 45*time.Second), cmp.Or(t.Again, 5*time.Second)
+	t.Soon, t.Poll = cmp.Or(t.Soon, 4*time.Second), cmp.Or(t.Poll, time.Second)
+	return t
+}
+
+const (
+	perPoll = 20 // how many hosts QueueOld queues at most
 
 	// how long the audit of a whole host stays valid while Placement reports the same state of its tree
 	unchangedFor = 10 * time.Minute
@@ -47,6 +59,7 @@ func (a *audited) recordTree(root provider.ID, found Audit) {
 
 // New returns an auditor that has audited no host.
 func New(store Store, placement Placement, options Options) *Auditor {
+	options.Times = options.Times.WithDefaults()
 	return &Auditor{Options: options, store: store, placement: placement, last: map[string]audited{},
 		hosts: map[string]schedule.Host{}, queued: map[string]time.Time{}, waits: map[string]bool{},
 		wake: make(chan struct{}, 1)}
@@ -57,9 +70,9 @@ func (a *Auditor) HostReported(host schedule.Host) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hosts[host.Name] = host
-	last, age := a.last[host.Name], Every
+	last, age := a.last[host.Name], a.Times.Every
 	if len(last.found.Missing)+len(last.found.Foreign) > 0 || last.at.Before(a.suspected) {
-		age = Again
+		age = a.Times.Again
 	}
 	if a.waits[host.Name] || a.Now().Sub(last.at) < age {
 		return
@@ -77,7 +90,7 @@ func (a *Auditor) queue(host schedule.Host) {
 	}
 }
 
-// QueueOld queues audits of the hosts whose last one is too old, the oldest first and at most perSecond. So conditions
+// QueueOld queues audits of the hosts whose last one is too old, the oldest first and at most perPoll. So conditions
 // follow a change in Placement, such as the remedy of an operator, without a report of the host.
 func (a *Auditor) QueueOld() {
 	a.mu.Lock()
@@ -85,16 +98,16 @@ func (a *Auditor) QueueOld() {
 	now := a.Now()
 	var old []string
 	for name := range a.hosts {
-		last, age := a.last[name], Every
+		last, age := a.last[name], a.Times.Every
 		if last.wholeState != "" || len(last.found.Missing)+len(last.found.Foreign) > 0 {
-			age = soon
+			age = a.Times.Soon
 		}
 		if !a.waits[name] && now.Sub(last.at) >= age && now.Sub(a.queued[name]) >= age {
 			old = append(old, name)
 		}
 	}
 	slices.SortFunc(old, func(x, y string) int { return a.queued[x].Compare(a.queued[y]) })
-	for _, name := range old[:min(len(old), perSecond)] {
+	for _, name := range old[:min(len(old), perPoll)] {
 		a.queue(a.hosts[name])
 	}
 }
@@ -116,7 +129,7 @@ func (a *Auditor) HostForeign(host string) []Foreign {
 
 // Run audits the hosts that have reported until ctx ends.
 func (a *Auditor) Run(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(a.Times.Poll)
 	defer tick.Stop()
 	for {
 		select {

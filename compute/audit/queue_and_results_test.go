@@ -29,7 +29,7 @@ func TestAuditsWithoutReportsAreBounded(t *testing.T) {
 			}
 			n, audited[host.Name] = n+1, true
 		}
-		if n > perSecond {
+		if n > perPoll {
 			t.Errorf("%d audits in a second", n)
 		}
 	}

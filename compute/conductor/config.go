@@ -73,6 +73,29 @@ type Options struct {
 	Silence time.Duration
 	// how long the agent of a host has to follow assignments; then servers that wait for it are placed elsewhere
 	FollowWithin time.Duration
+
+	Times Times
+}
+
+// Times are the intervals of a conductor. Zero fields have the defaults.
+type Times struct {
+	Audit audit.Times
+
+	DeadHosts   time.Duration // how often servers on dead hosts are reconciled, default 10 s
+	Assignments time.Duration // how often assignments are compared with what agents have followed, default 2 s
+	// how often another host is searched for servers that wait for an agent, default 10 s
+	Search time.Duration
+	// how long the admitted start of an agent has to reconnect, default schedule.Reconnect
+	Reconnect time.Duration
+	// the longest wait between two attempts of a step, default 30 s
+	Retry time.Duration
+}
+
+// withDefaults returns the times with defaults for zero fields.
+func (t Times) withDefaults() Times {
+	t.DeadHosts, t.Assignments = cmp.Or(t.DeadHosts, 10*time.Second), cmp.Or(t.Assignments, 2*time.Second)
+	t.Search = cmp.Or(t.Search, 10*time.Second)
+	return t
 }
 
 // Lease is the lease of this process on its database; *lease.Lease is one.
@@ -117,12 +140,12 @@ func newDependencies(store Store, placement Placement, config Config) *dependenc
 	}
 	config.Silence = cmp.Or(config.Silence, schedule.Silence)
 	config.FollowWithin = cmp.Or(config.FollowWithin, followWithin)
-	config.Clock = config.Clock.withDefaults()
+	config.Clock, config.Times = config.Clock.withDefaults(), config.Times.withDefaults()
 	return &dependencies{Config: config, store: store, placement: placement,
 		writer:   allocations.Writer{Placement: placement, Pause: config.Pause, Log: config.Log},
 		failures: &presence.FailedBuilds{},
 		Agents: presence.New(store, presence.Options{Silence: config.Silence, FollowWithin: config.FollowWithin,
-			Since: config.Clock.Since})}
+			Reconnect: config.Times.Reconnect, Since: config.Clock.Since})}
 }
 
 // leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
@@ -151,9 +174,7 @@ const (
 	// takes to write.
 	followWithin = 20 * time.Second
 
-	receivesEvery   = 2 * time.Second  // how often compute checks that it can receive reports
-	unansweredEvery = 2 * time.Second  // how often assignments are compared with what agents have followed
-	searchAgain     = 10 * time.Second // how often another host is searched for servers that wait for an agent
+	receivesEvery = 2 * time.Second // how often compute checks that it can receive reports
 )
 
 // Clock is how a conductor reads the time and waits. Functions that are nil are those of the machine.

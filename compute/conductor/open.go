@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/openberth/berth/api/placement"
@@ -20,8 +21,8 @@ func New(store Store, client Placement, config Config) *Conductor {
 	on := newDependencies(store, client, config)
 	c := &Conductor{dependencies: on, firstReports: presence.FirstReports}
 	alone := func(server string, do func()) bool { return c.runner.Alone(server, do) }
-	on.Audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Agents: on.Agents, Writer: on.writer,
-		Leased: on.leased, Alone: alone})
+	on.Audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Times: on.Times.Audit,
+		Agents: on.Agents, Writer: on.writer, Leased: on.leased, Alone: alone})
 	options := scheduler.Options{Pack: on.Pack, Aliases: on.Aliases, PCIInPlacement: on.PCIInPlacement,
 		Silence: on.Silence, Audits: on.Audits, Agents: on.Agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
 		Leased: on.leased}
@@ -45,6 +46,7 @@ func New(store Store, client Placement, config Config) *Conductor {
 		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry, c.runner.Now = trace.Carry, on.Now
+	c.runner.Retry.Max = cmp.Or(on.Times.Retry, c.runner.Retry.Max)
 	c.monitor = &monitor{dependencies: on, leaving: map[string]schedule.Choice{},
 		searched: map[string]*search{},
 		apply: func(ctx context.Context, server string, event lifecycle.Event) error {

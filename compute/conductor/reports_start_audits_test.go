@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A report starts an audit of its host every audit.Every at most, and every audit.Again if the last one has found
+// A report starts an audit of its host every Times.Every at most, and every Times.Again if the last one has found
 // something or Placement may have been restored.
 func TestReportsStartAudits(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
@@ -34,13 +34,13 @@ func TestReportsStartAudits(t *testing.T) {
 		want  bool
 	}{
 		{"the first report", 0, nil, true},
-		{"the next", audit.Every - time.Second, nil, false},
+		{"the next", audits.Every - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
-		{"Placement did not answer", audit.Again, func() { conductor.Audits.NoteUnavailable(unavailable) }, true},
-		{"Placement refused something", audit.Again, func() { conductor.Audits.NoteUnavailable(concurrent()) }, false},
+		{"Placement did not answer", audits.Again, func() { conductor.Audits.NoteUnavailable(unavailable) }, true},
+		{"Placement refused something", audits.Again, func() { conductor.Audits.NoteUnavailable(concurrent()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
-		{"something is missing", audit.Every - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
-		{"still", audit.Again - time.Second, nil, false},
+		{"something is missing", audits.Every - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
+		{"still", audits.Again - time.Second, nil, false},
 		{"and again", time.Second, nil, true},
 	} {
 		now = now.Add(c.after)
@@ -51,11 +51,13 @@ func TestReportsStartAudits(t *testing.T) {
 			t.Errorf("%s: audited: %v", c.what, got)
 		}
 	}
-	now = now.Add(audit.Again)
+	now = now.Add(audits.Again)
 	if !reported("b") {
 		t.Error("missing allocations on one host do not make the audits of other hosts out of date")
 	}
 }
+
+var audits = audit.Times{}.WithDefaults()
 
 // The conditions of a host follow a change in Placement within five seconds, without a report of the host: a foreign
 // allocation is found, and after its removal the condition ends.
@@ -104,7 +106,7 @@ func TestReportsStartAuditsOfForeignAllocations(t *testing.T) {
 	for _, want := range []struct {
 		after   time.Duration
 		audited bool
-	}{{0, true}, {audit.Again - time.Second, false}, {time.Second, true}} {
+	}{{0, true}, {audits.Again - time.Second, false}, {time.Second, true}} {
 		now = now.Add(want.after)
 		conductor.Audits.HostReported(schedule.Host{Name: "a", Provider: "root-a"})
 		if got := conductor.Audits.AuditNext(t.Context()); got != want.audited {

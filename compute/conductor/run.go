@@ -9,10 +9,9 @@ import (
 )
 
 const (
-	purgeEvery     = 10 * time.Minute // how often deleted servers are purged
-	deadHostsEvery = 10 * time.Second // how often servers on dead hosts are reconciled
-	keepFor        = 24 * time.Hour   // how long the record of a deleted server is kept
-	maxKept        = 1000             // how many deleted servers are kept at most
+	purgeEvery = 10 * time.Minute // how often deleted servers are purged
+	keepFor    = 24 * time.Hour   // how long the record of a deleted server is kept
+	maxKept    = 1000             // how many deleted servers are kept at most
 )
 
 // Resume queues every server that has steps to perform; Run performs them. It returns the fault of the database if the
@@ -84,10 +83,11 @@ func (c *Conductor) Run(ctx context.Context) error {
 	})
 	background.Go(func() { c.Audits.Run(ctx) })
 	background.Go(func() {
-		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
+		c.runEvery(ctx, c.Times.DeadHosts, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})
 	background.Go(func() {
-		c.runEvery(ctx, unansweredEvery, "check followed assignments", func() error { return c.CheckAssignments(ctx) })
+		c.runEvery(ctx, c.Times.Assignments, "check followed assignments",
+			func() error { return c.CheckAssignments(ctx) })
 	})
 	c.Agents.Watch()
 	background.Go(func() {

@@ -16,7 +16,7 @@ import (
 func (m *monitor) beginSearch(host string, revision int64, hypervisor bool) bool {
 	now, last := m.Since(), m.searched[host]
 	if last != nil && last.hypervisor == hypervisor &&
-		(now-last.at < searchAgain || last.revision == revision && !last.found) {
+		(now-last.at < m.Times.Search || last.revision == revision && !last.found) {
 		return false
 	}
 	next := &search{revision: revision, hypervisor: hypervisor, at: now, found: true, told: map[string]bool{}}

@@ -270,7 +270,7 @@ func TestServersLeaveHostOnlyWithRoomForEach(t *testing.T) {
 		}
 	}
 	check(t, c, at, followWithin+time.Second, "b")
-	check(t, c, at, searchAgain+time.Second, "b") // the first has not been claimed yet
+	check(t, c, at, Times{}.withDefaults().Search+time.Second, "b") // the first has not been claimed yet
 	hosts := map[string]int{}
 	for _, id := range waiting {
 		s := perform(t, c, id)
@@ -278,7 +278,7 @@ func TestServersLeaveHostOnlyWithRoomForEach(t *testing.T) {
 			t.Errorf("%s is %s\n%s", id, s.State, text(s))
 		}
 	}
-	check(t, c, at, searchAgain+time.Second, "b")
+	check(t, c, at, Times{}.withDefaults().Search+time.Second, "b")
 	if hosts["a"] != 2 || hosts["b"] != 1 || env.count(lifecycle.Spawning) != 3 {
 		t.Errorf("servers of each host: %v\n%s", hosts, env.histories())
 	}

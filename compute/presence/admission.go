@@ -32,7 +32,8 @@ func (a *Agents) Admit(ctx context.Context, host string, from schedule.Sender) e
 
 func (a *Agents) admit(known schedule.Host, from schedule.Sender) error {
 	_, quiet := a.LastSign(known.Name)
-	refusal, wait := known.Admit(from, schedule.Liveness{Quiet: quiet, Silence: a.Silence})
+	refusal, wait := known.Admit(from, schedule.Liveness{Quiet: quiet, Silence: a.Silence,
+		Reconnect: a.Reconnect})
 	if refusal == "" {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (a *Agents) AwaitReports(ctx context.Context) (reported <-chan struct{}, er
 	return a.gate, nil
 }
 
-// firstReportsWithin is how long after compute's start a host that has not reported yet counts as fresh.
+// firstReportsWithin is the default of Options.FirstReports.
 const firstReportsWithin = 30 * time.Second
 
 // FirstReports is how long after the start compute waits for the reports of agents.

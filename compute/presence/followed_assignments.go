@@ -28,7 +28,7 @@ func (a *Agents) Compare(host, epoch string, revision int64) (late string) {
 	if o.waiting == nil {
 		o.waiting = &unanswered{followed: now, since: a.Since()}
 		if !o.reported { // agents connect again after compute's start
-			o.waiting.since = max(a.Since(), firstReportsWithin+a.missed)
+			o.waiting.since = max(a.Since(), a.FirstReports+a.missed)
 		}
 	}
 	return a.notFollowing(o)

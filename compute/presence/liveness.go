@@ -59,7 +59,7 @@ func (a *Agents) IsSilent(host string) bool { return a.SinceReport(host) > a.Sil
 func (a *Agents) SilentAfter() time.Duration { return a.Silence }
 
 // SinceReport returns the age of the host's last report or sign of life. A host that has not reported since this
-// process started counts as fresh for firstReportsWithin and as older than Silence after it, because the age of its
+// process started counts as fresh for Options.FirstReports and as older than Silence after it, because the age of its
 // last report is unknown.
 func (a *Agents) SinceReport(host string) time.Duration {
 	a.mu.Lock()
@@ -68,7 +68,7 @@ func (a *Agents) SinceReport(host string) time.Duration {
 	switch o := a.of(host); {
 	case o.reported:
 		return a.quiet(o)
-	case now < firstReportsWithin:
+	case now < a.FirstReports:
 		return 0
 	}
 	return now + a.Silence

@@ -7,6 +7,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -31,6 +32,10 @@ type Options struct {
 	Silence time.Duration
 	// how long the agent of a host has to follow assignments; then servers that wait for it are placed elsewhere
 	FollowWithin time.Duration
+	// how long the admitted start of an agent has to reconnect; 0: schedule.Reconnect
+	Reconnect time.Duration
+	// how long after compute's start a host that has not reported yet counts as fresh; 0: 30 s
+	FirstReports time.Duration
 	// Since returns the time since this process started, by a monotonic clock.
 	Since func() time.Duration
 }
@@ -71,6 +76,7 @@ type observed struct {
 
 // New returns the presence of agents of which none has reported to this process.
 func New(store Store, options Options) *Agents {
+	options.FirstReports = cmp.Or(options.FirstReports, firstReportsWithin)
 	return &Agents{Options: options, store: store, hosts: map[string]*observed{}, inconsistent: map[string]*observed{},
 		gate: make(chan struct{}), young: map[string]bool{}, received: options.Since()}
 }

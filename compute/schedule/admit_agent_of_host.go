@@ -31,6 +31,8 @@ type Sender struct {
 type Liveness struct {
 	Quiet   time.Duration // since the last report or sign of life, or the start of compute
 	Silence time.Duration // the value of Quiet from which on the start counts as silent; 0: the constant
+	// how long the start has to reconnect before one that continues its journal replaces it; 0: the constant
+	Reconnect time.Duration
 }
 
 // Admit returns why a start of an agent may not serve the host now, or an empty string if it may. wait is the time
@@ -45,7 +47,7 @@ func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Durat
 	case continues && (h.Start == "" || h.LockID == from.LockID && h.LockID != ""):
 		return "", 0 // the journal's lock proves that the earlier process has ended
 	case continues:
-		silence = min(silence, Reconnect)
+		silence = min(silence, cmp.Or(seen.Reconnect, Reconnect))
 	}
 	who := "instance " + h.Instance
 	if h.Instance == from.Instance {

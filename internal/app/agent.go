@@ -105,7 +105,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 		Hypervisor: guests,
 		Dir:        dir,
 		Log:        log.With("service", "agent"),
-		Rescan:     s.Rescan,
+		Times:      agentTimes(s),
 		Networking: loop.Networking{PortInterval: s.PortInterval,
 			DataPlane: openDataPlane(s, endpoints.Network, log.With("service", "agent"))},
 	}

@@ -26,13 +26,15 @@ type leaseKeeper struct {
 }
 
 // acquireLease acquires the lease of compute's database for this process and renews it until release. It calls onLost
-// at once if another process acquires it.
-func acquireLease(ctx context.Context, st *store.Store, onLost func(), log *slog.Logger) (*leaseKeeper, error) {
-	lease, err := st.Hold(ctx, thisProcess(), lease.Options{Dead: hasEnded, Alive: isRunning,
-		Waiting: func(last lease.Owner, longest time.Duration) {
-			log.Info("compute's database not released by its last process; waiting to see whether that process is alive",
-				"process", last.String(), "longest", longest)
-		}})
+// at once if another process acquires it. terms has its times.
+func acquireLease(ctx context.Context, st *store.Store, terms lease.Options, onLost func(),
+	log *slog.Logger) (*leaseKeeper, error) {
+	terms.Dead, terms.Alive = hasEnded, isRunning
+	terms.Waiting = func(last lease.Owner, longest time.Duration) {
+		log.Info("compute's database not released by its last process; waiting to see whether that process is alive",
+			"process", last.String(), "longest", longest)
+	}
+	lease, err := st.Hold(ctx, thisProcess(), terms)
 	if err != nil {
 		return nil, err
 	}

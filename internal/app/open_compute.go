@@ -19,6 +19,7 @@ import (
 	computeserver "github.com/openberth/berth/compute/server"
 
 	computestore "github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -64,7 +65,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		return nil, errors.Join(err, db.Close())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	held, err := acquireLease(ctx, st, stop, log)
+	terms := lease.Options{TTL: s.Times.Compute.LeaseTTL, Renew: s.Times.Compute.LeaseRenew}
+	held, err := acquireLease(ctx, st, terms, stop, log)
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, db.Close())
@@ -75,7 +77,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	}
 	client := schedulingClient(calls.placement, held.lease.Check)
 	config := conductor.Config{Options: conductor.Options{Log: log, Pack: s.HostSettings.CPUs.Pack, Aliases: s.Aliases,
-		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence}, Providers: client, Lease: held.lease}
+		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence,
+		Times: conductorTimes(s.Times.Compute)}, Providers: client, Lease: held.lease}
 	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},

@@ -62,7 +62,7 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 	if calls.compute != nil {
 		service.Compute = calls.compute
 	}
-	service.Log, service.Segments = log, segmentRanges(s.Network)
+	service.Log, service.Segments, service.Times = log, segmentRanges(s.Network), networkTimes(s.Times.Network)
 	for resource, limit := range s.Network.Quotas {
 		service.Quotas[resource] = limit
 	}

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Build builds the berth program of the module that contains the working directory.
-func Build(dir string) (program string, err error) {
+// Build builds the berth program of the module that contains the working directory, with these build tags.
+func Build(dir string, tags ...string) (program string, err error) {
 	program = filepath.Join(dir, "berth")
-	build := exec.Command("go", "build", "-o", program, "github.com/openberth/berth/cmd/berth")
+	build := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", program,
+		"github.com/openberth/berth/cmd/berth")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)

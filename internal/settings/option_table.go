@@ -43,7 +43,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	if err != nil {
 		return s, nil, err
 	}
-	s = Settings{cfg: cfg, files: files}
+	s = Settings{cfg: cfg, files: files, Times: times}
 	table := s.table()
 	s.unknown = cfg.Unknown(table.Names())
 	faults = cfg.Read(table)

@@ -60,7 +60,7 @@ func (s Settings) powerVMAccount() (user, password string, err error) {
 // PowerVMClient returns a client of the REST API. The fault is Invalid for options that can never work.
 func (s Settings) PowerVMClient(log *slog.Logger) (*restclient.Client, error) {
 	options := s.PowerVM.Client
-	options.Log, options.Account = log, s.powerVMAccount
+	options.Log, options.Account, options.Poll = log, s.powerVMAccount, s.Times.Agent.PowerVMPoll
 	client, err := restclient.New(options)
 	if err != nil {
 		return nil, fault.Wrap("", err)

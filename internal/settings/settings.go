@@ -67,6 +67,8 @@ type Settings struct {
 
 	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
 
+	Times Times // not of a file
+
 	raw      rawValues
 	cfg      *config.Config
 	files    []string

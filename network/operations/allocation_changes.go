@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -222,16 +223,16 @@ func (s *Service) Resume(ctx context.Context, age time.Duration) error {
 // Run completes recorded changes until the context ends: those of an earlier process at once, others when their request
 // has had time to complete them. After a failure it waits longer.
 func (s *Service) Run(ctx context.Context) {
-	waits := backoff.Exponential{First: time.Second, Max: time.Minute, Jitter: backoff.Around}
+	waits := s.Times.waits()
 	age, failures := time.Duration(0), 0
 	for {
-		wait := 10 * time.Second
+		wait := cmp.Or(s.Times.Complete, 10*time.Second)
 		if err := s.Resume(ctx, age); err != nil {
 			failures++
 			wait = waits.Wait(failures)
 			s.Log.Warn("recorded changes of allocations not completed, will retry", "error", err)
 		} else {
-			age, failures = time.Minute, 0
+			age, failures = cmp.Or(s.Times.Age, time.Minute), 0
 		}
 		if backoff.Sleep(ctx, wait) != nil {
 			return

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/store"
 )
@@ -48,7 +47,7 @@ func (s Reports) Run(ctx context.Context) {
 	if s.Compute == nil {
 		return
 	}
-	waits := backoff.Exponential{First: time.Second, Max: reportEvery, Jitter: backoff.Around}
+	waits := s.Times.waits()
 	for failures := 0; ; {
 		left, err := s.Once(ctx)
 		if ctx.Err() != nil {

@@ -6,6 +6,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -35,9 +36,24 @@ type Service struct {
 	Quotas    map[string]int // the default limits by resource: network, subnet, port …; -1: no limit
 	Log       *slog.Logger
 	Now       func() time.Time
+	Times     Times
 
 	recorded chan struct{} // receives when an event for compute is recorded
 	agents   *liveness
+}
+
+// Times are the waits of a network service. Zero fields have the defaults.
+type Times struct {
+	// the first wait after a failed call of Placement or compute, default 1 s; it doubles up to 1 min
+	Retry    time.Duration
+	Complete time.Duration // how often Run looks for recorded changes of allocations, default 10 s
+	// how old a recorded change is when Run completes it, default 1 min: its request completes it before
+	Age time.Duration
+}
+
+// waits returns the waits after failed calls.
+func (t Times) waits() backoff.Exponential {
+	return backoff.Exponential{First: cmp.Or(t.Retry, time.Second), Max: time.Minute, Jitter: backoff.Around}
 }
 
 // NoRevision is the revision of an update that applies to any revision.

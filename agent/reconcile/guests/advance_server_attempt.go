@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/reconcile/state"
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
@@ -124,13 +123,10 @@ func (w *Works) end(j *work, err error) {
 	_, refused := errors.AsType[*refusedError](err)
 	_, shutDown := errors.AsType[shutDownError](err)
 	if _, upload := errors.AsType[*uploadError](err); refused || shutDown || upload {
-		j.retryAt = w.Now.Add(max(a.retryIn, refusals.Wait(j.failures)))
+		j.retryAt = w.Now.Add(max(a.retryIn, w.Config.Times.Refusals().Wait(j.failures)))
 	}
 	w.Log("server not reconciled, will retry", "server", j.id, "attempts", j.failures, "error", err)
 	if j.failures >= warnAfter {
 		w.Condition("server "+j.id, "server "+j.id+": "+fault.TextOf(err))
 	}
 }
-
-// refusals is the wait after consecutive refusals of the hypervisor.
-var refusals = backoff.Exponential{First: 5 * time.Second, Max: 5 * time.Minute}

@@ -394,7 +394,7 @@ func (w *Works) reportRefusal(j *work) (state.Effect, error) {
 		}
 		report = missingReport(w, a)
 	}
-	a.retryIn = max(a.retryIn, refusals.Wait(j.failures+1))
+	a.retryIn = max(a.retryIn, w.Config.Times.Refusals().Wait(j.failures+1))
 	report.Message, report.RetryIn = fault.TextOf(a.refusal), int(a.retryIn.Round(time.Second)/time.Second)
 	w.Warn("guest change refused", "server", want.ID, "error", a.refusal)
 	return w.Report(want.ID, want.ID, report), nil

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/openberth/berth/agent/kind"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/pci"
 )
@@ -27,11 +29,26 @@ type Config struct {
 
 	HealthChecks time.Duration // interval between two health checks of all devices; 0: none
 
-	Rescan   time.Duration  // interval between two syncs
-	Alive    time.Duration  // interval between two signs of life; 0: host.AliveInterval
+	Rescan   time.Duration // interval between two syncs
+	Alive    time.Duration // interval between two signs of life; 0: host.AliveInterval
+	Times    Times
 	Parallel int            // maximum number of concurrent builds
 	NewID    func() string  // returns UUIDs
 	Jitter   func() float64 // returns 0 to 1
+}
+
+// Times are the waits of an agent. Zero fields have the defaults.
+type Times struct {
+	Retry   time.Duration // the longest wait after failures, default 15 s
+	Refusal time.Duration // the wait after the first refusal of the hypervisor, default 5 s; it doubles up to 5 min
+	// the longest wait after a sync that found a missing allocation for the first time, default 5 s
+	SecondSync time.Duration
+	Followed   time.Duration // the shortest time between two signs of life that acknowledge assignments, default 1 s
+}
+
+// Refusals returns the waits after consecutive refusals of the hypervisor.
+func (t Times) Refusals() backoff.Exponential {
+	return backoff.Exponential{First: cmp.Or(t.Refusal, 5*time.Second), Max: 5 * time.Minute}
 }
 
 // Machine identifies where an agent runs. Empty fields are unknown.

@@ -4,6 +4,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -105,10 +106,10 @@ func (c *Core) Condition(source string, sentences ...string) {
 	c.ReportChanged()
 }
 
-// Backoff returns the wait after a number of failures: 200 ms, doubled for each further one up to 15 s, of which the
-// second half is random.
+// Backoff returns the wait after a number of failures: 200 ms, doubled for each further one up to Times.Retry, of which
+// the second half is random.
 func (c *Core) Backoff(failures int) time.Duration {
-	return backoff.Exponential{First: 200 * time.Millisecond, Max: 15 * time.Second,
+	return backoff.Exponential{First: 200 * time.Millisecond, Max: cmp.Or(c.Config.Times.Retry, 15*time.Second),
 		Jitter: backoff.UpperHalf(c.Config.Jitter)}.Wait(failures)
 }
 

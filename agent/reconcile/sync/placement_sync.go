@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ const (
 	PlanTries = 5
 	// how often the first sync is repeated after an internal fault of Placement (status 500)
 	startRetries = 5
-	secondSync   = 5 * time.Second // maximum wait after a sync that found a missing allocation for the first time
+	secondSync   = 5 * time.Second // the default of Times.SecondSync
 )
 
 // Advance begins a sync if one is due. Another agent's tree is left alone.
@@ -49,7 +50,7 @@ func (s *Syncer) dueAt() time.Time {
 	}
 	for consumer, l := range s.missing {
 		if _, wanted := s.Assignments.Servers[string(consumer)]; !l.seenTwice && wanted {
-			wait = min(wait, secondSync)
+			wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
 		}
 	}
 	return s.endedAt.Add(wait)
