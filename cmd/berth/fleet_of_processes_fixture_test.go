@@ -244,6 +244,31 @@ func (f *fleet) waitForUsages(host string, want map[string]string) {
 	})
 }
 
+// conditions returns the conditions of a host.
+func (f *fleet) conditions(name string) string {
+	f.t.Helper()
+	list, err := f.compute.hosts().Hosts(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, h := range list {
+		if h.Host == name {
+			return strings.Join(h.Conditions, "\n")
+		}
+	}
+	return ""
+}
+
+// berth runs a command and checks its exit status.
+func (f *fleet) berth(want int, args ...string) (stdout, stderr string) {
+	f.t.Helper()
+	stdout, stderr, status := output(f.t, f.args(args...)...)
+	if status != want {
+		f.t.Errorf("berth %s: status %d\n%s%s", strings.Join(args, " "), status, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
 // preflight returns the report of berth preflight and its exit status.
 func (f *fleet) preflight(conf string) (p cli.Preflight, status int) {
 	f.t.Helper()

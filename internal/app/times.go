@@ -20,8 +20,8 @@ func conductorTimes(t settings.ComputeTimes) conductor.Times {
 func agentTimes(s settings.Settings) loop.Times {
 	t := s.Times.Agent
 	return loop.Times{Rescan: s.Rescan, GuestSettle: t.GuestSettle, HypervisorCheck: t.Check,
-		HeartbeatPoll: t.HeartbeatPoll, HeartbeatRetry: t.HeartbeatRetry, Times: state.Times{Retry: t.Retry, Refusal: t.Refusal,
-			SecondSync: t.SecondSync, Followed: t.Followed}}
+		HeartbeatPoll: t.HeartbeatPoll, HeartbeatRetry: t.HeartbeatRetry,
+		Times: state.Times{Retry: t.Retry, Refusal: t.Refusal, SecondSync: t.SecondSync, Followed: t.Followed}}
 }
 
 // networkTimes returns the times of a network service.

@@ -301,5 +301,7 @@ func testSupport() []Row {
 		{Package: "internal/testenv", Kind: TestSupport},
 		{Package: "internal/testsummary", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/sim", Kind: TestSupport, Imports: []string{"…"}},
+		{Package: "internal/scenario", Kind: TestSupport, Imports: []string{"…"},
+			Outside: []string{"github.com/alecthomas/kong"}},
 	}
 }

@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the results of commands into the scenarios")
+
+const (
+	limit     = 2 * time.Minute       // for a step that is repeated
+	poll      = 30 * time.Millisecond // between two repetitions
+	rewriting = 10 * time.Second      // the limit with -rewrite, after which the last result is written
+)
+
+// Run runs the scenario in a file.
+func Run(t *testing.T, path string) {
+	text, steps, err := read(path)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	c := newCloud(t)
+	others := map[int][]string{}
+	for i, s := range steps {
+		t.Logf("%s:%d: %s", path, s.line, s.command)
+		got, is := c.perform(s)
+		switch {
+		case is:
+		case *rewrite && s.expects:
+			others[i] = got
+		default:
+			t.Fatalf("%s:%d: %s\n%s\nwant\n%s", path, s.line, s.command, join(got), join(s.want))
+		}
+	}
+	if len(others) > 0 {
+		if err := os.WriteFile(path, []byte(rewritten(text, steps, others)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func join(lines []string) (text string) {
+	for _, line := range lines {
+		text += "\t" + line + "\n"
+	}
+	return text
+}
+
+// perform performs a step and returns its result, and whether that is as expected. A step that the script repeats is
+// repeated until it is.
+func (c *cloud) perform(s step) (got []string, is bool) {
+	end := time.Now().Add(limit)
+	if *rewrite {
+		end = time.Now().Add(rewriting)
+	}
+	for {
+		out, err := c.once(s)
+		got = tidy(c.names.shown(out))
+		if err != nil {
+			got = append(got, tidy(c.names.shown("error: "+fault.TextOf(err)))...)
+		}
+		if is = err == nil; s.expects {
+			is = matches(s.want, got)
+		}
+		if is || !s.repeat || time.Now().After(end) {
+			return got, is
+		}
+		time.Sleep(poll)
+	}
+}
+
+// once performs a step once.
+func (c *cloud) once(s step) (out string, err error) {
+	command, err := c.expand(s.command)
+	if err != nil {
+		return "", err
+	}
+	args, err := words(command)
+	if err != nil {
+		return "", err
+	}
+	do, known := commands[args[0]]
+	if !known || len(args)-1 < do.least {
+		return "", fmt.Errorf("there is no command %q with %d arguments", args[0], len(args)-1)
+	}
+	input, err := c.expand(s.input)
+	if err != nil {
+		return "", err
+	}
+	return do.run(c, slices.Clone(args[1:]), input)
+}
