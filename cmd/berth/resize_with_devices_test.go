@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/openberth/berth/api/compute"
 )
@@ -50,88 +49,6 @@ func (f *fleet) waitForAllocation(s compute.Server, want string) {
 		got := f.allocation(s)
 		return got == want, fmt.Errorf("it has %q", got)
 	})
-}
-
-// Resizes between two hosts and on one host, with and without pci_in_placement.
-func TestResizeWithDevices(t *testing.T) {
-	t.Parallel()
-	for name, conf := range map[string]string{"without pci_in_placement": aliases,
-		"with pci_in_placement": aliases + pciInPlacement} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testResizes(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = false\n"))
-		})
-		t.Run(name+" on one host", func(t *testing.T) {
-			t.Parallel()
-			testResizesOnOneHost(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = true\n"))
-		})
-	}
-}
-
-func testResizes(t *testing.T, f *fleet) {
-	machine := bus81(t)
-	for _, host := range []string{"cmp1", "cmp2"} {
-		f.startAgent(host, f.host(host, machine, deviceSpecs+reportInPlacement))
-	}
-	s := f.server("moving", "a-vf:2")
-	source, target := "cmp1", "cmp2"
-	if *s.Host == target {
-		source, target = target, source
-	}
-	vfs := func(host string, n int) string {
-		return fmt.Sprintf("%s_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", host, n)
-	}
-	f.wantActiveOn(source, s)
-	f.waitForAllocation(s, vfs(source, 2))
-
-	// Resized and reverted, then resized and confirmed.
-	s = f.wantResized(target, f.resize(s, "a-vf:1"))
-	f.waitForAllocation(s, vfs(target, 1))
-	f.waitForAllocation(f.migrationOf(s), vfs(source, 2))
-	s = f.wantActiveOn(source, f.act(s, "ACTIVE", "revertResize", nil))
-	f.waitForAllocation(s, vfs(source, 2))
-	f.waitUntilIdle(target)
-	s = f.wantResized(target, f.resize(s, "a-vf:1"))
-	m := f.migrationOf(s)
-	f.waitForAllocation(m, vfs(source, 2))
-	s = f.wantActiveOn(target, f.act(s, "ACTIVE", "confirmResize", nil))
-	f.waitForAllocation(s, vfs(target, 1))
-	f.waitForAllocation(m, "")
-	f.waitUntilIdle(source)
-
-	// Resized from one VF to three other devices on the other host.
-	s = f.wantResized(source, f.resize(s, "a-pci-dev:2,a-pf:1"))
-	three := fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 CUSTOM_PCI_8086_1533:1, "+
-		"%[1]s_0000:81:02.0 CUSTOM_PCI_8086_1528:1", source)
-	f.waitForAllocation(s, three)
-	s = f.wantActiveOn(source, f.act(s, "ACTIVE", "confirmResize", nil))
-	f.waitForAllocation(s, three)
-	f.waitUntilIdle(target)
-	f.delete(s)
-	f.waitUntilIdle(source)
-}
-
-func testResizesOnOneHost(t *testing.T, f *fleet) {
-	f.startAgent("cmp1", f.host("cmp1", bus81(t), deviceSpecs+reportInPlacement))
-	vfs := func(n int) string { return fmt.Sprintf("cmp1_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", n) }
-	s := f.wantActiveOn("cmp1", f.server("here", "a-vf:1"))
-	f.waitForAllocation(s, vfs(1))
-
-	s = f.wantResized("cmp1", f.resize(s, "a-vf:2"))
-	f.waitForAllocation(f.migrationOf(s), vfs(1))
-	f.waitForAllocation(s, vfs(2))
-	s = f.wantActiveOn("cmp1", f.act(s, "ACTIVE", "revertResize", nil))
-	f.waitForAllocation(s, vfs(1))
-	f.waitForUsages("cmp1", usagesOfVFs("1/4"))
-
-	s = f.wantResized("cmp1", f.resize(s, "a-vf:2"))
-	m := f.migrationOf(s)
-	s = f.wantActiveOn("cmp1", f.act(s, "ACTIVE", "confirmResize", nil))
-	f.waitForAllocation(s, vfs(2))
-	f.waitForAllocation(m, "")
-	f.waitForUsages("cmp1", usagesOfVFs("2/4"))
-	f.delete(s)
-	f.waitUntilIdle("cmp1")
 }
 
 // usagesOfVFs returns the usages of a host on which only VFs are allocated.

@@ -33,6 +33,7 @@ type cloud struct {
 	services map[string]*service
 	hosts    map[string]*hostAgent
 	names    names
+	variant  string // text of the scenario for $VARIANT
 }
 
 // service is a service of a cloud.
@@ -87,9 +88,10 @@ func (c *cloud) close() {
 
 func (c *cloud) path(name string) string { return filepath.Join(c.dir, name) }
 
-// expand replaces $DIR by the directory of the scenario, and {name} by the id of the object with the name.
+// expand replaces $DIR by the directory of the scenario, $VARIANT by the text of the variant, and {name} by the id of
+// the object with the name.
 func (c *cloud) expand(text string) (string, error) {
-	return c.names.expand(strings.ReplaceAll(text, "$DIR", c.dir))
+	return c.names.expand(strings.NewReplacer("$DIR", c.dir, "$VARIANT", c.variant).Replace(text))
 }
 
 // settings writes a configuration file and reads it.

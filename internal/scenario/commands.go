@@ -33,8 +33,9 @@ type command struct {
 
 // commands are the commands of scenarios.
 //
+//	variant NAME                  the scenario is run with the input for $VARIANT, and once for each other variant
 //	placement, compute, network   start or restart a service; the input is more of its configuration
-//	host NAME MACHINE             start the agent of a host; the input is more of its configuration
+//	host NAME MACHINE [AS]        start the agent of a host; the input is more of its configuration, or that of AS is
 //	reconfigure NAME              restart it with another configuration
 //	stop NAME, start NAME         a service or an agent
 //	change HOST OLD NEW           replace a text in the machine of a host
@@ -48,7 +49,7 @@ type command struct {
 //	server NAME STATUS            wait until a server has a status and no task
 //	allocation NAME               the allocation of a consumer
 //	usages HOST [PART]            used and total amounts of the providers with a part in their names
-//	devices NAME                  the devices of a server as hosts report them
+//	devices NAME                  the devices of a server, or those of a host that are held, as hosts report them
 //	guests HOST [FIELDS]          the guests in the hypervisor of a host
 //	conditions HOST               the conditions of a host
 var commands = map[string]command{
@@ -95,6 +96,9 @@ func startService(name string) func(*cloud, []string, string) (string, error) {
 func startHost(c *cloud, args []string, input string) (string, error) {
 	if err := c.useMachine(args[0], args[1]); err != nil {
 		return "", err
+	}
+	if len(args) > 2 {
+		input = c.hosts[args[2]].conf
 	}
 	return "", c.startAgent(args[0], input)
 }
@@ -293,11 +297,20 @@ func usages(c *cloud, args []string, _ string) (string, error) {
 }
 
 func devices(c *cloud, args []string, _ string) (string, error) {
-	id, err := c.names.expand("{" + args[0] + "}")
+	list, err := c.hostAPI().Devices(c.t.Context())
 	if err != nil {
 		return "", err
 	}
-	list, err := c.hostAPI().Devices(c.t.Context())
+	if _, is := c.hosts[args[0]]; is {
+		var lines []string
+		for _, d := range list {
+			if d.Host == args[0] && d.Holder != "" {
+				lines = append(lines, d.Address+"  "+d.Holder)
+			}
+		}
+		return strings.Join(lines, "\n"), nil
+	}
+	id, err := c.names.expand("{" + args[0] + "}")
 	var lines []string
 	for _, d := range list {
 		if d.Holder == id {

@@ -34,6 +34,9 @@ var braces = regexp.MustCompile(`\{([A-Za-z][^{}"]*)\}`)
 
 // expand replaces names in braces by the ids of their objects. The newest migration of a server a is {migration of a}.
 func (n *names) expand(text string) (string, error) {
+	if braces.MatchString(text) {
+		n.read(n.cloud.t.Context())
+	}
 	var unknown error
 	return braces.ReplaceAllStringFunc(text, func(name string) string {
 		name = strings.Trim(name, "{}")

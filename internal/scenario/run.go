@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,18 +17,39 @@ var rewrite = flag.Bool("rewrite", false, "write the results of commands into th
 const (
 	limit     = 2 * time.Minute       // for a step that is repeated
 	poll      = 30 * time.Millisecond // between two repetitions
-	rewriting = 10 * time.Second      // the limit with -rewrite, after which the last result is written
+	rewriting = 3 * time.Second       // the limit with -rewrite, after which the last result is written
 )
 
-// Run runs the scenario in a file.
+// Run runs the scenario in a file, once for each of its variants.
 func Run(t *testing.T, path string) {
 	text, steps, err := read(path)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
+	variants := 0
+	for _, s := range steps {
+		if name, is := strings.CutPrefix(s.command, "variant "); is {
+			variants++
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t, path, text, steps, s.input)
+			})
+		}
+	}
+	if variants == 0 {
+		run(t, path, text, steps, "")
+	}
+}
+
+// run performs the steps of a scenario, with the text of a variant for $VARIANT.
+func run(t *testing.T, path, text string, steps []step, variant string) {
 	c := newCloud(t)
+	c.variant = variant
 	others := map[int][]string{}
 	for i, s := range steps {
+		if strings.HasPrefix(s.command, "variant ") {
+			continue
+		}
 		t.Logf("%s:%d: %s", path, s.line, s.command)
 		got, is := c.perform(s)
 		switch {
