@@ -42,7 +42,7 @@ func (h *vitality) deadline() time.Time {
 	if h.reporter.lastAt.After(last) {
 		last = h.reporter.lastAt
 	}
-	due := last.Add(cmp.Or(h.Config.Alive, host.AliveInterval))
+	due := last.Add(cmp.Or(h.Config.Times.Alive, host.AliveInterval))
 	if host.Position(h.Durable.Position()) != h.Acknowledged && h.NotFollowed == "" {
 		return state.Earlier(h.lastAt.Add(cmp.Or(h.Config.Times.Followed, followedInterval)), due)
 	}

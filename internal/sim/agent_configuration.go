@@ -22,7 +22,7 @@ func (am *agentModel) config(m *simHost) state.Config {
 	return state.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
 		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
 		Machine: state.Machine{ID: m.install, LockID: m.tag},
-		Rescan:  rescan, Alive: rescan, Parallel: 3, Jitter: am.rng.Float64,
+		Rescan:  rescan, Times: state.Times{Alive: rescan}, Parallel: 3, Jitter: am.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider
 			if !first {
 				return string(m.root)

@@ -30,7 +30,6 @@ type Config struct {
 	HealthChecks time.Duration // interval between two health checks of all devices; 0: none
 
 	Rescan   time.Duration // interval between two syncs
-	Alive    time.Duration // interval between two signs of life; 0: host.AliveInterval
 	Times    Times
 	Parallel int            // maximum number of concurrent builds
 	NewID    func() string  // returns UUIDs
@@ -39,6 +38,7 @@ type Config struct {
 
 // Times are the waits of an agent. Zero fields have the defaults.
 type Times struct {
+	Alive   time.Duration // between two signs of life, default host.AliveInterval
 	Retry   time.Duration // the longest wait after failures, default 15 s
 	Refusal time.Duration // the wait after the first refusal of the hypervisor, default 5 s; it doubles up to 5 min
 	// the longest wait after a sync that found a missing allocation for the first time, default 5 s
