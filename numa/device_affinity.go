@@ -8,33 +8,38 @@ import (
 
 // The ranks of a device for a guest; a lower rank is nearer.
 const (
-	Local   = 0 // on one of the guest's nodes
-	Fair    = 1 // on an unknown node, or on a socket of the guest
+	Local   = 0 // one of its nearest nodes with CPUs is a node of the guest
+	Fair    = 1 // its nearest nodes are unknown, or are on a socket of the guest
 	Distant = 2
 )
 
 // Rank returns how near a device on node device is to a guest on nodes, or -1 if the policy does not allow the
-// device. Without nodes the guest has no NUMA cells, and the policy has no effect ("" is pci.Legacy).
+// device. Without nodes the guest has no NUMA cells, and the policy has no effect ("" is pci.Legacy). The place of a
+// device are its nearest nodes with CPUs (Topology.Nearest).
 //
-//	device is on   the guest's node   a node of its socket   another node   no known node
-//	required       Local              -                      -              -
-//	legacy         Local              -                      -              Fair
-//	socket         Local              Fair                   -              -
-//	preferred      Local              Distant                Distant        Fair
+//	nearest to the device   the guest's node   a node of its socket   another node   unknown
+//	required                Local              -                      -              -
+//	legacy                  Local              -                      -              Fair
+//	socket                  Local              Fair                   -              -
+//	preferred               Local              Distant                Distant        Fair
 //
-// If the socket of any of the host's cells is unknown, socket is the same as required.
-func Rank(policy pci.NUMAPolicy, device int, nodes []int, cells []Cell) int {
+// If the socket of any node with CPUs of the host is unknown, socket is the same as required.
+func Rank(policy pci.NUMAPolicy, device int, nodes []int, host Topology) int {
+	if len(nodes) == 0 || slices.Contains(nodes, device) {
+		return Local
+	}
+	nearest := host.Nearest(device)
 	switch {
-	case len(nodes) == 0 || slices.Contains(nodes, device):
+	case anyOf(nearest, nodes):
 		return Local
 	case policy == pci.Required:
 		return -1
 	case policy == pci.Socket:
-		if sameSocket(device, nodes, cells) {
+		if anyOf(host.OnSocketOf(nearest), nodes) {
 			return Fair
 		}
 		return -1
-	case device == pci.NoNUMA:
+	case len(nearest) == 0:
 		return Fair
 	case policy == pci.Preferred:
 		return Distant
@@ -42,14 +47,7 @@ func Rank(policy pci.NUMAPolicy, device int, nodes []int, cells []Cell) int {
 	return -1
 }
 
-func sameSocket(device int, nodes []int, cells []Cell) bool {
-	of := map[int]int{}
-	for _, c := range cells {
-		if c.Socket == NoSocket {
-			return false
-		}
-		of[c.ID] = c.Socket
-	}
-	socket, known := of[device]
-	return known && slices.ContainsFunc(nodes, func(n int) bool { s, known := of[n]; return known && s == socket })
+// anyOf reports whether one of the nodes has one of the numbers.
+func anyOf(nodes []Node, numbers []int) bool {
+	return slices.ContainsFunc(nodes, func(n Node) bool { return slices.Contains(numbers, n.ID) })
 }

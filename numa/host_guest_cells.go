@@ -10,9 +10,6 @@ import (
 	"slices"
 )
 
-// NoSocket is the socket of a cell if the host does not report it.
-const NoSocket = -1
-
 // Cell is one NUMA node of a host: its resources for guests, and their usage.
 type Cell struct {
 	ID        int     // the kernel's number
@@ -82,6 +79,7 @@ type Limits struct {
 // Host is the input of Fit about a host.
 type Host struct {
 	Cells  []Cell
+	Nodes  Topology // all nodes of the kernel, also those that are not in Cells
 	Limits Limits
 	Pack   bool        // prefer cells in use ([compute] packing_host_numa_cells_allocation_strategy)
 	Free   map[int]int // free PCI devices by cell: guests without devices avoid them

@@ -36,11 +36,14 @@ type Device struct {
 	NUMANode   int      // numa_node, or NoNUMA
 	Driver     string   // driver: the bound driver's name, or ""
 	IOMMUGroup int      // iommu_group: its number, or NoGroup
-	TotalVFs   int      // sriov_totalvfs of a PF
-	NumVFs     int      // sriov_numvfs of a PF: how many exist now
-	VFProduct  string   // sriov_vf_device of a PF: product of its VFs, four lower-case hex digits, or ""
-	Serial     string   // of the card, keyword SN in vpd; "" if it has none or was not read
-	Net        []string // net/: names of its network interfaces, sorted
+	// Bridges are the PCIe ports and bridges above it, from its root port down through switches; none: it is on the bus of
+	// a host bridge, or its path is unknown.
+	Bridges   []Address
+	TotalVFs  int      // sriov_totalvfs of a PF
+	NumVFs    int      // sriov_numvfs of a PF: how many exist now
+	VFProduct string   // sriov_vf_device of a PF: product of its VFs, four lower-case hex digits, or ""
+	Serial    string   // of the card, keyword SN in vpd; "" if it has none or was not read
+	Net       []string // net/: names of its network interfaces, sorted
 
 	// PFMAC is the MAC address of its PF; of a PF or a NIC, its own. "" if there is no network interface now, or if it was
 	// not read: of a VF it is read if a rule with remote_managed may match it, as Serial.
@@ -59,6 +62,15 @@ func (d Device) Holder() Address {
 		return *d.Parent
 	}
 	return d.Address
+}
+
+// Root returns the child of the host bridge below which the device is: its PCIe root port or, if nothing is above it, the
+// device itself, and the PF of a VF.
+func (d Device) Root() Address {
+	if len(d.Bridges) > 0 {
+		return d.Bridges[0]
+	}
+	return d.Holder()
 }
 
 // String formats the device for logs: `0000:3b:00.1 8086:1515 type-VF`.

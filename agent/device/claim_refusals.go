@@ -63,8 +63,8 @@ func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near
 		case why != "":
 			misfits = append(misfits, why)
 		case near.rank(e.Device, r.Policy) < 0:
-			misfits = append(misfits, fmt.Sprintf("it is on NUMA node %d, which policy %s does not allow for a guest on %v",
-				e.Device.NUMANode, cmp.Or(r.Policy, pci.Legacy), near.Nodes))
+			misfits = append(misfits, fmt.Sprintf("it is on %s, which policy %s does not allow for a guest on %v",
+				near.Host.Describe(e.Device.NUMANode), cmp.Or(r.Policy, pci.Legacy), near.Nodes))
 		case e.Holder == holder:
 			holders = append(holders, "this server itself")
 		case e.Holder != "":

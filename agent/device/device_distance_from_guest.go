@@ -8,13 +8,13 @@ import (
 // Near is the placement of a guest on the host's NUMA nodes, for NUMA policies of devices. The zero value is a guest
 // without placement: then no device is too far, whatever the policy.
 type Near struct {
-	Nodes []int       // NUMA nodes of the host that the guest's cells use
-	Cells []numa.Cell // of the host
+	Nodes []int         // NUMA nodes of the host that the guest's cells use
+	Host  numa.Topology // all NUMA nodes of the host
 }
 
 // rank returns the distance of a device from the guest: 0 for near, -1 when the policy does not allow the distance.
 func (n Near) rank(d pci.Device, policy pci.NUMAPolicy) int {
-	return numa.Rank(policy, d.NUMANode, n.Nodes, n.Cells)
+	return numa.Rank(policy, d.NUMANode, n.Nodes, n.Host)
 }
 
 // Far returns the sum of the distances of the devices picked for these requests; 0 when none could be nearer.

@@ -19,9 +19,9 @@ func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, cells []n
 		set, picked, refusal := s.ClaimAll(holder, requests, Near{})
 		return set, picked, nil, refusal
 	}
-	near := func(nodes []int) Near { return Near{Nodes: nodes, Cells: host.Cells} }
+	near := func(nodes []int) Near { return Near{Nodes: nodes, Host: host.Nodes} }
 	if len(at) == 0 {
-		host.Free = s.freeByNode()
+		host.Free = s.freeByNode(host.Nodes)
 		var unfit numa.Refusal
 		at, unfit = numa.Fit(host, numa.Guest{Cells: cells, Devices: len(requests) > 0}, numa.Judge{
 			Accept: func(nodes []int) numa.Refusal {
@@ -54,12 +54,14 @@ func nodes(at []numa.Placed) []int {
 	return slices.Compact(out)
 }
 
-// freeByNode counts the devices of each NUMA node that an alias can claim.
-func (s Set) freeByNode() map[int]int {
+// freeByNode counts the devices near each NUMA node that an alias can claim.
+func (s Set) freeByNode(host numa.Topology) map[int]int {
 	out := map[int]int{}
 	for _, e := range s.Entries() {
 		if e.State == pci.Available && !e.Spent && !e.ForPorts {
-			out[e.Device.NUMANode]++
+			for _, n := range host.Nearest(e.Device.NUMANode) {
+				out[n.ID]++
+			}
 		}
 	}
 	return out

@@ -39,6 +39,9 @@ type Node struct {
 	Siblings [][]int // its threads by cores, each group ascending; nil when unknown
 	MemoryMB int     // total in MiB; 0 when unknown
 	Pages    []Pages // its huge pages, by size
+
+	// Distances are the kernel's distances to each node, by number: 10 to itself, more to others; nil when unknown.
+	Distances map[int]int
 }
 
 // Pages are the huge pages of one size.

@@ -36,7 +36,8 @@ func (r *reporter) snapshot() host.Report {
 		LockID: from.LockID, Provider: string(r.Root), Devices: []host.Device{}, Conditions: []string{},
 		Hypervisor: r.Hypervisor, Down: r.Down,
 		InPlace: r.Config.ReportInPlacement, Position: host.Position(r.Durable.Position()), NotFollowed: r.NotFollowed,
-		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells), Counted: state.CountedGuests(r.State),
+		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells),
+		Nodes: host.WriteNodes(r.Nodes), Counted: state.CountedGuests(r.State),
 		CPURatio: r.Config.CPUs.CPURatio, MemRatio: r.Config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
 		NoDiskMoves: r.NoDisks, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
 	r.disabled.report(&out)

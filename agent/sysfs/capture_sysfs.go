@@ -130,7 +130,7 @@ func (c *capture) devices(entries []fs.DirEntry) {
 		case !info.IsDir():
 			c.put(name, "", "")
 		default:
-			at, target, ordinary := c.directory(entry.Name())
+			at, target, ordinary := directoryOf(c.fsys, entry.Name())
 			if directory[name] = at; ordinary {
 				c.put(name, arrow+escape(target), "")
 			}
@@ -142,26 +142,6 @@ func (c *capture) devices(entries []fs.DirEntry) {
 			c.device(name, at)
 		}
 	}
-}
-
-// directory returns the directory of a device. It is ordinary when the entry in the list of devices is a link as the
-// kernel makes it: relative, to a directory below devices/ that has the device's name and is not inside anything that
-// is captured of another device. Otherwise the device is captured as a directory in the list.
-func (c *capture) directory(name string) (at, target string, ordinary bool) {
-	entry := path.Join(deviceDir, name)
-	target, err := fs.ReadLink(c.fsys, entry)
-	at = path.Join(deviceDir, target)
-	parts := strings.Split(at, "/")
-	if err != nil || path.IsAbs(target) || !fs.ValidPath(at) || parts[0] != "devices" || path.Base(at) != name {
-		return entry, "", false
-	}
-	for _, part := range parts[1:] {
-		if slices.Contains([]string{"system", "net", "vpd", "uevent"}, part) || strings.HasPrefix(part, "virt") ||
-			slices.Contains(keptFiles, part) || slices.Contains(keptLinks, part) {
-			return entry, "", false
-		}
-	}
-	return at, target, true
 }
 
 // device captures one device: from is its entry in the list of devices, to the directory in the archive.
@@ -242,6 +222,7 @@ func (c *capture) net(from, to string) {
 func (c *capture) node(name string) {
 	dir, before := path.Join(nodeDir, name), len(c.archive.Files)
 	c.file(path.Join(dir, "cpulist"), path.Join(dir, "cpulist"))
+	c.file(path.Join(dir, "distance"), path.Join(dir, "distance"))
 	c.meminfo(path.Join(dir, "meminfo"))
 	huge := path.Join(dir, "hugepages")
 	sizes, err := list(c.fsys, huge)

@@ -72,11 +72,11 @@ func TestReadSample(t *testing.T) {
 	pf := pci.Address{Bus: 0x21}
 	for _, want := range []pci.Device{
 		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme",
-			IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
+			IOMMUGroup: 7, Bridges: []pci.Address{{Bus: 0x20}}, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
 		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual,
-			Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
+			Parent: &pf, NUMANode: 1, IOMMUGroup: 17, Bridges: []pci.Address{{Bus: 0x20}}},
 		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1,
-			Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
+			Driver: "e1000e", IOMMUGroup: 8, Bridges: []pci.Address{{Bus: 0x20, Slot: 1}}, Net: []string{"eth0"}},
 		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain,
 			NUMANode: pci.NoNUMA, IOMMUGroup: 3},
 	} {

@@ -43,6 +43,9 @@ func (f *reading) device(fsys fs.FS, name string, listed map[string]bool, unplac
 		f.problem(name, "physfn leads to %s, which does not exist: the VF is offered like other VFs; rescan the PCI "+
 			"bus, or make the VFs again", printable(r.physfn))
 	}
+	if at, _, ordinary := directoryOf(fsys, name); ordinary {
+		d.Bridges = bridgesAbove(at)
+	}
 	if !r.numaNode.there && !d.IsBridge() {
 		unplaced[d.Address] = true
 	}

@@ -19,16 +19,18 @@ func (f *reading) nodes(fsys fs.FS) (listed []int, err error) {
 		return nil, err
 	}
 	for _, entry := range entries {
-		id, isNode := nodeNumber(entry.Name())
-		if !isNode {
-			continue
+		if id, isNode := nodeNumber(entry.Name()); isNode {
+			listed = append(listed, id)
 		}
-		listed = append(listed, id)
-		if n, known := f.node(fsys, entry.Name(), id); known {
+	}
+	slices.Sort(listed)
+	for _, id := range listed {
+		name := "node" + strconv.Itoa(id)
+		if n, known := f.node(fsys, name, id); known {
+			f.distances(fsys, name, listed, &n)
 			f.Nodes = append(f.Nodes, n)
 		}
 	}
-	slices.SortFunc(f.Nodes, func(a, b facts.Node) int { return a.ID - b.ID })
 	return listed, nil
 }
 
@@ -95,6 +97,32 @@ func (f *reading) node(fsys fs.FS, name string, id int) (n facts.Node, known boo
 	f.memory(fsys, name, &n)
 	f.pages(fsys, name, &n)
 	return n, true
+}
+
+// distances reads how far a node is from the listed nodes, which are all, in the order of the file.
+func (f *reading) distances(fsys fs.FS, name string, listed []int, n *facts.Node) {
+	const assumed = "its distances are taken as unknown, and so are the nodes near its devices if it has no CPUs; "
+	file, err := readAttribute(fsys, path.Join(nodeDir, name, "distance"))
+	if err != nil {
+		f.problem(name, "%v: "+assumed+"let the agent read %s", failed("distance", err), path.Join(nodeDir, name))
+		return
+	}
+	distances := map[int]int{}
+	for i, field := range strings.Fields(file.text) {
+		far, err := strconv.ParseUint(field, 10, 16)
+		if err != nil || i >= len(listed) {
+			break
+		}
+		distances[listed[i]] = int(far)
+	}
+	if file.there && (len(distances) != len(listed) || len(strings.Fields(file.text)) != len(listed)) {
+		f.problem(name, "distance is %s, which is not one number for each of the %d nodes: "+assumed+
+			"look in the kernel log", quoted(file.text), len(listed))
+		return
+	}
+	if file.there {
+		n.Distances = distances
+	}
 }
 
 // memory reads the memory size of a node.

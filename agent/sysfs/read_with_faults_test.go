@@ -106,17 +106,17 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 	}
 }
 
-// Read makes few calls: ten for a PF, eight for a VF, nine for another device without virtio, one more for the MAC
-// address of a NIC, one for each list, three for a node and two for a CPU.
+// Read makes few calls: eleven for a PF, nine for a VF, ten for another device without virtio, one more for the MAC
+// address of a NIC, one for each list, four for a node and two for a CPU.
 func TestReadFewFiles(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	found := read(t, faulty{MapFS: whole, calls: &calls})
-	most := 4 + 3*len(found.Nodes)
+	most := 4 + 4*len(found.Nodes)
 	for _, n := range found.Nodes {
 		most += 2*len(n.CPUs) + len(n.Pages)
 	}
 	for _, d := range found.Devices {
-		most += map[pci.Type]int{pci.Physical: 12, pci.Virtual: 9, pci.Plain: 10}[d.Type]
+		most += map[pci.Type]int{pci.Physical: 13, pci.Virtual: 10, pci.Plain: 11}[d.Type]
 		if d.Type != pci.Virtual && len(d.Net) > 0 {
 			most++
 		}

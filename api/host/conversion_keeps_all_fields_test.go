@@ -59,13 +59,14 @@ func over[T any](t *testing.T, v T) (out T) {
 // TestConversionsKeepAllFields tests that each type equals itself after conversion, encoding and decoding.
 func TestConversionsKeepAllFields(t *testing.T) {
 	var cells []numa.Cell
+	var nodes numa.Topology
 	var guestCells []numa.GuestCell
 	var placed []numa.Placed
-	for _, v := range []any{&cells, &guestCells, &placed} {
+	for _, v := range []any{&cells, &nodes, &guestCells, &placed} {
 		fill(reflect.ValueOf(v).Elem())
 	}
-	report := over(t, host.Report{Cells: host.WriteCells(cells), CPURatio: 4, MemRatio: 1.5})
-	if got, want := report.Resources(), (numa.Host{Cells: cells, Limits: numa.Limits{CPU: 4,
+	report := over(t, host.Report{Cells: host.WriteCells(cells), Nodes: host.WriteNodes(nodes), CPURatio: 4, MemRatio: 1.5})
+	if got, want := report.Resources(), (numa.Host{Cells: cells, Nodes: nodes, Limits: numa.Limits{CPU: 4,
 		Memory: 1.5}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -98,7 +99,7 @@ func TestConversionsKeepAllFields(t *testing.T) {
 func TestDeviceConversionKeepsAllFields(t *testing.T) {
 	var d pci.Offered
 	fill(reflect.ValueOf(&d).Elem())
-	d.Address.DRC, d.Parent.DRC = 0, 0 // a PCI address
+	d.Address.DRC, d.Parent.DRC, d.Bridges[0].DRC = 0, 0, 0 // PCI addresses
 	d.Class, d.TotalVFs, d.NumVFs, d.VFProduct, d.Net = 0, 0, 0, "", nil
 	remote, alias, nic := d, d, d
 	remote.Type = pci.Virtual

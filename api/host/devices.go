@@ -18,7 +18,8 @@ type Device struct {
 	Parent        string   `json:"parent,omitempty"` // address of the PF of a VF
 	NUMANode      int      `json:"numa_node"`        // -1 when unknown
 	Driver        string   `json:"driver,omitempty"`
-	IOMMUGroup    int      `json:"iommu_group"` // -1 when none
+	IOMMUGroup    int      `json:"iommu_group"`       // -1 when none
+	Bridges       []string `json:"bridges,omitempty"` // addresses of the PCIe ports above it, from the root port down
 	ResourceClass string   `json:"resource_class"`
 	Traits        []string `json:"traits"`
 	Provider      string   `json:"provider,omitempty"` // UUID of its provider; empty while not in Placement
@@ -72,6 +73,9 @@ func WriteDevice(host string, d pci.Offered) Device {
 	if d.Parent != nil {
 		out.Parent = d.Parent.String()
 	}
+	for _, b := range d.Bridges {
+		out.Bridges = append(out.Bridges, b.String())
+	}
 	switch {
 	case d.RemoteManaged:
 		out.CardSerial, out.PFMAC, out.VFNumber = d.Serial, d.PFMAC, d.VFNumber
@@ -114,6 +118,13 @@ func (d Device) Read(host string) (out pci.Offered, err error) {
 			return out, err
 		}
 		out.Parent = &parent
+	}
+	for _, b := range d.Bridges {
+		bridge, err := pci.ParseAddress(b)
+		if err != nil {
+			return out, err
+		}
+		out.Bridges = append(out.Bridges, bridge)
 	}
 	return out, nil
 }

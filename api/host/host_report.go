@@ -22,6 +22,7 @@ type Report struct {
 	// compute with it.
 	Cells   []Cell         `json:"cells,omitempty"`
 	Counted []CountedGuest `json:"counted,omitempty"` // the guests with a topology that the agent has on its nodes
+	Nodes   []Node         `json:"nodes,omitempty"`   // all NUMA nodes of the kernel, by number
 
 	CPURatio   float64       `json:"cpu_allocation_ratio,omitempty"` // shared vCPUs per thread of Cell.CPUs; absent: 1
 	MemRatio   float64       `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
@@ -89,6 +90,14 @@ type Cell struct {
 	Pinned     []int `json:"pinned,omitempty"` // threads of Dedicated that guests use, ascending
 	Floating   int   `json:"floating"`         // shared virtual CPUs of guests with a topology
 	UsedMemory int   `json:"used_memory_mb"`   // MiB of small pages that guests with a topology use
+}
+
+// Node is one NUMA node of a host as its kernel describes it, also a node that gives nothing to guests.
+type Node struct {
+	ID        int         `json:"id"`                  // the kernel's number
+	CPUs      bool        `json:"cpus"`                // it has CPUs, for guests or for the host
+	Socket    int         `json:"socket"`              // physical package of its CPUs; -1 when unknown
+	Distances map[int]int `json:"distances,omitempty"` // to each node, by number; absent: unknown
 }
 
 // Pages are the huge pages of one size on a cell.

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Resources returns the host's NUMA cells and allocation ratios in the types of package numa. WriteCells is the
-// inverse.
+// Resources returns the host's NUMA cells, its nodes and allocation ratios in the types of package numa. WriteCells and
+// WriteNodes are the inverse.
 func (r Report) Resources() numa.Host {
 	h := numa.Host{Limits: numa.Limits{CPU: r.CPURatio, Memory: r.MemRatio}}
 	for _, c := range r.Cells {
@@ -21,7 +21,18 @@ func (r Report) Resources() numa.Host {
 		}
 		h.Cells = append(h.Cells, w)
 	}
+	for _, n := range r.Nodes {
+		h.Nodes = append(h.Nodes, numa.Node(n))
+	}
 	return h
+}
+
+// WriteNodes returns the NUMA nodes of a kernel in the type of a report.
+func WriteNodes(nodes numa.Topology) (out []Node) {
+	for _, n := range nodes {
+		out = append(out, Node(n))
+	}
+	return out
 }
 
 // WriteCells returns NUMA cells in the type of a report.

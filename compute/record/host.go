@@ -32,7 +32,7 @@ func EncodeHost(h schedule.Host) ([]byte, error) {
 		Guests:   each(h.Present, func(p schedule.Present) host.Present { return host.Present(p) }),
 		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down,
 		Devices: each(h.Devices, func(d pci.Offered) host.Device { return host.WriteDevice(h.Name, d) }),
-		Cells:   host.WriteCells(h.Cells), Counted: each(h.Counted, writeCounted),
+		Cells:   host.WriteCells(h.Cells), Nodes: host.WriteNodes(h.Nodes), Counted: each(h.Counted, writeCounted),
 		CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Conditions: h.Conditions, InPlace: h.InPlacement,
 		DisabledDevices: each(h.Disabled, host.WriteDisabled),
 		NoDiskMoves:     h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
@@ -87,7 +87,8 @@ func readHost(r host.Report) (schedule.Host, error) {
 		}
 		h.Disabled = append(h.Disabled, disabled)
 	}
-	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
+	resources := r.Resources()
+	h.Cells, h.Nodes, h.Limits = resources.Cells, resources.Nodes, resources.Limits
 	seen := map[pci.Address]bool{}
 	for _, d := range r.Devices {
 		device, err := d.Read(r.Host)

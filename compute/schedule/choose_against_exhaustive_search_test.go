@@ -46,12 +46,23 @@ func randomCase(rng *rand.Rand) (schedule.Host, question) {
 			list[i].LiveMigratable = pci.Yes
 		}
 	}
-	h := host("h", list...)
+	var cells []numa.Cell
 	for id := range 1 + rng.IntN(4) {
-		h.Cells = append(h.Cells, node(id, rng.IntN(3)/2, rng.IntN(4)))
+		cells = append(cells, node(id, rng.IntN(3)/2, rng.IntN(4)))
 		if rng.IntN(8) == 0 {
-			h.Cells[id].Socket = numa.NoSocket
+			cells[id].Socket = numa.NoSocket
 		}
+	}
+	h := withCells(host("h", list...), cells...)
+	for i, n := range h.Nodes { // some are nodes of memory only: without CPUs, and with random distances
+		if n.ID == 0 || rng.IntN(3) > 0 {
+			continue
+		}
+		h.Nodes[i].CPUs, h.Nodes[i].Socket, h.Nodes[i].Distances = false, numa.NoSocket, map[int]int{}
+		for _, to := range h.Nodes {
+			h.Nodes[i].Distances[to.ID] = 20 + 10*rng.IntN(2)
+		}
+		h.Cells = slices.DeleteFunc(h.Cells, func(c numa.Cell) bool { return c.ID == n.ID })
 	}
 	a := question{cells: guest(rng.IntN(3))}
 	policies := []pci.NUMAPolicy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}
@@ -104,8 +115,7 @@ func someDevicesFit(h schedule.Host, wants []pci.Request, on []provider.ID, node
 		r := wants[n]
 		fits := d.Type == r.Requirement.Type && d.Product == r.Requirement.Product && (on == nil || on[n] == d.Provider) &&
 			(r.Requirement.LiveMigratable == "" || d.LiveMigratable == r.Requirement.LiveMigratable) &&
-			nearEnough(h.Cells, r.Policy,
-				d.NUMANode, nodes)
+			nearEnough(h.Nodes, r.Policy, d.NUMANode, nodes)
 		for _, other := range chosen {
 			o := h.Devices[other]
 			related := d.Parent != nil && *d.Parent == o.Address || o.Parent != nil && *o.Parent == d.Address
@@ -120,19 +130,31 @@ func someDevicesFit(h schedule.Host, wants []pci.Request, on []provider.ID, node
 
 // nearEnough reports whether a device on this node is near enough to a guest on these nodes, by the definition of each
 // NUMA policy.
-func nearEnough(cells []numa.Cell, p pci.NUMAPolicy, device int, nodes []int) bool {
-	if len(nodes) == 0 || slices.Contains(nodes, device) || p == pci.Preferred {
+func nearEnough(host numa.Topology, p pci.NUMAPolicy, device int, nodes []int) bool {
+	if len(nodes) == 0 || p == pci.Preferred {
 		return true
 	}
-	if p == pci.Legacy {
-		return device == pci.NoNUMA
+	var near []numa.Node // the nodes with CPUs that are nearest to the device
+	sockets := true
+	for _, n := range host {
+		sockets = sockets && (!n.CPUs || n.Socket != numa.NoSocket)
+		if n.ID == device && n.CPUs {
+			near = []numa.Node{n}
+		}
+		for far := 0; n.ID == device && !n.CPUs && len(near) == 0; far++ {
+			for _, o := range host {
+				if o.CPUs && n.Distances[o.ID] == far {
+					near = append(near, o)
+				}
+			}
+		}
 	}
-	if p != pci.Socket || slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
-		return false
+	if p == pci.Legacy && len(near) == 0 {
+		return true
 	}
-	for _, c := range cells {
-		for _, o := range cells {
-			if c.ID == device && slices.Contains(nodes, o.ID) && c.Socket == o.Socket {
+	for _, n := range near {
+		for _, o := range host {
+			if slices.Contains(nodes, o.ID) && (n.ID == o.ID || p == pci.Socket && sockets && n.Socket == o.Socket) {
 				return true
 			}
 		}

@@ -33,7 +33,7 @@ func (p Input) distances(requests []pci.Request, left map[provider.ID]*remaining
 
 // near assigns a device to each slot for a guest on these nodes, by the NUMA policy of each request.
 func (b demand) near(nodes []int) (picked []int, missing int) {
-	return b.fit(func(r *pci.Request, d pci.Offered) int { return numa.Rank(r.Policy, d.NUMANode, nodes, b.host.Cells) })
+	return b.fit(func(r *pci.Request, d pci.Offered) int { return numa.Rank(r.Policy, d.NUMANode, nodes, b.host.Nodes) })
 }
 
 // far returns the sum of the ranks of the devices of ports for a guest on these nodes.
@@ -41,7 +41,7 @@ func (b demand) far(nodes []int) (sum int) {
 	picked, _ := b.near(nodes)
 	for i, d := range picked {
 		if r := b.slots[i].request; d >= 0 && r.Port != nil {
-			sum += max(numa.Rank(r.Policy, b.devices[d].NUMANode, nodes, b.host.Cells), 0)
+			sum += max(numa.Rank(r.Policy, b.devices[d].NUMANode, nodes, b.host.Nodes), 0)
 		}
 	}
 	return sum

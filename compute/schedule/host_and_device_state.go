@@ -27,7 +27,8 @@ type Host struct {
 	Disabled []pci.Disablement `json:",omitempty"` // those that the agent knows, by address
 
 	Cells   []numa.Cell    // the NUMA nodes, by number, without the usage of guests
-	Counted []CountedGuest // the guests with NUMA cells that the agent has on them
+	Nodes   numa.Topology  // all NUMA nodes of its kernel, also those without CPUs
+	Counted []CountedGuest // the guests with NUMA cells that the agent has on Cells
 	Limits  numa.Limits    // overcommit limits of Cells
 
 	Guests []Guest // the servers placed on the host; not part of a report

@@ -161,4 +161,19 @@ func guest(cells int) (parts []numa.GuestCell) {
 	return parts
 }
 
-func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host { h.Cells = cells; return h }
+// withCells returns a host with these cells for guests. The nodes of its kernel are those of the cells and, with CPUs on
+// sockets of their own, those of its devices.
+func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host {
+	h.Cells, h.Nodes = cells, nil
+	for _, c := range cells {
+		h.Nodes = append(h.Nodes, numa.Node{ID: c.ID, CPUs: true, Socket: c.Socket})
+	}
+	for _, d := range h.Devices {
+		n := numa.Node{ID: d.NUMANode, CPUs: true, Socket: 100 + d.NUMANode}
+		if n.ID != pci.NoNUMA && !slices.ContainsFunc(h.Nodes, func(of numa.Node) bool { return of.ID == n.ID }) {
+			h.Nodes = append(h.Nodes, n)
+		}
+	}
+	slices.SortFunc(h.Nodes, func(a, b numa.Node) int { return a.ID - b.ID })
+	return h
+}

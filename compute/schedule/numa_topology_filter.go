@@ -13,10 +13,12 @@ import (
 // Room returns the host's NUMA cells with the usage of its guests: those that the agent has on them, and those placed
 // there that the last report does not contain. free are the free devices.
 func (h Host) Room(free []pci.Offered, pack bool) numa.Host {
-	room := numa.Host{Cells: h.UsedCells(), Limits: h.Limits, Pack: pack, Free: map[int]int{}}
+	room := numa.Host{Cells: h.UsedCells(), Nodes: h.Nodes, Limits: h.Limits, Pack: pack, Free: map[int]int{}}
 	for _, d := range free {
 		if !d.ForPorts { // the agent counts the same way when it places the guest
-			room.Free[d.NUMANode]++
+			for _, n := range h.Nodes.Nearest(d.NUMANode) {
+				room.Free[n.ID]++
+			}
 		}
 	}
 	var unplaced []Guest
@@ -79,16 +81,13 @@ func (b demand) checkNear(nodes []int) numa.Refusal {
 	}
 	if n := slices.Index(b.serves[missing], true); n >= 0 {
 		out.Nearest = fmt.Sprintf("the guest fits on %s, a device is on %s",
-			describeNodes(nodes), describeNodes([]int{b.devices[n].NUMANode}))
+			describeNodes(nodes), b.host.Nodes.Describe(b.devices[n].NUMANode))
 	}
 	return out
 }
 
 // describeNodes returns NUMA node numbers as text.
 func describeNodes(nodes []int) string {
-	if len(nodes) == 1 && nodes[0] == pci.NoNUMA {
-		return "no known node"
-	}
 	noun := "node"
 	if len(nodes) > 1 {
 		noun = "nodes"
@@ -105,11 +104,14 @@ func (b demand) nodeKinds() func(int) string {
 		for s := range b.slots {
 			fmt.Fprintf(&text, "%t ", b.serves[s][n])
 		}
-		// it excludes other devices, so it is unique
-		if d.Type == pci.Physical || d.Parent != nil && b.offersPF(*d.Parent) {
+		near := b.host.Nodes.Nearest(d.NUMANode)
+		// It is unique if it excludes other devices, or if several nodes share it.
+		if d.Type == pci.Physical || d.Parent != nil && b.offersPF(*d.Parent) || len(near) > 1 {
 			text.WriteString(d.Address.String())
 		}
-		serving[d.NUMANode] = append(serving[d.NUMANode], text.String())
+		for _, n := range near {
+			serving[n.ID] = append(serving[n.ID], text.String())
+		}
 	}
 	sockets := slices.ContainsFunc(b.slots, func(s slot) bool { return s.request.Policy == pci.Socket })
 	kind := map[int]string{}

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/compute/schedule"
@@ -100,6 +101,42 @@ func TestNUMAFilter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.wantText, c.filter)
 		})
+	}
+}
+
+// TestDevicesOnNodesWithoutCPUs places a guest of one cell, which fits only on node 1, beside a GPU whose memory is node
+// 2 (as on GB200): the nearest node with CPUs is 0, or 1, or both, or unknown.
+func TestDevicesOnNodesWithoutCPUs(t *testing.T) {
+	for _, c := range []struct {
+		distances map[int]int // of node 2
+		fits      map[pci.NUMAPolicy]bool
+		nearest   string
+	}{
+		{map[int]int{0: 120, 1: 80, 2: 10}, map[pci.NUMAPolicy]bool{pci.Required: true, pci.Legacy: true,
+			pci.Socket: true, pci.Preferred: true}, ""},
+		{map[int]int{0: 80, 1: 80, 2: 10}, map[pci.NUMAPolicy]bool{pci.Required: true, pci.Legacy: true,
+			pci.Socket: true, pci.Preferred: true}, ""},
+		{map[int]int{0: 80, 1: 120, 2: 10}, map[pci.NUMAPolicy]bool{pci.Preferred: true},
+			"a device is on node 2 without CPUs (nearest node with CPUs: 0, distance 80)"},
+		{nil, map[pci.NUMAPolicy]bool{pci.Legacy: true, pci.Preferred: true},
+			"a device is on node 2 without CPUs (its distance from nodes with CPUs is unknown)"},
+	} {
+		h := withCells(host("h", testDevice(1, pci.Plain, "2941", "p", 2)), node(0, 0, 0), node(1, 1, 2))
+		h.Nodes[2] = numa.Node{ID: 2, Socket: numa.NoSocket, Distances: c.distances}
+		for _, p := range []pci.NUMAPolicy{pci.Required, pci.Legacy, pci.Socket, pci.Preferred} {
+			r := withPolicy(p, requestFor(1, "", "2941"))
+			r.ID = "R"
+			input := schedule.Input{Hosts: hosts(h), Cells: guest(1), Now: noon, Silence: schedule.Silence,
+				Candidates: []schedule.Candidate{candidate("h", "p")}}
+			choices, refusals := schedule.Choose(input, []pci.Request{r}, 1)
+			if (len(choices) == 1) != c.fits[p] {
+				t.Errorf("distances %v, %s: %d choices, refused %+v", c.distances, p, len(choices), refusals)
+			}
+			if !c.fits[p] && (!strings.Contains(refusals[0].Reason, "numa_policy "+string(p)) ||
+				!strings.Contains(refusals[0].Nearest, c.nearest)) {
+				t.Errorf("distances %v, %s: %+v", c.distances, p, refusals[0])
+			}
+		}
 	}
 }
 

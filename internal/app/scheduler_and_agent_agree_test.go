@@ -84,7 +84,7 @@ func newRandomHost(rng *rand.Rand) *randomHost {
 			Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
 	var offers []device.Offer
 	add := func(d pci.Device) {
-		d.Vendor, d.NUMANode = "8086", rng.IntN(4)-1
+		d.Vendor, d.NUMANode = "8086", rng.IntN(6)-1
 		o := device.Offer{Offered: pci.Offered{Device: d, ResourceClass: pci.ClassFor(d.Vendor, d.Product),
 			LiveMigratable: []pci.Flag{pci.Unset, pci.Unset, pci.Yes, pci.No}[rng.IntN(4)]}}
 		switch rng.IntN(12) {
@@ -139,13 +139,29 @@ func newRandomHost(rng *rand.Rand) *randomHost {
 		p.cells = append(p.cells, c)
 	}
 	p.empty = slices.Clone(p.cells)
+	p.room.Nodes = nodesWithMemory(rng, p.cells)
 	return p
+}
+
+// nodesWithMemory returns the nodes of the cells, and up to two nodes of memory only, with random distances.
+func nodesWithMemory(rng *rand.Rand, cells []numa.Cell) (nodes numa.Topology) {
+	for _, c := range cells {
+		nodes = append(nodes, numa.Node{ID: c.ID, CPUs: true, Socket: c.Socket})
+	}
+	for range rng.IntN(3) {
+		n := numa.Node{ID: len(nodes), Socket: numa.NoSocket, Distances: map[int]int{len(nodes): 10}}
+		for _, c := range cells {
+			n.Distances[c.ID] = 40 * (1 + rng.IntN(2))
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
 }
 
 // report returns the current report of the agent, as compute stores it.
 func (p *randomHost) report() schedule.Host {
 	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.empty,
-		Limits: p.room.Limits}
+		Nodes: p.room.Nodes, Limits: p.room.Limits}
 	for _, e := range p.set.Entries() {
 		h.Devices = append(h.Devices, e.Offered)
 	}

@@ -60,8 +60,9 @@ func (c *Core) place(want host.Server, requests []pci.Request) (device.Set, []de
 	if was := c.State.Cells(want.ID); sameCells(was, guestCells) {
 		_, at = ReadCells(was)
 	}
-	room := numa.Host{Cells: cells, Limits: numa.Limits{CPU: c.Config.CPUs.CPURatio, Memory: c.Config.CPUs.MemoryRatio},
-		Pack: c.Config.CPUs.Pack}
+	room := numa.Host{Cells: cells, Nodes: c.Nodes,
+		Limits: numa.Limits{CPU: c.Config.CPUs.CPURatio, Memory: c.Config.CPUs.MemoryRatio},
+		Pack:   c.Config.CPUs.Pack}
 	set, picked, placed, refusal := c.Set.Place(resource.ConsumerID(want.ID), requests, guestCells, at, room)
 	if refusal != "" {
 		return set, nil, nil, refusal

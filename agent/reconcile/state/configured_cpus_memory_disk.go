@@ -106,6 +106,14 @@ func online(set []int, machine facts.Facts) []int {
 	return slices.DeleteFunc(slices.Clone(set), func(cpu int) bool { return !slices.Contains(have, cpu) })
 }
 
+// Topology returns all NUMA nodes of a host.
+func Topology(machine facts.Facts) (out numa.Topology) {
+	for _, n := range machine.Nodes {
+		out = append(out, numa.Node{ID: n.ID, CPUs: len(n.CPUs) > 0, Socket: n.Socket, Distances: n.Distances})
+	}
+	return out
+}
+
 // Cells returns the NUMA nodes that guests may use, without the guests' usage. Memory reserved for the host is taken
 // from the first nodes, because the option names no node.
 func (c CPUs) Cells(machine facts.Facts) []numa.Cell {

@@ -48,6 +48,7 @@ type observed struct {
 	Restored   bool
 	Scanned    []pci.Device                // of the last sync, for devices that cannot be read now
 	Cells      []numa.Cell                 // of the last sync, without the usage of guests
+	Nodes      numa.Topology               // of the last sync
 	Guests     map[string]hypervisor.Guest // existing guests, by id
 	NoDisks    string                      // why disks cannot be moved between this host and others; empty: they can
 	GuestEpoch int                         // counts builds and removals of guests

@@ -32,7 +32,8 @@ func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 	}
 	s.hypervisorType(o.Capacity.Type)
 	s.recordDiskImages(o.Capacity)
-	v.cells, v.guests, v.noDisks = s.Config.CPUs.Cells(machine), o.Guests, o.Capacity.NoDiskMoves
+	v.cells, v.nodes = s.Config.CPUs.Cells(machine), state.Topology(machine)
+	v.guests, v.noDisks = o.Guests, o.Capacity.NoDiskMoves
 	v.identity = journal.Identity{Host: s.Config.Host, Provider: s.Root}
 	if o.ByName { // at the start, or another client has deleted the root
 		if v.identity, v.adopted, err = s.identify(o); err != nil {
@@ -177,7 +178,8 @@ func (s *Syncer) observe(v view, epoch int) error {
 	if v.adopted != "" {
 		s.Condition("identity", v.adopted)
 	}
-	s.Root, s.Tree, s.Scanned, s.Cells = v.identity.Provider, v.facts.Actual, v.present, v.cells
+	s.Root, s.Tree, s.Scanned = v.identity.Provider, v.facts.Actual, v.present
+	s.Cells, s.Nodes = v.cells, v.nodes
 	s.NoDisks = v.noDisks
 	s.Condition("host", v.Problems...)
 	s.ReportChanged() // also when nothing changed: compute expects a report at least once a minute

@@ -79,6 +79,7 @@ type view struct {
 	noDisks  string   // why disks cannot be moved between this host and others; empty: they can
 	identity journal.Identity
 	cells    []numa.Cell
+	nodes    numa.Topology
 	adopted  string // a sentence, when Placement's root provider differs from the journal's
 }
 
