@@ -106,7 +106,7 @@ func TestNUMACells(t *testing.T) {
 		}
 		w.compute.assign(first, far("s2", "required"))
 		w.untilPhase(host.Failed, "s2")
-		contains(t, w.compute.guest("s2").Message, "NUMA node 0", "required")
+		contains(t, w.compute.guest("s2").Message, "on node 0, ", "required")
 		w.compute.assign(first, far("s3", "legacy"))
 		w.untilPhase(host.Failed, "s3")
 		w.compute.assign(first, far("s4", "socket"))
