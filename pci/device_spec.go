@@ -21,6 +21,7 @@ type Rule struct {
 	Devname       string           // name of a network interface; not together with Address
 	ResourceClass resource.Class   // normal form, or "" for ClassFor the device
 	Traits        []resource.Trait // normal form, sorted
+	Properties    Properties       // nil: none
 	Tags          Tags
 }
 
@@ -58,6 +59,7 @@ var specKeys = []string{
 	"one_time_use",
 	"resource_class",
 	"traits",
+	"properties",
 }
 
 // ParseSpecs parses one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one
@@ -95,7 +97,8 @@ func parseRule(raw json.RawMessage) (Rule, error) {
 	if err != nil {
 		return r, err
 	}
-	for _, read := range []func(object) error{r.readIDs, r.readAddress, r.readTags, r.readNames} {
+	for _, read := range []func(object) error{r.readIDs, r.readAddress, r.readTags, r.readNames,
+		r.readProperties} {
 		if err := read(o); err != nil {
 			return Rule{}, err
 		}
@@ -252,6 +255,9 @@ func (r Rule) String() string {
 	}
 	w.text("resource_class", string(r.ResourceClass))
 	w.text("traits", joined(r.Traits, nil))
+	if len(r.Properties) > 0 {
+		w.put("properties", r.Properties.texts())
+	}
 	return w.String()
 }
 

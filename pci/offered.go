@@ -30,7 +30,8 @@ type Offered struct {
 	PortTags
 	ForPorts       bool // has physical_network: only for network ports, while the host reports devices to Placement
 	LiveMigratable Flag
-	OneTimeUse     bool // it must be cleaned after a guest has started with it
+	OneTimeUse     bool       // it must be cleaned after a guest has started with it
+	Properties     Properties // of the operator; Values returns all
 
 	Spent     bool // for one-time use and used: it cannot be claimed until it is cleaned
 	Disabled  bool // out of service: it cannot be claimed, and its holder keeps it; see Disablement

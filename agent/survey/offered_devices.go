@@ -79,7 +79,7 @@ func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	o := device.Offer{
 		Offered: pci.Offered{Device: d, ResourceClass: rule.Class(d), Traits: union(rule.Traits),
 			PortTags: rule.Tags.ForPort(), ForPorts: rule.Tags.Networked && f.Report,
-			LiveMigratable: rule.Tags.LiveMigratable},
+			LiveMigratable: rule.Tags.LiveMigratable, Properties: rule.Properties},
 		Networked: rule.Tags.Networked && rule.Tags.RemoteManaged != pci.Yes, Managed: rule.Tags.Managed}
 	if rule.Tags.LiveMigratable == pci.Yes {
 		o.Traits = union(o.Traits, LiveMigratable)

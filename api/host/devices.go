@@ -35,9 +35,11 @@ type Device struct {
 	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: for network ports only
 	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, set by its rule
 	DevicePort
-	OneTimeUse bool `json:"one_time_use,omitempty"` // after a guest has started with it, it must be cleaned
-	Spent      bool `json:"spent,omitempty"`        // used once and not cleaned yet: `berth device clean`
-	Disabled   bool `json:"disabled,omitempty"`     // out of service: it can be given to no further server
+	// Properties are the operator's, by name: the values of each, sorted.
+	Properties map[string][]string `json:"properties,omitempty"`
+	OneTimeUse bool                `json:"one_time_use,omitempty"` // after a guest has started with it, it must be cleaned
+	Spent      bool                `json:"spent,omitempty"`        // used once and not cleaned yet: `berth device clean`
+	Disabled   bool                `json:"disabled,omitempty"`     // out of service: it can be given to no further server
 
 	// Set by compute.
 	Wanted  time.Time `json:"clean_wanted,omitzero"`   // since when an operator requests that it is cleaned
@@ -68,7 +70,7 @@ func WriteDevice(host string, d pci.Offered) Device {
 		RequestID: d.RequestID, RemoteManaged: d.RemoteManaged, ForPorts: d.ForPorts,
 		LiveMigratable: string(d.LiveMigratable), DevicePort: DevicePort{PhysicalNetwork: d.PhysicalNetwork,
 			Trusted: d.Trusted},
-		OneTimeUse: d.OneTimeUse, Spent: d.Spent, Disabled: d.Disabled,
+		OneTimeUse: d.OneTimeUse, Spent: d.Spent, Disabled: d.Disabled, Properties: d.Properties,
 	}
 	if d.Parent != nil {
 		out.Parent = d.Parent.String()
@@ -98,7 +100,7 @@ func (d Device) Read(host string) (out pci.Offered, err error) {
 		RequestID: d.RequestID, PortTags: pci.PortTags{PhysicalNetwork: d.PhysicalNetwork,
 			RemoteManaged: d.RemoteManaged, Trusted: d.Trusted},
 		ForPorts: d.ForPorts, LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent,
-		Disabled: d.Disabled,
+		Disabled: d.Disabled, Properties: d.Properties,
 	}
 	if out.Address, err = pci.ParseAddress(d.Address); err != nil {
 		return out, err
