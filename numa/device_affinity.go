@@ -14,8 +14,8 @@ const (
 )
 
 // Rank returns how near a device on node device is to a guest on nodes, or -1 if the policy does not allow the
-// device. Without nodes the guest has no NUMA cells, and the policy has no effect ("" is pci.Legacy). The place of a
-// device are its nearest nodes with CPUs (Topology.Nearest).
+// device. Without nodes the guest has no NUMA cells, and the policy has no effect ("" is pci.Legacy). A device counts
+// as on its nearest nodes with CPUs (Topology.Near).
 //
 //	nearest to the device   the guest's node   a node of its socket   another node   unknown
 //	required                Local              -                      -              -
@@ -28,18 +28,18 @@ func Rank(policy pci.NUMAPolicy, device int, nodes []int, host Topology) int {
 	if len(nodes) == 0 || slices.Contains(nodes, device) {
 		return Local
 	}
-	nearest := host.Nearest(device)
+	near := host.Near(device)
 	switch {
-	case anyOf(nearest, nodes):
+	case common(near, nodes):
 		return Local
 	case policy == pci.Required:
 		return -1
 	case policy == pci.Socket:
-		if anyOf(host.OnSocketOf(nearest), nodes) {
+		if common(host.Beside(near), nodes) {
 			return Fair
 		}
 		return -1
-	case len(nearest) == 0:
+	case len(near) == 0:
 		return Fair
 	case policy == pci.Preferred:
 		return Distant
@@ -47,7 +47,7 @@ func Rank(policy pci.NUMAPolicy, device int, nodes []int, host Topology) int {
 	return -1
 }
 
-// anyOf reports whether one of the nodes has one of the numbers.
-func anyOf(nodes []Node, numbers []int) bool {
-	return slices.ContainsFunc(nodes, func(n Node) bool { return slices.Contains(numbers, n.ID) })
+// common reports whether two lists have a number in common.
+func common(a, b []int) bool {
+	return slices.ContainsFunc(a, func(n int) bool { return slices.Contains(b, n) })
 }

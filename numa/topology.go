@@ -22,40 +22,61 @@ type Node struct {
 // Topology is all NUMA nodes of a host, by number.
 type Topology []Node
 
-// Nearest returns the nodes with CPUs that are nearest to a device on a node, all that are equally near, by number. A
+// Near returns the numbers of the nodes with CPUs that are nearest to a device on a node, all that are equally near. A
 // node with CPUs is the nearest to its own devices. The nodes without CPUs are those of memory, such as of a GPU. The
-// result is empty if the node is not known (pci.NoNUMA) or its distances are not.
-func (t Topology) Nearest(device int) []Node {
-	at := slices.IndexFunc(t, func(n Node) bool { return n.ID == device })
-	if at < 0 || t[at].CPUs {
-		return t[max(at, 0) : at+1]
+// result is nil if the node is not known (pci.NoNUMA) or its distances are not.
+func (t Topology) Near(device int) (nodes []int) {
+	own := t.node(device)
+	if own == nil || own.CPUs {
+		return own.number()
 	}
-	var nearest []Node
 	for _, n := range t {
-		far, known := t[at].Distances[n.ID]
+		far, known := own.Distances[n.ID]
 		switch {
-		case !n.CPUs || !known || len(nearest) > 0 && far > t[at].Distances[nearest[0].ID]:
-		case len(nearest) > 0 && far == t[at].Distances[nearest[0].ID]:
-			nearest = append(nearest, n)
+		case !n.CPUs || !known || len(nodes) > 0 && far > own.Distances[nodes[0]]:
+		case len(nodes) > 0 && far == own.Distances[nodes[0]]:
+			nodes = append(nodes, n.ID)
 		default:
-			nearest = []Node{n}
+			nodes = []int{n.ID}
 		}
 	}
-	return nearest
+	return nodes
 }
 
-// OnSocketOf returns the nodes with CPUs on the sockets of these nodes, by number. It is empty if the socket of any
-// node with CPUs of the host is unknown.
-func (t Topology) OnSocketOf(nodes []Node) (on []Node) {
+// Beside returns the numbers of the nodes with CPUs on the sockets of nodes, including these. The result is nil if the
+// socket of any node with CPUs of the host is unknown.
+func (t Topology) Beside(nodes []int) (beside []int) {
+	sockets := map[int]bool{}
 	for _, n := range t {
 		if n.CPUs && n.Socket == NoSocket {
 			return nil
 		}
-		if n.CPUs && slices.ContainsFunc(nodes, func(of Node) bool { return of.Socket == n.Socket }) {
-			on = append(on, n)
+		if slices.Contains(nodes, n.ID) {
+			sockets[n.Socket] = true
 		}
 	}
-	return on
+	for _, n := range t {
+		if n.CPUs && sockets[n.Socket] {
+			beside = append(beside, n.ID)
+		}
+	}
+	return beside
+}
+
+// node returns the node with a number, or nil.
+func (t Topology) node(id int) *Node {
+	if at := slices.IndexFunc(t, func(n Node) bool { return n.ID == id }); at >= 0 {
+		return &t[at]
+	}
+	return nil
+}
+
+// number returns the number of a node, or nothing for nil.
+func (n *Node) number() []int {
+	if n == nil {
+		return nil
+	}
+	return []int{n.ID}
 }
 
 // Describe returns the place of a device on a node as text, such as "node 2 without CPUs (nearest nodes with CPUs: 0
@@ -64,23 +85,19 @@ func (t Topology) Describe(device int) string {
 	if device == pci.NoNUMA {
 		return "no known node"
 	}
-	text := fmt.Sprintf("node %d", device)
-	at := slices.IndexFunc(t, func(n Node) bool { return n.ID == device })
-	if at < 0 || t[at].CPUs {
+	text, own := fmt.Sprintf("node %d", device), t.node(device)
+	if own == nil || own.CPUs {
 		return text
 	}
-	nearest := t.Nearest(device)
-	if len(nearest) == 0 {
+	near := t.Near(device)
+	if len(near) == 0 {
 		return text + " without CPUs (its distance from nodes with CPUs is unknown)"
 	}
-	var ids []string
-	for _, n := range nearest {
-		ids = append(ids, fmt.Sprint(n.ID))
-	}
 	noun := "node"
-	if len(ids) > 1 {
+	if len(near) > 1 {
 		noun = "nodes"
 	}
-	return fmt.Sprintf("%s without CPUs (nearest %s with CPUs: %s, distance %d)", text, noun, strings.Join(ids, " and "),
-		t[at].Distances[nearest[0].ID])
+	list := strings.ReplaceAll(strings.Trim(fmt.Sprint(near), "[]"), " ", " and ")
+	return fmt.Sprintf("%s without CPUs (nearest %s with CPUs: %s, distance %d)", text, noun, list,
+		own.Distances[near[0]])
 }

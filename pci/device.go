@@ -64,8 +64,8 @@ func (d Device) Holder() Address {
 	return d.Address
 }
 
-// Root returns the child of the host bridge below which the device is: its PCIe root port or, if nothing is above it, the
-// device itself, and the PF of a VF.
+// Root returns the child of the host bridge below which the device is: its PCIe root port or, if nothing is above it,
+// the device itself, and the PF of a VF.
 func (d Device) Root() Address {
 	if len(d.Bridges) > 0 {
 		return d.Bridges[0]

@@ -59,8 +59,8 @@ func (s Set) freeByNode(host numa.Topology) map[int]int {
 	out := map[int]int{}
 	for _, e := range s.Entries() {
 		if e.State == pci.Available && !e.Spent && !e.ForPorts {
-			for _, n := range host.Nearest(e.Device.NUMANode) {
-				out[n.ID]++
+			for _, n := range host.Near(e.Device.NUMANode) {
+				out[n]++
 			}
 		}
 	}

@@ -30,8 +30,8 @@ func directoryOf(fsys fs.FS, name string) (at, target string, ordinary bool) {
 	return at, target, true
 }
 
-// bridgesAbove returns the PCIe ports and bridges above a device, from the child of the host bridge down to the one that
-// it hangs on, from the path of its directory: devices/pci0000:80/0000:80:01.0/0000:81:00.0.
+// bridgesAbove returns the PCIe ports and bridges above a device, from the child of the host bridge down to the one
+// that it hangs on, from the path of its directory: devices/pci0000:80/0000:80:01.0/0000:81:00.0.
 func bridgesAbove(directory string) (bridges []pci.Address) {
 	found := false
 	for part := range strings.SplitSeq(path.Dir(directory), "/") {

@@ -13,10 +13,11 @@
 //	devices/pci<domain>:<bus>/<address>/…/<address>                                              path to a device
 //	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// read_device.go reads devices, read_ports.go the PCIe ports above them, read_nics.go network interfaces, read_numa_nodes.go NUMA nodes, vpd_serial_numbers.go
-// serial numbers; read_files_links_lists.go reads single files; parse_device.go and parse_cpu_list.go parse their
-// content; capture_sysfs.go writes a machine as text, load_capture.go loads it. On a running host any file may vanish
-// during the read, so a device that cannot be read never loses the others: it becomes a Problem.
+// read_device.go reads devices, read_ports.go the PCIe ports above them, read_nics.go network interfaces,
+// read_numa_nodes.go NUMA nodes, vpd_serial_numbers.go serial numbers; read_files_links_lists.go reads single files;
+// parse_device.go and parse_cpu_list.go parse their content; capture_sysfs.go writes a machine as text, load_capture.go
+// loads it. On a running host any file may vanish during the read, so a device that cannot be read never loses the
+// others: it becomes a Problem.
 package sysfs
 
 import (

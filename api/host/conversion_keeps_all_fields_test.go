@@ -65,7 +65,8 @@ func TestConversionsKeepAllFields(t *testing.T) {
 	for _, v := range []any{&cells, &nodes, &guestCells, &placed} {
 		fill(reflect.ValueOf(v).Elem())
 	}
-	report := over(t, host.Report{Cells: host.WriteCells(cells), Nodes: host.WriteNodes(nodes), CPURatio: 4, MemRatio: 1.5})
+	report := over(t, host.Report{Cells: host.WriteCells(cells), Nodes: host.WriteNodes(nodes),
+		CPURatio: 4, MemRatio: 1.5})
 	if got, want := report.Resources(), (numa.Host{Cells: cells, Nodes: nodes, Limits: numa.Limits{CPU: 4,
 		Memory: 1.5}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

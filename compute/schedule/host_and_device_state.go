@@ -26,10 +26,7 @@ type Host struct {
 
 	Disabled []pci.Disablement `json:",omitempty"` // those that the agent knows, by address
 
-	Cells   []numa.Cell    // the NUMA nodes, by number, without the usage of guests
-	Nodes   numa.Topology  // all NUMA nodes of its kernel, also those without CPUs
-	Counted []CountedGuest // the guests with NUMA cells that the agent has on Cells
-	Limits  numa.Limits    // overcommit limits of Cells
+	NUMA
 
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
@@ -41,6 +38,14 @@ type Host struct {
 type HypervisorState struct {
 	Down       string `json:",omitempty"` // why it can build no guests; empty when it can
 	Hypervisor string `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
+}
+
+// NUMA is the NUMA nodes of a host.
+type NUMA struct {
+	Cells   []numa.Cell    // the NUMA nodes, by number, without the usage of guests
+	Nodes   numa.Topology  // all NUMA nodes of its kernel, also those without CPUs
+	Counted []CountedGuest // the guests with NUMA cells that the agent has on Cells
+	Limits  numa.Limits    // overcommit limits of Cells
 }
 
 // Disks is what can be done with the disks of the guests of a host.

@@ -161,8 +161,8 @@ func guest(cells int) (parts []numa.GuestCell) {
 	return parts
 }
 
-// withCells returns a host with these cells for guests. The nodes of its kernel are those of the cells and, with CPUs on
-// sockets of their own, those of its devices.
+// withCells returns a host with these cells for guests. The nodes of its kernel are those of the cells and, with CPUs
+// on sockets of their own, those of its devices.
 func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host {
 	h.Cells, h.Nodes = cells, nil
 	for _, c := range cells {

@@ -16,8 +16,8 @@ func (h Host) Room(free []pci.Offered, pack bool) numa.Host {
 	room := numa.Host{Cells: h.UsedCells(), Nodes: h.Nodes, Limits: h.Limits, Pack: pack, Free: map[int]int{}}
 	for _, d := range free {
 		if !d.ForPorts { // the agent counts the same way when it places the guest
-			for _, n := range h.Nodes.Nearest(d.NUMANode) {
-				room.Free[n.ID]++
+			for _, n := range h.Nodes.Near(d.NUMANode) {
+				room.Free[n]++
 			}
 		}
 	}
@@ -104,13 +104,13 @@ func (b demand) nodeKinds() func(int) string {
 		for s := range b.slots {
 			fmt.Fprintf(&text, "%t ", b.serves[s][n])
 		}
-		near := b.host.Nodes.Nearest(d.NUMANode)
+		near := b.host.Nodes.Near(d.NUMANode)
 		// It is unique if it excludes other devices, or if several nodes share it.
 		if d.Type == pci.Physical || d.Parent != nil && b.offersPF(*d.Parent) || len(near) > 1 {
 			text.WriteString(d.Address.String())
 		}
 		for _, n := range near {
-			serving[n.ID] = append(serving[n.ID], text.String())
+			serving[n] = append(serving[n], text.String())
 		}
 	}
 	sockets := slices.ContainsFunc(b.slots, func(s slot) bool { return s.request.Policy == pci.Socket })

@@ -104,8 +104,8 @@ func TestNUMAFilter(t *testing.T) {
 	}
 }
 
-// TestDevicesOnNodesWithoutCPUs places a guest of one cell, which fits only on node 1, beside a GPU whose memory is node
-// 2 (as on GB200): the nearest node with CPUs is 0, or 1, or both, or unknown.
+// TestDevicesOnNodesWithoutCPUs places a guest of one cell, which fits only on node 1, beside a GPU whose memory is
+// node 2 (as on GB200): the nearest node with CPUs is 0, or 1, or both, or unknown.
 func TestDevicesOnNodesWithoutCPUs(t *testing.T) {
 	for _, c := range []struct {
 		distances map[int]int // of node 2

@@ -160,8 +160,8 @@ func nodesWithMemory(rng *rand.Rand, cells []numa.Cell) (nodes numa.Topology) {
 
 // report returns the current report of the agent, as compute stores it.
 func (p *randomHost) report() schedule.Host {
-	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.empty,
-		Nodes: p.room.Nodes, Limits: p.room.Limits}
+	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0),
+		NUMA: schedule.NUMA{Cells: p.empty, Nodes: p.room.Nodes, Limits: p.room.Limits}}
 	for _, e := range p.set.Entries() {
 		h.Devices = append(h.Devices, e.Offered)
 	}
