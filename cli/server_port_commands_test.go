@@ -167,7 +167,8 @@ func TestServerAddPort(t *testing.T) {
 		got[0].Server != "web" || got[0].Result != "attached" {
 		t.Errorf("%s %v", out, err)
 	}
-	if want := []string{`POST /s/os-interface {"interfaceAttachment":{"port_id":"` + fastID + `","tag":"nic1"}}`}; !slices.Equal(c.calls, want) {
+	want := []string{`POST /s/os-interface {"interfaceAttachment":{"port_id":"` + fastID + `","tag":"nic1"}}`}
+	if !slices.Equal(c.calls, want) {
 		t.Errorf("%q, want %q", c.calls, want)
 	}
 

@@ -14,7 +14,8 @@ func TestParseAlias(t *testing.T) {
 		`{"name":" QuickAssist ","vendor_id":"8086","product_id":"0443"}`: {Name: "QuickAssist", Policy: Legacy,
 			Requirement: Requirement{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}},
 		// The default class.
-		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {
+		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required",` +
+			`"live_migratable":"yes"}`: {
 			Name: "a", Policy: Required, Requirement: Requirement{Vendor: "de12", Product: "12af", Type: Virtual,
 				Class: "CUSTOM_PCI_DE12_12AF", LiveMigratable: Yes}},
 		// With resource_class, vendor_id and product_id are optional.
@@ -124,7 +125,8 @@ func TestAliases(t *testing.T) {
 func FuzzParseAlias(f *testing.F) {
 	for _, seed := range []string{`{"name":"a","vendor_id":"8086","product_id":"0443"}`,
 		`{"name":" é ","resource_class":"x","traits":"a,!b","numa_policy":"socket"}`,
-		`{"name":"a","resource_class":"pgpu","vendor_id":"10DE","device_type":"type-PF","live_migratable":"n","capability_type":"pci"}`,
+		`{"name":"a","resource_class":"pgpu","vendor_id":"10DE","device_type":"type-PF","live_migratable":"n",` +
+			`"capability_type":"pci"}`,
 		`[]`, `{"name":"\u0000\"","resource_class":"a"}`} {
 		f.Add(seed)
 	}

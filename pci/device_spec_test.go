@@ -58,9 +58,11 @@ func TestParseSpecsNormalizes(t *testing.T) {
 		`{"devname":" ens3f0 ","physical_network":"phys1"}`: `{"devname": "ens3f0", "physical_network": "phys1"}`,
 		`{"devname":""}`:                                    `{}`,
 		`{"physical_network":null,"trusted":"TRUE"}`:        `{"physical_network": null, "trusted": "true"}`,
-		`{"managed":"no","live_migratable":true,"one_time_use":1,"remote_managed":"Off"}`: `{"remote_managed": "false", "managed": "false", "live_migratable": "true", "one_time_use": "true"}`,
-		`{"resource_class":"pgpu","traits":"hw_gpu_api_vulkan, purple,CUSTOM_a,purple"}`:  `{"resource_class": "PGPU", "traits": "CUSTOM_A,CUSTOM_PURPLE,HW_GPU_API_VULKAN"}`,
-		`{"resource_class":"","traits":""}`:                                               `{}`,
+		`{"managed":"no","live_migratable":true,"one_time_use":1,"remote_managed":"Off"}`: `{"remote_managed": "false", ` +
+			`"managed": "false", "live_migratable": "true", "one_time_use": "true"}`,
+		`{"resource_class":"pgpu","traits":"hw_gpu_api_vulkan, purple,CUSTOM_a,purple"}`: `{"resource_class": "PGPU", ` +
+			`"traits": "CUSTOM_A,CUSTOM_PURPLE,HW_GPU_API_VULKAN"}`,
+		`{"resource_class":"","traits":""}`: `{}`,
 	} {
 		if got := rule(t, text).String(); got != want {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)

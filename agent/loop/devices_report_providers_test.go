@@ -17,7 +17,8 @@ func TestDevicesReportTheirProviders(t *testing.T) {
 			provider.Provider{ID: old, Name: name1, Parent: rootID,
 				Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}})
 		setRules(w,
-			`[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
+			`[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572",`+
+				`"physical_network":"p"}]`)
 		a, stop := w.startReported()
 		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.until("three VFs are counted", func() bool { return w.total(name1, class) == 3 })

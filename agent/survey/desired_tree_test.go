@@ -128,7 +128,8 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := sampleFacts(t,
-		`{"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"passthrough"}`)
+		`{"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},`+
+			`"resource_class":"passthrough"}`)
 	f.Devices = machine.Devices
 	expect(t, f, rootLine,
 		"├─ cmp1_0000:11:00.0  CUSTOM_PASSTHROUGH 0/4  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",

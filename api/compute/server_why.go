@@ -10,29 +10,31 @@ import (
 // Why is the scheduling record of a server: its request, the choice, and its history. Deleted servers have one too,
 // until their records are purged. For users who are not admins it has no hosts, providers, devices and history.
 type Why struct {
-	ID             string             `json:"id"`
-	Name           string             `json:"name"`
-	Status         string             `json:"status"` // as the Compute API shows it
-	State          string             `json:"state"`  // Berth's own, more detailed, such as scheduling, claiming, active
-	Host           string             `json:"host,omitempty"`
-	Flavor         string             `json:"flavor"`                // its name
-	Image          *WhyImage          `json:"image,omitempty"`       // of its source
-	Constraints    []WhyConstraint    `json:"constraints"`           // placement constraints of flavor and image
-	Query          string             `json:"query"`                 // of Placement's GET /allocation_candidates
-	Groups         []WhyGroup         `json:"request_groups"`        // the request groups of the query
-	Requests       []WhyRequest       `json:"pci_requests"`          // from the flavor's aliases
-	Rounds         int                `json:"rounds"`                // how often candidates were requested
-	Tries          int                `json:"claims"`                // how many claims were started
-	Choice         *WhyChoice         `json:"choice,omitempty"`      // the candidate that is being claimed or is allocated
-	Others         int                `json:"other_choices"`         // number of alternatives, if the claim fails
-	Excluded       map[string]string  `json:"excluded_hosts"`        // hosts that are not tried again, with the reason
-	Devices        []WhyDevice        `json:"devices"`               // selected by the agent
-	Task           string             `json:"task,omitempty"`        // task_state
-	PortChange     string             `json:"port_change,omitempty"` // attaching or detaching: the change in progress
-	HostConditions []string           `json:"host_conditions"`       // while the server changes: of its host, such as downloads
-	Move           *WhyMove           `json:"move,omitempty"`        // the move in progress
-	Leftovers      []WhyResidence     `json:"left_behind"`           // on other hosts, until the agents report the guests gone
-	FilterFailures []WhyFilterFailure `json:"falls"`                 // of the last round
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Status      string            `json:"status"` // as the Compute API shows it
+	State       string            `json:"state"`  // Berth's own, more detailed, such as scheduling, claiming, active
+	Host        string            `json:"host,omitempty"`
+	Flavor      string            `json:"flavor"`                // its name
+	Image       *WhyImage         `json:"image,omitempty"`       // of its source
+	Constraints []WhyConstraint   `json:"constraints"`           // placement constraints of flavor and image
+	Query       string            `json:"query"`                 // of Placement's GET /allocation_candidates
+	Groups      []WhyGroup        `json:"request_groups"`        // the request groups of the query
+	Requests    []WhyRequest      `json:"pci_requests"`          // from the flavor's aliases
+	Rounds      int               `json:"rounds"`                // how often candidates were requested
+	Tries       int               `json:"claims"`                // how many claims were started
+	Choice      *WhyChoice        `json:"choice,omitempty"`      // the candidate that is being claimed or is allocated
+	Others      int               `json:"other_choices"`         // number of alternatives, if the claim fails
+	Excluded    map[string]string `json:"excluded_hosts"`        // hosts that are not tried again, with the reason
+	Devices     []WhyDevice       `json:"devices"`               // selected by the agent
+	Task        string            `json:"task,omitempty"`        // task_state
+	PortChange  string            `json:"port_change,omitempty"` // attaching or detaching: the change in progress
+	// While the server changes: of its host, such as downloads
+	HostConditions []string `json:"host_conditions"`
+	Move           *WhyMove `json:"move,omitempty"` // the move in progress
+	// On other hosts, until the agents report the guests gone
+	Leftovers      []WhyResidence     `json:"left_behind"`
+	FilterFailures []WhyFilterFailure `json:"falls"` // of the last round
 	Fault          string             `json:"fault,omitempty"`
 	Details        string             `json:"fault_details,omitempty"` // additional sentences
 	History        []WhyHistoryEntry  `json:"trail"`                   // oldest first

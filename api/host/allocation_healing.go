@@ -18,24 +18,26 @@ type Allocations struct {
 type Missing struct {
 	Server   string                    `json:"server"` // UUID
 	Name     string                    `json:"name"`
-	Consumer string                    `json:"consumer"`          // the server's UUID, or that of its migration
-	Lacks    map[string]map[string]int `json:"lacks"`             // by provider and resource class
-	Refused  string                    `json:"refused,omitempty"` // why Heal does not write it; empty: it does, if there is room
-	Outcome  string                    `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was done
-	Healed   bool                      `json:"healed,omitempty"`  // with Heal: it was written
+	Consumer string                    `json:"consumer"` // the server's UUID, or that of its migration
+	Lacks    map[string]map[string]int `json:"lacks"`    // by provider and resource class
+	// Why Heal does not write it; empty: it does, if there is room
+	Refused string `json:"refused,omitempty"`
+	Outcome string `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was done
+	Healed  bool   `json:"healed,omitempty"`  // with Heal: it was written
 }
 
 // Foreign is a consumer that has an allocation on a host in Placement and is not placed there.
 type Foreign struct {
 	Consumer string                    `json:"consumer"`
-	Holds    map[string]map[string]int `json:"holds"`             // by provider and resource class
-	Why      string                    `json:"why"`               // what compute's records have of it
-	Unknown  bool                      `json:"unknown"`           // compute has no server and no migration with this id
-	Since    time.Time                 `json:"since,omitzero"`    // when compute first found it
-	Kept     string                    `json:"kept,omitempty"`    // why Heal does not remove it; empty: it does, if it is named
-	Outcome  string                    `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was done
-	Removed  bool                      `json:"removed,omitempty"` // with Heal: it was removed
-	Undo     string                    `json:"undo,omitempty"`    // with Heal: the command that writes what was removed
+	Holds    map[string]map[string]int `json:"holds"`          // by provider and resource class
+	Why      string                    `json:"why"`            // what compute's records have of it
+	Unknown  bool                      `json:"unknown"`        // compute has no server and no migration with this id
+	Since    time.Time                 `json:"since,omitzero"` // when compute first found it
+	// Why Heal does not remove it; empty: it does, if it is named
+	Kept    string `json:"kept,omitempty"`
+	Outcome string `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was done
+	Removed bool   `json:"removed,omitempty"` // with Heal: it was removed
+	Undo    string `json:"undo,omitempty"`    // with Heal: the command that writes what was removed
 }
 
 // Heal is a request to add to Placement what it lacks of the servers on a host, and to remove what named consumers have

@@ -100,20 +100,26 @@ func TestBodyOfTokenRequest(t *testing.T) {
 		want   string
 	}{
 		{func(*KeystoneOptions) {},
-			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"project":{"domain":{"id":"default"},"name":"services"}}}}`},
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},` +
+				`"name":"placement","password":"secret"}}},"scope":{"project":{"domain":{"id":"default"},"name":"services"}}}}`},
 		{func(o *KeystoneOptions) { o.UserID, o.ProjectID = "u", "p" },
-			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"u","password":"secret"}}},"scope":{"project":{"id":"p"}}}}`},
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"u","password":"secret"}}},` +
+				`"scope":{"project":{"id":"p"}}}}`},
 		{func(o *KeystoneOptions) { o.ProjectName, o.SystemScope = "", "all" },
-			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"system":{"all":true}}}}`},
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},` +
+				`"name":"placement","password":"secret"}}},"scope":{"system":{"all":true}}}}`},
 		{func(o *KeystoneOptions) { o.ProjectName, o.DomainName = "", "D" },
-			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"domain":{"name":"D"}}}}`},
+			`{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},` +
+				`"name":"placement","password":"secret"}}},"scope":{"domain":{"name":"D"}}}}`},
 		{func(o *KeystoneOptions) {
 			o.Username = ""
 			o.ApplicationCredentialID, o.ApplicationCredentialSecret = "a", "secret"
 		},
-			`{"auth":{"identity":{"application_credential":{"id":"a","secret":"secret"},"methods":["application_credential"]}}}`},
+			`{"auth":{"identity":{"application_credential":{"id":"a","secret":"secret"},` +
+				`"methods":["application_credential"]}}}`},
 		{func(o *KeystoneOptions) { o.ApplicationCredentialName, o.ApplicationCredentialSecret = "a", "secret" },
-			`{"auth":{"identity":{"application_credential":{"name":"a","secret":"secret","user":{"domain":{"name":"Default"},"name":"placement"}},"methods":["application_credential"]}}}`},
+			`{"auth":{"identity":{"application_credential":{"name":"a","secret":"secret",` +
+				`"user":{"domain":{"name":"Default"},"name":"placement"}},"methods":["application_credential"]}}}`},
 	} {
 		want(t, client(t, f, c.change), fault.Forbidden, "none")
 		if got := f.bodies[len(f.bodies)-1]; got != c.want {

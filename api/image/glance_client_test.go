@@ -18,10 +18,16 @@ import (
 // answered and missing are responses of OpenStack's Glance 25, with other ids: an image without Keystone, and an
 // image that does not exist. member is a member of a shared image.
 const (
-	answered = `{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "hw_numa_cpus.0": "0", "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "%s", "size": 6, "virtual_size": 6, "status": "active", "checksum": "e80b5017098950fc58aad83c8c14978e", "protected": false, "min_ram": 512, "min_disk": 1, "owner": %s, "os_hidden": false, "os_hash_algo": "sha512", "os_hash_value": "e32ef1", "id": "i1", "created_at": "2026-11-21T01:02:51Z", "updated_at": "2026-11-21T01:06:25Z", "tags": [], "self": "/v2/images/i1", "file": "/v2/images/i1/file", "schema": "/v2/schemas/image"}`
-	missing  = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No " +
+	answered = `{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "hw_numa_cpus.0": "0", "name": "one", ` +
+		`"disk_format": "raw", "container_format": "bare", "visibility": "%s", "size": 6, "virtual_size": 6, ` +
+		`"status": "active", "checksum": "e80b5017098950fc58aad83c8c14978e", "protected": false, "min_ram": 512, ` +
+		`"min_disk": 1, "owner": %s, "os_hidden": false, "os_hash_algo": "sha512", "os_hash_value": "e32ef1", ` +
+		`"id": "i1", "created_at": "2026-11-21T01:02:51Z", "updated_at": "2026-11-21T01:06:25Z", "tags": [], ` +
+		`"self": "/v2/images/i1", "file": "/v2/images/i1/file", "schema": "/v2/schemas/image"}`
+	missing = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No " +
 		"image found with ID i1<br /><br />\n\n\n\n </body>\n</html>"
-	member = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
+	member = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", ` +
+		`"updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
 )
 
 // glance is a fake image service that records its requests.
@@ -74,7 +80,10 @@ func TestImageIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"ID":"i1","Name":"one","Status":"active","Visibility":"shared","Owner":"","MinRAM":512,"MinDisk":1,"Size":6,"DiskFormat":"raw","Container":"bare","Checksum":"e80b5017098950fc58aad83c8c14978e","HashAlgo":"sha512","HashValue":"e32ef1","Properties":{"hw_numa_cpus.0":"0","hw_numa_nodes":"2","trait:HW_CPU_X86_AVX2":"required"}}`
+	want := `{"ID":"i1","Name":"one","Status":"active","Visibility":"shared","Owner":"","MinRAM":512,"MinDisk":1,` +
+		`"Size":6,"DiskFormat":"raw","Container":"bare","Checksum":"e80b5017098950fc58aad83c8c14978e",` +
+		`"HashAlgo":"sha512","HashValue":"e32ef1","Properties":{"hw_numa_cpus.0":"0","hw_numa_nodes":"2",` +
+		`"trait:HW_CPU_X86_AVX2":"required"}}`
 	type plain Image
 	if text, _ := json.Marshal(plain(got)); string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)

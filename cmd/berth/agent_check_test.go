@@ -27,7 +27,8 @@ func writeConf(t *testing.T, lines ...string) string {
 // Each finding is a sentence with its position. Errors lead to a failure, warnings do not.
 func TestAgentCheck(t *testing.T) {
 	t.Parallel()
-	const functions = `device_spec = {"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"nvme","traits":"fast, small"}`
+	const functions = `device_spec = {"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21",` +
+		`"function":"[1-4]"},"resource_class":"nvme","traits":"fast, small"}`
 	for _, c := range []struct {
 		name   string
 		lines  []string

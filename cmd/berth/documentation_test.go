@@ -198,7 +198,8 @@ func TestEveryRowOfNetworksHasATest(t *testing.T) {
 	tested := testedRows(t, page)
 	rows, _, _ := strings.Cut(read(t, page), "\n## Tests\n")
 	found := 0
-	for _, cells := range regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+(?:, [A-Z][0-9]+)*) \|`).FindAllStringSubmatch(rows, -1) {
+	code := regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+(?:, [A-Z][0-9]+)*) \|`)
+	for _, cells := range code.FindAllStringSubmatch(rows, -1) {
 		for name := range strings.SplitSeq(cells[1], ", ") {
 			found++
 			if !tested[name] {

@@ -104,7 +104,8 @@ alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "device_type": "type-V
 `+service)
 	for _, host := range []string{"cmp1", "cmp2"} {
 		f.startAgent(host, f.host(host, machine, "[pci]\n"+reportInPlacement+
-			`device_spec = {"vendor_id": "1b36", "product_id": "0010", "address": {"bus": "(11|21)", "function": "[1-4]"}, "resource_class": "CUSTOM_NVME"}`+"\n"+service))
+			`device_spec = {"vendor_id": "1b36", "product_id": "0010", "address": {"bus": "(11|21)", "function": "[1-4]"}, `+
+			`"resource_class": "CUSTOM_NVME"}`+"\n"+service))
 	}
 	s := imageCloud{f, g, k.Admin(t)}
 	one := s.flavorOf(1)

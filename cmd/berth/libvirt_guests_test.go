@@ -103,7 +103,8 @@ func TestLibvirtStartsAfterItsAgent(t *testing.T) {
 	l.flavorWithDisk("a-pci-dev:1")
 	left := filepath.Join(l.instances, uuid.NewString())
 	must(t, os.Mkdir(left, 0o700))
-	must(t, os.WriteFile(filepath.Join(left, "guest.xml"), []byte(`<guest id="x" domain="`+filepath.Base(left)+`" host="cmp1" made="true" removing="true"></guest>`), 0o600))
+	must(t, os.WriteFile(filepath.Join(left, "guest.xml"), []byte(`<guest id="x" domain="`+filepath.Base(left)+
+		`" host="cmp1" made="true" removing="true"></guest>`), 0o600))
 	virt.Stop(t)
 	agent := start(t, nil, f.args("agent", "--config-file", l.conf(), "--data-dir", f.path("cmp1"))...)
 	f.agents["cmp1"] = agent

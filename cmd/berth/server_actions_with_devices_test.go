@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", "live_migratable": "true"}` + "\n"
+const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", ` +
+	`"live_migratable": "true"}` + "\n"
 
 // All actions on a server with devices, on two hosts: stop and start, rebuild, live migration, shelve and unshelve, and
 // evacuation, after which the old host returns.

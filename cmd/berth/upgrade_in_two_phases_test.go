@@ -37,7 +37,8 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 	// Preflight reports all obstacles, by host and for the cloud.
 	contradicting := f.file("twice",
 		aliases+
-			`alias = {"name": "a-vf", "vendor_id": "10de", "product_id": "1515", "device_type": "type-VF", "resource_class": "CUSTOM_GPU"}`)
+			`alias = {"name": "a-vf", "vendor_id": "10de", "product_id": "1515", "device_type": "type-VF", `+
+			`"resource_class": "CUSTOM_GPU"}`)
 	p, status := f.preflight(contradicting)
 	if status != 1 || p.Ready || len(p.Hosts) != 2 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0],
 		`twice.conf:7: [pci] alias`) {

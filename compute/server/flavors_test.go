@@ -69,7 +69,8 @@ func TestFlavorFieldsByVersion(t *testing.T) {
 		`"links":[{"rel":"self","href":"%[1]s/v2.1/flavors/%[2]s"},{"rel":"bookmark","href":"%[1]s/flavors/%[2]s"}]`, h.url,
 		id)
 	base := fmt.Sprintf(
-		`{"flavor":{"id":"%s","name":"f","vcpus":2,"ram":512,"disk":3,"OS-FLV-EXT-DATA:ephemeral":5,"swap":64,"rxtx_factor":1.5,`+
+		`{"flavor":{"id":"%s","name":"f","vcpus":2,"ram":512,"disk":3,"OS-FLV-EXT-DATA:ephemeral":5,"swap":64,`+
+			`"rxtx_factor":1.5,`+
 			`"os-flavor-access:is_public":true,"OS-FLV-DISABLED:disabled":false,%s`, id, links)
 	for version, more := range map[string]string{"2.1": "}}", "2.54": "}}", "2.55": `,"description":"text"}}`,
 		"2.60": `,"description":"text"}}`,

@@ -32,7 +32,8 @@ func TestAgentUploadsDisksOfShelvedServers(t *testing.T) {
 		}}})
 	const plain, shelved = "10000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002"
 	for id, more := range map[string]string{plain: "", shelved: `, "` + image.ShelvedServer + `": "s"`} {
-		body := `{"id": "` + id + `", "owner": "p", "visibility": "private", "disk_format": "raw", "container_format": "bare"` +
+		body := `{"id": "` + id + `", "owner": "p", "visibility": "private", "disk_format": "raw", ` +
+			`"container_format": "bare"` +
 			more + `}`
 		f.want(http.StatusForbidden, "agent", http.MethodPost, "/v2/images", body)
 		f.want(http.StatusCreated, "admin", http.MethodPost, "/v2/images", body)

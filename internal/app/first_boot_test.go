@@ -34,7 +34,8 @@ func TestAddressesReachTheConfigDrive(t *testing.T) {
 		return data
 	}
 	static := drive()
-	for _, text := range []string{fmt.Sprintf(`"mtu": %d`, l.net.MTU), `"network_id": "` + l.net.ID + `"`, `"type": "ipv4"`,
+	for _, text := range []string{fmt.Sprintf(`"mtu": %d`, l.net.MTU), `"network_id": "` + l.net.ID + `"`,
+		`"type": "ipv4"`,
 		`"ip_address": "10.2.0.77"`, `"netmask": "255.255.255.0"`, `"gateway": "10.2.0.1"`, `"network": "192.168.7.0"`,
 		`"gateway": "10.2.0.254"`, `"address": "10.2.0.53"`, `"type": "ipv6"`, `"ip_address": "fd00:2::77"`,
 		`"netmask": "ffff:ffff:ffff:ffff::"`} {

@@ -169,12 +169,16 @@ func TestShellColumns(t *testing.T) {
 // fileProblems are the banned words and the long lines of a file, each with its line number.
 type fileProblems struct{ words, long []string }
 
-// problemsOf checks the text of a file. Long lines with a raw string are allowed, because struct tags and quoted text
-// cannot be wrapped. This file lists the banned words, so only its lines are checked.
+// structTag matches the literal of a struct tag.
+var structTag = regexp.MustCompile("^`\\w+:\".*\"`$")
+
+// problemsOf checks the text of a file. A long line is allowed if it ends with a struct tag, or has a part of a raw
+// string of several lines: they cannot be wrapped. A comment behind a tag can stand above the field, and other strings
+// can be concatenated. This file lists the banned words, so only its lines are checked.
 func problemsOf(path string, text []byte) (p fileProblems) {
 	fset := token.NewFileSet()
 	file := fset.AddFile(path, -1, len(text))
-	raw := map[int]bool{}
+	fixed := map[int]bool{} // lines that cannot be wrapped
 	var s scanner.Scanner
 	s.Init(file, text, nil, scanner.ScanComments)
 	for {
@@ -186,10 +190,15 @@ func problemsOf(path string, text []byte) (p fileProblems) {
 			continue
 		}
 		at := fset.Position(pos)
-		if strings.HasPrefix(literal, "`") {
-			for i := range strings.Count(literal, "\n") + 1 {
-				raw[at.Line+i] = true
+		switch breaks := strings.Count(literal, "\n"); {
+		case !strings.HasPrefix(literal, "`"):
+		case breaks > 0:
+			for i := range breaks + 1 {
+				fixed[at.Line+i] = true
 			}
+		case structTag.MatchString(literal):
+			rest, _, _ := strings.Cut(string(text[at.Offset+len(literal):]), "\n")
+			fixed[at.Line] = rest == ""
 		}
 		if filepath.Base(path) == "words_and_columns_test.go" {
 			continue
@@ -201,11 +210,28 @@ func problemsOf(path string, text []byte) (p fileProblems) {
 	line := 0
 	for l := range strings.Lines(string(text)) {
 		line++
-		if n := utf8.RuneCountInString(strings.TrimSuffix(l, "\n")); n > maxColumns && !raw[line] {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(l, "\n")); n > maxColumns && !fixed[line] {
 			p.long = append(p.long, fmt.Sprintf("%d: %d columns, more than %d", line, n, maxColumns))
 		}
 	}
 	return p
+}
+
+// TestProblemsOf checks which long lines are reported.
+func TestProblemsOf(t *testing.T) {
+	long := strings.Repeat("x", maxColumns)
+	for source, want := range map[string]int{
+		"var a = \"" + long + "\"":                                           1,
+		"var a = `" + long + "`":                                             1,
+		"var a = `" + long + "\n" + long + "\n" + long + "`":                 0,
+		"type t struct {\na int `help:\"" + long + "\"`\n}":                  0,
+		"type t struct {\na int `json:\"a\"` // " + long + "\n}":             1,
+		"type t struct {\na int `help:\"" + long + "\"` // further words\n}": 1,
+	} {
+		if p := problemsOf("a.go", []byte("package a\n"+source+"\n")); len(p.long) != want {
+			t.Errorf("%v in\n%s", p.long, source)
+		}
+	}
 }
 
 // bannedWord returns the first banned word of a text outside of allowed phrases, or an empty string.

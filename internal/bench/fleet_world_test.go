@@ -278,7 +278,8 @@ func fleetClaims(roots []string, rest time.Duration) func(c *Conn, n int) error 
 	return func(c *Conn, n int) error {
 		consumer := "/allocations/" + uuid.NewString()
 		body := fmt.Appendf(nil,
-			`{"allocations":{%q:{"resources":{"VCPU":%d}}},"project_id":"bench","user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE"}`,
+			`{"allocations":{%q:{"resources":{"VCPU":%d}}},"project_id":"bench","user_id":"bench",`+
+				`"consumer_generation":null,"consumer_type":"INSTANCE"}`,
 			roots[n*7919%len(roots)], 1+n%4)
 		if _, err := c.Want(204, "PUT", consumer, body); err != nil {
 			return err

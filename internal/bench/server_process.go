@@ -25,7 +25,8 @@ type Process struct {
 }
 
 // warden starts a program, prints its process id, ends it when its own standard input is closed, and ends with it.
-const warden = `exec 3<&0; "$@" </dev/null 3<&- & p=$!; echo "pid $p"; (cat <&3; kill -TERM $p) >/dev/null 2>&1 & exec 3<&-; wait $p`
+const warden = `exec 3<&0; "$@" </dev/null 3<&- & p=$!; echo "pid $p"; (cat <&3; kill -TERM $p) >/dev/null 2>&1 & ` +
+	`exec 3<&-; wait $p`
 
 // Start starts a program with its log in a file.
 func Start(log string, args ...string) (*Process, error) {

@@ -17,7 +17,8 @@ func TestCandidatesMissingInTheOriginal(t *testing.T) {
 	doc := func(list ...string) Answer {
 		return newAnswer(200,
 			`{"allocation_requests": [`+strings.Join(list, ",")+
-				`], "provider_summaries": {"s": {"traits": ["MISC_SHARES_VIA_AGGREGATE"]}, "p": {"traits": []}, "q": {"traits": []}}}`)
+				`], "provider_summaries": {"s": {"traits": ["MISC_SHARES_VIA_AGGREGATE"]}, "p": {"traits": []}, `+
+				`"q": {"traits": []}}}`)
 	}
 	ask := Request{Method: "GET", Target: "/allocation_candidates?resources=VCPU:1&resources1=MEMORY_MB:1"}
 	both := doc(candidate("s", "p"), candidate("s", "q"))

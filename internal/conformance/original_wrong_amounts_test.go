@@ -28,4 +28,5 @@ func TestCandidatesWithWrongAmountsOfTheOriginal(t *testing.T) {
 	}
 }
 
-const miscounted = `{"allocation_requests": [{"allocations": {"p": {"resources": {"VCPU": 2}}, "q": {"resources": {"VCPU": 1}}}}], "provider_summaries": {"p": {}, "q": {}}}`
+const miscounted = `{"allocation_requests": [{"allocations": {"p": {"resources": {"VCPU": 2}}, ` +
+	`"q": {"resources": {"VCPU": 1}}}}], "provider_summaries": {"p": {}, "q": {}}}`

@@ -111,7 +111,8 @@ func (p *process) requests(w world) (list []string) {
 		{"GET", "/traits?name=in:HW_CPU_X86_VMX&associated=true"},
 		{"POST", "/resource_providers", `{"name":"` + newID() + `","parent_provider_uuid":null}`},
 		{"PUT", "/resource_providers/" + id + "/inventories",
-			`{"resource_provider_generation":1,"inventories":{"VCPU":{"total":8,"reserved":0,"min_unit":1,"max_unit":8,"step_size":1,"allocation_ratio":1.5}}}`},
+			`{"resource_provider_generation":1,"inventories":{"VCPU":{"total":8,"reserved":0,"min_unit":1,"max_unit":8,` +
+				`"step_size":1,"allocation_ratio":1.5}}}`},
 		{"PUT", "/resource_providers/" + id + "/traits", `{"resource_provider_generation":1,"traits":["HW_CPU_X86_VMX"]}`},
 		{"PUT", "/resource_providers/" + id + "/aggregates",
 			`{"resource_provider_generation":1,"aggregates":["` + newID() + `"]}`},

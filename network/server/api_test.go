@@ -447,7 +447,8 @@ func TestUnsupportedRules(t *testing.T) {
 	f.fails(409, "QosRuleNotSupported", "admin", "POST", "/v2.0/qos/policies/"+empty+"/minimum_packet_rate_rules",
 		`{"minimum_packet_rate_rule": {"min_kpps": 1}}`)
 	normal := f.create("admin", "/v2.0/ports", "port", `{"network_id": "`+n+`"}`)["id"].(string)
-	f.fails(409, "QosRuleNotSupported", "admin", "PUT", "/v2.0/ports/"+normal, `{"port": {"binding:vnic_type": "macvtap"}}`)
+	f.fails(409, "QosRuleNotSupported", "admin", "PUT", "/v2.0/ports/"+normal,
+		`{"port": {"binding:vnic_type": "macvtap"}}`)
 	f.put("/v2.0/ports/"+normal, `{"port": {"binding:vnic_type": "vdpa"}}`)
 	f.put("/v2.0/ports/"+normal, `{"port": {"binding:vnic_type": "macvtap", "qos_policy_id": "`+empty+`"}}`)
 

@@ -34,7 +34,8 @@ func TestConfigDriveHasTheAddressesOfPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := -1
-	for _, text := range []string{`"vif_id": "unknown"`, `"vif_id": "known"`, `"ethernet_mac_address": "fa:16:3e:00:00:02"`, `"mtu": 1400`,
+	for _, text := range []string{`"vif_id": "unknown"`, `"vif_id": "known"`,
+		`"ethernet_mac_address": "fa:16:3e:00:00:02"`, `"mtu": 1400`,
 		`"ipv4_dhcp"`, `"type": "ipv4"`, `"ip_address": "10.0.0.5"`} {
 		at := bytes.Index(drive, []byte(text))
 		if at <= last {

@@ -121,7 +121,8 @@ func (n *networkedGuest) sameDevice() {
 	n.t.Helper()
 	drive, err := os.ReadFile(n.driver.path(n.guest.ID, "config.iso"))
 	must(n.t, err)
-	device := regexp.MustCompile(`"mac": "fa:16:3e:00:00:01",\s+"bus": "pci",\s+"address": "(\S+)",\s+"tags": \[\s+"uplink"`).
+	device := regexp.MustCompile(`"mac": "fa:16:3e:00:00:01",\s+"bus": "pci",\s+"address": "(\S+)",` +
+		`\s+"tags": \[\s+"uplink"`).
 		FindSubmatch(drive)
 	if device == nil {
 		n.t.Fatal("the config drive does not have the device of the tag")

@@ -38,7 +38,8 @@ func TestEntryWithPrefixesAndETag_S4_S7(t *testing.T) {
 }
 
 func TestElementKeepsWhatItDoesNotInterpret(t *testing.T) {
-	const text = `<P:A xmlns:P="one" xmlns="one" schemaVersion="V1"><B kb="x&quot;y">t &lt; u</B><c xmlns="two"><d/></c><e/></P:A>`
+	const text = `<P:A xmlns:P="one" xmlns="one" schemaVersion="V1">` +
+		`<B kb="x&quot;y">t &lt; u</B><c xmlns="two"><d/></c><e/></P:A>`
 	e, err := ParseElement([]byte(text))
 	if err != nil {
 		t.Fatal(err)

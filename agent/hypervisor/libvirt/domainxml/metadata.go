@@ -25,15 +25,17 @@ type Guest struct {
 	ID     string `xml:"id,attr"`
 	Domain string `xml:"domain,attr"` // UUID of the guest's domain; a copy of the domain has another
 	Held
-	Server     string         `xml:"server,attr,omitempty"` // empty: ID
-	Name       string         `xml:"name,attr"`
-	Build      int            `xml:"build,attr"`
-	Departed   bool           `xml:"departed,attr,omitempty"`
-	Stopped    bool           `xml:"stopped,attr,omitempty"`     // it must not run, or has not been started yet
-	MigratesTo string         `xml:"migrates-to,attr,omitempty"` // a live migration to this host began, and its end is not recorded
-	Incoming   bool           `xml:"incoming,attr,omitempty"`    // prepared for a live migration to this host, and not arrived
-	Address    string         `xml:"address,attr,omitempty"`     // with Incoming: of this host for memory and disks
-	Base       string         `xml:"base,attr,omitempty"`        // with Incoming: SHA-512 sum of the image here
+	Server   string `xml:"server,attr,omitempty"` // empty: ID
+	Name     string `xml:"name,attr"`
+	Build    int    `xml:"build,attr"`
+	Departed bool   `xml:"departed,attr,omitempty"`
+	Stopped  bool   `xml:"stopped,attr,omitempty"` // it must not run, or has not been started yet
+	// A live migration to this host began, and its end is not recorded
+	MigratesTo string `xml:"migrates-to,attr,omitempty"`
+	// Prepared for a live migration to this host, and not arrived
+	Incoming   bool           `xml:"incoming,attr,omitempty"`
+	Address    string         `xml:"address,attr,omitempty"` // with Incoming: of this host for memory and disks
+	Base       string         `xml:"base,attr,omitempty"`    // with Incoming: SHA-512 sum of the image here
 	VCPUs      int            `xml:"vcpus,attr"`
 	MemoryMB   int            `xml:"memory,attr"`
 	DiskGB     int            `xml:"disk,attr"`
