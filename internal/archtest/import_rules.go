@@ -89,7 +89,7 @@ func Rows() []Row {
 				"github.com/jaypipes/pcidb", "github.com/google/uuid"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
-		{Package: "internal/conformance", Kind: Reference},
+		{Package: "internal/conformance", Kind: Reference, Outside: []string{"modernc.org/sqlite"}},
 	}, slices.Concat(services(contracts), computeRules(contracts), agentRules(contracts), assembly(), testSupport())...)
 }
 

@@ -3,6 +3,7 @@ package conformance
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 type Server struct {
 	Name  string
 	Addr  string // host:port
+	db    *sql.DB
 	stdin io.Closer
 	cmd   *exec.Cmd
 	lines chan string // receives the first line of its standard output
@@ -62,7 +64,7 @@ func startProgram(ctx context.Context, name, logFile string, env []string, args 
 
 // Stop ends the server and waits for it.
 func (s *Server) Stop() error {
-	if err := s.stdin.Close(); err != nil {
+	if err := errors.Join(s.db.Close(), s.stdin.Close()); err != nil {
 		return err
 	}
 	// The shell returns the exit status of its child, which ends by a signal here.
@@ -107,15 +109,15 @@ const InstallHint = "OpenStack's own Placement is not installed; install it with
 // writeConf writes a configuration for both servers and returns its path.
 func writeConf(dir string) (string, error) {
 	path := filepath.Join(dir, "placement.conf")
-	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = sqlite:///" + filepath.Join(dir,
-		"placement.db") + "\n\n[oslo_policy]\nenforce_scope = false\n" // the original's default; Berth's is true
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = sqlite:///" + databaseFile(dir) +
+		"\n\n[oslo_policy]\nenforce_scope = false\n" // the original's default; Berth's is true
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// StartOriginal starts OpenStack's own Placement on a fresh SQLite database in dir. As in Debian, it is
-// the WSGI program of the package in uwsgi.
+// StartOriginal starts OpenStack's own Placement on a fresh SQLite database in dir. As in Debian, it runs in uwsgi;
+// testdata/original_placement.py says what differs.
 func StartOriginal(ctx context.Context, dir string) (*Server, error) {
-	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
+	for _, program := range []string{"placement-manage", "uwsgi"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, fmt.Errorf("%s: %w", InstallHint, err)
 		}
@@ -131,14 +133,19 @@ func StartOriginal(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := filepath.Join(dir, "original.log")
-	s, err := startProgram(ctx, "OpenStack's Placement", log, []string{"OS_PLACEMENT_CONFIG_DIR=" + dir},
-		"uwsgi", "--plugins", "python3", "--http-socket", addr, "--wsgi-file", "/usr/bin/placement-api", "--master",
-		"--no-orphans",
-		"--processes", "1", "--lazy-apps", "--die-on-term", "--need-app", "--disable-logging", "--buffer-size", "65535")
+	db, err := openDatabase(dir)
 	if err != nil {
 		return nil, err
 	}
+	log := filepath.Join(dir, "original.log")
+	s, err := startProgram(ctx, "OpenStack's Placement", log, []string{"OS_PLACEMENT_CONFIG_DIR=" + dir},
+		"uwsgi", "--plugins", "python3", "--http-socket", addr, "--wsgi-file", "testdata/original_placement.py", "--master",
+		"--no-orphans", "--processes", "1", "--lazy-apps", "--die-on-term", "--need-app", "--disable-logging",
+		"--buffer-size", "65535")
+	if err != nil {
+		return nil, err
+	}
+	s.db = db
 	s.Addr = addr
 	if err := s.waitReady(ctx, log); err != nil {
 		return nil, errors.Join(err, s.Stop())
@@ -161,6 +168,10 @@ func StartBerth(ctx context.Context, program, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	db, err := openDatabase(dir)
+	if err != nil {
+		return nil, err
+	}
 	log := filepath.Join(dir, "berth.log")
 	s, err := startProgram(ctx, "Berth", log, nil, program, "placement", "--config-file", conf, "--data-dir", dir,
 		"--listen",
@@ -168,6 +179,7 @@ func StartBerth(ctx context.Context, program, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.db = db
 	select {
 	case line := <-s.lines:
 		s.Addr = strings.TrimPrefix(line, "placement: http://")
