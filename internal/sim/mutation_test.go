@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // mutation is a change of the source of a production package, which a check of the simulation must notice.
 type mutation struct {
 	file     string // from the root of the module
-	old, new string // old must occur once
+	old, new string // old must occur once; new does the same unless the condition mutated holds
 	noticed  string // checks that the consequences violate, separated by commas; one of them must fail
 	often    string // kind of operation that is done more often, so that few clouds are needed; empty: none
 	direct   bool   // in clouds whose servers have ports with VFs; the others have no ports
@@ -26,49 +27,56 @@ type mutation struct {
 // mutations break decisions of production code that the simulation cannot break from outside.
 var mutations = map[string]mutation{
 	"a guest that a list lacks is built as a new one": {"agent/reconcile/guests/built_guests.go",
-		"	return built && !there && want.Build <= build", "	return built && there && want.Build < build", "blank", "",
-		false},
+		"	return built && !there && want.Build <= build",
+		"	if mutated {\n		return built && there && want.Build < build\n	}\n" +
+			"	return built && !there && want.Build <= build", "blank", "", false},
 	"a guest that is built too late stays": {"agent/reconcile/state/shared_core.go",
-		"	return there && !g.Departed && (c.State.Ended(id)", "	return there && g.Departed && (c.State.Ended(id)",
+		"	return there && !g.Departed && (c.State.Ended(id)", "	return there && g.Departed == mutated && (c.State.Ended(id)",
 		"late,left", "late", false},
 	"guests on other hosts do not stop a step": {"compute/conductor/restore_checks.go",
-		"	for _, at := range conflicts {\n		switch {", "	for _, at := range conflicts[:0] {\n		switch {", "freed",
-		Restore, false},
+		"	for _, at := range conflicts {\n		switch {",
+		"	if mutated {\n		conflicts = nil\n	}\n	for _, at := range conflicts {\n		switch {", "freed", Restore, false},
 	"a host with a live agent is silent": {"compute/presence/liveness.go",
 		"	if failed := a.StartFailure(host.Name).Why; failed != \"\" {",
-		"	if true {\n		return \"\", nil\n	}\n	if failed := a.StartFailure(host.Name).Why; failed != \"\" {",
+		"	if mutated {\n		return \"\", nil\n	}\n	if failed := a.StartFailure(host.Name).Why; failed != \"\" {",
 		"running twice", "", false},
 	"a guest is built beside another one": {"compute/conductor/restore_checks.go",
-		"		return d.checkMayBuild(ctx, s, claim)", "		_ = claim\n		return nil", "running twice", Restore, false},
+		"		return d.checkMayBuild(ctx, s, claim)",
+		"		if mutated {\n			return nil\n		}\n		return d.checkMayBuild(ctx, s, claim)", "running twice", Restore, false},
 	"a server leaves a silent host that may have its guest": {"compute/lifecycle/unresponsive_host.go",
-		"	if s.Reported || s.AllocatedHost() != host {", "	if s.AllocatedHost() != host {", "running twice,freed",
-		"unfollowed", false},
+		"	if s.Reported || s.AllocatedHost() != host {", "	if s.Reported && !mutated || s.AllocatedHost() != host {",
+		"running twice,freed", "unfollowed", false},
 	"an effect does not wait for the journal": {"agent/reconcile/state/shared_core.go",
-		"	if !c.hold(e) {", "	if true {", "journal", "", false},
+		"	if !c.hold(e) {", "	if mutated || !c.hold(e) {", "journal", "", false},
 	"claims are freed before the guest is destroyed": {"agent/reconcile/guests/remove_guest.go",
-		"	if !j.attempt.destroyed[id] {", "	w.Free(id)\n	if !j.attempt.destroyed[id] {",
+		"	if !j.attempt.destroyed[id] {", "	if mutated {\n		w.Free(id)\n	}\n	if !j.attempt.destroyed[id] {",
 		"journal", "", false},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
-		"		if refusal = s.position().Accept(a); refusal != \"\" {", "		if false {", "follow", "", false},
+		"		if refusal = s.position().Accept(a); refusal != \"\" {",
+		"		if mutated {\n		} else if refusal = s.position().Accept(a); refusal != \"\" {", "follow", "", false},
 	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
-		"	if err != nil {\n		c.failures[at]++", "	if false {\n		c.failures[at]++", "reserved", "", false},
+		"	if err != nil {\n		c.failures[at]++", "	if err != nil && !mutated {\n		c.failures[at]++", "reserved", "", false},
 	"the bandwidth of a port may be of another NIC than its VF": {"compute/portrequest/port_requests.go",
-		"		if len(subtree) > 1 {", "		if false {", "nic", "", true},
+		"		if len(subtree) > 1 {", "		if len(subtree) > 1 && !mutated {", "nic", "", true},
 	"the VF of a detached port is not freed": {"agent/reconcile/guests/change_port_devices.go",
-		"	if len(left) > 0 {", "	if false {", "port", "", true},
+		"	if len(left) > 0 {", "	if len(left) > 0 && !mutated {", "port", "", true},
 	"the VF of a detached port stays allocated": {"compute/ports/amounts.go",
-		"	if want.Devices {", "	if false {", "allocation", "", true},
+		"	if want.Devices {", "	if want.Devices && !mutated {", "allocation", "", true},
 	"a server that moves gets a blank disk": {"compute/lifecycle/host_assignment.go",
-		"		if m := s.Move; m != nil && m.keepsDisk() {", "		if m := s.Move; false {", "blank", "", false},
+		"		if m := s.Move; m != nil && m.keepsDisk() {", "		if m := s.Move; m != nil && m.keepsDisk() && !mutated {",
+		"blank", "", false},
 	"a shelved server is removed before its disk is uploaded": {"compute/lifecycle/shelve.go",
-		"	if e.DiskFormat == \"\" {", "	if true {", "shelve", "", false},
+		"	if e.DiskFormat == \"\" {", "	if e.DiskFormat == \"\" || mutated {", "shelve", "", false},
 	"an unshelved server gets a blank disk": {"compute/lifecycle/host_assignment.go",
-		"		if s.Shelved && s.ShelvedImage != nil {", "		if false {", "blank", "", false},
+		"		if s.Shelved && s.ShelvedImage != nil {", "		if s.Shelved && s.ShelvedImage != nil && !mutated {", "blank", "",
+		false},
 	"the image is deleted before the unshelved guest runs": {"compute/lifecycle/apply_server_action.go",
 		"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
-		"		s = dropShelvedImage(s)\n		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
+		"		if mutated {\n			s = dropShelvedImage(s)\n		}\n" +
+			"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
 	"a VF is freed before it is reset": {"agent/reconcile/guests/configure_vfs.go",
-		"	if !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "	if true {", "vf", "", true},
+		"	if !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {",
+		"	if mutated || !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "vf", "", true},
 }
 
 // source returns the path and the text of the file that a mutation changes.
@@ -94,36 +102,67 @@ func TestMutationsFindTheirTexts(t *testing.T) {
 	}
 }
 
-// run runs TestSmallClouds with the mutation until one of its checks fails, and returns the output.
-func (m mutation) run(t *testing.T) string {
+// buildMutated builds a program with the tests of this package in which the environment variable mutationName selects
+// the mutation, and returns its path. One program for all mutations, because compiling takes longer than most runs.
+func buildMutated(t *testing.T) string {
 	t.Helper()
-	file, source := m.source(t)
-	if n := strings.Count(source, m.old); n != 1 {
-		t.Fatalf("%s has the text %d times: %s", m.file, n, m.old)
-	}
 	dir := t.TempDir()
-	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
+	sources, replace := map[string]string{}, map[string]string{}
+	for name, m := range mutations {
+		file, text := m.source(t)
+		if sources[file] == "" {
+			sources[file] = text
+		}
+		if n := strings.Count(sources[file], m.old); n != 1 {
+			t.Fatalf("%s has the text %d times: %s", m.file, n, m.old)
+		}
+		changed := strings.ReplaceAll(m.new, "mutated", fmt.Sprintf("(simulatedMutation == %q)", name))
+		sources[file] = strings.Replace(sources[file], m.old, changed, 1)
+		clause := regexp.MustCompile(`(?m)^package .*$`).FindString(text)
+		sources[filepath.Join(filepath.Dir(file), "simulated_mutation.go")] = clause +
+			"\n\nimport \"os\"\n\nvar simulatedMutation = os.Getenv(\"" + mutationName + "\")\n"
+	}
+	for file, text := range sources {
+		copied := filepath.Join(dir, fmt.Sprint(len(replace), ".go"))
+		write(t, copied, []byte(text))
+		replace[file] = copied
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{overlay: string(text),
-		mutated: strings.Replace(source, m.old, m.new, 1)} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	write(t, overlay, text)
+	program := filepath.Join(dir, "mutated.test")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-vet=off", "-o", program,
+		".").CombinedOutput(); err != nil {
+		t.Fatalf("building with the mutations: %v\n%s", err, out)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-v",
-		"-run", "^TestSmallClouds$", "./internal/sim")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), firstCloud+"=1", manyClouds+"=60", awaitedChecks+"="+m.noticed, oftenKind+"="+m.often,
-		directPorts+"="+fmt.Sprint(m.direct))
+	return program
+}
+
+// write writes a file of the test.
+func write(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs TestSmallClouds of a program of buildMutated with the mutation, in at most this number of clouds, until one
+// of its checks fails, and returns the output.
+func (m mutation) run(t *testing.T, program, name string, clouds int) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^TestSmallClouds$")
+	cmd.Env = append(os.Environ(), mutationName+"="+name, firstCloud+"=1", fmt.Sprint(manyClouds, "=", clouds),
+		awaitedChecks+"="+m.noticed, oftenKind+"="+m.often, directPorts+"="+fmt.Sprint(m.direct))
 	out, _ := cmd.CombinedOutput() // its exit code is in the output
 	return string(out)
 }
 
-// The environment variables of TestSmallClouds.
+// The environment variables of TestSmallClouds and of programs of buildMutated.
 const (
+	mutationName  = "BERTH_SIM_MUTATION"    // the mutation; empty: none
 	firstCloud    = "BERTH_SIM_FIRST_CLOUD" // the first seed
 	manyClouds    = "BERTH_SIM_CLOUDS"      // the number of clouds; few meet some mutations
 	oftenKind     = "BERTH_SIM_OFTEN"       // the kind of operation that is done more often
@@ -185,10 +224,17 @@ func isOf(failure, checks string) bool {
 // mutation first, and other checks may fail before.
 func TestMutatedProductionIsNoticed(t *testing.T) {
 	testenv.Long(t)
+	program := buildMutated(t)
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		if out := (mutation{}).run(t, program, "", 2); !strings.HasSuffix(out, "\nPASS\n") {
+			t.Errorf("with the texts of the mutations, but without their effect, it fails: %s", out)
+		}
+	})
 	for name, m := range mutations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out := m.run(t)
+			out := m.run(t, program, name, 60)
 			for line := range strings.Lines(out) {
 				switch _, text, is := strings.Cut(line, "seed "); {
 				case is && strings.Contains(line, otherCheck):
