@@ -5,30 +5,36 @@ import (
 	"slices"
 )
 
-// check returns how a guest cell would be placed on a host cell, or the shortfall.
-func (c Cell) check(g GuestCell, limits Limits) (Placed, *shortfall) {
+// Place returns how a guest cell that fits on a host cell is placed there.
+func Place(c Cell, g GuestCell, limits Limits) Placed {
 	at := Placed{Node: c.ID}
-	var lack *shortfall
-	if at.PageKB, lack = c.pages(g, limits); lack != nil {
-		return at, lack
+	at.PageKB, _ = c.pages(g, limits)
+	at.CPUs, at.Emulator = c.pick(g)
+	return at
+}
+
+// check returns what a host cell lacks for a guest cell, or nil. It chooses nothing, so it is fast.
+func (c Cell) check(g GuestCell, limits Limits) *shortfall {
+	if _, lack := c.pages(g, limits); lack != nil {
+		return lack
 	}
-	if at.CPUs, at.Emulator, lack = c.pick(g); lack != nil {
-		return at, lack
+	if lack := c.checkThreads(g); lack != nil {
+		return lack
 	}
 	if shared := len(g.VCPUs) - len(g.Dedicated); shared > 0 {
 		// The CPUs of one guest never share a thread with each other, whatever the ratio.
 		if shared > len(c.CPUs) {
-			return at, lacking(sharedCheck, float64(len(c.CPUs)), float64(shared),
+			return lacking(sharedCheck, float64(len(c.CPUs)), float64(shared),
 				fmt.Sprintf("%d threads for shared CPUs", shared), fmt.Sprintf("has %d", len(c.CPUs)))
 		}
 		most := float64(len(c.CPUs)) * ratio(limits.CPU)
 		if float64(c.Floating+shared) > most {
-			return at, lacking(sharedCheck, most-float64(c.Floating), float64(shared),
+			return lacking(sharedCheck, most-float64(c.Floating), float64(shared),
 				fmt.Sprintf("room for %d shared CPUs left", shared),
 				fmt.Sprintf("has %d on %d threads, at most %g", c.Floating, len(c.CPUs), most))
 		}
 	}
-	return at, nil
+	return nil
 }
 
 // ratio returns an overcommit ratio; 1 if it is not set.

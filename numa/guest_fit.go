@@ -36,8 +36,8 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 	if len(g.Cells) == 0 {
 		return nil, Refusal{}
 	}
-	s := search{guest: g, judge: j, cells: h.order(g), failed: map[string]bool{}}
-	if refusal := s.measure(h.Limits); refusal.refused() {
+	s := search{guest: g, judge: j, cells: h.order(g), limits: h.Limits, failed: map[string]bool{}}
+	if refusal := s.measure(); refusal.refused() {
 		return nil, refusal
 	}
 	s.classify()
@@ -54,13 +54,13 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 	return nil, s.best
 }
 
-// Options returns the cells of a host in the order in which Fit tries them, and how each guest cell would be placed on
-// each of them; nil: it does not fit there. It refuses a guest whose cells do not fit together. devices is set if the
-// guest requests PCI devices.
-func Options(h Host, guest []GuestCell, devices bool) ([]Cell, [][]*Placed, Refusal) {
+// Options returns the cells of a host in the order in which Fit tries them, and by guest cell whether it fits on each
+// of them; see Place. It refuses a guest whose cells do not fit together. devices is set if the guest requests PCI
+// devices.
+func Options(h Host, guest []GuestCell, devices bool) ([]Cell, [][]bool, Refusal) {
 	g := Guest{Cells: guest, Devices: devices}
-	s := search{guest: g, cells: h.order(g)}
-	refusal := s.measure(h.Limits)
+	s := search{guest: g, cells: h.order(g), limits: h.Limits}
+	refusal := s.measure()
 	return s.cells, s.fits, refusal
 }
 
@@ -93,14 +93,15 @@ func (h Host) order(g Guest) []Cell {
 }
 
 type search struct {
-	guest Guest
-	judge Judge
-	cells []Cell
-	fits  [][]*Placed // by guest cell and host cell; nil: it does not fit
-	class []string    // by host cell: cells of one class are equivalent for every guest cell and for the judge
+	guest  Guest
+	judge  Judge
+	cells  []Cell
+	limits Limits
+	fits   [][]bool // by guest cell and host cell
+	class  []string // by host cell: cells of one class are equivalent for every guest cell and for the judge
 
 	used   []bool
-	at     []*Placed
+	at     []int           // by guest cell: its host cell
 	failed map[string]bool // by the classes in use: sets without a solution
 	best   Refusal         // the judge's nearest miss
 	placed []Placed        // the best solution so far
@@ -109,7 +110,7 @@ type search struct {
 }
 
 // measure checks each guest cell on each host cell, and that there are host cells for all guest cells together.
-func (s *search) measure(limits Limits) Refusal {
+func (s *search) measure() Refusal {
 	if len(s.cells) == 0 {
 		return Refusal{Reason: "the host reports no NUMA nodes", Miss: checks}
 	}
@@ -118,13 +119,13 @@ func (s *search) measure(limits Limits) Refusal {
 			Nearest: fmt.Sprintf("there are %d", len(s.cells)), Miss: checks}
 	}
 	for i, g := range s.guest.Cells {
-		row := make([]*Placed, len(s.cells))
+		row := make([]bool, len(s.cells))
 		var nearest *shortfall
 		where, fits := 0, false
 		for n, c := range s.cells {
-			at, lack := c.check(g, limits)
+			lack := c.check(g, s.limits)
 			if lack == nil {
-				row[n], fits = &at, true
+				row[n], fits = true, true
 			} else if nearest == nil || lack.distance < nearest.distance {
 				nearest, where = lack, c.ID
 			}
@@ -156,7 +157,7 @@ func (s *search) matched(first int, used []bool) int {
 	var give func(i int, seen []bool) bool
 	give = func(i int, seen []bool) bool {
 		for n := range s.cells {
-			if used[n] || seen[n] || s.fits[i][n] == nil {
+			if used[n] || seen[n] || !s.fits[i][n] {
 				continue
 			}
 			seen[n] = true
@@ -181,7 +182,7 @@ func (s *search) classify() {
 	for n, c := range s.cells {
 		var b strings.Builder
 		for i := range s.guest.Cells {
-			if s.fits[i][n] != nil {
+			if s.fits[i][n] {
 				b.WriteByte('+')
 			} else {
 				b.WriteByte('-')
@@ -222,11 +223,11 @@ func (s *search) place(i int) bool {
 	if s.matched(i, s.used) < len(s.guest.Cells)-i {
 		return false
 	}
-	for n, at := range s.fits[i] {
-		if s.used[n] || at == nil {
+	for n, fits := range s.fits[i] {
+		if s.used[n] || !fits {
 			continue
 		}
-		s.used[n], s.at = true, append(s.at, at)
+		s.used[n], s.at = true, append(s.at, n)
 		key := s.key()
 		if !s.failed[key] && len(s.failed) < maxWays {
 			if s.place(i + 1) {
@@ -256,8 +257,8 @@ func (s *search) accepted() bool {
 	far := 0
 	if s.judge.Accept != nil {
 		var nodes []int
-		for _, at := range s.at {
-			nodes = append(nodes, at.Node)
+		for _, n := range s.at {
+			nodes = append(nodes, s.cells[n].ID)
 		}
 		slices.Sort(nodes)
 		if refusal := s.judge.Accept(nodes); refusal.refused() {
@@ -272,8 +273,8 @@ func (s *search) accepted() bool {
 	}
 	if s.placed == nil || far < s.far {
 		s.placed, s.far = nil, far
-		for _, at := range s.at {
-			s.placed = append(s.placed, *at)
+		for i, n := range s.at {
+			s.placed = append(s.placed, Place(s.cells[n], s.guest.Cells[i], s.limits))
 		}
 	}
 	s.ways++

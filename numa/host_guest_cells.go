@@ -152,6 +152,20 @@ func (c Cell) small() int {
 	return max(left, 0)
 }
 
+// freeCount returns the number of threads for dedicated CPUs that are not in use. Both lists are ascending.
+func (c Cell) freeCount() int {
+	free, p := 0, 0
+	for _, t := range c.Dedicated {
+		for p < len(c.Pinned) && c.Pinned[p] < t {
+			p++
+		}
+		if p == len(c.Pinned) || c.Pinned[p] != t {
+			free++
+		}
+	}
+	return free
+}
+
 // free returns the threads for dedicated CPUs that are not in use.
 func (c Cell) free() []int {
 	return slices.DeleteFunc(slices.Clone(c.Dedicated), func(t int) bool { return slices.Contains(c.Pinned, t) })

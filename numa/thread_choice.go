@@ -5,33 +5,45 @@ import (
 	"slices"
 )
 
-// pick chooses the host threads for the dedicated CPUs of a guest cell and for its emulator.
-func (c Cell) pick(g GuestCell) (map[int]int, []int, *shortfall) {
+// checkThreads returns the shortfall of host threads for the dedicated CPUs of a guest cell and for its emulator.
+func (c Cell) checkThreads(g GuestCell) *shortfall {
 	need := len(g.Dedicated) + g.Emulator
 	if need == 0 {
-		return nil, nil, nil
+		return nil
 	}
-	free := c.free()
-	if need > len(free) {
-		return nil, nil, lacking(dedicatedCheck, float64(len(free)), float64(need),
-			fmt.Sprintf("%d threads for dedicated CPUs left", need), fmt.Sprintf("has %d", len(free)))
+	if free := c.freeCount(); need > free {
+		return lacking(dedicatedCheck, float64(free), float64(need),
+			fmt.Sprintf("%d threads for dedicated CPUs left", need), fmt.Sprintf("has %d", free))
+	}
+	if g.Threads != Isolate && g.Threads != Require {
+		return nil
+	}
+	_, lack := c.threads(g, need)
+	return lack
+}
+
+// pick chooses the host threads for the dedicated CPUs of a guest cell that fits, and for its emulator.
+func (c Cell) pick(g GuestCell) (map[int]int, []int) {
+	need := len(g.Dedicated) + g.Emulator
+	if need == 0 {
+		return nil, nil
 	}
 	threads, lack := c.threads(g, need)
 	if lack != nil {
-		return nil, nil, lack
+		return nil, nil
 	}
 	cpus := map[int]int{}
 	for i, v := range g.Dedicated {
 		cpus[v] = threads[i]
 	}
 	if g.Emulator == 0 {
-		return cpus, nil, nil
+		return cpus, nil
 	}
 	rest := threads[len(g.Dedicated):]
 	if len(rest) < g.Emulator { // the remaining threads, on any core
-		rest = slices.DeleteFunc(free, func(t int) bool { return slices.Contains(threads[:len(g.Dedicated)], t) })
+		rest = slices.DeleteFunc(c.free(), func(t int) bool { return slices.Contains(threads[:len(g.Dedicated)], t) })
 	}
-	return cpus, slices.Clone(rest[:g.Emulator]), nil
+	return cpus, slices.Clone(rest[:g.Emulator])
 }
 
 // threads returns enough threads for the dedicated CPUs of a guest cell, core by core as its thread policy requires;

@@ -2,30 +2,29 @@ package plan
 
 import (
 	"slices"
-
-	"github.com/openberth/berth/numa"
 )
 
-// try looks for devices for a guest on nodes, and keeps the result if it is the best.
-func (s *search) try(nodes []int, placed []numa.Placed) {
+// try looks for devices for a guest on nodes, and keeps and reports a result that is the best.
+func (s *search) try(nodes []int) (better bool) {
 	costs, groups := s.costs(nodes), s.all()
 	relaxed := s.solve(groups, costs)
 	if relaxed.lacking() > 0 {
 		s.miss(relaxed, nodes, -1)
-		return
+		return false
 	}
-	if s.best != nil && relaxed.cost >= s.best.cost {
-		return
+	if s.limit >= 0 && relaxed.cost >= s.limit {
+		return false
 	}
 	found := &solution{groups, relaxed}
 	if len(s.sets) > 0 {
-		found = s.assign(costs, s.limit(), relaxed.cost)
+		found = s.assign(costs, s.limit, relaxed.cost)
 	}
 	if found != nil {
-		s.best, s.nodes, s.placed = found, nodes, placed
-	} else if s.best == nil && (s.misses == 0 || s.nearest.lacking() > 0) {
+		s.best, s.nodes, s.limit = found, nodes, found.cost
+	} else if s.limit < 0 && (s.misses == 0 || s.nearest.lacking() > 0) {
 		s.miss(relaxed, nodes, s.firstUnequal(costs))
 	}
+	return found != nil
 }
 
 // firstUnequal returns a set that cannot agree even alone, or the last one.
@@ -52,4 +51,12 @@ func (s *search) miss(a assignment, nodes []int, set int) {
 	if s.misses++; s.misses == 1 || a.lacking() < s.nearest.lacking() {
 		s.nearest, s.missed, s.unequal = a, nodes, set
 	}
+}
+
+// anywhere returns the search of the devices for the same guest without nodes.
+func (s *search) anywhere() *search {
+	other := *s
+	other.misses, other.missed, other.limit = 0, nil, -1
+	other.try(nil)
+	return &other
 }

@@ -47,9 +47,10 @@ func (a assignment) takes(kinds []int) bool {
 // shortest paths. Of equal kinds the first is used up first.
 func (t transport) flow() assignment {
 	a := assignment{left: slices.Clone(t.need), use: matrix(len(t.need), len(t.room))}
-	p := paths{transport: t, room: slices.Clone(t.room),
-		groups: make([]int, len(t.need)), kinds: make([]int, len(t.room)),
-		fromKind: make([]int, len(t.need)), fromGroup: make([]int, len(t.room))}
+	byGroup, byKind := matrix(2, len(t.need)), matrix(3, len(t.room))
+	p := paths{transport: t, groups: byGroup[0], fromKind: byGroup[1],
+		room: byKind[0], kinds: byKind[1], fromGroup: byKind[2]}
+	copy(p.room, t.room)
 	for {
 		end := p.shortest(a)
 		if end < 0 {

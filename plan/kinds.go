@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -47,32 +48,47 @@ func (s *search) addRequest(r int, add Request) {
 func (s *search) findKinds() {
 	exclusive := s.exclusiveCards()
 	at := map[string]int{}
-	var key []byte
+	var key, last []byte
+	n := -1 // the kind of the last device
 	for i, d := range s.host.Devices {
-		k := s.kindOf(d)
-		if !slices.Contains(k.fits, true) {
+		if !s.serves(d) {
 			continue
 		}
 		if !exclusive[d.Card] {
-			k.card, k.whole = NoCard, false
+			d.Card, d.Whole = NoCard, false
 		}
-		key = k.key(key[:0])
-		n, known := at[string(key)]
-		if !known {
-			n = len(s.kinds)
-			at[string(key)] = n
-			s.kinds = append(s.kinds, k)
+		if key = s.kindKey(key[:0], d); n < 0 || !bytes.Equal(key, last) {
+			known := false
+			if n, known = at[string(key)]; !known {
+				n = len(s.kinds)
+				at[string(key)] = n
+				s.kinds = append(s.kinds, s.kindOf(d))
+			}
+			key, last = last, key
 		}
 		s.kinds[n].list = append(s.kinds[n].list, i)
 	}
 }
 
+// serves reports whether some request can use a device.
+func (s *search) serves(d Device) bool {
+	for _, r := range s.requests {
+		if d.Fits[r.of[0]] {
+			return true
+		}
+	}
+	return false
+}
+
 // exclusiveCards returns the cards of which both the whole and parts can serve a request.
 func (s *search) exclusiveCards() map[int]bool {
-	whole, parts := map[int]bool{}, map[int]bool{}
+	var whole, parts map[int]bool
 	for _, d := range s.host.Devices {
-		if d.Card == NoCard || !slices.ContainsFunc(s.requests, func(r request) bool { return d.Fits[r.of[0]] }) {
+		if d.Card == NoCard || !s.serves(d) {
 			continue
+		}
+		if whole == nil {
+			whole, parts = map[int]bool{}, map[int]bool{}
 		}
 		if d.Whole {
 			whole[d.Card] = true
@@ -90,45 +106,62 @@ func (s *search) exclusiveCards() map[int]bool {
 func (s *search) kindOf(d Device) kind {
 	k := kind{card: d.Card, whole: d.Whole, later: d.Later, fits: make([]bool, len(s.requests))}
 	for r, request := range s.requests {
-		if k.fits[r] = d.Fits[request.of[0]]; !k.fits[r] || len(s.guest.Cells) == 0 && len(s.guest.Nodes) == 0 {
-			continue
-		}
-		k.near = d.Near
-		if request.Policy == pci.Socket {
-			k.beside = d.Beside
-		}
+		k.fits[r] = d.Fits[request.of[0]]
 	}
-	for _, of := range s.sets {
-		var values []string
-		if slices.ContainsFunc(of.Requests, func(r int) bool { return k.fits[r] }) {
-			values = d.Values[of.Family]
-		}
-		k.values = append(k.values, values)
+	k.near, k.beside = s.nodesOf(d)
+	for n := range s.sets {
+		k.values = append(k.values, s.valuesOf(d, n))
 	}
 	return k
 }
 
-// key appends a text that is the same for devices of one kind.
-func (k kind) key(b []byte) []byte {
-	for _, fits := range k.fits {
-		if fits {
+// nodesOf returns the nearest nodes of a device, and the nodes on their sockets, if they can matter for the guest.
+func (s *search) nodesOf(d Device) (near, beside []int) {
+	if len(s.guest.Cells) == 0 && len(s.guest.Nodes) == 0 {
+		return nil, nil
+	}
+	for _, r := range s.requests {
+		if r.Policy == pci.Socket && d.Fits[r.of[0]] {
+			return d.Near, d.Beside
+		}
+	}
+	return d.Near, nil
+}
+
+// valuesOf returns the values of a device of the family of a set, if it can be in the set.
+func (s *search) valuesOf(d Device, set int) []string {
+	of := &s.sets[set]
+	for _, r := range of.Requests {
+		if d.Fits[s.requests[r].of[0]] {
+			return d.Values[of.Family]
+		}
+	}
+	return nil
+}
+
+// kindKey appends a text that is the same for devices of one kind.
+func (s *search) kindKey(b []byte, d Device) []byte {
+	for _, r := range s.requests {
+		if d.Fits[r.of[0]] {
 			b = append(b, '+')
 		} else {
 			b = append(b, '-')
 		}
 	}
-	b = binary.AppendVarint(b, int64(k.card))
-	if k.whole {
+	b = binary.AppendVarint(b, int64(d.Card))
+	if d.Whole {
 		b = append(b, '+')
 	}
-	b = binary.AppendVarint(b, int64(k.later))
-	for _, nodes := range [][]int{k.near, k.beside} {
+	b = binary.AppendVarint(b, int64(d.Later))
+	near, beside := s.nodesOf(d)
+	for _, nodes := range [...][]int{near, beside} {
 		b = binary.AppendVarint(b, int64(len(nodes)))
 		for _, n := range nodes {
 			b = binary.AppendVarint(b, int64(n))
 		}
 	}
-	for _, values := range k.values {
+	for n := range s.sets {
+		values := s.valuesOf(d, n)
 		b = binary.AppendVarint(b, int64(len(values)))
 		for _, v := range values {
 			b = append(binary.AppendVarint(b, int64(len(v))), v...)

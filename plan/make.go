@@ -1,20 +1,26 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/openberth/berth/numa"
+)
 
 // Make returns a plan for a guest, or why there is none. Of several plans it returns one with as many devices of the
 // first rank as possible, then of the second; of these the first one in the order of numa.Options.
 func Make(h Host, g Guest) (Plan, *Refusal) {
-	s := newSearch(h, g)
-	switch {
-	case len(g.Nodes) > 0:
-		s.try(g.Nodes, nil)
-	case len(g.Cells) == 0:
-		s.try(nil, nil)
-	default:
-		if refusal := s.tryNodes(); refusal.Reason != "" {
+	var s *search
+	if len(g.Nodes) > 0 || len(g.Cells) == 0 {
+		s = newSearch(h, g)
+		s.try(g.Nodes)
+	} else {
+		devices := slices.ContainsFunc(g.Requests, func(r Request) bool { return r.Count > 0 })
+		cells, fits, refusal := numa.Options(h.Room, g.Cells, devices)
+		if refusal.Reason != "" {
 			return Plan{}, &Refusal{Cells: refusal}
 		}
+		s = newSearch(h, g)
+		s.tryNodes(cells, fits)
 	}
 	if s.best == nil {
 		return Plan{}, s.refusal()
@@ -23,7 +29,7 @@ func Make(h Host, g Guest) (Plan, *Refusal) {
 }
 
 func newSearch(h Host, g Guest) *search {
-	s := &search{host: h, guest: g, unequal: -1}
+	s := &search{host: h, guest: g, limit: -1, unequal: -1}
 	s.mergeRequests()
 	s.findKinds()
 	s.findValues()
@@ -65,12 +71,9 @@ func (s *search) plan() Plan {
 // refusal returns the nearest miss. If the devices are too few wherever the guest is, it names no nodes.
 func (s *search) refusal() *Refusal {
 	of := s
-	if s.missed != nil {
-		anywhere := *s
-		anywhere.misses, anywhere.missed = 0, nil
-		anywhere.try(nil, nil)
-		if anywhere.best == nil {
-			of = &anywhere
+	if len(s.guest.Cells) > 0 || len(s.guest.Nodes) > 0 {
+		if anywhere := s.anywhere(); anywhere.best == nil {
+			of = anywhere
 		}
 	}
 	out := &Refusal{Wanted: s.total, Served: s.total - of.nearest.lacking(), Nodes: of.missed, Set: -1}

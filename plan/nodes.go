@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/openberth/berth/numa"
@@ -11,28 +10,23 @@ import (
 type nodeSets struct {
 	*search
 	cells   []numa.Cell
-	fits    [][]*numa.Placed // by guest cell and host cell; nil: it does not fit
-	uniform bool             // each guest cell fits on each of the usable nodes
-	usable  []int            // host cells on which some guest cell fits
-	least   int              // no plan costs less
-	fewest  int              // no set of nodes lacks less
-	noPlan  bool             // there is none: only the nearest miss is looked for
-	class   []int            // by host cell: those of one class are equivalent; nil: not computed yet
-	seen    map[string]bool
+	fits    [][]bool // by guest cell and host cell
+	uniform bool     // each guest cell fits on each of the usable nodes
+	usable  []int    // host cells on which some guest cell fits
+	least   int      // no plan costs less
+	fewest  int      // no set of nodes lacks less
+	noPlan  bool     // there is none: only the nearest miss is looked for
+	profiles
+	seen map[string]bool // choices, see profiles.key
 }
 
-// tryNodes tries all sets of nodes for the cells of the guest, in the order of numa.Options. It returns why the cells
-// do not fit, whatever the devices.
-func (s *search) tryNodes() numa.Refusal {
-	cells, fits, refusal := numa.Options(s.host.Room, s.guest.Cells, s.total > 0)
-	if refusal.Reason != "" {
-		return refusal
-	}
+// tryNodes tries all sets of nodes for the cells of the guest. cells and fits are those of numa.Options.
+func (s *search) tryNodes(cells []numa.Cell, fits [][]bool) {
 	t := nodeSets{search: s, cells: cells, fits: fits, uniform: true, seen: map[string]bool{}}
 	for n := range cells {
 		count := 0
 		for i := range fits {
-			if fits[i][n] != nil {
+			if fits[i][n] {
 				count++
 			}
 		}
@@ -42,8 +36,10 @@ func (s *search) tryNodes() numa.Refusal {
 		}
 	}
 	t.bound()
+	if t.noPlan && s.anywhere().best == nil {
+		return
+	}
 	t.choose(0, nil)
-	return numa.Refusal{}
 }
 
 // bound computes what a guest on all usable nodes at once would have.
@@ -84,7 +80,9 @@ func (t *nodeSets) choose(at int, chosen []int) {
 		return
 	}
 	if len(chosen) == len(t.fits) {
-		t.try(t.ids(chosen), t.place(chosen))
+		if t.try(t.ids(chosen)) {
+			t.placed = t.place(chosen)
+		}
 		return
 	}
 	n := t.usable[at]
@@ -94,54 +92,13 @@ func (t *nodeSets) choose(at int, chosen []int) {
 			return
 		}
 	}
+	if t.of == nil {
+		t.profiles = t.profile(t.cells, t.fits)
+		t.guess()
+	}
 	if key := t.key(at+1, chosen); !t.seen[key] && t.promising(at+1, chosen) {
 		t.seen[key] = true
 		t.choose(at+1, chosen)
-	}
-}
-
-// key returns a text that is the same for equivalent choices among the nodes before index at.
-func (t *nodeSets) key(at int, chosen []int) string {
-	if t.class == nil {
-		t.classify()
-	}
-	list := []int{}
-	for _, n := range chosen {
-		list = append(list, t.class[n])
-	}
-	slices.Sort(list)
-	b := binary.AppendVarint(nil, int64(at))
-	for _, class := range list {
-		b = binary.AppendVarint(b, int64(class))
-	}
-	return string(b)
-}
-
-// classify finds equivalent nodes: on which the same cells fit, and near which are the same kinds of devices.
-func (t *nodeSets) classify() {
-	t.class = make([]int, len(t.cells))
-	number := map[string]int{}
-	for _, n := range t.usable {
-		var b []byte
-		for i := range t.fits {
-			if t.fits[i][n] != nil {
-				b = append(b, '+')
-			} else {
-				b = append(b, '-')
-			}
-		}
-		node := t.cells[n].ID
-		var near []int
-		for k, of := range t.kinds {
-			if slices.Contains(of.near, node) || slices.Contains(of.beside, node) {
-				near = append(near, k)
-			}
-		}
-		text := string(b) + t.describe(near, nil, node, name{noNames, ""})
-		if _, known := number[text]; !known {
-			number[text] = len(number)
-		}
-		t.class[n] = number[text]
 	}
 }
 
@@ -152,12 +109,50 @@ func (t *nodeSets) promising(at int, chosen []int) bool {
 	if len(all) < len(t.fits) || t.placeable(all) < len(t.fits) {
 		return false
 	}
+	if lacking, cost := t.atLeast(chosen, t.usable[at:], len(t.fits)); !t.useful(lacking, cost) {
+		return false
+	}
 	relaxed := t.solve(t.all(), t.costs(t.ids(all)))
-	lacking := relaxed.lacking()
-	if t.best != nil {
-		return lacking == 0 && relaxed.cost < t.best.cost
+	return t.useful(relaxed.lacking(), relaxed.cost)
+}
+
+// useful reports whether a guest that lacks so many devices, or has them at this cost, is better than what was found.
+func (t *nodeSets) useful(lacking, cost int) bool {
+	if t.limit >= 0 {
+		return lacking == 0 && cost < t.limit
 	}
 	return lacking == 0 && !t.noPlan || t.misses == 0 || lacking < t.nearest.lacking()
+}
+
+// guess lowers the limit to the cost of a set of nodes that is probably good: those with the most devices.
+func (t *nodeSets) guess() {
+	if t.noPlan {
+		return
+	}
+	order := slices.Clone(t.usable)
+	slices.SortStableFunc(order, func(a, b int) int { return t.of[b].sum - t.of[a].sum })
+	var chosen []int
+	for _, n := range order {
+		if with := append(slices.Clone(chosen), n); t.placeable(with) == len(with) {
+			chosen = with
+		}
+	}
+	costs := t.costs(t.ids(chosen))
+	relaxed := t.solve(t.all(), costs)
+	if relaxed.lacking() > 0 {
+		return
+	}
+	cost := relaxed.cost
+	if len(t.sets) > 0 {
+		found := t.assign(costs, t.limit, cost)
+		if found == nil {
+			return
+		}
+		cost = found.cost
+	}
+	if t.limit < 0 || cost < t.limit {
+		t.limit = cost + 1 // another set of nodes with this cost may come first
+	}
 }
 
 // placeable returns how many of these nodes can have a cell of the guest each, at the same time.
@@ -169,7 +164,7 @@ func (t *nodeSets) placeable(nodes []int) int {
 	var give func(i int, seen []bool) bool
 	give = func(i int, seen []bool) bool {
 		for g := range t.fits {
-			if seen[g] || t.fits[g][nodes[i]] == nil {
+			if seen[g] || !t.fits[g][nodes[i]] {
 				continue
 			}
 			seen[g] = true
@@ -193,12 +188,13 @@ func (t *nodeSets) placeable(nodes []int) int {
 func (t *nodeSets) place(nodes []int) (placed []numa.Placed) {
 	rest := nodeSets{fits: t.fits, uniform: t.uniform}
 	free := slices.Clone(nodes)
-	for _, fits := range t.fits {
+	for i, fits := range t.fits {
 		rest.fits = rest.fits[1:]
-		for i, n := range free {
-			others := slices.Delete(slices.Clone(free), i, i+1)
-			if fits[n] != nil && rest.placeable(others) == len(others) {
-				placed, free = append(placed, *fits[n]), others
+		for at, n := range free {
+			others := slices.Delete(slices.Clone(free), at, at+1)
+			if fits[n] && rest.placeable(others) == len(others) {
+				placed = append(placed, numa.Place(t.cells[n], t.guest.Cells[i], t.host.Room.Limits))
+				free = others
 				break
 			}
 		}

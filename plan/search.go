@@ -23,6 +23,7 @@ type search struct {
 	best   *solution
 	nodes  []int
 	placed []numa.Placed
+	limit  int // the cost from which on a solution is of no use, or -1
 
 	misses  int
 	nearest assignment // of the misses: the one with the most devices
@@ -47,14 +48,6 @@ func (s *search) costs(nodes []int) [][]int {
 		}
 	}
 	return out
-}
-
-// limit returns the cost from which on a solution is of no use, or -1.
-func (s *search) limit() int {
-	if s.best == nil {
-		return -1
-	}
-	return s.best.cost
 }
 
 // request is one request of the guest, or several that no device can distinguish.

@@ -66,9 +66,6 @@ func (v *values) options(of set) (list []option) {
 
 // spread gives each of the remaining sets of n one of the options.
 func (v *values) spread(n int, options []option, remaining int, chosen []group) {
-	if v.found != nil && v.found.cost <= v.least {
-		return
-	}
 	if remaining == 0 && n < len(v.sets) {
 		v.set(n+1, chosen)
 		return
@@ -83,7 +80,7 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 		return
 	}
 	first := &options[0]
-	for times := min(first.most, remaining); times >= 0; times-- {
+	for times := min(first.most, remaining); times >= 0 && !v.done(); times-- {
 		next := chosen
 		if times > 0 {
 			next = append(slices.Clone(chosen), v.groupsOf(n, first.has, times)...)
@@ -91,6 +88,9 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 		v.spread(n, v.later(n, options, times), remaining-times, next)
 	}
 }
+
+// done reports whether no solution can be cheaper than the one that was found.
+func (v *values) done() bool { return v.found != nil && v.found.cost <= v.least }
 
 // later returns the options after the first one, of which a number of sets has the value. Equivalent values are used in
 // their order: none by more sets than the one before.
