@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim lab nested nova neutron bench bench-peer tools
+.PHONY: help build demo test check archtest fuzz sim plan lab nested nova neutron bench bench-peer tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and check its invariants
 	OPS=$(or $(OPS),5000000) SEED=$(or $(SEED),1) $(GO) test -run Seeds -count 1 -timeout 120m -v ./internal/sim
 
+plan: ## compare plans of random guests with brute force, for FOR (10m) in each of three tests, from case SEED (0)
+	$(GO) test -run 'Everything|Headroom' -count 1 -timeout 0 -v ./plan -plan.for=$(or $(FOR),10m) -plan.case=$(or $(SEED),0)
+
 lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
 
@@ -47,7 +50,7 @@ neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and R
 	$(GO) test -tags neutron -count=1 -timeout 20m -v ./internal/neutron
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
-	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index
+	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan
 
 bench-peer: tools ## measure Berth beside OpenStack's own Placement and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench

@@ -5,16 +5,42 @@ import "slices"
 // solve returns the cheapest of the assignments with the most devices.
 func (t transport) solve() assignment {
 	a := t.flow()
-	if !slices.ContainsFunc(t.cards, func(c card) bool { return a.takes(c.whole) && a.takes(c.parts) }) {
+	if !t.conflicts(a) {
 		return a
 	}
+	if other, equal := t.inParts(a); equal {
+		return other
+	}
 	for _, groups := range t.competing() {
-		part := a.of(groups)
-		if slices.ContainsFunc(t.cards, func(c card) bool { return part.takes(c.whole) && part.takes(c.parts) }) {
+		if t.conflicts(a.of(groups)) {
 			t.replace(&a, groups)
 		}
 	}
 	return a
+}
+
+// conflicts reports whether an assignment gives a card both ways.
+func (t transport) conflicts(a assignment) bool {
+	return slices.ContainsFunc(t.cards, func(c card) bool { return a.takes(c.whole) && a.takes(c.parts) })
+}
+
+// inParts gives those cards in parts only that an assignment gives both ways, and reports whether that is as good.
+func (t transport) inParts(a assignment) (assignment, bool) {
+	t.room = slices.Clone(t.room)
+	lacking, cost := a.lacking(), a.cost
+	for t.conflicts(a) {
+		for _, c := range t.cards {
+			if a.takes(c.whole) && a.takes(c.parts) {
+				for _, k := range c.whole {
+					t.room[k] = 0
+				}
+			}
+		}
+		if a = t.flow(); a.lacking() != lacking || a.cost != cost {
+			return a, false
+		}
+	}
+	return a, true
 }
 
 // of returns the part of an assignment that is about these groups.
@@ -91,19 +117,20 @@ func (t transport) replace(a *assignment, groups []int) {
 // kinds of devices.
 type table struct {
 	transport
-	groups []int // of the transport
-	factor []int // by group of the table: a state is the sum of factor times devices
-	cost   []int // by state, or never
+	groups []int    // of the transport
+	factor []int    // by group of the table: a state is the sum of factor times devices
+	some   []uint64 // by state: the groups that have a device, as bits
+	cost   []int    // by state, or far
 	steps  []step
 }
 
 // step is a device that can be given to a group, or the end of a card.
 type step struct {
 	kind   int
-	took   []int16 // by state: the group of the table that gets the device, or -1
-	before int     // at the end of a card: the steps from here to half are those of the whole card
-	half   int     // at the end of a card: the steps from here on are those of its parts
-	parts  []bool  // at the end of a card, by state: it is given in parts
+	took   []int8 // by state: the group of the table that gets the device, or -1
+	before int    // at the end of a card: the steps from here to half are those of the whole card
+	half   int    // at the end of a card: the steps from here on are those of its parts
+	parts  []bool // at the end of a card, by state: it is given in parts
 }
 
 func newTable(t transport, groups []int) *table {
@@ -113,9 +140,14 @@ func newTable(t transport, groups []int) *table {
 		d.factor = append(d.factor, states)
 		states *= t.need[g] + 1
 	}
-	d.cost = make([]int, states)
+	d.cost, d.some = make([]int, states), make([]uint64, states)
 	for s := range d.cost {
-		d.cost[s] = never
+		d.cost[s] = far
+		for i := range groups {
+			if d.has(s, i) > 0 {
+				d.some[s] |= 1 << i
+			}
+		}
 	}
 	d.cost[0] = 0
 	return d
@@ -141,32 +173,26 @@ func (d *table) kind(k int) {
 
 // device adds one device of a kind.
 func (d *table) device(k int) {
-	next, took := slices.Clone(d.cost), make([]int16, len(d.cost))
-	for s := range took {
+	took := make([]int8, len(d.cost))
+	for s := len(d.cost) - 1; s >= 0; s-- { // the states with fewer devices do not have this one yet
 		took[s] = -1
-	}
-	for i, g := range d.groups {
-		c := d.transport.cost[g][k]
-		if c == never {
-			continue
-		}
-		for s, before := range d.cost {
-			if before == never || d.has(s, i) == d.need[g] {
+		for i, g := range d.groups {
+			c := d.transport.cost[g][k]
+			if c == never || d.some[s]&(1<<i) == 0 {
 				continue
 			}
-			if to := s + d.factor[i]; next[to] == never || before+c < next[to] {
-				next[to], took[to] = before+c, int16(i)
+			if cost := d.cost[s-d.factor[i]] + c; cost < d.cost[s] {
+				d.cost[s], took[s] = cost, int8(i)
 			}
 		}
 	}
-	d.cost = next
 	d.steps = append(d.steps, step{kind: k, took: took})
 }
 
 // card adds a card: as a whole or in parts, whichever is better in each state.
 func (d *table) card(c card) {
 	end := step{kind: -1, before: len(d.steps), parts: make([]bool, len(d.cost))}
-	start := d.cost
+	start := slices.Clone(d.cost)
 	for _, k := range c.whole {
 		d.kind(k)
 	}
@@ -176,10 +202,9 @@ func (d *table) card(c card) {
 	for _, k := range c.parts {
 		d.kind(k)
 	}
-	d.cost = slices.Clone(d.cost)
 	for s, cost := range d.cost {
-		if w := whole[s]; w != never && (cost == never || w < cost) {
-			d.cost[s] = w
+		if whole[s] < cost {
+			d.cost[s] = whole[s]
 		} else {
 			end.parts[s] = true
 		}
@@ -195,7 +220,7 @@ func (d *table) assign(a *assignment) {
 		for i := range d.groups {
 			sum += d.has(s, i)
 		}
-		if cost != never && (sum > most || sum == most && cost < d.cost[best]) {
+		if cost < far && (sum > most || sum == most && cost < d.cost[best]) {
 			best, most = s, sum
 		}
 	}

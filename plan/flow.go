@@ -2,6 +2,9 @@ package plan
 
 import "slices"
 
+// far is more than any cost.
+const far = 1 << 60
+
 // never is the cost of a kind that cannot serve a group.
 const never = -1
 
@@ -98,7 +101,6 @@ type paths struct {
 // shortest finds the cheapest path from a group that lacks devices to a kind that has one left, and returns that kind,
 // or -1 if there is none (Bellman and Ford).
 func (p *paths) shortest(a assignment) (end int) {
-	const far = 1 << 60
 	for g := range p.groups {
 		p.groups[g], p.fromKind[g] = far, -1
 		if a.left[g] > 0 {

@@ -86,7 +86,7 @@ func (t *nodeSets) choose(at int, chosen []int) {
 		return
 	}
 	n := t.usable[at]
-	if with := append(slices.Clone(chosen), n); t.placeable(with) == len(with) {
+	if with := append(slices.Clone(chosen), n); t.placeable(with) == len(with) && !t.tried(at+1, with) {
 		t.choose(at+1, with)
 		if t.done() {
 			return
@@ -96,10 +96,22 @@ func (t *nodeSets) choose(at int, chosen []int) {
 		t.profiles = t.profile(t.cells, t.fits)
 		t.guess()
 	}
-	if key := t.key(at+1, chosen); !t.seen[key] && t.promising(at+1, chosen) {
-		t.seen[key] = true
+	if !t.tried(at+1, chosen) && t.promising(at+1, chosen) {
 		t.choose(at+1, chosen)
 	}
+}
+
+// tried reports whether an equivalent choice among the nodes before index at was tried, and remembers this one.
+func (t *nodeSets) tried(at int, chosen []int) bool {
+	if t.of == nil {
+		return false // this is the first set of nodes
+	}
+	key := t.key(at, chosen)
+	if t.seen[key] {
+		return true
+	}
+	t.seen[key] = true
+	return false
 }
 
 // promising reports whether chosen and some of the usable nodes from index at on can be better than what was found: if
@@ -116,7 +128,7 @@ func (t *nodeSets) promising(at int, chosen []int) bool {
 	return t.useful(relaxed.lacking(), relaxed.cost)
 }
 
-// useful reports whether a guest that lacks so many devices, or has them at this cost, is better than what was found.
+// useful reports whether a guest that lacks a number of devices, or has all at a cost, is better than what was found.
 func (t *nodeSets) useful(lacking, cost int) bool {
 	if t.limit >= 0 {
 		return lacking == 0 && cost < t.limit

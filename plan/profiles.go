@@ -11,7 +11,7 @@ import (
 
 // profile is what a guest has from one node of the host.
 type profile struct {
-	class int   // nodes of one class are equivalent, but for count
+	class int   // nodes of one class are equivalent if their count is equal
 	count []int // by type: the devices near this node, if only their numbers matter
 	local []int // by request: the devices near this node, at most as many as the request needs
 	sum   int   // of local

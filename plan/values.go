@@ -60,8 +60,38 @@ func (v *values) options(of set) (list []option) {
 			list = append(list, o)
 		}
 	}
+	list = v.widest(of, list)
 	slices.SortStableFunc(list, func(a, b option) int { return cmp.Compare(a.cost, b.cost) })
 	return list
+}
+
+// widest returns the values without those that are needless, because all kinds that have them have another value too.
+func (v *values) widest(of set, list []option) []option {
+	usable := make([]bool, len(v.kinds))
+	for _, r := range of.Requests {
+		for k, cost := range v.costs[r] {
+			usable[k] = usable[k] || cost != never
+		}
+	}
+	within := func(a, b option) bool {
+		for k, has := range a.has {
+			if has && usable[k] && !b.has[k] {
+				return false
+			}
+		}
+		return true
+	}
+	var out []option
+	for i, a := range list {
+		needless := false
+		for j, b := range list {
+			needless = needless || i != j && within(a, b) && (j < i || !within(b, a))
+		}
+		if !needless {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // spread gives each of the remaining sets of n one of the options.
