@@ -157,11 +157,20 @@ func largeCases() []large {
 	}
 }
 
-// TestLargeCases tests the answers to the cases of the benchmarks.
+// mostWork is the number of allocations that no large case may exceed: a measure of work that does not depend on the
+// machine.
+const mostWork = 20_000
+
+// TestLargeCases tests the answers to the cases of the benchmarks, and that Make does not try too much for them.
 func TestLargeCases(t *testing.T) {
-	for _, c := range largeCases() {
+	for _, c := range append(largeCases(), attacks()...) {
 		t.Run(c.name, func(t *testing.T) {
-			p, refusal := plan.Make(c.host, c.guest)
+			var p plan.Plan
+			var refusal *plan.Refusal
+			work := testing.AllocsPerRun(1, func() { p, refusal = plan.Make(c.host, c.guest) })
+			if work > mostWork {
+				t.Errorf("%.0f allocations, more than %d", work, mostWork)
+			}
 			if (refusal == nil) != c.fits {
 				t.Fatalf("%+v", refusal)
 			}
@@ -180,12 +189,35 @@ func TestLargeCases(t *testing.T) {
 }
 
 func BenchmarkMake(b *testing.B) {
-	for _, c := range largeCases() {
+	for _, c := range append(largeCases(), attacks()...) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				plan.Make(c.host, c.guest)
 			}
 		})
+	}
+}
+
+// attacks returns cases without a plan that look as if there were one: the number of ways to try is large.
+func attacks() []large {
+	h := plan.Host{Room: room(16)}
+	for n := range 16 { // each node has two GPUs and two VFs, and one GPU and both VFs agree
+		h.Devices = append(h.Devices, devices(1, 0, n, fmt.Sprint(n, "a"))...)
+		h.Devices = append(h.Devices, devices(2, 1, n, fmt.Sprint(n, "a"))...)
+		h.Devices = append(h.Devices, devices(1, 0, n, fmt.Sprint(n, "b"))...)
+	}
+	halves := rootHost(1, 16)
+	for i := range halves.Devices { // 8 VFs of one root, or a GPU and a VF
+		d := &halves.Devices[i]
+		d.Fits[2] = d.Fits[1]
+	}
+	taken := sets("pcie_root", 8, 0, 1)
+	taken = append(taken, plan.Set{Family: "pcie_root", Requests: []int{2}, Times: 9})
+	return []large{
+		{"9 sets, one near each node", h,
+			plan.Guest{Cells: cells(8), Requests: requests("", 9, 9), Sets: sets("pcie_root", 9, 0, 1)}, false},
+		{"sets of 8 VFs beside sets with one", halves,
+			plan.Guest{Requests: requests("", 8, 8, 72), Sets: taken}, false},
 	}
 }

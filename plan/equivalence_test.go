@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/plan"
 )
@@ -61,14 +60,43 @@ func TestEquivalentValues(t *testing.T) {
 	}
 }
 
-// TestNodeOnTheSocketOfADevice tests that nodes near which there is no device differ: one is on the socket of one.
-func TestNodeOnTheSocketOfADevice(t *testing.T) {
-	h := plan.Host{Room: room(4), Devices: devices(1, 0, 0, "r")}
-	g := plan.Guest{Cells: cells(1), Requests: requests(pci.Socket, 1)}
-	h.Room.Cells[0].Dedicated = nil
-	h.Room.Cells[1].Dedicated = h.Room.Cells[1].Dedicated[:4] // tried last
-	p, refusal := plan.Make(h, g)
-	if refusal != nil || p.Placed[0].Node != 1 || p.Far != numa.Fair {
-		t.Errorf("%+v %+v, want node 1", p, refusal)
+// TestEquivalentNodes tests nodes that look alike, of which only one can be used.
+func TestEquivalentNodes(t *testing.T) {
+	both := devices(1, 0, 0, "")[0]
+	both.Near = []int{0, 1}
+	for _, c := range []struct {
+		name    string
+		free    []int // by node: threads; the nodes with the most are tried first
+		cells   int
+		devices []plan.Device
+		counts  []int
+		policy  pci.NUMAPolicy
+		want    []int
+	}{
+		{"only node 1 is on the socket of the device", []int{0, 4, 8, 8}, 1, devices(1, 0, 0, ""), []int{1}, pci.Socket,
+			[]int{1}},
+		{"nodes 2 and 1 have no device, and node 1 is on the socket of one", []int{0, 6, 8, 4}, 2,
+			append(devices(1, 0, 0, ""), devices(1, 1, 3, "")...), []int{1, 1}, pci.Socket, []int{1, 3}},
+		{"nodes 0 and 1 share a device", []int{8, 7, 6, 5}, 3,
+			append(append([]plan.Device{both}, devices(1, 0, 2, "")...), devices(1, 1, 3, "")...), []int{2, 1},
+			pci.Required, []int{0, 2, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := plan.Host{Room: room(4), Devices: c.devices}
+			for n, free := range c.free {
+				h.Room.Cells[n].Dedicated = h.Room.Cells[n].Dedicated[:free]
+			}
+			p, refusal := plan.Make(h, plan.Guest{Cells: cells(c.cells), Requests: requests(c.policy, c.counts...)})
+			if refusal != nil {
+				t.Fatalf("%+v", refusal)
+			}
+			var nodes []int
+			for _, at := range p.Placed {
+				nodes = append(nodes, at.Node)
+			}
+			if slices.Sort(nodes); !slices.Equal(nodes, c.want) {
+				t.Errorf("nodes %v, want %v", nodes, c.want)
+			}
+		})
 	}
 }

@@ -7,14 +7,15 @@ import (
 )
 
 // describe returns a text for kinds. It is the same for other kinds if they differ in nothing, except in the name own,
-// and in names that no kind outside has: these are numbered. Values of earlier sets are not, because they may be chosen
-// already. With costs (by request and kind) these count instead of the nodes.
-func (s *search) describe(inside []int, costs [][]int, node int, own name) string {
+// and in names that no kind outside has: these are numbered, with how many sets were given the value already. Other
+// values of the same set as own are not numbered, because some of them may not be used any more. With costs (by request
+// and kind) these count instead of the nodes.
+func (s *search) describe(inside []int, costs [][]int, node int, own name, given map[name]int) string {
 	local := map[name]string{}
 	for _, k := range inside {
 		for _, n := range s.kinds[k].names() {
-			if n.set > own.set || n.set == cardNames {
-				local[n] = "?"
+			if n.set != own.set {
+				local[n] = fmt.Sprint("given ", given[n])
 			}
 		}
 	}
@@ -35,11 +36,11 @@ func (s *search) describe(inside []int, costs [][]int, node int, own name) strin
 	// number the names in the order of what they are on
 	before := text()
 	on := map[name]string{}
-	for n, is := range local {
-		if is != "?" {
+	for n := range local {
+		if n == own {
 			continue
 		}
-		var list []string
+		list := []string{local[n]}
 		for i, k := range inside {
 			if slices.Contains(s.kinds[k].names(), n) {
 				list = append(list, before[i])
@@ -59,7 +60,7 @@ func (s *search) describe(inside []int, costs [][]int, node int, own name) strin
 		return compareText(fmt.Sprint(a), fmt.Sprint(b))
 	})
 	for i, n := range order {
-		local[n] = fmt.Sprint(i)
+		local[n] = fmt.Sprint(i, " ", local[n])
 	}
 	list := text()
 	slices.Sort(list)

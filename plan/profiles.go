@@ -41,7 +41,7 @@ func (s *search) profile(cells []numa.Cell, fits [][]bool) profiles {
 				p.count(of, types, s, k)
 			}
 		} else {
-			text += s.describe(near, nil, c.ID, name{noNames, ""})
+			text += s.describe(near, nil, c.ID, name{noNames, ""}, nil)
 		}
 		if _, known := classes[text]; !known {
 			classes[text] = len(classes)

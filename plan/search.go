@@ -154,6 +154,11 @@ func (s *search) all() (list []group) {
 
 // solve returns the best assignment for groups. costs are by request and kind.
 func (s *search) solve(groups []group, costs [][]int) assignment {
+	return s.transport(groups, costs).solve()
+}
+
+// transport returns the transport of groups.
+func (s *search) transport(groups []group, costs [][]int) transport {
 	t := transport{room: s.room, cards: s.cards}
 	for _, g := range groups {
 		t.need = append(t.need, g.count)
@@ -168,5 +173,5 @@ func (s *search) solve(groups []group, costs [][]int) assignment {
 		}
 		t.cost = append(t.cost, row)
 	}
-	return t.solve()
+	return t
 }

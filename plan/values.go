@@ -9,16 +9,17 @@ import (
 // values searches the value of each set of devices that must agree.
 type values struct {
 	*search
-	costs [][]int // by request and kind
-	limit int     // the cost from which on a solution is of no use; negative: none
-	least int     // no solution costs less
+	costs [][]int      // by request and kind
+	limit int          // the cost from which on a solution is of no use; negative: none
+	least int          // no solution costs less
+	given map[name]int // by value: how many sets have it
 	found *solution
 }
 
 // assign returns the cheapest assignment for all requests whose cost is below limit, or nil. least is a cost that no
 // solution is below.
 func (s *search) assign(costs [][]int, limit, least int) *solution {
-	v := values{search: s, costs: costs, limit: limit, least: least}
+	v := values{search: s, costs: costs, limit: limit, least: least, given: map[name]int{}}
 	v.set(0, nil)
 	return v.found
 }
@@ -101,8 +102,17 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 		return
 	}
 	groups := v.groups(n, options, remaining, chosen)
+	if relaxed := v.transport(groups, v.costs).flow(); !v.useful(relaxed) {
+		return
+	}
+	if n < len(v.sets) {
+		if rest := v.transport(v.groups(n, nil, 0, chosen), v.costs).flow(); v.limit >= 0 &&
+			rest.cost+cheapest(options, remaining) >= v.limit {
+			return
+		}
+	}
 	a := v.solve(groups, v.costs)
-	if a.lacking() > 0 || v.limit >= 0 && a.cost >= v.limit {
+	if !v.useful(a) {
 		return
 	}
 	if n == len(v.sets) {
@@ -115,12 +125,28 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 		if times > 0 {
 			next = append(slices.Clone(chosen), v.groupsOf(n, first.has, times)...)
 		}
+		v.given[name{n, first.name}] = times
 		v.spread(n, v.later(n, options, times), remaining-times, next)
 	}
+	v.given[name{n, first.name}] = 0
 }
 
 // done reports whether no solution can be cheaper than the one that was found.
 func (v *values) done() bool { return v.found != nil && v.found.cost <= v.least }
+
+// useful reports whether an assignment has all devices, at a cost below the limit.
+func (v *values) useful(a assignment) bool {
+	return a.lacking() == 0 && (v.limit < 0 || a.cost < v.limit)
+}
+
+// cheapest returns the least cost of a number of sets, if nothing else needs their devices.
+func cheapest(options []option, sets int) (cost int) {
+	for _, o := range options { // the cheapest first
+		n := min(sets, o.most)
+		cost, sets = cost+n*o.cost, sets-n
+	}
+	return cost
+}
 
 // later returns the options after the first one, of which a number of sets has the value. Equivalent values are used in
 // their order: none by more sets than the one before.
@@ -184,7 +210,7 @@ func (v *values) class(n int, of value) string {
 			inside = append(inside, k)
 		}
 	}
-	return v.describe(inside, v.costs, -1, name{n, of.name})
+	return v.describe(inside, v.costs, -1, name{n, of.name}, v.given)
 }
 
 func compareText(a, b string) int { return strings.Compare(a, b) }
