@@ -272,7 +272,6 @@ func TestLibvirtBootsImage(t *testing.T) {
 	must(t, err)
 	l.awaitConsole(s.ID, "first line of the guest")
 	t.Logf("first console line %s after POST /servers", time.Since(began).Round(time.Millisecond))
-	// The firmware may print after the first line, until the guest halts.
 	eventually(t, "the console with length 1 is the last line of the whole console", func() (bool, error) {
 		status, all := consoleOutput(t, d.urls["compute"], s.ID, "null")
 		if status != http.StatusOK || !strings.Contains(all, "SeaBIOS") || !strings.Contains(all, "first line of the guest") {
@@ -320,6 +319,9 @@ func (l *libvirtHost) awaitConsole(id, text string) {
 		data, err := os.ReadFile(filepath.Join(l.instances, id, "console.log"))
 		if os.IsNotExist(err) {
 			return false, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("it has %q", data)
 		}
 		return strings.Contains(string(data), text), err
 	})
