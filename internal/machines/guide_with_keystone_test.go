@@ -13,7 +13,7 @@ import (
 )
 
 // TestFromOneMachineToThreeWithKeystone follows the chapter with Keystone. It cuts a cable until the host is silent,
-// which takes more than two minutes.
+// which takes a minute.
 func TestFromOneMachineToThreeWithKeystone(t *testing.T) {
 	t.Parallel()
 	c := newGuideCloud(t, "keystone")
