@@ -14,8 +14,8 @@ import (
 
 // TestBeginCanBeCancelled cancels a transaction whose BEGIN is not answered.
 func TestBeginCanBeCancelled(t *testing.T) {
-	for word, server := range map[string]*databases.Server{"START TRANSACTION": databases.MariaDB(t),
-		"BEGIN": databases.PostgreSQL(t)} {
+	for word, server := range map[string]*databases.Server{"START TRANSACTION": databases.SharedMariaDB(t),
+		"BEGIN": databases.SharedPostgreSQL(t)} {
 		url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 		db := open(t, proxy.URL(url))
 		proxy.Break(databases.Cut{Word: word, Stall: true})

@@ -32,7 +32,7 @@ func TestDataVersionChangesWithOtherWriters(t *testing.T) {
 	if n := number(); n != second {
 		t.Errorf("the version is %d without a write, before it %d", n, second)
 	}
-	db = open(t, databases.MariaDB(t).Database(t))
+	db = open(t, databases.SharedMariaDB(t).Database(t))
 	if _, ok, err := db.DataVersion(t.Context()); ok || err != nil {
 		t.Error(ok, err)
 	}

@@ -13,7 +13,7 @@ import (
 // TestLostConnection breaks the connection at each statement of a transaction. Before COMMIT the transaction is
 // repeated and takes effect once; at COMMIT it is not repeated, and the error reports an unknown outcome.
 func TestLostConnection(t *testing.T) {
-	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
+	for _, server := range []*databases.Server{databases.SharedMariaDB(t), databases.SharedPostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) {
 			url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 			db := open(t, proxy.URL(url))

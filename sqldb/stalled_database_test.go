@@ -14,7 +14,7 @@ import (
 
 // TestStalledServer runs the tests with a server that stalls, on both servers.
 func TestStalledServer(t *testing.T) {
-	maria, postgres := databases.MariaDB(t), databases.PostgreSQL(t)
+	maria, postgres := databases.SharedMariaDB(t), databases.SharedPostgreSQL(t)
 	for begin, server := range map[string]*databases.Server{"START": maria, "BEGIN": postgres} {
 		t.Run("writes/"+server.Name(), func(t *testing.T) { stalledWrites(t, server, begin) })
 		t.Run("reads/"+server.Name(), func(t *testing.T) { stalledReads(t, server, begin) })

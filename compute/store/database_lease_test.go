@@ -160,11 +160,8 @@ func databaseClockJumps(t *testing.T, url string) {
 
 // TestLeaseSurvivesLostConnection stalls a connection: one renewal fails, and the next one uses another connection.
 func TestLeaseSurvivesLostConnection(t *testing.T) {
-	servers := map[string]func(testing.TB, ...string) *databases.Server{
-		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
-	for name, start := range servers {
-		t.Run(name, func(t *testing.T) {
-			db := start(t)
+	for _, db := range []*databases.Server{databases.SharedMariaDB(t), databases.SharedPostgreSQL(t)} {
+		t.Run(db.Name(), func(t *testing.T) {
 			url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)
 			first, second := openAgain(t, proxy.URL(url)), openAgain(t, url)
 			terms := shortOptions()

@@ -60,7 +60,7 @@ func run(m *testing.M) (code int, err error) {
 	if program == "" && !testing.Short() {
 		program = filepath.Join(dir, "berth")
 		build := exec.Command("go", "build", "-o", program, "./cmd/berth")
-		build.Dir = "../.."
+		build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0") // as Berth is released
 		if out, err := build.CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)
 		}

@@ -24,22 +24,22 @@ import (
 )
 
 // Each runs a test on every database that Berth supports, as subtests SQLite, MariaDB and PostgreSQL. fresh creates an
-// empty database and returns its SQLAlchemy URL; a database server is started once for all of them.
+// empty database and returns its SQLAlchemy URL. The database servers are the shared ones.
 func Each(t *testing.T, run func(t *testing.T, fresh func(testing.TB) string)) {
 	t.Run("SQLite", func(t *testing.T) { run(t, SQLite) })
-	t.Run("MariaDB", func(t *testing.T) { run(t, MariaDB(t).Database) })
-	t.Run("PostgreSQL", func(t *testing.T) { run(t, PostgreSQL(t).Database) })
+	t.Run("MariaDB", func(t *testing.T) { run(t, SharedMariaDB(t).Database) })
+	t.Run("PostgreSQL", func(t *testing.T) { run(t, SharedPostgreSQL(t).Database) })
 }
 
 // SQLite returns the URL of a database in a new file, which is created when it is opened.
 func SQLite(t testing.TB) string { return "sqlite:///" + filepath.Join(t.TempDir(), "fresh.db") }
 
-// Server is a database server that belongs to one test.
+// Server is a database server of one test, or one that the tests of a process share.
 type Server struct {
 	Addr string // host:port; stays the same over Kill and Restart
 
 	kind  kind
-	dir   string   // files of the server; removed when the test ends
+	dir   string   // files of the server; removed when the server ends
 	args  []string // the server and its arguments
 	made  atomic.Int64
 	alive *warden // nil after Kill
@@ -76,9 +76,22 @@ func PostgreSQL(t testing.TB, options ...string) *Server {
 	return start(t, postgreSQL(), options)
 }
 
+// SharedMariaDB returns the MariaDB that the tests of this process share. It starts with the first of them and ends
+// with the process. A test creates databases of its own, and changes nothing else in the server: see MariaDB.
+func SharedMariaDB(t testing.TB) *Server {
+	t.Helper()
+	return share(t, mariaDB())
+}
+
+// SharedPostgreSQL is SharedMariaDB for PostgreSQL.
+func SharedPostgreSQL(t testing.TB) *Server {
+	t.Helper()
+	return share(t, postgreSQL())
+}
+
 func mariaDB() kind {
 	quick := []string{"--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
-		"--innodb-buffer-pool-size=64M"}
+		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M"}
 	return kind{
 		name: "MariaDB", user: "mysql", bins: []string{"/usr/sbin", "/usr/bin", "/usr/local/bin"}, end: "KILL",
 		install: func(s *Server) []string {

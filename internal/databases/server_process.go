@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,12 +30,43 @@ func start(t testing.TB, k kind, options []string) *Server {
 	t.Helper()
 	testenv.Need(t, k.name)
 	s, who := place(t, k)
+	s.first(t, who, options)
+	return s
+}
+
+// first creates the files of a server in its directory, and runs it for the first time.
+func (s *Server) first(t testing.TB, who *syscall.Credential, options []string) {
+	t.Helper()
 	s.install(t, who)
 	s.serveAt(t, options)
 	s.Restart(t)
-	if err := s.exec(k.ready...); err != nil {
+	if err := s.exec(s.kind.ready...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// shared are the servers that the tests of this process share, by name.
+var shared = struct {
+	sync.Mutex
+	servers map[string]*Server
+}{servers: map[string]*Server{}}
+
+// share returns the shared server of a kind. Its warden ends it and removes its directory when this process ends.
+func share(t testing.TB, k kind) *Server {
+	t.Helper()
+	testenv.Need(t, k.name)
+	shared.Lock()
+	defer shared.Unlock()
+	if s := shared.servers[k.name]; s != nil {
+		return s
+	}
+	s := &Server{kind: k}
+	who, err := s.place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.first(t, who, nil)
+	shared.servers[k.name] = s
 	return s
 }
 
@@ -77,7 +109,7 @@ func (s *Server) serveAt(t testing.TB, options []string) {
 
 // place creates the server's directory, owned by the user that it runs as.
 func (s *Server) place() (*syscall.Credential, error) {
-	dir, err := os.MkdirTemp("", "berth-"+s.kind.name+"-")
+	dir, err := os.MkdirTemp(testenv.Memory(), "berth-"+s.kind.name+"-")
 	if err != nil {
 		return nil, err
 	}

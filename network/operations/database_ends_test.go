@@ -48,7 +48,7 @@ func portSteps() []portStep {
 // lost, and of the others only the answer. When the database is back, the port and the allocation of its server agree,
 // and each address is given once.
 func TestDatabaseEndsAtEachStep(t *testing.T) {
-	db := databases.PostgreSQL(t)
+	db := databases.SharedPostgreSQL(t)
 	url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)
 	c := newCloudOn(t, proxy.URL(url))
 	_, err := c.CreateSubnet(t.Context(), store.Subnet{Base: store.Base{Project: "demo"}, Network: c.network.ID,

@@ -66,7 +66,7 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 // TestUnknownOutcomeIsReported checks a write whose outcome cannot be determined, because another client changed the
 // data first: the answer is 503 with a text and a code.
 func TestUnknownOutcomeIsReported(t *testing.T) {
-	server := databases.MariaDB(t)
+	server := databases.SharedMariaDB(t)
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
 	host, _ := createHost(t, w.client(), "host", 4, 4)

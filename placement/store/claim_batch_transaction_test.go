@@ -17,8 +17,7 @@ import (
 
 // withServers runs a test on MariaDB and PostgreSQL, with an empty database each.
 func withServers(t *testing.T, run func(t *testing.T, url string)) {
-	for _, start := range []func(testing.TB, ...string) *databases.Server{databases.MariaDB, databases.PostgreSQL} {
-		server := start(t)
+	for _, server := range []*databases.Server{databases.SharedMariaDB(t), databases.SharedPostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) { run(t, server.Database(t)) })
 	}
 }

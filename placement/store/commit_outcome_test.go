@@ -19,8 +19,8 @@ import (
 // withProxy runs a test on MariaDB and PostgreSQL, with a store that connects through a proxy and one that connects
 // directly.
 func withProxy(t *testing.T, run func(t *testing.T, s, direct *Store, proxy *databases.Proxy)) {
-	for name, start := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB,
-		"PostgreSQL": databases.PostgreSQL} {
+	for name, start := range map[string]func(testing.TB) *databases.Server{"MariaDB": databases.SharedMariaDB,
+		"PostgreSQL": databases.SharedPostgreSQL} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)
 			url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
