@@ -321,3 +321,46 @@ func bus81(t *testing.T) string {
 	}
 	return path
 }
+
+// guests returns the contents of the files of a host's guests, by id.
+func (f *fleet) guests(host string) map[string]string {
+	f.t.Helper()
+	return guestsIn(f.t, f.path(host))
+}
+
+func guestsIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "agent", "guests", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, file := range files {
+		out[strings.TrimSuffix(filepath.Base(file), ".json")] = read(t, file)
+	}
+	return out
+}
+
+// waitForCondition waits for a condition of a host that contains text.
+func (f *fleet) waitForCondition(host, text string) {
+	f.t.Helper()
+	eventually(f.t, host+" has the condition: "+text, func() (bool, error) {
+		got := f.conditions(host)
+		return strings.Contains(got, text), fmt.Errorf("conditions %q", got)
+	})
+}
+
+// copyDir replaces the directory to by a copy of from.
+func copyDir(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func other(host string) string {
+	return map[string]string{"cmp1": "cmp2", "cmp2": "cmp1"}[host]
+}

@@ -11,6 +11,9 @@ import (
 	"github.com/openberth/berth/api/compute"
 )
 
+const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", ` +
+	`"live_migratable": "true"}` + "\n"
+
 // After repeated kill -9 of compute or of an agent during resizes, confirmations, reverts and live migrations, every
 // server is ACTIVE, Placement has exactly the devices that the hosts report, and moves leave nothing behind.
 func TestKillDuringMoves(t *testing.T) {

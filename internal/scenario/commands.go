@@ -43,9 +43,10 @@ type command struct {
 //	backup, restore SERVICE NAME  copy the state of a service that is stopped
 //	berth ARGUMENTS               a client command
 //	preflight                     berth preflight with the input as compute's configuration
-//	plan, try HOST                berth agent plan and preflight, with the input as configuration
+//	plan, try HOST                berth agent plan and preflight, with the configuration of the host or that of the input
 //	adopt, destroy HOST ...       berth agent adopt --yes and destroy
-//	api METHOD SERVICE PATH ...   a request with the input as JSON; the path and the fields of the answer that are shown
+//	api METHOD SERVICE PATH ...   a request with the input as JSON; the path and the fields of the answer that are shown.
+//	                              SERVICE@VERSION has a microversion
 //	server NAME STATUS            wait until a server has a status and no task
 //	allocation NAME               the allocation of a consumer
 //	usages HOST [PART]            used and total amounts of the providers with a part in their names
@@ -171,6 +172,9 @@ type showPlan func(ctx context.Context, s settings.Settings, dir string, endpoin
 func agentPlan(show showPlan) func(*cloud, []string, string) (string, error) {
 	return func(c *cloud, args []string, input string) (string, error) {
 		var out bytes.Buffer
+		if h := c.hosts[args[0]]; h != nil && input == "" {
+			input = h.conf
+		}
 		s, endpoints, err := c.agentParts(args[0], input)
 		if err == nil {
 			err = show(c.t.Context(), s, c.agentDir(args[0]), endpoints, c.log, &out, false)
@@ -195,7 +199,7 @@ func adopt(c *cloud, args []string, _ string) (string, error) {
 	}
 	var lines []string
 	for _, g := range plan.Guests {
-		lines = append(lines, g.Name+"  "+g.Then)
+		lines = append(lines, c.names.shown(g.ID)+"  "+g.Then)
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n") + "\n", agent.Adopt(c.t.Context())
@@ -214,10 +218,14 @@ func destroy(c *cloud, args []string, _ string) (string, error) {
 }
 
 func callAPI(c *cloud, args []string, input string) (string, error) {
+	service, version, versioned := strings.Cut(args[1], "@")
 	client := map[string]*rest.Client{"compute": c.compute().REST, "placement": c.placement().REST,
-		"network": c.network().REST}[args[1]]
+		"network": c.network().REST}[service]
 	if client == nil {
-		return "", fmt.Errorf("there is no service %s", args[1])
+		return "", fmt.Errorf("there is no service %s", service)
+	}
+	if versioned {
+		client = client.WithHeader("OpenStack-API-Version", service+" "+version)
 	}
 	var body any
 	if input != "" {
@@ -347,7 +355,9 @@ func conditions(c *cloud, args []string, _ string) (string, error) {
 	list, err := c.hostAPI().Hosts(c.t.Context())
 	for _, h := range list {
 		if h.Host == args[0] {
-			return strings.Join(h.Conditions, "\n"), err
+			lines := strings.Split(c.names.shown(strings.Join(h.Conditions, "\n")), "\n")
+			slices.Sort(lines)
+			return strings.Join(lines, "\n"), err
 		}
 	}
 	return "", errors.Join(err, fault.New(fault.NotFound, "host %s has not reported", args[0]))

@@ -17,7 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write the results of commands into th
 const (
 	limit     = 2 * time.Minute       // for a step that is repeated
 	poll      = 30 * time.Millisecond // between two repetitions
-	rewriting = 3 * time.Second       // the limit with -rewrite, after which the last result is written
+	rewriting = 6 * time.Second       // with -rewrite a result is written that has been the same for this time
 )
 
 // Run runs the scenario in a file, once for each of its variants.
@@ -46,6 +46,14 @@ func run(t *testing.T, path, text string, steps []step, variant string) {
 	c := newCloud(t)
 	c.variant = variant
 	others := map[int][]string{}
+	defer func() { // also of a scenario that fails
+		if len(others) == 0 {
+			return
+		}
+		if err := os.WriteFile(path, []byte(rewritten(text, steps, others)), 0o644); err != nil {
+			t.Error(err)
+		}
+	}()
 	for i, s := range steps {
 		if strings.HasPrefix(s.command, "variant ") {
 			continue
@@ -60,11 +68,6 @@ func run(t *testing.T, path, text string, steps []step, variant string) {
 			t.Fatalf("%s:%d: %s\n%s\nwant\n%s", path, s.line, s.command, join(got), join(s.want))
 		}
 	}
-	if len(others) > 0 {
-		if err := os.WriteFile(path, []byte(rewritten(text, steps, others)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func join(lines []string) (text string) {
@@ -77,24 +80,29 @@ func join(lines []string) (text string) {
 // perform performs a step and returns its result, and whether that is as expected. A step that the script repeats is
 // repeated until it is.
 func (c *cloud) perform(s step) (got []string, is bool) {
-	end := time.Now().Add(limit)
-	if *rewrite {
-		end = time.Now().Add(rewriting)
-	}
-	for {
+	end, since := time.Now().Add(limit), time.Now()
+	for last := []string(nil); ; last = got {
 		out, err := c.once(s)
-		got = tidy(c.names.shown(out))
+		got = tidy(c.shown(out))
 		if err != nil {
-			got = append(got, tidy(c.names.shown("error: "+fault.TextOf(err)))...)
+			got = append(got, tidy(c.shown("error: "+fault.TextOf(err)))...)
 		}
 		if is = err == nil; s.expects {
 			is = matches(s.want, got)
 		}
-		if is || !s.repeat || time.Now().After(end) {
+		if !slices.Equal(got, last) {
+			since = time.Now()
+		}
+		if is || !s.repeat || time.Now().After(end) || *rewrite && time.Since(since) > rewriting {
 			return got, is
 		}
 		time.Sleep(poll)
 	}
+}
+
+// shown returns a text with names for ids, and $DIR for the directory of the scenario.
+func (c *cloud) shown(text string) string {
+	return strings.ReplaceAll(c.names.shown(text), c.dir, "$DIR")
 }
 
 // once performs a step once.
