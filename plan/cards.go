@@ -3,8 +3,10 @@ package plan
 import "slices"
 
 // solve returns the cheapest of the assignments with the most devices.
-func (t transport) solve() assignment {
-	a := t.flow()
+func (t transport) solve() assignment { return t.settle(t.flow()) }
+
+// settle returns the cheapest of the assignments with the most devices. a is the result of flow.
+func (t transport) settle(a assignment) assignment {
 	if !t.conflicts(a) {
 		return a
 	}

@@ -102,16 +102,18 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 		return
 	}
 	groups := v.groups(n, options, remaining, chosen)
-	if relaxed := v.transport(groups, v.costs).flow(); !v.useful(relaxed) {
+	t := v.transport(groups, v.costs)
+	relaxed := t.flow()
+	if !v.useful(relaxed) {
 		return
 	}
-	if n < len(v.sets) {
-		if rest := v.transport(v.groups(n, nil, 0, chosen), v.costs).flow(); v.limit >= 0 &&
-			rest.cost+cheapest(options, remaining) >= v.limit {
+	if n < len(v.sets) && v.limit >= 0 {
+		rest := v.transport(v.groups(n, nil, 0, chosen), v.costs).flow()
+		if rest.cost+cheapest(options, remaining) >= v.limit {
 			return
 		}
 	}
-	a := v.solve(groups, v.costs)
+	a := t.settle(relaxed)
 	if !v.useful(a) {
 		return
 	}
