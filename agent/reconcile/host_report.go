@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/agent/reconcile/guests"
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -37,7 +38,7 @@ func (r *reporter) snapshot() host.Report {
 		Hypervisor: r.Hypervisor, Down: r.Down,
 		InPlace: r.Config.ReportInPlacement, Position: host.Position(r.Durable.Position()), NotFollowed: r.NotFollowed,
 		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells),
-		Nodes: host.WriteNodes(r.Nodes), Counted: state.CountedGuests(r.State),
+		Nodes: host.WriteNodes(r.Nodes), NodesInPlacement: treeplan.OnNodes(r.Tree), Counted: state.CountedGuests(r.State),
 		CPURatio: r.Config.CPUs.CPURatio, MemRatio: r.Config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
 		NoDiskMoves: r.NoDisks, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
 	r.disabled.report(&out)

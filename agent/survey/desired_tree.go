@@ -17,13 +17,15 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // Desired returns the desired tree of the host: the root, and below it a provider for each device or PF, with the IDs
-// of Facts.Actual for providers with the same names. Without Report it is the root alone.
+// of Facts.Actual for providers with the same names. Without Report there are no devices. NodesInPlacement adds the
+// providers of NUMA nodes.
 //
 // Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different
 // classes or traits; devname; one_time_use on VFs or without Report; another class for a held device; live_migratable
@@ -33,6 +35,10 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(),
 		Traits: union(f.Traits, f.rootTraits()...)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}
+	if nodes := f.nodeProviders(); len(nodes) > 0 {
+		delete(root.Inventories, numa.DedicatedCPUs)
+		tree.Providers = append(tree.Providers, nodes...)
+	}
 	wrong := f.checkRules()
 	found, notes := f.match()
 	found, more := f.withhold(found)

@@ -3,6 +3,7 @@ package survey
 import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -20,12 +21,16 @@ type Facts struct {
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
 	NICs     []facts.NIC // network interfaces of the host
+	Cells    []numa.Cell // NUMA nodes that guests may use, without the usage of guests
+	Limits   numa.Limits // of Cells
 	Report   bool        // [pci] report_in_placement
 	// ReportNetwork is [berth] report_network_devices: with Report, devices for network ports are reported too.
 	ReportNetwork bool
-	VFIO          bool           // guests get devices by VFIO: only those of IOMMU groups that the host does not use
-	NoLive        string         // why guests with devices cannot be live-migrated here; empty: they can
-	Held          []device.Claim // claims of guests
+	// NodesInPlacement is [berth] numa_in_placement: what nodes give to guests with NUMA cells is on a provider of each.
+	NodesInPlacement bool
+	VFIO             bool           // guests get devices by VFIO: only those of IOMMU groups that the host does not use
+	NoLive           string         // why guests with devices cannot be live-migrated here; empty: they can
+	Held             []device.Claim // claims of guests
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
 	// before.
 	Unreadable map[device.ID]bool

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -18,6 +19,9 @@ func Check(p Plan, aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) []O
 	c := checker{aim: aim, actual: actual, after: Apply(p, actual), uses: uses, owned: marks}
 	for _, s := range p.Steps {
 		c.step(s)
+		if s.Op == Reshape {
+			c.uses = usesAfter(uses, s)
+		}
 	}
 	for _, before := range actual.Providers {
 		after, exists := c.after.ByID(before.ID)
@@ -46,7 +50,7 @@ func (c *checker) addObjection(p provider.Provider, class resource.Class, consum
 // owns reports whether the agent of this tree may change the provider.
 func (c *checker) owns(p provider.Provider) bool {
 	root, _ := c.actual.Root()
-	if p.ID == root.ID || p.HasTrait(Managed) || c.aim.owns(p, c.actual) {
+	if p.ID == root.ID || p.HasTrait(Managed) || c.aim.owns(p, c.actual) || isNode(p, root) {
 		return true
 	}
 	address, ok := strings.CutPrefix(p.Name, root.Name+"_")
@@ -101,24 +105,57 @@ func (c *checker) reshape(s Step) {
 		}
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(s.Allocations)) {
-		hold, next := c.aim.Expected[consumer], s.Allocations[consumer]
-		for id, amounts := range hold.Allocation {
+		guest := c.withoutPlace(c.aim.Expected[consumer].all())
+		was, next := c.withoutPlace(c.aim.Allocations[consumer]), c.withoutPlace(s.Allocations[consumer])
+		for id, amounts := range was.Excess(next) {
 			for class, n := range amounts {
-				if next[id][class] < n {
-					c.addObjection(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would lose %d %s of %s",
-						consumer, n-next[id][class], class, id)
-				}
+				c.addObjection(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would lose %d %s of %s",
+					consumer, n, class, id)
 			}
 		}
 		for id, amounts := range next {
 			for class, n := range amounts {
-				if was := hold.Allocation[id][class]; n > was && n > hold.Devices[id][class] {
+				if n > was[id][class] && n > guest[id][class] {
 					c.addObjection(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer},
-						"%s would get %d %s of %s, and its guest has %d", consumer, n, class, id, hold.Devices[id][class])
+						"%s would get %d %s of %s, and its guest has %d", consumer, n, class, id, guest[id][class])
 				}
 			}
 		}
 	}
+}
+
+// withoutPlace returns an allocation with all dedicated CPUs of this host as those of the root, wherever they are, and
+// without the other classes of nodes that have none of them after the plan.
+func (c *checker) withoutPlace(a resource.Allocation) resource.Allocation {
+	out := a.Clone()
+	root, _ := c.actual.Root()
+	cpus := dedicated(a, c.after)
+	for _, node := range append(nodesOf(c.actual), nodesOf(c.after)...) {
+		after, _ := c.after.ByID(node.ID)
+		maps.DeleteFunc(out[node.ID], func(class resource.Class, _ int) bool {
+			_, stays := after.Inventories[class]
+			return class == numa.DedicatedCPUs || numa.IsNodeClass(class) && !stays
+		})
+	}
+	if out[root.ID] == nil {
+		out[root.ID] = resource.Amounts{}
+	}
+	out[root.ID][numa.DedicatedCPUs] = cpus
+	return out
+}
+
+// usesAfter returns what consumers hold of providers after a reshape.
+func usesAfter(uses Uses, reshape Step) Uses {
+	out := Uses{}
+	for id, consumers := range uses {
+		out[id] = maps.Clone(consumers)
+		for consumer, next := range reshape.Allocations {
+			if out[id][consumer] = next[id]; len(next[id]) == 0 {
+				delete(out[id], consumer)
+			}
+		}
+	}
+	return out
 }
 
 // shares checks that held inventory stays.
@@ -155,6 +192,10 @@ func (c *checker) foreign(before, after provider.Provider) {
 	}
 	if before.Parent == "" {
 		for _, class := range rootClasses {
+			ours[class] = true
+		}
+	} else if root, _ := c.actual.Root(); isNode(before, root) {
+		for class := range nodeClasses(before) {
 			ours[class] = true
 		}
 	} else if _, remembered := c.owned[before.ID]; !remembered &&

@@ -55,8 +55,8 @@ func TestCheckRefuses(t *testing.T) {
 func TestCheckRefusesReshapes(t *testing.T) {
 	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4)), provider.Provider{ID: "F", Name: "foreign", Generation: 1,
 		Inventories: stock("CUSTOM_NIC", 1)})
-	aim := Aim{Tree: actual, Expected: map[resource.ConsumerID]Expected{"s1": guest(resource.Allocation{"H": {"VCPU": 2},
-		"3b": {"CUSTOM_NIC": 1}}, "3b", 2)}}
+	aim := aimOf(actual, map[resource.ConsumerID]holder{"s1": guest(resource.Allocation{"H": {"VCPU": 2},
+		"3b": {"CUSTOM_NIC": 1}}, "3b", 2)})
 	valid := map[provider.ID]InventorySet{"3b": {Generation: 7, Inventories: stock("CUSTOM_NIC", 4)}}
 	for name, c := range map[string]struct {
 		stocks map[provider.ID]InventorySet

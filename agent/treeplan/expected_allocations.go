@@ -6,11 +6,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Expected is the devices of one consumer's guest, and the consumer's allocation in Placement.
+// Expected is what one consumer's guest has here.
 type Expected struct {
-	Devices    resource.Allocation // by providers of Tree
-	Allocation resource.Allocation // the consumer's whole allocation; empty when it was not read
-	State      HolderState         // which missing allocations may be written now
+	Devices resource.Allocation // by providers of Tree
+	Nodes   resource.Allocation // what its cells use, by the providers of nodes of Tree
+	State   HolderState         // which missing allocations may be written now
 }
 
 // HolderState is the state of a consumer's assignment, for a consumer whose guest has devices here. It decides which
@@ -26,11 +26,17 @@ const (
 	Unassigned // compute does not assign it to this host: none
 )
 
+// all returns what the guest has of devices and of nodes.
+func (e Expected) all() resource.Allocation { return e.Devices.Add(e.Nodes) }
+
 // ExpectedAllocations returns the devices of guests by consumer and by provider of the tree, without those that
-// Placement does not count. The Allocation fields stay empty; stateOf returns the state of a consumer.
-func ExpectedAllocations(tree provider.Tree, held []device.Claim,
+// Placement does not count, and what their cells use of nodes. stateOf returns the state of a consumer.
+func ExpectedAllocations(tree provider.Tree, held []device.Claim, nodes map[resource.ConsumerID]resource.Allocation,
 	stateOf func(resource.ConsumerID) HolderState) map[resource.ConsumerID]Expected {
 	out := map[resource.ConsumerID]Expected{}
+	for consumer, use := range nodes {
+		out[consumer] = Expected{Devices: resource.Allocation{}, Nodes: use, State: stateOf(consumer)}
+	}
 	for _, c := range held {
 		h, known := out[c.Holder]
 		if !known {

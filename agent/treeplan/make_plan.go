@@ -5,7 +5,7 @@
 //
 // The agent changes only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, children with the trait
 // COMPUTE_MANAGED_PCI_DEVICE or with the name of a device that the host has (a child whose creation was interrupted
-// has no trait yet), and children that Aim.Owns recognises.
+// has no trait yet), children that Aim.Owns recognises, and the providers of NUMA nodes.
 //
 // What other clients wrote stays: other classes and traits, a reserved amount, the root's allocation ratio. An OwnedSet
 // records what the agent wrote before and may delete again.
@@ -40,6 +40,7 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	if err := m.validate(desired); err != nil {
 		return Plan{}, err
 	}
+	desired = m.prepareMove(desired)
 	wanted, postponed := map[string]bool{}, map[provider.ID]bool{}
 	for _, want := range desired.Providers {
 		wanted[want.Name] = true
@@ -58,8 +59,10 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error
 	m.planReshape()
 	// Children before parents, so that a parent can be deleted after its children.
 	providers := actual.Sorted().Providers
+	root, _ := actual.Root()
 	for _, have := range slices.Backward(providers) {
-		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && aim.owns(have, actual) || m.isBegun(have)
+		node := isNode(have, root) && (m.numa != toRoot || m.uses == nil)
+		ours := have.HasTrait(Managed) || aim.Orphans[have.ID] && aim.owns(have, actual) || m.isBegun(have) || node
 		if ours && have.Parent != "" && !wanted[have.Name] {
 			m.remove(have)
 		}

@@ -20,7 +20,9 @@ type Aim struct {
 	Owns func(p, root provider.Provider) bool
 	// of these providers, those that Placement has and that must be deleted
 	Orphans  map[provider.ID]bool
-	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices
+	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices or NUMA cells
+	// whole allocations of consumers in Placement, as far as they were read: those that Lacking and Moved name
+	Allocations map[resource.ConsumerID]resource.Allocation
 }
 
 // owns reports whether Owns recognises a provider of the present tree.

@@ -3,8 +3,10 @@ package treeplan
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -60,6 +62,12 @@ func (m *planner) ownedClasses(want, have provider.Provider) map[resource.Class]
 		}
 		return owned
 	}
+	if root, _ := m.actual.Root(); isNode(have, root) {
+		for c := range nodeClasses(have) {
+			owned[c] = true
+		}
+		return owned
+	}
 	// A provider without an ownership record (the journal is lost, or Nova created it) with only one class has the
 	// class of its device, because no other client has added to it.
 	if _, remembered := m.owned[have.ID]; !remembered && m.isDevice(have) && len(have.Inventories) == 1 {
@@ -82,7 +90,7 @@ func (m *planner) inventories(want, have provider.Provider,
 			continue
 		}
 		holders, _ := m.holders(have.ID, class)
-		if len(holders) == 0 {
+		if len(holders) == 0 || root && class == numa.DedicatedCPUs && m.numa == toNodes {
 			delete(result, class)
 			continue
 		}
@@ -116,6 +124,9 @@ func (m *planner) inventories(want, have provider.Provider,
 func (m *planner) holdTotal(have provider.Provider, class resource.Class, before,
 	next resource.Inventory) resource.Inventory {
 	holders, used := m.holders(have.ID, class)
+	if next.AllocationRatio > 1 {
+		used = int(math.Ceil(float64(used) / next.AllocationRatio))
+	}
 	total := min(before.Total, used)
 	if total <= next.Total {
 		return next

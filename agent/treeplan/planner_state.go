@@ -19,6 +19,8 @@ type planner struct {
 	deleted   []provider.ID                                         // planned to be deleted
 	planned   map[provider.ID]map[resource.Class]resource.Inventory // planned inventories of each provider
 	observed  map[provider.ID]provider.Provider                     // providers of the aim, as they are now or are created
+	numa      numaMove                                              // between the root and the providers of nodes
+	waits     bool                                                  // it cannot be made yet
 	plan      Plan
 }
 

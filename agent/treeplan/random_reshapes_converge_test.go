@@ -1,6 +1,7 @@
 package treeplan
 
 import (
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,7 +19,8 @@ func TestReshapesConverge(t *testing.T) {
 		if used == nil {
 			used = Uses{}
 		}
-		aim := Aim{Tree: desired, Expected: anyExpected(t, desired, actual, used)}
+		aim := Aim{Tree: desired}
+		aim.Expected, aim.Allocations = anyExpected(t, desired, actual, used)
 		for round := 0; ; round++ {
 			plan, err := Make(aim, actual, used, marks)
 			if err != nil {
@@ -35,29 +37,27 @@ func TestReshapesConverge(t *testing.T) {
 			}
 			actual, used, marks = Apply(plan, actual), grown(t, plan, aim, used), plan.Owned
 			for _, s := range plan.Steps {
-				for consumer, a := range s.Allocations {
-					h := aim.Expected[consumer]
-					h.Allocation = a
-					aim.Expected[consumer] = h
-				}
+				maps.Copy(aim.Allocations, s.Allocations)
 			}
 		}
 	})
 }
 
-// anyExpected returns random devices of the tree for some consumers.
-func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Expected {
-	out := map[resource.ConsumerID]Expected{}
+// anyExpected returns random devices of the tree for some consumers, and their allocations.
+func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) (map[resource.ConsumerID]Expected,
+	map[resource.ConsumerID]resource.Allocation) {
+	out, all := map[resource.ConsumerID]Expected{}, map[resource.ConsumerID]resource.Allocation{}
 	for _, who := range []resource.ConsumerID{"s1", "s2"} {
 		if rapid.Bool().Draw(t, "holds nothing") {
 			continue
 		}
-		h := Expected{Devices: resource.Allocation{}, Allocation: resource.Allocation{},
+		all[who] = resource.Allocation{}
+		h := Expected{Devices: resource.Allocation{},
 			State: rapid.SampledFrom([]HolderState{Assigned, Assigned, Moving, Pending, Unassigned}).
 				Draw(t, "standing")}
 		for id, by := range used {
 			if len(by[who]) > 0 {
-				h.Allocation[id] = by[who]
+				all[who][id] = by[who]
 			}
 		}
 		for i := range desired.Providers {
@@ -79,7 +79,7 @@ func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) map[resou
 		}
 		out[who] = h
 	}
-	return out
+	return out, all
 }
 
 // grown returns the usages after the plan. It fails when a consumer has less than before, or more than both Placement

@@ -10,13 +10,13 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Lacking lists the consumers of an aim whose allocation in Placement lacks devices that they hold here, in order.
+// Lacking lists the consumers of an aim whose allocation in Placement lacks what they hold here, in order.
 // Make needs their whole allocations.
 func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
 	var list []resource.ConsumerID
 	for _, consumer := range slices.Sorted(maps.Keys(aim.Expected)) {
 		lacks := false
-		for id, amounts := range aim.Expected[consumer].Devices {
+		for id, amounts := range aim.Expected[consumer].all() {
 			for class, n := range amounts {
 				lacks = lacks || uses[id][consumer][class] < n
 			}
@@ -36,21 +36,21 @@ type missingAllocation struct {
 	has, n   int
 }
 
-// planReshape plans one reshape that adds the devices of guests to their consumers' allocations. It never removes an
-// allocation: what a consumer has and its guest does not use stays, with a note.
+// planReshape plans one reshape that adds what guests have to their consumers' allocations. It never removes an
+// allocation: what a consumer has and its guest does not use stays, with a note. Only dedicated CPUs are moved.
 func (m *planner) planReshape() {
 	if m.uses == nil {
 		return
 	}
 	step := Step{Op: Reshape, InventorySets: map[provider.ID]InventorySet{},
 		Allocations: map[resource.ConsumerID]resource.Allocation{}}
-	var changes []string
+	changes := m.moveNUMA(step)
 	for _, s := range m.missingAllocations() {
 		if !m.writable(s) {
 			continue
 		}
 		if step.Allocations[s.consumer] == nil {
-			step.Allocations[s.consumer] = m.aim.Expected[s.consumer].Allocation.Clone()
+			step.Allocations[s.consumer] = m.aim.Allocations[s.consumer].Clone()
 		}
 		a := step.Allocations[s.consumer]
 		if a[s.id] == nil {
@@ -81,6 +81,9 @@ func (m *planner) missingAllocations() []missingAllocation {
 	var list []missingAllocation
 	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
 		devices := m.aim.Expected[consumer].Devices
+		if m.numa == stays {
+			devices = m.aim.Expected[consumer].all()
+		}
 		for _, want := range slices.Sorted(maps.Keys(devices)) {
 			id, planned := m.ids[want]
 			if !planned {
@@ -118,18 +121,19 @@ func (m *planner) writable(s missingAllocation) bool {
 	// A consumer unknown to this host may be the same guest under another id, in a move that the agent does not know yet.
 	for _, other := range m.uses.all(s.id) {
 		if _, here := m.aim.Expected[other]; !here && m.uses[s.id][other][s.class] > 0 {
-			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device "+
-				"here, has one there",
+			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has nothing "+
+				"here, has some there",
 				s.consumer, s.n, s.class, name, s.has, other)
 			return false
 		}
 	}
-	if !m.hasAllocationHere(hold) && len(hold.Allocation) > 0 {
+	has := m.aim.Allocations[s.consumer]
+	if len(has) > 0 && !m.hasPartHere(has) {
 		m.addNote("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written",
 			s.consumer, s.n, s.class, name)
 		return false
 	}
-	if len(hold.Allocation) == 0 {
+	if len(has) == 0 {
 		m.addNote("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back "+
 			"first, then the agent adds the devices",
 			s.consumer, s.n, s.class, name)
@@ -138,9 +142,9 @@ func (m *planner) writable(s missingAllocation) bool {
 	return true
 }
 
-// hasAllocationHere reports whether Placement has an allocation of a consumer on this host.
-func (m *planner) hasAllocationHere(hold Expected) bool {
-	for id := range hold.Allocation {
+// hasPartHere reports whether a part of an allocation is on this host.
+func (m *planner) hasPartHere(a resource.Allocation) bool {
+	for id := range a {
 		if _, here := m.actual.ByID(id); here {
 			return true
 		}

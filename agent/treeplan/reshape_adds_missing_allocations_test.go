@@ -9,13 +9,32 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// holder is what one consumer's guest has, and its whole allocation in Placement.
+type holder struct {
+	Expected
+	has resource.Allocation
+}
+
 // guest returns the expected devices of a consumer, with its whole allocation in Placement.
-func guest(allocation resource.Allocation, devices ...any) Expected {
-	h := Expected{Devices: resource.Allocation{}, Allocation: allocation}
+func guest(allocation resource.Allocation, devices ...any) holder {
+	h := holder{Expected: Expected{Devices: resource.Allocation{}}, has: allocation}
 	for i := 0; i < len(devices); i += 2 {
 		h.Devices[provider.ID(devices[i].(string))] = resource.Amounts{"CUSTOM_NIC": devices[i+1].(int)}
 	}
 	return h
+}
+
+// moving returns the holder during a possible move.
+func moving(h holder) holder { h.State = Moving; return h }
+
+// aimOf returns an aim with holders.
+func aimOf(tree provider.Tree, holders map[resource.ConsumerID]holder) Aim {
+	aim := Aim{Tree: tree, Expected: map[resource.ConsumerID]Expected{},
+		Allocations: map[resource.ConsumerID]resource.Allocation{}}
+	for consumer, h := range holders {
+		aim.Expected[consumer], aim.Allocations[consumer] = h.Expected, h.has
+	}
+	return aim
 }
 
 func TestReshape(t *testing.T) {
@@ -26,13 +45,13 @@ func TestReshape(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		desired, actual provider.Tree
-		holds           map[resource.ConsumerID]Expected
+		holds           map[resource.ConsumerID]holder
 		uses            Uses
 		want            string
 		more            bool
 	}{
 		{name: "a device reported for the first time", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
@@ -40,8 +59,7 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 `},
 		{name: "the same during a possible move: no consumer can have a provider that does not exist",
 			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu,
-				State: Moving}}, uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]holder{"s1": moving(guest(cpu, "3b", 1))}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
@@ -49,9 +67,8 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 `},
 		{name: "a possible move, and the consumer has no allocation on the host",
 			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices,
-				Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, State: Moving}},
-			uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]holder{"s1": moving(guest(resource.Allocation{"elsewhere": {"VCPU": 1}}, "3b", 1))},
+			uses:  Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
@@ -60,60 +77,59 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement
 `},
 		{name: "a possible move, and the provider exists", desired: tree(host, pf("3b", nics(1))),
 			actual: tree(host, pf("3b", nil)),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu,
-				State: Moving}}, uses: Uses{}, want: `
+			holds:  map[resource.ConsumerID]holder{"s1": moving(guest(cpu, "3b", 1))}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 `},
 		{name: "several guests and providers: one reshape", desired: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
 			actual: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
-			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1, "3c", 2), "s2": guest(cpu, "3b", 2)},
+			holds:  map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 1, "3c", 2), "s2": guest(cpu, "3b", 2)},
 			uses:   uses("3b", "s2", "CUSTOM_NIC", 2), want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0, s1 CUSTOM_NIC 0 → 2 of h_0000:3c:00.0\n"},
 		{name: "a wrong amount", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 3)}, uses: uses("3b", "s1", "CUSTOM_NIC", 1),
+			holds: map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 3)}, uses: uses("3b", "s1", "CUSTOM_NIC", 1),
 			want: "\n" +
 				missing + "s1 CUSTOM_NIC 1 → 3 of h_0000:3b:00.0\n"},
 		{name: "too large an allocation is reported and kept", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
-			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
+			holds:  map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
 nothing to do
 note             s1 has 3 CUSTOM_NIC of h_0000:3b:00.0 in Placement, and its guest has 1 of them; nothing is taken from it
 `},
 		{name: "a consumer without any allocation", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
-			holds:  map[resource.ConsumerID]Expected{"s1": guest(nil, "3b", 1)}, uses: Uses{}, want: `
+			holds:  map[resource.ConsumerID]holder{"s1": guest(nil, "3b", 1)}, uses: Uses{}, want: `
 nothing to do
 note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices
 `},
 		{name: "an unknown consumer may be the same guest", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
-			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1), want: `
+			holds:  map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1), want: `
 nothing to do
-note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement; its share is not written while m1, who has no device here, has one there
+note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement; its share is not written while m1, who has nothing here, has some there
 `},
 		{name: "both sides of a resize on the same host", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
-			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)},
+			holds:  map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)},
 			uses:   uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
 			want:   "nothing to do\n"},
 		{name: "a possible move of one guest does not delay another", desired: tree(host, pf("3b", nics(4))),
 			actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving},
+			holds: map[resource.ConsumerID]holder{"s1": moving(guest(cpu, "3b", 1)),
 				"s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s2 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 		{name: "a used device for one-time use is reserved, with room only for its holder",
 			desired: tree(host, pf("3b", burnt)),
 			actual:  tree(host, pf("3b", burnt)),
-			holds:   map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
+			holds:   map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 		{name: "more VFs than before, and one of them held without an allocation: one reshape",
 			desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
+			holds: map[resource.ConsumerID]holder{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			aim := Aim{Tree: c.desired, Expected: c.holds}
+			aim := aimOf(c.desired, c.holds)
 			plan, err := Make(aim, c.actual, c.uses, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -23,6 +23,9 @@ type Report struct {
 	Cells   []Cell         `json:"cells,omitempty"`
 	Counted []CountedGuest `json:"counted,omitempty"` // the guests with a topology that the agent has on its nodes
 	Nodes   []Node         `json:"nodes,omitempty"`   // all NUMA nodes of the kernel, by number
+	// NodesInPlacement: what nodes give to guests with NUMA cells is on a provider of each in Placement, so the claim of
+	// such a guest takes from them, and has no PCPU of the root.
+	NodesInPlacement bool `json:"numa_in_placement,omitempty"`
 
 	CPURatio   float64       `json:"cpu_allocation_ratio,omitempty"` // shared vCPUs per thread of Cell.CPUs; absent: 1
 	MemRatio   float64       `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1

@@ -32,7 +32,8 @@ func EncodeHost(h schedule.Host) ([]byte, error) {
 		Guests:   each(h.Present, func(p schedule.Present) host.Present { return host.Present(p) }),
 		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down,
 		Devices: each(h.Devices, func(d pci.Offered) host.Device { return host.WriteDevice(h.Name, d) }),
-		Cells:   host.WriteCells(h.Cells), Nodes: host.WriteNodes(h.Nodes), Counted: each(h.Counted, writeCounted),
+		Cells:   host.WriteCells(h.Cells), Nodes: host.WriteNodes(h.Nodes),
+		NodesInPlacement: h.NodesInPlacement, Counted: each(h.Counted, writeCounted),
 		CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Conditions: h.Conditions, InPlace: h.InPlacement,
 		DisabledDevices: each(h.Disabled, host.WriteDisabled),
 		NoDiskMoves:     h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
@@ -89,6 +90,7 @@ func readHost(r host.Report) (schedule.Host, error) {
 	}
 	resources := r.Resources()
 	h.Cells, h.Nodes, h.Limits = resources.Cells, resources.Nodes, resources.Limits
+	h.NodesInPlacement = r.NodesInPlacement
 	seen := map[pci.Address]bool{}
 	for _, d := range r.Devices {
 		device, err := d.Read(r.Host)

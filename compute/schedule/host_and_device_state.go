@@ -46,6 +46,8 @@ type NUMA struct {
 	Nodes   numa.Topology  // all NUMA nodes of its kernel, also those without CPUs
 	Counted []CountedGuest // the guests with NUMA cells that the agent has on Cells
 	Limits  numa.Limits    // overcommit limits of Cells
+	// NodesInPlacement: a claim takes what its cells use from the provider of each node, and no PCPU from the root
+	NodesInPlacement bool
 }
 
 // Disks is what can be done with the disks of the guests of a host.

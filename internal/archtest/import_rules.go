@@ -53,7 +53,7 @@ func Rows() []Row {
 		{Package: "resource", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "provider", Kind: Domain, Imports: []string{"fault", "resource"}},
 		{Package: "pci", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
-		{Package: "numa", Kind: Domain, Imports: []string{"pci"}},
+		{Package: "numa", Kind: Domain, Imports: []string{"pci", "resource"}},
 		{Package: "plan", Kind: Pure, Imports: []string{"pci", "numa"}},
 		{Package: "bandwidth", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "diskimage", Kind: Domain, Imports: []string{"fault"}},

@@ -106,6 +106,9 @@ func online(set []int, machine facts.Facts) []int {
 	return slices.DeleteFunc(slices.Clone(set), func(cpu int) bool { return !slices.Contains(have, cpu) })
 }
 
+// Limits returns the overcommit ratios of NUMA nodes.
+func (c CPUs) Limits() numa.Limits { return numa.Limits{CPU: c.CPURatio, Memory: c.MemoryRatio} }
+
 // Topology returns all NUMA nodes of a host.
 func Topology(machine facts.Facts) (out numa.Topology) {
 	for _, n := range machine.Nodes {

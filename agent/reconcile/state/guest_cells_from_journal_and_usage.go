@@ -7,6 +7,8 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // ReadCells converts the NUMA cells of a guest from the journal's form: what they require, and where they are placed.
@@ -57,6 +59,25 @@ func (c *Core) usedCells(except string) []numa.Cell {
 		}
 	}
 	return cells
+}
+
+// UsedNodes returns what the guests in a journal use of the providers of NUMA nodes, by consumer and by provider of a
+// tree.
+func UsedNodes(state journal.State, host string, tree provider.Tree) map[resource.ConsumerID]resource.Allocation {
+	out := map[resource.ConsumerID]resource.Allocation{}
+	for _, id := range state.Servers() {
+		use := resource.Allocation{}
+		cells, placed := ReadCells(state.Cells(id))
+		for i, at := range placed {
+			if node, there := tree.ByName(numa.ProviderName(host, at.Node)); there {
+				use = use.Add(resource.Allocation{node.ID: cells[i].Amounts(at.PageKB)})
+			}
+		}
+		if len(use) > 0 {
+			out[resource.ConsumerID(id)] = use
+		}
+	}
+	return out
 }
 
 // CountedGuests lists the guests in a journal with NUMA cells, for the host report.

@@ -114,7 +114,7 @@ func (s *Syncer) Observed(e state.Observed) {
 	s.Do(state.ReadUses{Providers: providers})
 }
 
-// UsesRead continues with the allocations of the consumers with a missing one.
+// UsesRead continues with the allocations of the consumers that the plan may change.
 func (s *Syncer) UsesRead(e state.UsesRead) {
 	if s.stage != readingUses {
 		return
@@ -129,13 +129,15 @@ func (s *Syncer) UsesRead(e state.UsesRead) {
 		return
 	}
 	s.Planning.uses, s.Planning.held = e.Uses, map[resource.ConsumerID]placement.ConsumerAllocation{}
-	lacking := treeplan.Lacking(s.Planning.aim, s.Planning.uses)
-	if len(lacking) == 0 {
+	needed := slices.Concat(treeplan.Lacking(s.Planning.aim, s.Planning.uses),
+		treeplan.Moved(s.Planning.aim, s.View.facts.Actual, s.Planning.uses))
+	slices.Sort(needed)
+	if len(needed) == 0 {
 		s.finishPlan()
 		return
 	}
 	s.stage = readingAllocations
-	s.Do(state.ReadAllocations{Consumers: lacking})
+	s.Do(state.ReadAllocations{Consumers: slices.Compact(needed)})
 }
 
 // AllocationsRead continues with the final plan.
@@ -264,6 +266,9 @@ func givesGeneration(op treeplan.Op) bool {
 func (s *Syncer) planWritten() {
 	plan := s.Planning.Plan
 	s.Tree = treeplan.Apply(plan, s.View.facts.Actual)
+	if treeplan.OnNodes(s.Tree) != treeplan.OnNodes(s.View.facts.Actual) {
+		s.ReportChanged() // compute claims in another form from now on
+	}
 	s.recordOwned(s.Bandwidth.ownedWith(plan.Owned), nil)
 	s.dropFresh()
 	s.warnOfChanges(plan.Warnings)

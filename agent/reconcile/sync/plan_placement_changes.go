@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/placement"
@@ -15,23 +16,24 @@ import (
 
 // draft returns the plan without the usages of providers. final reports that the plan needs none. Invalid: the
 // configuration cannot be reported.
-func draft(v view, set device.Set, state journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
+func draft(v view, set device.Set, written journal.State, stateOf func(resource.ConsumerID) treeplan.HolderState) (
 	d planning, final bool, err error) {
 	facts, held := v.facts, set.Claims()
 	facts.Held, d.kinds = split(held, v.kinds)
-	d.disabled, d.reserved = disabledDevices(set), state.Reserved()
+	d.disabled, d.reserved = disabledDevices(set), written.Reserved()
 	if d.host, d.hostNotes, err = survey.Desired(facts); err != nil {
 		return d, false, err
 	}
-	d.owned = ownedOf(state)
+	d.owned = ownedOf(written)
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
-		cleanedProviders(v.offers, state)
+		cleanedProviders(v.offers, written)
 	if err := d.addKinds(nil); err != nil {
 		return d, false, err
 	}
 	d.reserveDisabled(facts.Actual)
-	if facts.Report {
-		d.aim.Expected = treeplan.ExpectedAllocations(d.aim.Tree, held, stateOf)
+	if facts.Report || facts.NodesInPlacement {
+		nodes := state.UsedNodes(written, facts.Host, d.host)
+		d.aim.Expected = treeplan.ExpectedAllocations(d.aim.Tree, held, nodes, stateOf)
 	}
 	if d.Plan, err = treeplan.Make(d.aim, facts.Actual, nil, d.owned); err != nil {
 		return d, false, err
@@ -50,6 +52,9 @@ func (d planning) usedProviders(actual provider.Tree) []provider.ID {
 		for id := range h.Devices {
 			used[id] = true
 		}
+		for id := range h.Nodes {
+			used[id] = true
+		}
 	}
 	maps.DeleteFunc(used, func(id provider.ID, _ bool) bool { _, there := actual.ByID(id); return !there })
 	return slices.Sorted(maps.Keys(used))
@@ -58,10 +63,9 @@ func (d planning) usedProviders(actual provider.Tree) []provider.ID {
 // finish returns the final plan, with the usages of the providers and the allocations of the consumers with a missing
 // one.
 func (d planning) finish(actual provider.Tree) (planning, error) {
+	d.aim.Allocations = map[resource.ConsumerID]resource.Allocation{}
 	for consumer, has := range d.held {
-		expected := d.aim.Expected[consumer]
-		expected.Allocation = has.Allocation
-		d.aim.Expected[consumer] = expected
+		d.aim.Allocations[consumer] = has.Allocation
 	}
 	err := d.addKinds(d.uses)
 	if err != nil {

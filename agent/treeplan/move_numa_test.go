@@ -1,0 +1,209 @@
+package treeplan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// nodeID returns the id of the provider of a node of the host h.
+func nodeID(n int) provider.ID { return provider.IDFromName("H", numa.ProviderName("h", n)) }
+
+// numaNode returns the provider of a node, with generation 5.
+func numaNode(n int, i inv) provider.Provider {
+	return provider.Provider{ID: nodeID(n), Name: numa.ProviderName("h", n), Generation: 5, Inventories: i,
+		Traits: traits(numa.NodeTrait)}
+}
+
+// onNode returns amounts of a node.
+func onNode(n int, amounts resource.Amounts) resource.Allocation {
+	return resource.Allocation{nodeID(n): amounts}
+}
+
+// usesOf returns what allocations say of each provider.
+func usesOf(all map[resource.ConsumerID]resource.Allocation) Uses {
+	out := Uses{}
+	for consumer, a := range all {
+		for id, amounts := range a {
+			if out[id] == nil {
+				out[id] = map[resource.ConsumerID]resource.Amounts{}
+			}
+			out[id][consumer] = amounts
+		}
+	}
+	return out
+}
+
+// numaGuest is a guest with cells, and its allocation in Placement.
+func numaGuest(nodes, has resource.Allocation) holder {
+	return holder{Expected: Expected{Nodes: nodes}, has: has}
+}
+
+func TestMoveBetweenRootAndNodes(t *testing.T) {
+	onRoot := stock("VCPU", 8, "MEMORY_MB", 1024, "PCPU", 4)
+	perNode := stock("PCPU", 2, "CUSTOM_NUMA_VCPU", 4, "CUSTOM_NUMA_MEMORY_MB", 512)
+	rest := stock("VCPU", 8, "MEMORY_MB", 1024)
+	nodes := func(root inv, i inv) provider.Tree { return tree(root, numaNode(0, i), numaNode(1, i)) }
+	root := resource.Allocation{"H": {"MEMORY_MB": 256, "PCPU": 3}}
+	two := onNode(0, resource.Amounts{"PCPU": 2, "CUSTOM_NUMA_MEMORY_MB": 128}).Add(
+		onNode(1, resource.Amounts{"PCPU": 1, "CUSTOM_NUMA_MEMORY_MB": 128}))
+	shared := onNode(1, resource.Amounts{"CUSTOM_NUMA_VCPU": 2, "CUSTOM_NUMA_MEMORY_MB": 64})
+	small := stock("PCPU", 1, "CUSTOM_NUMA_VCPU", 4, "CUSTOM_NUMA_MEMORY_MB", 512)
+	for _, c := range []struct {
+		name            string
+		desired, actual provider.Tree
+		guests          map[resource.ConsumerID]holder
+		want            string // allocations afterwards, or a part of a note if nothing moves
+		waits           bool
+	}{
+		{name: "no guests", desired: nodes(rest, perNode), actual: tree(onRoot), want: ""},
+		{name: "to nodes", desired: nodes(rest, perNode), actual: tree(onRoot), guests: map[resource.ConsumerID]holder{
+			"s1": numaGuest(two, root), "s2": numaGuest(shared, resource.Allocation{"H": {"VCPU": 2, "MEMORY_MB": 64}}),
+			"s3": numaGuest(nil, resource.Allocation{"H": {"VCPU": 1}})},
+			want: "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n" +
+				"s2 H MEMORY_MB:64,VCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:64,CUSTOM_NUMA_VCPU:2\ns3 H VCPU:1\n"},
+		{name: "a consumer that holds nothing else of the root", desired: nodes(rest, perNode), actual: tree(onRoot),
+			guests: map[resource.ConsumerID]holder{"s1": numaGuest(onNode(0, resource.Amounts{"PCPU": 1}),
+				resource.Allocation{"H": {"PCPU": 1}, "disks": {"DISK_GB": 5}})},
+			want: "s1 NUMA0 PCPU:1 disks DISK_GB:5\n"},
+		{name: "a guest that is here while its allocation is on another host", desired: nodes(rest, perNode),
+			actual: tree(onRoot), guests: map[resource.ConsumerID]holder{
+				"s1": numaGuest(two, resource.Allocation{"elsewhere": {"PCPU": 3}})},
+			want: "s1 elsewhere PCPU:3\n"},
+		{name: "fewer threads than guests use", desired: nodes(rest, small), actual: tree(onRoot),
+			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root)},
+			want:   "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n"},
+		{name: "less memory than guests use", desired: nodes(stock("VCPU", 8, "MEMORY_MB", 100), perNode), actual: tree(onRoot),
+			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root)},
+			want:   "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n"},
+		{name: "an older agent has offered the threads on the root again", desired: nodes(rest, perNode),
+			actual: nodes(onRoot, perNode), guests: map[resource.ConsumerID]holder{
+				"s1": numaGuest(two, resource.Allocation{"H": {"MEMORY_MB": 256}}.Add(two)),
+				"s2": numaGuest(onNode(1, resource.Amounts{"PCPU": 1}), resource.Allocation{"H": {"PCPU": 1}})},
+			want: "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n" +
+				"s2 NUMA1 PCPU:1\n"},
+		{name: "a claim that is not in the journal", desired: nodes(rest, perNode), actual: tree(onRoot),
+			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root), "s2": numaGuest(nil, root)}, waits: true,
+			want: "s2 has 3 PCPU of h, and no guest here has its CPUs"},
+		{name: "a claim that differs from its guest", desired: nodes(rest, perNode), actual: tree(onRoot),
+			guests: map[resource.ConsumerID]holder{"s1": numaGuest(onNode(0, resource.Amounts{"PCPU": 2}), root)}, waits: true,
+			want: "s1 has 3 PCPU of h, and its guest has 2 CPUs of its own"},
+		{name: "to the root, with a claim whose guest is not here yet", desired: tree(onRoot), actual: nodes(rest, perNode),
+			guests: map[resource.ConsumerID]holder{
+				"s1": numaGuest(nil, resource.Allocation{"H": {"MEMORY_MB": 256}}.Add(two)),
+				"s2": numaGuest(nil, resource.Allocation{"H": {"VCPU": 2}}.Add(shared))},
+			want: "s1 H MEMORY_MB:256,PCPU:3\ns2 H VCPU:2\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			aim := aimOf(c.desired, c.guests)
+			w := world{tree: c.actual, all: maps.Clone(aim.Allocations)}
+			plan := w.plan(t, aim)
+			if c.waits {
+				if got := fmt.Sprint(plan.Notes); !strings.Contains(got, c.want) {
+					t.Errorf("notes %s, want %q", got, c.want)
+				}
+				plan = w.plan(t, aim)
+				if root, _ := w.tree.Root(); !plan.Empty() || root.Inventories["PCPU"].Total != 4 || offersNodes(w.tree) {
+					t.Errorf("it has moved: %+v, then %+v", w.tree, plan)
+				}
+				return
+			}
+			for range 3 {
+				plan = w.plan(t, aim)
+			}
+			if got := w.text(); got != c.want || !plan.Empty() || plan.More {
+				t.Errorf("got\n%swant\n%s; the last plan is %+v", got, c.want, plan)
+			}
+			if moved := len(nodesOf(c.desired)) > 0; OnNodes(w.tree) != moved || len(nodesOf(w.tree)) > 0 != moved {
+				t.Errorf("the tree is %+v", w.tree)
+			}
+		})
+	}
+}
+
+// world is what Placement has.
+type world struct {
+	tree provider.Tree
+	all  map[resource.ConsumerID]resource.Allocation
+}
+
+// plan makes a plan for an aim, and executes it as Placement does: it fails for allocations without room.
+func (w *world) plan(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, aim Aim) Plan {
+	t.Helper()
+	used := usesOf(w.all)
+	aim.Allocations = map[resource.ConsumerID]resource.Allocation{}
+	for _, consumer := range append(Lacking(aim, used), Moved(aim, w.tree, used)...) {
+		aim.Allocations[consumer] = w.all[consumer]
+	}
+	plan, err := Make(aim, w.tree, used, nil)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if bad := Check(plan, aim, w.tree, used, nil); len(bad) > 0 {
+		t.Fatalf("Check rejects the plan: %v\n%+v", bad, plan)
+	}
+	for _, s := range plan.Steps {
+		if s.Op == DeleteProvider && len(usesOf(w.all)[s.Provider]) > 0 {
+			t.Fatalf("%s is deleted in use", s.Name)
+		}
+	}
+	w.tree = Apply(plan, w.tree)
+	for _, s := range plan.Steps {
+		for consumer, a := range s.Allocations {
+			w.all[consumer] = a
+		}
+		for id := range s.InventorySets {
+			w.checkRoom(t, id)
+		}
+	}
+	return plan
+}
+
+// checkRoom fails if consumers hold more of a provider than it has.
+func (w *world) checkRoom(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, id provider.ID) {
+	t.Helper()
+	p, _ := w.tree.ByID(id)
+	sum := resource.Amounts{}
+	for consumer, amounts := range usesOf(w.all)[id] {
+		for class, n := range amounts {
+			sum[class] += n
+			if inv := p.Inventories[class]; n > inv.MaxUnit || sum[class] > inv.Capacity() {
+				t.Fatalf("%s has %d %s of %s, which offers %+v", consumer, n, class, p.Name, inv)
+			}
+		}
+	}
+}
+
+// text returns the allocations, by consumer and provider.
+func (w *world) text() string {
+	var b strings.Builder
+	for _, consumer := range slices.Sorted(maps.Keys(w.all)) {
+		b.WriteString(string(consumer))
+		names := map[string]resource.Amounts{}
+		for id, amounts := range w.all[consumer] {
+			p, _ := w.tree.ByID(id)
+			name := strings.TrimPrefix(p.Name, "h_")
+			if name == "" || name == "h" {
+				name = string(id)
+			}
+			names[name] = amounts
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			fmt.Fprintf(&b, " %s %s", name, names[name])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
