@@ -87,7 +87,6 @@ type Reported struct {
 	Rules             pci.Rules         // [pci] device_spec
 	ReportInPlacement bool              // [pci] report_in_placement
 	ReportNetwork     bool              // [berth] report_network_devices
-	NodesInPlacement  bool              // [berth] numa_in_placement
 	VFIO              bool              // the hypervisor gives devices to guests by VFIO
 	CPUs              state.CPUs        // the part of the host's CPUs and memory that guests may use
 	ReportBandwidth   bool              // [berth] report_bandwidth
@@ -221,7 +220,7 @@ func (o *Options) config() state.Config {
 	_, receives := o.Hypervisor.(hypervisor.Receiver)
 	return state.Config{Host: o.Host, Dir: o.Dir, Kinds: o.Kinds, Rules: o.Rules,
 		ReportInPlacement: o.ReportInPlacement,
-		ReportNetwork:     o.ReportNetwork, NodesInPlacement: o.NodesInPlacement, VFIO: o.VFIO,
+		ReportNetwork:     o.ReportNetwork, VFIO: o.VFIO,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
 		Machine: o.Machine, Rescan: o.Rescan, Times: o.Times.Times,
 		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}

@@ -24,8 +24,8 @@ import (
 )
 
 // Desired returns the desired tree of the host: the root, and below it a provider for each device or PF, with the IDs
-// of Facts.Actual for providers with the same names. Without Report there are no devices. NodesInPlacement adds the
-// providers of NUMA nodes.
+// of Facts.Actual for providers with the same names. Without Report there are no devices. NUMA.InPlacement
+// adds the providers of NUMA nodes.
 //
 // Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different
 // classes or traits; devname; one_time_use on VFs or without Report; another class for a held device; live_migratable

@@ -21,16 +21,13 @@ type Facts struct {
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
 	NICs     []facts.NIC // network interfaces of the host
-	Cells    []numa.Cell // NUMA nodes that guests may use, without the usage of guests
-	Limits   numa.Limits // of Cells
-	Report   bool        // [pci] report_in_placement
+	NUMA     NUMA
+	Report   bool // [pci] report_in_placement
 	// ReportNetwork is [berth] report_network_devices: with Report, devices for network ports are reported too.
 	ReportNetwork bool
-	// NodesInPlacement is [berth] numa_in_placement: what nodes give to guests with NUMA cells is on a provider of each.
-	NodesInPlacement bool
-	VFIO             bool           // guests get devices by VFIO: only those of IOMMU groups that the host does not use
-	NoLive           string         // why guests with devices cannot be live-migrated here; empty: they can
-	Held             []device.Claim // claims of guests
+	VFIO          bool           // guests get devices by VFIO: only those of IOMMU groups that the host does not use
+	NoLive        string         // why guests with devices cannot be live-migrated here; empty: they can
+	Held          []device.Claim // claims of guests
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
 	// before.
 	Unreadable map[device.ID]bool
@@ -38,6 +35,14 @@ type Facts struct {
 	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
 
 	known map[pci.Address]obstacle // obstacles of all devices, if Devices are only a part of them
+}
+
+// NUMA is the NUMA nodes that guests may use.
+type NUMA struct {
+	Cells  []numa.Cell // without the usage of guests
+	Limits numa.Limits
+	// InPlacement is [berth] numa_in_placement: what nodes give to guests with NUMA cells is on a provider of each.
+	InPlacement bool
 }
 
 // RootInventory is the root's inventory of one class. A total of 0 or less is not offered.

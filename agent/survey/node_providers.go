@@ -6,13 +6,13 @@ import (
 )
 
 // nodeProviders returns the providers of the NUMA nodes that give CPUs to guests: each has what guests with NUMA cells
-// use of the node. Without NodesInPlacement, or on a host without such nodes, there are none, and the root has all.
+// use of the node. Without InPlacement, or on a host without such nodes, there are none, and the root has all.
 func (f Facts) nodeProviders() (list []provider.Provider) {
-	if !f.NodesInPlacement {
+	if !f.NUMA.InPlacement {
 		return nil
 	}
-	for _, cell := range f.Cells {
-		inventories, name := cell.Inventories(f.Limits), numa.ProviderName(f.Host, cell.ID)
+	for _, cell := range f.NUMA.Cells {
+		inventories, name := cell.Inventories(f.NUMA.Limits), numa.ProviderName(f.Host, cell.ID)
 		if len(inventories) == 0 {
 			continue
 		}

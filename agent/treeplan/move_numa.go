@@ -105,11 +105,11 @@ func (m *planner) whyNotMoved(root provider.Provider) string {
 		on, guest := has[root.ID][numa.DedicatedCPUs], m.aim.Expected[consumer].Nodes.Sum()[numa.DedicatedCPUs]
 		if guest == 0 {
 			return fmt.Sprintf("%s has %d PCPU of %s, and no guest here has its CPUs; if its guest is not being built, remove "+
-				"its allocation (`berth heal allocations`)", consumer, on, root.Name)
+				"its allocation (`berth host heal`)", consumer, on, root.Name)
 		}
 		if already := m.aim.Expected[consumer].Nodes.Common(has).Sum()[numa.DedicatedCPUs]; on+already != guest {
-			return fmt.Sprintf("%s has %d PCPU of %s, and its guest has %d CPUs of its own; correct its allocation (`berth heal "+
-				"allocations`)", consumer, on, root.Name, guest)
+			return fmt.Sprintf("%s has %d PCPU of %s, and its guest has %d CPUs of its own; correct its allocation "+
+				"(`berth host heal`)", consumer, on, root.Name, guest)
 		}
 	}
 	return ""

@@ -79,9 +79,9 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 		{name: "fewer threads than guests use", desired: nodes(rest, small), actual: tree(onRoot),
 			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root)},
 			want:   "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n"},
-		{name: "less memory than guests use", desired: nodes(stock("VCPU", 8, "MEMORY_MB", 100), perNode), actual: tree(onRoot),
-			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root)},
-			want:   "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n"},
+		{name: "less memory than guests use", desired: nodes(stock("VCPU", 8, "MEMORY_MB", 100), perNode),
+			actual: tree(onRoot), guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root)},
+			want: "s1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n"},
 		{name: "an older agent has offered the threads on the root again", desired: nodes(rest, perNode),
 			actual: nodes(onRoot, perNode), guests: map[resource.ConsumerID]holder{
 				"s1": numaGuest(two, resource.Allocation{"H": {"MEMORY_MB": 256}}.Add(two)),

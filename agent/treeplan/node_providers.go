@@ -21,8 +21,8 @@ func nodesOf(t provider.Tree) []provider.Provider {
 	return slices.DeleteFunc(slices.Clone(t.Providers), func(p provider.Provider) bool { return !isNode(p, root) })
 }
 
-// OnNodes reports whether Placement has what NUMA nodes give to guests on the providers of the nodes, and no threads for
-// dedicated CPUs on the root: the claim of a guest with NUMA cells takes from the providers of its nodes.
+// OnNodes reports whether Placement has what NUMA nodes give to guests on the providers of the nodes, and no threads
+// for dedicated CPUs on the root: the claim of a guest with NUMA cells takes from the providers of its nodes.
 func OnNodes(t provider.Tree) bool {
 	root, _ := t.Root()
 	return offersNodes(t) && root.Inventories[numa.DedicatedCPUs].Total == 0

@@ -160,9 +160,12 @@ func (m *planner) remove(have provider.Provider) {
 		return
 	}
 	m.deleted = append(m.deleted, have.ID)
+	change := "the host no longer offers the device"
+	if root, _ := m.actual.Root(); isNode(have, root) {
+		change = "the host no longer reports the NUMA node"
+	}
 	m.plan.Steps = append(m.plan.Steps, Step{Op: DeleteProvider, Provider: have.ID, Name: have.Name,
-		Generation: have.Generation,
-		Change:     "the host no longer offers the device"})
+		Generation: have.Generation, Change: change})
 }
 
 // mergeTraits adds the wanted traits, removes the agent's former ones, and keeps the others.

@@ -12,10 +12,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// TestRandomMovesKeepWhatGuestsHave switches between the root and the providers of nodes at random moments, while guests
-// come and go, some in the form of before the switch, and the host loses and gets CPUs. Each plan passes Check and fits,
-// and no consumer loses or gets a dedicated CPU. In the end, with all guests in the journal, the tree has the wanted
-// form, and each guest has exactly what it uses of its nodes.
+// TestRandomMovesKeepWhatGuestsHave switches between the root and the providers of nodes at random moments, while
+// guests come and go, some in the form of before the switch, and the host loses and gets CPUs. Each plan passes Check
+// and fits, and no consumer loses or gets a dedicated CPU. In the end, with all guests in the journal, the tree has the
+// wanted form, and each guest has exactly what it uses of its nodes.
 func TestRandomMovesKeepWhatGuestsHave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world{tree: tree(stock("VCPU", 8, "MEMORY_MB", 1024, "PCPU", 12)),
@@ -125,7 +125,8 @@ func (w *world) nodesOf(t *rapid.T, id resource.ConsumerID) resource.Allocation 
 		}
 	}
 	if root := w.all[id]["H"]; len(out) == 0 {
-		use := resource.Amounts{"PCPU": root["PCPU"], "CUSTOM_NUMA_VCPU": root["VCPU"], "CUSTOM_NUMA_MEMORY_MB": root["MEMORY_MB"]}
+		use := resource.Amounts{"PCPU": root["PCPU"], "CUSTOM_NUMA_VCPU": root["VCPU"],
+			"CUSTOM_NUMA_MEMORY_MB": root["MEMORY_MB"]}
 		out[nodeID(rapid.IntRange(0, 1).Draw(t, "node"))] = use.Positive()
 	}
 	return out

@@ -32,7 +32,6 @@ type Settings struct {
 
 	ReportInPlacement bool     // [pci] report_in_placement
 	ReportNetwork     bool     // [berth] report_network_devices
-	NodesInPlacement  bool     // [berth] numa_in_placement
 	PCIInPlacement    bool     // [filter_scheduler] pci_in_placement
 	ResizeToSameHost  bool     // [DEFAULT] allow_resize_to_same_host
 	IgnoredProperties []string // [berth] ignored_properties

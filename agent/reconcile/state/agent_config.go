@@ -17,7 +17,6 @@ type Config struct {
 	Rules             pci.Rules
 	ReportInPlacement bool
 	ReportNetwork     bool // [berth] report_network_devices
-	NodesInPlacement  bool // [berth] numa_in_placement
 	VFIO              bool // guests get only devices of IOMMU groups that the host does not use
 	CPUs              CPUs
 	Kinds             []kind.Kind       // of devices, beside PCI

@@ -21,6 +21,7 @@ type CPUs struct {
 	CPURatio     float64
 	MemoryRatio  float64
 	DiskRatio    float64 // allocation ratios; 0: not set
+	InPlacement  bool    // [berth] numa_in_placement
 	Pack         bool    // [compute] packing_host_numa_cells_allocation_strategy
 }
 

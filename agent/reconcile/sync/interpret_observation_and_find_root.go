@@ -43,7 +43,8 @@ func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 	}
 	v.facts = survey.Facts{Host: s.Config.Host, Root: v.identity.Provider, Devices: machine.Devices,
 		Rules: s.Config.Rules, Report: s.Config.ReportInPlacement, ReportNetwork: s.Config.ReportNetwork,
-		VFIO: s.Config.VFIO, NodesInPlacement: s.Config.NodesInPlacement, Cells: v.cells, Limits: s.Config.CPUs.Limits(),
+		VFIO: s.Config.VFIO,
+		NUMA: survey.NUMA{Cells: v.cells, Limits: s.Config.CPUs.Limits(), InPlacement: s.Config.CPUs.InPlacement},
 		NICs: machine.NICs, Actual: o.Tree, Spent: map[device.ID]bool{},
 		Unreadable: unreadable(machine)}
 	s.Config.CPUs.FillFacts(&v.facts, machine, o.Capacity)

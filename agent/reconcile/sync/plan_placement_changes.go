@@ -31,7 +31,7 @@ func draft(v view, set device.Set, written journal.State, stateOf func(resource.
 		return d, false, err
 	}
 	d.reserveDisabled(facts.Actual)
-	if facts.Report || facts.NodesInPlacement {
+	if facts.Report || facts.NUMA.InPlacement {
 		nodes := state.UsedNodes(written, facts.Host, d.host)
 		d.aim.Expected = treeplan.ExpectedAllocations(d.aim.Tree, held, nodes, stateOf)
 	}
