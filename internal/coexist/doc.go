@@ -7,6 +7,7 @@
 //     candidates after its next poll. The test prints the delay.
 //   - race: clients of all servers compete for scarce resources. SQL queries on the database check that no provider
 //     exceeds its capacity at any moment, and that at the end all acknowledged claims are complete and no others exist.
+//   - NUMA: an agent moves what guests use between the root and the providers of NUMA nodes, beside either service.
 //
 // Several Berths on one SQLite file race too. The race is random, from a seed. By default there is one seed; for more:
 //
