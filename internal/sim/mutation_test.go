@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/openberth/berth/internal/testenv"
@@ -201,9 +202,20 @@ func TestSmallCloudsWithPorts(t *testing.T) {
 	}
 }
 
-// smallCloud runs a cloud that is small enough for many operations on each host. direct: most servers have ports with
-// VFs; else none has ports.
+// smallClouds are the reports of smallCloud, by its arguments. Several tests need the same ones.
+var smallClouds sync.Map
+
+// smallCloud runs a cloud that is small enough for many operations on each host, once for all tests. direct: most
+// servers have ports with VFs; else none has ports.
 func smallCloud(seed int, often string, direct bool) Report {
+	run, _ := smallClouds.LoadOrStore(fmt.Sprint(seed, often, direct), sync.OnceValue(func() Report {
+		return runSmallCloud(seed, often, direct)
+	}))
+	return run.(func() Report)()
+}
+
+// runSmallCloud runs the cloud of smallCloud.
+func runSmallCloud(seed int, often string, direct bool) Report {
 	if direct {
 		return Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 12, Quiet: 4000, Direct: true, Without: []string{"steal"},
 			Often: often})
