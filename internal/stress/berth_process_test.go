@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		log.Fatal(err)
 	}
+	os.Unsetenv("GOGC") // the tests measure the memory of berth with the usual garbage collection
 	program = filepath.Join(dir, "berth")
 	out, err := exec.Command("go", "build", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false", "-o", program,
 		"github.com/openberth/berth/cmd/berth").CombinedOutput()
