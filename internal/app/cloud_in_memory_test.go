@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"os"
@@ -25,7 +26,8 @@ type lab struct {
 	cloud *Cloud
 	// more entries of the machine, in the form of a capture
 	machine string
-	rescan  int // [berth] rescan_interval; 0: 1 s
+	rescan  int           // [berth] rescan_interval; 0: 1 s
+	check   time.Duration // between two checks of the hypervisor; 0: that of settings.TestTimes
 }
 
 func newLab(t *testing.T) *lab { return &lab{t: t, dir: t.TempDir()} }
@@ -53,6 +55,8 @@ func (l *lab) up(conf string) {
 	}
 	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
 	config, err := settings.Read(log, file)
+	config.Times = settings.TestTimes()
+	config.Times.Agent.Check = cmp.Or(l.check, config.Times.Agent.Check)
 	if err != nil {
 		l.t.Fatal(err)
 	}

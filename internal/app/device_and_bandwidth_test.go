@@ -44,6 +44,7 @@ func newNICHost(t *testing.T, nics ...nic) *nicHost {
 		t.Fatal(err)
 	}
 	config, err := settings.Read(log, file)
+	config.Times = settings.TestTimes()
 	if err != nil {
 		t.Fatal(err)
 	}

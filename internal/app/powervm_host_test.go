@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
@@ -108,6 +109,7 @@ func TestServersWithIOSlots(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	p := newPowerVM(t)
+	p.check = time.Minute // because requests are counted
 	p.up(p.conf)
 	defer p.down()
 	for _, index := range []uint32{gpuSlot1, gpuSlot2} {
@@ -266,6 +268,7 @@ func (p *powerVM) secondHost() *powerVM {
 	}
 	log := slog.New(slog.NewTextHandler(p.t.Output(), nil))
 	config, err := settings.Read(log, file)
+	config.Times = settings.TestTimes()
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ func TestAgentEndsItsSessionsAndPlainNamesAreChecked(t *testing.T) {
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	config, err := settings.Read(log, file)
+	config.Times = settings.TestTimes()
 	if err != nil {
 		t.Fatal(err)
 	}
