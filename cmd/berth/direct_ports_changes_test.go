@@ -92,28 +92,6 @@ func TestDirectPortsAreMigratedLive(t *testing.T) {
 	f.delete(compute.Server{ID: server})
 }
 
-// TestDirectPortsAreDrainedLive drains the host of a server with a VF and a guarantee: plan and drain migrate it live,
-// and name its port.
-func TestDirectPortsAreDrainedLive(t *testing.T) {
-	testenv.Long(t)
-	t.Parallel()
-	f := newPortFleet(t, "cmp1", "cmp2")
-	port := f.port(6000)
-	server := f.begin(port)
-	f.await(server, "ACTIVE")
-	was := f.bound(server, port.ID)
-	for _, args := range [][]string{{"--plan"}, {}} {
-		out := f.run(0, "", append([]string{"host", "drain", was, "-o", "json"}, args...)...)
-		var rows []struct{ Action, To, Reason string }
-		if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 1 || rows[0].Action != "live" ||
-			rows[0].To == was || !strings.Contains(rows[0].Reason, "devices of its ports "+port.ID) {
-			t.Errorf("%v: %v %s", args, err, out)
-		}
-	}
-	f.onlyOn(server, port.ID, was)
-	f.delete(compute.Server{ID: server})
-}
-
 // attach begins to attach a port, and waits at most a moment for the result.
 func (f *portFleet) attach(server, port string) {
 	f.t.Helper()

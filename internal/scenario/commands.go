@@ -50,6 +50,7 @@ type command struct {
 //	server NAME STATUS            wait until a server has a status and no task
 //	allocation NAME               the allocation of a consumer
 //	usages HOST [PART]            used and total amounts of the providers with a part in their names
+//	tree HOST PART                parents, inventories (total/reserved/step size) and traits of such providers
 //	devices NAME                  the devices of a server, or those of a host that are held, as hosts report them
 //	guests HOST [FIELDS]          the guests in the hypervisor of a host
 //	conditions HOST               the conditions of a host
@@ -85,6 +86,7 @@ var commands = map[string]command{
 	"server":     {2, awaitServer},
 	"allocation": {1, allocation},
 	"usages":     {1, usages},
+	"tree":       {2, tree},
 	"devices":    {1, devices},
 	"guests":     {1, guests},
 	"conditions": {1, conditions},
@@ -225,7 +227,8 @@ func callAPI(c *cloud, args []string, input string) (string, error) {
 		return "", fmt.Errorf("there is no service %s", service)
 	}
 	if versioned {
-		client = client.WithHeader("OpenStack-API-Version", service+" "+version)
+		client = &rest.Client{Base: client.Base, Headers: map[string]string{"X-Auth-Token": "admin",
+			"OpenStack-API-Version": service + " " + version}}
 	}
 	var body any
 	if input != "" {
@@ -302,6 +305,29 @@ func usages(c *cloud, args []string, _ string) (string, error) {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n"), nil
+}
+
+func tree(c *cloud, args []string, _ string) (string, error) {
+	root, err := c.placement().ProviderByName(c.t.Context(), args[0])
+	if err != nil {
+		return "", err
+	}
+	all, err := c.placement().Tree(c.t.Context(), root.ID)
+	var lines []string
+	for _, p := range all.Providers {
+		if !strings.Contains(p.Name, args[1]) {
+			continue
+		}
+		parent, _ := all.ByID(p.Parent)
+		line := p.Name + " in " + parent.Name
+		for _, class := range slices.Sorted(maps.Keys(p.Inventories)) {
+			inv := p.Inventories[class]
+			line += fmt.Sprintf("  %s:%d/%d/%d", class, inv.Total, inv.Reserved, inv.StepSize)
+		}
+		lines = append(lines, fmt.Sprint(line, "  ", p.Traits))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n"), err
 }
 
 func devices(c *cloud, args []string, _ string) (string, error) {

@@ -57,9 +57,9 @@ func at(values []any, path []string) []any {
 	return values
 }
 
-// show returns a value as text: strings without quotes, others as JSON.
+// show returns a value as text: strings that are not empty without quotes, others as JSON.
 func show(value any) string {
-	if text, is := value.(string); is {
+	if text, is := value.(string); is && text != "" {
 		return text
 	}
 	text, err := json.Marshal(value)
