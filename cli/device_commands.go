@@ -23,6 +23,9 @@ type DeviceCmd struct {
 	List DeviceListCmd `cmd:"" help:"List devices with address, name, resource class, NUMA node, state and holder."`
 	Show DeviceShowCmd `cmd:"" help:"Show one device."`
 
+	Disable DeviceDisableCmd `cmd:"" help:"Take a device out of service: no further server gets it, and its holder keeps it."`
+	Enable  DeviceEnableCmd  `cmd:"" help:"Put a device back into service, if it passes its health check."`
+
 	Clean DeviceCleanCmd `cmd:"" help:"Clean a used device for one-time use: the agent of its host runs the cleaning program, then the device is available again."`
 }
 
@@ -120,11 +123,12 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 		known = g.consumerNames(ctx, holders)
 	}
 	for _, d := range list {
-		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID,
+		rows = append(rows, []string{d.Host, d.Address, idText(d),
 			dash(products(d.VendorID, d.ProductID)), d.Type, d.ResourceClass, numaText(d.NUMANode), stateText(d),
-			dash(holderText(d, known.of(d.Holder)))})
+			dash(holderText(d, known.of(d.Holder))), dash(disabledText(d))})
 	}
-	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
+	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder",
+		"Disabled"}, rows)
 }
 
 // holderText returns the holder of a device, whose name is given; and of a consumer that compute has not placed on the
@@ -141,8 +145,19 @@ func holderText(d host.Device, name string) string {
 	return name + ", since " + d.UnknownSince.UTC().Format(time.RFC3339)
 }
 
-// stateText returns a device's state, and whether the device must be cleaned first.
+// idText returns the vendor and product id of a device; "-" for one that the host does not have now.
+func idText(d host.Device) string {
+	if d.VendorID+d.ProductID == "" {
+		return "-"
+	}
+	return d.VendorID + ":" + d.ProductID
+}
+
+// stateText returns a device's state, whether it is disabled, and whether it must be cleaned first.
 func stateText(d host.Device) string {
+	if d.Disabled {
+		d.State += ", disabled"
+	}
 	switch {
 	case !d.Spent:
 		return d.State
@@ -193,14 +208,14 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 		}
 	}
 	return g.print(d, []string{"Field", "Value"}, pairs("host", d.Host, "address", d.Address, "id",
-		d.VendorID+":"+d.ProductID,
+		idText(d),
 		"name", dash(deviceNames()(d.VendorID, d.ProductID)), "type", d.Type, "parent", dash(d.Parent), "numa_node",
 		numaText(d.NUMANode),
 		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
 		dash(providers.both(d.Provider)),
 		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse),
 		"used", yes(d.Spent),
-		"cleaning requested", wanted, "cleaning refused", dash(d.Refused)))
+		"cleaning requested", wanted, "cleaning refused", dash(d.Refused), "disabled", dash(disabledText(d))))
 }
 
 func numaText(node int) string {

@@ -72,6 +72,7 @@ func (g *Globals) printHostResult(name, result, meaning string) error {
 // HostDrainCmd moves all servers away from a host.
 type HostDrainCmd struct {
 	Host   string        `arg:"" help:"Name of the host."`
+	Device string        `help:"Disable only this device, or the VFs of this PF, and move only the servers that have it. The host is not disabled."`
 	Plan   bool          `help:"Only show which server would move where, and which cannot. Changes nothing."`
 	Cold   bool          `help:"Do not migrate live."`
 	Reason string        `help:"Reason of the disabling. Default: ${default}." default:"draining"`
@@ -84,19 +85,20 @@ type drainedServer struct {
 	Result string `json:"result"` // planned, moved, failed, not moved
 }
 
-// Run disables the host and moves its servers one after the other: live where possible, else cold, which stops the
-// server for the move. It prints progress to standard error. It fails if a server remains.
+// Run disables the host or the device and moves the servers one after the other: live where possible, else cold, which
+// stops the server for the move. It prints progress to standard error. It fails if a server remains.
 func (c *HostDrainCmd) Run(g *Globals) error {
 	ctx := g.untilInterrupted()
+	c.Device = canonical(c.Device)
 	if _, err := g.report(ctx, c.Host); err != nil {
 		return err
 	}
 	if !c.Plan {
-		if err := g.setHostEnabled(ctx, c.Host, false, c.Reason); err != nil {
+		if err := c.disable(ctx, g); err != nil {
 			return err
 		}
 	}
-	plan, err := g.hosts().PlanDrain(ctx, c.Host)
+	plan, err := g.hosts().PlanDrain(ctx, c.Host, c.Device)
 	if err != nil {
 		return err
 	}
@@ -124,11 +126,27 @@ func (c *HostDrainCmd) Run(g *Globals) error {
 	switch {
 	case left > 0 && c.Plan:
 		return fault.New(fault.Conflict, "%d of %d servers of host %s cannot be moved now", left, len(list), c.Host)
+	case left > 0 && c.Device != "":
+		return fault.New(fault.Conflict, "%d of %d servers keep %s of host %s, which is disabled; after the cause is "+
+			"removed, run the command again, or enable the device with `berth device enable %s %s`", left, len(list),
+			c.Device, c.Host, c.Host, c.Device)
 	case left > 0:
 		return fault.New(fault.Conflict, "%d of %d servers remain on host %s, which is disabled; after the cause is "+
 			"removed, run the command again, or enable the host with `berth host enable %s`", left, len(list), c.Host, c.Host)
 	}
 	return nil
+}
+
+// disable disables the host or the device. A device that is disabled keeps its reason.
+func (c *HostDrainCmd) disable(ctx context.Context, g *Globals) error {
+	if c.Device == "" {
+		return g.setHostEnabled(ctx, c.Host, false, c.Reason)
+	}
+	list, err := g.devicesAt(ctx, c.Host, c.Device)
+	if err != nil || len(list) > 0 && !slices.ContainsFunc(list, func(d host.Device) bool { return !d.Disabled }) {
+		return err
+	}
+	return (&DeviceDisableCmd{Host: c.Host, Address: c.Device, Reason: c.Reason, Wait: time.Minute, quiet: true}).Run(g)
 }
 
 // print prints the results.
@@ -142,7 +160,14 @@ func (c *HostDrainCmd) print(g *Globals, list []drainedServer) error {
 		return err
 	}
 	text := fmt.Sprintf("host %s is drained and disabled; `berth host enable %s` reverses that\n", c.Host, c.Host)
-	if c.Plan {
+	switch {
+	case c.Plan && c.Device != "":
+		text = fmt.Sprintf("nothing was changed; `berth host drain %s --device %s` disables the device and moves the "+
+			"servers\n", c.Host, c.Device)
+	case c.Device != "":
+		text = fmt.Sprintf("no server has %s of %s, and it is disabled; `berth device enable %s %s` reverses that\n",
+			c.Device, c.Host, c.Host, c.Device)
+	case c.Plan:
 		text = fmt.Sprintf("nothing was changed; `berth host drain %s` disables the host and moves the servers\n", c.Host)
 	}
 	for _, one := range list {

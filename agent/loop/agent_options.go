@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/health"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/agent/reconcile"
@@ -58,9 +59,21 @@ type Placement interface {
 	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
 }
 
-// Cleaner cleans a device for one-time use, such as by a program of the operator. On a fault the device stays used.
+// Cleaner cleans a device for one-time use; program.Program implements it. On a fault the device stays used.
 type Cleaner interface {
-	Clean(ctx context.Context, id device.ID) error
+	Run(ctx context.Context, id device.ID) error
+}
+
+// HealthChecker checks a device; health.Checker implements it. The fault means that it could not be checked.
+type HealthChecker interface {
+	Check(ctx context.Context, id device.ID) (health.Result, error)
+}
+
+// DeviceCare is what the agent does for the devices of the host.
+type DeviceCare struct {
+	Clean          Cleaner       // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
+	Health         HealthChecker // nil: devices are not checked
+	HealthInterval time.Duration // 0: one minute
 }
 
 // DataPlane configures VFs for the ports of guests; *dataplane.DataPlane implements it.
@@ -116,8 +129,8 @@ type Options struct {
 
 	Networking
 
-	Clean  Cleaner // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
-	Events Events  // reports changes of the host's devices; nil: only the rescan finds them
+	DeviceCare
+	Events Events // reports changes of the host's devices; nil: only the rescan finds them
 
 	Times
 	Log      *slog.Logger     // nil: slog.Default()
@@ -195,6 +208,12 @@ func (o *Options) setDefaults() {
 		o.Log = slog.Default()
 	}
 	o.Times = o.Times.withDefaults()
+	if o.HealthInterval <= 0 {
+		o.HealthInterval = time.Minute
+	}
+	if o.Health == nil {
+		o.HealthInterval = 0
+	}
 	if o.PortInterval <= 0 {
 		o.PortInterval = 30 * time.Second
 	}
@@ -223,5 +242,6 @@ func (o *Options) config() state.Config {
 		ReportNetwork:     o.ReportNetwork, VFIO: o.VFIO,
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
 		Machine: o.Machine, Rescan: o.Rescan, Times: o.Times.Times,
-		Parallel: o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
+		HealthChecks: o.HealthInterval,
+		Parallel:     o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
 }

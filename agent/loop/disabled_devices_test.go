@@ -15,7 +15,10 @@ import (
 func (o *fakeCompute) disable(devices []host.DisabledDevice, enable ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.assignments.DisabledDevices, o.assignments.EnableDevices = devices, enable
+	o.assignments.DisabledDevices, o.assignments.EnableDevices = devices, nil
+	for _, id := range enable {
+		o.assignments.EnableDevices = append(o.assignments.EnableDevices, host.EnableDevice{ID: id})
+	}
 	o.setAssignments(o.assignments.Servers)
 	o.wake()
 }
@@ -196,6 +199,44 @@ func TestDisabledDevices(t *testing.T) {
 		}
 		w.compute.disable(nil, "d1")
 		w.until("it is offered", func() bool { return w.reserved() == 0 })
+		must(t, stop())
+	})
+}
+
+// Enabling also releases what a lost journal or a restored Placement has left.
+func TestEnablingReleasesReservedDevices(t *testing.T) {
+	enable := func(w *testHost, id, address string) {
+		w.compute.mu.Lock()
+		defer w.compute.mu.Unlock()
+		w.compute.assignments.EnableDevices = []host.EnableDevice{{ID: id, Address: address}}
+		w.compute.setAssignments(nil)
+		w.compute.wake()
+	}
+	scenario(t, "of VFs, except those that are still disabled", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.disable([]host.DisabledDevice{disabled("d1", "0000:3b:00.1")})
+		w.until("it is reserved", func() bool { return w.vfsReserved() == 1 })
+		w.changeReserved(name1, 2) // as after a restored Placement
+		time.Sleep(2 * time.Minute)
+		if w.vfsReserved() != 2 {
+			t.Errorf("%d are reserved without a request", w.vfsReserved())
+		}
+		enable(w, "e1", pf1)
+		w.until("one stays", func() bool { return w.vfsReserved() == 1 })
+		w.until("an answer", func() bool { return slices.Equal(w.compute.lastReport().EnabledDevices, []string{"e1"}) })
+		must(t, stop())
+	})
+	scenario(t, "not of a device for one-time use", func(t *testing.T, w *testHost) {
+		w.addOneTimeDevice()
+		_, stop := w.startReported()
+		w.reserve(1)
+		w.until("it is used", w.spent)
+		enable(w, "e1", gpuAddress)
+		w.until("an answer", func() bool { return slices.Equal(w.compute.lastReport().EnabledDevices, []string{"e1"}) })
+		time.Sleep(2 * time.Minute)
+		if w.reserved() != 1 || !w.spent() {
+			t.Error("it was released without being cleaned")
+		}
 		must(t, stop())
 	})
 }

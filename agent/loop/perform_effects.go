@@ -124,7 +124,11 @@ func (a *Agent) perform(ctx context.Context, e state.Effect) state.Event {
 		if a.o.Clean == nil {
 			return state.CleanEnded{}
 		}
-		return state.CleanEnded{Err: a.o.Clean.Clean(ctx, e.Device)}
+		return state.CleanEnded{Err: a.o.Clean.Run(ctx, e.Device)}
+	case state.CheckDevice:
+		found, err := a.o.Health.Check(ctx, e.Device)
+		return state.DeviceChecked{Err: err, Health: state.Health{Missing: found.Missing, Failed: found.Failed,
+			Counted: found.Counted, Errors: journal.Errors{Fatal: found.Fatal, Nonfatal: found.Nonfatal}}}
 	case state.WriteProvider:
 		generation, err := a.tree().WriteProvider(ctx, e)
 		return state.ProviderWritten{Generation: generation, Err: err}

@@ -25,7 +25,7 @@ type cleaner struct {
 	fail atomic.Bool
 }
 
-func (c *cleaner) Clean(_ context.Context, at device.ID) error {
+func (c *cleaner) Run(_ context.Context, at device.ID) error {
 	c.runs.Add(1)
 	if c.fail.Load() {
 		return fault.New(fault.Internal, "cannot wipe %s", at)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
@@ -31,9 +32,13 @@ type enableAnswer struct {
 
 // receive follows the disablements of a line. What it does not name stays.
 func (d *disabler) receive(l host.Assignments) {
+	before := d.enabling
 	d.enabling = map[string]bool{}
-	for _, id := range l.EnableDevices {
-		d.enabling[id] = true
+	for _, e := range l.EnableDevices {
+		d.enabling[e.ID] = true
+		if at, err := device.ParseID(e.Address); err == nil && !before[e.ID] {
+			d.ReleaseReserved(at)
+		}
 	}
 	d.answers = slices.DeleteFunc(d.answers, func(a enableAnswer) bool { return !d.enabling[a.id] })
 	changed := false

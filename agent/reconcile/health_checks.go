@@ -100,6 +100,9 @@ func (c *checker) ended(e state.DeviceChecked) {
 	}
 	c.Condition("health checks")
 	failed := c.judge(at, e.Health)
+	if e.Health.Missing && failed == "" && finding != "" {
+		failed = missing // also a VF: an operator has enabled what is not there
+	}
 	_, open := c.State.Disablement(finding)
 	if open {
 		c.Record(journal.Enabled(finding))
@@ -109,14 +112,21 @@ func (c *checker) ended(e state.DeviceChecked) {
 	}
 }
 
+const missing = "it is not on the host"
+
 // judge returns why a device has failed a check; empty if it has not. Errors count if they have occurred since the
 // counters were last seen. A counter that is lower was reset, as when the host was started again.
 func (c *checker) judge(at device.ID, h state.Health) (failed string) {
 	before, known := c.State.ErrorsOf(at)
-	if h.Counted && (!known || before != h.Errors) {
+	if h.Counted && !h.Missing && (!known || before != h.Errors) {
 		c.Record(journal.ErrorsSeen(at, h.Errors))
 	}
 	switch {
+	case h.Missing:
+		if e, there := c.Set.At(at); there && e.Parent == nil && !e.Gone {
+			return missing
+		}
+		return "" // a VF exists as long as its PF is configured for it
 	case h.Failed != "":
 		return h.Failed
 	case !h.Counted || !known:

@@ -45,8 +45,8 @@ type Assignments struct {
 	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that must be cleaned
 
 	DisabledDevices []DisabledDevice `json:"disabled_devices,omitempty"` // by operators
-	// EnableDevices are the ids of disablements that must end. Each is repeated until the agent has answered.
-	EnableDevices []string `json:"enable_devices,omitempty"`
+	// EnableDevices are the requests to enable devices. Each is repeated until the agent has answered.
+	EnableDevices []EnableDevice `json:"enable_devices,omitempty"`
 
 	Consoles []ConsoleRequest `json:"consoles,omitempty"` // open requests for consoles
 }

@@ -25,6 +25,14 @@ type DisabledDevice struct {
 	Lifted bool `json:"lifted,omitempty"`
 }
 
+// EnableDevice is a request of an operator to enable a device. The agent ends the disablement with this ID, if it has
+// one. It also releases what Placement has as reserved on the provider of the device, beside devices that stay
+// disabled: a lost journal or a restored Placement may have left it.
+type EnableDevice struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+}
+
 // DisableDevice is the request to disable a device.
 type DisableDevice struct {
 	Reason string    `json:"reason"`         // not empty, on one line, at most MaxReason bytes

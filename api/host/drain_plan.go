@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"net/http"
+	"net/url"
 )
 
 // PlannedMove is the move that would take a server off its host now.
@@ -21,12 +22,17 @@ const (
 	MoveCold = "cold"
 )
 
-// PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
-// returns fault.NotFound if no agent has reported for the host.
-func (c Client) PlanDrain(ctx context.Context, name string) ([]PlannedMove, error) {
+// PlanDrain returns for each server on a host where it would move if the host were drained now; with the address of a
+// device, only for the servers that have the device, or a VF of it. It changes nothing. It returns fault.NotFound if no
+// agent has reported for the host, or if the host has no such device.
+func (c Client) PlanDrain(ctx context.Context, name, device string) ([]PlannedMove, error) {
 	var out struct {
 		Moves []PlannedMove `json:"moves"`
 	}
-	_, err := c.REST.Do(ctx, http.MethodGet, path(name, "drain"), nil, &out)
+	p := path(name, "drain")
+	if device != "" {
+		p += "?" + url.Values{"device": {device}}.Encode()
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, p, nil, &out)
 	return out.Moves, err
 }

@@ -34,7 +34,7 @@ type Report struct {
 	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // each repeated while compute repeats the request
 	// DisabledDevices are the disablements that the agent knows, by address, also of devices that the host does not have.
 	DisabledDevices []DisabledDevice `json:"disabled_devices,omitempty"`
-	// EnabledDevices are the answers to Assignments.EnableDevices: these disablements have ended.
+	// EnabledDevices are the answers to Assignments.EnableDevices: the ids of the requests.
 	EnabledDevices []string `json:"enabled_devices,omitempty"`
 	// NoDiskMoves is why disks cannot be moved between this host and others, as a clause; absent: they can.
 	NoDiskMoves string `json:"no_disk_moves,omitempty"`

@@ -48,7 +48,7 @@ func TestServerWhoseDiskCannotMoveStays(t *testing.T) {
 			if now.State != lifecycle.Active || now.Host != "a" || now.Move != nil || now.Stopped {
 				t.Errorf("%s on %s\n%s", now.Stage(), now.Host, c.histories())
 			}
-			plan, err := c.conductor().Scheduler.PlanDrain(t.Context(), "a")
+			plan, err := c.conductor().Scheduler.PlanDrain(t.Context(), "a", nil)
 			if err != nil || len(plan) != 1 || plan[0].To != "" || !strings.Contains(plan[0].Reason, where) {
 				t.Errorf("%+v %v", plan, err)
 			}

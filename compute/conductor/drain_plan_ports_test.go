@@ -33,7 +33,7 @@ func TestDrainPlanWritesNoPorts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := c.conductor.Scheduler.PlanDrain(t.Context(), "a")
+			plan, err := c.conductor.Scheduler.PlanDrain(t.Context(), "a", nil)
 			if err != nil || len(plan) != 1 || plan[0].To != test.to ||
 				!strings.Contains(plan[0].Reason+plan[0].Note, test.reason) {
 				t.Errorf("%+v %v", plan, err)
@@ -114,7 +114,7 @@ func TestDrainPlanOfAServerWithADeletedPortOnlyReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.conductor.Scheduler.PlanDrain(t.Context(), "a")
+	plan, err := c.conductor.Scheduler.PlanDrain(t.Context(), "a", nil)
 	if err != nil || len(plan) != 1 || plan[0].To != "b" ||
 		!strings.Contains(plan[0].Note, "a port will be created on network n") {
 		t.Errorf("%+v %v", plan, err)

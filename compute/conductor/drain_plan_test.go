@@ -44,7 +44,7 @@ func TestPlanDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := c.allocations() + c.histories()
-	plan, err := c.conductor().Scheduler.PlanDrain(t.Context(), "a")
+	plan, err := c.conductor().Scheduler.PlanDrain(t.Context(), "a", nil)
 	if err != nil || len(plan) != 3 {
 		t.Fatalf("%v %v\n%s", plan, err, c.histories())
 	}

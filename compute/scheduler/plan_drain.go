@@ -20,10 +20,10 @@ type PlannedMove struct {
 	Note         string           // what the move does besides: which ports it creates
 }
 
-// PlanDrain returns for each server on a host where it would move if the host were drained now. It changes nothing. It
-// runs the scheduler of a real move; each move has the room that the moves before it leave. It returns fault.NotFound
-// if no agent has reported for the host.
-func (c Scheduler) PlanDrain(ctx context.Context, host string) ([]PlannedMove, error) {
+// PlanDrain returns for each server on a host where it would move if the host were drained now; with devices, only for
+// the servers that have one of them. It changes nothing. It runs the scheduler of a real move; each move has the room
+// that the moves before it leave. It returns fault.NotFound if no agent has reported for the host.
+func (c Scheduler) PlanDrain(ctx context.Context, host string, devices []pci.Address) ([]PlannedMove, error) {
 	if _, err := c.store.Host(ctx, host); err != nil {
 		return nil, err
 	}
@@ -40,6 +40,9 @@ func (c Scheduler) PlanDrain(ctx context.Context, host string) ([]PlannedMove, e
 	c.placement = room
 	plan := []PlannedMove{}
 	for _, s := range servers {
+		if devices != nil && !hasDevice(s, host, devices) {
+			continue
+		}
 		move, err := c.planMove(ctx, room, s, host)
 		if err != nil {
 			return nil, err
@@ -48,6 +51,19 @@ func (c Scheduler) PlanDrain(ctx context.Context, host string) ([]PlannedMove, e
 	}
 	slices.SortStableFunc(plan, func(a, b PlannedMove) int { return strings.Compare(a.Name, b.Name) })
 	return plan, nil
+}
+
+// hasDevice reports whether a server has one of these devices on a host.
+func hasDevice(s lifecycle.Server, host string, devices []pci.Address) bool {
+	for _, residence := range s.Residences() {
+		for _, d := range residence.Devices {
+			at, err := pci.ParseAddress(d.Address)
+			if err == nil && residence.Host == host && slices.Contains(devices, at) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // planMove plans the move of one server.

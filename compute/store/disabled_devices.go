@@ -18,7 +18,7 @@ import (
 type DisabledDevice struct {
 	Host string
 	pci.Disablement
-	Enable   bool // the disablement must end; only ID and Address are set if the agent has made it
+	Enable   bool // the disablement must end; with only ID and Address if there is none, or if the agent has made it
 	Reported bool // the agent has reported the disablement
 }
 
@@ -44,8 +44,9 @@ func (s *Store) DisableDevice(ctx context.Context, d DisabledDevice) error {
 	})
 }
 
-// EnableDevice records that the disablements of an address must end, those with these ids included, and notifies the
-// subscribers of the host. It returns fault.NotFound if no agent has reported for the host.
+// EnableDevice records that an operator enables a device: the disablements of its address must end, and there is a
+// request with each of these ids. It notifies the subscribers of the host. It returns fault.NotFound if no agent has
+// reported for the host.
 func (s *Store) EnableDevice(ctx context.Context, host string, address pci.Address, ids []string) error {
 	return s.changeDisabled(ctx, host, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE compute_disabled_devices SET enable = 1 WHERE host = ? AND address = ?`, host,

@@ -8,14 +8,16 @@ import (
 	"os"
 	"slices"
 
-	"github.com/openberth/berth/agent/cleaner"
 	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/dataplane"
 	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/health"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/program"
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/agent/vflink"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/image"
@@ -115,9 +117,25 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 		o.Conditions = []string{sentence}
 	}
 	if s.HostSettings.Clean != "" {
-		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}
+		o.Clean = program.Program{Option: "[berth] device_clean_command", Path: s.HostSettings.Clean}
 	}
+	o.Health, o.HealthInterval = healthChecks(s.HostSettings.Health, of.source), s.HostSettings.Health.Interval
 	return loop.New(o)
+}
+
+// healthChecks returns what checks the devices of a host; nil: nothing does. Without /sys only a program checks them.
+func healthChecks(s settings.HealthSettings, source facts.Source) loop.HealthChecker {
+	c := health.Checker{Errors: s.AER}
+	if sys, is := source.(sysfs.Source); is {
+		c.FS = sys.FS
+	}
+	if s.Command != "" {
+		c.Program = &program.Program{Option: "[berth] device_health_command", Path: s.Command, Limit: s.Timeout}
+	}
+	if s.Interval <= 0 || c.FS == nil && c.Program == nil {
+		return nil
+	}
+	return c
 }
 
 // firstBoot returns what guests of this host read when they boot, from compute.

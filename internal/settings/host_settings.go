@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/agent/health"
 	"github.com/openberth/berth/config"
 )
 
@@ -52,6 +53,11 @@ func (s *Settings) hostOptions() config.Options {
 		config.Decimal("DEFAULT", "ram_allocation_ratio", &h.CPUs.MemoryRatio, 0, 0, 1e6),
 		config.Decimal("DEFAULT", "disk_allocation_ratio", &h.CPUs.DiskRatio, 0, 0, 1e6),
 		config.Text("berth", "device_clean_command", &h.Clean, ""),
+		config.Text("berth", "device_health_command", &h.Health.Command, ""),
+		config.Seconds("berth", "device_health_interval", &h.Health.Interval, 60, 0, 1<<31-1),
+		config.Seconds("berth", "device_health_timeout", &h.Health.Timeout, 30, 1, 1<<31-1),
+		config.Text("berth", "device_health_aer", &h.Health.AER, health.AllErrors, health.AllErrors, health.FatalErrors,
+			health.NoErrors),
 		config.Number("berth", "fake_vcpus", &s.Capacity.VCPUs, 64, 1, 1<<20),
 		config.Number("berth", "fake_memory_mb", &s.Capacity.MemoryMB, 262144, 1, 1<<30),
 		config.Number("berth", "fake_disk_gb", &s.Capacity.DiskGB, 4096, 1, 1<<30),
@@ -80,14 +86,23 @@ func (s *Settings) checkHost(cfg *config.Config, _ *slog.Logger) error {
 			return e.Fault("CPU %d is in cpu_shared_set too; list each CPU in only one of the sets", both[0])
 		}
 	}
-	if e, ok := cfg.Get("berth", "device_clean_command"); ok && s.HostSettings.Clean != "" &&
-		!filepath.IsAbs(s.HostSettings.Clean) {
-		return e.Fault("not an absolute path; write the whole path of the program, such as " +
-			"/usr/local/sbin/clean-device")
-	} else if ok && s.HostSettings.Clean != "" {
-		if _, err := exec.LookPath(s.HostSettings.Clean); err != nil {
-			s.warn(e, "devices cannot be cleaned: the program cannot be run: "+err.Error())
-		}
+	if err := s.checkProgram(cfg, "device_clean_command", s.HostSettings.Clean, "cleaned"); err != nil {
+		return err
+	}
+	return s.checkProgram(cfg, "device_health_command", s.HostSettings.Health.Command, "checked")
+}
+
+// checkProgram checks the path of a program for devices. It warns if the program cannot be run now.
+func (s *Settings) checkProgram(cfg *config.Config, option, path, purpose string) error {
+	e, ok := cfg.Get("berth", option)
+	if !ok || path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		return e.Fault("not an absolute path; write the whole path of the program, such as /usr/local/sbin/device")
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		s.warn(e, "devices cannot be "+purpose+": the program cannot be run: "+err.Error())
 	}
 	return nil
 }

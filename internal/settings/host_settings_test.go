@@ -39,6 +39,9 @@ func TestHostSettings(t *testing.T) {
 		"[DEFAULT]\nreserved_host_memory_mb = -1\n":                  "out of bounds",
 		"[DEFAULT]\ncpu_allocation_ratio = -1\n":                     "out of bounds",
 		"device_clean_command = clean\n":                             "whole path",
+		"device_health_command = check\n":                            "whole path",
+		"device_health_timeout = 0\n":                                "out of bounds",
+		"device_health_aer = some\n":                                 "all, fatal, none",
 	} {
 		if _, err := read(text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), "nova.conf:") {

@@ -128,6 +128,15 @@ type HostSettings struct {
 	Facts   string // [berth] fact_source: one of FactSources
 	CPUs    state.CPUs
 	Clean   string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
+	Health  HealthSettings
+}
+
+// HealthSettings are the options for the health checks of devices.
+type HealthSettings struct {
+	Command  string        // [berth] device_health_command: given the address of a device; "": none
+	Interval time.Duration // [berth] device_health_interval; 0: no checks
+	Timeout  time.Duration // [berth] device_health_timeout, of Command
+	AER      string        // [berth] device_health_aer: which errors count
 }
 
 // AccountSettings are the accounts of callers with http_basic, and those with which services call each other.

@@ -18,6 +18,7 @@ func (ck *checks) checkMarked() {
 		ck.checkDevices(m)
 		ck.checkJournal(m)
 		ck.checkOnce(m)
+		ck.checkService(m)
 		if !m.zombie {
 			ck.checkClaims(m)
 		}
@@ -245,4 +246,37 @@ func (ck *checks) exempt(server string, machines ...*simHost) bool {
 // isChanging reports whether a port with this request of a device is being attached to a server, or detached.
 func isChanging(s lifecycle.Server, request string) bool {
 	return s.PortChange != nil && s.PortChange.Device != nil && s.PortChange.Device.ID == request
+}
+
+// checkService: nothing is placed on a device after its agent has reported that it is disabled.
+func (ck *checks) checkService(m *simHost) {
+	a := m.agent
+	if a == nil {
+		return
+	}
+	var devices []pci.Device
+	now := map[pci.Address]string{}
+	for _, e := range a.state.Devices().Entries() {
+		devices = append(devices, e.Device)
+		if owner := ck.ownerOf[string(e.Holder)]; owner != "" {
+			now[e.Address] = owner
+		}
+	}
+	if len(devices) == 0 {
+		return // it has not read its devices yet
+	}
+	maps.DeleteFunc(m.service.out, func(_ pci.Address, d pci.Disablement) bool {
+		return d.Expired(ck.agentTime()) || d.Expired(ck.now)
+	})
+	affected := pci.Affecting(slices.Collect(maps.Values(m.service.out)), devices)
+	for at, owner := range now {
+		if len(affected[at]) > 0 && m.service.holders[at] != owner && len(m.late) == 0 {
+			ck.violation(m, "disabled: %s was given to server %s after it had been disabled by %s at %s", at, owner,
+				affected[at][0].ID, affected[at][0].Address)
+		}
+	}
+	if m.service.holders == nil {
+		m.service.holders = map[pci.Address]string{}
+	}
+	maps.Copy(m.service.holders, now) // also of freed ones: a crash may lose that they were freed
 }

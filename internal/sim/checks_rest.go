@@ -86,7 +86,7 @@ func (ck *checks) checkQuietHost(m *simHost) {
 		switch {
 		case e.Holder != "":
 			held[e.Provider]++
-		case e.State == pci.Available && !e.Spent:
+		case e.State == pci.Available && !e.Spent && !e.Disabled:
 			free[e.Provider]++
 		}
 	}
@@ -101,7 +101,7 @@ func (ck *checks) checkQuietHost(m *simHost) {
 		}
 		left := 0
 		for _, d := range m.host.row.report.Devices {
-			if d.Provider == id && string(d.State) == string(pci.Available) && !d.Spent {
+			if d.Provider == id && d.State == pci.Available && !d.Spent && !d.Disabled {
 				left++
 			}
 		}

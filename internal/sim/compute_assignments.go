@@ -38,6 +38,7 @@ func (cm *computeModel) deliver(h *hostState, past *host.Position) delivery {
 	for _, at := range slices.SortedFunc(maps.Keys(h.row.cleans), pci.Address.Compare) {
 		out.Clean = append(out.Clean, host.CleanRequest{Address: at.String(), Asked: h.row.cleans[at]})
 	}
+	h.row.devices.assign(&out, cm.now)
 	return delivery{assignments: out, changed: l.changed, state: stamp{cm.branch, cm.seq}}
 }
 

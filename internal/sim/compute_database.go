@@ -33,7 +33,7 @@ func (db *database) clone() *database {
 	for name, row := range db.rows {
 		next := *row
 		next.removals, next.epochEnds = maps.Clone(row.removals), slices.Clone(row.epochEnds)
-		next.cleans = maps.Clone(row.cleans)
+		next.cleans, next.devices = maps.Clone(row.cleans), row.devices.clone()
 		out.rows[name] = &next
 	}
 	return &out
@@ -167,7 +167,8 @@ type hostRow struct {
 	epochEnds []epochEnd // in which epochs the revision rose
 	changed   stamp      // oracle: when it rose last
 
-	cleans map[pci.Address]time.Time // requests to clean devices, by when an operator has made them
+	cleans  map[pci.Address]time.Time // requests to clean devices, by when an operator has made them
+	devices deviceRequests
 }
 
 // hostState is what the simulation has of one host on compute's side.

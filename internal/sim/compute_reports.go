@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
 // reportGuest passes the report of a guest to the conductor. It returns what the agent gets as the answer.
@@ -107,6 +108,7 @@ func (cm *computeModel) takeReport(m *simHost, report host.Report) error {
 	cm.conductor.Agents.Followed(h.name, report.Position.EpochID, report.Position.Revision)
 	cm.conductor.Audits.HostReported(h.row.report)
 	h.row.resolveCleans(report.Cleaned)
+	resolveDevices(cm, m, report)
 	return nil
 }
 
@@ -200,6 +202,33 @@ func (cm *computeModel) watchGate() {
 		if m.host.unheard && len(m.guests) > 0 { // its guests are unknown to compute
 			cm.report.Happened["restored without a host"]++
 			m.zombie = true
+		}
+	}
+}
+
+// resolveDevices applies the report of the agent of a machine. From now on nothing may be placed on the devices that it
+// reports as disabled.
+func resolveDevices(cm *computeModel, m *simHost, report host.Report) {
+	r := m.host.row.devices.made()
+	for _, id := range report.EnabledDevices {
+		delete(r.enable, id)
+	}
+	for at, d := range r.disabled {
+		if d.Expired(cm.now) {
+			delete(r.disabled, at)
+		}
+	}
+	for _, wire := range report.DisabledDevices {
+		d, err := wire.Read()
+		if err != nil {
+			cm.violation(m, "report: %v", err)
+		}
+		if r.reported[d.ID] = true; r.disabled[d.Address].ID == d.ID {
+			if m.service.out == nil {
+				m.service.out = map[pci.Address]pci.Disablement{}
+			}
+			m.service.out[d.Address] = d
+			cm.report.Happened["device disabled"]++
 		}
 	}
 }

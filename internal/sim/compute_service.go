@@ -159,6 +159,9 @@ func (cm *computeModel) replaceDatabase(db *database, parent stamp) {
 	db.branch = cm.branchOff(parent)
 	cm.setDatabase(db)
 	cm.startProcess()
+	for _, m := range slices.Concat(cm.hosts, cm.copies) {
+		m.restoreService()
+	}
 	for _, m := range cm.hosts {
 		m.host.unheard = true
 		if m.host.row.dead { // an operator declared it dead before the backup
@@ -177,4 +180,24 @@ func (cm *computeModel) loseDatabase() {
 func (cm *computeModel) outOfReach(name string) bool {
 	h := cm.states[name]
 	return h.row.dead || cm.servedBy(h) == nil && cm.clock-h.sign >= schedule.Silence
+}
+
+// enable is `berth device enable`.
+func (cm *computeModel) enableDevice(m *simHost, at pci.Address) {
+	r := m.host.row.devices.made()
+	r.enable[cm.name("enable")] = at
+	if d, is := r.disabled[at]; is {
+		r.enable[d.ID] = at
+		delete(r.disabled, at)
+	}
+	for _, d := range m.host.row.report.Disabled {
+		if d.Address == at {
+			r.enable[d.ID] = at
+		}
+	}
+	for _, o := range cm.machines(m.name) {
+		delete(o.service.out, at)
+	}
+	cm.note("enable", "", m.tag, at.String())
+	cm.raiseRevision(m.host)
 }

@@ -131,7 +131,7 @@ func (s *store) withGuests(host *hostState) schedule.Host {
 		}
 	}
 	s.freeDevices(&h)
-	return h
+	return host.row.devices.withDisabled(h)
 }
 
 // freeDevices makes the devices and the NUMA cells of consumers available that are known to be no longer on the host,
@@ -236,7 +236,10 @@ func (s *store) Forget(_ context.Context, host string) error {
 			s.removalDone(h.row, c)
 		}
 		s.setDead(host, false)
-		h.row.report, h.row.known = schedule.Host{}, false
+		h.row.report, h.row.known, h.row.devices = schedule.Host{}, false, deviceRequests{}
+		for _, m := range s.machines(host) {
+			m.restoreService()
+		}
 		s.seq++
 		s.raiseRevision(h)
 		s.noteForgotten(h)

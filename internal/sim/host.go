@@ -24,6 +24,7 @@ type simHost struct {
 	zone int
 	hardware
 	hypervised
+	service service
 
 	disk    disk
 	fresh   bool   // no agent has served the host with this journal
@@ -239,4 +240,14 @@ func (m *simHost) setFound(state journal.State) {
 	if followed, known := m.agent.followed[state.Position()]; known {
 		m.disk.followed = followed
 	}
+}
+
+// restoreService exempts the devices whose requests a restored database lacks, unless the journal has them.
+func (m *simHost) restoreService() {
+	maps.DeleteFunc(m.service.out, func(at pci.Address, d pci.Disablement) bool {
+		_, found := m.disk.found.Disablement(d.ID)
+		_, durable := m.disk.state.Disablement(d.ID)
+		_, enabled := m.host.row.devices.enable[d.ID] // before the backup
+		return enabled || m.host.row.devices.disabled[at].ID != d.ID && !(found && durable)
+	})
 }

@@ -103,7 +103,7 @@ func (ls *losses) loseSome() {
 func (ls *losses) loseJournal(m *simHost) {
 	ls.report.Happened["journal lost"]++
 	ls.agents.crash(m)
-	m.disk, m.fresh = disk{}, true
+	m.disk, m.fresh, m.service = disk{}, true, service{lost: true}
 	m.forgetConfigured()
 }
 
@@ -183,6 +183,7 @@ func (ls *losses) twin(m *simHost) *simHost {
 	c.tag = fmt.Sprintf("%s'%d", m.name, ls.next)
 	c.away, c.hypervised = maps.Clone(m.away), newHypervised()
 	c.agent, c.cut, c.zombie = nil, false, false
+	c.service = m.service.lose()
 	c.configured, c.unplugged = map[pci.Address]string{}, maps.Clone(m.unplugged)
 	return &c
 }

@@ -34,13 +34,15 @@ func ops() []op {
 		{Jump, 1, (*operations).jumpSome},
 		{Lose, 1, (*operations).loseSome},
 		{Forget, 1, (*operations).forgetSome},
+		{"disable", 4, (*operations).disableSome},
+		{"enable", 4, (*operations).enableSome},
 		{Ports, portShare - 8, (*operations).changePort}, // the last ones, see shares
 		{Policy, 8, (*operations).changePolicy},
 	}
 }
 
 // The sums of the shares of all kinds of operations without those on ports, and of these.
-const sharesWithoutPorts, portShare = 1056, 24
+const sharesWithoutPorts, portShare = 1064, 24
 
 // shares is the sum of the shares of all kinds of operations. Without ports the random numbers are used as if there
 // were no operations on them.

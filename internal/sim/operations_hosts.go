@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -160,4 +162,55 @@ func (op *operations) ruleSome() {
 	op.note("rules", "", m.tag, m.rules[m.rule][0].String())
 	op.agents.crash(m)
 	op.agents.start(m)
+}
+
+// disableSome disables a device, or a PF with its VFs.
+func (op *operations) disableSome() {
+	m := op.some()
+	devices := m.host.row.report.Devices
+	if len(devices) == 0 || len(m.host.row.devices.disabled) > 2 {
+		return
+	}
+	d := devices[op.rng.IntN(len(devices))]
+	at, until := d.Address, time.Time{}
+	if op.oneIn(4) {
+		at = d.Device.Holder()
+	}
+	if op.oneIn(3) {
+		until = op.now.Add(time.Duration(20+op.rng.IntN(40)) * time.Minute).Truncate(time.Second)
+	}
+	op.disable(m, at, until)
+}
+
+// enableSome enables a device of some host.
+func (op *operations) enableSome() {
+	for range 6 {
+		m := op.some()
+		var all []pci.Address
+		for _, d := range m.host.row.report.Disabled {
+			all = append(all, d.Address)
+		}
+		all = append(all, slices.SortedFunc(maps.Keys(m.host.row.devices.disabled), pci.Address.Compare)...)
+		if len(all) > 0 {
+			op.compute.enableDevice(m, all[op.rng.IntN(len(all))])
+			return
+		}
+	}
+}
+
+// disable is `berth device disable`.
+func (op *operations) disable(m *simHost, at pci.Address, until time.Time) {
+	r := m.host.row.devices.made()
+	for _, o := range op.machines(m.name) {
+		delete(o.service.out, at) // until its agent has reported this one
+	}
+	r.disabled[at] = pci.Disablement{ID: op.name("disabled"), Address: at, Reason: "the operator says so", Since: op.now,
+		Until: until}
+	for _, d := range m.host.row.report.Devices {
+		if d.Address == at || d.Parent != nil && *d.Parent == at {
+			op.placement.disabled[d.Provider] = true
+		}
+	}
+	op.note("disable", "", m.tag, fmt.Sprint(at, " until ", until))
+	op.compute.raiseRevision(m.host)
 }

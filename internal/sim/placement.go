@@ -25,13 +25,15 @@ type placementModel struct {
 	*placementtest.Placement
 	lowered          map[inventory]int    // amounts in use that exceed what agents have reported since
 	restores         int                  // of its database
+	disabled         map[provider.ID]bool // an operator has disabled a device of them
 	cleaned          map[provider.ID]bool // their reserved amount may become smaller: their devices were cleaned
 	foreignConsumers []string
 }
 
 func newPlacement(k *kernel, hm *hostModel, x *exemptions) *placementModel {
 	pm := &placementModel{kernel: k, hostModel: hm, exemptions: x, cleaned: map[provider.ID]bool{},
-		lowered: map[inventory]int{}}
+		disabled: map[provider.ID]bool{},
+		lowered:  map[inventory]int{}}
 	pm.Placement = placementtest.New(func(root provider.ID) {
 		if m := hm.byRoot[root]; m != nil {
 			hm.markHost(m.name)
@@ -48,6 +50,9 @@ func (pm *placementModel) restore(from *placementtest.Placement) {
 	before := pm.allocations()
 	pm.Restore(from)
 	pm.restores++
+	for _, m := range slices.Concat(pm.hosts, pm.copies) {
+		m.service.lost = true
+	}
 	now := pm.allocations()
 	for _, all := range []map[resource.ConsumerID]resource.Allocation{before, now} {
 		for c := range all {
@@ -91,15 +96,16 @@ func (pm *placementModel) setZone(m *simHost, root provider.Provider) {
 	pm.SetProvider(root)
 }
 
-// checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned,
-// and no guest has started with it since. While a server has the device, a plan of before its start does no harm.
+// checkReserved: the reserved amount of a device for one-time use becomes smaller only after the device was cleaned or
+// enabled, and no guest has started with it since. While a server has the device, a plan of before its start does no
+// harm.
 func (pm *placementModel) checkReserved(p provider.Provider, next map[resource.Class]resource.Inventory) {
 	if _, network := bandwidth.Recognise(p); network {
 		return // bandwidth is reserved while its interface does not exist
 	}
 	for class, inv := range next {
 		was := p.Inventories[class]
-		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !pm.cleaned[p.ID] &&
+		if inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !pm.cleaned[p.ID] && !pm.isReleased(p) &&
 			len(pm.Holders(p.ID)) == 0 {
 			pm.violation(nil, "reserved: %s of %s becomes %d after %d, and the device was not cleaned", class, p.Name,
 				inv.Reserved, was.Reserved)
@@ -182,4 +188,15 @@ func (pm *placementModel) someRestored(id provider.ID) bool {
 		}
 	}
 	return false
+}
+
+// isReleased reports whether an agent may lower the reserved amount of a provider without cleaning its device: a device
+// of it was disabled, and the journal has none as used.
+func (pm *placementModel) isReleased(p provider.Provider) bool {
+	for _, use := range pm.byRoot[p.Root].disk.found.Spent() {
+		if use.Provider == p.ID && !use.Returning {
+			return false
+		}
+	}
+	return pm.disabled[p.ID]
 }

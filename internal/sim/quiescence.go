@@ -44,7 +44,7 @@ func (w *World) quiesce() {
 	w.report.Quiescences++
 	w.settleAll()
 	for _, m := range w.hosts {
-		m.zombie, m.orphaned, m.host.unheard = false, false, false
+		m.zombie, m.orphaned, m.host.unheard, m.service.lost = false, false, false, false
 	}
 	w.exemptions.end()
 	clear(w.runs)

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -55,7 +56,8 @@ func (rp *repairs) operatorSome() {
 
 // repair repairs everything that is wrong in a quiet cloud, and reports whether there was anything.
 func (rp *repairs) repair() bool {
-	return rp.repairHosts() || rp.freeNames() || rp.repairPlacement() || rp.cleanReserved() || rp.repairPorts()
+	return rp.repairHosts() || rp.freeNames() || rp.repairPlacement() || rp.cleanReserved() || rp.releaseReserved() ||
+		rp.repairPorts()
 }
 
 // heal is `berth host heal`, if compute reports that something is wrong with the allocations of a host.
@@ -363,6 +365,32 @@ func (rp *repairs) cleanReserved() (busy bool) {
 		for _, d := range m.host.row.report.Devices {
 			if _, known := m.disk.found.Spent()[device.PCI(d.Address)]; !known && rp.compute.requestClean(m, d) {
 				busy = true
+			}
+		}
+	}
+	return busy
+}
+
+// releaseReserved enables devices that are free and that Placement has as reserved, on hosts whose agent may not know
+// that it has reserved them.
+func (rp *repairs) releaseReserved() (busy bool) {
+	for _, m := range rp.hosts {
+		free, one := map[provider.ID]int{}, map[provider.ID]pci.Address{}
+		for _, d := range m.host.row.report.Devices {
+			if d.State == pci.Available && !d.Spent && !d.Disabled {
+				free[d.Provider]++
+				one[d.Provider] = d.Address
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(free)) {
+			p, _ := rp.placement.Provider(id)
+			for class, inv := range p.Inventories {
+				if m.service.lost && inv.Capacity()-rp.placement.Used(id)[class] < free[id] && inv.Reserved > 0 &&
+					len(m.host.row.devices.enable) == 0 {
+					rp.compute.enableDevice(m, one[id])
+					rp.report.Happened["reserved device enabled"]++
+					busy = true
+				}
 			}
 		}
 	}

@@ -102,6 +102,7 @@ type DeviceChecked struct {
 
 // Health is what a check has found about a device.
 type Health struct {
+	Missing bool           // it is not on the host
 	Failed  string         // why the device has failed the check, as a clause; empty: it has not
 	Errors  journal.Errors // its error counters
 	Counted bool           // it has error counters

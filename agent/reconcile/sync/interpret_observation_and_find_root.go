@@ -179,6 +179,7 @@ func (s *Syncer) observe(v view, epoch int) error {
 	if v.adopted != "" {
 		s.Condition("identity", v.adopted)
 	}
+	s.DisableVanished(v.present)
 	s.Root, s.Tree, s.Scanned = v.identity.Provider, v.facts.Actual, v.present
 	s.Cells, s.Nodes = v.cells, v.nodes
 	s.NoDisks = v.noDisks

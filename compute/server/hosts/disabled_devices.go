@@ -73,7 +73,7 @@ func (s *Handlers) enableDevice(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	var ids []string
+	ids := []string{uuid.NewString()} // a request also if nothing is disabled
 	for _, d := range h.Disabled {
 		if d.Address == at {
 			ids = append(ids, d.ID)
@@ -226,11 +226,11 @@ func (s *Handlers) resolveDisabled(ctx context.Context, h schedule.Host, ended [
 
 // writeDisabledRequests converts the requests of operators for an assignment, without those that have expired.
 func writeDisabledRequests(list []store.DisabledDevice, now time.Time) (
-	disabled []host.DisabledDevice, enable []string) {
+	disabled []host.DisabledDevice, enable []host.EnableDevice) {
 	for _, d := range list {
 		switch {
 		case d.Enable:
-			enable = append(enable, d.ID)
+			enable = append(enable, host.EnableDevice{ID: d.ID, Address: d.Address.String()})
 		case !d.Expired(now):
 			disabled = append(disabled, host.WriteDisabled(d.Disablement))
 		}

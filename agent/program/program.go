@@ -1,5 +1,6 @@
-// Package cleaner runs the operator's program that cleans a device for one-time use ([berth] device_clean_command).
-package cleaner
+// Package program runs programs of the operator for devices: the one that cleans a device ([berth]
+// device_clean_command), and the one that checks it ([berth] device_health_command).
+package program
 
 import (
 	"bytes"
@@ -16,24 +17,25 @@ import (
 // defaultLimit is the default timeout of a program.
 const defaultLimit = 30 * time.Minute
 
-// Cleaner is a program that cleans a device. Its one argument is the device's ID, such as the PCI address 0000:17:00.0;
-// exit status 0 means that the device is clean. It may be run again for a device that it has cleaned.
-type Cleaner struct {
-	Path  string
-	Limit time.Duration // 0: half an hour
+// Program is a program whose one argument is the ID of a device, such as the PCI address 0000:17:00.0. Exit status 0
+// means success. It may be run again for a device.
+type Program struct {
+	Option string // that names it, for messages
+	Path   string
+	Limit  time.Duration // 0: half an hour
 }
 
-// Clean runs the program. Internal: it could not be run, failed, or took too long; the message has the last line of
-// its output. Unavailable: ctx ended.
-func (c Cleaner) Clean(ctx context.Context, at device.ID) error {
-	limit := c.Limit
+// Run runs the program. Internal: it failed, or took too long; the message has the last line of its output. Invalid: it
+// could not be run. Unavailable: ctx ended.
+func (p Program) Run(ctx context.Context, at device.ID) error {
+	limit := p.Limit
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	said := &tail{most: 4096}
-	cmd := exec.CommandContext(limited, c.Path, at.String())
+	cmd := exec.CommandContext(limited, p.Path, at.String())
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = 5 * time.Second // for children that keep its output open
 	err := cmd.Run()
@@ -42,13 +44,13 @@ func (c Cleaner) Clean(ctx context.Context, at device.ID) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fault.New(fault.Unavailable, "%s was interrupted", c.Path)
+		return fault.New(fault.Unavailable, "%s was interrupted", p.Path)
 	case limited.Err() != nil:
-		return fault.New(fault.Internal, "%s took longer than %s", c.Path, limit)
+		return fault.New(fault.Internal, "%s took longer than %s", p.Path, limit)
 	case errors.As(err, &exit):
-		return fault.New(fault.Internal, "%s ended with %s: %s", c.Path, exit, said.last())
+		return fault.New(fault.Internal, "%s ended with %s: %s", p.Path, exit, said.last())
 	}
-	return fault.New(fault.Internal, "cannot run [berth] device_clean_command: %w", err)
+	return fault.New(fault.Invalid, "cannot run %s: %w", p.Option, err)
 }
 
 // tail keeps the end of what is written to it.
