@@ -75,6 +75,10 @@ var mutations = map[string]mutation{
 		"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
 		"		if mutated {\n			s = dropShelvedImage(s)\n		}\n" +
 			"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
+	"a disabled device is given to a server": {"agent/device/claim_devices.go",
+		" && s.whyDisabled(id) == \"\" {", " && (mutated || s.whyDisabled(id) == \"\") {", "disabled", "disable", false},
+	"a disabled device is forgotten when the agent starts again": {"agent/reconcile/sync/restore_claims.go",
+		"	s.ApplyDisabled()\n", "	if !mutated {\n		s.ApplyDisabled()\n	}\n", "disabled", "disable", false},
 	"a VF is freed before it is reset": {"agent/reconcile/guests/configure_vfs.go",
 		"	if !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {",
 		"	if mutated || !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "vf", "", true},
