@@ -243,5 +243,6 @@ func (o *Options) config() state.Config {
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
 		Machine: o.Machine, Rescan: o.Rescan, Times: o.Times.Times,
 		HealthChecks: o.HealthInterval,
-		Parallel:     o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives}
+		Parallel:     o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil,
+		ReceivesGuests: receives}
 }
