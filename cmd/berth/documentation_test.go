@@ -173,16 +173,22 @@ func testsOf(t *testing.T, pkg string) string {
 	return text.String()
 }
 
-// testedRows returns the rows of a page of behaviour that have a test in its section "Tests", and checks that the tests
-// exist.
+// testedRows returns the rows of a page of behaviour that have a test or a scenario in its section "Tests", and checks
+// that it exists.
 func testedRows(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	_, table, _ := strings.Cut(read(t, page), "\n## Tests\n")
 	tested := map[string]bool{}
-	row := regexp.MustCompile("(?m)^\\| ([A-Z0-9, ]+) \\| `([a-z/]+)` \\| `(Test\\w+)` \\|$")
+	row := regexp.MustCompile("(?m)^\\| ([A-Z0-9, ]+) \\| `([a-z/]+)` \\| `(Test\\w+|[a-z_/]+)` \\|$")
 	for _, cells := range row.FindAllStringSubmatch(table, -1) {
 		for name := range strings.SplitSeq(cells[1], ", ") {
 			tested[name] = true
+		}
+		if strings.Contains(cells[3], "/") {
+			if _, err := os.Stat(filepath.Join(root, cells[2], "testdata", cells[3]+".txt")); err != nil {
+				t.Errorf("the scenario of %s does not exist: %v", cells[1], err)
+			}
+			continue
 		}
 		if !strings.Contains(testsOf(t, cells[2]), "\nfunc "+cells[3]+"(") {
 			t.Errorf("the test %s of %s does not exist: %s", cells[3], cells[2], cells[1])
