@@ -79,6 +79,35 @@ func TestRaceExemptPackagesArePure(t *testing.T) {
 	}
 }
 
+// TestListedTestsExist checks the names of tests in .ci/package-lists: a test with another name would not run.
+func TestListedTestsExist(t *testing.T) {
+	lists, err := os.ReadFile("../../.ci/package-lists")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^computing='\^\(([^)]+)\)\$'$`).FindStringSubmatch(string(lists))
+	if names == nil {
+		t.Fatal(".ci/package-lists has no list computing: has its form changed?")
+	}
+	files, err := filepath.Glob("../../placement/server/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := ""
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source += string(text)
+	}
+	for name := range strings.SplitSeq(names[1], "|") {
+		if !strings.Contains(source, "\nfunc "+name+"(t *testing.T) {") {
+			t.Errorf(".ci/package-lists names the test %s, which placement/server does not have", name)
+		}
+	}
+}
+
 // TestListedPackagesExist checks the lists of slow packages in .ci/package-lists: go test fails with a package that
 // does not exist, after all others.
 func TestListedPackagesExist(t *testing.T) {

@@ -95,7 +95,7 @@ func (k *kernel) faulty(failure string, seldom int, do func() error) error {
 func (k *kernel) oftenDone() string { return cmp.Or(k.options.Often, often[k.broken]) }
 
 // often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
-var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump}
+var often = map[string]string{Demolish: Restore, Ungated: Restore, WallClock: Jump, Uncounted: "late"}
 
 // agentTime is the time of agents.
 func (k *kernel) agentTime() time.Time { return beginning().Add(k.agentClock) }

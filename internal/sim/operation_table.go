@@ -89,7 +89,9 @@ func (op *operations) drawOp() int {
 	case op.options.Direct && op.oneIn(15):
 		return op.shares() - 1 - op.rng.IntN(portShare)
 	case op.broken == Demolish: // agents must have the time to follow a restored database
-		every = 1500
+		every = 800
+	case op.broken == Ungated:
+		every = 60
 	case op.options.Often != "":
 		every = 600
 	}
