@@ -172,6 +172,26 @@ func TestDisabledDevices(t *testing.T) {
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		must(t, stop())
 	})
+	scenario(t, "devices that vanish while Placement has an allocation of them", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.disable([]host.DisabledDevice{disabled("d1", "0000:3b:00.1")})
+		w.until("it is reserved", func() bool { return w.vfsReserved() == 1 })
+		w.placement.set("unknown", w.provider(name1).ID, resource.Amounts{class: 1})
+		for _, address := range []string{"0000:3b:00.1", "0000:3b:00.2", pf1} {
+			w.sysfs.remove(address)
+		}
+		w.until("they are gone", func() bool { return len(w.compute.lastReport().Devices) == 2 })
+		time.Sleep(2 * time.Minute)
+		w.sysfs.add(pf1, "1572", "")
+		w.sysfs.add("0000:3b:00.1", "154c", pf1)
+		w.sysfs.add("0000:3b:00.2", "154c", pf1)
+		w.until("they are back", func() bool { return len(w.compute.lastReport().Devices) == 4 })
+		time.Sleep(2 * time.Minute)
+		if w.vfsReserved() != 1 {
+			t.Errorf("%d are reserved", w.vfsReserved())
+		}
+		must(t, stop())
+	})
 	scenario(t, "a used device for one-time use stays used", func(t *testing.T, w *testHost) {
 		w.addOneTimeDevice()
 		_, stop := w.startReported()

@@ -147,17 +147,15 @@ func TestHealthChecks(t *testing.T) {
 			if got := w.compute.finding(vf); got.ID != "" {
 				t.Errorf("%+v", got)
 			}
-			f.set(gpuAddress, health.Result{Missing: true})
-			first := w.compute.finding(gpuAddress).ID
-			w.compute.disable(nil, first)
-			w.until("it is still not there", func() bool {
-				return w.compute.finding(gpuAddress).Reason == "it is not on the host"
-			})
 			w.sysfs.add(gpuAddress, "20b0", "")
 			w.until("it is disabled", func() bool { return w.reserved() == 1 })
-			f.set(gpuAddress, health.Result{})
 			w.compute.disable(nil, w.compute.finding(gpuAddress).ID)
 			w.until("it is offered", func() bool { return w.reserved() == 0 })
+			w.sysfs.remove(gpuAddress)
+			w.until("it is gone again", func() bool { return w.compute.finding(gpuAddress).ID != "" })
+			f.set(gpuAddress, health.Result{Missing: true})
+			w.compute.disable(nil, w.compute.finding(gpuAddress).ID)
+			w.until("it is forgotten", func() bool { return len(w.compute.lastReport().DisabledDevices) == 0 })
 			must(t, stop())
 		})
 	scenario(t, "PFs of VFs are checked, and without checks an operator decides alone", func(t *testing.T, w *testHost) {

@@ -100,9 +100,6 @@ func (c *checker) ended(e state.DeviceChecked) {
 	}
 	c.Condition("health checks")
 	failed := c.judge(at, e.Health)
-	if e.Health.Missing && failed == "" && finding != "" {
-		failed = missing // also a VF: an operator has enabled what is not there
-	}
 	_, open := c.State.Disablement(finding)
 	if open {
 		c.Record(journal.Enabled(finding))
@@ -111,8 +108,6 @@ func (c *checker) ended(e state.DeviceChecked) {
 		c.DisabledChanged()
 	}
 }
-
-const missing = "it is not on the host"
 
 // judge returns why a device has failed a check; empty if it has not. Errors count if they have occurred since the
 // counters were last seen. A counter that is lower was reset, as when the host was started again.
@@ -124,9 +119,9 @@ func (c *checker) judge(at device.ID, h state.Health) (failed string) {
 	switch {
 	case h.Missing:
 		if e, there := c.Set.At(at); there && e.Parent == nil && !e.Gone {
-			return missing
+			return "it is not on the host"
 		}
-		return "" // a VF exists as long as its PF is configured for it
+		return "" // its PF is configured for fewer VFs, or an operator has enabled it to forget it
 	case h.Failed != "":
 		return h.Failed
 	case !h.Counted || !known:

@@ -87,7 +87,7 @@ func (s *Syncer) recordReserving(d planning) {
 func (s *Syncer) recordDisabled(d planning, tree provider.Tree) {
 	for _, id := range slices.Sorted(maps.Keys(d.reserved)) {
 		now, there := tree.ByID(id)
-		aim, _ := d.aim.Tree.ByID(id)
+		aim, planned := d.aim.Tree.ByID(id) // otherwise it stays as it is, because a consumer holds something of it
 		written := func() bool {
 			for class, inv := range aim.Inventories {
 				if now.Inventories[class].Reserved != inv.Reserved {
@@ -96,7 +96,7 @@ func (s *Syncer) recordDisabled(d planning, tree provider.Tree) {
 			}
 			return true
 		}
-		if n := d.reserving(id); n < d.reserved[id] && (!there || written()) {
+		if n := d.reserving(id); n < d.reserved[id] && (!there || planned && written()) {
 			s.Record(journal.Reserved(id, n))
 		}
 	}
