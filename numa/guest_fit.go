@@ -123,12 +123,20 @@ func (s *search) measure() Refusal {
 		var nearest *shortfall
 		where, fits := 0, false
 		for n, c := range s.cells {
+			if !g.On.admits(c.ID) {
+				continue
+			}
 			lack := c.check(g, s.limits)
 			if lack == nil {
 				row[n], fits = true, true
 			} else if nearest == nil || lack.distance < nearest.distance {
 				nearest, where = lack, c.ID
 			}
+		}
+		if !fits && nearest == nil {
+			node, _ := g.On.Node()
+			return Refusal{Miss: checks,
+				Reason: fmt.Sprintf("the host has no NUMA node %d, which was chosen for the guest's cell %d", node, i)}
 		}
 		if !fits {
 			of := ""

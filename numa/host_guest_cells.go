@@ -60,6 +60,34 @@ type GuestCell struct {
 	// host threads for the emulator only, in addition to those of the CPUs (hw:emulator_threads_policy isolate: 1 on
 	// the first cell)
 	Emulator int
+	On       NodeChoice // the host node that the scheduler has chosen
+}
+
+// NodeChoice is a node of a host, or AnyNode.
+type NodeChoice int
+
+// AnyNode is the zero value: no node is chosen.
+const AnyNode NodeChoice = 0
+
+// Chosen returns the choice of a node.
+func Chosen(node int) NodeChoice { return NodeChoice(node + 1) }
+
+// Node returns the chosen node, and whether one is chosen.
+func (c NodeChoice) Node() (node int, chosen bool) { return int(c) - 1, c != AnyNode }
+
+// admits reports whether a node may be used.
+func (c NodeChoice) admits(node int) bool { return c == AnyNode || c == Chosen(node) }
+
+// WithNodes returns guest cells with the nodes that are chosen for them; without nodes, any node is permitted.
+func WithNodes(guest []GuestCell, nodes []int) []GuestCell {
+	out := slices.Clone(guest)
+	for i := range out {
+		out[i].On = AnyNode
+		if i < len(nodes) {
+			out[i].On = Chosen(nodes[i])
+		}
+	}
+	return out
 }
 
 // Placed is the placement of one guest cell.

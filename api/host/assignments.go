@@ -230,6 +230,7 @@ type GuestCell struct {
 	MemoryMB  int    `json:"memory_mb"`           // MiB
 	PageKB    int    `json:"page_kb,omitempty"`
 	Emulator  int    `json:"emulator,omitempty"` // host threads for the emulator alone, in addition to those of the CPUs
+	Node      *int   `json:"node,omitempty"`     // the host node that is chosen for it; absent: the agent chooses
 }
 
 // Interface is a network interface of a server: a port that is bound to the host. The VLAN is the tag that the device

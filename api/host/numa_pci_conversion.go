@@ -55,6 +55,9 @@ func ReadGuestCells(parts []GuestCell) []numa.GuestCell {
 	for _, p := range parts {
 		out = append(out, numa.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
 			MemoryMB: p.MemoryMB, PageKB: p.PageKB, Emulator: p.Emulator})
+		if p.Node != nil {
+			out[len(out)-1].On = numa.Chosen(*p.Node)
+		}
 	}
 	return out
 }
@@ -65,6 +68,9 @@ func WriteGuestCells(parts []numa.GuestCell) []GuestCell {
 	for _, p := range parts {
 		out = append(out, GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB,
 			PageKB: p.PageKB, Emulator: p.Emulator})
+		if node, chosen := p.On.Node(); chosen {
+			out[len(out)-1].Node = &node
+		}
 	}
 	return out
 }

@@ -18,6 +18,9 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 	if project, _ := ctx.Value(projectKey{}).(string); project != "" {
 		client = client.WithHeader(ProjectHeader, project)
 	}
+	if whole, _ := ctx.Value(wholeTreesKey{}).(bool); whole && client.Headers[CandidatesHeader] == ForScheduling {
+		client = client.WithHeader(CandidatesHeader, ForPlanning)
+	}
 	answer, err := client.Do(ctx, "GET", "/allocation_candidates?"+AskQuery(ask).Encode(), nil, &doc)
 	if err != nil {
 		return Candidates{}, fault.Wrap("", err)

@@ -24,11 +24,21 @@ const CatalogType = "placement"
 // CandidatesHeader is a header of a query for candidates. With the value ForScheduling, Berth's Placement returns what
 // a scheduler needs that asks for few candidates: one of each host in turn, beginning with a random host, so that
 // queries with a small limit spread over all hosts; and summaries only of the providers used and of their roots,
-// without traits. OpenStack's Placement ignores the header.
+// without traits. With ForPlanning the summaries are those of all providers of the trees, with traits, as without the
+// header. OpenStack's Placement ignores the header.
 const (
 	CandidatesHeader = "Openstack-Berth-Candidates"
 	ForScheduling    = "scheduling"
+	ForPlanning      = "planning"
 )
+
+// WithWholeTrees returns a context for queries for candidates whose answers have summaries of all providers of the
+// trees, also if the client sends ForScheduling.
+func WithWholeTrees(ctx context.Context) context.Context {
+	return context.WithValue(ctx, wholeTreesKey{}, true)
+}
+
+type wholeTreesKey struct{}
 
 // ProjectHeader is a header of a query for candidates of a service: the project for which it asks. Berth's Placement
 // counts the time of the search to that project, so that the searches of one user do not delay those of another.

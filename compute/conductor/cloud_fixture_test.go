@@ -238,11 +238,12 @@ func aliases(t *testing.T) pci.Aliases {
 	return as
 }
 
-// server asks for one device.
+// server asks for a CPU and one device.
 func server(id string) lifecycle.Server {
 	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: 1, Requirement: pci.Requirement{Class: class}}
 	return lifecycle.Server{ID: id, Name: id, Project: "p", User: "u", Requests: []pci.Request{r},
-		Ask: resource.Ask{Groups: []resource.Group{{Suffix: r.GroupSuffix(0), Resources: resource.Amounts{class: 1}}}}}
+		Ask: resource.Ask{Groups: []resource.Group{{Suffix: r.GroupSuffix(0), Resources: resource.Amounts{class: 1}},
+			{Resources: resource.Amounts{"VCPU": 1}}}}}
 }
 
 // servers reads all, deleted ones too.

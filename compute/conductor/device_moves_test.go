@@ -198,7 +198,8 @@ func TestResizeRequestsTheNewFlavor(t *testing.T) {
 	c.act(larger("m0", 2)) // no host has two
 	c.settle(lifecycle.Active)
 	if s := c.server(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.histories(),
-		"No valid host was found: Placement has no host with all of CUSTOM_NIC:2,VCPU:1 left. It goes back to a.") ||
+		"No valid host was found: 1 host: fewer than 2 free device of CUSTOM_NIC with live_migratable true on the host "+
+			"(nearest: it has 1); 1 host: it is the source of the move. It goes back to a.") ||
 		strings.Contains(c.histories(), "has stopped") {
 		t.Error(c.histories())
 	}

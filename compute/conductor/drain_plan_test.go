@@ -52,7 +52,7 @@ func TestPlanDrain(t *testing.T) {
 	for _, p := range plan {
 		if p.To == "b" && p.Action == lifecycle.Migrate && strings.Contains(p.Reason, "live-migratable") {
 			moved++
-		} else if p.To != "" || p.Action != "" || !strings.Contains(p.Reason, "take the room") {
+		} else if p.To != "" || p.Action != "" || !strings.Contains(p.Reason, "promised to another server") {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -13,6 +13,20 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+func withoutDevices(s *lifecycle.Server) {
+	s.Requests, s.Ask.Groups = nil, []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}
+}
+
+func moved(s *lifecycle.Server) {
+	withoutDevices(s)
+	s.Move = &lifecycle.Move{}
+}
+
+func vcpus(s *lifecycle.Server, n int) {
+	s.Ask.Groups = slices.DeleteFunc(s.Ask.Groups, func(g resource.Group) bool { return g.Suffix == "" })
+	s.Ask.Groups = append(s.Ask.Groups, resource.Group{Resources: resource.Amounts{"VCPU": n}})
+}
+
 // limitRecorder is a Placement that records the limits of the queries for candidates.
 type limitRecorder struct {
 	Placement
@@ -24,8 +38,8 @@ func (p *limitRecorder) Candidates(ctx context.Context, ask resource.Ask) (place
 	return p.Placement.Candidates(ctx, ask)
 }
 
-// The scheduler asks for few candidates, and for many only if the filters refuse all of the few, or if most candidates
-// may lack the devices.
+// The scheduler asks for few candidates, and for many only if the filters refuse all of the few. A server with devices
+// is planned on the hosts: Placement is asked for the rest of it on one host, and about all hosts only if three fail.
 func TestFewCandidatesFirst(t *testing.T) {
 	const few, many = schedule.MaxChoices, scheduler.MaxCandidates
 	hosts, failed := map[string]int{}, map[string]string{}
@@ -41,11 +55,15 @@ func TestFewCandidatesFirst(t *testing.T) {
 		limits  []int
 		choices int
 	}{
-		"accepted":            {func(*lifecycle.Server) {}, []int{few}, few},
-		"the first fail":      {func(s *lifecycle.Server) { s.FailedHosts = failed }, []int{few, many}, 4},
-		"nothing is left":     {func(s *lifecycle.Server) { s.Ask.Groups[0].Resources[class] = 2 }, []int{few}, 0},
-		"not in Placement":    {func(s *lifecycle.Server) { s.Ask.Groups[0].Suffix = "" }, []int{many}, few},
-		"a move to some host": {func(s *lifecycle.Server) { s.Move = &lifecycle.Move{} }, []int{many}, few},
+		"accepted":            {withoutDevices, []int{few}, few},
+		"the first fail":      {func(s *lifecycle.Server) { withoutDevices(s); s.FailedHosts = failed }, []int{few, many}, 4},
+		"nothing is left":     {func(s *lifecycle.Server) { withoutDevices(s); vcpus(s, 65) }, []int{few}, 0},
+		"a move to any host":  {moved, []int{many}, few},
+		"a device":            {func(*lifecycle.Server) {}, []int{many}, 1},
+		"one was taken":       {func(s *lifecycle.Server) { s.Round = 1 }, []int{many, many, many, many}, 4},
+		"no room on any host": {func(s *lifecycle.Server) { vcpus(s, 65) }, []int{many, many, many, many}, 0},
+		"no free device":      {func(s *lifecycle.Server) { s.Requests[0].Count = 2 }, []int{1}, 0},
+		"not in Placement":    {func(s *lifecycle.Server) { s.Ask.Groups = s.Ask.Groups[1:] }, []int{many}, 1},
 	} {
 		s := server("s")
 		test.change(&s)

@@ -50,7 +50,7 @@ func TestHeadroomWithLimitedCandidates(t *testing.T) {
 	}
 	limited := &limitedPlacement{Placement: c.client(nil)}
 	c.start(t.Context(), c.store, limited)
-	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
+	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"resources1:CUSTOM_NIC": "1"}}
 	count := func() (fits int, exact bool) {
 		hosts, _, err := c.conductor().Scheduler.Headroom(t.Context(), f, nil)
 		if err != nil {
@@ -83,7 +83,7 @@ func TestHeadroomWithAReportedLimit(t *testing.T) {
 	limited := &limitedPlacement{Placement: c.client(nil)}
 	limited.reports.Store(true)
 	c.start(t.Context(), c.store, limited)
-	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
+	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"resources1:CUSTOM_NIC": "1"}}
 	for limit, want := range map[int64]struct {
 		queries int64
 		exact   bool

@@ -42,8 +42,9 @@ func (c *cloud) randomCells(rng *rand.Rand) {
 			}
 			h.Cells = append(h.Cells, cell)
 		}
+		node := rng.IntN(len(h.Cells)) // the devices of one provider are on one node
 		for i := range h.Devices {
-			h.Devices[i].NUMANode = rng.IntN(len(h.Cells))
+			h.Devices[i].NUMANode = node
 		}
 		inventories := map[resource.Class]resource.Inventory{"VCPU": resource.Whole(next - dedicated),
 			"MEMORY_MB": resource.Whole(2048)}

@@ -35,7 +35,8 @@ func TestMovesToHostWithSharedDisk(t *testing.T) {
 		if !withDevice {
 			s.Requests, s.Ask.Groups = nil, nil
 		}
-		s.Ask.Groups = append(s.Ask.Groups, resource.Group{Required: [][]resource.Trait{{"CUSTOM_FAST"}},
+		s.Ask.Groups = append(s.Ask.Groups[:min(1, len(s.Ask.Groups))], resource.Group{
+			Required:  [][]resource.Trait{{"CUSTOM_FAST"}},
 			Resources: resource.Amounts{"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 20}})
 		c.make(s)
 		c.settle(lifecycle.Active)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
 )
 
 // This file is the search for a host: for a new server, for one that is unshelved, and for the destination of a move.
@@ -82,7 +83,7 @@ func onClaimed(s Server, now time.Time) Server {
 	s.Host, s.Reported, s.PreviousConsumer = choice.Host, false, ""
 	s.Devices, s.Cells, s.PortsRefused = nil, nil, ""
 	s.Choices = s.Choices[:1:1]
-	s.Requests = WithProviders(s.Requests, choice.Mappings)
+	s.Requests, s.Topology = WithProviders(s.Requests, choice.Mappings), numa.WithNodes(s.Topology, choice.Nodes)
 	s.Ports = portsClaimed(s.Ports, choice)
 	if s.Move != nil {
 		return advance(s, destinationClaimed{host: s.Host, off: s.Power == Off}, now)

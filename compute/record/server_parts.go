@@ -127,6 +127,7 @@ type choiceRecord struct {
 	Root       provider.ID              `json:"root_provider,omitzero"`
 	Allocation resource.Allocation      `json:"allocation,omitzero"`
 	Mappings   map[string][]provider.ID `json:"mappings,omitzero"`
+	Nodes      []int                    `json:"numa_nodes,omitzero"`
 }
 
 func toChoice(c schedule.Choice) choiceRecord   { return choiceRecord(c) }
@@ -150,6 +151,8 @@ type guestCellRecord struct {
 	MemoryMB  int          `json:"memory_mb,omitzero"`
 	PageKB    int          `json:"page_size_kb,omitzero"`
 	Emulator  int          `json:"emulator_threads,omitzero"`
+	// On is the chosen node plus 1; 0: any node.
+	On numa.NodeChoice `json:"chosen_node,omitzero"`
 }
 
 func toGuestCell(p numa.GuestCell) guestCellRecord   { return guestCellRecord(p) }

@@ -32,6 +32,7 @@ type Input struct {
 	FailedHosts   map[string]string // hosts by name where the server failed, and why
 	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
 	Unreliable    map[string]bool   // hosts by name on which a guest has just failed: they are chosen last
+	Counted       map[string]bool   // requests by id whose devices Placement counts; only for plans
 	// providers with bandwidth and those of their devices; nil: candidates are not rated by NICs
 	NICs    map[provider.ID]NIC
 	Now     time.Time
@@ -44,6 +45,7 @@ type Choice struct {
 	Root       provider.ID
 	Allocation resource.Allocation
 	Mappings   map[string][]provider.ID
+	Nodes      []int // the node of each NUMA cell of a planned server; nil: the agent chooses
 }
 
 // MaxChoices is the maximum number of choices. The first is claimed; the others are used if that claim is lost.

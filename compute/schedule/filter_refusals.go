@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openberth/berth/resource"
 )
 
 // Filter is the name of a filter, as in Nova.
@@ -17,6 +19,7 @@ const (
 	FilterAllocations Filter = "AllocationsFilter"
 	FilterDevices     Filter = "PciPassthroughFilter"
 	FilterNUMA        Filter = "NUMATopologyFilter"
+	FilterPlacement   Filter = "Placement" // of planned servers: Placement has no room for the rest of the server
 )
 
 // LacksAllocations is the reason of FilterAllocations.
@@ -34,6 +37,8 @@ type Refusal struct {
 	Nearest   string
 	Device    string  // address of the device of Nearest, for operators; may be empty
 	Shortfall float64 // distance from acceptance; the smallest one is the nearest miss
+	// of the devices that FilterDevices found too few of, as Placement counts them; empty: they are not counted there
+	Class resource.Class
 }
 
 const (

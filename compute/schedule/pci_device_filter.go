@@ -14,6 +14,7 @@ import (
 type slot struct {
 	request  *pci.Request
 	provider provider.ID
+	counted  bool // Placement counts the devices of the request; only planOn sets it
 }
 
 // Free lists the free devices of the host: those that the agent reports as available, without those that guests have or
@@ -205,6 +206,9 @@ func (b demand) judgeDevices() Refusal {
 	out := Refusal{
 		Filter: FilterDevices, Shortfall: unservedShare(picked),
 		Reason: fmt.Sprintf("no free %s %s", describeDevice(short.request.Requirement), where),
+	}
+	if short.counted {
+		out.Class = short.request.Requirement.Class
 	}
 	if n, found := countSame(b.slots, picked, short); n > 1 {
 		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevice(short.request.Requirement), where)

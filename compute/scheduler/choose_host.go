@@ -1,15 +1,18 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
 	"slices"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -48,7 +51,7 @@ func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 // scheduleRequest schedules a server with the request to Placement.
 func (c Scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
 	error) {
-	if s.Move == nil && devicesInPlacement(s.Requests, request) {
+	if !planned(s, request) && s.Move == nil && devicesInPlacement(s.Requests, request) {
 		request.Limit = schedule.MaxChoices
 		event, err := c.scheduleAmong(ctx, s, request)
 		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
@@ -56,46 +59,33 @@ func (c Scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, requ
 		}
 		request.Limit = MaxCandidates
 	}
+	return c.searchHosts(ctx, s, request)
+}
+
+// searchHosts plans a server on the hosts, if it has cells or devices, or chooses among the candidates of one query.
+func (c Scheduler) searchHosts(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event, error) {
+	if planned(s, request) {
+		return c.planServer(ctx, s, request)
+	}
 	return c.scheduleAmong(ctx, s, request)
 }
 
 // scheduleAmong chooses among the candidates of one query.
 func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
 	lifecycle.Event, error) {
-	got, err := c.placement.Candidates(ctx, request)
-	switch fault.KindOf(err) {
-	case "":
-	case fault.Unavailable:
-		return nil, err
-	case fault.Invalid, fault.NotFound:
-		if known, changed := portrequest.WithoutUnknown(request, unknownTraits(fault.TextOf(err))); changed {
-			return c.scheduleAmong(ctx, s, known)
-		}
-		return c.onRequestRejected(fault.TextOf(err))
-	default:
-		return lifecycle.Refused{Step: lifecycle.Schedule,
-			Reason: "Placement returns no candidates: " + fault.TextOf(err)}, nil
+	got, event, err := c.candidates(ctx, request)
+	if err != nil || event != nil {
+		return event, err
 	}
 	if len(got.List) == 0 {
-		reason := got.Reason
-		if reason == "" {
-			reason = fmt.Sprintf("Placement has no host with all of %s left", request.Total())
-		}
-		return lifecycle.NoValidHost{Reason: reason}, nil
+		return lifecycle.NoValidHost{Reason: whyEmpty(got, request)}, nil
 	}
 	input, err := c.Input(ctx, got)
 	if err != nil {
 		return nil, err
 	}
-	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, c.options.Pack
-	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
+	if err := c.addServer(ctx, &input, s); err != nil {
 		return nil, err
-	}
-	if err := c.excludeWithoutDisk(ctx, s, input); err != nil {
-		return nil, err
-	}
-	if s.Move != nil {
-		input.Only = s.Move.To
 	}
 	choices, refusals, err := c.filter(ctx, input, s)
 	if err != nil {
@@ -109,16 +99,58 @@ func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, reques
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures}, nil
 }
 
-// filter filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
-// what Placement offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
-func (c Scheduler) filter(ctx context.Context, input schedule.Input, s lifecycle.Server) (
-	[]schedule.Choice, []schedule.Refusal, error) {
+// candidates returns the candidates for a request. Alternatives that Placement does not have are left out. If the query
+// cannot have an answer, it returns the event of the step.
+func (c Scheduler) candidates(ctx context.Context, request resource.Ask) (placement.Candidates, lifecycle.Event,
+	error) {
+	got, err := c.placement.Candidates(ctx, request)
+	switch fault.KindOf(err) {
+	case "":
+		c.loads.note(got, c.options.Now())
+		return got, nil, nil
+	case fault.Unavailable:
+		return got, nil, err
+	case fault.Invalid, fault.NotFound:
+		if known, changed := portrequest.WithoutUnknown(request, unknownTraits(fault.TextOf(err))); changed {
+			return c.candidates(ctx, known)
+		}
+		event, err := c.onRequestRejected(fault.TextOf(err))
+		return got, event, err
+	}
+	return got, lifecycle.Refused{Step: lifecycle.Schedule,
+		Reason: "Placement returns no candidates: " + fault.TextOf(err)}, nil
+}
+
+// whyEmpty returns why an answer has no candidates.
+func whyEmpty(got placement.Candidates, request resource.Ask) string {
+	return cmp.Or(got.Reason, fmt.Sprintf("Placement has no host with all of %s left", request.Total()))
+}
+
+// addServer adds to the input what concerns one server: its cells, and the hosts that it must not use.
+func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifecycle.Server) (err error) {
+	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, numa.WithNodes(s.Topology, nil), c.options.Pack
+	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
+		return err
+	}
+	if err := c.excludeWithoutDisk(ctx, s, *input); err != nil {
+		return err
+	}
+	if s.Move != nil {
+		input.Only = s.Move.To
+	}
 	input.Lacking = map[string]bool{}
 	for _, host := range input.Hosts {
 		if missing, _ := c.options.Audits.Missing(host); missing {
 			input.Lacking[host.Name] = true
 		}
 	}
+	return nil
+}
+
+// filter filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
+// what Placement offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
+func (c Scheduler) filter(ctx context.Context, input schedule.Input, s lifecycle.Server) (
+	[]schedule.Choice, []schedule.Refusal, error) {
 	for range MaxAudited {
 		choices, refusals := schedule.Choose(input, s.Requests, seed(s))
 		if len(choices) == 0 {

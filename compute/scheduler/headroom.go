@@ -36,6 +36,11 @@ func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portre
 	if err != nil {
 		return nil, "", err
 	}
+	s := lifecycle.Server{Flavor: f, Requests: append(slices.Clone(prepared.Requests), request.Devices...),
+		Topology: prepared.Topology}
+	if planned(s, ask) {
+		return c.plannedHeadroom(ctx, s, ask, known)
+	}
 	found, err := c.everyCandidate(ctx, ask, known)
 	got := found.Candidates
 	if err != nil || len(got.List) == 0 {

@@ -21,24 +21,41 @@ func (c Scheduler) Input(ctx context.Context, got placement.Candidates) (schedul
 			roots[rootOf(got, id)] = true
 		}
 	}
-	hosts, err := c.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
+	p, err := c.inputOf(ctx, slices.Sorted(maps.Keys(roots)))
 	if err != nil {
 		return schedule.Input{}, err
 	}
+	hosts := p.Hosts
 	for id, host := range hosts {
-		host.Down = cmp.Or(c.options.Agents.StartFailure(host.Name).Why, host.Down)
-		host.Seen = c.options.Now().Add(-c.options.Agents.SinceReport(host.Name)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	now := c.options.Now()
-	p := schedule.Input{Hosts: hosts, Now: now, Silence: c.options.Silence, Unreliable: c.options.Failures.Recent(now)}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})
 	}
 	p.NICs = nicsOf(got.Summaries)
 	return p, nil
+}
+
+// inputOf returns the hosts with these root providers, with the last known load of each.
+func (c Scheduler) inputOf(ctx context.Context, roots []provider.ID) (schedule.Input, error) {
+	hosts, err := c.store.Reports(ctx, roots)
+	if err != nil {
+		return schedule.Input{}, err
+	}
+	now := c.options.Now()
+	for id, host := range hosts {
+		host.Down = cmp.Or(c.options.Agents.StartFailure(host.Name).Why, host.Down)
+		host.Seen = now.Add(-c.options.Agents.SinceReport(host.Name)) // measured with the monotonic clock
+		host.Load = c.loads.of(id, now)
+		for _, guest := range c.moving[host.Name] {
+			host = host.WithGuest(guest)
+		}
+		hosts[id] = host
+	}
+	return schedule.Input{Hosts: hosts, Now: now, Silence: c.options.Silence,
+		Unreliable: c.options.Failures.Recent(now)}, nil
 }
 
 // nicsOf returns the providers with bandwidth, and their children; nil if none has bandwidth.

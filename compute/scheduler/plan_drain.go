@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -37,7 +38,7 @@ func (c Scheduler) PlanDrain(ctx context.Context, host string, devices []pci.Add
 	}
 	defer stop()
 	room := &roomAfterMoves{Placement: c.placement, taken: resource.Allocation{}}
-	c.placement = room
+	c.placement, c.moving = room, map[string][]schedule.Guest{}
 	plan := []PlannedMove{}
 	for _, s := range servers {
 		if devices != nil && !hasDevice(s, host, devices) {
@@ -89,6 +90,7 @@ func (c Scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecyc
 	switch e := event.(type) {
 	case lifecycle.Chosen:
 		move.To = e.Choices[0].Host
+		c.moving[move.To] = append(c.moving[move.To], guestOf(moving, e.Choices[0]))
 		move.Note = plannedPorts(ports.Planned)
 		room.take(e.Choices[0].Allocation)
 		return move, nil

@@ -10,6 +10,8 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -38,11 +40,12 @@ func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (plac
 		return got, fault.Wrap("", err)
 	}
 	before := len(got.List)
+	got.Summaries = p.after(got.Summaries)
 	got.List = slices.DeleteFunc(slices.Clone(got.List), func(one placement.Candidate) bool {
 		for id, amounts := range one.Allocation {
 			for class, n := range amounts {
 				of := got.Summaries[id].Resources[class]
-				if taken := p.taken[id][class]; taken > 0 && of.Used+taken+n > of.Capacity {
+				if p.taken[id][class] > 0 && of.Used+n > of.Capacity {
 					return true
 				}
 			}
@@ -53,6 +56,31 @@ func (p *roomAfterMoves) Candidates(ctx context.Context, ask resource.Ask) (plac
 		got.Reason = "the servers that move before it take the room"
 	}
 	return got, nil
+}
+
+// after returns the summaries with what the planned moves take.
+func (p *roomAfterMoves) after(summaries map[provider.ID]placement.Summary) map[provider.ID]placement.Summary {
+	out := maps.Clone(summaries)
+	for id, amounts := range p.taken {
+		summary, known := out[id]
+		if !known {
+			continue
+		}
+		summary.Resources = maps.Clone(summary.Resources)
+		for class, n := range amounts {
+			of := summary.Resources[class]
+			of.Used += n
+			summary.Resources[class] = of
+		}
+		out[id] = summary
+	}
+	return out
+}
+
+// guestOf returns the guest that a choice brings to its host.
+func guestOf(s lifecycle.Server, choice schedule.Choice) schedule.Guest {
+	return schedule.Guest{ID: s.ID, Cells: numa.WithNodes(s.Topology, choice.Nodes),
+		Requests: lifecycle.WithProviders(s.Requests, choice.Mappings)}
 }
 
 // OtherHost returns where a server that waits for the agent of a host can be placed now, or why it cannot be placed on
@@ -77,7 +105,7 @@ func (c Scheduler) OtherHost(ctx context.Context, s lifecycle.Server, host strin
 	maps.Copy(failed, s.FailedHosts)
 	failed[host] = cmp.Or(s.FailedHosts[host], "its agent does not answer")
 	c.placement, s.FailedHosts = room, failed
-	event, err := c.scheduleAmong(ctx, s, ask)
+	event, err := c.searchHosts(ctx, s, ask)
 	switch e := event.(type) {
 	case lifecycle.Chosen:
 		choice = e.Choices[0]

@@ -87,9 +87,13 @@ type Scheduler struct {
 	store     Store
 	placement Placement
 	searches  *candidateSearches
+	loads     *loads
+
+	moving map[string][]schedule.Guest // by host name: the guests that planned moves bring there; only for plans
 }
 
 // New returns a scheduler.
 func New(store Store, placement Placement, options Options) *Scheduler {
-	return &Scheduler{options: options, store: store, placement: placement, searches: newCandidateSearches()}
+	return &Scheduler{options: options, store: store, placement: placement, searches: newCandidateSearches(),
+		loads: &loads{}}
 }

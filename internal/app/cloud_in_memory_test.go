@@ -28,6 +28,7 @@ type lab struct {
 	machine string
 	rescan  int           // [berth] rescan_interval; 0: 1 s
 	check   time.Duration // between two checks of the hypervisor; 0: that of settings.TestTimes
+	sys     string        // the whole machine in the form of a capture; empty: the sample machine
 }
 
 func newLab(t *testing.T) *lab { return &lab{t: t, dir: t.TempDir()} }
@@ -44,6 +45,9 @@ func (l *lab) up(conf string) {
 		l.t.Fatal(err)
 	}
 	sys, file := filepath.Join(l.dir, "machine.txtar"), filepath.Join(l.dir, "berth.conf")
+	if l.sys != "" {
+		text = []byte(l.sys)
+	}
 	for name, data := range map[string]string{sys: string(text) + l.machine,
 		file: "[DEFAULT]\ncompute_driver = fake.FakeDriver\n" + conf + "\n[DEFAULT]\nhost = cmp1\n" +
 			"[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) +
@@ -79,7 +83,13 @@ func (l *lab) compute() *compute.Client {
 // boot creates a server of a flavor with these extra specs and waits for the status.
 func (l *lab) boot(name, status string, specs map[string]string) compute.Server {
 	l.t.Helper()
-	f, err := l.compute().CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: "f-" + name, VCPUs: 1, RAM: 64, Disk: 1})
+	return l.bootCPUs(name, status, 1, specs)
+}
+
+// bootCPUs is boot for a flavor with this number of CPUs.
+func (l *lab) bootCPUs(name, status string, cpus int, specs map[string]string) compute.Server {
+	l.t.Helper()
+	f, err := l.compute().CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: "f-" + name, VCPUs: cpus, RAM: 64, Disk: 1})
 	if err == nil {
 		err = l.compute().SetExtraSpecs(l.t.Context(), f.ID, specs)
 	}
@@ -93,6 +103,9 @@ func (l *lab) boot(name, status string, specs map[string]string) compute.Server 
 	var server compute.Server
 	l.until(name+" "+status, func() bool {
 		server, err = l.compute().Server(l.t.Context(), made.ID)
+		if err == nil && server.Status == "ERROR" && status != "ERROR" {
+			l.t.Fatalf("%s is in ERROR: %+v", name, server.Fault)
+		}
 		return err == nil && server.Status == status
 	})
 	return server

@@ -100,7 +100,7 @@ func computeRules(contracts []string) []Row {
 		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
 		{Package: "compute/headroom", Kind: Pure, Imports: domain},
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
-		{Package: "compute/schedule", Kind: Pure, Imports: domain},
+		{Package: "compute/schedule", Kind: Pure, Imports: with(domain, "plan")},
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor", "compute/schedule"),
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/record", Kind: Adapter, Imports: with(domain, "api/host", "compute/flavor", "compute/lifecycle",

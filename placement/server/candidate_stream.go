@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
@@ -50,7 +51,7 @@ type itemText struct {
 func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
 	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{},
 		sums: map[string]jsonBuffer{}}
-	w.brief = c.version >= sinceNestedCandidates && c.forScheduling()
+	w.brief = c.version >= sinceNestedCandidates && c.R.Header.Get(api.CandidatesHeader) == api.ForScheduling
 	if c.version < sinceNestedCandidates || w.brief {
 		w.used, w.usedIn = map[provider.ID]bool{}, map[*index.Tree][]provider.ID{}
 	}

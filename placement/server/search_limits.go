@@ -133,7 +133,10 @@ func (c *call) search(clock *searchClock, snapshot *index.Snapshot, ask resource
 }
 
 // forScheduling reports whether the client wants candidates for scheduling; see api.CandidatesHeader.
-func (c *call) forScheduling() bool { return c.R.Header.Get(api.CandidatesHeader) == api.ForScheduling }
+func (c *call) forScheduling() bool {
+	purpose := c.R.Header.Get(api.CandidatesHeader)
+	return purpose == api.ForScheduling || purpose == api.ForPlanning
+}
 
 // anyCandidate reports whether there is a candidate.
 func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {

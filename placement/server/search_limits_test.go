@@ -131,6 +131,18 @@ func TestCandidatesForScheduling(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(hosts)); !slices.Equal(got, []string{"00", "01", "07", "08", "09"}) {
 		t.Errorf("the candidates are on hosts %v", got)
 	}
+	whole := httptest.NewRecorder()
+	query.Header.Set(api.CandidatesHeader, api.ForPlanning)
+	s.ServeHTTP(whole, query)
+	var trees api.CandidatesDoc
+	err, traits := json.Unmarshal(whole.Body.Bytes(), &trees), 0
+	for _, summary := range trees.Summaries {
+		traits += len(summary.Traits)
+	}
+	if err != nil || len(trees.Requests) != 5 || len(trees.Summaries) != 5*(1+4) || traits != 5*(2+4) {
+		t.Errorf("for planning: %d candidates, %d summaries, %d traits, %v", len(trees.Requests), len(trees.Summaries),
+			traits, err)
+	}
 	if plain.Header().Get(api.LimitHeader) != "" || brief.Header().Get(api.LimitHeader) != "0" {
 		t.Errorf("limits %q and %q", plain.Header().Get(api.LimitHeader), brief.Header().Get(api.LimitHeader))
 	}

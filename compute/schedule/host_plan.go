@@ -1,0 +1,213 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/plan"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Tree is what Placement has of the provider tree of a host.
+type Tree struct {
+	Free   resource.Allocation // what each provider has left
+	Traits map[provider.ID][]resource.Trait
+}
+
+// hostPlan is a server planned on one host.
+type hostPlan struct {
+	plan.Plan
+	slots    []slot
+	picked   []pci.Offered // by slot: its device
+	unused   int           // free devices that no request can use
+	untraced bool          // refused, and a device lacks nothing but traits, which Placement may have
+}
+
+// planner plans a server on one host.
+type planner struct {
+	host  Host
+	tree  *Tree // what Placement has there; nil: it was not asked, so the report of the host decides alone
+	slots []slot
+	first []int         // by request of plan.Guest: its first slot
+	free  []pci.Offered // free devices; plan.Host.Devices has the same order
+}
+
+// planOn plans a server on a host. mappings are the providers that a candidate has chosen for some of the devices.
+func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]provider.ID, tree *Tree) (hostPlan,
+	Refusal) {
+	requests = slices.Clone(requests)
+	for i := range requests { // those of the host that it is on
+		requests[i].Providers = nil
+	}
+	by := planner{host: h, tree: tree, slots: slotsOf(requests, mappings), free: h.Free()}
+	counted := false
+	for i, s := range by.slots {
+		by.slots[i].counted = p.Counted[s.request.ID]
+		counted = counted || by.slots[i].counted
+	}
+	if tree != nil && counted {
+		by.free = tree.counted(by.free)
+	}
+	guest := plan.Guest{Cells: p.Cells, Nodes: nodesOf(p.Placed), Requests: by.requests()}
+	out := hostPlan{slots: by.slots}
+	host := plan.Host{Devices: by.devices(&out)}
+	if len(p.Cells) > 0 && len(guest.Nodes) == 0 {
+		host.Room = h.Room(by.free, p.Pack)
+	}
+	made, refusal := plan.Make(host, guest)
+	if refusal != nil {
+		return out, by.refused(refusal)
+	}
+	out.untraced, out.Plan, out.picked = false, made, make([]pci.Offered, len(by.slots))
+	for r, list := range made.Devices {
+		for i, d := range list {
+			out.picked[by.first[r]+i] = by.free[d]
+		}
+	}
+	return out, Refusal{}
+}
+
+// requests returns the requests of the guest: one for the slots of a request that may have any provider, and one for
+// each slot whose provider is chosen.
+func (b *planner) requests() (list []plan.Request) {
+	for i, s := range b.slots {
+		if i > 0 && b.slots[i-1].request == s.request && b.slots[i-1].provider == s.provider {
+			list[len(list)-1].Count++
+			continue
+		}
+		list, b.first = append(list, plan.Request{Count: 1, Policy: s.request.Policy}), append(b.first, i)
+	}
+	return list
+}
+
+// devices returns the free devices for the plan. It sets in out how many of them no request can use, and whether traits
+// exclude one.
+func (b *planner) devices(out *hostPlan) []plan.Device {
+	offered, cards := map[pci.Address]bool{}, map[pci.Address]int{}
+	for _, d := range b.free {
+		offered[d.Address] = true
+	}
+	list := make([]plan.Device, len(b.free))
+	for n, d := range b.free {
+		to := &list[n]
+		to.Near, to.Beside, to.Card = b.host.near(d), b.host.beside(d), plan.NoCard
+		card := d.Address
+		if d.Parent != nil {
+			card = *d.Parent
+		}
+		if offered[card] && (d.Parent != nil || d.Type == pci.Physical) {
+			if _, known := cards[card]; !known {
+				cards[card] = len(cards)
+			}
+			if to.Card, to.Whole = cards[card], d.Parent == nil; !to.Whole {
+				to.Later = 1 // the card is free as a whole: others may want it so
+			}
+		}
+		usable := false
+		for _, first := range b.first {
+			fits, traced := b.serves(d, b.slots[first])
+			to.Fits = append(to.Fits, fits)
+			usable, out.untraced = usable || fits, out.untraced || !traced
+		}
+		if !usable {
+			out.unused++
+		}
+	}
+	return list
+}
+
+// serves reports whether a device can serve a slot, and whether traits do not prevent it. Placement counts the devices
+// of an alias in the class of its first definition; traits are those of the provider, or while Placement was not asked
+// those of the device's rule.
+func (b *planner) serves(d pci.Offered, s slot) (fits, traced bool) {
+	if s.provider != "" && s.provider != d.Provider {
+		return false, true
+	}
+	w := s.request.Requirement
+	if s.request.Port != nil || !s.counted {
+		return b.host.mismatch(d, s) == "", true
+	}
+	if d.Provider == "" || d.ResourceClass != w.Class || d.RemoteManaged || d.ForPorts ||
+		s.request.WhyNot(d.Device, d.LiveMigratable) != "" {
+		return false, true
+	}
+	traits := d.Traits
+	if b.tree != nil {
+		traits = b.tree.Traits[d.Provider]
+	}
+	has := func(t resource.Trait) bool { return slices.Contains(traits, t) }
+	lacks := func(t resource.Trait) bool { return !has(t) }
+	suits := !slices.ContainsFunc(w.Forbidden, has) && !slices.ContainsFunc(w.Required, lacks)
+	return suits, suits
+}
+
+// counted returns the free devices that Placement also counts as free: of each provider and class as many as it has
+// left. Devices that it does not count are kept.
+func (t Tree) counted(free []pci.Offered) (out []pci.Offered) {
+	type key struct {
+		id    provider.ID
+		class resource.Class
+	}
+	taken := map[key]int{}
+	for _, d := range free {
+		amounts, known := t.Free[d.Provider]
+		if k := (key{d.Provider, d.ResourceClass}); d.Provider != "" && !d.ForPorts {
+			if !known || taken[k] >= amounts[d.ResourceClass] {
+				continue
+			}
+			taken[k]++
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// near returns the nodes that a device is nearest to; nil: unknown.
+func (h Host) near(d pci.Offered) []int {
+	if d.NUMANode == pci.NoNUMA {
+		return nil
+	}
+	return []int{d.NUMANode}
+}
+
+// beside returns the nodes on the sockets of the nodes that a device is nearest to; nil: unknown.
+func (h Host) beside(d pci.Offered) (nodes []int) {
+	socket := numa.NoSocket
+	for _, c := range h.Cells {
+		if c.Socket == numa.NoSocket {
+			return nil
+		}
+		if c.ID == d.NUMANode {
+			socket = c.Socket
+		}
+	}
+	for _, c := range h.Cells {
+		if socket != numa.NoSocket && c.Socket == socket {
+			nodes = append(nodes, c.ID)
+		}
+	}
+	return nodes
+}
+
+// refused returns the refusal of a host that has no plan.
+func (b *planner) refused(r *plan.Refusal) Refusal {
+	if r.Cells.Reason != "" {
+		return refusalOf(r.Cells)
+	}
+	wanted := b.host.newDemand(b.free, b.slots)
+	if refusal := wanted.judgeDevices(); refusal.Reason != "" {
+		return refusal
+	}
+	if len(r.Nodes) > 0 {
+		if refusal := refusalOf(wanted.checkNear(r.Nodes)); refusal.Reason != "" {
+			return refusal
+		}
+	}
+	short := b.slots[b.first[r.Request]].request
+	return Refusal{Filter: FilterDevices, Shortfall: float64(r.Wanted-r.Served) / float64(max(r.Wanted, 1)),
+		Reason:  fmt.Sprintf("fewer than %d free %s", short.Count, describeDevice(short.Requirement)),
+		Nearest: fmt.Sprintf("it has %d of %d devices of the server", r.Served, r.Wanted)}
+}

@@ -1,0 +1,115 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// plannedHeadroom is Headroom for servers that are planned on the hosts: on each host they are planned one after the
+// other, as the scheduler would, until one does not fit.
+func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask resource.Ask, known []schedule.Host) (
+	hosts []HostHeadroom, reason string, err error) {
+	p := &serverPlan{Scheduler: c, server: s, rest: withoutAliases(ask, s.Requests)}
+	if err := p.readHosts(ctx, ask); err != nil {
+		return nil, "", err
+	}
+	found, err := c.everyCandidate(placement.WithWholeTrees(ctx), p.rest, known)
+	if err != nil || len(found.List) == 0 {
+		return nil, found.Reason, err
+	}
+	if class := p.unknownClass(); class != "" {
+		return nil, whyUnknown(string(class)), nil
+	}
+	rest := p.with(found.Candidates)
+	shared := sharedRoots(rest.Candidates)
+	byHost := map[provider.ID][]schedule.Candidate{}
+	for _, one := range rest.Candidates {
+		byHost[one.Root] = append(byHost[one.Root], one)
+	}
+	budget := max(placings/max(len(byHost), 1), 1)
+	for _, one := range rest.Candidates {
+		list := byHost[one.Root]
+		if list == nil {
+			continue // counted already
+		}
+		delete(byHost, one.Root)
+		of := rest
+		of.Candidates = list
+		h := of.fill(one.Root, s, budget)
+		h.Exact = h.Exact && !shared[one.Root] && !found.cut[one.Root]
+		hosts = append(hosts, h)
+	}
+	slices.SortStableFunc(hosts, func(a, b HostHeadroom) int {
+		return cmp.Or(cmp.Compare(min(len(a.Excluded), 1), min(len(b.Excluded), 1)), cmp.Compare(b.Fits, a.Fits),
+			cmp.Compare(a.Name, b.Name))
+	})
+	return hosts, "", nil
+}
+
+// sharedRoots returns the hosts whose candidates use a provider that those of another host use too.
+func sharedRoots(candidates []schedule.Candidate) map[provider.ID]bool {
+	users, shared := map[provider.ID]provider.ID{}, map[provider.ID]bool{}
+	for _, c := range candidates {
+		for id := range c.Allocation {
+			if other := users[id]; other != "" && other != c.Root {
+				shared[other], shared[c.Root] = true, true
+			}
+			users[id] = c.Root
+		}
+	}
+	return shared
+}
+
+// fill plans servers on one host until none fits, and takes what they need from the tree.
+func (a restAnswer) fill(root provider.ID, s lifecycle.Server, budget int) HostHeadroom {
+	out := HostHeadroom{Root: root, Name: cmp.Or(a.Hosts[root].Name, string(root))}
+	if refusal := schedule.Admits(a.Input, root); refusal.Reason != "" {
+		out.Exact, out.Excluded = true, refusal.Reason
+		return out
+	}
+	all := a.Candidates
+	a.Hosts = map[provider.ID]schedule.Host{root: a.Hosts[root]}
+	for ; out.Fits < budget; out.Fits++ {
+		a.Candidates = slices.DeleteFunc(slices.Clone(all), func(c schedule.Candidate) bool {
+			return len(shortOf(c.Allocation, a.tree.Free)) > 0
+		})
+		if len(a.Candidates) == 0 {
+			out.Exact, out.Lacks = true, leastShort(all, a.tree.Free)
+			return out
+		}
+		choice, after, refusal := schedule.PlanOn(a.Input, root, s.Requests, a.tree)
+		if refusal.Reason != "" {
+			if out.Exact, out.Refused = true, refusal.Reason; out.Fits == 0 {
+				out.Excluded = out.Refused
+			}
+			if refusal.Class != "" {
+				out.Lacks = []resource.Class{refusal.Class}
+			}
+			return out
+		}
+		a.Hosts[root] = after
+		for id, amounts := range choice.Allocation {
+			for class, n := range amounts {
+				a.tree.Free[id][class] -= n
+			}
+		}
+	}
+	return out
+}
+
+// unknownClass returns a class of devices that Placement counts and no host has ever reported, or "".
+func (p *serverPlan) unknownClass() resource.Class {
+	for _, r := range p.server.Requests {
+		if p.input.Counted[r.ID] && r.Port == nil && !p.offered(r.Requirement.Class) {
+			return r.Requirement.Class
+		}
+	}
+	return ""
+}

@@ -1,0 +1,261 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// A server with NUMA cells or devices is planned on the hosts, by their reports. Placement is then asked for the rest
+// of the server on the best host, and the planned devices are added to its answer. So it never enumerates equal
+// devices, and a server is refused only if it fits nowhere. The answer has the amounts and traits of the whole tree:
+// the plan is made again with these, because Placement may know of allocations that compute does not.
+
+const (
+	// askedAlone is the number of hosts that Placement is asked about one by one, before it is asked about all.
+	askedAlone = 3
+	// spareChoices is the number of choices in a round after the first, when other servers have taken the choice before.
+	spareChoices = 4
+)
+
+// serverPlan is the search of hosts for one server that is planned on them.
+type serverPlan struct {
+	Scheduler
+	server   lifecycle.Server
+	rest     resource.Ask // the request without the devices of aliases
+	input    schedule.Input
+	refusals []schedule.Refusal
+
+	candidates int // number of candidates that Placement returned
+	audits     int // number of hosts audited
+	choices    []schedule.Choice
+	wanted     int // number of choices
+}
+
+// planned reports whether a server is planned on the hosts: it has cells, or devices of aliases. group_policy=isolate
+// concerns the providers of all groups together, so Placement decides then.
+func planned(s lifecycle.Server, ask resource.Ask) bool {
+	aliases := slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return r.Port == nil })
+	return (aliases || len(s.Topology) > 0) && ask.GroupPolicy != resource.PolicyIsolate &&
+		len(withoutAliases(ask, s.Requests).Groups) > 0
+}
+
+// withoutAliases returns a request without the groups of the devices of aliases.
+func withoutAliases(ask resource.Ask, requests []pci.Request) resource.Ask {
+	alias := map[string]bool{}
+	for _, r := range requests {
+		for i := range r.Count {
+			alias[r.GroupSuffix(i)] = r.Port == nil
+		}
+	}
+	ask.Groups = slices.DeleteFunc(slices.Clone(ask.Groups), func(g resource.Group) bool { return alias[g.Suffix] })
+	return ask
+}
+
+// planServer chooses hosts for a server that is planned on them.
+func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resource.Ask) (lifecycle.Event, error) {
+	p := &serverPlan{Scheduler: c, server: s, rest: withoutAliases(ask, s.Requests), wanted: 1}
+	if s.Round > 0 {
+		p.wanted = spareChoices
+	}
+	if err := p.readHosts(ctx, ask); err != nil {
+		return nil, err
+	}
+	roots, unsure, refusals := schedule.PlanHosts(p.input, s.Requests, seed(s))
+	p.refusals = refusals
+	if len(roots)+len(unsure) == 0 {
+		return p.refuse(ctx)
+	}
+	alone := min(len(roots), max(askedAlone, p.wanted))
+	event, err := p.askEach(ctx, roots[:alone])
+	if err == nil && event == nil && len(p.choices) == 0 {
+		event, err = p.askAll(ctx, append(roots[alone:], unsure...))
+	}
+	if err != nil || event != nil {
+		return event, err
+	}
+	why, failures := schedule.Summarise(p.refusals), schedule.FilterFailures(p.refusals)
+	if len(p.choices) == 0 {
+		return lifecycle.NoValidHost{Candidates: p.candidates, Reason: why, Again: p.candidates > 0,
+			FilterFailures: failures}, nil
+	}
+	return lifecycle.Chosen{Choices: p.choices, Candidates: p.candidates, Refused: why, FilterFailures: failures}, nil
+}
+
+// readHosts reads all hosts, or only the one that a move goes to.
+func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask) error {
+	known, err := p.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	var roots []provider.ID
+	for _, h := range known {
+		if h.Provider != "" && (p.server.Move == nil || p.server.Move.To == "" || h.Name == p.server.Move.To) {
+			roots = append(roots, h.Provider)
+		}
+	}
+	if p.input, err = p.inputOf(ctx, roots); err != nil {
+		return err
+	}
+	p.input.Counted = map[string]bool{}
+	for _, r := range p.server.Requests {
+		p.input.Counted[r.ID] = slices.ContainsFunc(ask.Groups, func(g resource.Group) bool {
+			return g.Suffix == r.GroupSuffix(0)
+		})
+	}
+	return p.addServer(ctx, &p.input, p.server)
+}
+
+// askEach asks Placement about hosts one by one, until there are enough choices.
+func (p *serverPlan) askEach(ctx context.Context, roots []provider.ID) (lifecycle.Event, error) {
+	for _, root := range roots {
+		ask := p.rest
+		if p.server.Move == nil || p.server.Move.To == "" { // else the request is for that host already
+			ask = ask.InTree(root)
+		}
+		got, event, err := p.ask(ctx, ask)
+		if err != nil || event != nil {
+			return event, err
+		}
+		if len(got.Candidates) == 0 {
+			p.refuseHost(root, schedule.FilterPlacement, got.why)
+			continue
+		}
+		if done, err := p.choose(ctx, root, got); done || err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// askAll asks Placement about all hosts at once, and plans on those in roots. Hosts that its answer does not have,
+// because it is cut, are asked about one by one.
+func (p *serverPlan) askAll(ctx context.Context, roots []provider.ID) (lifecycle.Event, error) {
+	if len(roots) <= askedAlone {
+		return p.askEach(ctx, roots)
+	}
+	got, event, err := p.ask(ctx, p.rest)
+	if err != nil || event != nil {
+		return event, err
+	}
+	var missing []provider.ID
+	for _, root := range roots {
+		if !slices.ContainsFunc(got.Candidates, func(c schedule.Candidate) bool { return c.Root == root }) {
+			missing = append(missing, root)
+			continue
+		}
+		if done, err := p.choose(ctx, root, got); done || err != nil {
+			return nil, err
+		}
+	}
+	if len(got.Candidates) >= p.rest.Limit {
+		return p.askEach(ctx, missing)
+	}
+	for _, root := range missing {
+		p.refuseHost(root, schedule.FilterPlacement, got.why)
+	}
+	return nil, nil
+}
+
+// restAnswer is Placement's answer for a server without the devices of aliases.
+type restAnswer struct {
+	schedule.Input // with the candidates of the answer
+	tree           schedule.Tree
+	why            string // why a host is not in it
+}
+
+// ask asks Placement for the rest of the server.
+func (p *serverPlan) ask(ctx context.Context, ask resource.Ask) (out restAnswer, event lifecycle.Event, err error) {
+	got, event, err := p.Scheduler.candidates(placement.WithWholeTrees(ctx), ask)
+	if err != nil || event != nil {
+		return out, event, err
+	}
+	p.candidates += len(got.List)
+	out = p.with(got)
+	out.why = whyEmpty(got, ask)
+	return out, nil, nil
+}
+
+// with joins an answer of Placement with the hosts.
+func (p *serverPlan) with(got placement.Candidates) (out restAnswer) {
+	out.Input = p.input
+	out.NICs = nicsOf(got.Summaries)
+	for _, one := range got.List {
+		out.Candidates = append(out.Candidates, schedule.Candidate{Root: hostOf(got, one, p.input.Hosts),
+			Allocation: one.Allocation, Mappings: one.Mappings})
+	}
+	out.tree = schedule.Tree{Free: freeOf(got.Summaries), Traits: map[provider.ID][]resource.Trait{}}
+	for id, s := range got.Summaries {
+		out.tree.Traits[id] = s.Traits
+	}
+	return out
+}
+
+// choose plans the server on a host again, with the answer of Placement, and adds the choice. It audits the host first
+// if its last audit is not fresh: if allocations are missing in Placement, what it offers there may be in use. It
+// reports whether there are enough choices.
+func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswer) (done bool, err error) {
+	host := p.input.Hosts[root]
+	choice, _, refusal := schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
+	if refusal.Reason != "" {
+		p.refusals = append(p.refusals, refusal)
+		return false, nil
+	}
+	if _, fresh := p.options.Audits.Missing(host); !fresh {
+		if p.audits++; p.audits > MaxAudited {
+			return false, fault.New(fault.Unavailable,
+				"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", MaxAudited)
+		}
+		missing, err := p.options.Audits.AuditRoot(ctx, host.Name, root)
+		if err != nil {
+			return false, err
+		}
+		if missing {
+			p.refuseHost(root, schedule.FilterAllocations, schedule.LacksAllocations)
+			return false, nil
+		}
+	}
+	p.choices = append(p.choices, choice)
+	return len(p.choices) >= p.wanted, nil
+}
+
+// refuseHost adds the refusal of a host.
+func (p *serverPlan) refuseHost(root provider.ID, filter schedule.Filter, reason string) {
+	p.refusals = append(p.refusals, schedule.Refusal{Host: p.input.Hosts[root].Name, Filter: filter, Reason: reason})
+}
+
+// refuse returns why a server fits nowhere by the reports of the hosts: the rest of it, which Placement is asked for, a
+// class that no host has ever reported, or the refusals of the hosts.
+func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
+	ask := p.rest
+	ask.Limit = 1
+	got, event, err := p.ask(ctx, ask)
+	if err != nil || event != nil {
+		return event, err
+	}
+	if class := p.unknownClass(); class != "" {
+		return p.onRequestRejected("No such resource class " + string(class))
+	}
+	if len(got.Candidates) == 0 {
+		return lifecycle.NoValidHost{Reason: got.why}, nil
+	}
+	return lifecycle.NoValidHost{Candidates: p.candidates, Reason: schedule.Summarise(p.refusals),
+		FilterFailures: schedule.FilterFailures(p.refusals)}, nil
+}
+
+// offered reports whether some host has a device of the class, free or not.
+func (p *serverPlan) offered(class resource.Class) bool {
+	for _, h := range p.input.Hosts {
+		if slices.ContainsFunc(h.Devices, func(d pci.Offered) bool { return d.ResourceClass == class }) {
+			return true
+		}
+	}
+	return false
+}
