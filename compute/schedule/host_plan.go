@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/plan"
 	"github.com/openberth/berth/provider"
@@ -93,7 +92,8 @@ func (b *planner) devices(out *hostPlan) []plan.Device {
 	list := make([]plan.Device, len(b.free))
 	for n, d := range b.free {
 		to := &list[n]
-		to.Near, to.Beside, to.Card = b.host.near(d), b.host.beside(d), plan.NoCard
+		to.Near, to.Card = b.host.near(d), plan.NoCard
+		to.Beside = b.host.Nodes.Beside(to.Near)
 		card := d.Address
 		if d.Parent != nil {
 			card = *d.Parent
@@ -165,31 +165,12 @@ func (t Tree) counted(free []pci.Offered) (out []pci.Offered) {
 	return out
 }
 
-// near returns the nodes that a device is nearest to; nil: unknown.
+// near returns the nodes with CPUs that are nearest to a device; nil: unknown.
 func (h Host) near(d pci.Offered) []int {
-	if d.NUMANode == pci.NoNUMA {
-		return nil
+	if len(h.Nodes) == 0 && d.NUMANode != pci.NoNUMA {
+		return []int{d.NUMANode}
 	}
-	return []int{d.NUMANode}
-}
-
-// beside returns the nodes on the sockets of the nodes that a device is nearest to; nil: unknown.
-func (h Host) beside(d pci.Offered) (nodes []int) {
-	socket := numa.NoSocket
-	for _, c := range h.Cells {
-		if c.Socket == numa.NoSocket {
-			return nil
-		}
-		if c.ID == d.NUMANode {
-			socket = c.Socket
-		}
-	}
-	for _, c := range h.Cells {
-		if socket != numa.NoSocket && c.Socket == socket {
-			nodes = append(nodes, c.ID)
-		}
-	}
-	return nodes
+	return h.Nodes.Near(d.NUMANode)
 }
 
 // refused returns the refusal of a host that has no plan.

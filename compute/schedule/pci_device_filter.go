@@ -51,7 +51,7 @@ func (h Host) Free() []pci.Offered {
 }
 
 // WithFree returns the host with its free devices, so that Free takes no time. Afterwards callers must not change its
-// devices and guests.
+// devices, cells and guests.
 func (h Host) WithFree() Host {
 	h.free = h.Free()
 	return h
@@ -71,7 +71,7 @@ func (h Host) WithDisabled(d pci.Disablement) Host {
 
 // WithGuest returns the host with one more guest, which its agent has not reported yet.
 func (h Host) WithGuest(g Guest) Host {
-	h.Guests, h.free = append(slices.Clone(h.Guests), g), nil
+	h.Guests, h.free, h.memory = append(slices.Clone(h.Guests), g), nil, nil
 	return h
 }
 

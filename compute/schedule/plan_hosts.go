@@ -17,26 +17,46 @@ import (
 // others. The order is that of Choose; equally good hosts are in random order. unsure are hosts that are refused,
 // perhaps only because of traits that the report does not have and Placement may have.
 func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []provider.ID, refusals []Refusal) {
-	left, far := map[provider.ID]*remaining{}, map[provider.ID]nicWeight{}
+	rng, question := rand.New(rand.NewPCG(seed, seed)), p.question(requests)
+	ranked := make([]rankedHost, 0, len(p.Hosts))
 	for _, root := range slices.Sorted(maps.Keys(p.Hosts)) {
 		host, refusal := p.admits(root)
 		if refusal.Reason == "" {
-			var made hostPlan
-			made, refusal = p.planOn(host, requests, nil, nil)
-			left[root], far[root] = &remaining{wasted: made.unused}, nicWeight{distance: made.Far}
-			if made.untraced {
+			answer := p.answer(host, requests, question)
+			if answer.untraced {
 				unsure = append(unsure, root)
 			}
-		}
-		if refusal.Reason == "" {
-			roots = append(roots, root)
-			continue
+			if refusal = answer.refusal; refusal.Reason == "" {
+				ranked = append(ranked, rankedHost{root: root, chance: rng.Uint64(),
+					rank: [4]int{p.failures(host), min(answer.unused, countedDevices), answer.far, int(host.Load * 10)}})
+				continue
+			}
 		}
 		refusal.Host = host.Name
 		refusals = append(refusals, refusal)
 	}
-	p.sortHosts(roots, left, far, rand.New(rand.NewPCG(seed, seed)))
+	slices.SortFunc(ranked, func(a, b rankedHost) int {
+		return cmp.Or(slices.Compare(a.rank[:], b.rank[:]), cmp.Compare(a.chance, b.chance))
+	})
+	for _, host := range ranked {
+		roots = append(roots, host.root)
+	}
 	return roots, unsure, refusals
+}
+
+// rankedHost is a host on which the server fits.
+type rankedHost struct {
+	root   provider.ID
+	rank   [4]int // less is better, the first number decides
+	chance uint64
+}
+
+// failures returns 1 for a host on which a guest has just failed, as by Nova's BuildFailureWeigher, else 0.
+func (p Input) failures(h Host) int {
+	if p.Unreliable[h.Name] {
+		return 1
+	}
+	return 0
 }
 
 // Admits returns why no server can be placed on a host now, whatever it requests; its Reason is empty if one can.
@@ -91,7 +111,7 @@ func (h hostPlan) after(host Host, cells []numa.GuestCell) Host {
 	for _, d := range h.picked {
 		taken[d.Address] = true
 	}
-	host.free = removeTaken(host.Free(), func(d pci.Offered) bool { return taken[d.Address] })
+	host.free, host.memory = removeTaken(host.Free(), func(d pci.Offered) bool { return taken[d.Address] }), nil
 	if len(h.Placed) > 0 {
 		host.Counted = append(slices.Clone(host.Counted), CountedGuest{Cells: cells, Placed: h.Placed})
 	}

@@ -175,7 +175,8 @@ func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.
 				return err
 			}
 			for _, h := range hosts {
-				read[h.Provider] = h.WithFree()
+				h = h.WithFree()
+				read[h.Provider] = h.WithMemory(s.plans.of(h.PlanState()))
 			}
 		}
 		return nil

@@ -29,6 +29,7 @@ type Store struct {
 	accounts hostAccounts
 	servers  *serverCache
 	hosts    *hostCache
+	plans    planMemories
 	reports  *reportCache
 
 	assignments *assignmentCache

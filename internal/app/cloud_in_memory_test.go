@@ -89,7 +89,8 @@ func (l *lab) boot(name, status string, specs map[string]string) compute.Server 
 // bootCPUs is boot for a flavor with this number of CPUs.
 func (l *lab) bootCPUs(name, status string, cpus int, specs map[string]string) compute.Server {
 	l.t.Helper()
-	f, err := l.compute().CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: "f-" + name, VCPUs: cpus, RAM: 64, Disk: 1})
+	f, err := l.compute().CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: "f-" + name, VCPUs: cpus, RAM: 64,
+		Disk: 1})
 	if err == nil {
 		err = l.compute().SetExtraSpecs(l.t.Context(), f.ID, specs)
 	}

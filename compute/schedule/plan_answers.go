@@ -1,0 +1,96 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// PlanAnswer is what PlanHosts needs of a plan of a server on a host.
+type PlanAnswer struct {
+	refusal  Refusal
+	far      int // the sum of the ranks of the devices
+	unused   int // free devices that the server cannot use
+	untraced bool
+}
+
+// PlanMemory remembers the answers for hosts in one state, by question. It is safe for concurrent use.
+type PlanMemory interface {
+	Answer(question string) (PlanAnswer, bool)
+	Keep(question string, answer PlanAnswer)
+}
+
+// WithMemory returns the host with a memory of plans for its PlanState. Most servers request what another one has
+// requested before, most hosts have the same free as others, and only the host that the last server went to has changed
+// since.
+func (h Host) WithMemory(m PlanMemory) Host {
+	h.memory = m
+	return h
+}
+
+// PlanState describes what plans on the host depend on: its nodes, all devices, and which of these are free. Providers
+// count only as far as devices share one.
+func (h Host) PlanState() string {
+	var b strings.Builder
+	free := h.Free()
+	room := h.Room(free, false)
+	fmt.Fprintf(&b, "%v %#v %#v %v\n", h.InPlacement, room.Cells, room.Limits, room.Free)
+	fmt.Fprintf(&b, "%#v %v\n", h.Nodes, h.NodesInPlacement)
+	providers := map[provider.ID]int{"": 0}
+	describe := func(d pci.Offered) {
+		if _, known := providers[d.Provider]; !known {
+			providers[d.Provider] = len(providers)
+		}
+		parent, network := "", "none"
+		if d.Parent != nil {
+			parent = d.Parent.String()
+		}
+		if d.PhysicalNetwork != nil {
+			network = *d.PhysicalNetwork
+		}
+		number := providers[d.Provider]
+		d.Provider, d.Holder, d.RequestID, d.Parent, d.PhysicalNetwork = "", "", "", nil, nil
+		d.Serial, d.PFMAC, d.Net, d.Driver = "", "", nil, ""
+		fmt.Fprintf(&b, "%d %s %q %#v\n", number, parent, network, d)
+	}
+	for _, d := range h.Devices {
+		describe(d)
+	}
+	for _, d := range free {
+		fmt.Fprintf(&b, "%s ", d.Address)
+	}
+	return b.String()
+}
+
+// answer returns the answer of a host to a question, which describes the requests.
+func (p Input) answer(h Host, requests []pci.Request, question string) PlanAnswer {
+	if h.memory != nil {
+		if known, is := h.memory.Answer(question); is {
+			return known
+		}
+	}
+	made, refusal := p.planOn(h, requests, nil, nil)
+	out := PlanAnswer{refusal: refusal, far: made.Far, unused: made.unused, untraced: made.untraced}
+	if h.memory != nil {
+		h.memory.Keep(question, out)
+	}
+	return out
+}
+
+// question returns a text that is the same for servers that request the same of a host.
+func (p Input) question(requests []pci.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %+v %v", p.Pack, numa.WithNodes(p.Cells, nil), nodesOf(p.Placed))
+	for _, r := range requests {
+		fmt.Fprintf(&b, "\n%v %d %q %q %+v %+v", p.Counted[r.ID], r.Count, r.Policy, r.Alias, r.Requirement, r.Alternatives)
+		if r.Port != nil {
+			port := *r.Port
+			port.ID = ""
+			fmt.Fprintf(&b, " %+v", port)
+		}
+	}
+	return b.String()
+}

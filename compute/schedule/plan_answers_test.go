@@ -1,0 +1,80 @@
+package schedule_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// memories are the plans that are remembered, by state and question.
+type memories map[string]memory
+
+type memory map[string]schedule.PlanAnswer
+
+func (m memory) Answer(question string) (schedule.PlanAnswer, bool) {
+	a, known := m[question]
+	return a, known
+}
+
+func (m memory) Keep(question string, answer schedule.PlanAnswer) { m[question] = answer }
+
+// remember returns the host with the memory of its state.
+func (m memories) remember(h schedule.Host) schedule.Host {
+	h = h.WithFree()
+	state := h.PlanState()
+	if m[state] == nil {
+		m[state] = memory{}
+	}
+	return h.WithMemory(m[state])
+}
+
+// Remembered plans are those of hosts in the same state only: each change of a host that a plan depends on is seen.
+func TestRememberedPlansFollowTheHost(t *testing.T) {
+	plans := memories{}
+	full := func() schedule.Host {
+		h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p0", 0), testDevice(2, pci.Plain, "1533", "p1", 1)),
+			node(0, 0, 2), node(1, 1, 2))
+		for i := range h.Devices {
+			h.Devices[i].Traits = nil
+		}
+		return h
+	}
+	r := withPolicy(pci.Required, requestFor(2, "", "1533"))
+	r.ID = "R"
+	for name, change := range map[string]func(*schedule.Host){
+		"as it was":            func(*schedule.Host) {},
+		"a device is claimed":  func(h *schedule.Host) { h.Devices[0].State = pci.Claimed },
+		"a device is used up":  func(h *schedule.Host) { h.Devices[1].Spent = true },
+		"of another class":     func(h *schedule.Host) { h.Devices[0].ResourceClass = "CUSTOM_OTHER" },
+		"of another product":   func(h *schedule.Host) { h.Devices[0].Product = "1534" },
+		"not in Placement":     func(h *schedule.Host) { h.Devices[0].Provider = "" },
+		"on another node":      func(h *schedule.Host) { h.Devices[1].NUMANode = 0 },
+		"on no known node":     func(h *schedule.Host) { h.Devices[1].NUMANode = pci.NoNUMA },
+		"for ports":            func(h *schedule.Host) { h.Devices[1].ForPorts = true },
+		"a node has no CPUs":   func(h *schedule.Host) { h.Cells[1].Dedicated = nil },
+		"CPUs are in use":      func(h *schedule.Host) { h.Cells[1].Pinned = h.Cells[1].Dedicated },
+		"memory is in use":     func(h *schedule.Host) { h.Cells[0].UsedMemory = 4096 },
+		"a guest is on a node": func(h *schedule.Host) { h.Guests = []schedule.Guest{{ID: "g", Cells: guest(1)}} },
+	} {
+		h := full()
+		change(&h)
+		ask := func(h schedule.Host) ([]provider.ID, []schedule.Refusal) {
+			p := schedule.Input{Hosts: hosts(h), Cells: guest(2), Now: noon, Silence: schedule.Silence,
+				Counted: map[string]bool{"R": true}}
+			roots, _, refusals := schedule.PlanHosts(p, []pci.Request{r}, 1)
+			return roots, refusals
+		}
+		ask(plans.remember(full()))
+		fresh, why := ask(h)
+		remembered, whyRemembered := ask(plans.remember(h))
+		if !reflect.DeepEqual(fresh, remembered) || !reflect.DeepEqual(why, whyRemembered) {
+			t.Errorf("%s: %v %v, remembered %v %v", name, fresh, why, remembered, whyRemembered)
+		}
+		if (len(fresh) == 1) != (name == "as it was" || name == "on another node") {
+			t.Errorf("%s: %v %v", name, fresh, why)
+		}
+	}
+}
