@@ -34,6 +34,8 @@ type Reader interface {
 	ProviderByName(ctx context.Context, name string) (provider.Provider, error)
 	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
 	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+	// TreeAllocations returns the allocations of the whole tree of a root, if the service can.
+	TreeAllocations(ctx context.Context, root provider.ID, whole bool) (placement.TreeAllocations, error)
 }
 
 // Writer changes the agent's tree. Conflict: another client has written in between.

@@ -86,6 +86,13 @@ func (m crashingPlacement) Tree(ctx context.Context, id provider.ID) (provider.T
 	return interceptCall(m.crash, func() (provider.Tree, error) { return m.base.Tree(ctx, id) })
 }
 
+func (m crashingPlacement) TreeAllocations(ctx context.Context, root provider.ID, whole bool) (
+	placement.TreeAllocations, error) {
+	return interceptCall(m.crash, func() (placement.TreeAllocations, error) {
+		return m.base.TreeAllocations(ctx, root, whole)
+	})
+}
+
 func (m crashingPlacement) ProviderAllocations(ctx context.Context,
 	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
 	return interceptCall(m.crash, func() (map[resource.ConsumerID]resource.Amounts,

@@ -143,7 +143,7 @@ func (a *Agent) read(ctx context.Context, e state.Effect) state.Event {
 		o, err := a.observe(ctx, e)
 		return state.Observed{Observation: o, Err: err}
 	case state.ReadUses:
-		uses, err := a.tree().ReadUses(ctx, e.Providers)
+		uses, err := a.tree().ReadUses(ctx, e)
 		return state.UsesRead{Uses: uses, Err: err}
 	case state.ReadAllocations:
 		allocations, err := a.tree().ReadAllocations(ctx, e.Consumers)

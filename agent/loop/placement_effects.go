@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 
 	"github.com/openberth/berth/agent/kind"
 	"github.com/openberth/berth/agent/reconcile/state"
@@ -122,15 +123,34 @@ func (t Tree) read(ctx context.Context, id provider.ID) (provider.Tree, error) {
 	return tree, err
 }
 
-// ReadUses reads the allocations of providers.
-func (t Tree) ReadUses(ctx context.Context, ids []provider.ID) (treeplan.Uses, error) {
+// ReadUses reads the allocations of providers: with Berth's Placement those of the host's tree in one request.
+func (t Tree) ReadUses(ctx context.Context, e state.ReadUses) (treeplan.Uses, error) {
 	uses := treeplan.Uses{}
-	for _, id := range ids {
+	rest := e.Providers
+	inTree := func(id provider.ID) bool { _, is := e.Tree.ByID(id); return is }
+	if root, _ := e.Tree.Root(); len(rest) > 1 && slices.ContainsFunc(rest, inTree) {
+		all, err := t.Placement.TreeAllocations(ctx, root.ID, true)
+		if err != nil {
+			return nil, err
+		}
+		if all.Whole {
+			for _, id := range rest {
+				if inTree(id) {
+					uses[id] = all.By[id]
+				}
+			}
+			rest = slices.DeleteFunc(slices.Clone(rest), inTree)
+		}
+	}
+	for _, id := range rest {
 		who, err := t.Placement.ProviderAllocations(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if uses[id] = who; who == nil {
+		uses[id] = who
+	}
+	for id, who := range uses {
+		if who == nil {
 			uses[id] = map[resource.ConsumerID]resource.Amounts{}
 		}
 	}

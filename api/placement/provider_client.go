@@ -18,6 +18,12 @@ func providerPath(id provider.ID, rest string) string {
 // fault.NotFound if the provider does not exist. The generations are those of the first read, so a write after a
 // concurrent change is refused.
 func (c *Client) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
+	return c.tree(ctx, id, c.fill)
+}
+
+// tree reads the providers of a tree; fill adds what their list does not include.
+func (c *Client) tree(ctx context.Context, id provider.ID, fill func(context.Context, *provider.Provider) error) (
+	provider.Tree, error) {
 	list, err := c.Providers(ctx, url.Values{"in_tree": {string(id)}})
 	if err != nil {
 		return provider.Tree{}, fault.Wrap("", err)
@@ -26,7 +32,7 @@ func (c *Client) Tree(ctx context.Context, id provider.ID) (provider.Tree, error
 		return provider.Tree{}, fault.New(fault.NotFound, "No resource provider with uuid %s found", id)
 	}
 	for i := range list {
-		if err := c.fill(ctx, &list[i]); err != nil {
+		if err := fill(ctx, &list[i]); err != nil {
 			return provider.Tree{}, fault.Wrap("", err)
 		}
 	}

@@ -102,7 +102,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 			ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,
 			CPUs: s.HostSettings.CPUs, VFIO: s.HostSettings.VFIO(),
 			ReportBandwidth: s.Bandwidth.Report, Bandwidth: s.Bandwidth.Agents},
-		Placement:  endpoints.Placement,
+		Placement:  api.WithTreeMemory(endpoints.Placement),
 		Compute:    endpoints.Compute,
 		Hypervisor: guests,
 		Dir:        dir,

@@ -64,7 +64,7 @@ func (am *agentModel) read(m *simHost, e state.Effect, tree loop.Tree) state.Eve
 		err := tree.Observe(background, e, &o)
 		return state.Observed{Observation: o, Err: err}
 	case state.ReadUses:
-		uses, err := tree.ReadUses(background, e.Providers)
+		uses, err := tree.ReadUses(background, e)
 		return state.UsesRead{Uses: uses, Err: err}
 	case state.ReadAllocations:
 		am.notePlaced(m, e.Consumers)

@@ -47,7 +47,10 @@ type Observe struct {
 }
 
 // ReadUses reads the allocations of providers. It ends with UsesRead.
-type ReadUses struct{ Providers []provider.ID }
+type ReadUses struct {
+	Providers []provider.ID
+	Tree      provider.Tree // of the host, as it was observed: some of the providers are in it
+}
 
 // ReadAllocations reads the allocations of consumers. It ends with AllocationsRead.
 type ReadAllocations struct{ Consumers []resource.ConsumerID }

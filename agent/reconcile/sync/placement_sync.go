@@ -111,7 +111,7 @@ func (s *Syncer) Observed(e state.Observed) {
 		providers = append(providers, s.Planning.usedProviders(s.View.facts.Actual)...)
 	}
 	s.stage = readingUses
-	s.Do(state.ReadUses{Providers: providers})
+	s.Do(state.ReadUses{Providers: providers, Tree: s.View.facts.Actual})
 }
 
 // UsesRead continues with the allocations of the consumers that the plan may change.
