@@ -18,6 +18,7 @@ type drainedHost struct {
 	*httptest.Server
 	live    bool
 	actions []string
+	changes []string // requests that change the host or its devices, and the query of the plan
 	at      string
 	resized bool
 }
@@ -36,9 +37,18 @@ func newDrainedHost(t *testing.T, live bool) *drainedHost {
 
 func (d *drainedHost) answer(t *testing.T, r *http.Request) any {
 	type object = map[string]any
+	if r.Method == http.MethodPut || r.URL.RawQuery != "" && strings.HasSuffix(r.URL.Path, "/drain") {
+		d.changes = append(d.changes, r.Method+" "+r.URL.String())
+	}
 	switch r.Method + " " + r.URL.Path {
 	case "GET /berth/v1/hosts":
-		return object{"hosts": []host.Report{{Host: "cmp1"}}}
+		vf := host.Device{Address: "0000:3b:00.1", Parent: "0000:3b:00.0"}
+		if len(d.changes) > 0 {
+			vf.Disabled, vf.Disablements = true, []host.DisabledDevice{{ID: "d", Address: vf.Parent}}
+		}
+		return object{"hosts": []host.Report{{Host: "cmp1", Devices: []host.Device{vf}}}}
+	case "PUT /berth/v1/hosts/cmp1/devices/0000:3b:00.0/disabled":
+		return host.DisabledDevice{ID: "d", Address: "0000:3b:00.0", Requested: true}
 	case "GET /v2.1/os-services":
 		return object{"services": []object{{"host": "cmp1", "id": "1"}}}
 	case "GET /berth/v1/hosts/cmp1/drain":
@@ -98,5 +108,24 @@ func TestHostDrainFallsBackToCold(t *testing.T) {
 				t.Errorf("%+v", got[0])
 			}
 		})
+	}
+}
+
+// A drain of a device disables the device, not the host, and moves only the servers that have it. A device that is
+// disabled keeps its reason.
+func TestHostDrainOfADevice(t *testing.T) {
+	d := newDrainedHost(t, true)
+	plan := "GET /berth/v1/hosts/cmp1/drain?device=0000%3A3b%3A00.0"
+	for _, want := range [][]string{{"PUT /berth/v1/hosts/cmp1/devices/0000:3b:00.0/disabled", plan}, {plan}} {
+		before := len(d.changes)
+		var out strings.Builder
+		command := &HostDrainCmd{Host: "cmp1", Device: "0000:3B:00.0", Reason: "draining", Each: commandTime}
+		err := command.Run(&Globals{ComputeURL: d.URL, Stdout: &out, Stderr: io.Discard})
+		if got := d.changes[before:]; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: requests %v, want %v", err, got, want)
+		}
+		if !strings.Contains(out.String(), "berth device enable cmp1 0000:3b:00.0") {
+			t.Errorf("%s", &out)
+		}
 	}
 }

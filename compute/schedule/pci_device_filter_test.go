@@ -138,6 +138,10 @@ func TestDeviceFilter(t *testing.T) {
 			question{requests: []pci.Request{requestFor(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
 		{"used once and not cleaned", change(plain[:1], 0, func(d *pci.Offered) { d.OneTimeUse, d.Spent = true, true }),
 			question{requests: []pci.Request{one}}, "no free device"},
+		{"disabled", change(plain[:1], 0, func(d *pci.Offered) { d.Disabled = true }),
+			question{requests: []pci.Request{one}}, "no free device"},
+		{"one is disabled, another is free", change(plain, 0, func(d *pci.Offered) { d.Disabled = true }),
+			question{requests: []pci.Request{one}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			filter := schedule.FilterDevices

@@ -69,13 +69,15 @@ pci_in_placement = true
 	gpu := map[string]string{"pci_passthrough:alias": "gpu:1"}
 
 	first := l.boot("first", "ACTIVE", gpu)
+	l.boot("bystander", "ACTIVE", nil)
 	ok(disable.Run(globals()))
 	if !strings.Contains(out.String(), "held by first") || !strings.Contains(out.String(), "--device "+address) {
 		t.Errorf("%s", &out)
 	}
 	listed(`allocated, disabled .*first .*its fan fails, until \d{4}-`)
 	drain := cli.HostDrainCmd{Host: "cmp1", Device: address, Plan: true}
-	if err := drain.Run(globals()); err == nil || !strings.Contains(out.String(), "first") {
+	if err := drain.Run(globals()); err == nil || !strings.Contains(out.String(), "first") ||
+		strings.Contains(out.String(), "bystander") {
 		t.Errorf("a plan without another host: %v\n%s", err, &out)
 	}
 	l.delete(first.ID)
