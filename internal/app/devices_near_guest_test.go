@@ -24,7 +24,7 @@ func twoNodes(each func(m *machine, node int)) string {
 		each(m, node)
 	}
 	for node := range 2 {
-		m.node(node, 8)
+		m.node(node, node*8, 8)
 	}
 	return m.text()
 }
@@ -87,5 +87,56 @@ func TestDevicesNearTheOnlyNodeWithCPUs(t *testing.T) {
 				t.Errorf("the server has %d devices", held)
 			}
 		})
+	}
+}
+
+// A class has 40 devices of one product and 2 of another, and the alias names the ids of the 2: a server of both gets
+// them. Placement counts devices by class, so most of its candidates have others.
+func TestFewDevicesOfSharedClass(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.sys = twoNodes(func(m *machine, node int) {
+		m.devices(node, 20, "10de", "2330", "030200")
+		m.devices(node, 1, "10de", "2335", "030200")
+	})
+	l.up("[pci]\n" + gpuRule + "\n" + strings.Replace(gpuRule, "2330", "2335", 1) + "\n" +
+		`alias = {"name": "rare", "resource_class": "CUSTOM_GPU", "vendor_id": "10de", "product_id": "2335"}` +
+		"\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
+	defer l.down()
+	want := map[string]string{"pci_passthrough:alias": "rare:2"}
+	l.boot("both", "ACTIVE", want)
+	refused := l.boot("more", "ERROR", want)
+	if !strings.Contains(refused.Fault.Message, "fewer than 2 free device 10de:2335 on the host") {
+		t.Error(refused.Fault)
+	}
+}
+
+// Near devices are given first, as long as there are some, also if the policy permits others.
+func TestNearDevicesFirst(t *testing.T) {
+	t.Parallel()
+	for policy, other := range map[string]int{"preferred": 1, "legacy": -1} {
+		l := newLab(t)
+		m := &machine{}
+		m.devices(other, 6, "10de", "2330", "030200")
+		m.devices(0, 4, "10de", "2330", "030200")
+		m.node(0, 0, 16)
+		m.node(1, 16, 1)
+		l.sys = m.text()
+		l.up("[compute]\ncpu_dedicated_set = 0-15\n[pci]\n" + gpuRule + "\n" + alias("gpu", "CUSTOM_GPU", policy) +
+			"\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
+		for n := range 10 {
+			server := l.boot(fmt.Sprint("s", n), "ACTIVE", map[string]string{"hw:cpu_policy": "dedicated",
+				"pci_passthrough:alias": "gpu:1"})
+			devices, err := l.cloud.HostClient().Devices(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range devices {
+				if d.Holder == server.ID && (d.NUMANode == 0) != (n < 4) {
+					t.Errorf("policy %s: server %d got a device of node %d", policy, n, d.NUMANode)
+				}
+			}
+		}
+		l.down()
 	}
 }

@@ -11,12 +11,12 @@ type machine struct {
 	bus          int
 }
 
-// node adds a NUMA node with CPUs of one socket, and memory of 64 GiB.
-func (m *machine) node(id, cpus int) {
+// node adds a NUMA node with CPUs of one socket, from number first on, and memory of 64 GiB.
+func (m *machine) node(id, first, cpus int) {
 	at := fmt.Sprintf("devices/system/node/node%d/", id)
-	m.file(at+"cpulist", fmt.Sprintf("%d-%d", id*cpus, (id+1)*cpus-1))
+	m.file(at+"cpulist", fmt.Sprintf("%d-%d", first, first+cpus-1))
 	m.file(at+"meminfo", fmt.Sprintf("Node %d MemTotal:       67108864 kB", id))
-	for cpu := id * cpus; cpu < (id+1)*cpus; cpu++ {
+	for cpu := first; cpu < first+cpus; cpu++ {
 		at := fmt.Sprintf("devices/system/cpu/cpu%d/topology/", cpu)
 		m.file(at+"physical_package_id", fmt.Sprint(id))
 		m.file(at+"thread_siblings_list", fmt.Sprint(cpu))
