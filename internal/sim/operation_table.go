@@ -93,7 +93,7 @@ func (op *operations) drawOp() int {
 	case op.broken == Ungated:
 		every = 60
 	case op.options.Often != "":
-		every = 600
+		every = 300
 	}
 	if kind := op.oftenDone(); kind != "" && op.oneIn(every) {
 		n := 0
