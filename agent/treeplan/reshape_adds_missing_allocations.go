@@ -119,7 +119,12 @@ func (m *planner) writable(s missingAllocation) bool {
 		return false
 	}
 	// A consumer unknown to this host may be the same guest under another id, in a move that the agent does not know yet.
+	// Of a NUMA node many consumers have a part, and servers that are being built or deleted are unknown.
+	root, _ := m.actual.Root()
 	for _, other := range m.uses.all(s.id) {
+		if isNode(m.observed[s.id], root) {
+			break
+		}
 		if _, here := m.aim.Expected[other]; !here && m.uses[s.id][other][s.class] > 0 {
 			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has nothing "+
 				"here, has some there",

@@ -163,8 +163,12 @@ func (am *agentModel) writeProvider(m *simHost, e state.WriteProvider) (int, err
 	}
 	before, existed := am.placement.Provider(e.Step.Provider)
 	generation, err := am.tree(m).WriteProvider(background, e)
+	_, moves := e.Step.InventorySets[m.root] // between the root and the providers of nodes
+	if moves && err == nil {
+		am.report.Happened["NUMA nodes moved"]++
+	}
 	for c := range e.Reshape.Allocations {
-		if err == nil {
+		if err == nil && !moves {
 			am.checkShared(m, c)
 			am.report.Happened["allocation written back"]++
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -50,7 +51,7 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 	}
 	ck.checkPorts(s)
 	for _, residence := range s.Residences() {
-		held := ck.placement.Held(resource.ConsumerID(residence.Consumer))
+		held := withoutNodes(ck.placement.Held(resource.ConsumerID(residence.Consumer)))
 		if residence.Choice == nil ||
 			!lifecycle.WithoutPorts(residence.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
 			ck.violation(ck.byName[residence.Host], "share: %s of server %s holds %v and was to hold %v", residence.Consumer,
@@ -64,6 +65,19 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 			ck.violation(ck.byName[residence.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
 		}
 	}
+}
+
+// withoutNodes returns an allocation without the counters of NUMA nodes, which compute does not claim yet: the agents add
+// them. checkPlan finds whether they are right.
+func withoutNodes(a resource.Allocation) resource.Allocation {
+	out := a.Clone()
+	for id, amounts := range out {
+		maps.DeleteFunc(amounts, func(class resource.Class, _ int) bool { return numa.IsNodeClass(class) })
+		if len(amounts) == 0 {
+			delete(out, id)
+		}
+	}
+	return out
 }
 
 // checkQuietHost: what a host has is what compute knows of it, and its counts are right.
@@ -92,7 +106,8 @@ func (ck *checks) checkQuietHost(m *simHost) {
 	}
 	for _, id := range ck.placement.TreeIDs(m.root) {
 		p, _ := ck.placement.Provider(id)
-		if _, network := bandwidth.Recognise(p); network || p.Parent == "" {
+		_, node := numa.NodeOf(m.name, p.Name)
+		if _, network := bandwidth.Recognise(p); network || node || p.Parent == "" {
 			continue
 		}
 		used, inv := 0, resource.Inventory{}

@@ -50,6 +50,9 @@ type hardware struct {
 	flags string // of the devices, as text of a device_spec
 	once  bool   // it has devices for one-time use
 
+	// the agent counts what NUMA nodes give to guests on providers of their own
+	nodesInPlacement bool
+
 	portVFs    bool                   // it has VFs for ports
 	configured map[pci.Address]string // ports for which its VFs are configured
 	unplugged  map[pci.Address]bool   // VFs that were unplugged since they were configured

@@ -159,6 +159,7 @@ func (op *operations) ruleSome() {
 	if m.rule = op.rng.IntN(usualRules); op.rng.IntN(2) == 0 {
 		m.rule = 0
 	}
+	m.nodesInPlacement = op.rng.IntN(2) == 0
 	op.note("rules", "", m.tag, m.rules[m.rule][0].String())
 	op.agents.crash(m)
 	op.agents.start(m)

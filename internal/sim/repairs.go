@@ -322,6 +322,7 @@ func (rp *repairs) repairServer(s lifecycle.Server, last bool) bool {
 		g := rp.byName[residence.Host].guests[residence.Consumer]
 		changing := func(request string) bool { return isChanging(s, request) }
 		fits := g != nil && chosen(g, residence, changing) == ""
+		held.Allocation = withoutNodes(held.Allocation)
 		want := rp.expected(s, residence, held.Allocation)
 		if fits && want.Equal(held.Allocation) {
 			continue

@@ -186,8 +186,9 @@ func confirmClaim(w *Works, want host.Server) {
 	if _, exists := w.Guests[want.ID]; exists {
 		return // its allocation may be part of a move
 	}
-	if w.Config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
-		!slices.ContainsFunc(want.Requests, chosen) {
+	devices := w.Config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
+		!slices.ContainsFunc(want.Requests, chosen)
+	if nodes := w.Config.CPUs.InPlacement && len(want.Topology) > 0; devices || nodes {
 		w.NewlyClaimed[want.ID] = true
 		w.WantSync = true
 	}
