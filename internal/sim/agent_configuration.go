@@ -20,7 +20,8 @@ func (am *agentModel) config(m *simHost) state.Config {
 	known, _ := m.disk.found.Identity()
 	first := known.Instance == ""
 	return state.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
-		CPUs: state.CPUs{InPlacement: m.nodesInPlacement}, ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
+		CPUs:            state.CPUs{InPlacement: m.nodesInPlacement},
+		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
 		Machine: state.Machine{ID: m.install, LockID: m.tag},
 		Rescan:  rescan, Times: state.Times{Alive: rescan}, Parallel: 3, Jitter: am.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider

@@ -67,8 +67,8 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 	}
 }
 
-// withoutNodes returns an allocation without the counters of NUMA nodes, which compute does not claim yet: the agents add
-// them. checkPlan finds whether they are right.
+// withoutNodes returns an allocation without the counters of NUMA nodes, which compute does not claim yet: the agents
+// add them. checkPlan finds whether they are right.
 func withoutNodes(a resource.Allocation) resource.Allocation {
 	out := a.Clone()
 	for id, amounts := range out {
