@@ -42,8 +42,7 @@ type service struct {
 	conf   string // its configuration, for the next start
 
 	mu      sync.Mutex
-	running *app.Service      // nil while it is stopped
-	calls   func(line string) // called with the method and the path of each request; nil: none
+	running *app.Service // nil while it is stopped
 }
 
 // ServeHTTP passes a request to the service. While the service is stopped the connection breaks.
