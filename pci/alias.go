@@ -17,6 +17,12 @@ type Alias struct {
 	Requirement  Requirement   // Class is always set: resource_class, or ClassFor vendor and product
 	Alternatives []Requirement // from further options with the same name; of the same type as Requirement
 	Policy       NUMAPolicy    // numa_policy; Legacy if the option has none
+
+	// Members are the devices of one set, by alias; then the alias has no Requirement. Nil: the devices of the alias
+	// itself, all together, are one set if it has a Match.
+	Members map[string]int
+	Match   string // the family of which the devices of a set have a value in common; "": there are no sets
+	Whole   bool   // a set takes all devices that the host offers with its value
 }
 
 var aliasKeys = []string{
@@ -29,6 +35,9 @@ var aliasKeys = []string{
 	"traits",
 	"live_migratable",
 	"capability_type",
+	"members",
+	"match",
+	"whole",
 }
 
 var (
@@ -36,8 +45,8 @@ var (
 	policies = []string{string(Required), string(Legacy), string(Preferred), string(Socket)}
 )
 
-// ParseAlias parses one occurrence of `[pci] alias`, a JSON object. It requires resource_class, or vendor_id and
-// product_id. The error is one sentence with the key, the text and the remedy; the caller adds file and line.
+// ParseAlias parses one occurrence of `[pci] alias`, a JSON object. It requires members, resource_class, or vendor_id
+// and product_id. The error is one sentence with the key, the text and the remedy; the caller adds file and line.
 func ParseAlias(text string) (Alias, error) {
 	a := Alias{Policy: Legacy}
 	raw, err := readJSON("alias", text)
@@ -52,7 +61,7 @@ func ParseAlias(text string) (Alias, error) {
 	if err != nil {
 		return Alias{}, err
 	}
-	for _, read := range []func(object) error{a.readName, a.readIDs, a.readWords, a.readNames} {
+	for _, read := range []func(object) error{a.readName, a.readSets, a.readIDs, a.readWords, a.readNames} {
 		if err := read(o); err != nil {
 			return Alias{}, err
 		}
@@ -127,7 +136,7 @@ func (o object) word(key string, known []string) (string, error) {
 
 func (a *Alias) readNames(o object) error {
 	class, err := o.text("resource_class", "CUSTOM_GPU")
-	if err != nil {
+	if err != nil || len(a.Members) > 0 {
 		return err
 	}
 	switch {
@@ -158,10 +167,19 @@ func (a Alias) String() string {
 	w.text("vendor_id", a.Requirement.Vendor)
 	w.text("product_id", a.Requirement.Product)
 	w.text("device_type", string(a.Requirement.Type))
-	w.text("numa_policy", string(a.Policy))
+	if len(a.Members) == 0 {
+		w.text("numa_policy", string(a.Policy))
+	}
 	w.text("resource_class", string(a.Requirement.Class))
 	w.text("traits", joined(a.Requirement.Required, a.Requirement.Forbidden))
 	w.text("live_migratable", string(a.Requirement.LiveMigratable))
+	if len(a.Members) > 0 {
+		w.put("members", a.Members)
+	}
+	w.text("match", a.Match)
+	if a.Whole {
+		w.put("whole", true)
+	}
 	return w.String()
 }
 
@@ -179,7 +197,7 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 	if err != nil {
 		return err
 	}
-	if !inPlacement && (a.Requirement.Vendor == "" || a.Requirement.Product == "") {
+	if !inPlacement && len(a.Members) == 0 && (a.Requirement.Vendor == "" || a.Requirement.Product == "") {
 		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] "+
 			"pci_in_placement is off; add them or switch it on", a.Name)
 	}
@@ -189,6 +207,11 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 		return nil
 	}
 	switch {
+	case len(a.Members)+len(first.Members) > 0:
+		return refuse("alias %q has members and is defined twice, first as %s; keep one", a.Name, first)
+	case a.Match != first.Match || a.Whole != first.Whole:
+		return refuse("alias %q is defined twice with different match or whole, first as %s; give all definitions the "+
+			"same", a.Name, first)
 	case a.Requirement.Type != first.Requirement.Type:
 		return refuse("alias %q is defined twice with different device_type, first as %s; give all definitions the "+
 			"same", a.Name, first)
@@ -226,5 +249,5 @@ func ParseAliases(inPlacement bool, texts ...string) (Aliases, error) {
 			return nil, refuse("[pci] alias number %d: %s", i+1, fault.TextOf(err))
 		}
 	}
-	return as, nil
+	return as, as.CheckMembers()
 }

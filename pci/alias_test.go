@@ -147,3 +147,37 @@ func FuzzParseAlias(f *testing.F) {
 		}
 	})
 }
+
+// TestAliasesOfSets checks aliases with match, whole and members: they are formatted and parsed without a change, and
+// what is wrong is named.
+func TestAliasesOfSets(t *testing.T) {
+	for _, text := range []string{
+		`{"name": "pair", "members": {"gpu":1,"nic":2}, "match": "pcie_root"}`,
+		`{"name": "hgx", "numa_policy": "legacy", "resource_class": "CUSTOM_GPU", "match": "fabric", "whole": true}`,
+	} {
+		if a, err := ParseAlias(text); err != nil || a.String() != text {
+			t.Errorf("%s is formatted as %s, %v", text, a, err)
+		}
+	}
+	gpu, nic := `{"name": "gpu", "resource_class": "GPU"}`, `{"name": "nic", "resource_class": "NIC"}`
+	for text, says := range map[string]string{
+		`{"name": "a", "members": {"gpu": 1}}`:                                             "members without match",
+		`{"name": "a", "members": {}, "match": "pf"}`:                                      "object of numbers",
+		`{"name": "a", "members": {"gpu": 1, "gpu": 2}, "match": "pf"}`:                    "object of numbers",
+		`{"name": "a", "members": {"gpu": 1.5}, "match": "pf"}`:                            "object of numbers",
+		`{"name": "a", "members": {"gpu": 0}, "match": "pf"}`:                              "the number of gpu is 0",
+		`{"name": "a", "members": {"gpu": 40, "nic": 40}, "match": "pf"}`:                  "are 80 devices",
+		`{"name": "a", "members": {"gpu": 1}, "match": "pf", "device_type": "type-VF"}`:    "members and device_type",
+		`{"name": "a", "members": {"gpus": 1}, "match": "pf"}`:                             "no alias \"gpus\" is configured",
+		`{"name": "a", "members": {"a": 1}, "match": "pf"}`:                                "has a match of its own",
+		`{"name": "a", "resource_class": "GPU", "match": "pcie-root"}`:                     "not a family",
+		`{"name": "a", "resource_class": "GPU", "match": ""}`:                              "not a family",
+		`{"name": "a", "resource_class": "GPU", "whole": true}`:                            "whole without match",
+		`{"name": "gpu", "resource_class": "GPU", "vendor_id": "10de", "match": "fabric"}`: "different match or whole",
+		`{"name": "gpu", "members": {"nic": 1}, "match": "fabric"}`:                        "defined twice",
+	} {
+		if _, err := ParseAliases(true, gpu, nic, text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want %q", text, err, says)
+		}
+	}
+}

@@ -51,8 +51,9 @@ type Device struct {
 	VFNumber int // its number at the PF: virtfn0, virtfn1 and so on of the PF lead to its VFs
 }
 
-// IsBridge reports whether the device is a bridge (base class 06), which no guest can use.
-func (d Device) IsBridge() bool { return d.Class>>16 == 0x06 }
+// IsBridge reports whether the device is a bridge, which no guest can use: its base class is 06, and its subclass is
+// not 80, "other". That is the class of an NVSwitch, which has no bus below it (header type 0).
+func (d Device) IsBridge() bool { return d.Class>>16 == 0x06 && d.Class>>8 != 0x0680 }
 
 func (d Device) isVDPA() bool { return d.Type == VDPA }
 

@@ -15,10 +15,15 @@ const (
 	RootFamily   = "pcie_root"   // Device.Root
 	SwitchFamily = "pcie_switch" // the ports of PCIe switches above the device
 	GroupFamily  = "iommu_group"
+	NodeFamily   = "numa_node"
+	CardFamily   = "pf" // the PF of a VF, and a PF itself
 )
 
-// builtInFamilies are the names that a property cannot have. The last two are reserved.
-var builtInFamilies = []string{RootFamily, SwitchFamily, GroupFamily, "numa_node", "socket"}
+// builtInFamilies are the families of every device.
+var builtInFamilies = []string{RootFamily, SwitchFamily, GroupFamily, NodeFamily, CardFamily}
+
+// reservedFamilies are the names that a property cannot have.
+var reservedFamilies = append([]string{"socket"}, builtInFamilies...)
 
 // Properties are the values that a rule gives to its devices, by the operator's name of the property. The values of
 // each are sorted.
@@ -44,6 +49,15 @@ func (d Offered) Values(family string) []string {
 			return nil
 		}
 		return []string{strconv.Itoa(d.IOMMUGroup)}
+	case NodeFamily:
+		if d.NUMANode == NoNUMA {
+			return nil
+		}
+		return []string{strconv.Itoa(d.NUMANode)}
+	case CardFamily:
+		if d.Parent != nil || d.Type == Physical {
+			ports = []Address{d.Device.Holder()}
+		}
 	default:
 		return d.Properties[family]
 	}
@@ -67,7 +81,7 @@ func (r *Rule) readProperties(o object) error {
 			clip(string(raw)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if slices.Contains(builtInFamilies, name) {
+		if slices.Contains(reservedFamilies, name) {
 			return refuse("device_spec: properties has %q, which the host itself reports; give the property another name", name)
 		}
 		if !propertyName.MatchString(name) {

@@ -44,6 +44,7 @@ type Request struct {
 	// Placement was not queried (pci_in_placement is off) and that every matching device fits.
 	Providers []resource.ProviderID
 	Port      *PortNeeds // nil: the request is of an alias
+	Match     *Match     // the sets of devices that belong together; nil: none
 }
 
 // PortNeeds is what a network port needs of its device, in addition to the Requirement of its request.

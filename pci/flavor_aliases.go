@@ -41,7 +41,8 @@ func ParseFlavorAliases(text string) ([]AliasCount, error) {
 	return list, nil
 }
 
-// Requests returns the device requests of a flavor, one for each `alias:count`, in their order. newID returns a new
+// Requests returns the device requests of a flavor in the order of text, the value of `pci_passthrough:alias`: one for
+// each `alias:count`, or one for each member of an alias with members, in the order of their names. newID returns a new
 // UUID for the id of each request. An empty text results in no requests.
 func (as Aliases) Requests(text string, newID func() string) ([]Request, error) {
 	if strings.TrimSpace(text) == "" {
@@ -52,17 +53,25 @@ func (as Aliases) Requests(text string, newID func() string) ([]Request, error) 
 		return nil, err
 	}
 	var list []Request
+	sets := 0
 	for _, c := range counts {
 		a, known := as[c.Name]
 		if !known {
 			return nil, refuse("pci_passthrough:alias %q: no alias %q is configured; %s", clip(text), c.Name,
 				suggest(c.Name, slices.Sorted(maps.Keys(as))))
 		}
-		r := Request{ID: newID(), Alias: a.Name, Count: c.Count, Requirement: a.Requirement.clone(), Policy: a.Policy}
-		for _, w := range a.Alternatives {
-			r.Alternatives = append(r.Alternatives, w.clone())
+		if a.Match == "" {
+			list = append(list, a.request(c.Count, newID()))
+			continue
 		}
-		list = append(list, r)
+		sets++
+		for _, r := range as.matched(a, c.Count, sets, newID) {
+			if r.Count > MaxCount {
+				return nil, refuse("pci_passthrough:alias %q: %s are %d devices of alias %q; a server has at most %d",
+					clip(text), c, r.Count, r.Alias, MaxCount)
+			}
+			list = append(list, r)
+		}
 	}
 	return list, nil
 }

@@ -100,6 +100,30 @@ func (o object) text(key, example string) (string, error) {
 	return strings.TrimSpace(*s), nil
 }
 
+// readNumbers parses an object of whole numbers. A key that is there twice is an error.
+func readNumbers(raw json.RawMessage, to *map[string]int) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+		return refuse("not an object")
+	}
+	*to = map[string]int{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		var n *int
+		if err := dec.Decode(&n); err != nil || n == nil {
+			return refuse("not a whole number")
+		}
+		if _, twice := (*to)[fmt.Sprint(token)]; twice {
+			return refuse("a key is there twice")
+		}
+		(*to)[fmt.Sprint(token)] = *n
+	}
+	return nil
+}
+
 // nonEmpty reports whether the key has a value other than null, "" and {}.
 func (o object) nonEmpty(key string) bool {
 	raw, there := o.values[key]
@@ -134,13 +158,13 @@ func (o object) flag(key string) (Flag, error) {
 // writer formats a JSON object with its keys in the order of the calls.
 type writer struct{ b strings.Builder }
 
-// put adds a key. The value is a string, a map of strings or nil.
+// put adds a key. The value is a string, a map of strings or numbers, true or nil.
 func (w *writer) put(key string, value any) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
-		panic(err) // strings and maps of strings always encode
+		panic(err) // such values always encode
 	}
 	if w.b.Len() > 0 {
 		w.b.WriteString(", ")

@@ -261,7 +261,17 @@ type Request struct {
 	Providers  []string `json:"providers,omitempty"`       // one for each device; absent if Placement was not used
 	Or         []Or     `json:"or,omitempty"`              // other definitions of the alias; a device may meet any of them
 
-	Port *RequestPort `json:"port,omitempty"` // absent: the request is of an alias
+	Port  *RequestPort  `json:"port,omitempty"`  // absent: the request is of an alias
+	Match *RequestMatch `json:"match,omitempty"` // absent: its devices need not belong together
+}
+
+// RequestMatch is what the devices of a request have in common with each other, and with those of other requests of the
+// server that have the same set. With providers, the devices are in the order of the sets.
+type RequestMatch struct {
+	Set    int    `json:"set"`             // its number, from 1
+	Family string `json:"family"`          // of which the devices of a set have a value in common
+	Times  int    `json:"times"`           // how many sets, of equally many devices, each of which agrees by itself
+	Whole  bool   `json:"whole,omitempty"` // a set takes all devices that the host offers with its value
 }
 
 // RequestPort is what a network port needs of its device.

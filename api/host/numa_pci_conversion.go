@@ -106,6 +106,10 @@ func WriteRequest(r pci.Request) Request {
 		port := RequestPort(*r.Port)
 		out.Port = &port
 	}
+	if r.Match != nil {
+		match := RequestMatch(*r.Match)
+		out.Match = &match
+	}
 	for _, w := range r.Alternatives {
 		out.Or = append(out.Or, Or{VendorID: w.Vendor, ProductID: w.Product, Class: string(w.Class),
 			Migratable: string(w.LiveMigratable)})
@@ -124,6 +128,10 @@ func (r Request) PCIRequest() pci.Request {
 	if r.Port != nil {
 		port := pci.PortNeeds(*r.Port)
 		out.Port = &port
+	}
+	if r.Match != nil {
+		match := pci.Match(*r.Match)
+		out.Match = &match
 	}
 	for _, o := range r.Or {
 		w := want

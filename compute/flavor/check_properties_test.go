@@ -24,6 +24,7 @@ func TestRefusedProperties(t *testing.T) {
 		"quota:cpu_quota":                         {"10000", "limits"},
 		"pci_passthrough:Alias":                   {"gpu:1", "did you mean pci_passthrough:alias?"},
 		"pci_passthrough:alias":                   {" ", "is empty"},
+		"pci:matches:pcie_root":                   {"gpu", "is not known"},
 		"hw:numa_node":                            {"2", "did you mean hw:numa_nodes?"},
 		"hw:cpu_pinning":                          {"true", "did you mean hw:cpu_policy?"},
 		"hw:anything":                             {"x", "is not known; remove it"},

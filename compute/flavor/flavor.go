@@ -37,6 +37,7 @@ func invalid(format string, args ...any) error {
 // others are stored and shown, without effect.
 const (
 	aliasSpec    = "pci_passthrough:alias"
+	matchSpec    = "pci:match:" // and the name of a family
 	affinitySpec = "hw:pci_numa_affinity_policy"
 	policySpec   = "group_policy"
 )

@@ -43,6 +43,7 @@ var Specs = []Property{
 	{"trait{suffix}:{trait}", Works, "a trait in the request to Placement"},
 	{"group_policy", Works, "the policy of the request to Placement"},
 	{"pci_passthrough:alias", Works, "PCI devices; an empty value is refused"},
+	{"pci:match:{family}", Works, "aliases whose devices all have one value of the family in common"},
 	{"hw:cpu_policy", Works, "dedicated CPUs"},
 	{"hw:cpu_thread_policy", Works, "threads of dedicated CPUs"},
 	{"hw:cpu_dedicated_mask", Works, "the dedicated CPUs"},

@@ -59,13 +59,16 @@ func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string)
 	if err != nil {
 		return resource.Ask{}, nil, err
 	}
+	rest := ask.Groups
 	if o.PCIInPlacement {
 		ask.Groups = append(ask.Groups, deviceGroups(requests)...)
 	}
 	if len(ask.Groups) == 0 {
 		return resource.Ask{}, nil, invalid("flavor %s requests no resources; set VCPUs, memory or disk", f.Name)
 	}
-	ask.GroupPolicy, err = groupPolicy(f.ExtraSpecs, ask.Suffixed())
+	if ask.GroupPolicy, err = groupPolicy(f.ExtraSpecs, ask.Suffixed()); err == nil {
+		err = checkSets(f, requests, rest, ask.GroupPolicy)
+	}
 	return ask, requests, err
 }
 
@@ -78,7 +81,10 @@ func requests(
 	if err != nil {
 		return nil, false, err
 	}
-	if list, err = aliases.Requests(f.ExtraSpecs[aliasSpec], newID); err != nil || text == "" {
+	if list, err = aliases.Requests(f.ExtraSpecs[aliasSpec], newID); err != nil {
+		return nil, false, err
+	}
+	if err := matchDevices(f, aliases, list); err != nil || text == "" {
 		return list, false, err
 	}
 	for i := range list {

@@ -84,7 +84,19 @@ type requestRecord struct {
 	Policy       pci.NUMAPolicy        `json:"numa_policy,omitzero"`
 	Providers    []resource.ProviderID `json:"providers,omitzero"`
 	Port         *portNeedsRecord      `json:"port,omitzero"`
+	Match        *matchRecord          `json:"match,omitzero"`
 }
+
+// matchRecord is what the devices of a request have in common.
+type matchRecord struct {
+	Set    int    `json:"set,omitzero"`
+	Family string `json:"family,omitzero"`
+	Times  int    `json:"times,omitzero"`
+	Whole  bool   `json:"whole,omitzero"`
+}
+
+func toMatch(m pci.Match) matchRecord   { return matchRecord(m) }
+func fromMatch(r matchRecord) pci.Match { return pci.Match(r) }
 
 // portNeedsRecord is what the port of a request needs of its device.
 type portNeedsRecord struct {
@@ -110,7 +122,7 @@ type requirementRecord struct {
 func toRequest(r pci.Request) requestRecord {
 	return requestRecord{r.ID, r.Alias, r.Count, requirementRecord(r.Requirement),
 		each(r.Alternatives, func(w pci.Requirement) requirementRecord { return requirementRecord(w) }), r.Policy,
-		r.Providers, optional(r.Port, toPortNeeds)}
+		r.Providers, optional(r.Port, toPortNeeds), optional(r.Match, toMatch)}
 }
 
 func fromRequest(r requestRecord) pci.Request {
@@ -118,6 +130,7 @@ func fromRequest(r requestRecord) pci.Request {
 		ID: r.ID, Alias: r.Alias, Count: r.Count, Requirement: pci.Requirement(r.Requirement),
 		Alternatives: each(r.Alternatives, func(w requirementRecord) pci.Requirement { return pci.Requirement(w) }),
 		Policy:       r.Policy, Providers: r.Providers, Port: optional(r.Port, fromPortNeeds),
+		Match: optional(r.Match, fromMatch),
 	}
 }
 

@@ -22,6 +22,9 @@ func (s Settings) CheckAliases() []string {
 			out = append(out, fault.TextOf(e.Fault("%s", fault.TextOf(err))))
 		}
 	}
+	if err := all.CheckMembers(); err != nil && len(out) == 0 {
+		out = append(out, fault.TextOf(err))
+	}
 	return out
 }
 
@@ -38,6 +41,9 @@ func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) error {
 		} else if err := s.Aliases.Add(e.Value, s.PCIInPlacement); err != nil {
 			wrong = append(wrong, e.Fault("%s", fault.TextOf(err)))
 		}
+	}
+	if err := s.Aliases.CheckMembers(); err != nil && len(wrong) == 0 {
+		wrong = append(wrong, fault.New(fault.Invalid, "[pci] alias: %s", fault.TextOf(err)))
 	}
 	return errors.Join(wrong...)
 }

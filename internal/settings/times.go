@@ -19,8 +19,7 @@ type ComputeTimes struct {
 	Assignments time.Duration // how often assignments are compared with what agents have followed
 	Search      time.Duration // how often another host is searched for servers that wait for an agent
 	DeadHosts   time.Duration // how often servers on dead hosts are reconciled
-	FirstRetry  time.Duration // the first wait between two attempts of a step of a server
-	Retry       time.Duration // the longest one
+	Retry       time.Duration // the longest wait between two attempts of a step of a server
 
 	// ages of audits: without a difference, with one, without a report of the host; how often they are compared
 	AuditEvery, AuditAgain, AuditSoon, AuditPoll time.Duration
@@ -28,7 +27,6 @@ type ComputeTimes struct {
 
 // AgentTimes are the times of an agent.
 type AgentTimes struct {
-	FirstRetry     time.Duration // the wait after the first failure
 	Retry          time.Duration // the longest wait after failures
 	Refusal        time.Duration // the wait after the first refusal of the hypervisor
 	SecondSync     time.Duration // the longest wait after a sync that found a missing allocation for the first time
@@ -53,12 +51,10 @@ func TestTimes() Times {
 	const ms = time.Millisecond
 	return Times{
 		Compute: ComputeTimes{LeaseTTL: 3 * time.Second, LeaseRenew: 300 * ms, Reconnect: 10 * time.Second,
-			Assignments: 200 * ms, Search: time.Second, DeadHosts: 500 * ms,
-			FirstRetry: 30 * ms, Retry: time.Second,
+			Assignments: 200 * ms, Search: time.Second, DeadHosts: 500 * ms, Retry: time.Second,
 			AuditEvery: 2 * time.Second, AuditAgain: 300 * ms, AuditSoon: 300 * ms, AuditPoll: 100 * ms},
-		Agent: AgentTimes{FirstRetry: 50 * ms, Retry: time.Second, Refusal: 300 * ms, SecondSync: 300 * ms,
-			Followed: 100 * ms, GuestSettle: 100 * ms, Check: 300 * ms,
-			HeartbeatPoll: 100 * ms, HeartbeatRetry: 300 * ms, PowerVMPoll: 50 * ms},
+		Agent: AgentTimes{Retry: time.Second, Refusal: 300 * ms, SecondSync: 300 * ms, Followed: 100 * ms,
+			GuestSettle: 100 * ms, Check: 300 * ms, HeartbeatPoll: 100 * ms, HeartbeatRetry: 300 * ms, PowerVMPoll: 50 * ms},
 		Network: NetworkTimes{Retry: 100 * ms, Complete: time.Second, Age: 5 * time.Second},
 	}
 }
