@@ -14,5 +14,6 @@
 // The files, from the bottom to the top: plan.go has the types of the package, flow.go and cards.go the assignments.
 // search.go has the types of a search, which kinds.go fills in; names.go describes what is equivalent; values.go,
 // devices.go and nodes.go are the levels, profiles.go bounds the last one; make.go starts the search and returns its
-// result.
+// result. slots.go makes requests and sets from those of a server, and disagreement.go describes why a set has no
+// value.
 package plan

@@ -47,7 +47,7 @@ func newSearch(h Host, g Guest) *search {
 
 // plan returns the best solution.
 func (s *search) plan() Plan {
-	p := Plan{Placed: s.placed, Devices: make([][]int, len(s.guest.Requests))}
+	p := Plan{Placed: s.placed, Devices: make([][]int, len(s.guest.Requests)), Values: s.valuesOfSets()}
 	used, given := make([]int, len(s.kinds)), make([][]int, len(s.requests))
 	for g, of := range s.best.groups {
 		policy := s.requests[of.request].Policy
@@ -66,6 +66,23 @@ func (s *search) plan() Plan {
 		}
 	}
 	return p
+}
+
+// valuesOfSets returns the values in the best solution.
+func (s *search) valuesOfSets() [][]string {
+	if len(s.guest.Sets) == 0 {
+		return nil
+	}
+	out := make([][]string, len(s.guest.Sets))
+	for _, g := range s.best.groups {
+		of := s.requests[g.request]
+		if len(of.sets) == 0 || s.sets[of.sets[0]].Requests[0] != g.request {
+			continue
+		}
+		set := s.sets[of.sets[0]]
+		out[set.index] = append(out[set.index], slices.Repeat([]string{g.value}, g.count*set.Times/of.Count)...)
+	}
+	return out
 }
 
 // refusal returns the nearest miss. If the devices are too few wherever the guest is, it names no nodes.

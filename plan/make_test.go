@@ -145,71 +145,24 @@ func valid(h plan.Host, g plan.Guest, p plan.Plan, nodes []int) (q quality, far 
 		}
 	}
 	for n, s := range g.Sets {
-		if !agrees(h, g, p, s) {
-			return q, 0, fmt.Sprintf("the devices of set %d do not agree", n)
+		if len(p.Values) != len(g.Sets) || len(p.Values[n]) != max(s.Times, 1) || !agrees(h, p, n, s) {
+			return q, 0, fmt.Sprintf("the devices of set %d do not have its values", n)
 		}
 	}
 	return q, far, ""
 }
 
-// agrees reports whether the devices of the requests of s can be dealt to s.Times sets, in each of which all agree.
-// Plan.Devices does not say which device is in which set: all ways to deal are tried.
-func agrees(h plan.Host, g plan.Guest, p plan.Plan, s plan.Set) bool {
-	var values []string
+// agrees reports whether the devices of the requests of set n have its values.
+func agrees(h plan.Host, p plan.Plan, n int, s plan.Set) bool {
 	for _, r := range s.Requests {
-		for _, i := range p.Devices[r] {
-			values = append(values, h.Devices[i].Values[s.Family]...)
-		}
-	}
-	slices.Sort(values)
-	values = slices.Compact(values)
-	times := max(s.Times, 1)
-	var choose func(from int, chosen []string) bool
-	choose = func(from int, chosen []string) bool {
-		if len(chosen) == times {
-			for _, r := range s.Requests {
-				if !dealt(h, p.Devices[r], s.Family, chosen, g.Requests[r].Count/times) {
-					return false
-				}
-			}
-			return true
-		}
-		for v := from; v < len(values); v++ {
-			if choose(v, append(slices.Clone(chosen), values[v])) {
-				return true
+		each := len(p.Devices[r]) / len(p.Values[n])
+		for i, d := range p.Devices[r] {
+			if !slices.Contains(h.Devices[d].Values[s.Family], p.Values[n][i/each]) {
+				return false
 			}
 		}
-		return false
 	}
-	return choose(0, nil)
-}
-
-// dealt reports whether devices can be dealt to sets with these values, count to each.
-func dealt(h plan.Host, devices []int, family string, values []string, count int) bool {
-	if len(devices) == 0 {
-		return true
-	}
-	room := make([]int, len(values))
-	for i := range room {
-		room[i] = count
-	}
-	var deal func(n int) bool
-	deal = func(n int) bool {
-		if n == len(devices) {
-			return true
-		}
-		for i, v := range values {
-			if room[i] > 0 && slices.Contains(h.Devices[devices[n]].Values[family], v) {
-				room[i]--
-				if deal(n + 1) {
-					return true
-				}
-				room[i]++
-			}
-		}
-		return false
-	}
-	return deal(0)
+	return true
 }
 
 // wrongRefusal returns what is wrong with a refusal, or "". sets are the sets of nodes on which the cells fit.

@@ -55,7 +55,8 @@ type Guest struct {
 // Plan is where a guest fits.
 type Plan struct {
 	Placed  []numa.Placed // of each cell
-	Devices [][]int       // by request: indexes of Host.Devices
+	Devices [][]int       // by request: indexes of Host.Devices, those of a request in sets in the order of these
+	Values  [][]string    // by Guest.Sets: the value of each set
 	Far     int           // the sum of the ranks of the devices; see numa.Local
 }
 

@@ -136,6 +136,7 @@ type group struct {
 	request int
 	count   int
 	among   []bool // by kind: those that it may use; nil: all
+	value   string // of the devices of a set, if it is chosen
 }
 
 // solution is a complete assignment for a guest.

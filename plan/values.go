@@ -125,7 +125,7 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 	for times := min(first.most, remaining); times >= 0 && !v.done(); times-- {
 		next := chosen
 		if times > 0 {
-			next = append(slices.Clone(chosen), v.groupsOf(n, first.has, times)...)
+			next = append(slices.Clone(chosen), v.groupsOf(n, first.value, times)...)
 		}
 		v.given[name{n, first.name}] = times
 		v.spread(n, v.later(n, options, times), remaining-times, next)
@@ -192,13 +192,13 @@ func (v *values) groups(n int, options []option, remaining int, chosen []group) 
 			among[k] = among[k] || has
 		}
 	}
-	return append(list, v.groupsOf(n, among, remaining)...)
+	return append(list, v.groupsOf(n, value{has: among}, remaining)...)
 }
 
-// groupsOf returns the groups of a number of sets of n that use some kinds.
-func (v *values) groupsOf(n int, among []bool, times int) (list []group) {
+// groupsOf returns the groups of a number of sets of n that have a value; without a name it is one of several.
+func (v *values) groupsOf(n int, of value, times int) (list []group) {
 	for _, r := range v.sets[n].Requests {
-		list = append(list, group{r, v.requests[r].Count / v.sets[n].Times * times, among})
+		list = append(list, group{r, v.requests[r].Count / v.sets[n].Times * times, of.has, of.name})
 	}
 	return list
 }

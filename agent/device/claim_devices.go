@@ -55,6 +55,9 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 	if len(slots) == 0 {
 		return s, ""
 	}
+	if slices.ContainsFunc(slots, func(s slot) bool { return s.request.Match != nil }) {
+		return s.assignSets(holder, slots, near)
+	}
 	var free []pci.Device
 	for _, id := range s.ids() {
 		if e := s.entries[id]; s.state(id) == pci.Available && !e.Spent && s.whyDisabled(id) == "" {
@@ -70,17 +73,21 @@ func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, R
 	})
 	n := s.clone()
 	for i, d := range picked {
-		if d < 0 {
-			continue
+		if d >= 0 {
+			n.claim(PCI(free[d].Address), holder, slots[i].request.ID)
 		}
-		e := n.entries[PCI(free[d].Address)]
-		e.Holder, e.RequestID, e.State = holder, slots[i].request.ID, pci.Claimed
-		n.entries[PCI(free[d].Address)] = e
 	}
 	if missing >= 0 {
 		return s, n.refusal(holder, slots[missing].request, slots[missing].i, near)
 	}
 	return n, ""
+}
+
+// claim makes a device one of a holder, for a request.
+func (s Set) claim(id ID, holder resource.ConsumerID, request string) {
+	e := s.entries[id]
+	e.Holder, e.RequestID, e.State = holder, request, pci.Claimed
+	s.entries[id] = e
 }
 
 // serving lists the devices of a holder for one request, by address.

@@ -30,8 +30,8 @@ type planner struct {
 	host  Host
 	tree  *Tree // what Placement has there; nil: it was not asked, so the report of the host decides alone
 	slots []slot
-	first []int         // by request of plan.Guest: its first slot
 	free  []pci.Offered // free devices; plan.Host.Devices has the same order
+	*plan.Slots
 }
 
 // planOn plans a server on a host. mappings are the providers that a candidate has chosen for some of the devices.
@@ -50,7 +50,8 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 	if tree != nil && counted {
 		by.free = tree.counted(by.free)
 	}
-	guest := plan.Guest{Cells: p.Cells, Nodes: nodesOf(p.Placed), Requests: by.requests()}
+	by.Slots = by.planned()
+	guest := plan.Guest{Cells: p.Cells, Nodes: nodesOf(p.Placed), Requests: by.Requests, Sets: by.Sets}
 	out := hostPlan{slots: by.slots}
 	host := plan.Host{Devices: by.devices(&out)}
 	if len(p.Cells) > 0 && len(guest.Nodes) == 0 {
@@ -58,56 +59,43 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 	}
 	made, refusal := plan.Make(host, guest)
 	if refusal != nil {
-		return out, by.refused(refusal)
+		return out, by.refused(refusal, host.Devices)
 	}
 	out.untraced, out.Plan, out.picked = false, made, make([]pci.Offered, len(by.slots))
 	for r, list := range made.Devices {
 		for i, d := range list {
-			out.picked[by.first[r]+i] = by.free[d]
+			out.picked[by.First[r]+i] = by.free[d]
 		}
 	}
 	return out, Refusal{}
 }
 
-// requests returns the requests of the guest: one for the slots of a request that may have any provider, and one for
-// each slot whose provider is chosen.
-func (b *planner) requests() (list []plan.Request) {
+// planned returns the slots for a plan.
+func (b *planner) planned() *plan.Slots {
+	place, list := map[*pci.Request]int{}, make([]plan.Slot, len(b.slots))
 	for i, s := range b.slots {
-		if i > 0 && b.slots[i-1].request == s.request && b.slots[i-1].provider == s.provider {
-			list[len(list)-1].Count++
-			continue
-		}
-		list, b.first = append(list, plan.Request{Count: 1, Policy: s.request.Policy}), append(b.first, i)
+		list[i] = plan.Slot{Request: s.request, Index: place[s.request], Provider: s.provider}
+		place[s.request]++
 	}
-	return list
+	free := map[pci.Address]bool{}
+	if slices.ContainsFunc(list, func(s plan.Slot) bool { return s.Request.Match != nil }) {
+		for _, d := range b.free {
+			free[d.Address] = true
+		}
+	}
+	return plan.SlotsOf(list, b.host.Devices, func(d pci.Offered) bool { return free[d.Address] })
 }
 
 // devices returns the free devices for the plan. It sets in out how many of them no request can use, and whether traits
 // exclude one.
 func (b *planner) devices(out *hostPlan) []plan.Device {
-	offered, cards := map[pci.Address]bool{}, map[pci.Address]int{}
-	for _, d := range b.free {
-		offered[d.Address] = true
-	}
-	list := make([]plan.Device, len(b.free))
+	list := b.Devices(b.free)
 	for n, d := range b.free {
 		to := &list[n]
-		to.Near, to.Card = b.host.near(d), plan.NoCard
+		to.Near = b.host.near(d)
 		to.Beside = b.host.Nodes.Beside(to.Near)
-		card := d.Address
-		if d.Parent != nil {
-			card = *d.Parent
-		}
-		if offered[card] && (d.Parent != nil || d.Type == pci.Physical) {
-			if _, known := cards[card]; !known {
-				cards[card] = len(cards)
-			}
-			if to.Card, to.Whole = cards[card], d.Parent == nil; !to.Whole {
-				to.Later = 1 // the card is free as a whole: others may want it so
-			}
-		}
 		usable := false
-		for _, first := range b.first {
+		for _, first := range b.First {
 			fits, traced := b.serves(d, b.slots[first])
 			to.Fits = append(to.Fits, fits)
 			usable, out.untraced = usable || fits, out.untraced || !traced
@@ -174,9 +162,13 @@ func (h Host) near(d pci.Offered) []int {
 }
 
 // refused returns the refusal of a host that has no plan.
-func (b *planner) refused(r *plan.Refusal) Refusal {
+func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
 	if r.Cells.Reason != "" {
 		return refusalOf(r.Cells)
+	}
+	if r.Set >= 0 {
+		reason, nearest := b.Disagreement(r.Set, devices)
+		return Refusal{Filter: FilterDevices, Reason: reason, Nearest: nearest, Shortfall: 1 / float64(max(r.Wanted, 1))}
 	}
 	wanted := b.host.newDemand(b.free, b.slots)
 	if refusal := wanted.judgeDevices(); refusal.Reason != "" {
@@ -187,7 +179,7 @@ func (b *planner) refused(r *plan.Refusal) Refusal {
 			return refusal
 		}
 	}
-	short := b.slots[b.first[r.Request]].request
+	short := b.slots[b.First[r.Request]].request
 	return Refusal{Filter: FilterDevices, Shortfall: float64(r.Wanted-r.Served) / float64(max(r.Wanted, 1)),
 		Reason:  fmt.Sprintf("fewer than %d free %s", short.Count, describeDevice(short.Requirement)),
 		Nearest: fmt.Sprintf("it has %d of %d devices of the server", r.Served, r.Wanted)}

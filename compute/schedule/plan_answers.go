@@ -91,6 +91,9 @@ func (p Input) question(requests []pci.Request) string {
 			port.ID = ""
 			fmt.Fprintf(&b, " %+v", port)
 		}
+		if r.Match != nil {
+			fmt.Fprintf(&b, " match %+v", *r.Match)
+		}
 	}
 	return b.String()
 }

@@ -54,7 +54,7 @@ func Rows() []Row {
 		{Package: "provider", Kind: Domain, Imports: []string{"fault", "resource"}},
 		{Package: "pci", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "numa", Kind: Domain, Imports: []string{"pci", "resource"}},
-		{Package: "plan", Kind: Pure, Imports: []string{"pci", "numa"}},
+		{Package: "plan", Kind: Pure, Imports: []string{"pci", "numa", "resource"}},
 		{Package: "bandwidth", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "diskimage", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "backoff", Kind: Adapter},
@@ -188,7 +188,7 @@ func services(contracts []string) []Row {
 func agentRules(contracts []string) []Row {
 	return []Row{
 		{Package: "agent", Kind: DocOnly},
-		{Package: "agent/device", Kind: Pure, Imports: domain},
+		{Package: "agent/device", Kind: Pure, Imports: with(domain, "plan")},
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
 		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device", "agent/facts")},
 		{Package: "agent/kind", Kind: Pure, Imports: with(domain, "agent/device", "agent/survey")},

@@ -38,10 +38,9 @@ type Config struct {
 
 // Times are the waits of an agent. Zero fields have the defaults.
 type Times struct {
-	Alive      time.Duration // between two signs of life, default host.AliveInterval
-	FirstRetry time.Duration // the wait after the first failure, default 200 ms; it doubles
-	Retry      time.Duration // the longest wait after failures, default 15 s
-	Refusal    time.Duration // the wait after the first refusal of the hypervisor, default 5 s; it doubles up to 5 min
+	Alive   time.Duration // between two signs of life, default host.AliveInterval
+	Retry   time.Duration // the longest wait after failures, default 15 s
+	Refusal time.Duration // the wait after the first refusal of the hypervisor, default 5 s; it doubles up to 5 min
 	// the longest wait after a sync that found a missing allocation for the first time, default 5 s
 	SecondSync time.Duration
 	Followed   time.Duration // the shortest time between two signs of life that acknowledge assignments, default 1 s

@@ -107,11 +107,11 @@ func (c *Core) Condition(source string, sentences ...string) {
 	c.ReportChanged()
 }
 
-// Backoff returns the wait after a number of failures: Times.FirstRetry, doubled for each further one up to
-// Times.Retry, of which the second half is random.
+// Backoff returns the wait after a number of failures: 200 ms, doubled for each further one up to Times.Retry, of which
+// the second half is random.
 func (c *Core) Backoff(failures int) time.Duration {
-	return backoff.Exponential{First: cmp.Or(c.Config.Times.FirstRetry, 200*time.Millisecond),
-		Max: cmp.Or(c.Config.Times.Retry, 15*time.Second), Jitter: backoff.UpperHalf(c.Config.Jitter)}.Wait(failures)
+	return backoff.Exponential{First: 200 * time.Millisecond, Max: cmp.Or(c.Config.Times.Retry, 15*time.Second),
+		Jitter: backoff.UpperHalf(c.Config.Jitter)}.Wait(failures)
 }
 
 // Earlier returns the earlier of two times, of which a zero one does not count.

@@ -1,0 +1,70 @@
+package device
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/plan"
+	"github.com/openberth/berth/resource"
+)
+
+// assignSets is assign for requests of which some devices must have a value in common.
+func (s Set) assignSets(holder resource.ConsumerID, slots []slot, near Near) (Set, Refusal) {
+	var free, offered []pci.Offered
+	available := map[pci.Address]bool{}
+	for _, id := range s.ids() {
+		e := s.entries[id]
+		offered = append(offered, e.Offered)
+		if s.state(id) == pci.Available && !e.Spent && s.whyDisabled(id) == "" {
+			free = append(free, e.Offered)
+			available[e.Address] = true
+		}
+	}
+	wanted := plan.SlotsOf(planSlots(slots), offered, func(d pci.Offered) bool { return available[d.Address] })
+	host := plan.Host{Devices: wanted.Devices(free)}
+	for n, d := range free {
+		to := &host.Devices[n]
+		to.Near = near.Host.Near(d.NUMANode)
+		to.Beside = near.Host.Beside(to.Near)
+		if slices.Contains(near.Nodes, d.NUMANode) && !slices.Contains(to.Near, d.NUMANode) {
+			to.Near = append(slices.Clone(to.Near), d.NUMANode)
+		}
+		for _, first := range wanted.First {
+			e, of := s.entries[PCI(d.Address)], slots[first]
+			to.Fits = append(to.Fits, inside(e, of.request, of.i) && whyUnfit(e, of.request) == "")
+		}
+	}
+	made, refused := plan.Make(host, plan.Guest{Nodes: near.Nodes, Requests: wanted.Requests, Sets: wanted.Sets})
+	switch {
+	case refused != nil && refused.Set >= 0:
+		reason, nearest := wanted.Disagreement(refused.Set, host.Devices)
+		return s, Refusal(strings.TrimSuffix("the host does not fit: "+reason+"; "+nearest, "; "))
+	case refused != nil:
+		short := slots[wanted.First[refused.Request]]
+		return s, s.refusal(holder, short.request, short.i, near)
+	}
+	n := s.clone()
+	for r, list := range made.Devices {
+		for _, d := range list {
+			n.claim(PCI(free[d].Address), holder, slots[wanted.First[r]].request.ID)
+		}
+	}
+	return n, ""
+}
+
+// planSlots returns slots for a plan.
+func planSlots(slots []slot) []plan.Slot {
+	list := make([]plan.Slot, len(slots))
+	for i := range slots {
+		of := &slots[i]
+		list[i] = plan.Slot{Request: &of.request, Index: of.i}
+		if i > 0 && of.i > 0 {
+			list[i].Request = list[i-1].Request
+		}
+		if of.request.Providers != nil {
+			list[i].Provider = of.request.Providers[of.i]
+		}
+	}
+	return list
+}
