@@ -87,8 +87,8 @@ type Times struct {
 	Search time.Duration
 	// how long the admitted start of an agent has to reconnect, default schedule.Reconnect
 	Reconnect time.Duration
-	// the first and the longest wait between two attempts of a step, defaults 100 ms and 30 s
-	FirstRetry, Retry time.Duration
+	// the longest wait between two attempts of a step, default 30 s
+	Retry time.Duration
 }
 
 // withDefaults returns the times with defaults for zero fields.

@@ -46,7 +46,6 @@ func New(store Store, client Placement, config Config) *Conductor {
 		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
 	c.runner.Carry, c.runner.Now = trace.Carry, on.Now
-	c.runner.Retry.First = cmp.Or(on.Times.FirstRetry, c.runner.Retry.First)
 	c.runner.Retry.Max = cmp.Or(on.Times.Retry, c.runner.Retry.Max)
 	c.monitor = &monitor{dependencies: on, leaving: map[string]schedule.Choice{},
 		searched: map[string]*search{},

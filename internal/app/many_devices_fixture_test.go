@@ -37,9 +37,26 @@ func (m *machine) nics(node, count, vfs int) {
 	}
 }
 
+// gpusAndNICs adds a root port with GPUs and NICs of a number of VFs each.
+func (m *machine) gpusAndNICs(node, gpus, nics, vfs int) {
+	m.bus++
+	for n := range gpus + nics {
+		if n < gpus {
+			m.function(node, 32*n, "10de", "2330", "030200", 0)
+		} else {
+			m.function(node, 32*n, "15b3", "1021", "020000", vfs)
+		}
+	}
+}
+
 // device adds a function below a root port of its own, and its VFs.
 func (m *machine) device(node, fn int, vendor, product, class string, vfs int) {
 	m.bus++
+	m.function(node, fn, vendor, product, class, vfs)
+}
+
+// function adds a function below the last root port, and its VFs. fn is eight times its slot.
+func (m *machine) function(node, fn int, vendor, product, class string, vfs int) {
 	root := fmt.Sprintf("devices/pci%04x:00/%04x:00:00.0", m.bus, m.bus)
 	name := func(n int) string { return fmt.Sprintf("%04x:01:%02x.%d", m.bus, n/8, n%8) }
 	for n := fn; n <= fn+vfs; n++ {

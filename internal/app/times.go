@@ -12,7 +12,7 @@ import (
 // conductorTimes returns the times of a conductor.
 func conductorTimes(t settings.ComputeTimes) conductor.Times {
 	return conductor.Times{DeadHosts: t.DeadHosts, Assignments: t.Assignments, Search: t.Search, Reconnect: t.Reconnect,
-		FirstRetry: t.FirstRetry, Retry: t.Retry,
+		Retry: t.Retry,
 		Audit: audit.Times{Every: t.AuditEvery, Again: t.AuditAgain, Soon: t.AuditSoon, Poll: t.AuditPoll}}
 }
 
@@ -21,8 +21,7 @@ func agentTimes(s settings.Settings) loop.Times {
 	t := s.Times.Agent
 	return loop.Times{Rescan: s.Rescan, GuestSettle: t.GuestSettle, HypervisorCheck: t.Check,
 		HeartbeatPoll: t.HeartbeatPoll, HeartbeatRetry: t.HeartbeatRetry,
-		Times: state.Times{FirstRetry: t.FirstRetry, Retry: t.Retry, Refusal: t.Refusal, SecondSync: t.SecondSync,
-			Followed: t.Followed}}
+		Times: state.Times{Retry: t.Retry, Refusal: t.Refusal, SecondSync: t.SecondSync, Followed: t.Followed}}
 }
 
 // networkTimes returns the times of a network service.

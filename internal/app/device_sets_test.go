@@ -1,0 +1,162 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+)
+
+// headroom returns how many servers of a flavor with these extra specs fit.
+func (l *lab) headroom(name string, specs map[string]string) int {
+	l.t.Helper()
+	f, err := l.compute().CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: "h-" + name, VCPUs: 1, RAM: 64})
+	if err == nil {
+		err = l.compute().SetExtraSpecs(l.t.Context(), f.ID, specs)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	got, err := l.cloud.HostClient().Headroom(l.t.Context(), f.ID, nil)
+	if err != nil || !got.Exact {
+		l.t.Fatalf("headroom of %s: %+v %v", name, got, err)
+	}
+	return got.Fits
+}
+
+// held returns the devices of a server, by address.
+func (l *lab) held(server string) (list []host.Device) {
+	l.t.Helper()
+	devices, err := l.cloud.HostClient().Devices(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, d := range devices {
+		if d.Holder == server {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// wantError checks that a server is in ERROR with a text.
+func (l *lab) wantError(s compute.Server, text string) {
+	l.t.Helper()
+	if s.Fault == nil || !strings.Contains(s.Fault.Message+s.Fault.Details, text) {
+		l.t.Errorf("%s: fault %+v; want %q", s.Name, s.Fault, text)
+	}
+}
+
+// Servers get GPUs and VFs below one root, and as many fit as the headroom says. The machine has two roots with a GPU
+// and a NIC, one with two GPUs and one with a NIC.
+func TestDevicesBelowOneRoot(t *testing.T) {
+	t.Parallel()
+	for _, inPlacement := range []bool{true, false} {
+		t.Run(fmt.Sprint("in Placement ", inPlacement), func(t *testing.T) {
+			t.Parallel()
+			l, m := newLab(t), &machine{}
+			m.gpusAndNICs(0, 2, 0, 0)
+			m.gpusAndNICs(0, 0, 1, 3)
+			m.gpusAndNICs(0, 1, 1, 3)
+			m.gpusAndNICs(1, 1, 1, 3)
+			m.node(0, 0, 8)
+			m.node(1, 8, 8)
+			l.sys = m.text()
+			l.up("[pci]\n" + strings.Join([]string{gpuRule, vfRule,
+				`alias = {"name": "gpu", "vendor_id": "10de", "product_id": "2330", "resource_class": "CUSTOM_GPU"}`,
+				`alias = {"name": "vf", "vendor_id": "15b3", "product_id": "101e", "device_type": "type-VF", ` +
+					`"resource_class": "CUSTOM_VF"}`,
+				`alias = {"name": "pair", "members": {"gpu": 1, "vf": 1}, "match": "pcie_root"}`}, "\n") +
+				fmt.Sprintf("\nreport_in_placement = %t\n[filter_scheduler]\npci_in_placement = %[1]t", inPlacement))
+			defer l.down()
+			pairs := map[string]string{"pci_passthrough:alias": "pair:2"}
+			one := map[string]string{"pci_passthrough:alias": "gpu:1,vf:2", "pci:match:pcie_root": "gpu,vf"}
+			if inPlacement {
+				for name, want := range map[string]int{"pair:2": 1, "pair:1": 2} {
+					if got := l.headroom(name, map[string]string{"pci_passthrough:alias": name}); got != want {
+						t.Errorf("the headroom of %s is %d, not %d", name, got, want)
+					}
+				}
+				if got := l.headroom("one", one); got != 2 {
+					t.Errorf("the headroom of one GPU and two VFs is %d", got)
+				}
+			}
+			first := l.boot("pairs", "ACTIVE", pairs)
+			roots := map[string]int{}
+			for _, d := range l.held(first.ID) {
+				roots[strings.Split(d.Address, ":")[0]+" "+d.Type]++
+			}
+			if len(roots) != 4 {
+				t.Errorf("a server of two pairs has devices below %v", roots)
+			}
+			l.wantError(l.boot("third", "ERROR", one), "do not have one pcie_root in common")
+			l.delete(first.ID)
+			second := l.boot("one", "ACTIVE", one)
+			held := l.held(second.ID)
+			if len(held) != 3 || slices.ContainsFunc(held, func(d host.Device) bool {
+				return !strings.HasPrefix(d.Address, held[0].Address[:4])
+			}) {
+				t.Errorf("one GPU and two VFs below one root are %+v", held)
+			}
+		})
+	}
+}
+
+// Servers get partitions of NVSwitches: a partition of exactly their size that is free, of which the smaller ones are
+// used first that are part of no larger free one.
+func TestPartitionsOfSwitches(t *testing.T) {
+	t.Parallel()
+	l, m := newLab(t), &machine{}
+	m.devices(0, 8, "10de", "2330", "030200")
+	m.device(0, 0, "10de", "22a3", "068000", 0) // an NVSwitch
+	m.node(0, 0, 8)
+	l.sys = m.text()
+	var rules []string
+	for n := range 8 {
+		rules = append(rules, fmt.Sprintf(`device_spec = {"address": "%04x:01:00.0", "resource_class": "CUSTOM_GPU", `+
+			`"properties": {"fabric": "p2-%d,p4-%d,p8-0"}}`, n+1, n/2, n/4))
+	}
+	l.up("[pci]\n" + strings.Join(rules, "\n") + `
+device_spec = {"vendor_id": "10de", "product_id": "22a3", "resource_class": "CUSTOM_NVSWITCH"}
+alias = {"name": "hgx", "resource_class": "CUSTOM_GPU", "match": "fabric", "whole": true}
+alias = {"name": "switch", "resource_class": "CUSTOM_NVSWITCH"}
+report_in_placement = true
+[filter_scheduler]
+pci_in_placement = true`)
+	defer l.down()
+	size := func(n int) map[string]string {
+		return map[string]string{"pci_passthrough:alias": fmt.Sprint("hgx:", n)}
+	}
+	check := func(when string, two, four, eight int) {
+		t.Helper()
+		for n, want := range map[int]int{2: two, 4: four, 8: eight, 3: 0} {
+			if got := l.headroom(fmt.Sprint(when, n), size(n)); got != want {
+				t.Errorf("%s, %d servers of %d GPUs fit, not %d", when, got, n, want)
+			}
+		}
+	}
+	check("empty", 4, 2, 1)
+	pair := l.boot("pair", "ACTIVE", size(2))
+	check("with a pair", 3, 1, 0)
+	l.boot("next", "ACTIVE", size(2)) // in the half of the first
+	check("with two pairs", 2, 1, 0)
+	four := l.boot("four", "ACTIVE", size(4))
+	var at []string
+	for _, d := range l.held(four.ID) {
+		at = append(at, d.Address[:4])
+	}
+	if strings.Join(at, " ") != "0005 0006 0007 0008" {
+		t.Errorf("the partition of four is %v", at)
+	}
+	check("full", 0, 0, 0)
+	l.delete(four.ID)
+	l.boot("third", "ACTIVE", size(2))
+	l.delete(pair.ID)
+	l.wantError(l.boot("too large", "ERROR", size(4)), "no fabric of exactly 4 devices is free")
+	if s := l.boot("switch", "ACTIVE", map[string]string{"pci_passthrough:alias": "switch:1"}); len(l.held(s.ID)) != 1 {
+		t.Error("a server does not have its NVSwitch")
+	}
+}
