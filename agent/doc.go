@@ -45,8 +45,9 @@
 // steps continues at its next start.
 //
 // A device for one-time use is marked as used when a guest starts with it, first in the journal, then as a reserved
-// amount in Placement; only cleaning makes it available again. An allocation that a guest lacks in Placement is added
-// by a reshape; no reshape removes one.
+// amount in Placement; only cleaning makes it available again. A disabled device is kept from further guests in the
+// same way, until compute names its disablement as ended, or its time has come. An allocation that a guest lacks in
+// Placement is added by a reshape; no reshape removes one.
 //
 // An observation never frees a claim. A device that vanishes while a guest holds it still belongs to the guest, in the
 // journal and in Placement, until compute removes the server.
@@ -54,7 +55,7 @@
 // # Packages
 //
 // Package reconcile decides everything, as a state machine without I/O; packages device, survey and treeplan are its
-// algorithms. Packages sysfs, uevent, journal, cleaner and hypervisor each use one technology and decide nothing.
-// Package loop performs the effects that reconcile returns, and is the only one with goroutines. Package facts defines
-// what a source such as sysfs reads.
+// algorithms. Packages sysfs, uevent, journal, program, health and hypervisor each use one technology and decide
+// nothing. Package loop performs the effects that reconcile returns, and is the only one with goroutines. Package facts
+// defines what a source such as sysfs reads.
 package agent

@@ -58,7 +58,7 @@ func nodes(at []numa.Placed) []int {
 func (s Set) freeByNode(host numa.Topology) map[int]int {
 	out := map[int]int{}
 	for _, e := range s.Entries() {
-		if e.State == pci.Available && !e.Spent && !e.ForPorts {
+		if e.State == pci.Available && !e.Spent && !e.Disabled && !e.ForPorts {
 			for _, n := range host.Near(e.Device.NUMANode) {
 				out[n]++
 			}

@@ -44,14 +44,22 @@ func (s *Store) DisableDevice(ctx context.Context, d DisabledDevice) error {
 	})
 }
 
-// EnableDevice records that an operator enables a device: the disablements of its address must end, and there is a
-// request with each of these ids. It notifies the subscribers of the host. It returns fault.NotFound if no agent has
-// reported for the host.
-func (s *Store) EnableDevice(ctx context.Context, host string, address pci.Address, ids []string) error {
+// EnableDevice records that an operator enables a device: the disablements of its address must end, those with these
+// ids included. If there is none, and no such request yet, it records one with the id request. It notifies the
+// subscribers of the host. It returns fault.NotFound if no agent has reported for the host.
+func (s *Store) EnableDevice(ctx context.Context, host string, address pci.Address, ids []string,
+	request string) error {
 	return s.changeDisabled(ctx, host, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE compute_disabled_devices SET enable = 1 WHERE host = ? AND address = ?`, host,
 			address.String()); err != nil {
 			return err
+		}
+		list, err := readDisabledDevices(ctx, tx, ` WHERE host = ? AND address = ?`, host, address.String())
+		if err != nil {
+			return err
+		}
+		if len(list)+len(ids) == 0 {
+			ids = []string{request}
 		}
 		for _, id := range ids {
 			if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_disabled_devices

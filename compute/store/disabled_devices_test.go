@@ -24,7 +24,7 @@ func disabledDevices(t *testing.T, s *store.Store) {
 			Reason: "fan", Since: noon, Until: until}})
 	}
 	is(t, disable("a", pf, time.Time{}), fault.NotFound)
-	is(t, s.EnableDevice(ctx, "h", pf, nil), fault.NotFound)
+	is(t, s.EnableDevice(ctx, "h", pf, nil, "r"), fault.NotFound)
 	report := schedule.Host{Name: "h", Provider: "root-h", Seen: noon, Devices: []pci.Offered{
 		{Device: pci.Device{Address: pf, Type: pci.Plain}, State: pci.Available},
 		{Device: pci.Device{Address: vf, Type: pci.Virtual, Parent: &pf}, State: pci.Available}}}
@@ -61,7 +61,7 @@ func disabledDevices(t *testing.T, s *store.Store) {
 	expect("replaced", "b until 14", "b until 14", 0)
 	must(t, s.ResolveDisabled(ctx, "h", []string{"b"}, nil, noon))
 	expect("the report of the agent decides now", "b until 14 reported", "b until 14 reported", 2)
-	must(t, s.EnableDevice(ctx, "h", pf, []string{"b", "finding"}))
+	must(t, s.EnableDevice(ctx, "h", pf, []string{"b", "finding"}, "r"))
 	const both = "b until 14 enable reported, finding enable reported"
 	expect("enabled", both, both, 2)
 	must(t, disable("c", pf, noon.Add(time.Minute)))
@@ -69,6 +69,11 @@ func disabledDevices(t *testing.T, s *store.Store) {
 	expect("answered", "b until 14 enable reported, c until 12", "b until 14 enable reported", 0)
 	must(t, s.ResolveDisabled(ctx, "h", nil, []string{"b"}, noon.Add(time.Minute)))
 	expect("answered and expired", "", "", 2)
+	for _, request := range []string{"r", "another"} {
+		must(t, s.EnableDevice(ctx, "h", vf, nil, request))
+		expect("nothing is disabled: one request", "r enable reported", "r enable reported", 2)
+	}
+	must(t, s.ResolveDisabled(ctx, "h", nil, []string{"r"}, noon))
 	must(t, disable("d", vf, time.Time{}))
 	expect("a VF: its PF is not free either", "d", "d", 0)
 	must(t, s.Forget(ctx, "h"))

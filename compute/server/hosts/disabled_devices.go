@@ -73,7 +73,7 @@ func (s *Handlers) enableDevice(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	ids := []string{uuid.NewString()} // a request also if nothing is disabled
+	var ids []string
 	for _, d := range h.Disabled {
 		if d.Address == at {
 			ids = append(ids, d.ID)
@@ -88,7 +88,7 @@ func (s *Handlers) enableDevice(c *request.Call) error {
 			}
 		}
 	}
-	if err := s.Store.EnableDevice(c.R.Context(), h.Name, at, ids); err != nil {
+	if err := s.Store.EnableDevice(c.R.Context(), h.Name, at, ids, uuid.NewString()); err != nil {
 		return err
 	}
 	s.Log.Info("device enabled", "host", h.Name, "address", at.String(), "user", c.Who.User)
