@@ -51,6 +51,12 @@ type NUMA struct {
 	NodesInPlacement bool
 }
 
+// HostRoot is a host and its root provider.
+type HostRoot struct {
+	Name string
+	Root provider.ID
+}
+
 // Disks is what can be done with the disks of the guests of a host.
 type Disks struct {
 	DiskImages   string `json:",omitempty"` // format of the images that they can become, or NoDisks; empty: they cannot

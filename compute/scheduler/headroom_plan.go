@@ -17,7 +17,11 @@ import (
 func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask resource.Ask, known []schedule.Host) (
 	hosts []HostHeadroom, reason string, err error) {
 	p := &serverPlan{Scheduler: c, server: s, rest: withoutAliases(ask, s.Requests)}
-	if err := p.readHosts(ctx, ask); err != nil {
+	roots, err := p.roots(ctx)
+	if err == nil {
+		err = p.readHosts(ctx, ask, roots)
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	found, err := c.everyCandidate(placement.WithWholeTrees(ctx), p.rest, known)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
@@ -21,6 +22,8 @@ import (
 const (
 	// askedAlone is the number of hosts that Placement is asked about one by one, before it is asked about all.
 	askedAlone = 3
+	// sampledHosts is the number of hosts among which the best one is looked for first, in a large cloud.
+	sampledHosts = 64
 	// spareChoices is the number of choices in a round after the first, when other servers have taken the choice before.
 	spareChoices = 4
 )
@@ -59,24 +62,23 @@ func withoutAliases(ask resource.Ask, requests []pci.Request) resource.Ask {
 	return ask
 }
 
-// planServer chooses hosts for a server that is planned on them.
+// planServer chooses hosts for a server that is planned on them: the best of a sample, or if it fits on none of these,
+// the best of all.
 func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resource.Ask) (lifecycle.Event, error) {
 	p := &serverPlan{Scheduler: c, server: s, rest: withoutAliases(ask, s.Requests), wanted: 1}
 	if s.Round > 0 {
 		p.wanted = spareChoices
 	}
-	if err := p.readHosts(ctx, ask); err != nil {
+	all, err := p.roots(ctx)
+	if err != nil {
 		return nil, err
 	}
-	roots, unsure, refusals := schedule.PlanHosts(p.input, s.Requests, seed(s))
-	p.refusals = refusals
-	if len(roots)+len(unsure) == 0 {
-		return p.refuse(ctx)
+	var event lifecycle.Event
+	if len(all) > 2*sampledHosts {
+		event, err = p.search(ctx, ask, sample(all, seed(s)), false)
 	}
-	alone := min(len(roots), max(askedAlone, p.wanted))
-	event, err := p.askEach(ctx, roots[:alone])
 	if err == nil && event == nil && len(p.choices) == 0 {
-		event, err = p.askAll(ctx, append(roots[alone:], unsure...))
+		event, err = p.search(ctx, ask, all, true)
 	}
 	if err != nil || event != nil {
 		return event, err
@@ -89,18 +91,49 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 	return lifecycle.Chosen{Choices: p.choices, Candidates: p.candidates, Refused: why, FilterFailures: failures}, nil
 }
 
-// readHosts reads all hosts, or only the one that a move goes to.
-func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask) error {
-	known, err := p.store.Hosts(ctx)
-	if err != nil {
-		return err
-	}
-	var roots []provider.ID
+// roots returns the roots of all hosts, or of the one that a move goes to.
+func (p *serverPlan) roots(ctx context.Context) (roots []provider.ID, err error) {
+	known, err := p.store.Roots(ctx)
 	for _, h := range known {
-		if h.Provider != "" && (p.server.Move == nil || p.server.Move.To == "" || h.Name == p.server.Move.To) {
-			roots = append(roots, h.Provider)
+		if h.Root != "" && (p.server.Move == nil || p.server.Move.To == "" || h.Name == p.server.Move.To) {
+			roots = append(roots, h.Root)
 		}
 	}
+	return roots, err
+}
+
+// sample returns sampledHosts of the roots at random.
+func sample(roots []provider.ID, seed uint64) []provider.ID {
+	some, rng := slices.Clone(roots), rand.New(rand.NewPCG(seed, seed))
+	for i := range sampledHosts {
+		n := i + rng.IntN(len(some)-i)
+		some[i], some[n] = some[n], some[i]
+	}
+	return some[:sampledHosts]
+}
+
+// search plans the server on hosts and adds choices. The event is that of a server that cannot be placed, if roots are
+// all hosts.
+func (p *serverPlan) search(ctx context.Context, ask resource.Ask, of []provider.ID, all bool) (lifecycle.Event,
+	error) {
+	if err := p.readHosts(ctx, ask, of); err != nil {
+		return nil, err
+	}
+	roots, unsure, refusals := schedule.PlanHosts(p.input, p.server.Requests, seed(p.server))
+	p.refusals = refusals
+	if all && len(roots)+len(unsure) == 0 {
+		return p.refuse(ctx)
+	}
+	alone := min(len(roots), max(askedAlone, p.wanted))
+	event, err := p.askEach(ctx, roots[:alone])
+	if all && err == nil && event == nil && len(p.choices) == 0 {
+		event, err = p.askAll(ctx, append(roots[alone:], unsure...))
+	}
+	return event, err
+}
+
+// readHosts reads the hosts with these roots.
+func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask, roots []provider.ID) (err error) {
 	if p.input, err = p.inputOf(ctx, roots); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type Network interface {
 // Store has the queries of the database that scheduling needs; *store.Store implements it.
 type Store interface {
 	Hosts(ctx context.Context) ([]schedule.Host, error)
+	Roots(ctx context.Context) ([]schedule.HostRoot, error)
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)

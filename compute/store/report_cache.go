@@ -149,6 +149,17 @@ func (c *reportCache) all() (list []schedule.Host, ok bool, began uint64) {
 	return list, true, 0
 }
 
+// roots returns the names and roots of all hosts by name, or false if some may not be cached.
+func (c *reportCache) roots() (list []schedule.HostRoot, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list = make([]schedule.HostRoot, 0, len(c.sorted))
+	for _, name := range c.sorted {
+		list = append(list, schedule.HostRoot{Name: name, Root: c.byName[name].Provider})
+	}
+	return list, c.sorted != nil
+}
+
 // putAll keeps the reports of all hosts, by name, unless a report was written after all returned began.
 func (c *reportCache) putAll(list []schedule.Host, began uint64) {
 	c.mu.Lock()

@@ -117,6 +117,19 @@ func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
 	return list, wrap(err)
 }
 
+// Roots lists all hosts that have reported, sorted by name, with their root providers.
+func (s *Store) Roots(ctx context.Context) ([]schedule.HostRoot, error) {
+	if list, ok := s.reports.roots(); ok {
+		return list, nil
+	}
+	hosts, err := s.Hosts(ctx)
+	var list []schedule.HostRoot
+	for _, h := range hosts {
+		list = append(list, schedule.HostRoot{Name: h.Name, Root: h.Provider})
+	}
+	return list, err
+}
+
 // Host returns the report of a host by name, without Guests and Load, or fault.NotFound.
 func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 	report, ok, began := s.reports.get(name)

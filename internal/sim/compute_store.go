@@ -90,6 +90,15 @@ func (s *store) Hosts(context.Context) (list []schedule.Host, err error) {
 	return list, err
 }
 
+// Roots lists the hosts that have reported, with their root providers.
+func (s *store) Roots(ctx context.Context) (list []schedule.HostRoot, err error) {
+	hosts, err := s.Hosts(ctx)
+	for _, h := range hosts {
+		list = append(list, schedule.HostRoot{Name: h.Name, Root: h.Provider})
+	}
+	return list, err
+}
+
 // Host returns the report of a host.
 func (s *store) Host(_ context.Context, name string) (host schedule.Host, err error) {
 	err = s.do(func() error {
