@@ -108,6 +108,9 @@ func portDeletedDuringAMove(t *testing.T, action, host string) {
 	if s := f.await(server, "ACTIVE"); s.Host == nil || *s.Host != host || len(s.Addresses) > 0 {
 		t.Errorf("%+v", s)
 	}
-	must(t, f.compute.compute().Act(t.Context(), server, "migrate", nil)) // nothing of the port is left
+	eventually(t, "the server can move: nothing of the port is left", func() (bool, error) {
+		err := f.compute.compute().Act(t.Context(), server, "migrate", nil)
+		return err == nil, err
+	})
 	f.await(server, "VERIFY_RESIZE")
 }
