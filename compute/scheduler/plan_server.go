@@ -279,7 +279,15 @@ func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
 	if len(got.Candidates) == 0 {
 		return lifecycle.NoValidHost{Reason: got.why}, nil
 	}
-	return lifecycle.NoValidHost{Candidates: p.candidates, Reason: schedule.Summarise(p.refusals),
+	why := schedule.Summarise(p.refusals)
+	switch {
+	case why != "":
+	case p.server.Move != nil && p.server.Move.To != "":
+		why = "no agent has reported for host " + p.server.Move.To
+	default:
+		why = "no agent of any host has reported"
+	}
+	return lifecycle.NoValidHost{Candidates: p.candidates, Reason: why,
 		FilterFailures: schedule.FilterFailures(p.refusals)}, nil
 }
 
