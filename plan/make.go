@@ -56,6 +56,7 @@ func (s *search) plan() Plan {
 				given[of.request] = append(given[of.request], s.kinds[k].list[used[k]:used[k]+n]...)
 				used[k] += n
 				p.Far += n * s.kinds[k].rank(policy, s.nodes)
+				p.Later += n * s.kinds[k].later
 			}
 		}
 	}

@@ -82,6 +82,8 @@ func compare(h plan.Host, g plan.Guest, p plan.Plan, refusal *plan.Refusal) stri
 		return wrong
 	case got != best || !slices.Equal(at, nodes):
 		return fmt.Sprintf("%+v on nodes %v, the first best is %+v on nodes %v", got, at, best, nodes)
+	case got.later != p.Later:
+		return fmt.Sprintf("Later is %d, the sum %d", p.Later, got.later)
 	case far != p.Far:
 		return fmt.Sprintf("Far is %d, the sum of the ranks %d", p.Far, far)
 	}

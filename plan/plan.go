@@ -58,6 +58,7 @@ type Plan struct {
 	Devices [][]int       // by request: indexes of Host.Devices, those of a request in sets in the order of these
 	Values  [][]string    // by Guest.Sets: the value of each set
 	Far     int           // the sum of the ranks of the devices; see numa.Local
+	Later   int           // the sum of Device.Later
 }
 
 // Refusal is why a guest does not fit.

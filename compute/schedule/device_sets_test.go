@@ -219,3 +219,17 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 }
+
+// Servers use the hosts whose partitions are broken already first, whatever their load, so that large ones stay whole.
+func TestPartitionsOfOtherHosts(t *testing.T) {
+	for seed := range uint64(10) {
+		broken, whole := fabricHost(1), fabricHost()
+		broken.Load, whole.Name, whole.Provider = 0.9, "h2", "root-h2"
+		r := requestFor(4, pci.Plain, "2330")
+		r.Match = &pci.Match{Set: 1, Family: "fabric", Times: 1, Whole: true}
+		roots, _, _ := schedule.PlanHosts(schedule.Input{Hosts: hosts(broken, whole), Now: noon}, []pci.Request{r}, seed)
+		if len(roots) != 2 || roots[0] != "root-h1" {
+			t.Errorf("four GPUs are planned on %v", roots)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 type PlanAnswer struct {
 	refusal  Refusal
 	far      int // the sum of the ranks of the devices
+	later    int // how much the devices are to be kept for others; see plan.Device
 	unused   int // free devices that the server cannot use
 	untraced bool
 }
@@ -73,7 +74,7 @@ func (p Input) answer(h Host, requests []pci.Request, question string) PlanAnswe
 		}
 	}
 	made, refusal := p.planOn(h, requests, nil, nil)
-	out := PlanAnswer{refusal: refusal, far: made.Far, unused: made.unused, untraced: made.untraced}
+	out := PlanAnswer{refusal: refusal, far: made.Far, later: made.Later, unused: made.unused, untraced: made.untraced}
 	if h.memory != nil {
 		h.memory.Keep(question, out)
 	}

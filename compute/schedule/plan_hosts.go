@@ -14,7 +14,8 @@ import (
 
 // PlanHosts plans a server on every host of the input, by what the reports of the hosts and the servers placed there
 // since leave free. It returns the hosts on which it fits, the preferred ones first, and why it does not fit on the
-// others. The order is that of Choose; equally good hosts are in random order. unsure are hosts that are refused,
+// others. The order is that of Choose; hosts whose devices are not to be kept for others come before those with less
+// load, and equally good hosts are in random order. unsure are hosts that are refused,
 // perhaps only because of traits that the report does not have and Placement may have.
 func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []provider.ID, refusals []Refusal) {
 	rng, question := rand.New(rand.NewPCG(seed, seed)), p.question(requests)
@@ -28,7 +29,8 @@ func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []pr
 			}
 			if refusal = answer.refusal; refusal.Reason == "" {
 				ranked = append(ranked, rankedHost{root: root, chance: rng.Uint64(),
-					rank: [4]int{p.failures(host), min(answer.unused, countedDevices), answer.far, int(host.Load * 10)}})
+					rank: [5]int{p.failures(host), min(answer.unused, countedDevices), answer.far, answer.later,
+						int(host.Load * 10)}})
 				continue
 			}
 		}
@@ -47,7 +49,7 @@ func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []pr
 // rankedHost is a host on which the server fits.
 type rankedHost struct {
 	root   provider.ID
-	rank   [4]int // less is better, the first number decides
+	rank   [5]int // less is better, the first number decides
 	chance uint64
 }
 
