@@ -137,8 +137,5 @@ func (m *match) values(d pci.Offered) (values []string, larger int) {
 			larger++
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(values), func(v string) bool {
-		of := m.shares[v]
-		return of.Free < of.Devices || of.Devices != m.size
-	}), larger
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return m.shares[v].Devices != m.size }), larger
 }
