@@ -60,7 +60,7 @@ func describe(ask resource.Ask, requests []pci.Request) string {
 
 // describeRequest returns how many devices of an alias a server requests, with the resources and traits of each.
 func describeRequest(r pci.Request, groups map[string]string) string {
-	text := fmt.Sprintf("%d of %s", r.Count, r.Name())
+	text := fmt.Sprintf("%d of %s%s", r.Count, r.Name(), describeMatch(r.Match))
 	each := ""
 	for i := range r.Count {
 		group, found := groups[r.GroupSuffix(i)]
@@ -70,6 +70,21 @@ func describeRequest(r pci.Request, groups map[string]string) string {
 		each = group
 	}
 	return text + prefixed(", each ", each)
+}
+
+// describeMatch returns what the devices of a request have in common, such as " (set 1, 4 times: one pcie_root each)".
+func describeMatch(m *pci.Match) string {
+	if m == nil {
+		return ""
+	}
+	family, times, each := m.Family, "", ""
+	if m.Whole {
+		family = "whole " + family
+	}
+	if m.Times > 1 {
+		times, each = fmt.Sprintf(", %d times", m.Times), " each"
+	}
+	return fmt.Sprintf(" (set %d%s: one %s%s)", m.Set, times, family, each)
 }
 
 // describeGroup returns the resources and traits of one request group.

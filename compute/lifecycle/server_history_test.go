@@ -81,6 +81,17 @@ func TestHistoryKeepsBothEnds(t *testing.T) {
 	}
 }
 
+// The history names what devices have in common.
+func TestHistoryNamesSets(t *testing.T) {
+	want := "asks for 4 of alias gpu (set 1, 4 times: one pcie_root each); 8 of alias hgx (set 2: one whole fabric)"
+	if got := describe(resource.Ask{}, []pci.Request{
+		{ID: "R", Count: 4, Alias: "gpu", Match: &pci.Match{Set: 1, Family: "pcie_root", Times: 4}},
+		{ID: "S", Count: 8, Alias: "hgx", Match: &pci.Match{Set: 2, Family: "fabric", Times: 1, Whole: true}},
+	}); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 // The history names the groups and the providers of nine equal devices once.
 func TestHistoryGroupsEqualDevices(t *testing.T) {
 	request := pci.Request{ID: "R", Count: 9, Alias: "vf"}
