@@ -41,7 +41,7 @@ func TestClientCommands(t *testing.T) {
 	id := try("ACTIVE", "server", "list", "-o", "json")
 	id, _, _ = strings.Cut(id[strings.Index(id, `"id": "`)+len(`"id": "`):], `"`)
 	try("cmp1  f       0000:1", "server", "list")
-	try("allocated  s\n", "device", "list")
+	try("allocated  s       -\n", "device", "list")
 	try("allocated  "+id, "device", "list", "--long")
 	try(id, "device", "list", "-o", "json")
 	try("alias vf: devices 0000:1", "server", "why", "s")

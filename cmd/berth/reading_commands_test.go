@@ -79,7 +79,8 @@ var readingCommands = map[string][]string{
 }
 
 // otherCommands change something, which their names say, or need no service.
-var otherCommands = strings.Split("device clean,host down,host up,host disable,host enable,host bind,host unbind,"+
+var otherCommands = strings.Split("device clean,device disable,device enable,"+
+	"host down,host up,host disable,host enable,host bind,host unbind,"+
 	"host forget,server create,server delete,server console,server add port,server add network,server remove port,"+
 	"server remove network,server stop,server start,server reboot,server rebuild,server resize,server confirm,"+
 	"server revert,server migrate,server evacuate,server shelve,server unshelve,flavor create,flavor set,flavor delete,"+

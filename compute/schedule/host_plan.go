@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/plan"
@@ -170,6 +171,9 @@ func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
 		reason, nearest := b.Disagreement(r.Set, devices)
 		return Refusal{Filter: FilterDevices, Reason: reason, Nearest: nearest, Shortfall: 1 / float64(max(r.Wanted, 1))}
 	}
+	if refusal := b.tooFew(r); refusal.Reason != "" {
+		return refusal
+	}
 	wanted := b.host.newDemand(b.free, b.slots)
 	if refusal := wanted.judgeDevices(); refusal.Reason != "" {
 		return refusal
@@ -183,4 +187,71 @@ func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
 	return Refusal{Filter: FilterDevices, Shortfall: float64(r.Wanted-r.Served) / float64(max(r.Wanted, 1)),
 		Reason:  fmt.Sprintf("fewer than %d free %s", short.Count, describeDevice(short.Requirement)),
 		Nearest: fmt.Sprintf("it has %d of %d devices of the server", r.Served, r.Wanted)}
+}
+
+// tooFew returns the refusal of a host that has too few free devices for a request that Placement counts, whatever the
+// other requests need; the Reason is empty if it has enough of them.
+func (b *planner) tooFew(r *plan.Refusal) Refusal {
+	s := b.slots[b.First[r.Request]]
+	if !s.counted || len(r.Nodes) > 0 {
+		return Refusal{}
+	}
+	has := 0
+	for _, d := range b.free {
+		if fits, _ := b.serves(d, s); fits {
+			has++
+		}
+	}
+	if has >= s.request.Count {
+		return Refusal{}
+	}
+	what := describeDevice(s.request.Requirement)
+	out := Refusal{Filter: FilterDevices, Shortfall: 1 - float64(has)/float64(s.request.Count),
+		Reason: fmt.Sprintf("no free %s on the host", what), Class: s.request.Requirement.Class}
+	if s.request.Count > 1 {
+		out.Reason = fmt.Sprintf("fewer than %d free %s on the host", s.request.Count, what)
+		out.Nearest = fmt.Sprintf("it has %d", has)
+	}
+	nearest, at := b.uncounted(s)
+	if nearest == "" {
+		nearest, at = b.host.nearest(b.free, s)
+	}
+	out.Nearest, out.Device = strings.Trim(out.Nearest+"; "+nearest, "; "), at
+	return out
+}
+
+// uncounted describes a free device that only Placement keeps from a slot, and returns its address.
+func (b *planner) uncounted(s slot) (text, device string) {
+	for _, d := range b.host.Free() {
+		if b.host.mismatch(d, s) != "" {
+			continue
+		}
+		w, why := s.request.Requirement, ""
+		traits := d.Traits
+		if b.tree != nil {
+			traits = b.tree.Traits[d.Provider]
+		}
+		for _, t := range w.Required {
+			if !slices.Contains(traits, t) {
+				why = "it has no trait " + string(t)
+			}
+		}
+		for _, t := range w.Forbidden {
+			if slices.Contains(traits, t) {
+				why = "it has the trait " + string(t)
+			}
+		}
+		switch fits, _ := b.serves(d, s); {
+		case d.Provider == "":
+			why = "Placement does not have it"
+		case d.ResourceClass != w.Class:
+			why = fmt.Sprintf("its class is %s, not %s", d.ResourceClass, w.Class)
+		case fits && !slices.ContainsFunc(b.free, func(f pci.Offered) bool { return f.Address == d.Address }):
+			why = "Placement has none of its provider left"
+		}
+		if why != "" {
+			return "one is free, but " + why, d.Address.String()
+		}
+	}
+	return "", ""
 }

@@ -64,7 +64,7 @@ pci_in_placement = true
 device_spec = {` + ids(vf) + `,"address":{"bus":"11","function":"0"},"resource_class":"my_dev","traits":"a_pf"}
 `)
 	defer l.down()
-	l.fails("both", "both:1", "on the chosen provider")
+	l.fails("both", "both:1", "it has no trait CUSTOM_A_PF")
 	s = l.boot("pf", "ACTIVE", map[string]string{"pci_passthrough:alias": "pf:1"})
 	l.has(s.ID, map[provider.ID]int{l.provider("cmp1_0000:11:00.0").ID: 1})
 }
