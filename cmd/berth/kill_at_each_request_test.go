@@ -115,7 +115,7 @@ func (c *killCloud) create(name string, ports ...string) func() error {
 		networks = append(networks, map[string]string{"port": p})
 	}
 	return func() error {
-		all, err := c.compute.compute().Servers(c.t.Context(), compute.ListServers{})
+		all, err := c.ofCompute.Servers(c.t.Context(), compute.ListServers{})
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (c *killCloud) create(name string, ports ...string) func() error {
 			c.server = all[at].ID // the answer to the request was lost
 			return nil
 		}
-		answer, err := c.compute.compute().REST.Do(c.t.Context(), http.MethodPost, "/v2.1/servers", map[string]any{
+		answer, err := c.ofCompute.REST.Do(c.t.Context(), http.MethodPost, "/v2.1/servers", map[string]any{
 			"server": map[string]any{"name": name, "flavorRef": flavor, "networks": networks}}, nil)
 		if err != nil {
 			return err
@@ -138,11 +138,11 @@ func (c *killCloud) create(name string, ports ...string) func() error {
 // attach returns a request that attaches a port to the server, unless it is attached.
 func (c *killCloud) attach(port string) func() error {
 	return func() error {
-		p, err := c.network.network().Port(c.t.Context(), port)
+		p, err := c.ofNetwork.Port(c.t.Context(), port)
 		if err != nil || p.Device == c.server {
 			return err
 		}
-		_, err = c.compute.compute().REST.Do(c.t.Context(), http.MethodPost, "/v2.1/servers/"+c.server+"/os-interface",
+		_, err = c.ofCompute.REST.Do(c.t.Context(), http.MethodPost, "/v2.1/servers/"+c.server+"/os-interface",
 			map[string]any{"interfaceAttachment": map[string]any{"port_id": port}}, nil)
 		return err
 	}
@@ -151,11 +151,11 @@ func (c *killCloud) attach(port string) func() error {
 // detach returns a request that detaches a port of the server, unless it is detached.
 func (c *killCloud) detach(port string) func() error {
 	return func() error {
-		p, err := c.network.network().Port(c.t.Context(), port)
+		p, err := c.ofNetwork.Port(c.t.Context(), port)
 		if err != nil || p.Device == "" {
 			return err
 		}
-		_, err = c.compute.compute().REST.Do(c.t.Context(), http.MethodDelete,
+		_, err = c.ofCompute.REST.Do(c.t.Context(), http.MethodDelete,
 			"/v2.1/servers/"+c.server+"/os-interface/"+port, nil, nil)
 		return err
 	}
@@ -172,13 +172,13 @@ func (c *killCloud) setPolicy(port, policy string) func() error {
 // act returns a request for an action, unless the server has the status already.
 func (c *killCloud) act(action, status string) func() error {
 	return func() error {
-		s, err := c.compute.compute().Server(c.t.Context(), c.server)
+		s, err := c.ofCompute.Server(c.t.Context(), c.server)
 		if err != nil || s.Status == status && s.TaskState == nil {
 			return err
 		}
 		if s.TaskState != nil {
 			return errors.New("the server has the task " + *s.TaskState)
 		}
-		return c.compute.compute().Act(c.t.Context(), c.server, action, nil)
+		return c.ofCompute.Act(c.t.Context(), c.server, action, nil)
 	}
 }

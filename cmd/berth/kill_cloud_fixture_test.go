@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/compute"
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
@@ -28,6 +29,10 @@ type killCloud struct {
 	bridge string            // id of a network on physnet0
 	user   *api.Client       // of the network service, through the gate
 	server string            // id of the server of the test
+
+	// clients for requests that run while a process is started again, at the same address
+	ofCompute *compute.Client
+	ofNetwork *api.Client
 
 	database *databases.Server // of the network service; nil: SQLite
 
@@ -79,6 +84,7 @@ func newKillCloud(t *testing.T, database string) *killCloud {
 			fmt.Errorf("%+v %v", agents, err)
 	})
 	c.net, c.bridge = c.newNetwork("physnet1", "10.1.0.0/24"), c.newNetwork("physnet0", "10.0.0.0/24")
+	c.ofCompute, c.ofNetwork = c.compute.compute(), c.network.network()
 	return c
 }
 
@@ -305,7 +311,7 @@ func (c *killCloud) totalDiffers(status string, want map[string]int) error {
 
 // deleteServer requests the deletion of the server, unless it is deleted.
 func (c *killCloud) deleteServer() error {
-	if err := c.compute.compute().DeleteServer(c.t.Context(), c.server); err != nil && !fault.Is(err, fault.NotFound) {
+	if err := c.ofCompute.DeleteServer(c.t.Context(), c.server); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	return nil
