@@ -248,7 +248,7 @@ func attacks() []large {
 		{"9 sets, one near each node", h,
 			plan.Guest{Cells: cells(8), Requests: requests("", 9, 9), Sets: sets("pcie_root", 9, 0, 1)}, false, 10_000},
 		{"sets of 8 VFs beside sets with one", halves,
-			plan.Guest{Requests: requests("", 8, 8, 72), Sets: taken}, false, 10_400},
+			plan.Guest{Requests: requests("", 8, 8, 72), Sets: taken}, false, 16_000},
 		{"16 unequal nodes, 18 devices of each model", unequalHost(),
 			plan.Guest{Cells: cells(8), Requests: requests(pci.Preferred, 18, 18, 18)}, true, 15_000},
 		{"6 pairs in nested partitions", keptHost(),
