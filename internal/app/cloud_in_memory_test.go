@@ -2,10 +2,13 @@ package app
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/provider"
@@ -29,6 +33,7 @@ type lab struct {
 	rescan  int           // [berth] rescan_interval; 0: 1 s
 	check   time.Duration // between two checks of the hypervisor; 0: that of settings.TestTimes
 	sys     string        // the whole machine in the form of a capture; empty: the sample machine
+	hosts   []func()      // stop the agents of other hosts
 }
 
 func newLab(t *testing.T) *lab { return &lab{t: t, dir: t.TempDir()} }
@@ -69,8 +74,68 @@ func (l *lab) up(conf string) {
 	}
 }
 
+// host starts the agent of another host, with the same machine and configuration, and waits for its first report.
+func (l *lab) host(name string) {
+	l.t.Helper()
+	text, err := os.ReadFile(filepath.Join(l.dir, "berth.conf"))
+	dir, file := filepath.Join(l.dir, name), filepath.Join(l.dir, name+".conf")
+	if err == nil {
+		err = os.WriteFile(file, fmt.Appendf(text, "[DEFAULT]\nhost = %s\n[oslo_concurrency]\nlock_path = %s\n", name,
+			dir), 0o600)
+	}
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
+	config, err := settings.Read(log, file)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	config.Times = settings.TestTimes()
+	agent, err := NewAgent(config, filepath.Join(dir, AgentDir), l.cloud.endpoints(), log)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	l.hosts = append(l.hosts, func() {
+		cancel()
+		<-ended
+	})
+	l.until(name+" has reported", func() bool {
+		hosts, err := l.cloud.HostClient().Hosts(l.t.Context())
+		return err == nil && slices.ContainsFunc(hosts, func(h host.Report) bool { return h.Host == name && h.Connected })
+	})
+}
+
+// act performs an action on a server, and waits for its status on a host.
+func (l *lab) act(id, action, status, on string, args map[string]any) {
+	l.t.Helper()
+	if err := l.compute().Act(l.t.Context(), id, action, args); err != nil {
+		l.t.Fatalf("%s: %v", action, err)
+	}
+	defer func() {
+		if why, err := l.compute().Why(context.WithoutCancel(l.t.Context()), id); l.t.Failed() {
+			l.t.Log(why, err)
+		}
+	}()
+	l.until(action+": "+status+" on "+on, func() bool {
+		s, err := l.compute().Server(l.t.Context(), id)
+		return err == nil && s.Status == status && s.TaskState == nil && s.Host != nil && *s.Host == on
+	})
+}
+
+// down stops all agents and the cloud.
 func (l *lab) down() {
 	l.t.Helper()
+	for _, stop := range l.hosts {
+		stop()
+	}
+	l.hosts = nil
 	if err := l.cloud.Close(); err != nil {
 		l.t.Fatal(err)
 	}

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/cli"
 )
 
 const (
@@ -30,7 +34,8 @@ func twoNodes(each func(m *machine, node int)) string {
 }
 
 // Servers whose devices must be near their NUMA nodes fit, although pinned guests have all CPUs of node 0 and the
-// devices there are free: OpenStack's scheduler may refuse them, because none of the first candidates fits.
+// devices there are free: OpenStack's scheduler may refuse them, because none of the first candidates fits. As many fit
+// as the headroom says, and they move to an equal host.
 func TestDevicesNearTheOnlyNodeWithCPUs(t *testing.T) {
 	t.Parallel()
 	gpus := func(n int) func(*machine, int) {
@@ -45,16 +50,17 @@ func TestDevicesNearTheOnlyNodeWithCPUs(t *testing.T) {
 		machine func(*machine, int)
 		alias   string
 		devices int
+		fits    int // servers
 	}{
-		"4 of 5 plain devices":         {gpus(5), "gpu:4", 4},
-		"3 of 8 plain devices":         {gpus(8), "gpu:3", 3},
-		"4 VFs of 4 NICs":              {all, "vf:4", 4},
-		"2 GPUs and 2 VFs":             {all, "gpu:2,vf:2", 4},
-		"4 GPUs and 4 VFs":             {all, "gpu:4,vf:4", 8},
-		"2 GPUs, 2 VFs and 2 NVMe":     {all, "gpu:2,vf:2,nvme:2", 6},
-		"4 GPUs with policy required":  {gpus(5), "near:4", 4},
-		"4 GPUs with policy socket":    {gpus(5), "socket:4", 4},
-		"4 GPUs with policy preferred": {gpus(5), "rather:4", 4},
+		"4 of 5 plain devices":         {gpus(5), "gpu:4", 4, 1},
+		"3 of 8 plain devices":         {gpus(8), "gpu:3", 3, 2},
+		"4 VFs of 4 NICs":              {all, "vf:4", 4, 8}, // which have the CPUs
+		"2 GPUs and 2 VFs":             {all, "gpu:2,vf:2", 4, 2},
+		"4 GPUs and 4 VFs":             {all, "gpu:4,vf:4", 8, 1},
+		"2 GPUs, 2 VFs and 2 NVMe":     {all, "gpu:2,vf:2,nvme:2", 6, 2},
+		"4 GPUs with policy required":  {gpus(5), "near:4", 4, 1},
+		"4 GPUs with policy socket":    {gpus(5), "socket:4", 4, 1},
+		"4 GPUs with policy preferred": {gpus(5), "rather:4", 4, 2}, // of which the second has others
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,26 +73,66 @@ func TestDevicesNearTheOnlyNodeWithCPUs(t *testing.T) {
 				"\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
 			defer l.down()
 			pinned := map[string]string{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "1"}
+			wants := map[string]string{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "1", "pci_passthrough:alias": test.alias}
 			l.bootCPUs("pinned", "ACTIVE", 8, pinned)
-			pinned["pci_passthrough:alias"] = test.alias
-			server := l.boot("wants", "ACTIVE", pinned)
-			devices, err := l.cloud.HostClient().Devices(t.Context())
-			if err != nil {
+			if fits := l.headroom("wants", wants); fits != test.fits {
+				t.Errorf("the headroom is %d, not %d", fits, test.fits)
+			}
+			first := l.boot("first", "ACTIVE", wants)
+			for n := range test.fits - 1 {
+				l.boot(fmt.Sprint("further", n), "ACTIVE", wants)
+			}
+			l.boot("last", "ERROR", wants)
+			l.wantNear(first.ID, "cmp1", test.devices)
+
+			l.host("cmp2")
+			l.enable("cmp1", false)
+			second := l.bootCPUs("pinned too", "ACTIVE", 8, pinned)
+			l.enable("cmp1", true)
+			l.act(first.ID, "migrate", "VERIFY_RESIZE", "cmp2", nil)
+			l.act(first.ID, "confirmResize", "ACTIVE", "cmp2", nil)
+			l.wantNear(first.ID, "cmp2", test.devices)
+			l.delete(second.ID)
+			drain := cli.HostDrainCmd{Host: "cmp2", Each: time.Minute}
+			if err := drain.Run(l.globals()); err != nil { // to the room that it had left on cmp1
 				t.Fatal(err)
 			}
-			held := 0
-			for _, d := range devices {
-				if d.Holder == server.ID {
-					held++
-					if d.NUMANode != 1 {
-						t.Errorf("device %s is on node %d; only node 1 has CPUs", d.Address, d.NUMANode)
-					}
-				}
-			}
-			if held != test.devices {
-				t.Errorf("the server has %d devices", held)
-			}
+			l.wantNear(first.ID, "cmp1", test.devices)
 		})
+	}
+}
+
+// globals returns the options of a command.
+func (l *lab) globals() *cli.Globals {
+	return &cli.Globals{ComputeURL: "http://compute", HTTP: rest.InMemory(l.cloud.Compute.Handler), Token: "admin",
+		Stdout: l.t.Output(), Stderr: l.t.Output()}
+}
+
+// enable enables or disables a host.
+func (l *lab) enable(host string, enabled bool) {
+	l.t.Helper()
+	services, err := l.compute().Services(l.t.Context())
+	for _, service := range services {
+		if err == nil && service.Host == host {
+			err = l.compute().SetServiceStatus(l.t.Context(), service, enabled, "")
+		}
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// wantNear checks that a server has a number of devices on a host, all of node 1.
+func (l *lab) wantNear(server, host string, devices int) {
+	l.t.Helper()
+	held := l.held(server)
+	if len(held) != devices {
+		l.t.Errorf("the server has %d devices, not %d", len(held), devices)
+	}
+	for _, d := range held {
+		if d.Host != host || d.NUMANode != 1 {
+			l.t.Errorf("the device %s of %s is on node %d; only node 1 of %s has CPUs", d.Address, d.Host, d.NUMANode, host)
+		}
 	}
 }
 
@@ -138,5 +184,63 @@ func TestNearDevicesFirst(t *testing.T) {
 			}
 		}
 		l.down()
+	}
+}
+
+// A server gets GPUs although there are very many ways to give them: each of its devices is a request of its own, and
+// Placement could answer with any combination.
+func TestManyEqualDevicesInRandomOrder(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.sys = twoNodes(func(m *machine, node int) { m.devices(node, 8, "10de", "2330", "030200") })
+	l.up("[placement]\nrandomize_allocation_candidates = true\n[pci]\n" + gpuRule + "\n" +
+		alias("gpu", "CUSTOM_GPU", "legacy") + "\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
+	defer l.down()
+	want, began := map[string]string{"pci_passthrough:alias": "gpu:8"}, time.Now()
+	if fits := l.headroom("eight", want); fits != 2 {
+		t.Errorf("the headroom is %d", fits)
+	}
+	l.boot("first", "ACTIVE", want)
+	l.boot("second", "ACTIVE", want)
+	if took := time.Since(began); took > 30*time.Second { // it was more than 45 s for each
+		t.Error("it took", took)
+	}
+}
+
+// A device of a node without CPUs is near the nearest node that has some. A refusal has both nodes and their distance.
+func TestDevicesOfNodesWithoutCPUs(t *testing.T) {
+	t.Parallel()
+	l, m := newLab(t), &machine{}
+	for node := range 2 {
+		m.devices(2+node, 1, "10de", "2330", "030200")
+		m.node(node, node*8, 8)
+		m.node(2+node, 0, 0)
+	}
+	for node, distances := range []string{"10 40 80 120", "40 10 120 80", "80 120 10 120", "120 80 120 10"} {
+		m.file(fmt.Sprintf("devices/system/node/node%d/distance", node), distances)
+	}
+	l.sys = m.text()
+	policies := []string{"legacy", "required", "socket"}
+	text := "[compute]\ncpu_dedicated_set = 0-15\n[pci]\nreport_in_placement = true\n" + gpuRule + "\n"
+	for _, policy := range policies {
+		text += alias(policy, "CUSTOM_GPU", policy) + "\n"
+	}
+	l.up(text + "[filter_scheduler]\npci_in_placement = true")
+	defer l.down()
+	pinned := map[string]string{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "1"}
+	l.bootCPUs("pinned", "ACTIVE", 8, pinned)
+	for _, policy := range policies {
+		pinned["pci_passthrough:alias"] = policy + ":1"
+		if fits := l.headroom(policy, pinned); fits != 1 {
+			t.Errorf("policy %s: the headroom is %d", policy, fits)
+		}
+		server := l.boot(policy, "ACTIVE", pinned)
+		if held := l.held(server.ID); len(held) != 1 || held[0].NUMANode != 3 {
+			t.Errorf("policy %s: %+v", policy, held)
+		}
+		refused := l.boot("second "+policy, "ERROR", pinned)
+		l.wantError(refused, "policy "+policy)
+		l.wantError(refused, "on node 2 without CPUs (nearest node with CPUs: 0, distance 80)")
+		l.delete(server.ID)
 	}
 }

@@ -13,8 +13,11 @@ type machine struct {
 
 // node adds a NUMA node with CPUs of one socket, from number first on, and memory of 64 GiB.
 func (m *machine) node(id, first, cpus int) {
-	at := fmt.Sprintf("devices/system/node/node%d/", id)
-	m.file(at+"cpulist", fmt.Sprintf("%d-%d", first, first+cpus-1))
+	at, list := fmt.Sprintf("devices/system/node/node%d/", id), ""
+	if cpus > 0 {
+		list = fmt.Sprintf("%d-%d", first, first+cpus-1)
+	}
+	m.file(at+"cpulist", list)
 	m.file(at+"meminfo", fmt.Sprintf("Node %d MemTotal:       67108864 kB", id))
 	for cpu := first; cpu < first+cpus; cpu++ {
 		at := fmt.Sprintf("devices/system/cpu/cpu%d/topology/", cpu)
