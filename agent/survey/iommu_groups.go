@@ -113,3 +113,28 @@ func (f Facts) withoutObstacles(found []match, of map[pci.Address]obstacle) []ma
 	}
 	return slices.DeleteFunc(found, func(m match) bool { _, is := of[m.offer.Device.Address]; return is })
 }
+
+// SplitGroups returns a note for each IOMMU group of which some devices are offered and others are not, although no
+// driver of the host has them: a guest gets a device without what belongs to it, such as a GPU without its audio
+// function. Bridges do not count.
+func SplitGroups(verdicts []Verdict) (notes []Note) {
+	offered, others := map[int][]string{}, map[int][]string{}
+	for _, v := range verdicts {
+		group, at := v.Device.IOMMUGroup, v.Device.Address.String()
+		switch {
+		case group == pci.NoGroup || v.Device.IsBridge():
+		case v.Offered:
+			offered[group] = append(offered[group], at)
+		case holdsForGuests(v.Device.Driver):
+			others[group] = append(others[group], at)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(others)) {
+		if len(offered[group]) > 0 {
+			notes = append(notes, Note{fmt.Sprintf("IOMMU group %d", group), fmt.Sprintf("%s is offered without %s, and no "+
+				"other guest can have these; add them to device_spec, and request all by an alias with members and \"match\": "+
+				"\"iommu_group\"", joinFew(offered[group]), joinFew(others[group]))})
+		}
+	}
+	return notes
+}

@@ -108,6 +108,59 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
+// The members of a group that are not offered are named, if another one is. Bridges and what the host uses are not.
+func TestSplitGroups(t *testing.T) {
+	other := gpuOther()
+	for name, c := range map[string]struct {
+		change func(d *pci.Device)
+		rule   string
+		says   []string // none: no note
+	}{
+		"groups of one device": {nil, gpuRule, nil},
+		"both offered": {func(d *pci.Device) {
+			if d.Address == gpu || d.Address == other {
+				d.IOMMUGroup = 30
+			}
+		}, gpuRule, nil},
+		"one not offered": {func(d *pci.Device) {
+			if d.Address == gpu || d.Address == other || d.IsBridge() {
+				d.IOMMUGroup, d.Driver = 30, ""
+			}
+		}, `{"address":"0000:83:00.0"}`, []string{"IOMMU group 30: 0000:83:00.0 is offered without 10000:0a:00.0, and",
+			"device_spec"}},
+		"a member of the host": {func(d *pci.Device) {
+			if d.Address == gpu || d.Address == other {
+				d.IOMMUGroup = 30
+			}
+			if d.Address == other {
+				d.Driver = "nouveau"
+			}
+		}, `{"address":"0000:83:00.0"}`, nil},
+		"none offered": {func(d *pci.Device) {
+			if d.Address == gpu || d.Address == other {
+				d.IOMMUGroup = 30
+			}
+		}, vfRule, nil},
+		"without groups": {func(d *pci.Device) { d.IOMMUGroup = pci.NoGroup }, vfRule, nil},
+	} {
+		f := grouped(t, c.change, c.rule)
+		f.VFIO = false
+		verdicts, _, _ := Verdicts(f)
+		var text string
+		for _, n := range SplitGroups(verdicts) {
+			text += n.String() + "\n"
+		}
+		if (text == "") != (len(c.says) == 0) {
+			t.Errorf("%s: %q", name, text)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(text, says) {
+				t.Errorf("%s: no %q in %q", name, says, text)
+			}
+		}
+	}
+}
+
 // A device that a guest has stays in the tree when the host begins to use another member of its group.
 func TestObstacleOfHeldDevice(t *testing.T) {
 	f := grouped(t, nil, vfRule)

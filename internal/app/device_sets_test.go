@@ -160,3 +160,36 @@ pci_in_placement = true`)
 		t.Error("a server does not have its NVSwitch")
 	}
 }
+
+// A GPU and its audio function, which are in one IOMMU group, are given together.
+func TestMembersOfIOMMUGroups(t *testing.T) {
+	t.Parallel()
+	l, m := newLab(t), &machine{groups: map[int]int{1: 10, 2: 11, 3: 12, 4: 10, 5: 12}} // one GPU has none
+	m.devices(0, 3, "10de", "2330", "030200")
+	m.devices(0, 2, "10de", "22e4", "040300")
+	m.node(0, 0, 8)
+	l.sys = m.text()
+	l.up("[pci]\n" + gpuRule + `
+device_spec = {"vendor_id": "10de", "product_id": "22e4", "resource_class": "CUSTOM_AUDIO"}
+alias = {"name": "gpu", "resource_class": "CUSTOM_GPU"}
+alias = {"name": "audio", "resource_class": "CUSTOM_AUDIO"}
+alias = {"name": "card", "members": {"gpu": 1, "audio": 1}, "match": "iommu_group"}
+report_in_placement = true
+[filter_scheduler]
+pci_in_placement = true`)
+	defer l.down()
+	card := map[string]string{"pci_passthrough:alias": "card:1"}
+	if fits := l.headroom("card", card); fits != 2 {
+		t.Errorf("the headroom is %d", fits)
+	}
+	for _, name := range []string{"one", "two"} {
+		at := ""
+		for _, d := range l.held(l.boot(name, "ACTIVE", card).ID) {
+			at += d.Address[:4] + " "
+		}
+		if at != "0001 0004 " && at != "0003 0005 " {
+			t.Errorf("server %s has %s", name, at)
+		}
+	}
+	l.wantError(l.boot("three", "ERROR", card), "no free device of")
+}

@@ -9,6 +9,7 @@ import (
 type machine struct {
 	links, files strings.Builder
 	bus          int
+	groups       map[int]int // by bus: the IOMMU group of its devices, if it is not one for each
 }
 
 // node adds a NUMA node with CPUs of one socket, from number first on, and memory of 64 GiB.
@@ -74,7 +75,11 @@ func (m *machine) function(node, fn int, vendor, product, class string, vfs int)
 		m.file(at+"device", "0x"+id)
 		m.file(at+"class", "0x"+class)
 		m.file(at+"numa_node", fmt.Sprint(node))
-		m.link(at+"iommu_group", fmt.Sprintf("../../../../kernel/iommu_groups/%d", m.bus*100+n))
+		group, is := m.groups[m.bus]
+		if !is {
+			group = m.bus*100 + n
+		}
+		m.link(at+"iommu_group", fmt.Sprintf("../../../../kernel/iommu_groups/%d", group))
 	}
 	if vfs > 0 {
 		at := root + "/" + name(fn) + "/"

@@ -63,7 +63,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 	for _, p := range machine.Problems {
 		c.add(LevelWarning, p.String())
 	}
-	for _, note := range notes {
+	for _, note := range append(notes, survey.SplitGroups(verdicts)...) {
 		c.add(LevelWarning, note.String())
 	}
 	if sentence := s.Unreported(); sentence != "" {

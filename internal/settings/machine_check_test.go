@@ -35,15 +35,15 @@ func captured(t *testing.T, group int, driver string) string {
 	return path
 }
 
-// `agent check` names the other devices of an IOMMU group that the host uses, and a machine without IOMMU. With libvirt
-// such a device is not offered.
+// `agent check` names the other devices of an IOMMU group that the host uses or that are not offered, and a machine
+// without IOMMU. With libvirt a device is not offered if the host uses others of its group.
 func TestCheckOfIOMMUGroups(t *testing.T) {
 	for _, c := range []struct {
 		driver, machine string
 		offered         bool
 		says            []string // none: no finding
 	}{
-		{"libvirt", captured(t, 7, "vfio-pci"), true, nil},
+		{"libvirt", captured(t, 7, "vfio-pci"), true, []string{"0000:01:00.0 is offered without 0000:01:00.1"}},
 		{"libvirt", captured(t, 7, "snd_hda_intel"), false, []string{"IOMMU group 7", "0000:01:00.1 (driver snd_hda_intel)",
 			"driverctl set-override 0000:01:00.1 vfio-pci", "not offered"}},
 		{"fake.FakeDriver", captured(t, 7, "snd_hda_intel"), true, []string{"IOMMU group 7", "guests of libvirt"}},
