@@ -36,6 +36,9 @@ func CheckFamily(name string) error {
 	return nil
 }
 
+// IsProperty reports whether a family is a property of device_spec.
+func IsProperty(family string) bool { return !slices.Contains(builtInFamilies, family) }
+
 // readSets reads what the devices of an alias have in common, and the members of its sets.
 func (a *Alias) readSets(o object) (err error) {
 	if a.Match, err = o.text("match", RootFamily); err != nil {

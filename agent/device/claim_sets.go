@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -67,4 +68,58 @@ func planSlots(slots []slot) []plan.Slot {
 		}
 	}
 	return list
+}
+
+// MatchedSet is devices of a guest that have a value of a property in common.
+type MatchedSet struct {
+	Property, Value string
+	Devices         []ID // by address
+}
+
+// MatchedSets returns the sets of a guest that agree in properties of device_spec, with the value of each. A refusal
+// means that the devices do not agree any more.
+func (s Set) MatchedSets(holder resource.ConsumerID, requests []pci.Request) (list []MatchedSet, why Refusal) {
+	var slots []slot
+	for _, r := range requests {
+		if r.Match != nil && pci.IsProperty(r.Match.Family) {
+			r.Providers = nil // the devices are known
+			for i := range r.Count {
+				slots = append(slots, slot{r, i})
+			}
+		}
+	}
+	var held, offered []pci.Offered
+	for _, id := range s.ids() {
+		e := s.entries[id]
+		offered = append(offered, e.Offered)
+		if e.Holder == holder {
+			held = append(held, e.Offered)
+		}
+	}
+	wanted := plan.SlotsOf(planSlots(slots), offered, func(d pci.Offered) bool { return d.Holder == holder })
+	host := plan.Host{Devices: wanted.Devices(held)}
+	for n, d := range held {
+		for _, first := range wanted.First {
+			host.Devices[n].Fits = append(host.Devices[n].Fits, d.RequestID == slots[first].request.ID)
+		}
+	}
+	made, refused := plan.Make(host, plan.Guest{Requests: wanted.Requests, Sets: wanted.Sets})
+	if refused != nil {
+		of := slots[wanted.First[refused.Request]].request
+		return nil, Refusal(fmt.Sprintf("the devices of %s have no %s in common any more", of.Name(), of.Match.Family))
+	}
+	for n, of := range wanted.Sets {
+		for i, value := range made.Values[n] {
+			one := MatchedSet{Property: wanted.Matches[n].Family, Value: value}
+			for _, r := range of.Requests {
+				each := wanted.Requests[r].Count / of.Times
+				for _, d := range made.Devices[r][i*each : (i+1)*each] {
+					one.Devices = append(one.Devices, PCI(held[d].Address))
+				}
+			}
+			slices.SortFunc(one.Devices, ID.Compare)
+			list = append(list, one)
+		}
+	}
+	return list, ""
 }

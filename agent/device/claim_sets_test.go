@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,5 +67,51 @@ func TestClaimSets(t *testing.T) {
 		if _, again, _ := next.ClaimAll("s1", c.requests, Near{}); addresses(again) != c.want {
 			t.Errorf("%s: the second claim has %s", c.name, addresses(again))
 		}
+	}
+}
+
+// TestMatchedSets tests which value the devices of a guest have in common: that of a whole set, and of each of several
+// sets. Families that are no property of the operator are left out.
+func TestMatchedSets(t *testing.T) {
+	var offers []Offer
+	for n := range 6 {
+		o := plain
+		o.Device.Address.Slot, o.Provider = uint8(n), resource.ProviderID(fmt.Sprint("gpu", n))
+		o.IOMMUGroup, o.Properties = n, pci.Properties{"fabric": {fmt.Sprint("p2-", n/2), fmt.Sprint("p4-", n/4)}}
+		offers = append(offers, o)
+	}
+	sets := func(count int, m pci.Match) (Set, []pci.Request) {
+		r := request(plain, 1)
+		r.Count, r.Match = count, &m
+		s, _, refusal := New(offers).ClaimAll("s1", []pci.Request{r}, Near{})
+		if refusal != "" {
+			t.Fatal(refusal)
+		}
+		return s, []pci.Request{r}
+	}
+	for _, c := range []struct {
+		count int
+		match pci.Match
+		want  string
+	}{
+		{4, pci.Match{Set: 1, Family: "fabric", Times: 1, Whole: true}, "p4-0 4"},
+		{4, pci.Match{Set: 1, Family: "fabric", Times: 2, Whole: true}, "p2-0 2 p2-2 2"},
+		{1, pci.Match{Set: 1, Family: "fabric", Times: 1}, "p2-2 1"},
+		{1, pci.Match{Set: 1, Family: pci.GroupFamily, Times: 1}, ""},
+	} {
+		s, requests := sets(c.count, c.match)
+		found, refusal := s.MatchedSets("s1", requests)
+		var got []string
+		for _, one := range found {
+			got = append(got, fmt.Sprint(one.Value, " ", len(one.Devices)))
+		}
+		if strings.Join(got, " ") != c.want || refusal != "" {
+			t.Errorf("%+v: %v %s, want %s", c.match, got, refusal, c.want)
+		}
+	}
+	s, requests := sets(2, pci.Match{Set: 1, Family: "fabric", Times: 1})
+	requests[0].Match.Family = "tray" // the configuration has changed
+	if _, refusal := s.MatchedSets("s1", requests); !strings.Contains(string(refusal), "no tray in common any more") {
+		t.Error(refusal)
 	}
 }

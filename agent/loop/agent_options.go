@@ -66,6 +66,12 @@ type Cleaner interface {
 	Run(ctx context.Context, id device.ID) error
 }
 
+// Preparer prepares devices that have a value of a property in common, before a guest starts with them; program.Program
+// implements it. On a fault the guest does not start.
+type Preparer interface {
+	Prepare(ctx context.Context, set device.MatchedSet) error
+}
+
 // HealthChecker checks a device; health.Checker implements it. The fault means that it could not be checked.
 type HealthChecker interface {
 	Check(ctx context.Context, id device.ID) (health.Result, error)
@@ -74,6 +80,7 @@ type HealthChecker interface {
 // DeviceCare is what the agent does for the devices of the host.
 type DeviceCare struct {
 	Clean          Cleaner       // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
+	Prepare        Preparer      // nil: sets of devices are not prepared
 	Health         HealthChecker // nil: devices are not checked
 	HealthInterval time.Duration // 0: one minute
 }
@@ -245,6 +252,7 @@ func (o *Options) config() state.Config {
 		ReportBandwidth: o.ReportBandwidth, Bandwidth: o.Bandwidth, Conditions: o.Conditions, CPUs: o.CPUs,
 		Machine: o.Machine, Rescan: o.Rescan, Times: o.Times.Times,
 		HealthChecks: o.HealthInterval,
-		Parallel:     o.Parallel, NewID: o.NewID, Jitter: o.Jitter, ConfigureVFs: o.DataPlane != nil,
-		ReceivesGuests: receives}
+		Parallel:     o.Parallel, NewID: o.NewID, Jitter: o.Jitter,
+		Preparations: state.Preparations{ConfigureVFs: o.DataPlane != nil, ReceivesGuests: receives,
+			PreparesSets: o.Prepare != nil}}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
@@ -71,9 +72,13 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 	case state.ResetVFs:
 		done.Err = a.o.DataPlane.Reset(ctx, e.Devices)
 	case state.Build:
-		done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
+		if done.Err = prepare(ctx, a.o.Prepare, e.Sets); done.Err == nil {
+			done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
+		}
 	case state.Receive:
-		done.Err = a.o.Hypervisor.(hypervisor.Receiver).Receive(ctx, e.Guest)
+		if done.Err = prepare(ctx, a.o.Prepare, e.Sets); done.Err == nil {
+			done.Err = a.o.Hypervisor.(hypervisor.Receiver).Receive(ctx, e.Guest)
+		}
 	case state.Forget:
 		done.Err = a.o.Hypervisor.(hypervisor.Receiver).Forget(ctx, e.ID)
 	case state.Rename:
@@ -94,6 +99,16 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 		done.Err = fault.New(fault.Internal, "unknown effect %T", e)
 	}
 	return done
+}
+
+// prepare prepares sets of devices.
+func prepare(ctx context.Context, by Preparer, sets []device.MatchedSet) error {
+	for _, set := range sets {
+		if err := by.Prepare(ctx, set); err != nil {
+			return fault.Wrap("", err)
+		}
+	}
+	return nil
 }
 
 // upload performs an Upload.

@@ -28,6 +28,12 @@ func TestRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("the arguments of a set", func(t *testing.T) {
+		set := device.MatchedSet{Property: "fabric", Value: "p2-0", Devices: []device.ID{device.PCI(at), device.PCI(at)}}
+		if err := program(`[ "$*" = "fabric p2-0 0000:17:00.0 0000:17:00.0" ]`).Prepare(t.Context(), set); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("the fault has the last line of output", func(t *testing.T) {
 		err := program("echo first; echo 'no such device' >&2; exit 3").Run(t.Context(), device.PCI(at))
 		if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "exit status 3") ||

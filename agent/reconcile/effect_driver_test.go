@@ -61,7 +61,8 @@ func (d *driver) start() {
 		d.t.Fatal(err)
 	}
 	config := state.Config{Host: testHost, Dir: "dir", Rules: rules, Rescan: time.Minute, Parallel: 8,
-		ReceivesGuests: true, NewID: func() string { return string(testRoot) }, Jitter: func() float64 { return 0 }}
+		Preparations: state.Preparations{ReceivesGuests: true},
+		NewID:        func() string { return string(testRoot) }, Jitter: func() float64 { return 0 }}
 	if d.state, err = New(config, d.disk, testStart); err != nil {
 		d.t.Fatal(err)
 	}

@@ -119,6 +119,9 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	if s.HostSettings.Clean != "" {
 		o.Clean = program.Program{Option: "[berth] device_clean_command", Path: s.HostSettings.Clean}
 	}
+	if s.HostSettings.Start != "" {
+		o.Prepare = program.Program{Option: "[berth] device_start_command", Path: s.HostSettings.Start}
+	}
 	o.Health, o.HealthInterval = healthChecks(s.HostSettings.Health, of.source), s.HostSettings.Health.Interval
 	return loop.New(o)
 }

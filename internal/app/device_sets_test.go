@@ -2,6 +2,8 @@ package app
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,18 +29,14 @@ func (l *lab) headroom(name string, specs map[string]string) int {
 	return got.Fits
 }
 
-// held returns the devices of a server, by address.
+// held returns the devices of a server, by address, as soon as a host has reported some.
 func (l *lab) held(server string) (list []host.Device) {
 	l.t.Helper()
-	devices, err := l.cloud.HostClient().Devices(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for _, d := range devices {
-		if d.Holder == server {
-			list = append(list, d)
-		}
-	}
+	l.until("the devices of "+server, func() bool {
+		devices, err := l.cloud.HostClient().Devices(l.t.Context())
+		list = slices.DeleteFunc(devices, func(d host.Device) bool { return d.Holder != server })
+		return err == nil && len(list) > 0
+	})
 	return list
 }
 
@@ -119,7 +117,21 @@ func TestPartitionsOfSwitches(t *testing.T) {
 		rules = append(rules, fmt.Sprintf(`device_spec = {"address": "%04x:01:00.0", "resource_class": "CUSTOM_GPU", `+
 			`"properties": {"fabric": "p2-%d,p4-%d,p8-0"}}`, n+1, n/2, n/4))
 	}
-	l.up("[pci]\n" + strings.Join(rules, "\n") + `
+	program, log := filepath.Join(l.dir, "activate"), filepath.Join(l.dir, "activated")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nif [ $2 = p4-0 ]; then echo p4-0 is broken; exit 1; fi\n"+
+		"echo $* >>"+log+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	activated := func(when, want string) {
+		t.Helper()
+		if text, err := os.ReadFile(log); err != nil || string(text) != want {
+			t.Errorf("%s, the program had the arguments %q (%v), not %q", when, text, err, want)
+		}
+		if err := os.Remove(log); err != nil {
+			t.Error(err)
+		}
+	}
+	l.up("[berth]\ndevice_start_command = " + program + "\n[pci]\n" + strings.Join(rules, "\n") + `
 device_spec = {"vendor_id": "10de", "product_id": "22a3", "resource_class": "CUSTOM_NVSWITCH"}
 alias = {"name": "hgx", "resource_class": "CUSTOM_GPU", "match": "fabric", "whole": true}
 alias = {"name": "switch", "resource_class": "CUSTOM_NVSWITCH"}
@@ -141,8 +153,9 @@ pci_in_placement = true`)
 	check("empty", 4, 2, 1)
 	pair := l.boot("pair", "ACTIVE", size(2))
 	check("with a pair", 3, 1, 0)
-	l.boot("next", "ACTIVE", size(2)) // in the half of the first
+	next := l.boot("next", "ACTIVE", size(2)) // in the half of the first
 	check("with two pairs", 2, 1, 0)
+	activated("after two pairs", "fabric p2-0 0001:01:00.0 0002:01:00.0\nfabric p2-1 0003:01:00.0 0004:01:00.0\n")
 	four := l.boot("four", "ACTIVE", size(4))
 	var at []string
 	for _, d := range l.held(four.ID) {
@@ -152,6 +165,11 @@ pci_in_placement = true`)
 		t.Errorf("the partition of four is %v", at)
 	}
 	check("full", 0, 0, 0)
+	const last = "fabric p4-1 0005:01:00.0 0006:01:00.0 0007:01:00.0 0008:01:00.0\n"
+	activated("with four", last)
+	l.act(four.ID, "os-stop", "SHUTOFF", "cmp1", nil)
+	l.act(four.ID, "os-start", "ACTIVE", "cmp1", nil)
+	activated("after a start", last)
 	l.delete(four.ID)
 	l.boot("third", "ACTIVE", size(2))
 	l.delete(pair.ID)
@@ -159,6 +177,8 @@ pci_in_placement = true`)
 	if s := l.boot("switch", "ACTIVE", map[string]string{"pci_passthrough:alias": "switch:1"}); len(l.held(s.ID)) != 1 {
 		t.Error("a server does not have its NVSwitch")
 	}
+	l.delete(next.ID)
+	l.wantError(l.boot("broken", "ERROR", size(4)), "p4-0 is broken")
 }
 
 // A GPU and its audio function, which are in one IOMMU group, are given together.

@@ -2,10 +2,12 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	api "github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
 )
@@ -93,8 +95,12 @@ func TestDevicesNearTheOnlyNodeWithCPUs(t *testing.T) {
 			l.act(first.ID, "confirmResize", "ACTIVE", "cmp2", nil)
 			l.wantNear(first.ID, "cmp2", test.devices)
 			l.delete(second.ID)
+			l.until("the earlier guest on cmp1 is gone", func() bool {
+				plan, err := l.cloud.HostClient().PlanDrain(t.Context(), "cmp2", "")
+				return err == nil && len(plan) == 1 && plan[0].To == "cmp1"
+			})
 			drain := cli.HostDrainCmd{Host: "cmp2", Each: time.Minute}
-			if err := drain.Run(l.globals()); err != nil { // to the room that it had left on cmp1
+			if err := drain.Run(l.globals()); err != nil {
 				t.Fatal(err)
 			}
 			l.wantNear(first.ID, "cmp1", test.devices)
@@ -125,15 +131,15 @@ func (l *lab) enable(host string, enabled bool) {
 // wantNear checks that a server has a number of devices on a host, all of node 1.
 func (l *lab) wantNear(server, host string, devices int) {
 	l.t.Helper()
-	held := l.held(server)
-	if len(held) != devices {
-		l.t.Errorf("the server has %d devices, not %d", len(held), devices)
-	}
-	for _, d := range held {
-		if d.Host != host || d.NUMANode != 1 {
-			l.t.Errorf("the device %s of %s is on node %d; only node 1 of %s has CPUs", d.Address, d.Host, d.NUMANode, host)
+	l.until(fmt.Sprintf("%d devices of %s", devices, host), func() bool {
+		held := l.held(server)
+		for _, d := range held {
+			if d.Host == host && d.NUMANode != 1 {
+				l.t.Fatalf("the device %s of %s is on node %d; only node 1 has CPUs", d.Address, host, d.NUMANode)
+			}
 		}
-	}
+		return len(held) == devices && !slices.ContainsFunc(held, func(d api.Device) bool { return d.Host != host })
+	})
 }
 
 // A class has 40 devices of one product and 2 of another, and the alias names the ids of the 2: a server of both gets
@@ -173,12 +179,8 @@ func TestNearDevicesFirst(t *testing.T) {
 		for n := range 10 {
 			server := l.boot(fmt.Sprint("s", n), "ACTIVE", map[string]string{"hw:cpu_policy": "dedicated",
 				"pci_passthrough:alias": "gpu:1"})
-			devices, err := l.cloud.HostClient().Devices(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range devices {
-				if d.Holder == server.ID && (d.NUMANode == 0) != (n < 4) {
+			for _, d := range l.held(server.ID) {
+				if (d.NUMANode == 0) != (n < 4) {
 					t.Errorf("policy %s: server %d got a device of node %d", policy, n, d.NUMANode)
 				}
 			}

@@ -53,6 +53,7 @@ func (s *Settings) hostOptions() config.Options {
 		config.Decimal("DEFAULT", "ram_allocation_ratio", &h.CPUs.MemoryRatio, 0, 0, 1e6),
 		config.Decimal("DEFAULT", "disk_allocation_ratio", &h.CPUs.DiskRatio, 0, 0, 1e6),
 		config.Text("berth", "device_clean_command", &h.Clean, ""),
+		config.Text("berth", "device_start_command", &h.Start, ""),
 		config.Text("berth", "device_health_command", &h.Health.Command, ""),
 		config.Seconds("berth", "device_health_interval", &h.Health.Interval, 60, 0, 1<<31-1),
 		config.Seconds("berth", "device_health_timeout", &h.Health.Timeout, 30, 1, 1<<31-1),
@@ -87,6 +88,9 @@ func (s *Settings) checkHost(cfg *config.Config, _ *slog.Logger) error {
 		}
 	}
 	if err := s.checkProgram(cfg, "device_clean_command", s.HostSettings.Clean, "cleaned"); err != nil {
+		return err
+	}
+	if err := s.checkProgram(cfg, "device_start_command", s.HostSettings.Start, "prepared"); err != nil {
 		return err
 	}
 	return s.checkProgram(cfg, "device_health_command", s.HostSettings.Health.Command, "checked")

@@ -128,6 +128,7 @@ type HostSettings struct {
 	Facts   string // [berth] fact_source: one of FactSources
 	CPUs    state.CPUs
 	Clean   string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
+	Start   string // [berth] device_start_command: prepares sets of devices before a guest starts; "": none
 	Health  HealthSettings
 }
 

@@ -21,9 +21,10 @@ func (am *agentModel) config(m *simHost) state.Config {
 	first := known.Instance == ""
 	return state.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
 		CPUs:            state.CPUs{InPlacement: m.nodesInPlacement},
-		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs, ConfigureVFs: m.portVFs,
-		Machine: state.Machine{ID: m.install, LockID: m.tag},
-		Rescan:  rescan, Times: state.Times{Alive: rescan}, Parallel: 3, Jitter: am.rng.Float64,
+		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs,
+		Preparations: state.Preparations{ConfigureVFs: m.portVFs},
+		Machine:      state.Machine{ID: m.install, LockID: m.tag},
+		Rescan:       rescan, Times: state.Times{Alive: rescan}, Parallel: 3, Jitter: am.rng.Float64,
 		NewID: func() string { // of the agent, and then of the root provider
 			if !first {
 				return string(m.root)

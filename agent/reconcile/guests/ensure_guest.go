@@ -133,7 +133,12 @@ func (w *Works) create(j *work) (state.Effect, error) {
 	}
 	if want.Incoming && w.Config.ReceivesGuests && !a.ready.received {
 		g, _ := a.guest(w)
-		return state.Receive{Work: want.ID, Guest: g}, nil
+		sets, err := startedSets(w, want, g)
+		if err != nil {
+			setFailure(w, j, fault.TextOf(err))
+			return w.fail(j, fault.TextOf(err)), nil
+		}
+		return state.Receive{Work: want.ID, Guest: g, Sets: sets}, nil
 	}
 	if want.Incoming || want.ClaimOnly || !a.claimed {
 		return w.Report(want.ID, want.ID, w.guestReport(a, host.Claimed, picked)), nil
@@ -211,7 +216,11 @@ func (w *Works) buildGuest(j *work) (state.Effect, error) {
 		return nil, err
 	}
 	g, held := a.guest(w)
-	if err := checkDevices(w, g, held); err != nil {
+	sets, err := startedSets(w, want, g)
+	if err == nil {
+		err = checkDevices(w, g, held)
+	}
+	if err != nil {
 		if err := w.buildFailed(j, err); err != nil {
 			return nil, err
 		}
@@ -222,7 +231,27 @@ func (w *Works) buildGuest(j *work) (state.Effect, error) {
 	}
 	delete(a.destroyed, want.ID)
 	delete(a.vfsReset, want.ID)
-	return state.Build{Work: want.ID, Guest: g}, nil
+	return state.Build{Work: want.ID, Guest: g, Sets: sets}, nil
+}
+
+// startedSets returns the sets of devices that must be prepared because a guest starts with them. The fault is Conflict
+// if they do not agree any more.
+func startedSets(w *Works, want host.Server, g hypervisor.Guest) ([]device.MatchedSet, error) {
+	have, there := w.Guests[want.ID]
+	runs := there && !have.Stopped && !have.Departed && have.Lost == "" && have.Build == g.Build
+	if !w.Config.PreparesSets || g.Stopped || runs {
+		return nil, nil
+	}
+	requests, err := state.ReadRequests(want.Requests)
+	if err != nil {
+		return nil, err
+	}
+	sets, refusal := w.Set.MatchedSets(resource.ConsumerID(want.ID), requests)
+	if refusal != "" {
+		return nil, fault.New(fault.Conflict, "the guest is not started: %s; correct the properties in device_spec, or "+
+			"delete or migrate the server", refusal)
+	}
+	return sets, nil
 }
 
 // guest returns the guest as it is assigned, and the claims of its devices.

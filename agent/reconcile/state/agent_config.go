@@ -24,8 +24,7 @@ type Config struct {
 	Bandwidth         []bandwidth.Agent // agent types of this host with devices for networks
 	Conditions        []string          // of the configuration, which the host has from the start
 	Machine           Machine
-	ConfigureVFs      bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
-	ReceivesGuests    bool // the hypervisor must prepare for guests that arrive by live migration
+	Preparations
 
 	HealthChecks time.Duration // interval between two health checks of all devices; 0: none
 
@@ -34,6 +33,13 @@ type Config struct {
 	Parallel int            // maximum number of concurrent builds
 	NewID    func() string  // returns UUIDs
 	Jitter   func() float64 // returns 0 to 1
+}
+
+// Preparations are what is done before a guest starts.
+type Preparations struct {
+	ConfigureVFs   bool // the agent configures VFs for ports; false: devices with physical_network are used as they are
+	ReceivesGuests bool // the hypervisor must prepare for guests that arrive by live migration
+	PreparesSets   bool // the operator's program prepares sets of devices
 }
 
 // Times are the waits of an agent. Zero fields have the defaults.

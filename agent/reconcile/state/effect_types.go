@@ -85,16 +85,18 @@ type ResetVFs struct {
 	Detached bool // the guest exists, and has lost the ports of these VFs
 }
 
-// Build makes the hypervisor build or change a guest.
+// Build makes the hypervisor build or change a guest, after the operator's program has prepared its sets of devices.
 type Build struct {
 	Work  string
 	Guest hypervisor.Guest
+	Sets  []device.MatchedSet
 }
 
 // Receive makes the hypervisor prepare for a guest that will arrive by live migration.
 type Receive struct {
 	Work  string
 	Guest hypervisor.Guest
+	Sets  []device.MatchedSet // as for Build
 }
 
 // Forget makes the hypervisor remove what it has prepared for a guest that has not arrived.
