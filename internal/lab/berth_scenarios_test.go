@@ -136,17 +136,14 @@ func holders(list []device, class string) map[string]string {
 
 // TestScenarios runs testdata/berth-scenarios/run on a real kernel, in one boot, and checks its output.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("testdata/berth-scenarios/run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := payload(t, string(script))
 	buildBerth(t, dir)
-	t.Setenv("VFS", "2")
-	if os.Getenv("LAB_TIMEOUT") == "" {
-		t.Setenv("LAB_TIMEOUT", "900") // an emulated CPU is slow
-	}
-	s := parseScenarios(run(t, dir))
+	s := parseScenarios(run(t, dir, "VFS=2", longLimit()))
 	for name, check := range map[string]func(*testing.T, scenarios){
 		"report": checkReport, "hot-plug": checkHotPlug, "claim and release": checkClaimAndRelease, "NUMA": checkNUMAPolicies,
 		"unplugged while held": checkUnplugged,

@@ -3,16 +3,17 @@
 package lab
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 )
 
-// run boots the lab with a payload that must succeed, and returns its output.
-func run(t *testing.T, dir string) string {
+// run boots the lab with a payload that must succeed, with variables of Run, and returns its output.
+func run(t *testing.T, dir string, variables ...string) string {
 	t.Helper()
-	output, err := Run(t.Context(), dir)
+	output, err := Run(t.Context(), dir, variables...)
 	if err != nil {
 		t.Fatalf("%v\noutput:\n%s", err, output)
 	}
@@ -30,8 +31,10 @@ func buildBerth(t *testing.T, dir string) {
 	}
 }
 
-// buildTests builds berth and the tests of package vfguest with a build tag into a payload, and sets the time limit of
-// the lab: an emulated CPU is slow.
+// longLimit returns the variable with the time limit of payloads that compute much: an emulated CPU is slow.
+func longLimit() string { return "LAB_TIMEOUT=" + cmp.Or(os.Getenv("LAB_TIMEOUT"), "900") }
+
+// buildTests builds berth and the tests of package vfguest with a build tag into a payload.
 func buildTests(t *testing.T, dir, tag string) {
 	t.Helper()
 	buildBerth(t, dir)
@@ -40,8 +43,5 @@ func buildTests(t *testing.T, dir, tag string) {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go test -c ./vfguest: %v\n%s", err, out)
-	}
-	if os.Getenv("LAB_TIMEOUT") == "" {
-		t.Setenv("LAB_TIMEOUT", "900")
 	}
 }

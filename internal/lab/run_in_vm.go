@@ -22,6 +22,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -41,15 +42,16 @@ const grace = 15 * time.Second
 
 // Run boots the lab, copies payloadDir to /payload in the guest, runs ./run there as root, and returns its output
 // on stdout and stderr. Programs must be static x86_64 binaries or scripts for busybox. The variables that
-// run-in-qemu.sh documents (VFS, NICS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from the environment. Runs may be
-// concurrent.
+// run-in-qemu.sh documents (VFS, NICS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from variables (NAME=value), else
+// from the environment. Runs may be concurrent.
 //
 // The error is a fault: Unavailable if the lab failed (a payload without ./run, a package that cannot be installed, a
 // timeout), with the last lines of the guest's console; Internal if the payload ended with a
 // status other than 0, an *exec.ExitError in the chain. The output so far is returned with the error.
-func Run(ctx context.Context, payloadDir string) (output string, err error) {
+func Run(ctx context.Context, payloadDir string, variables ...string) (output string, err error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", boot, "run-in-qemu.sh", payloadDir)
+	cmd.Env = append(os.Environ(), variables...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace

@@ -15,14 +15,14 @@ import (
 // TestRunReturnsStatusAndOutput tests that Run returns the status and the unchanged output of the payload, and that
 // VFS sets the number of VFs.
 func TestRunReturnsStatusAndOutput(t *testing.T) {
-	t.Setenv("VFS", "2")
+	t.Parallel()
 	output, err := Run(t.Context(), payload(t, `#!/bin/sh
 cat /sys/bus/pci/devices/*/sriov_numvfs
 printf 'a\r\nb\t\001\377\n'
 echo "to stderr" >&2
 seq 1 30000
 exit 7
-`))
+`), "VFS=2")
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 7 || !fault.Is(err, fault.Internal) {
 		t.Errorf("got error %v, want one with status 7", err)

@@ -6,8 +6,8 @@ import "testing"
 
 // TestVFsOfPorts runs the tests of package vfguest in the lab, on VFs that are network interfaces.
 func TestVFsOfPorts(t *testing.T) {
+	t.Parallel()
 	dir := payload(t, "#!/bin/sh\nexec ./vfguest.test -test.v -test.timeout 14m\n")
 	buildTests(t, dir, "lab")
-	t.Setenv("NICS", "1")
-	t.Log("\n" + run(t, dir))
+	t.Log("\n" + run(t, dir, "NICS=1", longLimit()))
 }
