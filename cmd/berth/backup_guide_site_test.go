@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // backupChapter returns the chapter "Backup and restore" of the operator's guide.
@@ -88,8 +90,8 @@ exec curl -fsS --max-time 300 -X POST "$SERVICES/$1/$2/$(basename "$PWD")"
 // there.
 func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	t.Helper()
-	s := &guideSite{fleet: &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}, kind: kind, ran: map[int]bool{},
-		calls: make(chan systemctlCall)}
+	s := &guideSite{fleet: &fleet{t: t, dir: testenv.MemoryDir(t), agents: map[string]*daemon{}}, kind: kind,
+		ran: map[int]bool{}, calls: make(chan systemctlCall)}
 	s.readBlocks()
 	server := httptest.NewServer(http.HandlerFunc(s.handleSystemctl))
 	t.Cleanup(server.Close)

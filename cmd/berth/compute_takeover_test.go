@@ -109,7 +109,7 @@ type takeover struct {
 // URL of the same database for other processes.
 func newTakeover(t *testing.T, database, direct string) *takeover {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}
+	f := &fleet{t: t, dir: testenv.MemoryDir(t), agents: map[string]*daemon{}}
 	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""),
 		"--data-dir", f.path("placement"), "--listen", "127.0.0.1:0")
 	c := &takeover{T: t, fleet: f, proxy: newDelayingProxy(t, f.placement.urls["placement"])}

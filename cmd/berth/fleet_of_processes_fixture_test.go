@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
@@ -40,7 +41,7 @@ const reportInPlacement, pciInPlacement = "report_in_placement = true\n", "[filt
 // newFleet starts placement and compute.
 func newFleet(t *testing.T, conf string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}
+	f := &fleet{t: t, dir: testenv.MemoryDir(t), agents: map[string]*daemon{}}
 	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""), "--data-dir",
 		f.path("placement"), "--listen", "127.0.0.1:0")
 	f.startCompute(conf)

@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -44,7 +45,8 @@ type killCloud struct {
 // newKillCloud starts the processes. The network service uses the database at the URL; "": SQLite.
 func newKillCloud(t *testing.T, database string) *killCloud {
 	t.Helper()
-	f := &portFleet{fleet: &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}, files: map[string]string{}}
+	f := &portFleet{fleet: &fleet{t: t, dir: testenv.MemoryDir(t), agents: map[string]*daemon{}},
+		files: map[string]string{}}
 	c := &killCloud{portFleet: f, gate: newRequestGate(), links: map[string]string{}}
 	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""), "--data-dir",
 		f.path("placement"), "--listen", "127.0.0.1:0")

@@ -26,6 +26,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -78,7 +79,7 @@ func start(t *testing.T) *fixture { return startWith(t, func(*Options) {}) }
 // startWith returns a fixture with changed options, on SQLite.
 func startWith(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
-	return startOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"), change)
+	return startOn(t, "sqlite:///"+filepath.Join(testenv.MemoryDir(t), "compute.db"), change)
 }
 
 // startOn returns a fixture with changed options on a database.

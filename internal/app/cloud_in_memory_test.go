@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -36,7 +37,7 @@ type lab struct {
 	hosts   []func()      // stop the agents of other hosts
 }
 
-func newLab(t *testing.T) *lab { return &lab{t: t, dir: t.TempDir()} }
+func newLab(t *testing.T) *lab { return &lab{t: t, dir: testenv.MemoryDir(t)} }
 
 // up starts the cloud with this configuration, on the existing state.
 func (l *lab) up(conf string) {

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Build builds the berth program of the module that contains the working directory, with these build tags.
+// Build builds the berth program of the module that contains the working directory, with these build tags and without
+// information for debuggers, which takes as long to link as the program.
 func Build(dir string, tags ...string) (program string, err error) {
 	program = filepath.Join(dir, "berth")
-	build := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", program,
+	build := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-ldflags=-s -w", "-o", program,
 		"github.com/openberth/berth/cmd/berth")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -21,6 +21,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Each runs a test on every database that Berth supports, as subtests SQLite, MariaDB and PostgreSQL. fresh creates an
@@ -32,7 +34,9 @@ func Each(t *testing.T, run func(t *testing.T, fresh func(testing.TB) string)) {
 }
 
 // SQLite returns the URL of a database in a new file, which is created when it is opened.
-func SQLite(t testing.TB) string { return "sqlite:///" + filepath.Join(t.TempDir(), "fresh.db") }
+func SQLite(t testing.TB) string {
+	return "sqlite:///" + filepath.Join(testenv.MemoryDir(t), "fresh.db")
+}
 
 // Server is a database server of one test, or one that the tests of a process share.
 type Server struct {

@@ -22,6 +22,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // cloud is the services of a scenario, each at an address of the loopback interface that it keeps when it is restarted,
@@ -58,7 +59,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // newCloud returns a cloud in which nothing runs.
 func newCloud(t *testing.T) *cloud {
-	c := &cloud{t: t, dir: t.TempDir(), log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	c := &cloud{t: t, dir: testenv.MemoryDir(t), log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		services: map[string]*service{}, hosts: map[string]*hostAgent{}}
 	c.names = names{cloud: c}
 	for _, name := range []string{"placement", "compute", "network"} {

@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/store"
@@ -32,7 +33,7 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
-	return newWorldOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"), change...)
+	return newWorldOn(t, "sqlite:///"+filepath.Join(testenv.MemoryDir(t), "placement.db"), change...)
 }
 
 // newWorldOn is newWorld on an existing database.

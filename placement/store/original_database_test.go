@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
 func sqliteURL(t *testing.T) string {
-	return "sqlite:///" + filepath.Join(t.TempDir(), "placement.db")
+	return "sqlite:///" + filepath.Join(testenv.MemoryDir(t), "placement.db")
 }
 
 // original returns a SQLite database with data written by OpenStack Placement.
