@@ -153,8 +153,10 @@ func idText(d host.Device) string {
 	return d.VendorID + ":" + d.ProductID
 }
 
-// stateText returns a device's state, whether it is disabled, and whether it must be cleaned first.
+// stateText returns a device's state, in which way a card is used, whether it is disabled, and whether it must be
+// cleaned first.
 func stateText(d host.Device) string {
+	d.State += shapeText(d)
 	if d.Disabled {
 		d.State += ", disabled"
 	}
@@ -216,6 +218,20 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse),
 		"used", yes(d.Spent),
 		"cleaning requested", wanted, "cleaning refused", dash(d.Refused), "disabled", dash(disabledText(d))))
+}
+
+// shapeText returns in which way a card is used, or can be, that is offered as its PF and as its VFs; empty for any
+// other device.
+func shapeText(d host.Device) string {
+	switch {
+	case d.Slices == 0:
+		return ""
+	case d.Holder != "":
+		return ", as PF"
+	case d.State == string(pci.Available):
+		return ", as PF or as VFs"
+	}
+	return ", as VFs"
 }
 
 func numaText(node int) string {

@@ -19,6 +19,7 @@ type Rule struct {
 	Product       string // like Vendor
 	Address       Pattern
 	Devname       string           // name of a network interface; not together with Address
+	Shapes        bool             // the rule names PFs: each is offered as a whole or as its VFs
 	ResourceClass resource.Class   // normal form, or "" for ClassFor the device
 	Traits        []resource.Trait // normal form, sorted
 	Properties    Properties       // nil: none
@@ -60,6 +61,7 @@ var specKeys = []string{
 	"resource_class",
 	"traits",
 	"properties",
+	"shapes",
 }
 
 // ParseSpecs parses one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one
@@ -98,7 +100,7 @@ func parseRule(raw json.RawMessage) (Rule, error) {
 		return r, err
 	}
 	for _, read := range []func(object) error{r.readIDs, r.readAddress, r.readTags, r.readNames,
-		r.readProperties} {
+		r.readProperties, r.readShapes} {
 		if err := read(o); err != nil {
 			return Rule{}, err
 		}
@@ -195,10 +197,50 @@ func (r *Rule) readNames(o object) error {
 	return nil
 }
 
-// Match reports whether the rule applies to a device. parent is the PF of a VF if it is known; only devname needs
-// it. A rule with the exact address of a PF applies to the PF and all its VFs; product_id restricts it to one kind.
-// A rule with remote_managed requires a serial number, which identifies the card to the remote manager.
+// shapes is the one value of the key shapes: the card is given to guests as its PF or as its VFs.
+var shapes = []string{"pf", "vf"}
+
+// readShapes reads whether the cards of the rule are offered as their PFs and as their VFs, and refuses what excludes
+// that.
+func (r *Rule) readShapes(o object) error {
+	raw, there := o.values["shapes"]
+	if !there {
+		return nil
+	}
+	var list []string
+	err := json.Unmarshal(raw, &list)
+	if slices.Sort(list); err != nil || !slices.Equal(list, shapes) {
+		return refuse(`device_spec: shapes must be ["pf", "vf"]; it is %s; leave it out to offer one kind`, clip(string(raw)))
+	}
+	r.Shapes = true
+	switch {
+	case r.Tags.Networked:
+		return refuse("device_spec has shapes beside physical_network; a card for network ports is offered in one way " +
+			"only; remove one of them")
+	case r.Tags.RemoteManaged == Yes:
+		return refuse("device_spec has shapes beside remote_managed; only VFs are managed remotely; remove one of them")
+	case r.Tags.Managed == No:
+		return refuse("device_spec has shapes beside managed false; the PF and its VFs need different drivers; remove " +
+			"one of them")
+	case r.Tags.OneTimeUse == Yes:
+		return refuse("device_spec has shapes beside one_time_use; VFs are not cleaned; remove one of them")
+	case r.ResourceClass == "":
+		return refuse("device_spec has shapes without resource_class; a card and its VFs are counted in one class; name it")
+	}
+	return nil
+}
+
+// Match reports whether the rule applies to a device. parent is the PF of a VF if it is known; only devname and shapes
+// need it. A rule with the exact address of a PF applies to the PF and all its VFs; product_id restricts it to one
+// kind. A rule with shapes applies to PFs, and to the VFs of each. A rule with remote_managed requires a serial number,
+// which identifies the card to the remote manager.
 func (r Rule) Match(d Device, parent *Device) bool {
+	if r.Shapes && d.Parent != nil {
+		return parent != nil && r.Match(*parent, nil)
+	}
+	if r.Shapes && d.Type != Physical {
+		return false
+	}
 	if !r.numbers(d) || r.Tags.RemoteManaged == Yes && d.Serial == "" {
 		return false
 	}
@@ -257,6 +299,9 @@ func (r Rule) String() string {
 	w.text("traits", joined(r.Traits, nil))
 	if len(r.Properties) > 0 {
 		w.put("properties", r.Properties.texts())
+	}
+	if r.Shapes {
+		w.put("shapes", shapes)
 	}
 	return w.String()
 }

@@ -1,6 +1,7 @@
 package pci
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,22 +17,22 @@ type Finding struct {
 // WhyNot returns the sentence of the first rule that Judge reports as wrong, or "". It is fast enough for each
 // observation of a host.
 func (rs Rules) WhyNot(devices []Device) string {
-	if !slices.ContainsFunc(rs, func(r Rule) bool { return r.Tags.RemoteManaged == Yes }) {
+	if !slices.ContainsFunc(rs, func(r Rule) bool { return r.Tags.RemoteManaged == Yes || r.Shapes }) {
 		return ""
 	}
 	h := hostOf(devices)
 	for _, r := range rs {
-		if sentence := h.remote(r); sentence != "" {
+		if sentence := cmp.Or(h.remote(r), h.shapes(r)); sentence != "" {
 			return r.where() + " " + sentence
 		}
 	}
 	return ""
 }
 
-// Judge compares rules with the devices of a host. The Serial of a device must be set if NeedSerial reports so.
-// Wrong rules have remote_managed for a device that is not a VF of the card, or for an interface that does not
-// exist. Warnings are rules that match nothing, or only devices that earlier rules match. The findings are in the
-// order of the rules.
+// Judge compares rules with the devices of a host. The Serial of a device must be set if NeedSerial reports so. Wrong
+// rules have remote_managed for a device that is not a VF of the card, or for an interface that does not exist, or
+// shapes for a device that is not a PF. Warnings are rules that match nothing, or only devices that earlier rules
+// match. The findings are in the order of the rules.
 func (rs Rules) Judge(devices []Device) []Finding {
 	h := hostOf(devices)
 	left := slices.Clone(devices) // devices that no rule has matched yet
@@ -40,7 +41,7 @@ func (rs Rules) Judge(devices []Device) []Finding {
 		add := func(wrong bool, sentence string) {
 			out = append(out, Finding{At: r.At, Wrong: wrong, Sentence: r.where() + " " + sentence})
 		}
-		if sentence := h.remote(r); sentence != "" {
+		if sentence := cmp.Or(h.remote(r), h.shapes(r)); sentence != "" {
 			add(true, sentence)
 			continue
 		}
@@ -149,6 +150,18 @@ func (h census) remote(r Rule) string {
 	return fmt.Sprintf("has remote_managed, but neither the PF %s (%s:%s) nor its VFs have these numbers; write "+
 		"vendor_id %q and %s",
 		pf.Address, pf.Vendor, pf.Product, pf.Vendor, vfs)
+}
+
+// shapes returns the problem with shapes of a rule, or "".
+func (h census) shapes(r Rule) string {
+	d := h.named(r)
+	switch {
+	case !r.Shapes || d == nil || d.Type == Physical:
+		return ""
+	case d.Parent != nil:
+		return fmt.Sprintf("has shapes, but %s is a VF; write the address of its PF, %s", d.Address, d.Parent)
+	}
+	return fmt.Sprintf("has shapes, but %s is a %s, which has no VFs; remove shapes", d.Address, d.Type)
 }
 
 // productOfVFs returns the product of a PF's VFs as the PF reports it or, if it does not, as the first VF reports

@@ -92,6 +92,11 @@ func TestJudgeRows(t *testing.T) {
 			[]string{"f:3", "never reached"}},
 		{"vDPA for an alias", `{"product_id":"1018"}`, []string{"0000:84:00.2", "vDPA", "physical_network"}},
 		{"vDPA for ports", `{"product_id":"1018","physical_network":null}`, nil},
+		{"shapes of a plain device", `{"address":"0000:83:00.0","shapes":["pf","vf"],"resource_class":"A"}`,
+			[]string{"WRONG", "0000:83:00.0 is a type-PCI", "remove shapes"}},
+		{"shapes of a VF", `{"address":"0000:81:00.1","shapes":["pf","vf"],"resource_class":"A"}`,
+			[]string{"WRONG", "0000:81:00.1 is a VF", "its PF, 0000:81:00.0"}},
+		{"shapes of a PF", `{"address":"0000:81:00.0","shapes":["pf","vf"],"resource_class":"A"}`, nil},
 		{"reached in part", `[{"address":"0000:81:00.1","traits":"a"},{"product_id":"101e"}]`, nil},
 	} {
 		t.Run(c.row, func(t *testing.T) {

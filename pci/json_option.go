@@ -158,7 +158,7 @@ func (o object) flag(key string) (Flag, error) {
 // writer formats a JSON object with its keys in the order of the calls.
 type writer struct{ b strings.Builder }
 
-// put adds a key. The value is a string, a map of strings or numbers, true or nil.
+// put adds a key. The value is a string, a list or map of such, a map of numbers, true or nil.
 func (w *writer) put(key string, value any) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

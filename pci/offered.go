@@ -18,6 +18,10 @@ const (
 	Removed     State = "removed"     // not offered by the host any more, and no longer known to its agent
 )
 
+// Amount returns how much of its class a device takes of its provider: the PF of a card that is also offered as its VFs
+// takes all, any other device one.
+func (o Offered) Amount() int { return max(o.Slices, 1) }
+
 // Offered is a device that a host offers: what its rule in device_spec gives it, and which server holds it.
 // api/host.WriteDevice and Device.Read convert it for the host report.
 type Offered struct {
@@ -25,6 +29,7 @@ type Offered struct {
 	ResourceClass resource.Class
 	Traits        []resource.Trait    // sorted
 	Provider      resource.ProviderID // that counts it in Placement, or "" while it is not there
+	Slices        int                 // of ResourceClass that it takes of Provider; 0: one. See Amount
 
 	// of its rule
 	PortTags

@@ -51,6 +51,9 @@ func (e entry) offered(now Offer) entry {
 	if e.held() && e.Provider != "" {
 		now.Provider = e.Provider
 	}
+	if e.held() && e.Slices > 0 { // its holder has taken this many
+		now.Slices = e.Slices
+	}
 	now.Spent = now.Spent || e.held() && e.Spent
 	// the hypervisor that bound the driver for the guest also restores it
 	if e.held() && e.ResourceClass != "" && e.Managed != now.Managed {

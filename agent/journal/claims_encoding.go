@@ -30,6 +30,7 @@ type wireClaim struct {
 	Managed  pci.Flag         `json:"managed,omitempty"`
 	Moves    pci.Flag         `json:"live_migratable,omitempty"`
 	Network  bool             `json:"networked,omitempty"`
+	Slices   int              `json:"slices,omitempty"`
 }
 
 // parentID returns the ID of a VF's PF; nil for any other device.
@@ -49,7 +50,7 @@ func toWire(claims []device.Claim) []wireClaim {
 			ID: c.ID(), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
 			Parent: parentID(d), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
 			Provider: c.Provider, Name: c.Name, Class: c.ResourceClass, Traits: c.Traits, Managed: c.Managed,
-			Moves: c.LiveMigratable, Network: c.Networked}
+			Moves: c.LiveMigratable, Network: c.Networked, Slices: c.Slices}
 	}
 	return out
 }
@@ -66,7 +67,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 		}
 		out = append(out, device.Claim{Offer: device.Offer{
 			Offered: pci.Offered{Device: d, ResourceClass: w.Class, Traits: w.Traits, Provider: w.Provider,
-				LiveMigratable: w.Moves, OneTimeUse: slices.Contains(w.Traits, pci.OneTimeUse),
+				Slices: w.Slices, LiveMigratable: w.Moves, OneTimeUse: slices.Contains(w.Traits, pci.OneTimeUse),
 				State: w.State, Holder: resource.ConsumerID(server), RequestID: w.Request},
 			Name: w.Name, Networked: w.Network, Managed: w.Managed}})
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// deviceHealth is what the journal has of devices that are out of service.
+// deviceHealth is what the journal has of devices beside their claims: those that are out of service, and the VFs of
+// PFs.
 type deviceHealth struct {
 	disabled map[string]pci.Disablement // by id
 	reserved map[provider.ID]int
 	errors   map[device.ID]Errors
+	vfs      map[device.ID]int // of PFs that are given as a whole
 }
 
 // Errors are the counters of a device's uncorrectable errors, as last seen.
@@ -45,6 +47,13 @@ func ErrorsSeen(id device.ID, n Errors) Entry {
 	return Entry{Kind: kindErrors, Device: &id, Fatal: n.Fatal, Nonfatal: n.Nonfatal}
 }
 
+// VFs records the number of VFs of a PF that a guest gets as a whole, which the PF must have again when it is free. 0
+// deletes the record.
+func VFs(pf device.ID, count int) Entry { return Entry{Kind: kindVFs, Device: &pf, Count: count} }
+
+// VFs returns the number of VFs that each PF must have when it is free, of those that were given as a whole.
+func (s State) VFs() map[device.ID]int { return maps.Clone(s.devices.vfs) }
+
 // Disabled lists the disablements, by address and id.
 func (s State) Disabled() []pci.Disablement { return s.devices.list() }
 
@@ -65,14 +74,16 @@ func (s State) ErrorsOf(id device.ID) (n Errors, ok bool) {
 
 func emptyHealth() deviceHealth {
 	return deviceHealth{disabled: map[string]pci.Disablement{}, reserved: map[provider.ID]int{},
-		errors: map[device.ID]Errors{}}
+		errors: map[device.ID]Errors{}, vfs: map[device.ID]int{}}
 }
 
 func (h deviceHealth) clone() deviceHealth {
-	return deviceHealth{cloned(h.disabled), cloned(h.reserved), cloned(h.errors)}
+	return deviceHealth{cloned(h.disabled), cloned(h.reserved), cloned(h.errors), cloned(h.vfs)}
 }
 
-func (h deviceHealth) size() int { return len(h.disabled) + len(h.reserved) + len(h.errors) }
+func (h deviceHealth) size() int {
+	return len(h.disabled) + len(h.reserved) + len(h.errors) + len(h.vfs)
+}
 
 // list returns the disablements by address and id.
 func (h deviceHealth) list() []pci.Disablement {
@@ -101,6 +112,10 @@ func (h deviceHealth) apply(e Entry) {
 		}
 	case kindErrors:
 		h.errors[*e.Device] = Errors{Fatal: e.Fatal, Nonfatal: e.Nonfatal}
+	case kindVFs:
+		if h.vfs[*e.Device] = e.Count; e.Count == 0 {
+			delete(h.vfs, *e.Device)
+		}
 	}
 }
 
@@ -113,6 +128,9 @@ func (h deviceHealth) entries() (list []Entry) {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(h.errors), device.ID.Compare) {
 		list = append(list, ErrorsSeen(id, h.errors[id]))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(h.vfs), device.ID.Compare) {
+		list = append(list, VFs(id, h.vfs[id]))
 	}
 	return list
 }

@@ -16,6 +16,7 @@ func TestClaimRoundTrip(t *testing.T) {
 	little.Offer = device.Offer{Offered: pci.Offered{Device: pci.Device{Address: little.Device.Address, Vendor: "10de",
 		Product: "20b0", Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}, Holder: "s1", RequestID: "r1",
 		State: pci.Allocated}}
+	much.Slices = 4
 	j := open(t, dir)
 	ok(t, j.Write(Put("s1", []device.Claim{much, little})))
 	ok(t, j.Close())

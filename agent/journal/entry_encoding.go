@@ -126,7 +126,7 @@ func (e Entry) known() bool {
 	case kindIdentity, kindServer, kindBuilt, kindUnbuilt, kindGone, kindRemoved, kindOwned, kindRenamed,
 		kindUnrenamed, kindPosition, kindStarts, kindEnabled, kindReserved:
 		return true
-	case kindSpent, kindCleaned, kindDisabled, kindErrors:
+	case kindSpent, kindCleaned, kindDisabled, kindErrors, kindVFs:
 		return e.Device != nil
 	}
 	return false

@@ -35,6 +35,7 @@ const (
 	kindEnabled   = "enabled"
 	kindReserved  = "reserved"
 	kindErrors    = "errors"
+	kindVFs       = "vfs"
 )
 
 // Entry is the content of one line; the functions below make the entries of each kind. The names in its tags, and in

@@ -129,7 +129,7 @@ func (s State) cloneFor(entries []Entry) State {
 	if changes(kindSpent, kindCleaned) {
 		s.spent = cloned(s.spent)
 	}
-	if changes(kindDisabled, kindEnabled, kindReserved, kindErrors) {
+	if changes(kindDisabled, kindEnabled, kindReserved, kindErrors, kindVFs) {
 		s.devices = s.devices.clone()
 	}
 	if changes(kindOwned) {
@@ -187,7 +187,7 @@ func (s *State) apply(e Entry) {
 		s.spent[*e.Device] = Spent{Provider: e.Provider, Returning: e.Returning}
 	case kindCleaned:
 		delete(s.spent, *e.Device)
-	case kindDisabled, kindEnabled, kindReserved, kindErrors:
+	case kindDisabled, kindEnabled, kindReserved, kindErrors, kindVFs:
 		s.devices.apply(e)
 	case kindOwned:
 		if owned := (Owned{Classes: e.Classes, Traits: e.Traits}); owned.empty() {

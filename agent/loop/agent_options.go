@@ -77,12 +77,19 @@ type HealthChecker interface {
 	Check(ctx context.Context, id device.ID) (health.Result, error)
 }
 
+// VFSetter changes the number of VFs of a PF; sysfs.Source implements it. Without change if the PF has this many, or,
+// for a count above 0, any: that is the operator's number. Unavailable: try again later.
+type VFSetter interface {
+	SetVFs(pf pci.Address, count int) error
+}
+
 // DeviceCare is what the agent does for the devices of the host.
 type DeviceCare struct {
 	Clean          Cleaner       // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
 	Prepare        Preparer      // nil: sets of devices are not prepared
 	Health         HealthChecker // nil: devices are not checked
 	HealthInterval time.Duration // 0: one minute
+	VFs            VFSetter      // nil: no PF whose rule has shapes can be given to a guest
 }
 
 // DataPlane configures VFs for the ports of guests; *dataplane.DataPlane implements it.

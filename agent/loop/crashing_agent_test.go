@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -192,6 +193,15 @@ func (m crashingDataPlane) Compare(ctx context.Context, assigned func() []vfconf
 	return m.base.Compare(ctx, assigned)
 }
 
+type crashingVFs struct {
+	base  VFSetter
+	crash *crash
+}
+
+func (m crashingVFs) SetVFs(pf pci.Address, count int) error {
+	return m.crash.intercept(func() error { return m.base.SetVFs(pf, count) })
+}
+
 type crashingTransport struct {
 	base  http.RoundTripper
 	crash *crash
@@ -237,6 +247,9 @@ func (w *testHost) crashing(d *crash) (ended <-chan error, stop func()) {
 	o.Placement, o.Hypervisor = crashingPlacement{w.placement, d}, crashingHypervisor{w.guests, d}
 	if o.DataPlane != nil {
 		o.DataPlane = crashingDataPlane{o.DataPlane, d}
+	}
+	if o.VFs != nil {
+		o.VFs = crashingVFs{o.VFs, d}
 	}
 	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute",
 		HTTP: &http.Client{Transport: crashingTransport{base, d}}}}

@@ -1,17 +1,21 @@
 package loop
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"strings"
 	"sync"
 	"testing/fstest"
+
+	"github.com/openberth/berth/pci"
 )
 
 // fakeSysfs is a /sys in memory whose content can change.
 type fakeSysfs struct {
 	mu   sync.Mutex
 	tree fstest.MapFS
+	vfs  map[pci.Address]fstest.MapFS // those that SetVFs has removed
 }
 
 // newFakeSysfs returns a /sys with two PFs of two VFs each.
@@ -50,6 +54,38 @@ func (m *fakeSysfs) remove(address string) {
 			return strings.HasPrefix(name, "bus/pci/devices/"+address+"/")
 		})
 	})
+}
+
+// SetVFs removes the VFs of a PF, or returns those that were removed. It changes nothing if the PF has
+// this many, or any and count is not 0.
+func (m *fakeSysfs) SetVFs(pf pci.Address, count int) error {
+	now := m.numVFs(pf.String())
+	if now == count || now > 0 && count > 0 {
+		return nil
+	}
+	m.change(func(t fstest.MapFS) {
+		if count > 0 {
+			maps.Copy(t, m.vfs[pf])
+		} else {
+			gone := fstest.MapFS{}
+			for name, file := range t {
+				dir, _, _ := strings.Cut(strings.TrimPrefix(name, "bus/pci/devices/"), "/")
+				if link := t["bus/pci/devices/"+dir+"/physfn"]; link != nil && string(link.Data) == "../"+pf.String() {
+					gone[name] = file
+				}
+			}
+			maps.DeleteFunc(t, func(name string, _ *fstest.MapFile) bool { return gone[name] != nil })
+			m.vfs = map[pci.Address]fstest.MapFS{pf: gone}
+		}
+		setFile(pf.String(), "sriov_numvfs", fmt.Sprint(count))(t)
+	})
+	return nil
+}
+
+// numVFs returns the number of VFs of a PF.
+func (m *fakeSysfs) numVFs(pf string) (n int) {
+	fmt.Sscan(string(m.now()["bus/pci/devices/"+pf+"/sriov_numvfs"].Data), &n)
+	return n
 }
 
 // makeUnreadable gives a device a vendor file that cannot be parsed.

@@ -65,6 +65,12 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 	switch e := e.(type) {
 	case state.ReadAllocation:
 		done.Allocation, done.Err = a.o.Placement.Allocation(ctx, resource.ConsumerID(e.Work))
+	case state.RemoveVFs:
+		for _, pf := range e.PFs {
+			if done.Err == nil {
+				done.Err = setVFs(a.o.VFs, pf, 0)
+			}
+		}
 	case state.ConfigureVFs:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
@@ -111,6 +117,15 @@ func prepare(ctx context.Context, by Preparer, sets []device.MatchedSet) error {
 	return nil
 }
 
+// setVFs changes the number of VFs of a PF.
+func setVFs(to VFSetter, pf device.ID, count int) error {
+	if to == nil {
+		return fault.New(fault.Conflict, "the VFs of %s cannot be changed: this host's source of facts only reads; "+
+			"remove shapes from device_spec", pf)
+	}
+	return to.SetVFs(pf.Address(), count)
+}
+
 // upload performs an Upload.
 func upload(ctx context.Context, h hypervisor.Hypervisor, e state.Upload) (hypervisor.ImageData, error) {
 	uploader, able := h.(hypervisor.Uploader)
@@ -144,6 +159,8 @@ func (a *Agent) perform(ctx context.Context, e state.Effect) state.Event {
 		found, err := a.o.Health.Check(ctx, e.Device)
 		return state.DeviceChecked{Err: err, Health: state.Health{Missing: found.Missing, Failed: found.Failed,
 			Counted: found.Counted, Errors: journal.Errors{Fatal: found.Fatal, Nonfatal: found.Nonfatal}}}
+	case state.RestoreVFs:
+		return state.VFsRestored{PF: e.PF, Err: setVFs(a.o.VFs, e.PF, e.Count)}
 	case state.WriteProvider:
 		generation, err := a.tree().WriteProvider(ctx, e)
 		return state.ProviderWritten{Generation: generation, Err: err}

@@ -8,6 +8,7 @@
 //	           ├─ cleaner   devices for one-time use      ─▶ CleanDevice
 //	           ├─ disabler  devices out of service
 //	           ├─ checker   health of devices             ─▶ CheckDevice
+//	           ├─ restorer  VFs of PFs that are free      ─▶ RestoreVFs
 //	           ├─ syncer    Placement's tree              ─▶ Observe, ReadUses, WriteProvider, …
 //	           ├─ reporter  the host report               ─▶ ReportHost
 //	           ├─ vitality  evidence that the agent works ─▶ SendAlive
@@ -47,6 +48,7 @@ type State struct {
 	cleaner  *cleaner
 	disabler *disabler
 	checker  *checker
+	restorer *restorer
 	syncer   *sync.Syncer
 	reporter *reporter
 	vitality *vitality
@@ -74,6 +76,7 @@ func New(config state.Config, found journal.State, id string) (*State, error) {
 		cleaner: &cleaner{Core: c, last: map[device.ID]time.Time{}, answers: map[string]host.CleanResult{},
 			failures: map[device.ID]int{}},
 		checker: &checker{Core: c, wanted: map[device.ID]string{}}, syncer: sync.NewSyncer(c)}
+	s.restorer = &restorer{Core: c, failures: map[device.ID]int{}, retryAt: map[device.ID]time.Time{}}
 	s.disabler = &disabler{Core: c, checks: s.checker}
 	s.reporter = &reporter{Core: c, works: s.works, clean: s.cleaner, disabled: s.disabler}
 	s.vitality = &vitality{Core: c, reporter: s.reporter}
@@ -135,7 +138,7 @@ func (s *State) Deadline() time.Time {
 		return state.Earlier(at, s.retryAt)
 	case serving:
 		for _, t := range []time.Time{s.stream.deadline(), s.works.Deadline(), s.syncer.Deadline(),
-			s.reporter.deadline(), s.vitality.deadline(), s.disabler.deadline(), s.checker.deadline()} {
+			s.reporter.deadline(), s.vitality.deadline(), s.disabler.deadline(), s.checker.deadline(), s.restorer.deadline()} {
 			at = state.Earlier(at, t)
 		}
 	}
@@ -177,6 +180,8 @@ func (s *State) apply(e state.Event) {
 		s.cleaner.ended(e.Err)
 	case state.DeviceChecked:
 		s.checker.ended(e)
+	case state.VFsRestored:
+		s.restorer.ended(e)
 	case state.VFsCompared:
 		s.core.Condition("ports", e.Conditions...)
 	case state.WorkDone:
@@ -214,6 +219,7 @@ func (s *State) advance() {
 		}
 		s.cleaner.advance()
 		s.checker.advance()
+		s.restorer.advance()
 		s.syncer.Advance()
 		s.reporter.advance()
 		s.vitality.advance()

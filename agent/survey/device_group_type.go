@@ -24,3 +24,15 @@ func (g group) counted() []match {
 	list = append(list, g.vfs...)
 	return slices.DeleteFunc(list, func(m match) bool { return !m.reported() })
 }
+
+// total returns how much of their class the counted devices of the provider are: the number of slices of a card that is
+// offered as its PF or as its VFs, otherwise one for each device.
+func (g group) total(counted []match) int {
+	if g.isCard() {
+		return g.self.offer.Amount()
+	}
+	return len(counted)
+}
+
+// isCard reports whether the PF is offered also as its VFs.
+func (g group) isCard() bool { return g.self != nil && g.self.rule.Shapes }

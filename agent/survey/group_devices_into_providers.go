@@ -65,7 +65,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	old, _ := f.Actual.ByID(p.ID)
 	if len(counted) > 0 {
 		p.Traits = counted[0].offer.Traits
-		p.Inventories[counted[0].offer.ResourceClass] = resource.Whole(len(counted))
+		p.Inventories[counted[0].offer.ResourceClass] = resource.Whole(g.total(counted))
 	} else {
 		p.Traits = old.Traits // no rule has traits any more: the present ones stay
 	}
@@ -93,7 +93,7 @@ func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []
 				}
 			}
 		} else {
-			p.Inventories[class] = resource.Whole(p.Inventories[class].Total + 1)
+			p.Inventories[class] = resource.Whole(p.Inventories[class].Total + c.Amount())
 		}
 		if len(g.counted()) == 0 {
 			p.Traits = union(p.Traits, c.Traits...)

@@ -31,10 +31,16 @@ type Facts struct {
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
 	// before.
 	Unreadable map[device.ID]bool
-	Spent      map[device.ID]bool // devices for one-time use that have been used
-	Actual     provider.Tree      // as Placement has it, with the IDs of existing providers; may be empty
+	Past
+	Actual provider.Tree // as Placement has it, with the IDs of existing providers; may be empty
 
 	known map[pci.Address]obstacle // obstacles of all devices, if Devices are only a part of them
+}
+
+// Past is what devices do not show.
+type Past struct {
+	Spent map[device.ID]bool // devices for one-time use that have been used
+	VFs   map[device.ID]int  // of PFs that guests have as a whole, or had: how many they have when they are free
 }
 
 // NUMA is the NUMA nodes that guests may use.

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -91,6 +92,9 @@ func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	o.OneTimeUse = slices.Contains(o.Traits, pci.OneTimeUse)
 	if rule.ForPorts() && f.counts(rule) {
 		o.ResourceClass, o.Traits = pci.PortClass(d), union(o.Traits, networkTraits(d, rule)...)
+	}
+	if rule.Shapes && d.Type == pci.Physical {
+		o.Slices = cmp.Or(f.VFs[device.PCI(d.Address)], d.NumVFs, 1)
 	}
 	if f.counts(rule) {
 		o.Name = d.Holder().ProviderName(f.Host)

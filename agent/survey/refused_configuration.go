@@ -42,6 +42,10 @@ func (f Facts) checkRules() (wrong []error) {
 			wrong = append(wrong, invalid("%s sets one_time_use, which needs [pci] report_in_placement; switch that on, or "+
 				"remove one_time_use", where(r)))
 		}
+		if !f.Report && r.Shapes {
+			wrong = append(wrong, invalid("%s has shapes, which needs [pci] report_in_placement; switch that on, or remove "+
+				"shapes", where(r)))
+		}
 		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
 			wrong = append(wrong, invalid("%s sets live_migratable, but %s; remove it", where(r), f.NoLive))
 		}
@@ -102,6 +106,9 @@ func (g group) check() error {
 // checkFamily refuses a PF beside its VFs, which Nova does not support with report_in_placement. It is allowed when
 // neither is reported because both are for network ports.
 func (g group) checkFamily() error {
+	if g.isCard() {
+		return g.checkCard()
+	}
 	if g.self != nil && len(g.vfs) > 0 && len(g.counted()) > 0 && !g.forPorts() {
 		names := make([]string, len(g.vfs))
 		for i, m := range g.vfs {
@@ -121,6 +128,22 @@ func (g group) checkFamily() error {
 			return invalid("the PF %s is offered, but server %s holds its VF %s; offer the VFs and not the PF until the "+
 				"server is gone",
 				g.self, c.Holder, own)
+		}
+	}
+	return nil
+}
+
+// checkCard refuses a card of which another rule offers a VF, and one whose VFs carry vDPA devices: these are for
+// ports.
+func (g group) checkCard() error {
+	for _, m := range g.vfs {
+		switch {
+		case !m.rule.Shapes:
+			return invalid("the PF %s is offered with shapes, and of its VFs %s; one entry with shapes offers both, so put it "+
+				"before the other, or remove the other", g.self, m)
+		case m.offer.Device.Type != pci.Virtual:
+			return invalid("the PF %s is offered with shapes, but its VF %s carries a vDPA device; remove that, or remove "+
+				"shapes", g.self, m.offer.Device.Address)
 		}
 	}
 	return nil

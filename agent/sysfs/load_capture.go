@@ -10,6 +10,8 @@ import (
 	"testing/fstest" // MapFS: the one file system in memory that has symlinks
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/openberth/berth/pci"
 )
 
 //go:embed sample.txtar
@@ -17,12 +19,12 @@ var sample []byte
 
 // Sample returns a captured machine with two NVMe PFs of four VFs each on two NUMA nodes, a NIC and a plain device,
 // for demonstrations on a machine without PCI devices to offer.
-func Sample() (fs.FS, error) { return Load(sample) }
+func Sample() (*Machine, error) { return Load(sample) }
 
 // Load makes a file system of a captured machine, from the entries that Capture lists. Invalid when an entry is there
 // twice or inside another one, or when a symlink has content, leaves /sys, or leads through another symlink, which none
 // of the kernel's does here, and when there is no device.
-func Load(archive []byte) (fs.FS, error) {
+func Load(archive []byte) (*Machine, error) {
 	m := captured{MapFS: fstest.MapFS{}, unreadable: map[string]error{}, unlisted: map[string]error{}}
 	for _, file := range txtar.Parse(archive).Files {
 		if err := m.add(file); err != nil {
@@ -49,10 +51,7 @@ func Load(archive []byte) (fs.FS, error) {
 	if !devices {
 		return nil, invalid("the archive has no device under %s: it is not a captured machine", deviceDir)
 	}
-	if len(m.unreadable)+len(m.unlisted) == 0 {
-		return m.MapFS, nil
-	}
-	return m, nil
+	return &Machine{now: m, removed: map[pci.Address]fstest.MapFS{}}, nil
 }
 
 // captured is a file system in memory in which some names cannot be read, as on the machine that was captured.

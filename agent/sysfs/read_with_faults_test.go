@@ -14,7 +14,7 @@ import (
 
 // If any file of a device cannot be read, or the device vanishes at any time, the other devices are unaffected.
 func TestReadWithFaults(t *testing.T) {
-	whole := machine(t, "sample").(fstest.MapFS)
+	whole := machine(t, "sample").(*Machine).now.MapFS
 	others := read(t, whole)
 	const name = "0000:21:00.0"
 	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node",
@@ -109,7 +109,7 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 // Read makes few calls: eleven for a PF, nine for a VF, ten for another device without virtio, one more for the MAC
 // address of a NIC, one for each list, four for a node and two for a CPU.
 func TestReadFewFiles(t *testing.T) {
-	whole, calls := machine(t, "sample").(fstest.MapFS), 0
+	whole, calls := machine(t, "sample").(*Machine).now.MapFS, 0
 	found := read(t, faulty{MapFS: whole, calls: &calls})
 	most := 4 + 4*len(found.Nodes)
 	for _, n := range found.Nodes {

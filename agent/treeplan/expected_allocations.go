@@ -46,7 +46,7 @@ func ExpectedAllocations(tree provider.Tree, held []device.Claim, nodes map[reso
 			if h.Devices[p.ID] == nil {
 				h.Devices[p.ID] = resource.Amounts{}
 			}
-			h.Devices[p.ID][c.ResourceClass]++
+			h.Devices[p.ID][c.ResourceClass] += c.Amount()
 		}
 		out[c.Holder] = h
 	}

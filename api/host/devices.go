@@ -23,6 +23,7 @@ type Device struct {
 	ResourceClass string   `json:"resource_class"`
 	Traits        []string `json:"traits"`
 	Provider      string   `json:"provider,omitempty"` // UUID of its provider; empty while not in Placement
+	Slices        int      `json:"slices,omitempty"`   // how much of its class it takes of its provider; absent: one
 	State         string   `json:"state"`              // such as available, claimed, allocated; see schedule.State
 	Holder        string   `json:"holder,omitempty"`   // UUID of the server that holds it
 
@@ -66,8 +67,8 @@ func WriteDevice(host string, d pci.Offered) Device {
 	out := Device{
 		Host: host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
 		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(d.ResourceClass),
-		Traits: Strings(d.Traits), Provider: string(d.Provider), State: string(d.State), Holder: string(d.Holder),
-		RequestID: d.RequestID, RemoteManaged: d.RemoteManaged, ForPorts: d.ForPorts,
+		Traits: Strings(d.Traits), Provider: string(d.Provider), Slices: d.Slices, State: string(d.State),
+		Holder: string(d.Holder), RequestID: d.RequestID, RemoteManaged: d.RemoteManaged, ForPorts: d.ForPorts,
 		LiveMigratable: string(d.LiveMigratable), DevicePort: DevicePort{PhysicalNetwork: d.PhysicalNetwork,
 			Trusted: d.Trusted},
 		OneTimeUse: d.OneTimeUse, Spent: d.Spent, Disabled: d.Disabled, Properties: d.Properties,
@@ -96,9 +97,9 @@ func (d Device) Read(host string) (out pci.Offered, err error) {
 		Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type), NUMANode: d.NUMANode,
 			Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, Serial: d.CardSerial, PFMAC: d.PFMAC, VFNumber: d.VFNumber},
 		ResourceClass: resource.Class(d.ResourceClass), Traits: convert[resource.Trait](d.Traits),
-		Provider: resource.ProviderID(d.Provider), State: pci.State(d.State), Holder: resource.ConsumerID(d.Holder),
-		RequestID: d.RequestID, PortTags: pci.PortTags{PhysicalNetwork: d.PhysicalNetwork,
-			RemoteManaged: d.RemoteManaged, Trusted: d.Trusted},
+		Provider: resource.ProviderID(d.Provider), Slices: d.Slices, State: pci.State(d.State),
+		Holder: resource.ConsumerID(d.Holder), RequestID: d.RequestID,
+		PortTags: pci.PortTags{PhysicalNetwork: d.PhysicalNetwork, RemoteManaged: d.RemoteManaged, Trusted: d.Trusted},
 		ForPorts: d.ForPorts, LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent,
 		Disabled: d.Disabled, Properties: d.Properties,
 	}

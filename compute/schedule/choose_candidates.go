@@ -123,7 +123,7 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 		left[c.Root] = p.remaining(host, requests)
 	}
 	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
-	wanted := host.newDemand(rest.free, slots)
+	wanted := host.newDemand(slicesOnly(rest.free, c), slots)
 	refusal := wanted.judgeDevices()
 	switch {
 	case refusal.Reason != "":

@@ -134,20 +134,21 @@ func (b *planner) serves(d pci.Offered, s slot) (fits, traced bool) {
 }
 
 // counted returns the free devices that Placement also counts as free: of each provider and class as many as it has
-// left. Devices that it does not count are kept.
+// left. A card that is offered as its PF or as its VFs counts both ways. Devices that it does not count are kept.
 func (t Tree) counted(free []pci.Offered) (out []pci.Offered) {
 	type key struct {
 		id    provider.ID
 		class resource.Class
+		whole bool
 	}
 	taken := map[key]int{}
 	for _, d := range free {
 		amounts, known := t.Free[d.Provider]
-		if k := (key{d.Provider, d.ResourceClass}); d.Provider != "" && !d.ForPorts {
-			if !known || taken[k] >= amounts[d.ResourceClass] {
+		if k := (key{d.Provider, d.ResourceClass, d.Slices > 0}); d.Provider != "" && !d.ForPorts {
+			if !known || taken[k]+d.Amount() > amounts[d.ResourceClass] {
 				continue
 			}
-			taken[k]++
+			taken[k] += d.Amount()
 		}
 		out = append(out, d)
 	}

@@ -91,6 +91,16 @@ func removeTaken(free []pci.Offered, taken func(pci.Offered) bool) []pci.Offered
 	})
 }
 
+// slicesOnly returns the free devices that a candidate of Placement may have chosen: it has one of the class for each
+// device, so not the PFs that take several.
+func slicesOnly(free []pci.Offered, c Candidate) []pci.Offered {
+	whole := func(d pci.Offered) bool { return d.Amount() > 1 && c.Allocation[d.Provider] != nil }
+	if !slices.ContainsFunc(free, whole) {
+		return free
+	}
+	return slices.DeleteFunc(slices.Clone(free), whole)
+}
+
 // toPCI returns the devices as pci.Fit needs them.
 func toPCI(devices []pci.Offered) []pci.Device {
 	out := make([]pci.Device, 0, len(devices))
@@ -245,6 +255,9 @@ func (h Host) nearest(free []pci.Offered, s slot) (text, device string) {
 			return fmt.Sprintf("one is %s", d.State), d.Address.String()
 		case why == "" && d.Disabled:
 			return "one is disabled", d.Address.String()
+		case why == "" && s.provider != "" && d.Amount() > 1:
+			return fmt.Sprintf("one is free, but Placement has chosen one slice of its %d; a server gets it if the flavor has "+
+				"VCPUs, memory or disk, and no group_policy isolate", d.Amount()), d.Address.String()
 		case why == "" && !isFree:
 			return "one is promised to another server", d.Address.String()
 		case isFree && why != "" && text == "":

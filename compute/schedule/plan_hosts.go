@@ -146,11 +146,11 @@ func (h hostPlan) choice(host Host, c Candidate) Choice {
 		if !s.counted || s.provider != "" {
 			continue
 		}
-		on := h.picked[i].Provider
+		on, amount := h.picked[i].Provider, h.picked[i].Amount()
 		if out.Allocation[on] == nil {
 			out.Allocation[on] = resource.Amounts{}
 		}
-		out.Allocation[on][s.request.Requirement.Class]++
+		out.Allocation[on][s.request.Requirement.Class] += amount
 		out.Mappings[s.request.GroupSuffix(n)] = []provider.ID{on}
 	}
 	return out

@@ -122,6 +122,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	if s.HostSettings.Start != "" {
 		o.Prepare = program.Program{Option: "[berth] device_start_command", Path: s.HostSettings.Start}
 	}
+	o.VFs, _ = of.source.(loop.VFSetter)
 	o.Health, o.HealthInterval = healthChecks(s.HostSettings.Health, of.source), s.HostSettings.Health.Interval
 	return loop.New(o)
 }

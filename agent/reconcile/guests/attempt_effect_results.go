@@ -28,6 +28,8 @@ func (w *Works) apply(j *work, effect state.Effect, e state.WorkDone) error {
 		guestStarted(w, j, g)
 		w.Log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 		return nil
+	case state.RemoveVFs:
+		return vfsRemoved(w, j, e.Err)
 	case state.ConfigureVFs:
 		switch {
 		case e.Err == nil || asAssigned(w, j.attempt.want): // if the guest runs already, VFsCompared has the conditions

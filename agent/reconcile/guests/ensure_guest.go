@@ -132,7 +132,10 @@ func (w *Works) create(j *work) (state.Effect, error) {
 		return state.AwaitReport{}, nil // compute refuses the claim if it has the report of that guest
 	}
 	if want.Incoming && w.Config.ReceivesGuests && !a.ready.received {
-		g, _ := a.guest(w)
+		g, held := a.guest(w)
+		if e, err := removeVFs(w, a, held); e != nil || err != nil {
+			return e, err
+		}
 		sets, err := startedSets(w, want, g)
 		if err != nil {
 			setFailure(w, j, fault.TextOf(err))
@@ -225,6 +228,9 @@ func (w *Works) buildGuest(j *work) (state.Effect, error) {
 			return nil, err
 		}
 		return w.ensure(j)
+	}
+	if e, err := removeVFs(w, a, held); e != nil || err != nil {
+		return e, err
 	}
 	if e := configureVFs(w, a, g, held); e != nil {
 		return e, nil

@@ -5,8 +5,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -29,7 +31,7 @@ func (c *Core) CheckAllocation(want host.Server, held placement.ConsumerAllocati
 			if needs[id] == nil {
 				needs[id] = resource.Amounts{}
 			}
-			needs[id][resource.Class(r.Class)]++
+			needs[id][resource.Class(r.Class)] += amountOf(c.Set, id, r)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(needs)) {
@@ -45,6 +47,17 @@ func (c *Core) CheckAllocation(want host.Server, held placement.ConsumerAllocati
 		}
 	}
 	return ""
+}
+
+// amountOf returns how much a device of a request takes of a provider. Only a PF can take more than one.
+func amountOf(set device.Set, id provider.ID, r host.Request) int {
+	most := 1
+	for _, e := range set.Entries() {
+		if e.Provider == id && pci.Type(r.Type) == e.Type {
+			most = max(most, e.Amount())
+		}
+	}
+	return most
 }
 
 // classChanged returns the present resource class of a provider's devices when it differs from class. A device held

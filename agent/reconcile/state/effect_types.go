@@ -67,6 +67,13 @@ type CleanDevice struct{ Device device.ID }
 // CheckDevice checks the health of a device. It ends with DeviceChecked. There is at most one at a time.
 type CheckDevice struct{ Device device.ID }
 
+// RestoreVFs gives a PF that is free its VFs again. It ends with VFsRestored. There is at most one for a PF at a time,
+// and no RemoveVFs of the PF meanwhile.
+type RestoreVFs struct {
+	PF    device.ID
+	Count int
+}
+
 // ReadAllocation reads the allocation of the server of a work. Like the effects below, it belongs to the work on one
 // server, ends with a WorkDone, and is the only one of that work at a time. Cancel ends it early.
 type ReadAllocation struct{ Work string }
@@ -83,6 +90,12 @@ type ResetVFs struct {
 	Work, ID string
 	Devices  []device.ID
 	Detached bool // the guest exists, and has lost the ports of these VFs
+}
+
+// RemoveVFs removes the VFs of PFs that a guest gets as a whole.
+type RemoveVFs struct {
+	Work string
+	PFs  []device.ID
 }
 
 // Build makes the hypervisor build or change a guest, after the operator's program has prepared its sets of devices.
@@ -155,6 +168,8 @@ func (ReadAllocations) effect() {}
 func (WriteProvider) effect()   {}
 func (CleanDevice) effect()     {}
 func (CheckDevice) effect()     {}
+func (RestoreVFs) effect()      {}
+func (RemoveVFs) effect()       {}
 func (ReadAllocation) effect()  {}
 func (ConfigureVFs) effect()    {}
 func (ResetVFs) effect()        {}
@@ -175,6 +190,8 @@ func (Log) effect()             {}
 func WorkOf(e Effect) string {
 	switch e := e.(type) {
 	case ReadAllocation:
+		return e.Work
+	case RemoveVFs:
 		return e.Work
 	case ConfigureVFs:
 		return e.Work

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
@@ -108,6 +109,12 @@ type Health struct {
 	Counted bool           // it has error counters
 }
 
+// VFsRestored ends RestoreVFs.
+type VFsRestored struct {
+	PF  device.ID
+	Err error
+}
+
 // VFsCompared are the conditions of all VFs that guests have for ports, after they were compared with their ports.
 type VFsCompared struct{ Conditions []string }
 
@@ -136,5 +143,6 @@ func (AllocationsRead) event()   {}
 func (ProviderWritten) event()   {}
 func (CleanEnded) event()        {}
 func (DeviceChecked) event()     {}
+func (VFsRestored) event()       {}
 func (VFsCompared) event()       {}
 func (WorkDone) event()          {}

@@ -53,6 +53,8 @@ type observed struct {
 	NoDisks    string                      // why disks cannot be moved between this host and others; empty: they can
 	GuestEpoch int                         // counts builds and removals of guests
 	Conflicts  []ClaimConflict             // journal against guests
+	VFEpoch    int                         // counts changes of the VFs of PFs
+	Restoring  map[device.ID]bool          // PFs of a RestoreVFs in progress
 
 	// of the capacity of the hypervisor; empty before the first observation
 	DiskImages, NoDiskImages string
@@ -64,7 +66,8 @@ type observed struct {
 func NewCore(config Config, found journal.State) *Core {
 	return &Core{Config: config, journalQueue: journalQueue{State: found, Durable: found}, Delivered: -1,
 		Conditions: map[string][]string{},
-		observed:   observed{Guests: map[string]hypervisor.Guest{}, LateAtStart: map[string]bool{}},
+		observed: observed{Guests: map[string]hypervisor.Guest{}, LateAtStart: map[string]bool{},
+			Restoring: map[device.ID]bool{}},
 		followed: followed{ReportedRemovals: map[string]RemovalVersion{}, Confirmed: map[string]host.Server{},
 			NewlyClaimed: map[string]bool{}, Acked: map[string]Outcome{}, UnreportedFailures: map[string]Outcome{}}}
 }

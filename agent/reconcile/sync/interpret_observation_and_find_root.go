@@ -45,8 +45,8 @@ func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 		Rules: s.Config.Rules, Report: s.Config.ReportInPlacement, ReportNetwork: s.Config.ReportNetwork,
 		VFIO: s.Config.VFIO,
 		NUMA: survey.NUMA{Cells: v.cells, Limits: s.Config.CPUs.Limits(), InPlacement: s.Config.CPUs.InPlacement},
-		NICs: machine.NICs, Actual: o.Tree, Spent: map[device.ID]bool{},
-		Unreadable: unreadable(machine)}
+		NICs: machine.NICs, Actual: o.Tree, Unreadable: unreadable(machine),
+		Past: survey.Past{Spent: map[device.ID]bool{}, VFs: cardVFs(s.Core, o, machine.Devices)}}
 	s.Config.CPUs.FillFacts(&v.facts, machine, o.Capacity)
 	for at, spent := range s.State.Spent() {
 		v.facts.Spent[at] = !spent.Returning
@@ -187,13 +187,16 @@ func (s *Syncer) observe(v view, epoch int) error {
 	s.ReportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if !s.Restored {
 		s.GuestEpoch++
-		return s.restoreGuests(v.offers, v.guests)
+		err := s.restoreGuests(v.offers, v.guests)
+		state.VFsObserved(s.Core, v.present)
+		return err
 	}
 	set, changes := s.Set.Sync(s.withUsed(v.offers))
 	for _, change := range changes {
 		s.Log("device", "change", change.String())
 	}
 	s.Set = set
+	state.VFsObserved(s.Core, v.present)
 	s.setConflictCondition()
 	if epoch == s.GuestEpoch {
 		s.Guests = map[string]hypervisor.Guest{}

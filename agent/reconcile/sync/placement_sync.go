@@ -38,7 +38,7 @@ func (s *Syncer) Advance() {
 	}
 	s.WantSync = false
 	known, _ := s.State.Identity()
-	s.stage, s.epoch = observing, s.GuestEpoch
+	s.stage, s.epoch = observing, epochs{s.GuestEpoch, s.VFEpoch}
 	s.Do(s.Bandwidth.observation(state.Observe{Root: s.Root, Journalled: known.Provider}))
 }
 
@@ -74,12 +74,16 @@ func (s *Syncer) Observed(e state.Observed) {
 	if s.stage != observing {
 		return
 	}
+	if s.epoch.vfs != s.VFEpoch { // it may have VFs that do not exist any more, or lack others
+		s.stage, s.WantSync, s.retryAt = idle, true, s.Now
+		return
+	}
 	err := e.Err
 	if err == nil {
 		s.View, err = s.interpret(e.Observation)
 	}
 	if err == nil {
-		err = s.observe(s.View, s.epoch)
+		err = s.observe(s.View, s.epoch.guests)
 	}
 	if err != nil {
 		s.failed(err)

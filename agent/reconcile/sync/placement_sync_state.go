@@ -33,6 +33,9 @@ const (
 	retrying                 // another client has written to the tree: wait, and observe again
 )
 
+// epochs are counts of Core.
+type epochs struct{ guests, vfs int }
+
 // Syncer makes Placement's tree match the host: observe, plan, check, write. When another client has written to the
 // tree in between, the plan is discarded and the sync begins again. A fault becomes a condition.
 type Syncer struct {
@@ -46,7 +49,7 @@ type Syncer struct {
 	endedAt   time.Time     // of the last sync
 	longest   time.Duration // maximum wait after a failed sync; 0: none
 
-	epoch       int // guestEpoch when the observation began
+	epoch       epochs // when the observation began
 	View        view
 	Planning    planning
 	planErr     error           // of the plan for devices, while the one for bandwidth is executed
