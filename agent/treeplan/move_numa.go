@@ -104,12 +104,18 @@ func (m *planner) whyNotMoved(root provider.Provider) string {
 		}
 		on, guest := has[root.ID][numa.DedicatedCPUs], m.aim.Expected[consumer].Nodes.Sum()[numa.DedicatedCPUs]
 		if guest == 0 {
-			return fmt.Sprintf("%s has %d PCPU of %s, and no guest here has its CPUs; if its guest is not being built, remove "+
-				"its allocation (`berth host heal`)", consumer, on, root.Name)
+			return fmt.Sprintf("%s has %d PCPU of %s, and no guest here has its CPUs; wait until its guest is built, or if "+
+				"compute does not know it, remove its allocation with `berth host heal %s --apply --remove %s`", consumer, on,
+				root.Name, root.Name, consumer)
 		}
-		if already := m.aim.Expected[consumer].Nodes.Common(has).Sum()[numa.DedicatedCPUs]; on+already != guest {
-			return fmt.Sprintf("%s has %d PCPU of %s, and its guest has %d CPUs of its own; correct its allocation "+
-				"(`berth host heal`)", consumer, on, root.Name, guest)
+		all := on + m.aim.Expected[consumer].Nodes.Common(has).Sum()[numa.DedicatedCPUs]
+		switch {
+		case all < guest:
+			return fmt.Sprintf("%s has %d PCPU of %s, and its guest has %d CPUs of its own; write what is missing with "+
+				"`berth host heal %s --apply`", consumer, all, root.Name, guest, root.Name)
+		case all > guest:
+			return fmt.Sprintf("%s has %d PCPU of %s, and its guest has %d CPUs of its own; set its PCPU in Placement to %d, "+
+				"or delete the server or move it to another host", consumer, all, root.Name, guest, guest)
 		}
 	}
 	return ""

@@ -90,10 +90,15 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 				"s2 NUMA1 PCPU:1\n"},
 		{name: "a claim that is not in the journal", desired: nodes(rest, perNode), actual: tree(onRoot),
 			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, root), "s2": numaGuest(nil, root)}, waits: true,
-			want: "s2 has 3 PCPU of h, and no guest here has its CPUs"},
-		{name: "a claim that differs from its guest", desired: nodes(rest, perNode), actual: tree(onRoot),
+			want: "s2 has 3 PCPU of h, and no guest here has its CPUs; wait until its guest is built, or if compute does not " +
+				"know it, remove its allocation with `berth host heal h --apply --remove s2`"},
+		{name: "a claim that is smaller than its guest", desired: nodes(rest, perNode), actual: tree(onRoot),
+			guests: map[resource.ConsumerID]holder{"s1": numaGuest(two, resource.Allocation{"H": {"PCPU": 2}})}, waits: true,
+			want: "s1 has 2 PCPU of h, and its guest has 3 CPUs of its own; write what is missing with `berth host heal h " +
+				"--apply`"},
+		{name: "a claim that is larger than its guest", desired: nodes(rest, perNode), actual: tree(onRoot),
 			guests: map[resource.ConsumerID]holder{"s1": numaGuest(onNode(0, resource.Amounts{"PCPU": 2}), root)}, waits: true,
-			want: "s1 has 3 PCPU of h, and its guest has 2 CPUs of its own"},
+			want: "s1 has 3 PCPU of h, and its guest has 2 CPUs of its own; set its PCPU in Placement to 2"},
 		{name: "to the root, with a claim whose guest is not here yet", desired: tree(onRoot), actual: nodes(rest, perNode),
 			guests: map[resource.ConsumerID]holder{
 				"s1": numaGuest(nil, resource.Allocation{"H": {"MEMORY_MB": 256}}.Add(two)),
