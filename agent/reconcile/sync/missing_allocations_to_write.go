@@ -3,6 +3,7 @@ package sync
 import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
@@ -17,8 +18,7 @@ import (
 // be outdated, and the missing allocation may belong to another host.
 func (s *Syncer) holderStates(fresh map[string]bool,
 	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) treeplan.HolderState {
-	l := s.Assignments
-	disconnected := !l.Received || s.NotFollowed != "" || s.Now.Sub(l.ReceivedAt) > 3*host.Heartbeat
+	l, disconnected := s.Assignments, s.disconnected()
 	return func(consumer resource.ConsumerID) treeplan.HolderState {
 		want, wanted := l.Servers[string(consumer)]
 		known, is := s.Confirmed[string(consumer)]
@@ -38,16 +38,30 @@ func (s *Syncer) holderStates(fresh map[string]bool,
 	}
 }
 
-// stillMissing returns which servers have a missing allocation at this sync; before are those of the last one.
-func (s *Syncer) stillMissing(d planning,
-	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
+// stillMissing returns which servers have a missing allocation at this sync. Whether the plan writes it was decided when
+// the plan was begun: a message of assignments since then does not count.
+func (s *Syncer) stillMissing(d planning) map[resource.ConsumerID]missingAllocation {
 	out := map[resource.ConsumerID]missingAllocation{}
 	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
-		want := s.Assignments.Servers[string(consumer)]
-		was, known := before[consumer]
-		same := known && was.want.Equal(want)
-		out[consumer] = missingAllocation{want: want, heartbeats: s.Assignments.Heartbeats,
-			seenTwice: same && was.heartbeats != s.Assignments.Heartbeats}
+		out[consumer] = missingAllocation{want: s.Assignments.Servers[string(consumer)],
+			heartbeats: s.Assignments.Heartbeats, planned: d.aim.Expected[consumer].State == treeplan.Assigned}
 	}
 	return out
+}
+
+// disconnected reports whether the assignments of the agent may be outdated.
+func (s *Syncer) disconnected() bool {
+	l := s.Assignments
+	return !l.Received || s.NotFollowed != "" || s.Now.Sub(l.ReceivedAt) > 3*host.Heartbeat
+}
+
+// refuseReshape returns why allocations must not be written now: compute may have placed a consumer on another host since
+// they were read. Placement does not refuse that, because the generations of a consumer begin again when its allocation
+// is deleted and another one is claimed.
+func (s *Syncer) refuseReshape(step treeplan.Step) error {
+	if len(step.Allocations) == 0 || !s.disconnected() {
+		return nil
+	}
+	return fault.New(fault.Conflict, "allocations of %d guests are not changed: no assignments from compute for %s, so "+
+		"they may have changed; the agent tries again when it is connected", len(step.Allocations), 3*host.Heartbeat)
 }

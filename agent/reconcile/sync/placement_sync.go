@@ -49,7 +49,7 @@ func (s *Syncer) dueAt() time.Time {
 		wait = min(wait, s.longest)
 	}
 	for consumer, l := range s.missing {
-		if _, wanted := s.Assignments.Servers[string(consumer)]; !l.seenTwice && wanted {
+		if _, wanted := s.Assignments.Servers[string(consumer)]; !l.planned && wanted {
 			wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Syncer) write() {
 		s.stage, s.Planned = idle, true
 		return
 	}
-	s.missing, s.Postponed = s.stillMissing(d, s.missing), d.Plan.Postponed
+	s.missing, s.Postponed = s.stillMissing(d), d.Plan.Postponed
 	for holder := range s.Postponed {
 		s.WantSync = s.WantSync || len(s.Set.Held(holder)) == 0 // freed since the plan was begun
 	}
@@ -224,6 +224,10 @@ func (s *Syncer) writeStep() {
 	}
 	e := state.WriteProvider{Step: step}
 	if step.Op == treeplan.Reshape {
+		if err := s.refuseReshape(step); err != nil {
+			s.stepFailed(err)
+			return
+		}
 		e.Reshape = s.Planning.reshape(step, s.generations)
 	}
 	s.Log("placement", "step", step.String())
@@ -244,13 +248,7 @@ func (s *Syncer) ProviderWritten(e state.ProviderWritten) {
 	}
 	step := s.Planning.Plan.Steps[s.step]
 	if e.Err != nil {
-		err := fault.Wrap("", e.Err)
-		if s.Begun {
-			s.planErr = err
-			s.beginBandwidth()
-			return
-		}
-		s.failed(err)
+		s.stepFailed(fault.Wrap("", e.Err))
 		return
 	}
 	if givesGeneration(step.Op) {
@@ -258,6 +256,16 @@ func (s *Syncer) ProviderWritten(e state.ProviderWritten) {
 	}
 	s.step++
 	s.writeStep()
+}
+
+// stepFailed ends the writing of the plan for devices.
+func (s *Syncer) stepFailed(err error) {
+	if !s.Begun {
+		s.failed(err)
+		return
+	}
+	s.planErr = err
+	s.beginBandwidth()
 }
 
 // givesGeneration reports whether the next write to a provider uses the generation that a step returns. MoveProvider

@@ -68,7 +68,7 @@ type Syncer struct {
 type missingAllocation struct {
 	want       host.Server // its assignment then
 	heartbeats int         // heartbeats of the assignments then
-	seenTwice  bool        // also at an earlier sync with the same assignment
+	planned    bool        // the sync wrote it, so no second one is needed soon
 }
 
 // view is what an observation means: the input of package survey, and the rest.
