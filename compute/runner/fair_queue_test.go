@@ -120,3 +120,21 @@ func (w *memory) recordOf(key string) record {
 	defer w.mu.Unlock()
 	return w.records[key]
 }
+
+// A record that a request has stored while the keys of the start are read is found by the start first, without its
+// group. The request moves it to its group.
+func TestRequestForResumedKeyDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := greedy(900)
+		w.records["other"] = record{due: "c"}
+		if err := r.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.WakeFrom(t.Context(), "other", record{due: "c"})
+		defer run(t, r)()
+		time.Sleep(5 * time.Second)
+		if got := w.recordOf("other"); got.due != "" {
+			t.Error("the step has not been performed in five seconds")
+		}
+	})
+}

@@ -167,11 +167,15 @@ func (r *Runner[R, E, S]) wake(key string, request context.Context, group string
 	if request != nil {
 		j.request = request
 	}
-	if group != "" && !j.queued { // in the queue it is found by its group
+	regroup := group != "" && j.queued && j.group == ""
+	if regroup { // Resume has found it first, and knew no group: it need not wait behind all others of the start
+		r.queue.remove(j.group, key)
+	}
+	if group != "" && (regroup || !j.queued) { // in the queue it is found by its group
 		j.group = group
 	}
 	switch {
-	case !known:
+	case !known, regroup:
 	case j.running:
 		j.wokenAgain = true
 		return
