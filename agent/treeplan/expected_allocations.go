@@ -17,7 +17,7 @@ type Expected struct {
 // missing allocations may be written to Placement.
 type HolderState int
 
-// The states of a holder.
+// The states of a holder, in the order of what they permit.
 const (
 	Assigned HolderState = iota // compute has confirmed the assignment to this host: all
 	// confirmed, but a move may be in progress: only those of providers that do not exist yet

@@ -56,7 +56,7 @@ func (w *World) quiesce() {
 
 // settleAll lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
 func (w *World) settleAll() {
-	looked := false // at all hosts, since the operator has repaired something
+	quiet := 0 // rounds since all hosts were looked at, after the operator had repaired something
 	for round := 1; w.failure == ""; round++ {
 		if round > maxRounds {
 			w.violation(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
@@ -70,14 +70,16 @@ func (w *World) settleAll() {
 			continue
 		}
 		if w.repair() {
-			looked = false
+			quiet = 0
 			continue
 		}
-		if w.report.LongestRounds = max(w.report.LongestRounds, round); looked {
+		w.report.LongestRounds = max(w.report.LongestRounds, round)
+		switch quiet++; quiet {
+		case 1:
+			w.rescan()
+		case 3: // an allocation that the first sync missed is written by the second one
 			return
 		}
-		looked = true
-		w.rescan()
 	}
 }
 

@@ -38,13 +38,29 @@ func (s *Syncer) holderStates(fresh map[string]bool,
 	}
 }
 
-// stillMissing returns which servers have a missing allocation at this sync. Whether the plan writes it was decided when
-// the plan was begun: a message of assignments since then does not count.
-func (s *Syncer) stillMissing(d planning) map[resource.ConsumerID]missingAllocation {
+// checkHolders lowers the states of consumers whose assignment has changed since the plan was begun: a message of
+// assignments may come while Placement is read.
+func (s *Syncer) checkHolders() {
+	if s.Dry {
+		return
+	}
+	stateOf := s.holderStates(s.fresh, s.missing)
+	for consumer, e := range s.Planning.aim.Expected {
+		e.State = max(e.State, stateOf(consumer))
+		s.Planning.aim.Expected[consumer] = e
+	}
+}
+
+// stillMissing returns which servers have a missing allocation at this sync; before are those of the last one. Whether
+// the plan writes it was decided when the plan was begun: a message of assignments since then does not count.
+func (s *Syncer) stillMissing(d planning,
+	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
 	out := map[resource.ConsumerID]missingAllocation{}
 	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
-		out[consumer] = missingAllocation{want: s.Assignments.Servers[string(consumer)],
-			heartbeats: s.Assignments.Heartbeats, planned: d.aim.Expected[consumer].State == treeplan.Assigned}
+		want := s.Assignments.Servers[string(consumer)]
+		was, known := before[consumer]
+		out[consumer] = missingAllocation{want: want, heartbeats: s.Assignments.Heartbeats,
+			seenTwice: known && was.want.Equal(want) && was.heartbeats != s.heartbeats}
 	}
 	return out
 }

@@ -49,7 +49,7 @@ func (s *Syncer) dueAt() time.Time {
 		wait = min(wait, s.longest)
 	}
 	for consumer, l := range s.missing {
-		if _, wanted := s.Assignments.Servers[string(consumer)]; !l.planned && wanted {
+		if _, wanted := s.Assignments.Servers[string(consumer)]; !l.seenTwice && wanted {
 			wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Syncer) Observed(e state.Observed) {
 	}
 	s.detectManualReturn(s.View.facts)
 	s.RecordReservedAsUsed()
-	s.fresh = maps.Clone(s.NewlyClaimed)
+	s.fresh, s.heartbeats = maps.Clone(s.NewlyClaimed), s.Assignments.Heartbeats
 	stateOf := s.holderStates(s.fresh, s.missing)
 	if s.Dry {
 		stateOf = func(resource.ConsumerID) treeplan.HolderState { return treeplan.Assigned }
@@ -158,6 +158,7 @@ func (s *Syncer) AllocationsRead(e state.AllocationsRead) {
 }
 
 func (s *Syncer) finishPlan() {
+	s.checkHolders()
 	var err error
 	if s.Planning, err = s.Planning.finish(s.View.facts.Actual); err != nil {
 		s.failed(err)
@@ -181,7 +182,7 @@ func (s *Syncer) write() {
 		s.stage, s.Planned = idle, true
 		return
 	}
-	s.missing, s.Postponed = s.stillMissing(d), d.Plan.Postponed
+	s.missing, s.Postponed = s.stillMissing(d, s.missing), d.Plan.Postponed
 	for holder := range s.Postponed {
 		s.WantSync = s.WantSync || len(s.Set.Held(holder)) == 0 // freed since the plan was begun
 	}

@@ -54,6 +54,7 @@ type Syncer struct {
 	Planning    planning
 	planErr     error           // of the plan for devices, while the one for bandwidth is executed
 	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
+	heartbeats  int             // of the assignments when the plan was made
 	generations map[provider.ID]int
 	step        int // of the plan, in stage writing
 
@@ -68,7 +69,7 @@ type Syncer struct {
 type missingAllocation struct {
 	want       host.Server // its assignment then
 	heartbeats int         // heartbeats of the assignments then
-	planned    bool        // the sync wrote it, so no second one is needed soon
+	seenTwice  bool        // also at an earlier sync with the same assignment
 }
 
 // view is what an observation means: the input of package survey, and the rest.
