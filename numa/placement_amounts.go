@@ -2,6 +2,7 @@ package numa
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,16 @@ func IsNodeClass(c resource.Class) bool {
 	return c == DedicatedCPUs || c == SharedCPUs || c == SmallMemory || strings.HasPrefix(string(c), pagesPrefix)
 }
 
+// OnNodes reports whether an allocation has what guest cells use of the providers of nodes.
+func OnNodes(a resource.Allocation) bool {
+	for class := range a.Sum() {
+		if class != DedicatedCPUs && IsNodeClass(class) {
+			return true
+		}
+	}
+	return false
+}
+
 // ProviderName returns the name of the provider of a node, such as cmp1_NUMA0.
 func ProviderName(host string, node int) string { return fmt.Sprintf("%s_NUMA%d", host, node) }
 
@@ -50,6 +61,21 @@ func (g GuestCell) Amounts(pageKB int) resource.Amounts {
 		out[SmallMemory] = g.MemoryMB
 	}
 	return out.Positive()
+}
+
+// Limited returns the cell with so much in use that no more is free than is left of the provider of its node.
+func (c Cell) Limited(left resource.Amounts, limits Limits) Cell {
+	free := c.free()
+	taken := free[min(max(left[DedicatedCPUs], 0), len(free)):]
+	c.Pinned = append(slices.Clone(c.Pinned), taken...)
+	slices.Sort(c.Pinned)
+	c.Floating = max(c.Floating, int(float64(len(c.CPUs))*ratio(limits.CPU))-left[SharedCPUs])
+	c.UsedMemory = max(c.UsedMemory, int(float64(c.small())*ratio(limits.Memory))-left[SmallMemory])
+	c.Pages = slices.Clone(c.Pages)
+	for i, p := range c.Pages {
+		c.Pages[i].Used = max(p.Used, p.Total-left[PagesClass(p.SizeKB)])
+	}
+	return c
 }
 
 // Inventories returns what the provider of the node offers; empty if the cell has no CPUs for guests. The CPUs and the

@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -103,6 +104,17 @@ func (a *Auditor) audit(ctx context.Context, host string, on []provider.ID, fore
 	if err != nil || len(first.Missing)+len(first.Foreign) == 0 {
 		return first, err
 	}
+	if len(first.Missing) > 0 { // on a NUMA node, if the host has just got providers of these
+		known, err := a.store.Host(ctx, host)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return Audit{}, err
+		}
+		for _, id := range known.NodeProviders() {
+			if !slices.Contains(on, id) {
+				on = append(slices.Clip(on), id)
+			}
+		}
+	}
 	second, err := a.auditOnce(ctx, host, on, foreign)
 	if err != nil {
 		return Audit{}, err
@@ -139,6 +151,10 @@ func (a *Auditor) auditOnce(ctx context.Context, host string, on []provider.ID, 
 			return out, err
 		}
 	}
+	known, err := a.withCells(ctx, host, servers)
+	if err != nil {
+		return out, err
+	}
 	placed := map[resource.ConsumerID]bool{}
 	for _, s := range servers {
 		for _, residence := range s.Residences() {
@@ -148,7 +164,7 @@ func (a *Auditor) auditOnce(ctx context.Context, host string, on []provider.ID, 
 			for _, also := range e.Also {
 				placed[resource.ConsumerID(also)] = true
 			}
-			if lacks := lacking(e, on[0], held); len(lacks) > 0 {
+			if lacks := lacking(e, known, on[0], held); len(lacks) > 0 {
 				m := Missing{Server: s.ID, Name: s.Name, Consumer: e.Consumer, Lacks: lacks}
 				out.Missing = append(out.Missing, m)
 			}
@@ -163,11 +179,31 @@ func (a *Auditor) auditOnce(ctx context.Context, host string, on []provider.ID, 
 	return out, err
 }
 
+// withCells returns a host as its agent has reported it, if a server on it has NUMA cells: only then audits depend on
+// the report.
+func (a *Auditor) withCells(ctx context.Context, name string, on []lifecycle.Server) (schedule.Host, error) {
+	for _, s := range on {
+		for _, residence := range s.Residences() {
+			if residence.Host == name && len(residence.Topology) > 0 {
+				host, err := a.store.Host(ctx, name)
+				if fault.Is(err, fault.NotFound) {
+					err = nil
+				}
+				return host, err
+			}
+		}
+	}
+	return schedule.Host{}, nil
+}
+
 // lacking returns the amounts by which the allocation is too small on the providers that were read. A claim on the root
-// provider that the host had then is expected on its present root provider.
-func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.Allocation {
-	lacks := resource.Allocation{}
-	for id, amounts := range e.Allocation {
+// provider that the host had then is expected on its present root provider. Threads for dedicated CPUs may be on the
+// root or on nodes: the agent may have moved them since the report. Nothing is missing if only other amounts of nodes
+// are: the agent adds these itself.
+func lacking(e lifecycle.Expectation, host schedule.Host, root provider.ID, held holdings) resource.Allocation {
+	lacks, want := resource.Allocation{}, e.On(host)
+	consumer := resource.ConsumerID(e.Consumer)
+	for id, amounts := range want {
 		if id == e.Root {
 			id = root
 		}
@@ -176,7 +212,7 @@ func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.
 			continue
 		}
 		for class, n := range amounts {
-			has := consumers[resource.ConsumerID(e.Consumer)][class]
+			has := consumers[consumer][class]
 			for _, also := range e.Also {
 				has = max(has, consumers[resource.ConsumerID(also)][class])
 			}
@@ -188,7 +224,23 @@ func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.
 			}
 		}
 	}
-	return lacks
+	dedicated := 0
+	for _, id := range append(host.NodeProviders(), root) {
+		dedicated += held[id][consumer][numa.DedicatedCPUs]
+	}
+	if dedicated >= want.Sum()[numa.DedicatedCPUs] {
+		for id, amounts := range lacks {
+			if delete(amounts, numa.DedicatedCPUs); len(amounts) == 0 {
+				delete(lacks, id)
+			}
+		}
+	}
+	for class := range lacks.Sum() {
+		if !numa.IsNodeClass(class) || class == numa.DedicatedCPUs {
+			return lacks
+		}
+	}
+	return nil
 }
 
 // foreign lists the consumers that have allocations on a host and are not placed there.

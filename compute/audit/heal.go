@@ -150,7 +150,7 @@ func (a *Auditor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle
 		has[id] = map[resource.ConsumerID]resource.Amounts{consumer: held.Allocation[id]}
 	}
 	e.Also = nil
-	added := lacking(e, host.Provider, has)
+	added := lacking(e, host, host.Provider, has)
 	if len(added) == 0 {
 		return nil // another client has added it
 	}

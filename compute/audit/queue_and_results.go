@@ -304,5 +304,8 @@ func providersOf(h schedule.Host) []provider.ID {
 			on = append(on, d.Provider)
 		}
 	}
+	if h.NodesInPlacement {
+		on = append(on, h.NodeProviders()...)
+	}
 	return on
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -14,6 +16,14 @@ type Expectation struct {
 	Also       []string            // consumers that may hold it instead while it is transferred
 	Root       provider.ID         // root provider of the host at the time of the claim
 	Allocation resource.Allocation // the claimed allocation. Placement may have more: agents add device allocations
+	Cells      []numa.GuestCell    // of the guest
+	Placed     []numa.Placed       // their places, if the agent has reported them
+}
+
+// On returns what the consumer must hold of a host as it is now: compute may have claimed it before the host had
+// providers of NUMA nodes, or when it still had them.
+func (e Expectation) On(h schedule.Host) resource.Allocation {
+	return h.InForm(e.Allocation, e.Root, e.Cells, e.Placed)
 }
 
 // Expected lists what the consumers of the server must hold in Placement because of their residences on a host. What is
@@ -25,7 +35,7 @@ func (s Server) Expected(host string) []Expectation {
 			continue
 		}
 		one := Expectation{Consumer: residence.Consumer, Root: residence.Choice.Root,
-			Allocation: WithoutPorts(residence.Choice.Allocation)}
+			Allocation: WithoutPorts(residence.Choice.Allocation), Cells: residence.Topology, Placed: residence.Cells}
 		transfers := []MovePhase{MovingAllocations, RestoringAllocations, RevertBlocked}
 		if m := s.Move; m != nil && slices.Contains(transfers, m.Phase) {
 			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}

@@ -57,6 +57,9 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 	host := plan.Host{Devices: by.devices(&out)}
 	if len(p.Cells) > 0 && len(guest.Nodes) == 0 {
 		host.Room = h.Room(by.free, p.Pack)
+		if tree != nil && h.NodesInPlacement {
+			host.Room.Cells = h.limited(host.Room, tree.Free)
+		}
 	}
 	made, refusal := plan.Make(host, guest)
 	if refusal != nil {

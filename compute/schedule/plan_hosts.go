@@ -96,7 +96,7 @@ func PlanOn(p Input, root provider.ID, requests []pci.Request, tree Tree) (best 
 		of := p.nicWeight(c)
 		of.distance = made.Far
 		if best.Root == "" || of.compare(weight) < 0 {
-			best, weight, after = made.choice(host, c), of, made.after(host, p.Cells)
+			best, weight, after = made.choice(host, c, p.Cells), of, made.after(host, p.Cells)
 		}
 	}
 	if best.Root != "" {
@@ -133,8 +133,8 @@ func (t Tree) without(a resource.Allocation) *Tree {
 	return &Tree{Free: left, Traits: t.Traits}
 }
 
-// choice returns the candidate with the planned devices of aliases added.
-func (h hostPlan) choice(host Host, c Candidate) Choice {
+// choice returns the candidate with the planned devices of aliases and the use of the cells added.
+func (h hostPlan) choice(host Host, c Candidate, cells []numa.GuestCell) Choice {
 	out := Choice{Host: host.Name, Root: c.Root, Allocation: c.Allocation.Clone(), Mappings: maps.Clone(c.Mappings)}
 	for _, at := range h.Placed {
 		out.Nodes = append(out.Nodes, at.Node)
@@ -152,6 +152,9 @@ func (h hostPlan) choice(host Host, c Candidate) Choice {
 		}
 		out.Allocation[on][s.request.Requirement.Class] += amount
 		out.Mappings[s.request.GroupSuffix(n)] = []provider.ID{on}
+	}
+	if host.NodesInPlacement && len(h.Placed) > 0 {
+		out.Allocation = host.onNodes(out.Allocation, cells, h.Placed)
 	}
 	return out
 }

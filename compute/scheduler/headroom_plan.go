@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
@@ -24,7 +25,7 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := c.everyCandidate(placement.WithWholeTrees(ctx), p.rest, known)
+	found, err := p.everyRest(ctx, known)
 	if err != nil || len(found.List) == 0 {
 		return nil, found.Reason, err
 	}
@@ -55,6 +56,39 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 			cmp.Compare(a.Name, b.Name))
 	})
 	return hosts, "", nil
+}
+
+// everyRest returns the candidates of all hosts for the server without devices. Reason is set if there are none.
+func (p *serverPlan) everyRest(ctx context.Context, known []schedule.Host) (hostCandidates, error) {
+	onNodes, onRoot := p.byForm(slices.Collect(maps.Keys(p.input.Hosts)))
+	if len(onNodes) == 0 {
+		return p.everyCandidate(placement.WithWholeTrees(ctx), p.rest, known)
+	}
+	all, err := p.everyOn(ctx, onNodes, known)
+	if err != nil || len(onRoot) == 0 {
+		return all, err
+	}
+	others, err := p.everyOn(ctx, onRoot, known)
+	if len(all.List) == 0 || err != nil {
+		return others, err
+	}
+	all.List = append(all.List, others.List...)
+	maps.Copy(all.Summaries, others.Summaries)
+	maps.Copy(all.cut, others.cut)
+	return all, nil
+}
+
+// everyOn returns the candidates of hosts of one form.
+func (p *serverPlan) everyOn(ctx context.Context, roots []provider.ID, known []schedule.Host) (hostCandidates, error) {
+	of := slices.DeleteFunc(slices.Clone(known), func(h schedule.Host) bool { return !slices.Contains(roots, h.Provider) })
+	all, err := p.everyCandidate(placement.WithWholeTrees(ctx), p.restOn(roots[0]), of)
+	if all.cut == nil {
+		all.cut = map[provider.ID]bool{}
+	}
+	all.List = slices.DeleteFunc(slices.Clone(all.List), func(one placement.Candidate) bool {
+		return !slices.Contains(roots, hostOf(all.Candidates, one, p.input.Hosts))
+	})
+	return all, err
 }
 
 // sharedRoots returns the hosts whose candidates use a provider that those of another host use too.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -149,7 +150,7 @@ func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask, roots []pr
 // askEach asks Placement about hosts one by one, until there are enough choices.
 func (p *serverPlan) askEach(ctx context.Context, roots []provider.ID) (lifecycle.Event, error) {
 	for _, root := range roots {
-		ask := p.rest
+		ask := p.restOn(root)
 		if p.server.Move == nil || p.server.Move.To == "" { // else the request is for that host already
 			ask = ask.InTree(root)
 		}
@@ -174,7 +175,40 @@ func (p *serverPlan) askAll(ctx context.Context, roots []provider.ID) (lifecycle
 	if len(roots) <= askedAlone {
 		return p.askEach(ctx, roots)
 	}
-	got, event, err := p.ask(ctx, p.rest)
+	on, off := p.byForm(roots)
+	event, err := p.askForm(ctx, on)
+	if err == nil && event == nil && len(p.choices) < p.wanted {
+		event, err = p.askForm(ctx, off)
+	}
+	return event, err
+}
+
+// byForm splits hosts by the form in which Placement has what cells use of their nodes.
+func (p *serverPlan) byForm(roots []provider.ID) (onNodes, onRoot []provider.ID) {
+	for _, root := range roots {
+		if p.input.Hosts[root].NodesInPlacement {
+			onNodes = append(onNodes, root)
+		} else {
+			onRoot = append(onRoot, root)
+		}
+	}
+	return onNodes, onRoot
+}
+
+// restOn returns what Placement is asked for on a host, besides devices.
+func (p *serverPlan) restOn(root provider.ID) resource.Ask {
+	if len(p.server.Topology) > 0 && p.input.Hosts[root].NodesInPlacement {
+		return schedule.WithoutDedicated(p.rest)
+	}
+	return p.rest
+}
+
+// askForm asks Placement about hosts of one form at once.
+func (p *serverPlan) askForm(ctx context.Context, roots []provider.ID) (lifecycle.Event, error) {
+	if len(roots) == 0 {
+		return nil, nil
+	}
+	got, event, err := p.ask(ctx, p.restOn(roots[0]))
 	if err != nil || event != nil {
 		return event, err
 	}
@@ -268,6 +302,9 @@ func (p *serverPlan) refuseHost(root provider.ID, filter schedule.Filter, reason
 // class that no host has ever reported, or the refusals of the hosts.
 func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
 	ask := p.rest
+	if on, _ := p.byForm(slices.Collect(maps.Keys(p.input.Hosts))); len(on) > 0 {
+		ask = p.restOn(on[0])
+	}
 	ask.Limit = 1
 	got, event, err := p.ask(ctx, ask)
 	if err != nil || event != nil {

@@ -19,7 +19,7 @@ func TestRemediesOfWaitingNUMAMove(t *testing.T) {
 	l := newLab(t)
 	l.sys = twoNodes(func(m *machine, node int) { m.devices(node, 1, "10de", "2330", "030200") })
 	const conf = "[compute]\ncpu_dedicated_set = 0-7\ncpu_shared_set = 8-15\n"
-	l.up(conf)
+	l.up(conf + "[berth]\nnuma_in_placement = false\n")
 	server := l.bootCPUs("pinned", "ACTIVE", 2, map[string]string{"hw:cpu_policy": "dedicated"})
 	root := l.provider("cmp1").ID
 	set := func(consumer string, cpus int) {
@@ -40,7 +40,7 @@ func TestRemediesOfWaitingNUMAMove(t *testing.T) {
 	unknown := uuid.NewString()
 	set(unknown, 1)
 	l.down()
-	l.up(conf + "[berth]\nnuma_in_placement = true\n")
+	l.up(conf)
 	defer func() { l.down() }()
 	waits := func(remedy string) {
 		t.Helper()

@@ -131,7 +131,7 @@ func TestQuietRescanMakesTwoRequests(t *testing.T) {
 	counted.mu.Unlock()
 	until("five rescans", func() bool { n, _, _ := count(); return n > 5 })
 	stop()
-	if rescans, total, text := count(); total > 2*rescans {
+	if rescans, total, text := count(); total > 2*rescans+1 { // a rescan may have been in progress at the beginning
 		t.Errorf("%d rescans made %d requests: %s", rescans, total, text)
 	}
 }

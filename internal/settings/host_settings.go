@@ -44,7 +44,7 @@ func (s *Settings) hostOptions() config.Options {
 		config.Text("DEFAULT", "compute_driver", &h.Driver, "", Drivers...),
 		config.Parsed("compute", "cpu_shared_set", &h.CPUs.Shared, ParseCPUs),
 		config.Parsed("compute", "cpu_dedicated_set", &h.CPUs.Dedicated, ParseCPUs),
-		config.Flag("berth", "numa_in_placement", &h.CPUs.InPlacement, false),
+		config.Flag("berth", "numa_in_placement", &h.CPUs.InPlacement, true),
 		config.Flag("compute", "packing_host_numa_cells_allocation_strategy", &h.CPUs.Pack, false),
 		config.Number("DEFAULT", "reserved_host_cpus", &s.raw.reservedCPUs, -1, 0, 1<<40),
 		config.Number("DEFAULT", "reserved_host_memory_mb", &s.raw.reservedMB, -1, 0, 1<<40),

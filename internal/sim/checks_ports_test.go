@@ -23,6 +23,7 @@ func rest(t *testing.T, w *World, operations int) {
 		w.n++
 		w.advance(time.Second)
 		w.operate()
+		w.checkMarked()
 	}
 	if w.quiesce(); w.failure != "" {
 		t.Fatal(w.failure)

@@ -51,9 +51,8 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 	}
 	ck.checkPorts(s)
 	for _, residence := range s.Residences() {
-		held := withoutNodes(ck.placement.Held(resource.ConsumerID(residence.Consumer)))
-		if residence.Choice == nil ||
-			!lifecycle.WithoutPorts(residence.Choice.Allocation).Equal(lifecycle.WithoutPorts(held)) {
+		held := ck.placement.Held(resource.ConsumerID(residence.Consumer))
+		if residence.Choice == nil || !ck.shareOf(s, residence).Equal(lifecycle.WithoutPorts(held)) {
 			ck.violation(ck.byName[residence.Host], "share: %s of server %s holds %v and was to hold %v", residence.Consumer,
 				s.ID, held, residence.Choice)
 		}
@@ -67,17 +66,14 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 	}
 }
 
-// withoutNodes returns an allocation without the counters of NUMA nodes, which compute does not claim yet: the agents
-// add them. checkPlan finds whether they are right.
-func withoutNodes(a resource.Allocation) resource.Allocation {
-	out := a.Clone()
-	for id, amounts := range out {
-		maps.DeleteFunc(amounts, func(class resource.Class, _ int) bool { return numa.IsNodeClass(class) })
-		if len(amounts) == 0 {
-			delete(out, id)
+// shareOf returns what a residence must hold, without what its ports have.
+func (c *cloud) shareOf(s lifecycle.Server, residence lifecycle.Residence) resource.Allocation {
+	for _, e := range s.Expected(residence.Host) {
+		if e.Consumer == residence.Consumer {
+			return e.On(c.byName[residence.Host].host.row.report)
 		}
 	}
-	return out
+	return lifecycle.WithoutPorts(residence.Choice.Allocation)
 }
 
 // checkQuietHost: what a host has is what compute knows of it, and its counts are right.

@@ -50,7 +50,7 @@ func TestTheChecksCanFail(t *testing.T) {
 				without = without[:1]
 			}
 			// not every seed meets it first
-			for seed := uint64(1); seed <= 30 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
+			for seed := uint64(1); seed <= 100 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
 			}
 			if !strings.Contains(r.Failure, ": "+noticed) {

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -322,9 +323,8 @@ func (rp *repairs) repairServer(s lifecycle.Server, last bool) bool {
 		g := rp.byName[residence.Host].guests[residence.Consumer]
 		changing := func(request string) bool { return isChanging(s, request) }
 		fits := g != nil && chosen(g, residence, changing) == ""
-		held.Allocation = withoutNodes(held.Allocation)
 		want := rp.expected(s, residence, held.Allocation)
-		if fits && want.Equal(held.Allocation) {
+		if fits && withoutCounters(want).Equal(withoutCounters(held.Allocation)) {
 			continue
 		}
 		if !fits && !last {
@@ -402,7 +402,7 @@ func (rp *repairs) releaseReserved() (busy bool) {
 // source of a move has the ports that it had when the move began, so what it holds for them counts.
 func (rp *repairs) expected(s lifecycle.Server, residence lifecycle.Residence,
 	held resource.Allocation) resource.Allocation {
-	all := lifecycle.WithoutPorts(residence.Choice.Allocation)
+	all := rp.shareOf(s, residence)
 	if residence.Consumer == s.ID {
 		maps.Copy(all, rp.network.guaranteed(s))
 		return all
@@ -414,6 +414,21 @@ func (rp *repairs) expected(s lifecycle.Server, residence lifecycle.Residence,
 		}
 	}
 	return all
+}
+
+// withoutCounters returns an allocation without what agents add to a claim that was made before its host had providers
+// of nodes.
+func withoutCounters(a resource.Allocation) resource.Allocation {
+	out := a.Clone()
+	for id, amounts := range out {
+		maps.DeleteFunc(amounts, func(class resource.Class, _ int) bool {
+			return numa.IsNodeClass(class) && class != numa.DedicatedCPUs
+		})
+		if len(amounts) == 0 {
+			delete(out, id)
+		}
+	}
+	return out
 }
 
 // repairs is the simulated operator.

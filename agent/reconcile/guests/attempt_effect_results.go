@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/resource"
 )
 
@@ -93,7 +94,7 @@ func allocationRead(w *Works, j *work, held placement.ConsumerAllocation) {
 	g, there := w.Guests[a.want.ID]
 	switch {
 	case refusal == "":
-		a.verified = true
+		a.verified, a.onNodes = true, numa.OnNodes(held.Allocation)
 	case there && !g.Departed:
 		a.refusal, a.listed = fault.New(fault.Conflict, "%s", refusal), nil
 	default:
@@ -153,7 +154,7 @@ func (w *Works) guestReported(j *work, e state.ReportGuest, err error) error {
 		w.Acked[j.id], a.final = state.Outcome{Want: a.want, Phase: host.Failed}, true
 	case e.Guest.Phase == host.Claimed && !a.want.Incoming && !a.want.ClaimOnly:
 		a.claimed, a.report = true, reportWait{}
-		confirmClaim(w, a.want)
+		confirmClaim(w, a)
 	default:
 		w.Acked[j.id], a.final = state.Outcome{Want: a.want, Phase: e.Guest.Phase}, true
 		w.Confirmed[j.id], j.requested = a.want, false
@@ -176,7 +177,8 @@ func (w *Works) guestReported(j *work, e state.ReportGuest, err error) error {
 
 // confirmClaim records that compute has confirmed the claim of a server. If its allocations may be missing in
 // Placement, the next sync writes them.
-func confirmClaim(w *Works, want host.Server) {
+func confirmClaim(w *Works, a *attempt) {
+	want := a.want
 	if !w.Assignments.Servers[want.ID].Equal(want) {
 		return
 	}
@@ -190,7 +192,7 @@ func confirmClaim(w *Works, want host.Server) {
 	}
 	devices := w.Config.ReportInPlacement && slices.ContainsFunc(picked, counted) &&
 		!slices.ContainsFunc(want.Requests, chosen)
-	if nodes := w.Config.CPUs.InPlacement && len(want.Topology) > 0; devices || nodes {
+	if nodes := w.Config.CPUs.InPlacement && len(want.Topology) > 0 && !a.onNodes; devices || nodes {
 		w.NewlyClaimed[want.ID] = true
 		w.WantSync = true
 	}

@@ -55,8 +55,7 @@ type attempt struct {
 	effect    state.Effect // in progress, or held until the journal is written
 	cancelled bool         // the assignments have changed, or are not followed any more
 
-	verified  bool            // the allocation in Placement covers the assignment
-	slots     []pci.Request   // for the I/O slots that the allocation names and the assignment does not
+	allocation
 	claimed   bool            // compute has the claim
 	destroyed map[string]bool // guests that the hypervisor has destroyed and not built since
 	build     int             // rebuild count of a departed guest that was destroyed
@@ -70,6 +69,13 @@ type attempt struct {
 	refused
 	unrequested unrequested
 	final       bool // compute has the final report
+}
+
+// allocation is what the allocation of the server in Placement has.
+type allocation struct {
+	verified bool          // it covers the assignment
+	onNodes  bool          // it has what the cells use of NUMA nodes
+	slots    []pci.Request // for the I/O slots that it names and the assignment does not
 }
 
 // refused is what the hypervisor has refused in an attempt.

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
@@ -18,7 +19,7 @@ import (
 // be outdated, and the missing allocation may belong to another host.
 func (s *Syncer) holderStates(fresh map[string]bool,
 	missing map[resource.ConsumerID]missingAllocation) func(resource.ConsumerID) treeplan.HolderState {
-	l, disconnected := s.Assignments, s.disconnected()
+	l, disconnected := s.Assignments, outdated(s.Core)
 	return func(consumer resource.ConsumerID) treeplan.HolderState {
 		want, wanted := l.Servers[string(consumer)]
 		known, is := s.Confirmed[string(consumer)]
@@ -38,44 +39,40 @@ func (s *Syncer) holderStates(fresh map[string]bool,
 	}
 }
 
-// checkHolders lowers the states of consumers whose assignment has changed since the plan was begun: a message of
+// lowerStates lowers the states of consumers whose assignment has changed since the plan was begun: a message of
 // assignments may come while Placement is read.
-func (s *Syncer) checkHolders() {
-	if s.Dry {
-		return
-	}
-	stateOf := s.holderStates(s.fresh, s.missing)
-	for consumer, e := range s.Planning.aim.Expected {
+func (d planning) lowerStates(stateOf func(resource.ConsumerID) treeplan.HolderState) {
+	for consumer, e := range d.aim.Expected {
 		e.State = max(e.State, stateOf(consumer))
-		s.Planning.aim.Expected[consumer] = e
+		d.aim.Expected[consumer] = e
 	}
 }
 
 // stillMissing returns which servers have a missing allocation at this sync; before are those of the last one. Whether
 // the plan writes it was decided when the plan was begun: a message of assignments since then does not count.
-func (s *Syncer) stillMissing(d planning,
+func (d planning) stillMissing(l state.Assignments,
 	before map[resource.ConsumerID]missingAllocation) map[resource.ConsumerID]missingAllocation {
 	out := map[resource.ConsumerID]missingAllocation{}
 	for _, consumer := range treeplan.Lacking(d.aim, d.uses) {
-		want := s.Assignments.Servers[string(consumer)]
+		want := l.Servers[string(consumer)]
 		was, known := before[consumer]
-		out[consumer] = missingAllocation{want: want, heartbeats: s.Assignments.Heartbeats,
-			seenTwice: known && was.want.Equal(want) && was.heartbeats != s.heartbeats}
+		out[consumer] = missingAllocation{want: want, heartbeats: l.Heartbeats,
+			seenTwice: known && was.want.Equal(want) && was.heartbeats != d.heartbeats}
 	}
 	return out
 }
 
-// disconnected reports whether the assignments of the agent may be outdated.
-func (s *Syncer) disconnected() bool {
-	l := s.Assignments
-	return !l.Received || s.NotFollowed != "" || s.Now.Sub(l.ReceivedAt) > 3*host.Heartbeat
+// outdated reports whether the assignments of the agent may be outdated.
+func outdated(c *state.Core) bool {
+	l := c.Assignments
+	return !l.Received || c.NotFollowed != "" || c.Now.Sub(l.ReceivedAt) > 3*host.Heartbeat
 }
 
-// refuseReshape returns why allocations must not be written now: compute may have placed a consumer on another host since
-// they were read. Placement does not refuse that, because the generations of a consumer begin again when its allocation
-// is deleted and another one is claimed.
-func (s *Syncer) refuseReshape(step treeplan.Step) error {
-	if len(step.Allocations) == 0 || !s.disconnected() {
+// refuseReshape returns why allocations must not be written while the assignments may be outdated: compute may have
+// placed a consumer on another host since they were read. Placement does not refuse that, because the generations of a
+// consumer begin again when its allocation is deleted and another one is claimed.
+func refuseReshape(step treeplan.Step) error {
+	if len(step.Allocations) == 0 {
 		return nil
 	}
 	return fault.New(fault.Conflict, "allocations of %d guests are not changed: no assignments from compute for %s, so "+

@@ -91,7 +91,7 @@ func (s *Syncer) Observed(e state.Observed) {
 	}
 	s.detectManualReturn(s.View.facts)
 	s.RecordReservedAsUsed()
-	s.fresh, s.heartbeats = maps.Clone(s.NewlyClaimed), s.Assignments.Heartbeats
+	s.fresh = maps.Clone(s.NewlyClaimed)
 	stateOf := s.holderStates(s.fresh, s.missing)
 	if s.Dry {
 		stateOf = func(resource.ConsumerID) treeplan.HolderState { return treeplan.Assigned }
@@ -105,6 +105,7 @@ func (s *Syncer) Observed(e state.Observed) {
 		}
 		s.planErr, final = err, true // bandwidth is reported nevertheless
 	}
+	s.Planning.heartbeats = s.Assignments.Heartbeats
 	s.Bandwidth.draft(s.View, e.Observation)
 	providers := s.Bandwidth.usedProviders()
 	if final && len(providers) == 0 {
@@ -158,7 +159,9 @@ func (s *Syncer) AllocationsRead(e state.AllocationsRead) {
 }
 
 func (s *Syncer) finishPlan() {
-	s.checkHolders()
+	if !s.Dry {
+		s.Planning.lowerStates(s.holderStates(s.fresh, s.missing))
+	}
 	var err error
 	if s.Planning, err = s.Planning.finish(s.View.facts.Actual); err != nil {
 		s.failed(err)
@@ -182,7 +185,7 @@ func (s *Syncer) write() {
 		s.stage, s.Planned = idle, true
 		return
 	}
-	s.missing, s.Postponed = s.stillMissing(d, s.missing), d.Plan.Postponed
+	s.missing, s.Postponed = d.stillMissing(s.Assignments, s.missing), d.Plan.Postponed
 	for holder := range s.Postponed {
 		s.WantSync = s.WantSync || len(s.Set.Held(holder)) == 0 // freed since the plan was begun
 	}
@@ -225,7 +228,7 @@ func (s *Syncer) writeStep() {
 	}
 	e := state.WriteProvider{Step: step}
 	if step.Op == treeplan.Reshape {
-		if err := s.refuseReshape(step); err != nil {
+		if err := refuseReshape(step); err != nil && outdated(s.Core) {
 			s.stepFailed(err)
 			return
 		}

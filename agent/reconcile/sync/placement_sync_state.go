@@ -54,7 +54,6 @@ type Syncer struct {
 	Planning    planning
 	planErr     error           // of the plan for devices, while the one for bandwidth is executed
 	fresh       map[string]bool // servers that had just claimed their devices when the plan was made
-	heartbeats  int             // of the assignments when the plan was made
 	generations map[provider.ID]int
 	step        int // of the plan, in stage writing
 
@@ -100,7 +99,9 @@ type planning struct {
 	// of package survey, without the providers of other kinds
 	host      provider.Tree
 	hostNotes []survey.Note
-	held      map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
+	// heartbeats of the assignments when it was begun
+	heartbeats int
+	held       map[resource.ConsumerID]placement.ConsumerAllocation // of the consumers with a missing allocation
 }
 
 // bandwidthSync is the part of a sync for bandwidth providers. They may be in the trees of several roots. Their plan is

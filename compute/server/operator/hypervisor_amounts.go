@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -49,12 +51,36 @@ func (s *Handlers) amountsOf(ctx context.Context, list []hostState) ([]compute.H
 func (s *Handlers) hypervisorAmounts(ctx context.Context, h hostState, load store.HostLoad) (
 	a compute.HypervisorAmounts, err error) {
 	total, used, err := s.placementAmounts(ctx, h.Provider)
+	if err == nil && h.NodesInPlacement && s.Providers != nil {
+		used, err = s.addDedicated(ctx, h, total, used)
+	}
 	a.Servers, a.Workload = load.Servers, load.Busy
 	a.VCPUs, a.VCPUsUsed = total["VCPU"]+total["PCPU"], used["VCPU"]+used["PCPU"]
 	a.RAM, a.RAMUsed, a.RAMFree = total["MEMORY_MB"], used["MEMORY_MB"], total["MEMORY_MB"]-used["MEMORY_MB"]
 	a.Disk, a.DiskUsed, a.DiskFree = total["DISK_GB"], used["DISK_GB"], total["DISK_GB"]-used["DISK_GB"]
 	a.DiskAvailable = &a.DiskFree
 	return a, err
+}
+
+// addDedicated adds the threads for dedicated CPUs that the NUMA nodes of a host have and that are used of them.
+func (s *Handlers) addDedicated(ctx context.Context, h hostState, total, used resource.Amounts) (resource.Amounts,
+	error) {
+	used = maps.Clone(used)
+	for _, cell := range h.Cells {
+		if len(cell.Dedicated) == 0 {
+			continue
+		}
+		onNode, err := s.Providers.Usages(ctx, h.NodeProvider(cell.ID))
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return used, err
+		}
+		total[numa.DedicatedCPUs] += len(cell.Dedicated)
+		used[numa.DedicatedCPUs] += onNode[numa.DedicatedCPUs]
+	}
+	return used, nil
 }
 
 // placementAmounts returns the totals and the usage of a host's root provider; nothing if Placement does not have it.
