@@ -75,7 +75,7 @@ func notRequested(requests []pci.Request, name string) string {
 	return "the flavor does not request alias " + name + "; add it to " + aliasSpec + ", or leave it out"
 }
 
-// checkSets returns a fault if devices belong together and Placement alone would choose them.
+// checkSets returns a fault if devices belong together and Placement alone would choose them, or with isolate.
 func checkSets(f Flavor, requests []pci.Request, groups []resource.Group, policy resource.Policy) error {
 	at := slices.IndexFunc(requests, func(r pci.Request) bool { return r.Match != nil })
 	switch {
@@ -83,7 +83,7 @@ func checkSets(f Flavor, requests []pci.Request, groups []resource.Group, policy
 		return nil
 	case policy == resource.PolicyIsolate:
 		return invalid("extra spec %s of flavor %s is isolate, but its devices of alias %s must have one %s in common: "+
-			"Placement cannot choose such devices; remove it", policySpec, f.Name, requests[at].Alias, requests[at].Match.Family)
+			"both together are not planned; remove it", policySpec, f.Name, requests[at].Alias, requests[at].Match.Family)
 	case len(groups) == 0:
 		return invalid("flavor %s requests nothing but devices, of which those of alias %s must have one %s in common; "+
 			"set VCPUs, memory or disk", f.Name, requests[at].Alias, requests[at].Match.Family)

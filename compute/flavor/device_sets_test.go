@@ -73,7 +73,7 @@ func TestRefusedSets(t *testing.T) {
 		{"pci:match:pcie_roots", "gpu,nic", `"pcie_roots" is not a family of values; did you mean pcie_root?`},
 		{"pci:match:Root", "gpu,nic", `"Root" is not a family of values; write pcie_root`},
 		{"pci:match:socket", "gpu,nic", `"socket" is not a family`},
-		{"group_policy", "isolate", "Placement cannot choose such devices"},
+		{"group_policy", "isolate", "both together are not planned"},
 		{"resources:VCPU", "0", "requests nothing but devices"},
 	} {
 		specs := map[string]string{"pci_passthrough:alias": "gpu:1,nic:1", c.key: c.value}

@@ -33,6 +33,7 @@ type Input struct {
 	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
 	Unreliable    map[string]bool   // hosts by name on which a guest has just failed: they are chosen last
 	Counted       map[string]bool   // requests by id whose devices Placement counts; only for plans
+	Isolate       bool              // no two of these devices, or other groups, share a provider; only for plans
 	// providers with bandwidth and those of their devices; nil: candidates are not rated by NICs
 	NICs    map[provider.ID]NIC
 	Now     time.Time

@@ -33,6 +33,7 @@ type planner struct {
 	slots []slot
 	free  []pci.Offered // free devices; plan.Host.Devices has the same order
 	*plan.Slots
+	isolation *isolation // nil: devices may share a provider
 }
 
 // planOn plans a server on a host. mappings are the providers that a candidate has chosen for some of the devices.
@@ -55,6 +56,9 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 	guest := plan.Guest{Cells: p.Cells, Nodes: nodesOf(p.Placed), Requests: by.Requests, Sets: by.Sets}
 	out := hostPlan{slots: by.slots}
 	host := plan.Host{Devices: by.devices(&out)}
+	if p.Isolate && counted {
+		by.isolation = isolate(by.free, host.Devices, by.slots, mappings)
+	}
 	if len(p.Cells) > 0 && len(guest.Nodes) == 0 {
 		host.Room = h.Room(by.free, p.Pack)
 		if tree != nil && h.NodesInPlacement {
@@ -68,7 +72,7 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 	out.untraced, out.Plan, out.picked = false, made, make([]pci.Offered, len(by.slots))
 	for r, list := range made.Devices {
 		for i, d := range list {
-			out.picked[by.First[r]+i] = by.free[d]
+			out.picked[by.First[r]+i] = by.free[by.isolation.device(d, r)]
 		}
 	}
 	return out, Refusal{}
@@ -200,16 +204,18 @@ func (b *planner) tooFew(r *plan.Refusal) Refusal {
 	if !s.counted || len(r.Nodes) > 0 {
 		return Refusal{}
 	}
-	has := 0
+	has, on, what := 0, map[provider.ID]bool{}, describeDevice(s.request.Requirement)
 	for _, d := range b.free {
 		if fits, _ := b.serves(d, s); fits {
-			has++
+			has, on[d.Provider] = has+1, true
 		}
+	}
+	if b.isolation != nil && has > 0 {
+		has, what = len(on), what+" on providers of their own (group_policy isolate)"
 	}
 	if has >= s.request.Count {
 		return Refusal{}
 	}
-	what := describeDevice(s.request.Requirement)
 	out := Refusal{Filter: FilterDevices, Shortfall: 1 - float64(has)/float64(s.request.Count),
 		Reason: fmt.Sprintf("no free %s on the host", what), Class: s.request.Requirement.Class}
 	if s.request.Count > 1 {

@@ -43,15 +43,14 @@ type serverPlan struct {
 	wanted     int // number of choices
 }
 
-// planned reports whether a server is planned on the hosts: it has cells, or devices of aliases. group_policy=isolate
-// concerns the providers of all groups together, so Placement decides then.
+// planned reports whether a server is planned on the hosts: it has cells, or devices of aliases.
 func planned(s lifecycle.Server, ask resource.Ask) bool {
 	aliases := slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return r.Port == nil })
-	return (aliases || len(s.Topology) > 0) && ask.GroupPolicy != resource.PolicyIsolate &&
-		len(withoutAliases(ask, s.Requests).Groups) > 0
+	return (aliases || len(s.Topology) > 0) && len(withoutAliases(ask, s.Requests).Groups) > 0
 }
 
-// withoutAliases returns a request without the groups of the devices of aliases.
+// withoutAliases returns a request without the groups of the devices of aliases. If there is nothing left to isolate,
+// it permits everything: InTree restricts it without excluding sharing providers then.
 func withoutAliases(ask resource.Ask, requests []pci.Request) resource.Ask {
 	alias := map[string]bool{}
 	for _, r := range requests {
@@ -60,6 +59,9 @@ func withoutAliases(ask resource.Ask, requests []pci.Request) resource.Ask {
 		}
 	}
 	ask.Groups = slices.DeleteFunc(slices.Clone(ask.Groups), func(g resource.Group) bool { return alias[g.Suffix] })
+	if ask.GroupPolicy == resource.PolicyIsolate && ask.Suffixed() < 2 {
+		ask.GroupPolicy = resource.PolicyNone
+	}
 	return ask
 }
 
@@ -138,7 +140,7 @@ func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask, roots []pr
 	if p.input, err = p.inputOf(ctx, roots); err != nil {
 		return err
 	}
-	p.input.Counted = map[string]bool{}
+	p.input.Counted, p.input.Isolate = map[string]bool{}, ask.GroupPolicy == resource.PolicyIsolate
 	for _, r := range p.server.Requests {
 		p.input.Counted[r.ID] = slices.ContainsFunc(ask.Groups, func(g resource.Group) bool {
 			return g.Suffix == r.GroupSuffix(0)

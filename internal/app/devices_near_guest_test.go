@@ -190,20 +190,41 @@ func TestNearDevicesFirst(t *testing.T) {
 }
 
 // A server gets GPUs although there are very many ways to give them: each of its devices is a request of its own, and
-// Placement could answer with any combination.
+// Placement could answer with any combination. With group_policy=isolate it gets VFs of different NICs.
 func TestManyEqualDevicesInRandomOrder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.sys = twoNodes(func(m *machine, node int) { m.devices(node, 8, "10de", "2330", "030200") })
-	l.up("[placement]\nrandomize_allocation_candidates = true\n[pci]\n" + gpuRule + "\n" +
-		alias("gpu", "CUSTOM_GPU", "legacy") + "\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
+	l.sys = twoNodes(func(m *machine, node int) {
+		m.devices(node, 8, "10de", "2330", "030200")
+		m.nics(node, 2, 8)
+	})
+	l.up("[placement]\nrandomize_allocation_candidates = true\n[pci]\n" + gpuRule + "\n" + vfRule + "\n" +
+		alias("gpu", "CUSTOM_GPU", "legacy") + "\n" + alias("vf", "CUSTOM_VF", "legacy") +
+		"\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
 	defer l.down()
 	want, began := map[string]string{"pci_passthrough:alias": "gpu:8"}, time.Now()
 	if fits := l.headroom("eight", want); fits != 2 {
 		t.Errorf("the headroom is %d", fits)
 	}
 	l.boot("first", "ACTIVE", want)
+	want["group_policy"] = "isolate"
+	if fits := l.headroom("isolated", want); fits != 1 {
+		t.Errorf("the headroom with isolate is %d", fits)
+	}
 	l.boot("second", "ACTIVE", want)
+	want["pci_passthrough:alias"] = "vf:4"
+	if fits := l.headroom("vf", want); fits != 8 {
+		t.Errorf("the headroom of 4 isolated VFs is %d", fits)
+	}
+	nics := map[string]bool{}
+	for _, d := range l.held(l.boot("vf", "ACTIVE", want).ID) {
+		nics[d.Provider] = true
+	}
+	if len(nics) != 4 {
+		t.Errorf("4 isolated VFs are of %d NICs", len(nics))
+	}
+	want["pci_passthrough:alias"] = "vf:5"
+	l.wantError(l.boot("more", "ERROR", want), "on providers of their own (group_policy isolate)")
 	if took := time.Since(began); took > 30*time.Second { // it was more than 45 s for each
 		t.Error("it took", took)
 	}
