@@ -79,14 +79,63 @@ type MatchedSet struct {
 // MatchedSets returns the sets of a guest that agree in properties of device_spec, with the value of each. A refusal
 // means that the devices do not agree any more.
 func (s Set) MatchedSets(holder resource.ConsumerID, requests []pci.Request) (list []MatchedSet, why Refusal) {
+	sets, refusal := s.heldSets(holder, requests, func(m pci.Match) bool { return pci.IsProperty(m.Family) })
+	for _, of := range sets {
+		one := MatchedSet{Property: of.family, Value: of.value}
+		for _, devices := range of.devices {
+			one.Devices = append(one.Devices, devices...)
+		}
+		slices.SortFunc(one.Devices, ID.Compare)
+		list = append(list, one)
+	}
+	return list, refusal
+}
+
+// InSets returns claims of a guest in an order in which the devices of each request are in the order of the sets, so
+// that the devices of two guests can be paired up set by set. The claims of other requests stay in their places.
+func (s Set) InSets(holder resource.ConsumerID, requests []pci.Request, claims []Claim) []Claim {
+	sets, _ := s.heldSets(holder, requests, func(m pci.Match) bool { return m.Times > 1 })
+	if len(sets) == 0 {
+		return claims
+	}
+	ordered, byID := slices.Clone(claims), map[ID]Claim{}
+	for _, c := range claims {
+		byID[c.ID()] = c
+	}
+	next := map[string][]ID{}
+	for _, of := range sets {
+		for request, devices := range of.devices {
+			next[request] = append(next[request], devices...)
+		}
+	}
+	for i, c := range claims {
+		if list := next[c.RequestID]; len(list) > 0 {
+			ordered[i], next[c.RequestID] = byID[list[0]], list[1:]
+		}
+	}
+	return ordered
+}
+
+// heldSet is a set of devices that a guest has.
+type heldSet struct {
+	family, value string
+	devices       map[string][]ID // by request
+}
+
+// heldSets returns sets of the devices of a guest that agree. A refusal means that they do not agree any more.
+func (s Set) heldSets(holder resource.ConsumerID, requests []pci.Request, which func(pci.Match) bool) (list []heldSet,
+	why Refusal) {
 	var slots []slot
 	for _, r := range requests {
-		if r.Match != nil && pci.IsProperty(r.Match.Family) {
+		if r.Match != nil && which(*r.Match) {
 			r.Providers = nil // the devices are known
 			for i := range r.Count {
 				slots = append(slots, slot{r, i})
 			}
 		}
+	}
+	if len(slots) == 0 {
+		return nil, ""
 	}
 	var held, offered []pci.Offered
 	for _, id := range s.ids() {
@@ -110,14 +159,13 @@ func (s Set) MatchedSets(holder resource.ConsumerID, requests []pci.Request) (li
 	}
 	for n, of := range wanted.Sets {
 		for i, value := range made.Values[n] {
-			one := MatchedSet{Property: wanted.Matches[n].Family, Value: value}
+			one := heldSet{family: wanted.Matches[n].Family, value: value, devices: map[string][]ID{}}
 			for _, r := range of.Requests {
-				each := wanted.Requests[r].Count / of.Times
+				each, request := wanted.Requests[r].Count/of.Times, slots[wanted.First[r]].request.ID
 				for _, d := range made.Devices[r][i*each : (i+1)*each] {
-					one.Devices = append(one.Devices, PCI(held[d].Address))
+					one.devices[request] = append(one.devices[request], PCI(held[d].Address))
 				}
 			}
-			slices.SortFunc(one.Devices, ID.Compare)
 			list = append(list, one)
 		}
 	}

@@ -115,3 +115,32 @@ func TestMatchedSets(t *testing.T) {
 		t.Error(refusal)
 	}
 }
+
+// TestClaimsInSets tests that the claims of each request are in the order of the sets: the GPUs of even numbers are of
+// one set, and the VF of the other set is the first one.
+func TestClaimsInSets(t *testing.T) {
+	offers := card(0x81, 2, "card")
+	offers[0].Properties, offers[1].Properties = pci.Properties{"tray": {"b"}}, pci.Properties{"tray": {"a"}}
+	for n := range 4 {
+		o := plain
+		o.Device.Address.Slot, o.Provider = uint8(n), resource.ProviderID(fmt.Sprint("gpu", n))
+		o.Properties = pci.Properties{"tray": {string(rune('a' + n%2))}}
+		offers = append(offers, o)
+	}
+	match := &pci.Match{Set: 1, Family: "tray", Times: 2}
+	vf, gpu, other := request(offers[0], 1), request(plain, 2), request(plain, 3)
+	vf.Count, vf.Match, gpu.Count, gpu.Match = 2, match, 4, match
+	s, _, refusal := New(offers).ClaimAll("s1", []pci.Request{vf, gpu}, Near{})
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	held := s.Held("s1")
+	if got := addresses(s.InSets("s1", []pci.Request{vf, gpu, other}, held)); got !=
+		"81:00.2 81:00.1 82:00.0 82:02.0 82:01.0 82:03.0" {
+		t.Errorf("%s; by address %s", got, addresses(held))
+	}
+	vf.Match, gpu.Match = nil, nil
+	if got := addresses(s.InSets("s1", []pci.Request{vf, gpu}, held)); got != addresses(held) {
+		t.Errorf("without sets: %s", got)
+	}
+}

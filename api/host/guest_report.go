@@ -38,10 +38,12 @@ const (
 // and the next line has it. A change that has not been requested, such as the start of a guest that has ended, is tried
 // again.
 type Guest struct {
-	Phase   Phase        `json:"phase"`
-	Devices []Picked     `json:"devices,omitempty"` // of the guest, with phases claimed, running, stopped and refused
-	Cells   []PlacedCell `json:"parts,omitempty"`   // placement of the guest's NUMA cells, with the same phases
-	Build   int          `json:"build,omitempty"`   // Server.Build of the existing guest, with the same phases
+	Phase Phase `json:"phase"`
+	// Devices are those of the guest, with phases claimed, running, stopped and refused. Those of a request in sets are in
+	// the order of the sets.
+	Devices []Picked     `json:"devices,omitempty"`
+	Cells   []PlacedCell `json:"parts,omitempty"` // placement of the guest's NUMA cells, with the same phases
+	Build   int          `json:"build,omitempty"` // Server.Build of the existing guest, with the same phases
 	// Ports are those whose interfaces the existing guest has, with the same phases. Devices also has what is claimed for
 	// a port that the guest does not have yet.
 	Ports []string `json:"ports,omitempty"`

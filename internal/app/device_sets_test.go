@@ -213,3 +213,68 @@ pci_in_placement = true`)
 	}
 	l.wantError(l.boot("three", "ERROR", card), "no free device of")
 }
+
+// A server with sets migrates live to sets of the destination, set by set, or stays with a reason. The addresses of
+// the GPUs are not in the order of those of the NVMe devices.
+func TestLiveMigrationOfSets(t *testing.T) {
+	t.Parallel()
+	l, m := newLab(t), &machine{}
+	m.devices(0, 3, "10de", "2330", "030200")
+	m.devices(0, 3, "144d", "a808", "010802")
+	m.node(0, 0, 8)
+	l.sys = m.text()
+	text, tray := "[pci]\n", map[string]string{}
+	for n, of := range []string{"a", "b", "c", "b", "c", "a"} {
+		at, class := fmt.Sprintf("%04x:01:00.0", n+1), []string{"CUSTOM_GPU", "CUSTOM_NVME"}[n/3]
+		tray[at] = of
+		text += fmt.Sprintf("device_spec = {\"address\": %q, \"resource_class\": %q, \"live_migratable\": true, "+
+			"\"properties\": {\"tray\": %q}}\n", at, class, of)
+	}
+	l.up(text + `alias = {"name": "gpu", "resource_class": "CUSTOM_GPU", "live_migratable": true}
+alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "live_migratable": true}
+alias = {"name": "pair", "members": {"gpu": 1, "nvme": 1}, "match": "tray"}
+report_in_placement = true
+[filter_scheduler]
+pci_in_placement = true`)
+	defer l.down()
+	agree := func(id, want string) { // in the order by which devices are paired up
+		t.Helper()
+		why, err := l.compute().Why(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byRequest := map[string]string{}
+		for _, d := range why.Devices {
+			byRequest[d.RequestID] += tray[d.Address]
+		}
+		for _, got := range byRequest {
+			if got != want || len(byRequest) != 2 {
+				t.Errorf("the server has the trays %v, not %s for each request", byRequest, want)
+			}
+		}
+	}
+	specs := func(n int) map[string]string {
+		return map[string]string{"pci_passthrough:alias": fmt.Sprint("pair:", n)}
+	}
+	live := map[string]any{"host": nil, "block_migration": "auto"}
+	two := l.boot("two", "ACTIVE", specs(2))
+	agree(two.ID, "ab")
+	l.host("cmp2")
+	l.enable("cmp1", false)
+	l.boot("in the way", "ACTIVE", specs(1))
+	l.act(two.ID, "os-migrateLive", "ACTIVE", "cmp2", live)
+	agree(two.ID, "bc")
+	l.enable("cmp1", true)
+	one := l.boot("one", "ACTIVE", specs(1))
+	if err := l.compute().Act(t.Context(), one.ID, "os-migrateLive", live); err != nil {
+		t.Fatal(err)
+	}
+	l.until("the reason", func() bool {
+		why, err := l.compute().Why(t.Context(), one.ID)
+		return err == nil && strings.Contains(why.Fault, "no free device of CUSTOM_")
+	})
+	agree(one.ID, "a")
+	if s, err := l.compute().Server(t.Context(), one.ID); err != nil || s.Status != "ACTIVE" || *s.Host != "cmp1" {
+		t.Errorf("after a migration that is not possible: %+v %v", s, err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
 )
 
 // Works is the work on the servers that are not reconciled. The work on one server is a sequence of attempts, and an
@@ -127,6 +128,9 @@ func matches(g hypervisor.Guest, want host.Server) bool {
 // guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.
 func (w *Works) guestReport(a *attempt, phase host.Phase, held []device.Claim) host.Guest {
 	_, placed := state.ReadCells(w.State.Cells(a.want.ID))
+	if requests, err := state.ReadRequests(a.want.Requests); err == nil {
+		held = w.Set.InSets(resource.ConsumerID(a.want.ID), requests, held)
+	}
 	report := host.Guest{Phase: phase, Devices: state.PickedDevices(held), Cells: host.WritePlaced(placed),
 		Build: w.buildOf(a)}
 	if phase == host.Stopped {
