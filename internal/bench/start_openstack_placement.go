@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -13,6 +12,11 @@ import (
 // StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it
 // brings up to date, with its placement.conf, which ends with lines, and its log in dir. It returns once the server
 // responds.
+//
+// Other than with Debian's lazy-apps, the processes are forked from one that has loaded the application: loading takes
+// two seconds of processor time, and writes the standard traits and classes, which two processes cannot do at the same
+// time in an empty database. oslo.db opens connections of its own in each process. At its end a process does not take
+// Python down, because greenlet aborts in a forked one.
 func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -25,9 +29,6 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("placement-manage db sync: %w\n%s", err, out)
 	}
-	if err := loadOnce(dir); err != nil {
-		return nil, err
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot choose a port and print it
 	if err != nil {
 		return nil, err
@@ -38,9 +39,9 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	}
 	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins",
 		"python3", "--http-socket", addr,
-		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2", "--lazy-apps",
-		"--die-on-term", "--need-app",
-		"--disable-logging", "--buffer-size", "65535", "--worker-reload-mercy", "1")
+		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2",
+		"--skip-atexit-teardown", "--die-on-term", "--need-app", "--disable-logging", "--buffer-size", "65535",
+		"--worker-reload-mercy", "1")
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +50,4 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
-}
-
-// loadOnce loads the application of OpenStack's Placement once. The first load writes the standard traits and
-// classes; two workers that write them at the same time into an empty database fail, and uwsgi gives up. Debian's
-// Python has the packages.
-func loadOnce(dir string) error {
-	cmd := exec.Command("/usr/bin/python3", "-c", "from placement.wsgi import init_application; init_application()")
-	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("OpenStack's Placement does not load: %w\n%s", err, out)
-	}
-	return nil
 }
