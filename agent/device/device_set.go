@@ -51,7 +51,7 @@ func (e entry) offered(now Offer) entry {
 	if e.held() && e.Provider != "" {
 		now.Provider = e.Provider
 	}
-	if e.held() && e.Slices > 0 { // its holder has taken this many
+	if e.held() && e.ResourceClass != "" { // its holder has taken this many
 		now.Slices = e.Slices
 	}
 	now.Spent = now.Spent || e.held() && e.Spent

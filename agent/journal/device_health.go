@@ -52,7 +52,7 @@ func ErrorsSeen(id device.ID, n Errors) Entry {
 func VFs(pf device.ID, count int) Entry { return Entry{Kind: kindVFs, Device: &pf, Count: count} }
 
 // VFs returns the number of VFs that each PF must have when it is free, of those that were given as a whole.
-func (s State) VFs() map[device.ID]int { return maps.Clone(s.devices.vfs) }
+func (s State) VFs() map[device.ID]int { return cloned(s.devices.vfs) }
 
 // Disabled lists the disablements, by address and id.
 func (s State) Disabled() []pci.Disablement { return s.devices.list() }

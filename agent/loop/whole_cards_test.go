@@ -90,13 +90,14 @@ func TestWholeCards(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s2")
 	})
-	scenario(t, "an allocation of one slice", func(t *testing.T, w *testHost) {
+	scenario(t, "an allocation of another number of slices", func(t *testing.T, w *testHost) {
 		w.cards()
 		_, stop := w.startReported()
 		w.until("slices", func() bool { return w.total(name1, cardClass) == 2 })
-		w.compute.assign(w.cardServer("s1", pci.Physical, 1))
-		w.untilPhase(host.Failed, "s1")
+		w.compute.assign(w.cardServer("s1", pci.Physical, 1), w.cardServer("s2", pci.Physical, 3))
+		w.untilPhase(host.Failed, "s1", "s2")
 		contains(t, w.compute.guest("s1").Message, "is assigned 2 CUSTOM_CARD", "has 1")
+		contains(t, w.compute.guest("s2").Message, "is assigned 2 CUSTOM_CARD", "has 3")
 		if !w.restored() {
 			t.Error("the card has changed")
 		}
@@ -161,6 +162,34 @@ func TestWholeCards(t *testing.T) {
 		w.untilPhase(host.Gone, "s1")
 		w.deleteAllocations("s1")
 		w.until("its VFs are back", w.restored)
+		must(t, stop())
+	})
+	scenario(t, "a VF is disabled, then the PF, also while it is held", func(t *testing.T, w *testHost) {
+		w.cards()
+		_, stop := w.startReported()
+		w.until("slices", func() bool { return w.total(name1, cardClass) == 2 })
+		reserved := func(n int) func() bool {
+			return func() bool { return w.provider(name1).Inventories[cardClass].Reserved == n }
+		}
+		w.compute.disable([]host.DisabledDevice{disabled("d1", "0000:3b:00.1")})
+		w.until("one slice is reserved", reserved(1))
+		w.compute.disable([]host.DisabledDevice{disabled("d2", pf1)}, "d1")
+		w.until("all are reserved", reserved(2))
+		w.compute.disable(nil, "d2")
+		w.until("none is reserved", reserved(0))
+		w.compute.assign(w.cardServer("s1", pci.Physical, 2))
+		w.untilPhase(host.Running, "s1")
+		w.until("its VFs are gone", func() bool { return !w.compute.isDisabled("0000:3b:00.1") && w.sysfs.numVFs(pf1) == 0 })
+		w.compute.disable([]host.DisabledDevice{disabled("d3", pf1)})
+		w.until("all are reserved while it is held", reserved(2))
+		w.compute.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.deleteAllocations("s1")
+		w.until("its VFs are back", w.restored)
+		time.Sleep(2 * time.Minute)
+		if !reserved(2)() || w.compute.conditions() != "" {
+			t.Errorf("%+v %s", w.provider(name1).Inventories, w.compute.conditions())
+		}
 		must(t, stop())
 	})
 	scenario(t, "an operator changes the number of VFs of a free card", func(t *testing.T, w *testHost) {

@@ -48,6 +48,13 @@ func TestCardIsOneProvider(t *testing.T) {
 	expect(t, given, rootLine, cardLine("0/2"))
 	given.Held = []device.Claim{given.claim(t, pf81)}
 	expect(t, given, rootLine, cardLine("0/2"))
+	// it has another number of VFs than when it was claimed, or is offered as its PF alone
+	other := withVFs(sampleFacts(t, cardRule), 1)
+	other.Held = given.Held
+	expect(t, other, rootLine, cardLine("0/2"))
+	alone := sampleFacts(t, `{"product_id":"1528","address":"0000:81:00.0","resource_class":"card"}`)
+	alone.Held = given.Held
+	expect(t, alone, rootLine, cardLine("0/2"))
 	// the card has vanished
 	given.Devices = slices.DeleteFunc(given.Devices, func(d pci.Device) bool { return d.Address == pf81 })
 	expect(t, given, rootLine, cardLine("0/2"), "0000:81:00.0: is held by server s1, though it is no longer on the host; "+

@@ -26,12 +26,17 @@ func (g group) counted() []match {
 }
 
 // total returns how much of their class the counted devices of the provider are: the number of slices of a card that is
-// offered as its PF or as its VFs, otherwise one for each device.
+// offered as its PF or as its VFs, otherwise one for each device; and at least as much as holders of them have taken,
+// before the rule or the number of VFs changed.
 func (g group) total(counted []match) int {
+	total, taken := len(counted), 0
 	if g.isCard() {
-		return g.self.offer.Amount()
+		total = g.self.offer.Amount()
 	}
-	return len(counted)
+	for _, c := range g.heldOffered {
+		taken += c.Amount()
+	}
+	return max(total, taken)
 }
 
 // isCard reports whether the PF is offered also as its VFs.

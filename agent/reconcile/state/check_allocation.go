@@ -24,19 +24,22 @@ func (c *Core) CheckAllocation(want host.Server, held placement.ConsumerAllocati
 	if !here {
 		return fmt.Sprintf("Placement has no allocation of server %s on %s", want.ID, c.Config.Host)
 	}
-	needs := resource.Allocation{}
+	needs, whole := resource.Allocation{}, map[provider.ID]bool{}
 	for _, r := range want.Requests {
 		for _, p := range r.Providers {
 			id := resource.ProviderID(p)
 			if needs[id] == nil {
 				needs[id] = resource.Amounts{}
 			}
-			needs[id][resource.Class(r.Class)] += amountOf(c.Set, id, r)
+			n := slicesOf(c.Set, id, r)
+			whole[id] = whole[id] || n > 0
+			needs[id][resource.Class(r.Class)] += max(n, 1)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(needs)) {
 		for _, class := range needs[id].Sorted() {
-			if has := held.Allocation[id][class]; has < needs[id][class] {
+			has := held.Allocation[id][class]
+			if has < needs[id][class] || whole[id] && has > needs[id][class] { // the number of VFs has changed
 				return fmt.Sprintf("server %s is assigned %d %s of provider %s, but its allocation in Placement has %d",
 					want.ID, needs[id][class], class, id, has)
 			}
@@ -49,15 +52,14 @@ func (c *Core) CheckAllocation(want host.Server, held placement.ConsumerAllocati
 	return ""
 }
 
-// amountOf returns how much a device of a request takes of a provider. Only a PF can take more than one.
-func amountOf(set device.Set, id provider.ID, r host.Request) int {
-	most := 1
+// slicesOf returns how many slices of a provider a request takes that is for the PF of a card; 0 for any other request.
+func slicesOf(set device.Set, id provider.ID, r host.Request) int {
 	for _, e := range set.Entries() {
-		if e.Provider == id && pci.Type(r.Type) == e.Type {
-			most = max(most, e.Amount())
+		if e.Provider == id && e.Slices > 0 && pci.Type(r.Type) == e.Type {
+			return e.Slices
 		}
 	}
-	return most
+	return 0
 }
 
 // classChanged returns the present resource class of a provider's devices when it differs from class. A device held

@@ -12,7 +12,8 @@ import (
 
 // disabledDevices counts the devices of each provider that must be reserved because they are disabled: the free ones.
 // The only device of a provider is also reserved while a server holds it, so that it is never offered when it is freed.
-// Of several devices a held one must not be reserved: Placement counts it as used already.
+// Of several devices a held one must not be reserved: Placement counts it as used already. Of a card that is offered as
+// its PF and as its VFs, the VFs count: those that are disabled, or all if the PF is.
 func disabledDevices(set device.Set) map[provider.ID]resource.Amounts {
 	total, out := map[provider.ID]int{}, map[provider.ID]resource.Amounts{}
 	entries := set.Entries()
@@ -20,13 +21,14 @@ func disabledDevices(set device.Set) map[provider.ID]resource.Amounts {
 		total[e.Provider]++
 	}
 	for _, e := range entries {
-		if !e.Disabled || e.Provider == "" || e.ResourceClass == "" || e.Holder != "" && total[e.Provider] > 1 {
+		several := total[e.Provider] > 1
+		if !e.Disabled || e.Provider == "" || e.ResourceClass == "" || several && (e.Holder != "" || e.Slices > 0) {
 			continue
 		}
 		if out[e.Provider] == nil {
 			out[e.Provider] = resource.Amounts{}
 		}
-		out[e.Provider][e.ResourceClass]++
+		out[e.Provider][e.ResourceClass] += e.Amount()
 	}
 	return out
 }
