@@ -56,12 +56,12 @@ func newDriver(t *testing.T) *driver {
 // start begins a new start of the agent on what is on the disk.
 func (d *driver) start() {
 	d.t.Helper()
-	rules, err := pci.ParseSpecs(`{"vendor_id":"10de","resource_class":"CUSTOM_GPU"}`)
+	rules, err := pci.ParseSpecs(`{"vendor_id":"10de","resource_class":"CUSTOM_GPU","properties":{"fabric":"p1-0"}}`)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	config := state.Config{Host: testHost, Dir: "dir", Rules: rules, Rescan: time.Minute, Parallel: 8,
-		Preparations: state.Preparations{ReceivesGuests: true},
+		Preparations: state.Preparations{ReceivesGuests: true, PreparesSets: true},
 		NewID:        func() string { return string(testRoot) }, Jitter: func() float64 { return 0 }}
 	if d.state, err = New(config, d.disk, testStart); err != nil {
 		d.t.Fatal(err)

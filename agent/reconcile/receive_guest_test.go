@@ -1,9 +1,11 @@
 package reconcile
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
@@ -32,6 +34,58 @@ func TestHostIsPreparedBeforeTheClaimIsReported(t *testing.T) {
 	if g := d.received["s1"]; len(g.Devices) != 1 || d.phase() != host.Claimed || len(d.guests) > 0 {
 		t.Errorf("prepared %+v, phase %s, guests %+v", g, d.phase(), d.guests)
 	}
+}
+
+// The effects before a guest starts, or arrives by live migration, have the sets of its devices that agree in a
+// property, with their values. A guest that runs already, or must not run, has none.
+func TestSetsOfGuestsThatStart(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	server := host.Server{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64, Requests: []host.Request{{ID: "r", Alias: "gpu",
+		Count: 1, VendorID: "10de", Class: testClass, Match: &host.RequestMatch{Set: 1, Family: "fabric", Times: 1}}}}
+	revision := int64(0)
+	effects := func(want host.Server) (list []string) {
+		revision++
+		d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+			Revision: revision}, Servers: []host.Server{want}}})
+		seen := map[string]bool{}
+		d.settle(func(e state.Effect) bool {
+			var sets []device.MatchedSet
+			switch e := e.(type) {
+			case state.Receive:
+				sets = e.Sets
+			case state.Build:
+				sets = e.Sets
+			default:
+				return false
+			}
+			text := fmt.Sprintf("%T", e)
+			for _, s := range sets {
+				text += fmt.Sprint(" ", s.Property, " ", s.Value, " ", len(s.Devices))
+			}
+			if !seen[text] {
+				seen[text], list = true, append(list, text)
+			}
+			return false
+		})
+		return list
+	}
+	check := func(what, want string) {
+		t.Helper()
+		if got := strings.Join(effects(server), ", "); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	server.Incoming = true
+	check("incoming", "state.Receive fabric p1-0 1")
+	server.Incoming = false
+	check("it has not arrived", "state.Build fabric p1-0 1")
+	server.Interfaces = []host.Interface{{Port: "p", MAC: "fa:16:3e:00:00:01", VIF: "bridge", VNIC: "normal"}}
+	check("an interface", "state.Build")
+	server.Power = host.Off
+	check("off", "state.Build")
+	server.Power = host.On
+	check("on", "state.Build fabric p1-0 1")
 }
 
 // What was prepared is removed when compute no longer mentions the server, and when it names it for removal.
