@@ -40,40 +40,49 @@ const (
 const computeOptions = `
 [pci]
 alias = {"name": "accelerator", "resource_class": "CUSTOM_ACCELERATOR"}
+alias = {"name": "gpu", "resource_class": "CUSTOM_GPU", "numa_policy": "required"}
+alias = {"name": "vf", "resource_class": "CUSTOM_VF", "device_type": "type-VF", "numa_policy": "required"}
+alias = {"name": "gpu_nic", "members": {"gpu": 1, "vf": 1}, "match": "pcie_root"}
 [filter_scheduler]
 pci_in_placement = true
 `
 
-// startComputeFleet loads the hosts and starts the services.
+// startComputeFleet loads hosts with 24 accelerators and starts the services.
 func startComputeFleet(b *testing.B, hosts int) *computeFleet {
+	b.Helper()
+	f := startFleetOf(b, hosts, []string{"CUSTOM_ACCELERATOR"}, (*fleet).accelerators)
+	f.createFlavor(b, flavorPlain, 1, `{}`)
+	f.createFlavor(b, flavorDevice, 1, `{"pci_passthrough:alias": "accelerator:1"}`)
+	return f
+}
+
+// startFleetOf loads hosts that write writes, with these custom classes, and starts the services.
+func startFleetOf(b *testing.B, hosts int, classes []string,
+	write func(f *fleet, n int) (host.Report, error)) *computeFleet {
 	b.Helper()
 	dir := place(b)
 	must(b, standardNames(b, dir))
 	f := &computeFleet{}
 	var err error
-	f.reports, err = loadAccelerators(b, SQLite(dir), hosts)
+	f.reports, err = loadReported(b, SQLite(dir), hosts, classes, write)
 	must(b, err)
 	f.placement = serve(b, dir, SQLite(dir))
 	f.compute = serveCompute(b, f.placement.Addr)
 	f.report(b)
-	f.createFlavors(b)
 	return f
 }
 
-// createFlavors creates a flavor without devices and one with a device.
-func (f *computeFleet) createFlavors(b *testing.B) {
+// createFlavor creates a flavor with these extra specs.
+func (f *computeFleet) createFlavor(b *testing.B, name string, cpus int, specs string) {
 	b.Helper()
 	c := Dial(f.compute.Addr)
 	defer c.Close()
-	for name, specs := range map[string]string{flavorPlain: `{}`,
-		flavorDevice: `{"pci_passthrough:alias": "accelerator:1"}`} {
-		body := fmt.Sprintf(`{"flavor":{"id":%q,"name":%q,"vcpus":1,"ram":512,"disk":1}}`, name, name)
-		_, err := c.Want(200, "POST", "/v2.1/flavors", []byte(body))
+	body := fmt.Sprintf(`{"flavor":{"id":%q,"name":%q,"vcpus":%d,"ram":512,"disk":1}}`, name, name, cpus)
+	_, err := c.Want(200, "POST", "/v2.1/flavors", []byte(body))
+	must(b, err)
+	if specs != "{}" {
+		_, err = c.Want(200, "POST", "/v2.1/flavors/"+name+"/os-extra_specs", []byte(`{"extra_specs":`+specs+`}`))
 		must(b, err)
-		if specs != "{}" {
-			_, err = c.Want(200, "POST", "/v2.1/flavors/"+name+"/os-extra_specs", []byte(`{"extra_specs":`+specs+`}`))
-			must(b, err)
-		}
 	}
 }
 
@@ -150,8 +159,9 @@ func (f *computeFleet) report(b *testing.B) {
 	})
 }
 
-// loadAccelerators writes hosts with devices into Placement's database, and returns the reports of their agents.
-func loadAccelerators(b *testing.B, database string, hosts int) (reports []host.Report, err error) {
+// loadReported writes hosts with devices into Placement's database, and returns the reports of their agents.
+func loadReported(b *testing.B, database string, hosts int, classes []string,
+	write func(f *fleet, n int) (host.Report, error)) (reports []host.Report, err error) {
 	db, err := sqldb.Open(b.Context(), database)
 	if err != nil {
 		return nil, err
@@ -160,15 +170,17 @@ func loadAccelerators(b *testing.B, database string, hosts int) (reports []host.
 	err = db.Write(b.Context(), func(tx *sqldb.Tx) error {
 		reports = reports[:0]
 		f := &fleet{ctx: b.Context(), tx: tx, next: 1}
-		const class = "INSERT INTO resource_classes (created_at, id, name) VALUES (?, 10000, 'CUSTOM_ACCELERATOR')"
-		if _, err := tx.Exec(b.Context(), class, moment); err != nil {
-			return err
+		for i, class := range classes {
+			if _, err := tx.Exec(b.Context(), "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)", moment,
+				10000+i, class); err != nil {
+				return err
+			}
 		}
 		if err := f.begin(); err != nil {
 			return err
 		}
 		for n := range hosts {
-			report, err := f.accelerators(n)
+			report, err := write(f, n)
 			if err != nil {
 				return err
 			}
@@ -211,6 +223,9 @@ type createdServer struct {
 // isClaimed reports whether the server has claimed its allocation; its agent builds it then.
 func isClaimed(s createdServer) bool { return s.Task == "spawning" }
 
+// isRefused reports whether the server fits nowhere.
+func isRefused(s createdServer) bool { return s.Status == "ERROR" }
+
 // createUntil creates a server, and waits until done returns true. Clients that ask all the time would cost the server
 // more than what is measured. So a client first waits half as long as other servers took, and then asks every 20 ms.
 func (f *computeFleet) createUntil(flavor string, done func(createdServer) bool) func(c *Conn, n int) error {
@@ -241,12 +256,12 @@ func (f *computeFleet) createAndAsk(flavor string, done func(createdServer) bool
 			if err := json.Unmarshal(text, &made); err != nil {
 				return err
 			}
-			if made.Server.Status == "ERROR" {
-				return fmt.Errorf("server %s: %s", path, text)
-			}
 			if done(made.Server) {
 				usual.Store((7*usual.Load() + int64(time.Since(began))) / 8)
 				return nil
+			}
+			if made.Server.Status == "ERROR" {
+				return fmt.Errorf("server %s: %s", path, text)
 			}
 		}
 		return fmt.Errorf("server %s is not done after a minute: %s", path, text)

@@ -210,27 +210,34 @@ func amount(inUse bool) int {
 // provider writes one provider; used is the usage of each of its classes.
 func (f *fleet) provider(name string, root int64, parent any, consumer string, inventories map[string]int, used int,
 	traits ...int64) (string, error) {
-	id, number := uuid.NewString(), f.next
+	id := uuid.NewString()
+	return id, f.providerAs(id, name, root, parent, consumer, inventories, used, traits...)
+}
+
+// providerAs is provider for one with this id.
+func (f *fleet) providerAs(id, name string, root int64, parent any, consumer string, inventories map[string]int,
+	used int, traits ...int64) error {
+	number := f.next
 	f.next++
 	if err := f.providers.add(f, moment, number, id, name, 2, root, parent); err != nil {
-		return id, err
+		return err
 	}
 	for class, total := range inventories {
 		if err := f.inventories.add(f, moment, number, f.classes[class], total, 0, 1, total, 1, 1.0); err != nil {
-			return id, err
+			return err
 		}
 		if used > 0 {
 			if err := f.allocations.add(f, moment, number, consumer, f.classes[class], used); err != nil {
-				return id, err
+				return err
 			}
 		}
 	}
 	for _, trait := range traits {
 		if err := f.providerTraits.add(f, moment, trait, number); err != nil {
-			return id, err
+			return err
 		}
 	}
-	return id, nil
+	return nil
 }
 
 // fleetQuestions returns the queries for a fleet, in turn, with a limit of 1000 candidates: servers without devices,

@@ -91,7 +91,7 @@ func BenchmarkServersToActive(b *testing.B) {
 	f.placement = serve(b, dir, SQLite(dir))
 	f.compute = serveCompute(b, f.placement.Addr)
 	startAgents(b, f.placement.Addr, f.compute.Addr, *agents)
-	f.createFlavors(b)
+	f.createFlavor(b, flavorPlain, 1, `{}`)
 	f.createExisting(b, func(s createdServer) bool { return s.Status == "ACTIVE" })
 	for _, part := range []string{"first", "second"} {
 		b.Run(fmt.Sprintf("agents=%d/%s", *agents, part), func(b *testing.B) {
