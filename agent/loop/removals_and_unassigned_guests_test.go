@@ -55,6 +55,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "foreign", Name: "by hand",
 			Devices: []hypervisor.Device{{ID: at}}}))
 		_, stop := w.startReported()
+		w.until("a provider", func() bool { return w.provider(name1).ID != "" }) // not before the first assignments
 		w.compute.assign(w.server("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		w.until("a condition", func() bool {
