@@ -275,7 +275,8 @@ func wrong(s Server, w facts) string {
 			}
 		}
 	}
-	steps := len(s.ownSteps())
+	own := s.ownSteps()
+	steps := len(own)
 	if why := wrongImage(s); why != "" {
 		return why
 	}
@@ -289,10 +290,10 @@ func wrong(s Server, w facts) string {
 	case (last(Spawning, Active, DeletingGuest, AwaitingMinCount, Shelving) || phase(SpawningDestination, Resized,
 		StoppingSource, PreLiveMigration, LiveMigrating, Reverting)) && s.Host == "":
 		return "it is placed on no host"
-	case slices.Equal(s.ownSteps(), []Step{CreateImage}), slices.Equal(s.ownSteps(), []Step{CheckImage}):
-	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(s.ownSteps(), []Step{BindPorts}): // the guest exists
+	case slices.Equal(own, []Step{CreateImage}), slices.Equal(own, []Step{CheckImage}):
+	case last(Active) && !s.BoundTo(s.Host) && slices.Equal(own, []Step{BindPorts}): // the guest exists
 	case (s.awaitsPorts() || s.AwaitsBindings() && !s.withdraws()) && s.portDevicesPicked() &&
-		slices.Equal(s.ownSteps(), []Step{BindPorts}):
+		slices.Equal(own, []Step{BindPorts}):
 	case (last(Error, Deleted, Active, Spawning, DeletingGuest, Shelved, Shelving, DeletedAwaitingCleanup) ||
 		phase(SpawningDestination, Resized, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting,
 			RevertBlocked)) != (steps == 0) && s.State != "":
@@ -311,12 +312,10 @@ func wrong(s Server, w facts) string {
 		slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return len(r.Providers) != 1 })):
 		return "its requests do not name the chosen provider"
 	}
-	seen := map[string]bool{}
-	for _, l := range residences {
-		if seen[l.Consumer] {
+	for i, l := range residences {
+		if slices.ContainsFunc(residences[:i], func(other Residence) bool { return other.Consumer == l.Consumer }) {
 			return "two residences of consumer " + l.Consumer
 		}
-		seen[l.Consumer] = true
 	}
 	return ""
 }
