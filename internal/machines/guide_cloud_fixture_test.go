@@ -342,7 +342,7 @@ func (c *guideCloud) build() {
 	c.follow("The accounts of people")
 	c.follow("The hosts")
 	out := c.follow("The first servers")
-	for _, want := range []string{"| web-1 | ACTIVE |", "| host1 |", "| host2 |"} {
+	for _, want := range []string{"| web-1 | ACTIVE |", "| host1 ", "| host2 "} {
 		if !strings.Contains(out, want) {
 			c.t.Errorf("no %q in\n%s", want, out)
 		}
