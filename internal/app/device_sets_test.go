@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -237,7 +238,7 @@ report_in_placement = true
 [filter_scheduler]
 pci_in_placement = true`)
 	defer l.down()
-	agree := func(id, want string) { // in the order by which devices are paired up
+	trays := func(id string) string { // of both requests, in the order by which devices are paired up
 		t.Helper()
 		why, err := l.compute().Why(t.Context(), id)
 		if err != nil {
@@ -247,25 +248,30 @@ pci_in_placement = true`)
 		for _, d := range why.Devices {
 			byRequest[d.RequestID] += tray[d.Address]
 		}
-		for _, got := range byRequest {
-			if got != want || len(byRequest) != 2 {
-				t.Errorf("the server has the trays %v, not %s for each request", byRequest, want)
-			}
+		of := slices.Collect(maps.Values(byRequest))
+		if len(of) != 2 || of[0] != of[1] {
+			t.Fatalf("the server has the trays %v, not the same for each request", byRequest)
 		}
+		return of[0]
 	}
 	specs := func(n int) map[string]string {
 		return map[string]string{"pci_passthrough:alias": fmt.Sprint("pair:", n)}
 	}
 	live := map[string]any{"host": nil, "block_migration": "auto"}
 	two := l.boot("two", "ACTIVE", specs(2))
-	agree(two.ID, "ab")
+	if got := trays(two.ID); got != "ab" {
+		t.Errorf("the server has the trays %s", got)
+	}
 	l.host("cmp2")
 	l.enable("cmp1", false)
 	l.boot("in the way", "ACTIVE", specs(1))
 	l.act(two.ID, "os-migrateLive", "ACTIVE", "cmp2", live)
-	agree(two.ID, "bc")
+	if got := trays(two.ID); got != "bc" {
+		t.Errorf("the server has the trays %s after the migration", got)
+	}
 	l.enable("cmp1", true)
 	one := l.boot("one", "ACTIVE", specs(1))
+	before := trays(one.ID)
 	if err := l.compute().Act(t.Context(), one.ID, "os-migrateLive", live); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +279,9 @@ pci_in_placement = true`)
 		why, err := l.compute().Why(t.Context(), one.ID)
 		return err == nil && strings.Contains(why.Fault, "no free device of CUSTOM_")
 	})
-	agree(one.ID, "a")
+	if after := trays(one.ID); after != before {
+		t.Errorf("the server had the tray %s and has %s", before, after)
+	}
 	if s, err := l.compute().Server(t.Context(), one.ID); err != nil || s.Status != "ACTIVE" || *s.Host != "cmp1" {
 		t.Errorf("after a migration that is not possible: %+v %v", s, err)
 	}
