@@ -31,6 +31,8 @@ func (am *agentModel) perform(m *simHost, f *effect) state.Event {
 	case state.WriteProvider:
 		generation, err := am.writeProvider(m, e)
 		return state.ProviderWritten{Generation: generation, Err: err}
+	case state.RestoreVFs:
+		return state.VFsRestored{PF: e.PF, Err: am.call(func() error { return am.hypervisor.restoreVFs(m, e.PF) })}
 	case state.CleanDevice:
 		return state.CleanEnded{Err: am.cleanDevice(m, e.Device)}
 	}
@@ -86,6 +88,8 @@ func (am *agentModel) performWork(m *simHost, f *effect) (done state.WorkDone) {
 		done.Allocation, done.Err = am.tree(m).Placement.Allocation(background, resource.ConsumerID(e.Work))
 	case state.Build:
 		done.Err = am.hypervisor.callBuild(m, e.Guest)
+	case state.RemoveVFs:
+		done.Err = am.call(func() error { return am.hypervisor.removeVFs(m, e.PFs) })
 	case state.ConfigureVFs:
 		done.Err = am.call(func() error { return am.hypervisor.configureVFs(m, e) })
 	case state.ResetVFs:

@@ -30,6 +30,7 @@ func (ck *checks) checkAll() {
 	}
 	for _, m := range ck.hosts {
 		ck.checkQuietHost(m)
+		ck.checkRestored(m)
 		ck.checkHeldForPorts(m)
 		ck.checkBandwidth(m)
 		ck.checkPlan(m)
@@ -91,11 +92,18 @@ func (ck *checks) checkQuietHost(m *simHost) {
 		}
 	}
 	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
+	cards := m.wholeCards()
 	for _, e := range m.agent.state.Devices().Entries() {
-		total[e.Provider]++
+		switch slices := cards[e.Provider]; {
+		case slices == 0:
+			total[e.Provider]++
+		case e.Type == pci.Physical:
+			total[e.Provider] = slices
+		}
 		switch {
 		case e.Holder != "":
-			held[e.Provider]++
+			held[e.Provider] += e.Amount()
+		case cards[e.Provider] > 0 && e.Type == pci.Physical: // its VFs are counted
 		case e.State == pci.Available && !e.Spent && !e.Disabled:
 			free[e.Provider]++
 		}
@@ -112,9 +120,17 @@ func (ck *checks) checkQuietHost(m *simHost) {
 		}
 		left := 0
 		for _, d := range m.host.row.report.Devices {
-			if d.Provider == id && d.State == pci.Available && !d.Spent && !d.Disabled {
+			whole := cards[id] > 0 && d.Type == pci.Physical
+			if d.Provider == id && d.State == pci.Available && !d.Spent && !d.Disabled && !whole {
 				left++
 			}
+		}
+		if cards[id] > 0 { // a server may have more slices than the card has now: VFs were unplugged
+			if inv.Total < total[id] || used < held[id] || left != free[id] || inv.Total-used < free[id] {
+				ck.violation(m, "card: %s has %d slices, %d of them used; the host has %d, held %d, free VFs %d, reported %d",
+					p.Name, inv.Total, used, total[id], held[id], free[id], left)
+			}
+			continue
 		}
 		if inv.Total != total[id] {
 			ck.violation(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5

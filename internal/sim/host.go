@@ -53,6 +53,9 @@ type hardware struct {
 	// the agent counts what NUMA nodes give to guests on providers of their own
 	nodesInPlacement bool
 
+	// PFs that are offered also as their VFs and whose VFs an agent has removed
+	bare map[pci.Address]bool
+
 	portVFs    bool                   // it has VFs for ports
 	configured map[pci.Address]string // ports for which its VFs are configured
 	unplugged  map[pci.Address]bool   // VFs that were unplugged since they were configured
@@ -196,7 +199,21 @@ func (hm *hostModel) violation(m *simHost, format string, args ...any) {
 
 // devices are those that are plugged in.
 func (m *simHost) devices() []pci.Device {
-	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
+	there := slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool {
+		return m.away[d.Address] || d.Parent != nil && m.bare[*d.Parent]
+	})
+	if m.bare == nil {
+		return there
+	}
+	for i := range there {
+		there[i].NumVFs = 0
+		for _, d := range there {
+			if d.Parent != nil && *d.Parent == there[i].Address {
+				there[i].NumVFs++
+			}
+		}
+	}
+	return there
 }
 
 // hasNews reports whether compute has assignments that the agent has not read.

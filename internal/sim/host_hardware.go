@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -37,8 +38,10 @@ func build(n, zone int, ports bool) *simHost {
 		specs = m.plain(zone, n%kinds == 1)
 	case 2, 3: // PFs whose VFs are offered, live-migratable ones on one of the two
 		specs = m.virtual(zone, n%kinds == 3)
-	case 4: // PFs that are offered whole
-		specs = m.physical(zone)
+	case 4: // PFs that are offered whole, on every second host also as their VFs
+		if specs = m.physical(zone); n/kinds%2 == 1 {
+			specs = m.cards(specs)
+		}
 	case 5:
 		specs = m.disks(zone)
 	}
@@ -106,6 +109,15 @@ func (m *simHost) physical(zone int) [usualRules]string {
 	out := specs(zone, `"vendor_id": "8086", "product_id": "1528"`, "PF")
 	out[2] = specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")[0] // the PFs are turned into VFs
 	return out
+}
+
+// cards changes the configurations of PFs so that they are offered also as their VFs, except with the last one.
+func (m *simHost) cards(specs [usualRules]string) [usualRules]string {
+	m.bare = map[pci.Address]bool{}
+	for i := range usualRules - 1 {
+		specs[i] = strings.Replace(specs[i], "}", `, "shapes": ["pf", "vf"]}`, 1)
+	}
+	return specs
 }
 
 func (m *simHost) disks(zone int) [usualRules]string {

@@ -121,6 +121,7 @@ func (hv *hypervisorModel) buildGuest(m *simHost, g hypervisor.Guest) error {
 	}
 	g.Devices, g.DiskFrom, g.Kept, g.DiskImage, m.content[g.ID] = slices.Clone(g.Devices), nil, false, "", content
 	hv.checkConfigured(m, g)
+	hv.checkCards(m, g)
 	if hv.broken == WrongDevice && len(g.Devices) > 0 {
 		g.Devices[0].Provider = m.root
 	}

@@ -105,6 +105,7 @@ func (ls *losses) loseJournal(m *simHost) {
 	ls.agents.crash(m)
 	m.disk, m.fresh, m.service = disk{}, true, service{lost: true}
 	m.forgetConfigured()
+	m.forgetRemoved()
 }
 
 // forgetSome is `berth host forget` of a host without servers.
@@ -185,6 +186,9 @@ func (ls *losses) twin(m *simHost) *simHost {
 	c.agent, c.cut, c.zombie = nil, false, false
 	c.service = m.service.lose()
 	c.configured, c.unplugged = map[pci.Address]string{}, maps.Clone(m.unplugged)
+	if m.bare != nil {
+		c.bare = map[pci.Address]bool{} // its PFs have VFs since it was started
+	}
 	return &c
 }
 

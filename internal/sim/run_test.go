@@ -89,7 +89,8 @@ func TestSeeds(t *testing.T) {
 		"line not followed", "line of an ended compute",
 		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
 		"guest destroyed by the operator", "allocation written back", "ports bound", "disk uploaded", "disk from an image",
-		"guarantee of a bound port removed", "incomplete list of guests", "guest built too late", "device disabled"} {
+		"guarantee of a bound port removed", "incomplete list of guests", "guest built too late", "device disabled",
+		"VFs removed", "VFs restored"} {
 		if happened[what] == 0 && everything {
 			t.Errorf("%q never happened", what)
 		}

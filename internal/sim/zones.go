@@ -23,12 +23,13 @@ func newZone(n int) zone {
 		alias("vf", "VF", `, "device_type": "type-VF", "traits": "CUSTOM_GOOD"`),
 		alias("livevf", "VF", `, "device_type": "type-VF", "live_migratable": "yes"`),
 		alias("pf", "PF", `, "device_type": "type-PF"`),
+		alias("slice", "PF", `, "device_type": "type-VF"`),
 		alias("nvme", "NVME", ``)}}
 	for i, f := range []struct {
 		aliases string
 		nodes   int
 		policy  string
-	}{{}, {aliases: "gpu:1"}, {aliases: "gpu:2"}, {aliases: "livegpu:1"}, {aliases: "vf:1"}, {aliases: "vf:3"},
+	}{{}, {aliases: "gpu:1"}, {aliases: "gpu:2"}, {aliases: "livegpu:1"}, {aliases: "slice:1"}, {aliases: "vf:3"},
 		{aliases: "livevf:2"},
 		{aliases: "pf:1"}, {aliases: "nvme:1"}, {aliases: "gpu:1", nodes: 1, policy: "required"}, {aliases: "vf:2", nodes: 2},
 		{nodes: 2}, {aliases: "better:1"}, {aliases: "livevf:1", nodes: 1, policy: "preferred"}} {
