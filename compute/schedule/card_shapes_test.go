@@ -47,7 +47,7 @@ func TestShapesByArithmetic(t *testing.T) {
 			free[provider.ID(fmt.Sprint("card", n))] = resource.Amounts{cardClass: max(counts[n], 1)}
 		}
 		h := shapesHost(counts...)
-		input := schedule.Input{Hosts: hosts(h), Now: noon, Counted: map[string]bool{"R": true},
+		input := schedule.Input{Hosts: hosts(h), Now: noon, Counted: map[string]bool{"R": true}, Isolate: seed%2 == 0,
 			Candidates: []schedule.Candidate{candidate("h1")}}
 		var claims []resource.Allocation
 		for range 40 {

@@ -257,7 +257,7 @@ func (h Host) nearest(free []pci.Offered, s slot) (text, device string) {
 			return "one is disabled", d.Address.String()
 		case why == "" && s.provider != "" && d.Amount() > 1:
 			return fmt.Sprintf("one is free, but Placement has chosen one slice of its %d; a server gets it if the flavor has "+
-				"VCPUs, memory or disk, and no group_policy isolate", d.Amount()), d.Address.String()
+				"VCPUs, memory or disk", d.Amount()), d.Address.String()
 		case why == "" && !isFree:
 			return "one is promised to another server", d.Address.String()
 		case isFree && why != "" && text == "":
