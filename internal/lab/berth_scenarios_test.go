@@ -148,7 +148,7 @@ func TestScenarios(t *testing.T) {
 		"report": checkReport, "hot-plug": checkHotPlug, "claim and release": checkClaimAndRelease, "NUMA": checkNUMAPolicies,
 		"unplugged while held": checkUnplugged,
 		"restart":              checkRestart, "PF removed and added again": checkReplugged,
-		"device removed while held": checkRemovedDevice, "tour": checkTour,
+		"device removed while held": checkRemovedDevice, "a card as its PF or as its VFs": checkCard, "tour": checkTour,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, s) })
 	}
@@ -321,6 +321,29 @@ func checkRemovedDevice(t *testing.T, s scenarios) {
 	}
 	if back := holders(s.devices(t, "back"), "CUSTOM_NIC"); len(back) != 1 || back["0000:22:00.0"] != "" {
 		t.Errorf("after it was added again: %v", back)
+	}
+}
+
+// checkCard checks that a card is given as its PF, without VFs, over a crash of the agent, and that the VFs are there
+// again afterwards.
+func checkCard(t *testing.T, s scenarios) {
+	for scenario, used := range map[string]string{"whole": "4/4", "killed": "4/4", "part": "1/4"} {
+		if got := s.tree(scenario)["21:00.0 CUSTOM_CARD"]; got != used {
+			t.Errorf("scenario %s: Placement has %q slices, want %s", scenario, got, used)
+		}
+	}
+	for _, head := range []string{"whole server", "part server"} {
+		if server := s.server(t, head); server.Status != "ACTIVE" {
+			t.Errorf("%s: %+v", head, server)
+		}
+	}
+	for head, want := range map[string]string{"whole vfs": "0", "restored vfs": "4"} {
+		if got := strings.TrimSpace(s[head]); got != want {
+			t.Errorf("%s: the PF has %s, want %s", head, got, want)
+		}
+	}
+	if conditions := s.host(t, "part").Conditions; len(conditions) > 0 {
+		t.Errorf("unexpected conditions: %q", conditions)
 	}
 }
 
