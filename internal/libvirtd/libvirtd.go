@@ -49,6 +49,7 @@ for name in vfio 1 2 3 4 5 6 7; do : >"$1/dev/vfio/$name"; done
 ln -s pts/ptmx "$1/dev/ptmx"
 mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/dev/pts"
 mount --rbind "$1/dev" /dev
+mount -t tmpfs -o mode=1777 lock /run/lock # libvirt locks a console by the name of its terminal
 mkdir ` + programs + `
 mount --bind "$1/bin" ` + programs + `
 PATH=` + programs + `:$PATH
