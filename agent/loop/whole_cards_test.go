@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -108,7 +109,7 @@ func TestWholeCards(t *testing.T) {
 		stop := held(w)
 		must(t, stop())
 		w.options.VFs = broken
-		broken.why = fault.New(fault.Unavailable, "the driver is not bound")
+		broken.fails.Store(true)
 		_, stop = w.startReported()
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
@@ -123,7 +124,7 @@ func TestWholeCards(t *testing.T) {
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s2")
 		w.deleteAllocations("s2")
-		broken.why = nil
+		broken.fails.Store(false)
 		w.until("its VFs are back", func() bool { return w.restored() && w.compute.conditions() == "" })
 		must(t, stop())
 		w.checkConsistent()
@@ -203,15 +204,15 @@ func TestWholeCards(t *testing.T) {
 	})
 }
 
-// brokenVFs is a VFSetter that fails.
+// brokenVFs is a VFSetter that can fail.
 type brokenVFs struct {
 	VFSetter
-	why error
+	fails atomic.Bool
 }
 
 func (b *brokenVFs) SetVFs(pf pci.Address, count int) error {
-	if b.why != nil && count > 0 {
-		return b.why
+	if b.fails.Load() && count > 0 {
+		return fault.New(fault.Unavailable, "the driver is not bound")
 	}
 	return b.VFSetter.SetVFs(pf, count)
 }

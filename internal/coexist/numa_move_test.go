@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
@@ -56,6 +59,10 @@ func moveNUMA(t *testing.T, of *server) {
 	pinned, shared := resource.ConsumerID(uuid.NewString()), resource.ConsumerID(uuid.NewString())
 	h.claim(pinned, resource.Allocation{h.root: {"PCPU": 2, "MEMORY_MB": 512, "DISK_GB": 1}})
 	h.claim(shared, resource.Allocation{h.root: {"VCPU": 1, "MEMORY_MB": 256}})
+	for _, consumer := range []resource.ConsumerID{pinned, shared} { // an agent keeps guests that are not assigned
+		must(t, h.options.Hypervisor.Build(t.Context(), hypervisor.Guest{ID: string(consumer), VCPUs: 1, MemoryMB: 256}))
+		h.journal(journal.Built(string(consumer), 0))
+	}
 	h.journal(
 		journal.Put(string(pinned), nil, journal.GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, MemoryMB: 256, Node: 0,
 			CPUs: map[int]int{0: 1}}, journal.GuestCell{VCPUs: []int{1}, Dedicated: []int{1}, MemoryMB: 256, Node: 1,
@@ -100,7 +107,7 @@ func moveNUMA(t *testing.T, of *server) {
 	}
 }
 
-// newNUMAHost returns a host whose agent uses this Placement and finds no compute.
+// newNUMAHost returns a host whose agent uses this Placement, and a compute service without servers.
 func newNUMAHost(t *testing.T, of *server) *numaHost {
 	t.Helper()
 	machine, err := sysfs.Sample()
@@ -111,9 +118,19 @@ func newNUMAHost(t *testing.T, of *server) *numaHost {
 	// uwsgi closes connections without notice, and PUT is not repeated on another one
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	h := &numaHost{t: t, placement: placement.NewClient("http://"+of.Addr, client, "admin")}
+	conf := filepath.Join(dir, "compute.conf")
+	must(t, os.WriteFile(conf, []byte("[api]\nauth_strategy = noauth2\n"), 0o600))
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	config, err := settings.Read(log, conf)
+	must(t, err)
+	compute, err := app.OpenCompute(t.Context(), "sqlite:///"+filepath.Join(dir, "compute.db"), h.placement, config, log)
+	must(t, err)
+	t.Cleanup(func() { must(t, compute.Close()) })
 	h.options = loop.Options{Host: "cmp1", Facts: sysfs.Source{FS: machine, Name: "the sample"}, Placement: h.placement,
-		Compute:    host.Client{REST: &rest.Client{Base: "http://127.0.0.1:1", HTTP: http.DefaultClient}},
-		Hypervisor: guests, Dir: filepath.Join(dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+		Compute: host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(compute.Handler),
+			Headers: map[string]string{"X-Auth-Token": "admin"}}},
+		Hypervisor: guests, Dir: filepath.Join(dir, "journal"), Log: log,
+		LockID: func(dir string) string { return dir }}
 	h.options.CPUs = agentstate.CPUs{Shared: []int{0, 2}, Dedicated: []int{1, 3}, CPURatio: 4}
 	return h
 }
