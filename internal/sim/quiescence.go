@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/resource"
 )
 
@@ -84,14 +85,28 @@ func (w *World) settleAll() {
 }
 
 // rescan has agents compare their hosts with Placement again, as they do periodically: while another consumer had
-// something of the same provider, an allocation could not be written, or a class not changed. Bandwidth that is not
-// configured any more is removed when no port uses it.
+// something of the same provider, an allocation could not be written, or a class not changed. A guest that was renamed
+// during a sync may lack what it uses of NUMA nodes until the next one. Bandwidth that is not configured any more is
+// removed when no port uses it.
 func (w *World) rescan() {
 	for _, m := range w.hosts {
-		if len(w.altered) > 0 || w.placement.hasFormerBandwidth(m) {
+		if len(w.altered) > 0 || w.lacksShares(m) || w.placement.hasFormerBandwidth(m) {
 			w.agents.changed(m)
 		}
 	}
+}
+
+// lacksShares reports whether a server on a host does not have what it must have in Placement.
+func (w *World) lacksShares(m *simHost) bool {
+	for _, s := range w.compute.servers {
+		for _, residence := range s.Residences() {
+			held := lifecycle.WithoutPorts(w.placement.Held(resource.ConsumerID(residence.Consumer)))
+			if residence.Host == m.name && residence.Choice != nil && !w.shareOf(s, residence).Equal(held) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // round lets compute and all agents do what is due. It reports whether something was done, or will be due by itself.
