@@ -225,8 +225,12 @@ func lacking(e lifecycle.Expectation, host schedule.Host, root provider.ID, held
 		}
 	}
 	dedicated := 0
-	for _, id := range append(host.NodeProviders(), root) {
-		dedicated += held[id][consumer][numa.DedicatedCPUs]
+	for _, holder := range append([]string{e.Consumer}, e.Also...) {
+		n := 0
+		for _, id := range append(host.NodeProviders(), root) {
+			n += held[id][resource.ConsumerID(holder)][numa.DedicatedCPUs]
+		}
+		dedicated = max(dedicated, n)
 	}
 	if dedicated >= want.Sum()[numa.DedicatedCPUs] {
 		for id, amounts := range lacks {

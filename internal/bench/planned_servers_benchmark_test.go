@@ -109,17 +109,7 @@ func BenchmarkSchedulePlanned(b *testing.B) {
 func BenchmarkOnePlanned(b *testing.B) {
 	f := startPlannedFleet(b)
 	b.Run(fmt.Sprintf("hosts=%d/flavor=%s", *scheduleHosts, flavorSets), func(b *testing.B) {
-		due := time.NewTicker(time.Second / 20)
-		defer due.Stop()
-		more := Times(b.N)
-		create := f.createAndAsk(flavorSets, isClaimed, 2*time.Millisecond)
-		b.ResetTimer()
-		r, err := Run(f.compute.Addr, 16, func() bool { <-due.C; return more() }, create)
-		b.StopTimer()
-		must(b, err)
-		b.ReportMetric(r.PerSecond(), "servers/s")
-		b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
-		b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
+		f.createSteadily(b, flavorSets)
 	})
 }
 

@@ -14,7 +14,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// placementCalls is the number of requests to Placement at a time for a list of hypervisors, each of which needs two.
+// placementCalls is the number of requests to Placement at a time for a list of hypervisors. Each needs two, and
+// one more for each NUMA node with dedicated CPUs.
 const placementCalls = 8
 
 // amountsOf returns what hosts have and use, from the inventories and usages of their providers in Placement, and the
