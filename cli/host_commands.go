@@ -51,7 +51,7 @@ func (c *HostDownCmd) Run(g *Globals) error {
 			return fault.New(fault.Conflict, "the agent of host %s gave its last sign of life %s ago: while the host runs, "+
 				"devices of its guests must not be allocated to others; "+
 				"stop the host and wait until its agent has been silent for %s, or make sure that the host does not run and use "+
-				"--force", c.Host, ago.Round(time.Second), silentAfter(h))
+				"--force", c.Host, ago.Truncate(time.Second), silentAfter(h))
 		}
 	}
 	if err := g.compute().HostDown(ctx, c.Host, true); err != nil {

@@ -77,14 +77,15 @@ func hypervisorText(h host.Report) string {
 
 // hostState returns whether the agent of a host reports, and what an operator has declared about the host.
 func hostState(h host.Report) string {
-	state, ago := "up", time.Duration(h.Quiet*float64(time.Second)).Round(time.Second)
+	state, ago := "up", time.Duration(h.Quiet*float64(time.Second))
+	shown := ago.Truncate(time.Second) // rounded, a host would be shown as silent before compute considers it silent
 	switch {
 	case h.StartFailed != "": // the conditions have the reason
 		state = "start failed"
 	case ago >= silentAfter(h): // an open connection is not a sign of life
-		state = "silent for " + ago.String()
+		state = "silent for " + shown.String()
 	case !h.Connected:
-		state = "not connected for " + ago.String()
+		state = "not connected for " + shown.String()
 	case h.Down != "": // the conditions have the reason
 		state = "hypervisor down"
 	}

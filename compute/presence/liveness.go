@@ -53,7 +53,7 @@ func (a *Agents) LastSign(host string) (connected bool, quiet time.Duration) {
 
 // IsSilent reports whether the last sign of life of a host is older than SilentAfter, measured with the monotonic
 // clock.
-func (a *Agents) IsSilent(host string) bool { return a.SinceReport(host) > a.Silence }
+func (a *Agents) IsSilent(host string) bool { return a.SinceReport(host) >= a.Silence }
 
 // SilentAfter returns the age of its last sign of life from which on a host counts as silent.
 func (a *Agents) SilentAfter() time.Duration { return a.Silence }
@@ -92,8 +92,8 @@ func (a *Agents) WhyAlive(ctx context.Context, name string) (reports string, err
 		return "its agent runs, and cannot report the host: " + failed, nil
 	}
 	if _, quiet := a.LastSign(host.Name); quiet < a.Silence {
-		return fmt.Sprintf("its agent has been silent for %.0f s, and counts as alive until %.0f s", quiet.Seconds(),
-			a.Silence.Seconds()), nil
+		return fmt.Sprintf("its agent has been silent for %d s, and counts as alive until %.0f s",
+			int(quiet.Seconds()), a.Silence.Seconds()), nil
 	}
 	return "", nil
 }
