@@ -113,7 +113,7 @@ func (g *Globals) printFlavor(f compute.Flavor) error {
 	rows := pairs("id", f.ID, "name", f.Name, "description", dash(description), "vcpus", strconv.Itoa(f.VCPUs),
 		"ram (MiB)", strconv.Itoa(f.RAM), "disk (GiB)", strconv.Itoa(f.Disk),
 		"ephemeral (GiB)", strconv.Itoa(f.Ephemeral), "swap (MiB)",
-		strconv.Itoa(int(f.Swap)), "public", yes(f.Public), "disabled", yes(f.Disabled))
+		strconv.Itoa(int(f.Swap)), "public", yes(f.Public))
 	for _, key := range sortedKeys(f.ExtraSpecs) {
 		rows = append(rows, []string{"property " + key, f.ExtraSpecs[key]})
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -273,11 +272,8 @@ func addressesText(s compute.Server) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(s.Addresses)) {
 		var of []string
-		list, _ := s.Addresses[name].([]any)
-		for _, one := range list {
-			if fields, ok := one.(map[string]any); ok {
-				of = append(of, fmt.Sprint(fields["addr"]))
-			}
+		for _, one := range s.Addresses[name] {
+			of = append(of, one.Address)
 		}
 		texts = append(texts, name+"="+strings.Join(of, ", "))
 	}

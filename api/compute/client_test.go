@@ -89,7 +89,7 @@ func TestClientSendsTokenAndVersion(t *testing.T) {
 	if err != nil || made.ID != "x" || made.Reservation != "r-1" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	if got.Header.Get("X-Auth-Token") != "admin:p" || got.Header.Get(VersionHeader) != "compute 2.61" ||
+	if got.Header.Get("X-Auth-Token") != "admin:p" || got.Header.Get(VersionHeader) != "compute 2.104" ||
 		got.URL.Path != "/v2.1/servers" {
 		t.Errorf("%s %v", got.URL, got.Header)
 	}

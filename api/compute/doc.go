@@ -35,8 +35,8 @@
 //	PUT DELETE       /berth/v1/hosts/{host}/down     declares the host permanently dead, or reverses that
 //
 // Each path under /v2.1 also answers under /v2.1/{project_id}. A client chooses a microversion with
-// `OpenStack-API-Version: compute 2.61` (or X-OpenStack-Nova-API-Version: 2.61); without one it gets 2.1.
-// Berth implements 2.1 to 2.61. These versions change something on the paths above:
+// `OpenStack-API-Version: compute 2.104` (or X-OpenStack-Nova-API-Version: 2.104); without one it gets 2.1.
+// Berth implements 2.1 to 2.104. These versions change something on the paths above:
 //
 //	2.2    key pairs have a type; creating one answers 201, deleting one 204
 //	2.3    servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)
@@ -72,6 +72,22 @@
 //	2.58   os-instance-actions have pages, updated_at and the filter changes-since
 //	2.59   migrations show their uuid
 //	2.61   flavors show their extra_specs
+//	2.63   servers show trusted_image_certificates, which is null
+//	2.68   evacuate and os-migrateLive have no force
+//	2.70   ports of servers show their tag
+//	2.71   a server shows server_groups, except in lists
+//	2.72   servers with ports that have a resource request are created and moved
+//	2.73   servers show locked_reason
+//	2.75   PUT and rebuild answer as GET does; an empty swap is 0; hypervisors always show servers
+//	2.80   migrations show user_id and project_id
+//	2.86   values of known extra specs are checked when they are set
+//	2.88   hypervisors show uptime and no amounts; no …/uptime and no …/statistics
+//	2.90   servers show OS-EXT-SRV-ATTR:hostname to all
+//	2.92   key pairs are not generated; their names may have @ and .
+//	2.96   servers show pinned_availability_zone
+//	2.98   servers show the properties of their image
+//	2.100  servers show scheduler_hints
+//	2.102  GET /flavors filters by name; flavors have no rxtx_factor and OS-FLV-DISABLED:disabled
 //
 // Effects has the same list as data, and a test compares the two. Other versions change paths that Berth does not
 // implement.

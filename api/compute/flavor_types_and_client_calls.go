@@ -12,28 +12,31 @@ import (
 
 // Flavor is the size of servers and their other requirements. RAM in MiB, disks in GiB.
 type Flavor struct {
-	ID        string  `json:"id"`
-	Name      string  `json:"name"`
-	VCPUs     int     `json:"vcpus"`
-	RAM       int     `json:"ram"`
-	Disk      int     `json:"disk"`
-	Ephemeral int     `json:"OS-FLV-EXT-DATA:ephemeral"`
-	Swap      Swap    `json:"swap"`
-	RXTX      float64 `json:"rxtx_factor"`
-	Public    bool    `json:"os-flavor-access:is_public"`
-	Disabled  bool    `json:"OS-FLV-DISABLED:disabled"`
-	Links     []Link  `json:"links"`
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	VCPUs     int      `json:"vcpus"`
+	RAM       int      `json:"ram"`
+	Disk      int      `json:"disk"`
+	Ephemeral int      `json:"OS-FLV-EXT-DATA:ephemeral"`
+	Swap      Swap     `json:"swap"`
+	RXTX      *float64 `json:"rxtx_factor,omitempty"` // until 2.101
+	Public    bool     `json:"os-flavor-access:is_public"`
+	Disabled  *bool    `json:"OS-FLV-DISABLED:disabled,omitempty"` // until 2.101
+	Links     []Link   `json:"links"`
 
 	*Described                   // 2.55
 	ExtraSpecs map[string]string `json:"extra_specs,omitzero"` // 2.61
 }
 
-// Swap is the size of the swap in MiB. Before 2.75 the API has 0 as an empty text.
+// Swap is the size of the swap in MiB. NoSwap is 0 as an empty text, as the API has it before 2.75.
 type Swap int
 
-// MarshalJSON encodes 0 as "".
+// NoSwap is how a size of 0 is encoded before 2.75.
+const NoSwap Swap = -1
+
+// MarshalJSON encodes the size.
 func (s Swap) MarshalJSON() ([]byte, error) {
-	if s == 0 {
+	if s == NoSwap {
 		return []byte(`""`), nil
 	}
 	return strconv.AppendInt(nil, int64(s), 10), nil

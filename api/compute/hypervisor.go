@@ -4,9 +4,9 @@ package compute
 type HypervisorRef struct {
 	ID       any                `json:"id"` // an integer before 2.53; then the UUID of the host's root provider
 	Hostname string             `json:"hypervisor_hostname"`
-	State    string             `json:"state"`  // up or down
-	Status   string             `json:"status"` // enabled or disabled
-	Servers  []HypervisorServer `json:"servers,omitempty"`
+	State    string             `json:"state"`            // up or down
+	Status   string             `json:"status"`           // enabled or disabled
+	Servers  []HypervisorServer `json:"servers,omitzero"` // if requested; an empty list is shown since 2.75
 }
 
 // HypervisorServer is a server on a hypervisor.
@@ -18,12 +18,18 @@ type HypervisorServer struct {
 // Hypervisor is a hypervisor in detail.
 type Hypervisor struct {
 	HypervisorRef
-	Service HypervisorService `json:"service"`
-	HypervisorAmounts
-	HostIP  *string `json:"host_ip"`  // null: agents do not report it
-	CPUInfo any     `json:"cpu_info"` // "" before 2.28, then {}: agents do not report it
-	Type    string  `json:"hypervisor_type"`
-	Version int     `json:"hypervisor_version"`
+	Service            HypervisorService `json:"service"`
+	*HypervisorAmounts                   // until 2.87
+	HostIP             *string           `json:"host_ip"`           // null: agents do not report it
+	CPUInfo            any               `json:"cpu_info,omitzero"` // until 2.87: not reported; "", since 2.28 {}
+	Type               string            `json:"hypervisor_type"`
+	Version            int               `json:"hypervisor_version"`
+	*HypervisorUpFor                     // 2.88
+}
+
+// HypervisorUpFor holds the uptime of a hypervisor; null: agents do not report it.
+type HypervisorUpFor struct {
+	Uptime *string `json:"uptime"`
 }
 
 // HypervisorService is the compute service of a hypervisor.

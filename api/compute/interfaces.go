@@ -13,6 +13,12 @@ type Interface struct {
 	MAC       string             `json:"mac_addr"`
 	PortState string             `json:"port_state"`
 	FixedIPs  []InterfaceAddress `json:"fixed_ips"`
+	*Tagged                      // 2.70
+}
+
+// Tagged holds the device tag of an Interface; null: none.
+type Tagged struct {
+	Tag *string `json:"tag"`
 }
 
 // InterfaceAddress is an address of an Interface.

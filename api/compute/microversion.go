@@ -22,7 +22,7 @@ type Version int
 // The range that Berth implements.
 const (
 	Min Version = 1
-	Max Version = 61
+	Max Version = 104
 )
 
 // The versions that change something on the implemented paths; Effects describes the changes.
@@ -61,6 +61,49 @@ const (
 	ActionPages        Version = 58
 	MigrationUUID      Version = 59
 	ExtraSpecsInFlavor Version = 61
+	ActionHost         Version = 62
+	TrustedImages      Version = 63
+	GroupPolicyRules   Version = 64
+	AbortQueuedMove    Version = 65
+	ChangesBefore      Version = 66
+	VolumeType         Version = 67
+	NoForcedMoves      Version = 68
+	DownCells          Version = 69
+	DeviceTagsShown    Version = 70
+	ServerGroupsShown  Version = 71
+	PortsWithRequest   Version = 72
+	LockReason         Version = 73
+	HostAtCreation     Version = 74
+	StrictRequests     Version = 75
+	PowerUpdate        Version = 76
+	UnshelveZone       Version = 77
+	Topology           Version = 78
+	DeleteVolume       Version = 79
+	MigrationOwner     Version = 80
+	AggregateImages    Version = 81
+	AcceleratorBound   Version = 82
+	FiltersForUsers    Version = 83
+	EventDetails       Version = 84
+	ChangeDeleteVolume Version = 85
+	ExtraSpecsChecked  Version = 86
+	RescueVolume       Version = 87
+	HypervisorUptime   Version = 88
+	VolumeMappingShown Version = 89
+	Hostname           Version = 90
+	UnshelveHost       Version = 91
+	KeyPairImport      Version = 92
+	RebuildVolume      Version = 93
+	HostnameFQDN       Version = 94
+	EvacuateStopped    Version = 95
+	PinnedZone         Version = 96
+	Shares             Version = 97
+	ImageProperties    Version = 98
+	SpiceDirect        Version = 99
+	HintsShown         Version = 100
+	AttachVolumeAsync  Version = 101
+	FlavorName         Version = 102
+	NoVolumesBoot      Version = 103
+	PinZone            Version = 104
 )
 
 // Effect is one line of the table of microversions.
@@ -106,6 +149,22 @@ func Effects() []Effect {
 		{ActionPages, "os-instance-actions have pages, updated_at and the filter changes-since"},
 		{MigrationUUID, "migrations show their uuid"},
 		{ExtraSpecsInFlavor, "flavors show their extra_specs"},
+		{TrustedImages, "servers show trusted_image_certificates, which is null"},
+		{NoForcedMoves, "evacuate and os-migrateLive have no force"},
+		{DeviceTagsShown, "ports of servers show their tag"},
+		{ServerGroupsShown, "a server shows server_groups, except in lists"},
+		{PortsWithRequest, "servers with ports that have a resource request are created and moved"},
+		{LockReason, "servers show locked_reason"},
+		{StrictRequests, "PUT and rebuild answer as GET does; an empty swap is 0; hypervisors always show servers"},
+		{MigrationOwner, "migrations show user_id and project_id"},
+		{ExtraSpecsChecked, "values of known extra specs are checked when they are set"},
+		{HypervisorUptime, "hypervisors show uptime and no amounts; no …/uptime and no …/statistics"},
+		{Hostname, "servers show OS-EXT-SRV-ATTR:hostname to all"},
+		{KeyPairImport, "key pairs are not generated; their names may have @ and ."},
+		{PinnedZone, "servers show pinned_availability_zone"},
+		{ImageProperties, "servers show the properties of their image"},
+		{HintsShown, "servers show scheduler_hints"},
+		{FlavorName, "GET /flavors filters by name; flavors have no rxtx_factor and OS-FLV-DISABLED:disabled"},
 	}
 }
 

@@ -29,7 +29,7 @@ func TestNegotiate(t *testing.T) {
 		{[]string{"volume 3.27, compute 2.9"}, "", 9, "", ""},
 		{[]string{"volume 3.27", "compute 2.9"}, "", 9, "", ""},
 		{[]string{"volume 3.27"}, "", Min, "", ""},
-		{[]string{"compute 2.62"}, "", Min, NotServed, fault.Invalid},
+		{[]string{"compute 2.105"}, "", Min, NotServed, fault.Invalid},
 		{[]string{"compute 2.0"}, "", Min, NotServed, fault.Invalid},
 		{[]string{"compute 1.1"}, "", Min, NotServed, fault.Invalid},
 		{[]string{"compute 3.1"}, "", Min, NotServed, fault.Invalid},

@@ -16,23 +16,23 @@ import (
 // Server is a server in detail. Nil pointers are null where the API has null for unknown values. Nil embedded
 // pointers leave their keys out: those that the microversion or the role of the caller does not include.
 type Server struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	Status    string            `json:"status"` // BUILD, ACTIVE, ERROR, DELETED, …
-	ProjectID string            `json:"tenant_id"`
-	UserID    string            `json:"user_id"`
-	Metadata  map[string]string `json:"metadata"`
-	HostID    string            `json:"hostId"` // a hash of project and host, "" while there is no host
-	Image     any               `json:"image"`  // "" without an image, else ImageRef
-	Flavor    ServerFlavor      `json:"flavor"`
-	Created   Time              `json:"created"`
-	Updated   Time              `json:"updated"`
-	Addresses map[string]any    `json:"addresses"` // a list of Address by the name of the network
-	IPv4      string            `json:"accessIPv4"`
-	IPv6      string            `json:"accessIPv6"`
-	Links     []Link            `json:"links"`
-	Progress  *int              `json:"progress,omitempty"` // percent; only in the states that have one
-	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, or if a change of its guest failed
+	ID        string               `json:"id"`
+	Name      string               `json:"name"`
+	Status    string               `json:"status"` // BUILD, ACTIVE, ERROR, DELETED, …
+	ProjectID string               `json:"tenant_id"`
+	UserID    string               `json:"user_id"`
+	Metadata  map[string]string    `json:"metadata"`
+	HostID    string               `json:"hostId"` // a hash of project and host, "" while there is no host
+	Image     any                  `json:"image"`  // "" without an image, else ImageRef
+	Flavor    ServerFlavor         `json:"flavor"`
+	Created   Time                 `json:"created"`
+	Updated   Time                 `json:"updated"`
+	Addresses map[string][]Address `json:"addresses"` // by the name of the network
+	IPv4      string               `json:"accessIPv4"`
+	IPv6      string               `json:"accessIPv6"`
+	Links     []Link               `json:"links"`
+	Progress  *int                 `json:"progress,omitempty"` // percent; only in the states that have one
+	Fault     *ServerFault         `json:"fault,omitempty"`    // in ERROR and DELETED, or if a change of its guest failed
 
 	DiskConfig   string  `json:"OS-DCF:diskConfig"` // MANUAL
 	Zone         string  `json:"OS-EXT-AZ:availability_zone"`
@@ -45,13 +45,37 @@ type Server struct {
 	TerminatedAt *string `json:"OS-SRV-USG:terminated_at"`
 	Volumes      []any   `json:"os-extended-volumes:volumes_attached"`
 
-	*Place              // admins
-	*Extended           // admins, 2.3
-	Locked     *bool    `json:"locked,omitempty"`      // 2.9
-	HostStatus *string  `json:"host_status,omitempty"` // admins, 2.16: UP, DOWN, UNKNOWN, "" without a host
-	*Described          // 2.19
-	Tags       []string `json:"tags,omitzero"` // 2.26
-	*Rebuilt            // in the response of a rebuild, 2.57
+	*Place               // admins
+	*Extended            // admins, 2.3
+	Hostname   *string   `json:"OS-EXT-SRV-ATTR:hostname,omitempty"` // admins, 2.3; all, 2.90
+	Locked     *bool     `json:"locked,omitempty"`                   // 2.9
+	HostStatus *string   `json:"host_status,omitempty"`              // admins, 2.16: UP, DOWN, UNKNOWN, "" without a host
+	*Described           // 2.19
+	Tags       []string  `json:"tags,omitzero"` // 2.26
+	*Rebuilt             // in the response of a rebuild, 2.57
+	*Certified           // 2.63
+	Groups     []string  `json:"server_groups,omitzero"` // ids; 2.71, not in lists
+	*LockedFor           // 2.73
+	*PinnedTo            // 2.96
+	Hints      HintsView `json:"scheduler_hints,omitzero"` // 2.100
+}
+
+// HintsView are the scheduler hints of the request that created a server.
+type HintsView map[string]any
+
+// Certified holds the ids of the certificates that the image of a server was checked with. Berth checks none.
+type Certified struct {
+	Certificates []string `json:"trusted_image_certificates"`
+}
+
+// LockedFor holds why a server is locked; null: no reason is given.
+type LockedFor struct {
+	LockedReason *string `json:"locked_reason"`
+}
+
+// PinnedTo holds the availability zone that a server does not leave; null: any.
+type PinnedTo struct {
+	PinnedZone *string `json:"pinned_availability_zone"`
 }
 
 // Rebuilt is what the response of a rebuild shows beside the server.
@@ -70,7 +94,6 @@ type Place struct {
 type Extended struct {
 	Reservation string  `json:"OS-EXT-SRV-ATTR:reservation_id"` // r-… : servers of one request share it
 	LaunchIndex int     `json:"OS-EXT-SRV-ATTR:launch_index"`   // from 0 within the request
-	Hostname    string  `json:"OS-EXT-SRV-ATTR:hostname"`
 	Kernel      string  `json:"OS-EXT-SRV-ATTR:kernel_id"`
 	RAMDisk     string  `json:"OS-EXT-SRV-ATTR:ramdisk_id"`
 	RootDevice  *string `json:"OS-EXT-SRV-ATTR:root_device_name"`
@@ -102,8 +125,9 @@ type FlavorValues struct {
 
 // ImageRef names an image of the image service.
 type ImageRef struct {
-	ID    string `json:"id"`
-	Links []Link `json:"links"`
+	ID         string            `json:"id"`
+	Links      []Link            `json:"links"`
+	Properties map[string]string `json:"properties,omitzero"` // 2.98: those that were stored with the server
 }
 
 // ServerFault is the reason why a server is in ERROR, or why its guest was not stopped, started or rebuilt.
@@ -303,6 +327,11 @@ func (c *Client) Act(ctx context.Context, id, action string, args map[string]any
 type Address struct {
 	Address string `json:"addr"`
 	Version int    `json:"version"` // 4 or 6
-	MAC     string `json:"OS-EXT-IPS-MAC:mac_addr"`
-	Type    string `json:"OS-EXT-IPS:type"` // fixed
+	*AddressDetails
+}
+
+// AddressDetails are what only some answers show of an address.
+type AddressDetails struct {
+	MAC  string `json:"OS-EXT-IPS-MAC:mac_addr"`
+	Type string `json:"OS-EXT-IPS:type"` // fixed
 }

@@ -47,11 +47,11 @@ func TestErrorBodies(t *testing.T) {
 		{"GET", servers + "?status=deleted", "", nil, 403, "forbidden", "admins"},
 		{"GET", "/v2.1/p2/servers", "", nil, 400, "badRequest", `"p2"`},
 		// versions
-		{"GET", servers, "", at("2.62"), 406, "computeFault", "Version 2.62 is not supported by the API. Minimum is 2.1 " +
-			"and maximum is 2.61."},
+		{"GET", servers, "", at("2.105"), 406, "computeFault", "Version 2.105 is not supported by the API. Minimum is 2.1 " +
+			"and maximum is 2.104."},
 		{"GET", servers, "", at("3.1"), 406, "computeFault", "3.1"},
 		{"GET", servers, "", at("2.0"), 406, "computeFault", "2.0"},
-		{"GET", servers, "", []string{"X-OpenStack-Nova-API-Version", "2.99"}, 406, "computeFault", "2.99"},
+		{"GET", servers, "", []string{"X-OpenStack-Nova-API-Version", "2.199"}, 406, "computeFault", "2.199"},
 		{"GET", servers, "", at("new"), 400, "badRequest", "new"},
 		// bodies
 		{"POST", servers, "", nil, 400, "badRequest", "Malformed request body"},

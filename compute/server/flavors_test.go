@@ -79,6 +79,21 @@ func TestFlavorFieldsByVersion(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", version, r.text, base+more)
 		}
 	}
+	newest := strings.NewReplacer(`"rxtx_factor":1.5,`, "", `"OS-FLV-DISABLED:disabled":false,`, "").Replace(base) +
+		`,"description":"text","extra_specs":{}}}`
+	if r := h.at("2.102", "GET", "/v2.1/flavors/"+id, ""); r.text != newest {
+		t.Errorf("2.102:\n got %s\nwant %s", r.text, newest)
+	}
+	for name, want := range map[string]int{"f": 1, "": 1, "g": 0} {
+		r := h.at("2.102", "GET", "/v2.1/flavors/detail?name="+name, "")
+		if list, _ := r.dig("flavors").([]any); len(list) != want {
+			t.Errorf("name %q: %s", name, r.text)
+		}
+	}
+	if r := h.at("2.102", "POST", "/v2.1/flavors", `{"flavor": {"name": "x", "vcpus": 1, "ram": 1, "disk": 1,
+		"rxtx_factor": 1}}`); r.status != 400 || !strings.Contains(r.text, "rxtx_factor") {
+		t.Errorf("%d %s", r.status, r.text)
+	}
 	ref := fmt.Sprintf(`{"flavors":[{"id":"%s","name":"f",%s`, id, links)
 	for version, more := range map[string]string{"2.54": "}]}", "2.55": `,"description":"text"}]}`} {
 		if r := h.at(version, "GET", "/v2.1/flavors", ""); r.text != ref+more {
@@ -90,7 +105,10 @@ func TestFlavorFieldsByVersion(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 	h.flavor("plain", nil)
-	if r := h.at("2.1", "GET", "/v2.1/flavors/plain", ""); r.dig("flavor/swap") != "" ||
+	if r := h.at("2.75", "GET", "/v2.1/flavors/plain", ""); r.dig("flavor/swap") != 0.0 {
+		t.Error(r.text)
+	}
+	if r := h.at("2.74", "GET", "/v2.1/flavors/plain", ""); r.dig("flavor/swap") != "" ||
 		r.dig("flavor/rxtx_factor") != 1.0 {
 		t.Error(r.text)
 	}

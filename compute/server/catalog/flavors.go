@@ -53,7 +53,7 @@ func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error 
 	if err != nil {
 		return err
 	}
-	filter, keep, err := flavorFilter(q, c.Who.IsAdmin())
+	filter, keep, err := flavorFilter(c, q)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error 
 }
 
 // flavorFilter reads the query. Users see public flavors only; admins choose with is_public, where None means all.
-func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(flavor.Flavor) bool, err error) {
+func flavorFilter(c *request.Call, q url.Values) (f store.FlavorFilter, keep func(flavor.Flavor) bool, err error) {
 	public := true
-	if text := q.Get("is_public"); admin && text != "" {
+	if text := q.Get("is_public"); c.Who.IsAdmin() && text != "" {
 		wanted, known := request.Style.Bool(text)
 		f.All = !known || !wanted
 		public = !known || wanted
@@ -99,7 +99,11 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 			}
 		}
 	}
-	return f, func(f flavor.Flavor) bool { return public || !f.Public }, nil
+	name := ""
+	if c.Has(compute.FlavorName) {
+		name = q.Get("name")
+	}
+	return f, func(f flavor.Flavor) bool { return (public || !f.Public) && (name == "" || f.Name == name) }, nil
 }
 
 func (s *Handlers) showFlavor(c *request.Call) error {
@@ -141,7 +145,10 @@ func (s *Handlers) createFlavor(c *request.Call) error {
 	o.Number("disk", &f.DiskGB, 0, resource.MaxAmount)
 	o.Number("OS-FLV-EXT-DATA:ephemeral", &f.Ephemeral, 0, resource.MaxAmount)
 	o.Number("swap", &f.Swap, 0, resource.MaxAmount)
-	f.RXTXFactor = request.Factor(o, "rxtx_factor")
+	f.RXTXFactor = 1
+	if !c.Has(compute.FlavorName) {
+		f.RXTXFactor = request.Factor(o, "rxtx_factor")
+	}
 	f.Public = true
 	o.Flag("os-flavor-access:is_public", &f.Public)
 	if c.Has(compute.FlavorDescription) {
@@ -197,11 +204,16 @@ func (s *Handlers) deleteFlavor(c *request.Call) error {
 // flavorView returns the view of a flavor at the version of the call.
 func flavorView(c *request.Call, f flavor.Flavor) compute.Flavor {
 	view := compute.Flavor{ID: f.ID, Name: f.Name, VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB,
-		Ephemeral: f.Ephemeral,
-		Swap:      compute.Swap(f.Swap), RXTX: f.RXTXFactor, Public: f.Public, Disabled: f.Disabled,
+		Ephemeral: f.Ephemeral, Swap: compute.Swap(f.Swap), Public: f.Public,
 		Links: c.Links("flavors", f.ID), Described: flavorDescription(c, f)}
 	if c.Has(compute.ExtraSpecsInFlavor) {
 		view.ExtraSpecs = request.NotNil(f.ExtraSpecs)
+	}
+	if !c.Has(compute.FlavorName) {
+		view.RXTX, view.Disabled = &f.RXTXFactor, &f.Disabled
+	}
+	if f.Swap == 0 && !c.Has(compute.StrictRequests) {
+		view.Swap = compute.NoSwap
 	}
 	return view
 }

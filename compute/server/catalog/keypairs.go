@@ -29,8 +29,11 @@ func keyPairRoutes(s *Handlers) request.Routes {
 // maxKeyPairs is how many key pairs a user may have, as in Nova's default quota.
 const maxKeyPairs = 100
 
-// keyPairName matches the names that the Compute API allows before 2.92.
-var keyPairName = regexp.MustCompile(`^[a-zA-Z0-9_-]([a-zA-Z0-9 _-]{0,253}[a-zA-Z0-9_-])?$`)
+// The names that the Compute API allows: keyPairName before 2.92, importedName since.
+var (
+	keyPairName  = regexp.MustCompile(`^[a-zA-Z0-9_-]([a-zA-Z0-9 _-]{0,253}[a-zA-Z0-9_-])?$`)
+	importedName = regexp.MustCompile(`^[a-zA-Z0-9@._-]([a-zA-Z0-9 @._-]{0,253}[a-zA-Z0-9@._-])?$`)
+)
 
 // keyPairUser returns the user whose key pairs a request is about: the caller or, since 2.10, another one if
 // the policy allows it.
@@ -104,8 +107,8 @@ func (s *Handlers) showKeyPair(c *request.Call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"keypair": v})
 }
 
-// createKeyPair is POST /v2.1/os-keypairs: it stores the given public key, or generates a key pair and returns its
-// private key, which is not stored. Nova's rule is os_compute_api:os-keypairs:create.
+// createKeyPair is POST /v2.1/os-keypairs: it stores the given public key, or generates a key pair (until 2.91) and
+// returns its private key, which is not stored. Nova's rule is os_compute_api:os-keypairs:create.
 func (s *Handlers) createKeyPair(c *request.Call) error {
 	k, private, err := s.readKeyPair(c)
 	if err != nil {
@@ -134,9 +137,14 @@ func (s *Handlers) readKeyPair(c *request.Call) (k store.KeyPair, private string
 	}
 	k = store.KeyPair{User: c.Who.User, Type: "ssh", Created: s.Now()}
 	o.Require("name")
-	if o.Text("name", &k.Name, 255); o.Err() == nil && !keyPairName.MatchString(k.Name) {
-		o.Invalid("name", "it is %q; letters, digits, spaces, hyphens and underscores are allowed, "+
-			"and no space at its ends", edge.Clip(k.Name))
+	allowed, more := keyPairName, ""
+	if c.Has(compute.KeyPairImport) {
+		allowed, more = importedName, "@, ., "
+		o.Require("public_key")
+	}
+	if o.Text("name", &k.Name, 255); o.Err() == nil && !allowed.MatchString(k.Name) {
+		o.Invalid("name", "it is %q; letters, digits, %sspaces, hyphens and underscores are allowed, "+
+			"and no space at its ends", edge.Clip(k.Name), more)
 	}
 	given := o.Text("public_key", &k.PublicKey, 16384)
 	if c.Has(compute.KeyPairType) {

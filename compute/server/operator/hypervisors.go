@@ -28,11 +28,13 @@ func hypervisorRoutes(s *Handlers) request.Routes {
 			http.MethodGet: request.Guarded(policies.DetailHypervisors, s.detailHypervisors),
 		},
 		"/v2.1/os-hypervisors/statistics": {
-			http.MethodGet: request.Guarded(policies.HypervisorStatistics, s.hypervisorStatistics),
+			http.MethodGet: request.Until(compute.HypervisorUptime,
+				request.Guarded(policies.HypervisorStatistics, s.hypervisorStatistics)),
 		},
 		"/v2.1/os-hypervisors/{id}": {http.MethodGet: request.Guarded(policies.ShowHypervisor, s.showHypervisor)},
 		"/v2.1/os-hypervisors/{id}/uptime": {
-			http.MethodGet: request.Guarded(policies.HypervisorUptime, s.hypervisorUptime),
+			http.MethodGet: request.Until(compute.HypervisorUptime,
+				request.Guarded(policies.HypervisorUptime, s.hypervisorUptime)),
 		},
 		"/v2.1/os-hypervisors/{id}/search": {
 			http.MethodGet: request.Until(compute.ServiceUUID, request.Guarded(policies.SearchHypervisors,
@@ -74,7 +76,7 @@ func (s *Handlers) listHypervisors(c *request.Call) error {
 
 func (s *Handlers) detailHypervisors(c *request.Call) error {
 	return s.writeHypervisors(c, func(page []hostState) ([]any, error) {
-		amounts, err := s.amountsOf(c.R.Context(), page)
+		amounts, err := s.shownAmounts(c, page)
 		if err != nil {
 			return nil, err
 		}
@@ -194,7 +196,7 @@ func (s *Handlers) showHypervisor(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	amounts, err := s.amountsOf(c.R.Context(), []hostState{h})
+	amounts, err := s.shownAmounts(c, []hostState{h})
 	if err != nil {
 		return err
 	}
@@ -203,6 +205,14 @@ func (s *Handlers) showHypervisor(c *request.Call) error {
 		return err
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor": v})
+}
+
+// shownAmounts returns the amounts of hosts; zeros since 2.88, which shows none.
+func (s *Handlers) shownAmounts(c *request.Call, list []hostState) ([]compute.HypervisorAmounts, error) {
+	if c.Has(compute.HypervisorUptime) {
+		return make([]compute.HypervisorAmounts, len(list)), nil
+	}
+	return s.amountsOf(c.R.Context(), list)
 }
 
 func (s *Handlers) hypervisorUptime(c *request.Call) error {
@@ -247,6 +257,9 @@ func (s *Handlers) hypervisorRef(c *request.Call, h hostState) (v compute.Hyperv
 	v = refView(c, h)
 	if with, _ := request.Style.Bool(c.R.URL.Query().Get("with_servers")); with && c.Has(compute.ServiceUUID) {
 		v.Servers, err = s.hypervisorServers(c.R.Context(), h.Name)
+		if v.Servers == nil && c.Has(compute.StrictRequests) {
+			v.Servers = []compute.HypervisorServer{}
+		}
 	}
 	return v, err
 }
@@ -261,11 +274,17 @@ func (s *Handlers) hypervisor(c *request.Call, h hostState, amounts compute.Hype
 	if c.Has(compute.ServiceUUID) {
 		v.Service.ID = serviceID(h.Name)
 	}
-	v.Type, v.CPUInfo = cmp.Or(h.Hypervisor, "berth"), any("")
-	if c.Has(compute.CPUInfoObject) {
+	v.Type = cmp.Or(h.Hypervisor, "berth")
+	switch {
+	case c.Has(compute.HypervisorUptime):
+		v.HypervisorUpFor = &compute.HypervisorUpFor{}
+		return v, nil
+	case c.Has(compute.CPUInfoObject):
 		v.CPUInfo = struct{}{}
+	default:
+		v.CPUInfo = ""
 	}
-	v.HypervisorAmounts = amounts
+	v.HypervisorAmounts = &amounts
 	return v, nil
 }
 

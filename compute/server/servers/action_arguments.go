@@ -91,7 +91,7 @@ func readLive(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Serv
 	if !c.Has(compute.LiveMigrateAuto) {
 		delete(o.Keys, "disk_over_commit")
 	}
-	if c.Has(compute.LiveMigrateForce) {
+	if c.Has(compute.LiveMigrateForce) && !c.Has(compute.NoForcedMoves) {
 		refuseForce(o)
 	}
 	return s.readTarget(c.R.Context(), o, found, w)
@@ -100,7 +100,7 @@ func readLive(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Serv
 func readEvacuate(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
 	delete(o.Keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
-	if c.Has(compute.EvacuateForce) {
+	if c.Has(compute.EvacuateForce) && !c.Has(compute.NoForcedMoves) {
 		refuseForce(o)
 	}
 	return s.readTarget(c.R.Context(), o, found, w)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
@@ -134,12 +133,7 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 		return err
 	}
 	if d.action == lifecycle.Rebuild {
-		c.W.Header().Set("Location", c.Links("servers", found.ID)[0].HRef)
-		v := serverView(c, now, nil)
-		if c.Has(compute.NoPersonality) {
-			v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
-		}
-		return c.WriteJSON(d.code, map[string]any{"server": v})
+		return s.writeRebuilt(c, d.code, now)
 	}
 	return c.WriteStatus(d.code)
 }

@@ -30,6 +30,9 @@ func unsupportedKeys(v compute.Version) map[string]string {
 	if !v.Has(compute.NoPersonality) {
 		keys["personality"] = "files cannot be injected into guests"
 	}
+	if v.Has(compute.TrustedImages) {
+		keys["trusted_image_certificates"] = "Berth does not check signatures of images"
+	}
 	return keys
 }
 

@@ -73,6 +73,9 @@ func (s *Handlers) interfaces(c *request.Call, of lifecycle.Server) ([]compute.I
 		for _, ip := range p.FixedIPs {
 			one.FixedIPs = append(one.FixedIPs, compute.InterfaceAddress(ip))
 		}
+		if c.Has(compute.DeviceTagsShown) {
+			one.Tagged = &compute.Tagged{Tag: request.OrNull(own.Tag)}
+		}
 		list = append(list, one)
 	}
 	return list, nil

@@ -206,20 +206,17 @@ func isUUID(text string) bool {
 }
 
 // addresses returns the addresses of a server by the name of the network.
-func addresses(s lifecycle.Server) map[string]any {
+func addresses(s lifecycle.Server) map[string][]compute.Address {
 	all := map[string][]compute.Address{}
 	for _, p := range s.Ports {
 		for _, ip := range p.FixedIPs {
-			one := compute.Address{Address: ip.Address, Version: 4, Type: "fixed", MAC: p.MAC}
+			one := compute.Address{Address: ip.Address, Version: 4,
+				AddressDetails: &compute.AddressDetails{Type: "fixed", MAC: p.MAC}}
 			if at, err := netip.ParseAddr(ip.Address); err == nil && at.Is6() {
 				one.Version = 6
 			}
 			all[p.NetworkName] = append(all[p.NetworkName], one)
 		}
 	}
-	out := map[string]any{}
-	for name, list := range all {
-		out[name] = list
-	}
-	return out
+	return all
 }

@@ -84,6 +84,28 @@ func (s *Handlers) hasTraits(c *request.Call, found lifecycle.Server, i flavor.I
 	return nil
 }
 
+// writeRebuilt writes the answer to a rebuild: the server, and since 2.57 its user data.
+func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server) error {
+	hosts, err := s.hostStates(c.R.Context(), c, now)
+	if err != nil {
+		return err
+	}
+	v := oneView(c, now, hosts)
+	if c.Has(compute.NoPersonality) {
+		v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
+	}
+	var keep []string
+	if c.Has(compute.RebuildKeyPair) {
+		keep = append(keep, "key_name")
+	}
+	view, err := changedView(c, v, keep...)
+	if err != nil {
+		return err
+	}
+	c.W.Header().Set("Location", c.Links("servers", now.ID)[0].HRef)
+	return c.WriteJSON(code, map[string]any{"server": view})
+}
+
 func readRebuild(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) (err error) {
 	if _, given := o.Keys["imageRef"]; !given {

@@ -159,5 +159,13 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	return s.writeServer(c, found)
+	hosts, err := s.hostStates(c.R.Context(), c, found)
+	if err != nil {
+		return err
+	}
+	view, err := changedView(c, oneView(c, found, hosts))
+	if err != nil {
+		return err
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"server": view})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -58,7 +60,7 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 		v.Zone = s.Zone // of the host
 	}
 	if s.Image != "" {
-		v.Image = compute.ImageRef{ID: s.Image, Links: c.Links("images", s.Image)[1:]}
+		v.Image = imageRef(c, s)
 	}
 	switch {
 	case s.Launched.IsZero() || s.Shelved || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
@@ -74,6 +76,15 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 	v.Fault = serverFault(c, s, v.Status)
 	addVersioned(c, &v, s, hosts)
 	return v
+}
+
+// imageRef returns the image of a server, since 2.98 with the properties that were stored with the server.
+func imageRef(c *request.Call, s lifecycle.Server) compute.ImageRef {
+	ref := compute.ImageRef{ID: s.Image, Links: c.Links("images", s.Image)[1:]}
+	if c.Has(compute.ImageProperties) {
+		ref.Properties = request.NotNil(s.SourceImage().Properties)
+	}
+	return ref
 }
 
 // serverFault returns why a server is in ERROR, or why the last change of its guest was given up; nil for neither.
@@ -99,7 +110,7 @@ func addVersioned(c *request.Call, v *compute.Server, s lifecycle.Server, hosts 
 			InstanceName: s.ID}
 		if c.Has(compute.ExtendedAttributes) {
 			reservation, index := lifecycle.Reservation(s.ID)
-			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s),
+			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index,
 				UserData: request.OrNull(s.UserData)}
 		}
 		if c.Has(compute.HostStatus) {
@@ -122,6 +133,65 @@ func addVersioned(c *request.Call, v *compute.Server, s lifecycle.Server, hosts 
 			v.Tags = []string{}
 		}
 	}
+	addNewest(c, v, s)
+}
+
+// addNewest adds the fields that versions after 2.61 show.
+func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
+	if c.Has(compute.TrustedImages) {
+		v.Certified = &compute.Certified{}
+	}
+	if c.Has(compute.LockReason) {
+		v.LockedFor = &compute.LockedFor{}
+	}
+	if c.Has(compute.Hostname) || c.Has(compute.ExtendedAttributes) && c.Who.IsAdmin() {
+		v.Hostname = request.OrNull(hostname(s))
+	}
+	if c.Has(compute.PinnedZone) {
+		v.PinnedTo = &compute.PinnedTo{}
+	}
+	if c.Has(compute.HintsShown) {
+		v.Hints = compute.HintsView{}
+	}
+}
+
+// oneView returns the view of a server that is not part of a list: it shows the groups of the server, too.
+func oneView(c *request.Call, s lifecycle.Server, hosts map[string]string) compute.Server {
+	v := serverView(c, s, hosts)
+	if c.Has(compute.ServerGroupsShown) {
+		v.Groups = []string{}
+	}
+	return v
+}
+
+// notInChanged are the beginnings of the keys that the answers to PUT and to a rebuild do not have before 2.75.
+var notInChanged = []string{"OS-EXT-AZ:", "OS-EXT-SRV-ATTR:", "OS-EXT-STS:", "OS-SRV-USG:", "os-extended-volumes:",
+	"config_drive", "host_status", "key_name", "security_groups"}
+
+// changedView returns the server in the answers to PUT and to a rebuild. Since 2.75 it is that of GET; before, it lacks
+// many keys, except those in keep.
+func changedView(c *request.Call, v compute.Server, keep ...string) (any, error) {
+	if c.Has(compute.StrictRequests) {
+		return v, nil
+	}
+	for _, list := range v.Addresses {
+		for i := range list {
+			list[i].AddressDetails = nil
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool {
+		return !slices.Contains(keep, key) &&
+			slices.ContainsFunc(notInChanged, func(begin string) bool { return strings.HasPrefix(key, begin) })
+	})
+	return keys, nil
 }
 
 func serverFlavor(c *request.Call, s lifecycle.Server) compute.ServerFlavor {
@@ -161,5 +231,5 @@ func (s *Handlers) writeServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	return c.WriteJSON(http.StatusOK, map[string]any{"server": serverView(c, found, hosts)})
+	return c.WriteJSON(http.StatusOK, map[string]any{"server": oneView(c, found, hosts)})
 }
