@@ -336,7 +336,7 @@ func (c *cloud) deleteAll() {
 	c.t.Helper()
 	for _, s := range c.servers() {
 		c.waitFor("the deletion of "+s.ID+" is recorded", func() bool {
-			err := c.conductor().Delete(context.Background(), s.ID)
+			err := c.conductor().Delete(context.Background(), s.ID, lifecycle.Caller{})
 			return err == nil || fault.Is(err, fault.NotFound)
 		})
 	}
@@ -394,7 +394,7 @@ func (c *cloud) act(request lifecycle.ActionRequested) {
 func (c *cloud) deleteServer() {
 	c.t.Helper()
 	c.waitFor("delete is recorded", func() bool {
-		err := c.conductor().Delete(context.Background(), "s")
+		err := c.conductor().Delete(context.Background(), "s", lifecycle.Caller{})
 		return err == nil || fault.Is(err, fault.NotFound)
 	})
 }

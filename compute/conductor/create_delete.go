@@ -29,7 +29,7 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 // Delete starts the deletion of a server. A second request is not an error. It returns fault.NotFound if the server
 // does not exist or is shown as deleted. A server is shown as deleted at once if the agent that must destroy its guest
 // does not report.
-func (c *Conductor) Delete(ctx context.Context, id string) error {
+func (c *Conductor) Delete(ctx context.Context, id string, by lifecycle.Caller) error {
 	server, err := c.store.Read(ctx, id)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		silent = silent || alive == ""
 	}
 	exists := c.Agents.MayHave(server.Host, id)
-	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists,
+	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{By: by, Silent: silent, Exists: exists,
 		MayHavePorts: c.Network != nil})
 	return err
 }

@@ -85,16 +85,16 @@ func TestDeleteBeforeTheAgentReports(t *testing.T) {
 	c.start(t.Context(), c.store, c.client(nil))
 	c.create("s")
 	c.waitFor("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
-	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+	if err := c.conductor().Delete(t.Context(), "s", lifecycle.Caller{}); err != nil {
 		t.Fatal(err)
 	}
 	c.waitFor("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
 	c.agents.mu.Unlock()
 	c.checkConsistent("deleted")
-	if err := c.conductor().Delete(t.Context(), "s"); !fault.Is(err, fault.NotFound) {
+	if err := c.conductor().Delete(t.Context(), "s", lifecycle.Caller{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleting a deleted one: %v", err)
 	}
-	if err := c.conductor().Delete(t.Context(), "none"); !fault.Is(err, fault.NotFound) {
+	if err := c.conductor().Delete(t.Context(), "none", lifecycle.Caller{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleting none: %v", err)
 	}
 	if err := c.agents.guest(c.conductor(), "a", "none", 1000, lifecycle.GuestGone{Host: "a"}); err != nil {
@@ -114,7 +114,7 @@ func TestDeleteWhileTheHostIsDown(t *testing.T) {
 	if s.Status() != "DELETED" || s.TaskState() != "deleting" || len(c.placement.Consumers()) != 1 {
 		t.Errorf("%s %s, held %v", s.Status(), s.TaskState(), c.allocations())
 	}
-	if err := c.conductor().Delete(t.Context(), "s"); !fault.Is(err, fault.NotFound) {
+	if err := c.conductor().Delete(t.Context(), "s", lifecycle.Caller{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
 	if err := c.store.Purge(t.Context(), time.Now().Add(time.Hour), 0); err != nil {

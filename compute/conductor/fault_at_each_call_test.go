@@ -76,7 +76,7 @@ func crashAt(t *testing.T, at int, late bool) bool {
 		t.Errorf("%d active\n%s", c.count(lifecycle.Active), c.histories())
 	}
 	for _, s := range c.servers() {
-		_ = c.conductor().Delete(t.Context(), s.ID)
+		_ = c.conductor().Delete(t.Context(), s.ID, lifecycle.Caller{})
 	}
 	c.waitFor("deleted, or the crash", func() bool {
 		return crashed || ctx.Err() != nil ||

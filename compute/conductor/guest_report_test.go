@@ -53,7 +53,7 @@ func TestClaimReportOfADeletedServer(t *testing.T) {
 		fault.Conflict) || !strings.Contains(err.Error(), "host b") {
 		t.Errorf("the claim of another host: %v", err)
 	}
-	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+	if err := c.conductor().Delete(t.Context(), "s", lifecycle.Caller{}); err != nil {
 		t.Fatal(err)
 	}
 	c.waitFor("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })

@@ -180,7 +180,7 @@ func TestDeleteOfAnOlderRecordAwaitsTheAgent(t *testing.T) {
 		if err := env.store.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Delete(t.Context(), id); err != nil {
+		if err := c.Delete(t.Context(), id, lifecycle.Caller{}); err != nil {
 			t.Fatal(err)
 		}
 		if s, err := env.store.Read(t.Context(), id); err != nil || s.State != want {
@@ -294,7 +294,7 @@ func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 	if err := c.Agents.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), "s"); err != nil {
+	if err := c.Delete(t.Context(), "s", lifecycle.Caller{}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = env.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.DeletingGuest {

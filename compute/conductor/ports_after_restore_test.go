@@ -43,7 +43,7 @@ func TestDeletedServersWithoutAllocationsReturnPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.conductor.Agents.StopAwaiting()
-	if err := c.conductor.Delete(t.Context(), "web"); err != nil {
+	if err := c.conductor.Delete(t.Context(), "web", lifecycle.Caller{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.conductor.Perform(t.Context(), "web"); err != nil || c.network.ports[0].Device != "" {

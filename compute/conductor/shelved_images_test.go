@@ -306,7 +306,7 @@ func TestProtectedImageStays(t *testing.T) {
 	c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Shelve})
 	c.settle(lifecycle.Shelved)
 	c.images.protect()
-	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+	if err := c.conductor().Delete(t.Context(), "s", lifecycle.Caller{}); err != nil {
 		t.Fatal(err)
 	}
 	c.settle(lifecycle.Deleted)

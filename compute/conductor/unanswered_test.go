@@ -262,7 +262,7 @@ func TestServersLeaveHostOnlyWithRoomForEach(t *testing.T) {
 			waiting = append(waiting, id)
 			continue
 		}
-		if err := c.Delete(t.Context(), id); err != nil {
+		if err := c.Delete(t.Context(), id, lifecycle.Caller{}); err != nil {
 			t.Fatal(err)
 		}
 		if s := perform(t, c, id); s.State != lifecycle.Deleted {

@@ -1,69 +1,84 @@
 package lifecycle
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
-// PastAction is an action on a server, with the entries of the history that belong to it, at least one.
+// PastAction is an action on a server, with the entries of the history that belong to it. Only a creation may have
+// none.
 type PastAction struct {
 	Name    string // as in OpenStack's os-instance-actions: create, reboot, live-migration, …
+	By      Caller
+	Begun   time.Time
 	Entries []HistoryEntry
-	Failed  bool // an entry reports a failure
-	Ended   bool // the last entry is not one of an action in progress
+	Failed  bool   // an entry reports a failure
+	Ended   bool   // the last entry is not one of an action in progress
+	change  string // id of the change of a port; empty: it is another action
 }
 
-// actionBeginnings maps the beginnings of the entries with which actions begin to the actions. The history is the only
-// record of past actions, so these texts must match those of applyAction, beginMove and onDeleteRequested; a test
-// performs every action and compares.
-var actionBeginnings = []struct{ text, action string }{
-	{string(Start) + " requested: ", "start"},
-	{string(Stop) + " requested: ", "stop"},
-	{string(Reboot) + " requested: ", "reboot"},
-	{string(Rebuild) + " requested: ", "rebuild"},
-	{string(Resizing) + " from ", "resize"},
-	{string(Migrating) + " from ", "migrate"},
-	{string(LiveMigration) + " from ", "live-migration"},
-	{string(Evacuating) + " from ", "evacuate"},
-	{"move confirmed; ", "confirmResize"},
-	{"reverting the move; ", "revertResize"},
-	{"shelving; ", "shelve"},
-	{"unshelving: ", "unshelve"},
-	{"deletion requested", "delete"},
+// createAction is the name of the first action of every server.
+const createAction = "create"
+
+// deleteAction is the name of the deletion.
+const deleteAction = "delete"
+
+// actionNames are the names of past actions that differ from those of the actions.
+var actionNames = map[Action]string{Live: "live-migration", Reset: "resetState"}
+
+// PastName returns the name of the action in OpenStack's os-instance-actions.
+func (a Action) PastName() string {
+	if name := actionNames[a]; name != "" {
+		return name
+	}
+	return string(a)
 }
 
 // failureBeginnings are the beginnings of the entries that report that an action failed.
 var failureBeginnings = []string{
 	"No valid host was found", "The guest cannot be ", "The server failed on ", "the guest failed on ",
 	"The live migration failed on ", "The server cannot be shelved", "The move cannot be reverted",
+	"The port cannot be attached",
 }
 
 // PastActions returns the actions of the server's history, oldest first. The first one is its creation. Of a long
 // history only the beginning and the end are kept, and so are its actions.
 func (s Server) PastActions() []PastAction {
-	var list []PastAction
+	list := []PastAction{{Name: createAction, Begun: s.Created,
+		By: Caller{Request: s.CreateRequest, User: s.User, Project: s.Project}}}
 	for _, e := range s.History {
-		name := beginning(e.Text)
-		switch {
-		case len(list) == 0:
-			list = append(list, PastAction{Name: "create"})
-		case name == "" && e.Text == "deleted" && list[len(list)-1].Name != "delete":
-			list = append(list, PastAction{Name: "delete"}) // the guest never existed, so it was deleted at once
-		case name != "":
-			list = append(list, PastAction{Name: name})
+		if e.Action != "" {
+			list = append(list, PastAction{Name: e.Action, Begun: e.At, change: e.Change,
+				By: Caller{Request: e.Request, User: e.User, Project: e.Project}})
 		}
 		last := &list[len(list)-1]
 		last.Entries = append(last.Entries, e)
 		last.Failed = last.Failed || isFailure(e.Text)
 	}
 	for i := range list {
-		list[i].Ended = i < len(list)-1 || s.TaskState() == "" || s.State == Deleted
+		a := &list[i]
+		a.Ended = i < len(list)-1 || s.TaskState() == "" || s.State == Deleted
+		if a.change != "" {
+			outcome, _, ended := s.PortOutcome(a.change)
+			a.Ended, a.Failed = ended, a.Failed || outcome.Refused != ""
+		}
 	}
 	return list
 }
 
-// beginning returns the action that begins with an entry of this text, or an empty string.
-func beginning(text string) string {
-	for _, b := range actionBeginnings {
-		if strings.HasPrefix(text, b.text) {
-			return b.action
+// Updated returns when the last entry of the action was added.
+func (a PastAction) Updated() time.Time {
+	if len(a.Entries) == 0 {
+		return a.Begun
+	}
+	return a.Entries[len(a.Entries)-1].At
+}
+
+// Failure returns the first entry that reports a failure; empty: there is none.
+func (a PastAction) Failure() string {
+	for _, e := range a.Entries {
+		if isFailure(e.Text) {
+			return e.Text
 		}
 	}
 	return ""

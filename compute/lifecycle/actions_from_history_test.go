@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -72,6 +73,55 @@ func TestPastActionsFail(t *testing.T) {
 	s = applyAll(fresh(), Created{}, prepared, NoValidHost{Reason: "full"}, DeleteRequested{})
 	if got := names(s); !slices.Equal(got, []string{"create", "delete"}) {
 		t.Errorf("%v; history %+v", got, s.History)
+	}
+}
+
+// TestPastActionsHaveCallers checks that an action has the request that began it and its caller, and that two requests
+// of one text are two actions.
+func TestPastActionsHaveCallers(t *testing.T) {
+	by := Caller{Request: "req-1", User: "u", Project: "p"}
+	s := ran(t)
+	s.CreateRequest, s.User, s.Project = "req-0", "owner", "q"
+	s = applyAll(s, ActionRequested{ID: "1", Action: Reboot, Hard: true, By: by})
+	s = applyAll(s, ActionRequested{ID: "2", Action: Reboot, Hard: true, By: Caller{Request: "req-2"}},
+		ActionRequested{ID: "3", Action: Start, By: Caller{Request: "req-3"}}) // refused
+	s = applyAll(s, DeleteRequested{By: Caller{Request: "req-4"}}, DeleteRequested{By: Caller{Request: "req-5"}})
+	var got []string
+	for _, a := range s.PastActions() {
+		got = append(got, a.Name+" "+a.By.Request)
+	}
+	if want := []string{"create req-0", "reboot req-1", "reboot req-2", "delete req-4"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if list := s.PastActions(); list[1].By != by || list[0].By != (Caller{"req-0", "owner", "q"}) {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestPastPortChanges checks that each change of a port is an action with its own result.
+func TestPastPortChanges(t *testing.T) {
+	results := func(s Server) (list []string) {
+		for _, a := range s.PastActions()[1:] {
+			list = append(list, fmt.Sprint(a.Name, " ", a.By.Request, " ended ", a.Ended, " failed ", a.Failed))
+		}
+		return list
+	}
+	s := applyAll(ran(t), PortAttachRequested{ID: "1", By: Caller{Request: "req-1"}},
+		PortAttachRequested{ID: "2", By: Caller{Request: "req-2"}})
+	want := []string{"attach_interface req-1 ended false failed false", "attach_interface req-2 ended false failed false"}
+	if got := results(s); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s = applyAll(s, PortAttached{ID: "1", Port: Port{ID: "p", Host: "a"}}, PortNotAttached{ID: "2", Reason: "no address"},
+		PortDetachRequested{ID: "3", Port: "p", By: Caller{Request: "req-3"}})
+	want = []string{"attach_interface req-1 ended true failed false", "attach_interface req-2 ended true failed true",
+		"detach_interface req-3 ended false failed false"}
+	if got := results(s); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	want[2] = "detach_interface req-3 ended true failed false"
+	if got := results(applyAll(s, PortDetached{ID: "3"})); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -93,10 +93,16 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 	case HostUnresponsive:
 		return onHostUnresponsive(s, e, now), true
 	case DeleteRequested:
-		return onDeleteRequested(s, e, now), true
+		return beginAction(s, onDeleteRequested(s, e, now), deleteAction, "", e.By), true
 	case ActionRequested:
-		return applyAction(s, e, now), true
-	case PortAttachRequested, PortDetachRequested, PortAttached, PortDetached, PortNotAttached, PortClaimed, PortRefused:
+		return beginAction(s, applyAction(s, e, now), e.Action.PastName(), "", e.By), true
+	case PortAttachRequested:
+		name, id := e.PortChange()
+		return beginAction(s, onPortChange(s, e, now), name, id, e.By), true
+	case PortDetachRequested:
+		name, id := e.PortChange()
+		return beginAction(s, onPortChange(s, e, now), name, id, e.By), true
+	case PortAttached, PortDetached, PortNotAttached, PortClaimed, PortRefused:
 		return onPortChange(s, e, now), true
 	case PortDeleted:
 		return onPortDeleted(s, e.Port, now), true

@@ -15,10 +15,14 @@ import (
 type PortAttachRequested struct {
 	ID      string
 	Request NetworkRequest
+	By      Caller
 }
 
 // PortDetachRequested is a request to detach a port, as PortAttachRequested.
-type PortDetachRequested struct{ ID, Port string }
+type PortDetachRequested struct {
+	ID, Port string
+	By       Caller
+}
 
 // PortAttached is the result of ChangePort: the port is bound to the host, and the server has its allocation. A port
 // without a device is attached then.

@@ -32,7 +32,7 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 	s.Updated = now
 	if kind == Resizing {
 		s.Ask, s.Requests, s.Topology = resource.Ask{}, nil, nil
-		return s
+		return addHistory(s, now, "resize requested: to flavor "+e.Flavor.Name)
 	}
 	s = planMove(s, now) // the request is that of the flavor before
 	if e.LosesDisk {

@@ -200,6 +200,7 @@ type HostUnresponsive struct {
 
 // DeleteRequested is a user's request to delete the server.
 type DeleteRequested struct {
+	By     Caller
 	Silent bool // no agent reports that could confirm the removal now: users see the server as deleted at once
 	Exists bool // the server's host has or may have a guest of it; a database restored from a backup may lack it
 	// the network service may have ports of the server that its record lacks, for the same reason
@@ -211,6 +212,7 @@ type DeleteRequested struct {
 type ActionRequested struct {
 	ID     string // of this request, a UUID; a move uses it as the consumer that holds the source's devices
 	Action Action
+	By     Caller
 
 	Hard          bool          // Reboot: also if the guest does not run
 	Image         string        // Rebuild: the image; empty: the present one

@@ -25,6 +25,7 @@ type Server struct {
 	ID, Name      string
 	Description   string
 	Project, User string
+	CreateRequest string `json:",omitempty"` // id of the request that has created it: req-UUID
 	Image         string // UUID, or empty
 	// the image as it was when the server was created; nil: not looked up
 	ImageSnapshot *flavor.Image `json:",omitempty"`
@@ -137,6 +138,14 @@ type HistoryEntry struct {
 	At    time.Time // time of the last occurrence
 	Text  string
 	Times int // number of consecutive occurrences, at least 1
+
+	// Action is the action that begins with this entry, in the words of OpenStack's os-instance-actions; empty: none.
+	// The other fields are set only with it: the request of the action and its caller.
+	Action  string `json:",omitempty"`
+	Request string `json:",omitempty"`
+	User    string `json:",omitempty"`
+	Project string `json:",omitempty"`
+	Change  string `json:",omitempty"` // id of the change of a port; empty: it is another action
 }
 
 // PreRebuild is what a rebuild replaces. It is restored if the hypervisor refuses the rebuild.

@@ -24,6 +24,7 @@ const (
 	ListActions          = "os_compute_api:os-instance-actions:list"
 	ShowAction           = "os_compute_api:os-instance-actions:show"
 	ShowActionEvents     = "os_compute_api:os-instance-actions:events"
+	ShowActionDetails    = "os_compute_api:os-instance-actions:events:details"
 	ListVolumes          = "os_compute_api:os-volumes-attachments:index"
 	ShowVolume           = "os_compute_api:os-volumes-attachments:show"
 	AttachVolume         = "os_compute_api:os-volumes-attachments:create"
@@ -103,6 +104,7 @@ var guardsBesideServers = []policy.Row{
 	{Names: ListActions, Check: reader, What: "GET /servers/{id}/os-instance-actions"},
 	{Names: ShowAction, Check: reader, What: "GET /servers/{id}/os-instance-actions/{request}"},
 	{Names: ShowActionEvents, Check: admin, What: "GET /servers/{id}/os-instance-actions/{request} (texts of events)"},
+	{Names: ShowActionDetails, Check: admin, What: "GET /servers/{id}/os-instance-actions/{request} (their details)"},
 	{Names: ListVolumes, Check: reader, What: "GET /servers/{id}/os-volume_attachments"},
 	{Names: ShowVolume, Check: reader, What: "GET /servers/{id}/os-volume_attachments/{id}"},
 	{Names: AttachVolume, Check: member, What: "POST /servers/{id}/os-volume_attachments"},

@@ -27,6 +27,7 @@ type serverIdentity struct {
 	Description   string       `json:"description,omitzero"`
 	Project       string       `json:"project_id,omitzero"`
 	User          string       `json:"user_id,omitzero"`
+	CreateRequest string       `json:"create_request_id,omitzero"`
 	Image         string       `json:"image_id,omitzero"`
 	ImageSnapshot *imageRecord `json:"image_snapshot,omitzero"`
 	firstBootRecord
@@ -192,9 +193,14 @@ type faultRecord struct {
 }
 
 type historyRecord struct {
-	At    time.Time `json:"at,omitzero"`
-	Text  string    `json:"text,omitzero"`
-	Times int       `json:"count,omitzero"`
+	At      time.Time `json:"at,omitzero"`
+	Text    string    `json:"text,omitzero"`
+	Times   int       `json:"count,omitzero"`
+	Action  string    `json:"action,omitzero"`
+	Request string    `json:"request_id,omitzero"`
+	User    string    `json:"user_id,omitzero"`
+	Project string    `json:"project_id,omitzero"`
+	Change  string    `json:"port_change_id,omitzero"`
 }
 
 // EncodeServer returns the record of a server. A word that DecodeServer does not know is an error.
@@ -260,7 +266,7 @@ func (r serverRecord) checkWords() error {
 // compile.
 func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
-		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.Image,
+		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.CreateRequest, s.Image,
 			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 			each(s.Topology, toGuestCell), each(s.Networks, toNetwork), s.MinCount, s.Power},
@@ -290,7 +296,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 		state = lifecycle.Moving // fromMove has read the phase
 	}
 	return lifecycle.Server{
-		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User, Image: r.Image,
+		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User,
+		CreateRequest: r.CreateRequest, Image: r.Image,
 		ImageSnapshot: optional(r.ImageSnapshot, fromImage), FirstBoot: lifecycle.FirstBoot(r.firstBootRecord), Zone: r.Zone,
 		Metadata: r.Metadata, Tags: r.Tags,
 

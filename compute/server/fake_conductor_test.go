@@ -46,8 +46,8 @@ func (l *fakeConductor) Create(ctx context.Context, servers ...lifecycle.Server)
 }
 
 // Delete records the request.
-func (l *fakeConductor) Delete(ctx context.Context, id string) error {
-	return l.event(ctx, id, lifecycle.DeleteRequested{})
+func (l *fakeConductor) Delete(ctx context.Context, id string, by lifecycle.Caller) error {
+	return l.event(ctx, id, lifecycle.DeleteRequested{By: by})
 }
 
 // Guest records a report of any agent.

@@ -129,13 +129,19 @@ func TestTags(t *testing.T) {
 func TestInstanceActions(t *testing.T) {
 	h := start(t)
 	id := h.running("web")
-	h.apply(id, lifecycle.ActionRequested{ID: "x", Action: lifecycle.Stop})
 	path := "/servers/" + id + "/os-instance-actions"
+	stop := h.at("2.1", "POST", "/v2.1/servers/"+id+"/action", `{"os-stop": null}`) // by an administrator
+	request := stop.header.Get("X-Openstack-Request-Id")
+	if request == "" || request != stop.header.Get("X-Compute-Request-Id") {
+		t.Fatalf("%d %v", stop.status, stop.header)
+	}
 	r := h.at("2.58", "GET", "/v2.1"+path, "")
-	request, _ := r.dig("instanceActions/0/request_id").(string)
+	created, _ := r.dig("instanceActions/1/request_id").(string)
 	if r.dig("instanceActions/0/action") != "stop" || r.dig("instanceActions/1/action") != "create" ||
-		r.dig("instanceActions/0/project_id") != "p1" || r.dig("instanceActions/0/user_id") != "ann" ||
-		r.dig("instanceActions/0/updated_at") == nil || !strings.HasPrefix(request, "req-") {
+		r.dig("instanceActions/0/request_id") != request || !strings.HasPrefix(created, "req-") ||
+		r.dig("instanceActions/0/project_id") != "admin" || r.dig("instanceActions/0/user_id") != "admin" ||
+		r.dig("instanceActions/1/project_id") != "p1" || r.dig("instanceActions/1/user_id") != "ann" ||
+		r.dig("instanceActions/0/updated_at") == nil {
 		t.Fatal(r.text)
 	}
 	h.exchanges("ann:p1", []exchange{
@@ -143,7 +149,16 @@ func TestInstanceActions(t *testing.T) {
 		{"2.58", "GET", path + "?marker=" + request, "", 200, `"action":"create"`},
 		{"2.58", "GET", path + "?marker=none", "", 400, "marker [none] not found"},
 		{"2.58", "GET", path + "?changes-since=2100-01-01", "", 200, `{"instanceActions":[]}`},
-		{"2.51", "GET", path + "/" + request, "", 200, `"event":"stop step 1"`},
+		{"2.58", "GET", path + "?who=ann", "", 400, "Additional properties are not allowed ('who' was unexpected)"},
+		{"2.57", "GET", path + "?who=ann", "", 200, `"action":"create"`},
+		{"2.65", "GET", path + "?changes-before=2100-01-01", "", 400, "changes-before"},
+		{"2.66", "GET", path + "?changes-before=2000-01-01", "", 200, `{"instanceActions":[]}`},
+		{"2.66", "GET", path + "?changes-before=2100-01-01", "", 200, `"action":"create"`},
+		{"2.66", "GET", path + "?changes-since=2100-01-02&changes-before=2100-01-01", "", 400, "less than or equal"},
+		{"2.62", "GET", path + "/" + request, "", 200, `"hostId":"`},
+		{"2.84", "GET", path + "/" + request, "", 200, `"details":null`},
+		{"2.51", "GET", path + "/" + request, "", 200, `"event":"compute_stop_instance"`},
+		{"2.51", "GET", path + "/" + created, "", 200, `"event":"compute__do_build_and_run_instance"`},
 		{"2.1", "GET", path + "/req-none", "", 404, "Action for request_id req-none on instance"},
 	})
 	h.exchanges("bob:p2", []exchange{
@@ -151,7 +166,8 @@ func TestInstanceActions(t *testing.T) {
 		{"2.58", "GET", path + "/" + request, "", 404, "could not be found"},
 	})
 	h.exchanges("admin", []exchange{
-		{"2.1", "GET", path + "/" + request, "", 200, `"event":"stop requested: powering-off"`}})
+		{"2.1", "GET", path + "/" + request, "", 200, `"event":"stop requested: powering-off"`},
+		{"2.62", "GET", path + "/" + request, "", 200, `"host":"`}})
 	if r := h.ask("GET", "/v2.1"+path+"/"+request, ""); r.dig("instanceAction/events") != nil ||
 		r.dig("instanceAction/updated_at") != nil {
 		t.Errorf("a user sees events before 2.51: %s", r.text)

@@ -114,7 +114,7 @@ func (cm *computeModel) remove(id string) {
 	cm.note("delete", id, s.Host, string(s.State))
 	cm.reason(id, "delete")
 	cm.event = lifecycle.DeleteRequested{}
-	cm.retryLater(id, cm.conductor.Delete(background, id))
+	cm.retryLater(id, cm.conductor.Delete(background, id, lifecycle.Caller{}))
 	cm.event = nil
 	if cm.broken == Early && cm.servers[id].State == lifecycle.DeletingGuest {
 		cm.placement.drop(resource.ConsumerID(id))

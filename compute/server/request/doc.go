@@ -10,6 +10,7 @@
 //	body           the limits of bodies
 //	checks         the checks of every request, in their order
 //	values         empty values, times and texts of answers and queries
+//	queries        unknown parameters of queries, and the times between which something has changed
 //	style          how Nova reads the objects of requests
 //	limits         the limits of the API
 //	links, pages   the links to a resource and to the next page; pages of lists

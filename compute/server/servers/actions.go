@@ -96,7 +96,7 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 
 // forceDelete deletes a server, as DELETE does.
 func (s *Handlers) forceDelete(c *request.Call, _ json.RawMessage, found lifecycle.Server) error {
-	if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
+	if err := s.Conductor.Delete(c.R.Context(), found.ID, caller(c)); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusAccepted)
@@ -115,7 +115,7 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 			return fault.New(fault.Invalid, "Invalid input for %s: it must be an object", key)
 		}
 	}
-	want := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
+	want := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action, By: caller(c)}
 	if d.read != nil {
 		if err := d.read(s, c, o, found, &want); err != nil {
 			return err

@@ -132,8 +132,8 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	if err := request.RefuseOthers("server", others); err != nil {
 		return want, err
 	}
-	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, Name: request.NameText(o, "name"),
-		Image: readImageRef(o), Metadata: readMetadataItems(o), Zone: readZone(o)}
+	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, CreateRequest: c.ID,
+		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Zone: readZone(o)}
 	o.Text("key_name", &want.server.KeyName, 255)
 	want.server.UserData = readUserData(o)
 	o.Flag("config_drive", new(bool)) // ignored: a driver that can make the drive always makes it

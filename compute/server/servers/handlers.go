@@ -35,7 +35,7 @@ type Store interface {
 // Conductor executes the requests of users; *conductor.Conductor implements it and documents its faults.
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
-	Delete(ctx context.Context, id string) error
+	Delete(ctx context.Context, id string, by lifecycle.Caller) error
 	Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error)
 	ChangePort(ctx context.Context, id string, request lifecycle.PortChangeRequest) error
 }

@@ -97,7 +97,7 @@ func (s *Handlers) attachInterface(c *request.Call, found lifecycle.Server) erro
 	if err != nil {
 		return err
 	}
-	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want}
+	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want, By: caller(c)}
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (s *Handlers) detachInterface(c *request.Call, found lifecycle.Server) erro
 	if !hasPort(found, port) {
 		return fault.New(fault.NotFound, "Port %s is not attached to instance %s", port, found.ID)
 	}
-	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port}
+	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port, By: caller(c)}
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}

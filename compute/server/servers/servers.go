@@ -116,7 +116,7 @@ func (s *Handlers) showServer(c *request.Call, found lifecycle.Server) error {
 
 // deleteServer is DELETE /v2.1/servers/{id}. It responds as soon as the request is recorded.
 func (s *Handlers) deleteServer(c *request.Call, found lifecycle.Server) error {
-	if err := s.Conductor.Delete(c.R.Context(), found.ID); err != nil {
+	if err := s.Conductor.Delete(c.R.Context(), found.ID, caller(c)); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusNoContent)
