@@ -46,7 +46,7 @@ func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 	judge("while the database does not answer", false)
 	tick()
 	judge("after the pause", false)
-	if now := perform(t, c, "s"); now.Host != s.Host || c.Agents.NotFollowing()[s.Host] != "" {
+	if now := perform(t, c, "s"); now.Host != s.Host || c.Agents.NotFollowing(s.Host) != "" {
 		t.Errorf("the server is on %s, want it on %s\n%s", now.Host, s.Host, text(now))
 	}
 	if c.Agents.Returned("b") {

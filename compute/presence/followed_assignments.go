@@ -34,22 +34,20 @@ func (a *Agents) Compare(host, epoch string, revision int64) (late string) {
 	return a.notFollowing(o)
 }
 
-// NotFollowing returns the hosts whose agents have not followed assignments in time, each with a clause about it.
-func (a *Agents) NotFollowing() map[string]string {
+// NotFollowing returns that the agent of a host has not followed its assignments in time, as a clause; empty if it has,
+// or still has time.
+func (a *Agents) NotFollowing(host string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := map[string]string{}
-	for host, o := range a.hosts {
-		if late := a.notFollowing(o); late != "" {
-			out[host] = late
-		}
+	if o := a.hosts[host]; o != nil {
+		return a.notFollowing(o)
 	}
-	return out
+	return ""
 }
 
 // Conditions returns the condition of a host whose agent has not followed assignments in time; none if it has.
 func (a *Agents) Conditions(host string) []string {
-	late := a.NotFollowing()[host]
+	late := a.NotFollowing(host)
 	if late == "" {
 		return nil
 	}
@@ -57,8 +55,7 @@ func (a *Agents) Conditions(host string) []string {
 		"between it and compute"}
 }
 
-// notFollowing returns that an agent has not followed its assignments in time, as a clause; empty if it has, or still
-// has time. a.mu is held.
+// notFollowing is NotFollowing; a.mu is held.
 func (a *Agents) notFollowing(o *observed) string {
 	if o.waiting == nil || a.now()-o.waiting.since <= a.FollowWithin {
 		return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -129,7 +130,7 @@ func whyEmpty(got placement.Candidates, request resource.Ask) string {
 // addServer adds to the input what concerns one server: its cells, and the hosts that it must not use.
 func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifecycle.Server) (err error) {
 	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, numa.WithNodes(s.Topology, nil), c.options.Pack
-	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
+	if input.ExcludedHosts, err = c.excludedHosts(ctx, s, input.Hosts); err != nil {
 		return err
 	}
 	if err := c.excludeWithoutDisk(ctx, s, *input); err != nil {
@@ -173,8 +174,9 @@ func (c Scheduler) filter(ctx context.Context, input schedule.Input, s lifecycle
 		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", MaxAudited)
 }
 
-// excludedHosts returns the hosts that must not be chosen for a server, with the reason.
-func (c Scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
+// excludedHosts returns which of the hosts must not be chosen for a server, with the reason.
+func (c Scheduler) excludedHosts(ctx context.Context, s lifecycle.Server, hosts map[provider.ID]schedule.Host) (
+	map[string]string, error) {
 	dead, err := c.store.Dead(ctx)
 	if err != nil {
 		return nil, err
@@ -192,9 +194,9 @@ func (c Scheduler) excludedHosts(ctx context.Context, s lifecycle.Server) (map[s
 	for _, host := range dead {
 		out[host] = "an operator has declared it dead"
 	}
-	for host, late := range c.options.Agents.NotFollowing() {
-		if out[host] == "" {
-			out[host] = late
+	for _, h := range hosts {
+		if late := c.options.Agents.NotFollowing(h.Name); late != "" && out[h.Name] == "" {
+			out[h.Name] = late
 		}
 	}
 	if s.Try == 0 { // it was never placed, so nothing of it is to be destroyed

@@ -50,8 +50,7 @@ func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portre
 	if err != nil {
 		return nil, "", err
 	}
-	if input.ExcludedHosts, err = c.excludedHosts(ctx,
-		lifecycle.Server{}); err != nil {
+	if input.ExcludedHosts, err = c.excludedHosts(ctx, lifecycle.Server{}, input.Hosts); err != nil {
 		return nil, "", err
 	}
 	input.Cells, input.Pack = prepared.Topology, c.options.Pack

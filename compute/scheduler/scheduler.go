@@ -56,7 +56,7 @@ type Audits interface {
 type Agents interface {
 	SinceReport(host string) time.Duration
 	StartFailure(host string) presence.StartFailure
-	NotFollowing() map[string]string
+	NotFollowing(host string) string
 	AwaitsFirst() bool
 }
 

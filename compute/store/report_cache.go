@@ -19,8 +19,9 @@ type reportCache struct {
 	changes map[string]uint64 // by host: how often its report was written
 	writes  hostLocks         // so that the cache has the last report of a host
 
-	total  uint64   // sum of changes
-	sorted []string // names of all hosts, if byName has all of them; nil: it may lack some
+	total  uint64              // sum of changes
+	sorted []string            // names of all hosts, if byName has all of them; nil: it may lack some
+	rooted []schedule.HostRoot // the hosts of sorted with their roots; nil: to be made again
 
 	own      map[string]bool      // hosts whose stored report was written by this process, so in the current version
 	unstored map[string]time.Time // by host: Seen of a repeated report, if the database has an earlier one
@@ -80,10 +81,14 @@ func (c *reportCache) written(host string, report *schedule.Host) {
 	defer c.mu.Unlock()
 	c.changes[host]++
 	c.total++
-	if _, known := c.byName[host]; report == nil || !known {
+	old, known := c.byName[host]
+	if report == nil || !known {
 		c.sorted = nil
 	}
-	if old, ok := c.byName[host]; ok && c.byRoot[old.Provider] == host {
+	if report == nil || !known || report.Provider != old.Provider {
+		c.rooted = nil
+	}
+	if known && c.byRoot[old.Provider] == host {
 		delete(c.byRoot, old.Provider)
 	}
 	delete(c.byName, host)
@@ -149,15 +154,17 @@ func (c *reportCache) all() (list []schedule.Host, ok bool, began uint64) {
 	return list, true, 0
 }
 
-// roots returns the names and roots of all hosts by name, or false if some may not be cached.
+// roots returns the names and roots of all hosts by name, or false if some may not be cached. The list is shared.
 func (c *reportCache) roots() (list []schedule.HostRoot, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list = make([]schedule.HostRoot, 0, len(c.sorted))
-	for _, name := range c.sorted {
-		list = append(list, schedule.HostRoot{Name: name, Root: c.byName[name].Provider})
+	if c.rooted == nil && c.sorted != nil {
+		c.rooted = make([]schedule.HostRoot, 0, len(c.sorted))
+		for _, name := range c.sorted {
+			c.rooted = append(c.rooted, schedule.HostRoot{Name: name, Root: c.byName[name].Provider})
+		}
 	}
-	return list, c.sorted != nil
+	return c.rooted, c.sorted != nil
 }
 
 // putAll keeps the reports of all hosts, by name, unless a report was written after all returned began.
@@ -167,7 +174,7 @@ func (c *reportCache) putAll(list []schedule.Host, began uint64) {
 	if c.total != began {
 		return
 	}
-	c.sorted = make([]string, 0, len(list))
+	c.sorted, c.rooted = make([]string, 0, len(list)), nil
 	for _, report := range list {
 		c.sorted = append(c.sorted, report.Name)
 		if _, known := c.byName[report.Name]; !known { // otherwise Seen may be newer than in the database
