@@ -158,7 +158,6 @@ func (m *planner) moveToNodes(step Step, root provider.Provider) (changes []stri
 		step.Allocations[consumer] = next
 		changes = append(changes, fmt.Sprintf("%s has %s", consumer, guest.Nodes.Sum()))
 	}
-	m.widen(step)
 	return changes
 }
 
@@ -191,27 +190,5 @@ func (m *planner) moveToRoot(step Step, root provider.Provider) (changes []strin
 		}
 		step.Allocations[consumer] = next
 	}
-	m.widen(step)
 	return changes
-}
-
-// widen raises the totals of a reshape where a host has less now than its guests use. The next plan reduces those of
-// the root again; those of nodes are held until the guests are gone.
-func (m *planner) widen(step Step) {
-	for id, set := range step.InventorySets {
-		for class, inv := range set.Inventories {
-			used, most := 0, 0
-			for consumer, a := range step.Allocations {
-				used, most = used+a[id][class]-m.uses[id][consumer][class], max(most, a[id][class])
-			}
-			if most == 0 {
-				continue
-			}
-			for _, amounts := range m.uses[id] {
-				used += amounts[class]
-			}
-			set.Inventories[class] = inv.Widened(used, most)
-			m.plan.More = m.plan.More || set.Inventories[class] != inv
-		}
-	}
 }

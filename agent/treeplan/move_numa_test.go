@@ -49,7 +49,10 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 	onRoot := stock("VCPU", 8, "MEMORY_MB", 1024, "PCPU", 4)
 	perNode := stock("PCPU", 2, "CUSTOM_NUMA_VCPU", 4, "CUSTOM_NUMA_MEMORY_MB", 512)
 	rest := stock("VCPU", 8, "MEMORY_MB", 1024)
-	nodes := func(root inv, i inv) provider.Tree { return tree(root, numaNode(0, i), numaNode(1, i)) }
+	nodes := func(root inv, i inv, more ...provider.Provider) provider.Tree {
+		return tree(root, append(more, numaNode(0, i), numaNode(1, i))...)
+	}
+	card := pf("3b", with(stock("CUSTOM_NIC", 1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 }))
 	root := resource.Allocation{"H": {"MEMORY_MB": 256, "PCPU": 3}}
 	two := onNode(0, resource.Amounts{"PCPU": 2, "CUSTOM_NUMA_MEMORY_MB": 128}).Add(
 		onNode(1, resource.Amounts{"PCPU": 1, "CUSTOM_NUMA_MEMORY_MB": 128}))
@@ -99,6 +102,15 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 		{name: "a claim that is larger than its guest", desired: nodes(rest, perNode), actual: tree(onRoot),
 			guests: map[resource.ConsumerID]holder{"s1": numaGuest(onNode(0, resource.Amounts{"PCPU": 2}), root)}, waits: true,
 			want: "s1 has 3 PCPU of h, and its guest has 2 CPUs of its own; set its PCPU in Placement to 2"},
+		{name: "to nodes, of a guest whose device is reserved", desired: nodes(rest, perNode, card),
+			actual: tree(onRoot, card), guests: map[resource.ConsumerID]holder{
+				"s1": numaGuest(two, root.Add(resource.Allocation{card.ID: {"CUSTOM_NIC": 1}}))},
+			want: "s1 0000:3b:00.0 CUSTOM_NIC:1 H MEMORY_MB:256 NUMA0 CUSTOM_NUMA_MEMORY_MB:128,PCPU:2 " +
+				"NUMA1 CUSTOM_NUMA_MEMORY_MB:128,PCPU:1\n"},
+		{name: "to the root, of a guest whose device is reserved", desired: tree(onRoot, card),
+			actual: nodes(rest, perNode, card), guests: map[resource.ConsumerID]holder{"s1": numaGuest(nil,
+				resource.Allocation{"H": {"MEMORY_MB": 256}, card.ID: {"CUSTOM_NIC": 1}}.Add(two))},
+			want: "s1 0000:3b:00.0 CUSTOM_NIC:1 H MEMORY_MB:256,PCPU:3\n"},
 		{name: "to the root, with a claim whose guest is not here yet", desired: tree(onRoot), actual: nodes(rest, perNode),
 			guests: map[resource.ConsumerID]holder{
 				"s1": numaGuest(nil, resource.Allocation{"H": {"MEMORY_MB": 256}}.Add(two)),
@@ -161,13 +173,15 @@ func (w *world) plan(t interface {
 			t.Fatalf("%s is deleted in use", s.Name)
 		}
 	}
-	w.tree = Apply(plan, w.tree)
-	for _, s := range plan.Steps {
-		for consumer, a := range s.Allocations {
-			w.all[consumer] = a
-		}
-		for id := range s.InventorySets {
-			w.checkRoom(t, id)
+	for _, s := range plan.Steps { // with the inventories of the step itself: a later one may reduce them again
+		w.tree = Apply(Plan{Steps: []Step{s}}, w.tree)
+		maps.Copy(w.all, s.Allocations)
+		for _, a := range s.Allocations { // an older Placement refuses what exceeds the capacity, also if it is unchanged
+			for id := range a {
+				if _, here := w.tree.ByID(id); here {
+					w.checkRoom(t, id)
+				}
+			}
 		}
 	}
 	return plan

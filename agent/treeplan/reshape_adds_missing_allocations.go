@@ -67,6 +67,7 @@ func (m *planner) planReshape() {
 	if len(changes) == 0 {
 		return
 	}
+	m.widen(step)
 	step.Name, step.Change = "shares of guests", strings.Join(changes, ", ")
 	// What the reshape writes needs no write of its own.
 	m.plan.Steps = slices.DeleteFunc(m.plan.Steps, func(s Step) bool {
@@ -174,4 +175,55 @@ func (m *planner) makeRoom(step Step, s missingAllocation) {
 		inv.Total, m.plan.More = used+inv.Reserved, true
 	}
 	step.InventorySets[s.id].Inventories[s.class] = inv
+}
+
+// widen raises the totals of a reshape where a host has less now than its guests use, also of a device that is reserved
+// while a guest has it: the reshape writes whole allocations, and Placement refuses what exceeds the capacity. The next
+// plan reduces those of the root and of devices again; those of nodes are held until the guests are gone.
+func (m *planner) widen(step Step) {
+	m.addInventories(step)
+	for id, set := range step.InventorySets {
+		for class, inv := range set.Inventories {
+			used, most := 0, 0
+			for consumer, a := range step.Allocations {
+				used, most = used+a[id][class]-m.uses[id][consumer][class], max(most, a[id][class])
+			}
+			if most == 0 {
+				continue
+			}
+			for _, amounts := range m.uses[id] {
+				used += amounts[class]
+			}
+			set.Inventories[class] = inv.Widened(used, most)
+			m.plan.More = m.plan.More || set.Inventories[class] != inv
+		}
+	}
+}
+
+// addInventories adds to a reshape the inventories of the other providers of this host that its allocations have a part
+// of and that have less room than is in use there.
+func (m *planner) addInventories(step Step) {
+	for _, a := range step.Allocations {
+		for id := range a {
+			seen, here := m.observed[id]
+			if _, there := step.InventorySets[id]; there || !here || !m.exceeded(id, seen.Inventories) {
+				continue
+			}
+			step.InventorySets[id] = InventorySet{Generation: seen.Generation, Inventories: maps.Clone(m.planned[id])}
+		}
+	}
+}
+
+// exceeded reports whether more of a provider is in use than its inventories have room for.
+func (m *planner) exceeded(id provider.ID, inventories map[resource.Class]resource.Inventory) bool {
+	for class, inv := range inventories {
+		used := 0
+		for _, amounts := range m.uses[id] {
+			used += amounts[class]
+		}
+		if used > inv.Capacity() {
+			return true
+		}
+	}
+	return false
 }
