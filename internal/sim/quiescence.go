@@ -90,7 +90,7 @@ func (w *World) settleAll() {
 // removed when no port uses it.
 func (w *World) rescan() {
 	for _, m := range w.hosts {
-		if len(w.altered) > 0 || w.lacksShares(m) || w.placement.hasFormerBandwidth(m) {
+		if len(w.altered) > 0 || m.nodesInPlacement || w.lacksShares(m) || w.placement.hasFormerBandwidth(m) {
 			w.agents.changed(m)
 		}
 	}
