@@ -27,8 +27,8 @@
 // move_events_and_effects.go and residence_and_presence.go are data and texts; move_state_machine.go is the state
 // machine of a move; server_record.go is the record; openstack_status.go, allowed_actions.go, server_residences.go,
 // due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
-// actions_from_history.go derive what others see of it; server_details.go has what users change without an action;
-// server_events.go has the events; shelve.go has the image of a shelved server;
+// actions_from_history.go derive what others see of it; server_details.go and lock.go have what users change
+// without an action; server_events.go has the events; shelve.go has the image of a shelved server;
 // server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the ports and their handlers;
 // server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
 // begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its move;

@@ -33,6 +33,7 @@ type Server struct {
 	Zone     string // availability zone, shown only
 	Metadata map[string]string
 	Tags     []string
+	Lock     *Lock         `json:",omitempty"` // nil: not locked
 	Flavor   flavor.Flavor // as it was when the server was created or resized
 	Ask      resource.Ask  // the request to Placement; empty before it is prepared
 	Requests []pci.Request // Providers are set when a choice has been claimed

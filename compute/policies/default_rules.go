@@ -48,6 +48,9 @@ const (
 	ShelveServer         = "os_compute_api:os-shelve:shelve"
 	OffloadServer        = "os_compute_api:os-shelve:shelve_offload"
 	UnshelveServer       = "os_compute_api:os-shelve:unshelve"
+	LockServer           = "os_compute_api:os-lock-server:lock"
+	UnlockServer         = "os_compute_api:os-lock-server:unlock"
+	UnlockOverride       = "os_compute_api:os-lock-server:unlock:unlock_override"
 	ResetServer          = "os_compute_api:os-admin-actions:reset_state"
 	ListServerMigrations = "os_compute_api:servers:migrations:index"
 	ListMigrations       = "os_compute_api:os-migrations:index"
@@ -108,6 +111,9 @@ var guards = []policy.Row{
 	{Names: ShelveServer, Check: member, What: "POST /servers/{id}/action (shelve)"},
 	{Names: OffloadServer, Check: admin, What: "POST /servers/{id}/action (shelveOffload)"},
 	{Names: UnshelveServer, Check: member, What: "POST /servers/{id}/action (unshelve)"},
+	{Names: LockServer, Check: member, What: "POST /servers/{id}/action (lock)"},
+	{Names: UnlockServer, Check: member, What: "POST /servers/{id}/action (unlock)"},
+	{Names: UnlockOverride, Check: admin, What: "POST /servers/{id}/action (unlock, of another's lock)"},
 	{Names: ResetServer, Check: admin, What: "POST /servers/{id}/action (os-resetState)"},
 	{Names: ListServerMigrations, Check: admin, What: "GET /servers/{id}/migrations"},
 	{Names: ListMigrations, Check: admin, What: "GET /os-migrations"},

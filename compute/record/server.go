@@ -34,6 +34,13 @@ type serverIdentity struct {
 	Zone     string            `json:"availability_zone,omitzero"`
 	Metadata map[string]string `json:"metadata,omitzero"`
 	Tags     []string          `json:"tags,omitzero"`
+	Lock     *lockRecord       `json:"lock,omitzero"`
+}
+
+// lockRecord keeps users from changing the server.
+type lockRecord struct {
+	ByAdmin bool   `json:"by_admin,omitzero"`
+	Reason  string `json:"reason,omitzero"`
 }
 
 // firstBootRecord is what the guest reads from its config drive.
@@ -267,7 +274,8 @@ func (r serverRecord) checkWords() error {
 func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.CreateRequest, s.Image,
-			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags},
+			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags,
+			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) })},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 			each(s.Topology, toGuestCell), each(s.Networks, toNetwork), s.MinCount, s.Power},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
@@ -300,6 +308,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		CreateRequest: r.CreateRequest, Image: r.Image,
 		ImageSnapshot: optional(r.ImageSnapshot, fromImage), FirstBoot: lifecycle.FirstBoot(r.firstBootRecord), Zone: r.Zone,
 		Metadata: r.Metadata, Tags: r.Tags,
+		Lock: optional(r.Lock, func(l lockRecord) lifecycle.Lock { return lifecycle.Lock(l) }),
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
 		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork), MinCount: r.MinCount,

@@ -43,8 +43,10 @@ func serverOn(id, host string) lifecycle.Server {
 // fullServer returns a server with every field set.
 func fullServer() lifecycle.Server {
 	s := serverOn("full", "h")
+	s.CreateRequest = "req-1"
 	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{
 		"a": "b"}, []string{"t"}
+	s.Lock = &lifecycle.Lock{ByAdmin: true, Reason: "r"}
 	s.ImageSnapshot = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3,
 		Properties: map[string]string{"hw_numa_nodes": "1"}}
 	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4,

@@ -25,6 +25,8 @@ type actionSpec struct {
 	action lifecycle.Action
 	code   int // of the response
 
+	whenLocked bool // a lock does not concern it
+
 	// run does the whole action; nil: the conductor does it.
 	run func(s *Handlers, c *request.Call, arguments json.RawMessage, found lifecycle.Server) error
 
@@ -45,15 +47,19 @@ func actionSpecs() map[string]actionSpec {
 		"revertResize":   {rule: policies.RevertResize, action: lifecycle.Revert, code: accepted},
 		"migrate":        {rule: policies.MigrateServer, action: lifecycle.Migrate, code: accepted, read: readMigrate},
 		"os-migrateLive": {rule: policies.LiveMigrateServer, action: lifecycle.Live, code: accepted, read: readLive},
-		"evacuate": {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK,
+		"evacuate": {rule: policies.EvacuateServer, action: lifecycle.Evacuate, code: http.StatusOK, whenLocked: true,
 			read: readEvacuate},
 		"shelve":        {rule: policies.ShelveServer, action: lifecycle.Shelve, code: accepted},
 		"shelveOffload": {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
 		"unshelve":      {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
-		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, read: readReset},
+		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, whenLocked: true,
+			read: readReset},
 
-		"forceDelete":         {rule: policies.ForceDeleteServer, code: accepted, run: (*Handlers).forceDelete},
-		"os-getConsoleOutput": {rule: policies.ConsoleOutput, code: http.StatusOK, run: (*Handlers).consoleOutput},
+		"forceDelete": {rule: policies.ForceDeleteServer, code: accepted, run: (*Handlers).forceDelete},
+		"lock":        {rule: policies.LockServer, code: accepted, whenLocked: true, run: lockServer},
+		"unlock":      {rule: policies.UnlockServer, code: accepted, whenLocked: true, run: unlockServer},
+		"os-getConsoleOutput": {rule: policies.ConsoleOutput, code: http.StatusOK, whenLocked: true,
+			run: (*Handlers).consoleOutput},
 	}
 }
 
@@ -85,6 +91,11 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 		}
 		if err := c.Authorize(d.rule, request.OwnerOf(found)); err != nil {
 			return err
+		}
+		if !d.whenLocked {
+			if err := refuseLocked(c, found); err != nil {
+				return err
+			}
 		}
 		if d.run != nil {
 			return d.run(s, c, raw, found)
@@ -147,8 +158,6 @@ var unsupportedActions = map[string]string{
 	"unpause":             "guests cannot be paused",
 	"suspend":             "guests cannot be suspended; stop or shelve the server",
 	"resume":              "guests cannot be suspended",
-	"lock":                "servers cannot be locked",
-	"unlock":              "servers cannot be locked",
 	"rescue":              "guests cannot be rescued",
 	"unrescue":            "guests cannot be rescued",
 	"restore":             "a deleted server cannot be restored",

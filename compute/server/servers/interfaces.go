@@ -21,11 +21,11 @@ func interfaceRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/os-interface": {
 			http.MethodGet:  s.OfServer(policies.ListInterfaces, s.listInterfaces),
-			http.MethodPost: s.OfServer(policies.AttachInterface, s.attachInterface),
+			http.MethodPost: s.OfServer(policies.AttachInterface, unlessLocked(s.attachInterface)),
 		},
 		"/v2.1/servers/{id}/os-interface/{port}": {
 			http.MethodGet:    s.OfServer(policies.ShowInterface, s.showInterface),
-			http.MethodDelete: s.OfServer(policies.DetachInterface, s.detachInterface),
+			http.MethodDelete: s.OfServer(policies.DetachInterface, unlessLocked(s.detachInterface)),
 		},
 	}
 }

@@ -21,7 +21,7 @@ func serverRoutes(s *Handlers) request.Routes {
 		"/v2.1/servers/{id}": {
 			http.MethodGet:    s.OfServer(policies.ShowServer, s.showServer),
 			http.MethodPut:    s.OfServer(policies.UpdateServer, s.updateServer),
-			http.MethodDelete: s.OfServer(policies.DeleteServer, s.deleteServer),
+			http.MethodDelete: s.OfServer(policies.DeleteServer, unlessLocked(s.deleteServer)),
 		},
 	}
 }

@@ -122,7 +122,7 @@ func addVersioned(c *request.Call, v *compute.Server, s lifecycle.Server, hosts 
 		}
 	}
 	if c.Has(compute.Locked) {
-		v.Locked = new(bool)
+		v.Locked = new(s.Lock != nil)
 	}
 	if c.Has(compute.ServerDescription) {
 		v.Described = &compute.Described{Description: request.OrNull(s.Description)}
@@ -143,6 +143,9 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 	}
 	if c.Has(compute.LockReason) {
 		v.LockedFor = &compute.LockedFor{}
+		if s.Lock != nil {
+			v.LockedFor.LockedReason = request.OrNull(s.Lock.Reason)
+		}
 	}
 	if c.Has(compute.Hostname) || c.Has(compute.ExtendedAttributes) && c.Who.IsAdmin() {
 		v.Hostname = request.OrNull(hostname(s))
