@@ -45,6 +45,8 @@ type Server struct {
 	TerminatedAt *string `json:"OS-SRV-USG:terminated_at"`
 	Volumes      []any   `json:"os-extended-volumes:volumes_attached"`
 
+	SecurityGroups []GroupName `json:"security_groups,omitempty"` // of its ports
+
 	*Place               // admins
 	*Extended            // admins, 2.3
 	Hostname   *string   `json:"OS-EXT-SRV-ATTR:hostname,omitempty"` // admins, 2.3; all, 2.90
@@ -199,12 +201,12 @@ type CreateServer struct {
 
 // Created is the response to CreateServer: the first of the created servers, or the reservation if it was requested.
 type Created struct {
-	ID             string              `json:"id"`
-	Links          []Link              `json:"links"`
-	DiskConfig     string              `json:"OS-DCF:diskConfig"`
-	SecurityGroups []map[string]string `json:"security_groups"`
-	AdminPass      string              `json:"adminPass,omitempty"` // Berth returns none
-	Reservation    string              `json:"-"`
+	ID             string      `json:"id"`
+	Links          []Link      `json:"links"`
+	DiskConfig     string      `json:"OS-DCF:diskConfig"`
+	SecurityGroups []GroupName `json:"security_groups"`
+	AdminPass      string      `json:"adminPass,omitempty"` // Berth returns none
+	Reservation    string      `json:"-"`
 }
 
 // ListServers selects servers. Zero values select all of the caller's project.

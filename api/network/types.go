@@ -91,12 +91,13 @@ type Port struct {
 	DeviceOwner string    `json:"device_owner"`
 	FixedIPs    []FixedIP `json:"fixed_ips"`
 	ActiveBinding
-	Policy        string           `json:"qos_policy_id"`         // empty for null
-	NetworkPolicy string           `json:"qos_network_policy_id"` // empty for null
-	NUMAAffinity  string           `json:"numa_affinity_policy"`  // empty for null
-	Request       *ResourceRequest `json:"resource_request"`
-	Tags          []string         `json:"tags"`
-	Revision      int              `json:"revision_number"`
+	Policy         string           `json:"qos_policy_id"`         // empty for null
+	NetworkPolicy  string           `json:"qos_network_policy_id"` // empty for null
+	NUMAAffinity   string           `json:"numa_affinity_policy"`  // empty for null
+	Request        *ResourceRequest `json:"resource_request"`
+	Tags           []string         `json:"tags"`
+	SecurityGroups []string         `json:"security_groups"` // ids
+	Revision       int              `json:"revision_number"`
 }
 
 // ActiveBinding is where a port is bound and how: the attributes of a Port that begin with "binding:".

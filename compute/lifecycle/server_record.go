@@ -56,6 +56,7 @@ type Server struct {
 	Devices        []schedule.Picked        // the devices that the agent assigned
 	Topology       []numa.GuestCell         `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
 	Networks       []NetworkRequest         `json:",omitempty"` // what its ports are; nil: no port
+	SecurityGroups []SecurityGroup          `json:",omitempty"` // of the ports that are created with the server
 	Ports          []Port                   `json:",omitempty"` // as they were last read
 	PortChange     *PortChange              `json:",omitempty"` // in state Active; nil: none
 	PortQueue      []QueuedPortChange       `json:",omitempty"` // changes of ports that wait, the oldest first
@@ -216,6 +217,10 @@ type NetworkRequest struct {
 	FixedIP string // of the port to create; empty: any
 	Tag     string // device tag of the guest's interface
 }
+
+// SecurityGroup is a security group of the network service. Without an id it is the one that the network service gives
+// to a port for which none is requested.
+type SecurityGroup struct{ ID, Name string }
 
 // Port is a port of a server as compute has last read it.
 type Port struct {

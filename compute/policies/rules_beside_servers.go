@@ -36,6 +36,8 @@ const (
 	DetachInterface      = "os_compute_api:os-attach-interfaces:delete"
 	ReportEvents         = "os_compute_api:os-server-external-events:create"
 	ListSecurityGroups   = "os_compute_api:os-security-groups:list"
+	AddSecurityGroup     = "os_compute_api:os-security-groups:add"
+	RemoveSecurityGroup  = "os_compute_api:os-security-groups:remove"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
 	ConsoleOutput        = "os_compute_api:os-console-output"
 	ListKeyPairs         = "os_compute_api:os-keypairs:index"
@@ -116,6 +118,8 @@ var guardsBesideServers = []policy.Row{
 	{Names: DetachInterface, Check: member, What: "DELETE /servers/{id}/os-interface/{id}"},
 	{Names: ReportEvents, Check: service, What: "POST /os-server-external-events"},
 	{Names: ListSecurityGroups, Check: reader, What: "GET /servers/{id}/os-security-groups"},
+	{Names: AddSecurityGroup, Check: member, What: "addSecurityGroup"},
+	{Names: RemoveSecurityGroup, Check: member, What: "removeSecurityGroup"},
 	{Names: CreateConsole, Check: member, What: "POST /servers/{id}/remote-consoles"},
 	{Names: ConsoleOutput, Check: member, What: "POST /servers/{id}/action (os-getConsoleOutput)"},
 	{Names: ListKeyPairs, Check: user, What: "GET /os-keypairs"},

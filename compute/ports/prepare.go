@@ -16,7 +16,8 @@ func (b *Binder) Prepare(ctx context.Context, s lifecycle.Server) (all scheduler
 }
 
 // portOf returns the port of a requested network: an existing one of the server, or one that is created or reserved
-// now. Ports in used belong to other requests.
+// now. Ports in used belong to other requests. The security groups of the server are those of the ports that are
+// created with it; a port that is attached later has those that the network service gives to it.
 func (b *Binder) portOf(ctx context.Context, s lifecycle.Server, r lifecycle.NetworkRequest,
 	existing []network.Port, used map[string]bool) (network.Port, error) {
 	if r.Port != "" {
@@ -27,6 +28,13 @@ func (b *Binder) portOf(ctx context.Context, s lifecycle.Server, r lifecycle.Net
 	}
 	attributes := map[string]any{"network_id": r.Network, "project_id": s.Project, deviceID: s.ID,
 		deviceOwner: owner(s), "admin_state_up": true}
+	if len(s.SecurityGroups) > 0 && s.SecurityGroups[0].ID != "" && s.PortChange == nil {
+		ids := []string{}
+		for _, g := range s.SecurityGroups {
+			ids = append(ids, g.ID)
+		}
+		attributes["security_groups"] = ids
+	}
 	if r.FixedIP != "" {
 		attributes["fixed_ips"] = []map[string]string{{"ip_address": r.FixedIP}}
 	}

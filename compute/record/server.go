@@ -52,13 +52,20 @@ type firstBootRecord struct {
 
 // serverRequest is what the server needs.
 type serverRequest struct {
-	Flavor      flavorRecord      `json:"flavor,omitzero"`
-	Ask         askRecord         `json:"resource_request,omitzero"`
-	PCIRequests []requestRecord   `json:"pci_requests,omitzero"`
-	NUMACells   []guestCellRecord `json:"numa_cells,omitzero"`
-	Networks    []networkRecord   `json:"requested_networks,omitzero"`
-	MinCount    int               `json:"min_count,omitzero"`
-	Power       lifecycle.Power   `json:"desired_power,omitzero"`
+	Flavor      flavorRecord          `json:"flavor,omitzero"`
+	Ask         askRecord             `json:"resource_request,omitzero"`
+	PCIRequests []requestRecord       `json:"pci_requests,omitzero"`
+	NUMACells   []guestCellRecord     `json:"numa_cells,omitzero"`
+	Networks    []networkRecord       `json:"requested_networks,omitzero"`
+	Groups      []securityGroupRecord `json:"security_groups,omitzero"`
+	MinCount    int                   `json:"min_count,omitzero"`
+	Power       lifecycle.Power       `json:"desired_power,omitzero"`
+}
+
+// securityGroupRecord is a security group of the ports that are created with the server.
+type securityGroupRecord struct {
+	ID   string `json:"id,omitzero"`
+	Name string `json:"name,omitzero"`
 }
 
 // serverPlace is where the server is or may be, and what it has there.
@@ -277,7 +284,8 @@ func toServer(s lifecycle.Server) serverRecord {
 			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags,
 			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) })},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
-			each(s.Topology, toGuestCell), each(s.Networks, toNetwork), s.MinCount, s.Power},
+			each(s.Topology, toGuestCell), each(s.Networks, toNetwork),
+			each(s.SecurityGroups, toSecurityGroup), s.MinCount, s.Power},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
@@ -311,8 +319,10 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Lock: optional(r.Lock, func(l lockRecord) lifecycle.Lock { return lifecycle.Lock(l) }),
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
-		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork), MinCount: r.MinCount,
-		Power: r.Power,
+		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
+		SecurityGroups: each(r.Groups, fromSecurityGroup),
+		MinCount:       r.MinCount,
+		Power:          r.Power,
 
 		Host: r.Host, Reported: r.Reported, PreviousConsumer: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
 		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts,
@@ -411,6 +421,11 @@ func fromRebuild(r rebuildRecord) lifecycle.PreRebuild {
 
 func toFirstBoot(b lifecycle.FirstBoot) firstBootRecord   { return firstBootRecord(b) }
 func fromFirstBoot(r firstBootRecord) lifecycle.FirstBoot { return lifecycle.FirstBoot(r) }
+
+func toSecurityGroup(g lifecycle.SecurityGroup) securityGroupRecord { return securityGroupRecord(g) }
+func fromSecurityGroup(r securityGroupRecord) lifecycle.SecurityGroup {
+	return lifecycle.SecurityGroup(r)
+}
 
 func toFault(f lifecycle.Fault) faultRecord   { return faultRecord(f) }
 func fromFault(r faultRecord) lifecycle.Fault { return lifecycle.Fault(r) }

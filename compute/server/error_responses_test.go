@@ -94,7 +94,7 @@ func TestErrorBodies(t *testing.T) {
 			"since version 2.37, and this request has version 2.1"},
 		{"POST", servers, create(``), at("2.37"), 400, "badRequest", "networks: it is missing"},
 		{"POST", servers, create(`, "networks": "all"`), at("2.37"), 400, "badRequest", `not "all"`},
-		{"POST", servers, create(`, "security_groups": [{"name": "web"}]`), nil, 400, "badRequest", `"web"`},
+		{"POST", servers, create(`, "security_groups": [{"name": "web"}]`), nil, 400, "badRequest", "Security group web"},
 		{"POST", servers, create(`, "availability_zone": "z1"`), nil, 400, "badRequest", `no zone "z1"`},
 		{"POST", servers, create(`, "imageRef": "cirros"`), nil, 400, "badRequest", `"cirros" is not the UUID`},
 		{"POST", servers, create(`, "description": "d"`), nil, 400, "badRequest", `"description" in server`},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,7 @@ func (c *cloud) servers(t *testing.T) {
 	s := c.startCompute(t)
 	t.Run("guaranteed port", s.guaranteedPort)
 	t.Run("guaranteed VFs", s.guaranteedVFs)
+	t.Run("security groups", s.securityGroups)
 }
 
 // guaranteedPort creates a server with a port that has a guarantee by Berth's compute, changes the policy of the port,
@@ -65,6 +67,39 @@ func (c *serverCloud) guaranteedPort(t *testing.T) {
 	must(t, c.api.DeleteServer(ctx, id))
 	c.free(t, port.ID)
 	c.unused(t, second)
+}
+
+// securityGroups creates a server with a security group of Neutron, and adds and removes another one.
+func (c *serverCloud) securityGroups(t *testing.T) {
+	ctx := t.Context()
+	n := c.vlan(t, "physnet0", "10.9.0.0/24")
+	for _, name := range []string{"web", "db"} {
+		_, err := c.network.REST.Do(ctx, http.MethodPost, "/v2.0/security-groups",
+			map[string]any{"security_group": map[string]string{"name": name}}, nil)
+		must(t, err)
+	}
+	var made struct{ Server struct{ ID string } }
+	_, err := c.api.REST.Do(ctx, http.MethodPost, "/v2.1/servers", map[string]any{"server": map[string]any{
+		"name": "grouped", "flavorRef": c.flavors[0], "imageRef": "", "networks": []map[string]string{{"uuid": n.ID}},
+		"security_groups": []map[string]string{{"name": "web"}}}}, &made)
+	must(t, err)
+	id := made.Server.ID
+	c.reach(t, id, "ACTIVE")
+	for _, step := range []struct{ action, group, want string }{
+		{"", "", "[{web}]"}, {"addSecurityGroup", "db", "[{db} {web}]"}, {"removeSecurityGroup", "web", "[{db}]"}} {
+		if step.action != "" {
+			_, err := c.api.REST.Do(ctx, http.MethodPost, "/v2.1/servers/"+id+"/action",
+				map[string]any{step.action: map[string]string{"name": step.group}}, nil)
+			must(t, err)
+		}
+		got, err := c.api.Server(ctx, id)
+		must(t, err)
+		slices.SortFunc(got.SecurityGroups, func(a, b compute.GroupName) int { return strings.Compare(a.Name, b.Name) })
+		if fmt.Sprint(got.SecurityGroups) != step.want {
+			t.Errorf("after %s the groups are %v, want %s", step.action, got.SecurityGroups, step.want)
+		}
+	}
+	must(t, c.api.DeleteServer(ctx, id))
 }
 
 // startCompute starts Berth's compute and an agent for each node. It returns after Placement has the bandwidth of the

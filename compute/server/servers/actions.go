@@ -60,6 +60,10 @@ func actionSpecs() map[string]actionSpec {
 		"unlock":      {rule: policies.UnlockServer, code: accepted, whenLocked: true, run: unlockServer},
 		"os-getConsoleOutput": {rule: policies.ConsoleOutput, code: http.StatusOK, whenLocked: true,
 			run: (*Handlers).consoleOutput},
+		"addSecurityGroup": {rule: policies.AddSecurityGroup, code: accepted, whenLocked: true,
+			run: changeGroup("addSecurityGroup")},
+		"removeSecurityGroup": {rule: policies.RemoveSecurityGroup, code: accepted, whenLocked: true,
+			run: changeGroup("removeSecurityGroup")},
 	}
 }
 
@@ -169,8 +173,6 @@ var unsupportedActions = map[string]string{
 	"removeFixedIp":       onPorts,
 	"addFloatingIp":       onPorts,
 	"removeFloatingIp":    onPorts,
-	"addSecurityGroup":    onPorts,
-	"removeSecurityGroup": onPorts,
 	"resetNetwork":        onPorts,
 	"injectNetworkInfo":   onPorts,
 	"os-getVNCConsole":    consoles.NoRemote,

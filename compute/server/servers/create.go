@@ -41,6 +41,7 @@ type createRequest struct {
 	server      lifecycle.Server // without its id, the suffix of its name, and the requests of its flavor
 	flavor      string
 	networks    requestedNetworks
+	groups      []string // names or ids of security groups
 	min, max    int
 	reservation bool // respond with the reservation instead of the first server
 }
@@ -79,6 +80,12 @@ func (s *Handlers) createServers(c *request.Call) error {
 	if want.server.Networks, err = networks.findNetworks(c, want.networks, want.max); err != nil {
 		return err
 	}
+	if want.server.SecurityGroups, err = s.groups().find(c.R.Context(), c.Who.Project, want.groups); err != nil {
+		if fault.Is(err, fault.NotFound) {
+			err = fault.New(fault.Invalid, "%w", err)
+		}
+		return err
+	}
 	made, err := s.create(c.R.Context(), want)
 	if err != nil {
 		return err
@@ -90,7 +97,7 @@ func (s *Handlers) createServers(c *request.Call) error {
 	links := c.Links("servers", made.ID)
 	c.W.Header().Set("Location", links[0].HRef)
 	return c.WriteJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
-		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
+		DiskConfig: "MANUAL", SecurityGroups: requestedGroups(want.groups)}})
 }
 
 // create records all servers of a request, or none, and returns the first. The conductor builds their requests to
@@ -149,7 +156,7 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	}
 	o.Flag("return_reservation_id", &want.reservation)
 	want.networks = readNetworks(o, c.Microversion)
-	readSecurityGroups(o)
+	want.groups = readSecurityGroups(o)
 	if c.Has(compute.ServerDescription) {
 		o.Text("description", &want.server.Description, 255)
 	}
@@ -200,18 +207,6 @@ func readZone(o *edge.Object) string {
 			request.OnlyZone)
 	}
 	return request.OnlyZone
-}
-
-// readSecurityGroups reads security_groups. It accepts only the group `default`, which every project has and which has
-// no effect without a network.
-func readSecurityGroups(o *edge.Object) {
-	var groups []struct{ Name string }
-	o.Decode("security_groups", &groups, "a list of objects with the key name")
-	for _, g := range groups {
-		if g.Name != "default" {
-			o.Invalid("security_groups", "Berth has no security groups, so there is no group %q", edge.Clip(g.Name))
-		}
-	}
 }
 
 // maxUserData is the largest user_data, in characters of base64, as in the Compute API.

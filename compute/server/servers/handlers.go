@@ -53,6 +53,9 @@ type Networks interface {
 	Networks(ctx context.Context, query url.Values) ([]network.Network, error)
 	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
 	Port(ctx context.Context, id string) (network.Port, error)
+	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
+	Extensions(ctx context.Context) ([]string, error)
+	SecurityGroups(ctx context.Context, query url.Values) ([]network.SecurityGroup, error)
 }
 
 // Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid
@@ -75,6 +78,8 @@ type Handlers struct {
 	Log        *slog.Logger
 	Now        func() time.Time
 	NewID      func() string
+
+	support groupSupport
 }
 
 // details are the handlers that change a server without an action on its guest: its metadata and tags.

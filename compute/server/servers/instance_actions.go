@@ -17,10 +17,10 @@ import (
 func instanceActionRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/os-instance-actions": {
-			http.MethodGet: s.OfAnyServer(policies.ListActions, compute.DeletedActions, s.listActions),
+			http.MethodGet: s.OfAnyServer(policies.ListActions, compute.DeletedActions, listActions),
 		},
 		"/v2.1/servers/{id}/os-instance-actions/{request}": {
-			http.MethodGet: s.OfAnyServer(policies.ShowAction, compute.DeletedActions, s.showAction),
+			http.MethodGet: s.OfAnyServer(policies.ShowAction, compute.DeletedActions, showAction),
 		},
 	}
 }
@@ -32,7 +32,7 @@ func caller(c *request.Call) lifecycle.Caller {
 
 // listActions is GET /v2.1/servers/{id}/os-instance-actions: the actions in the history of a server, newest first.
 // Nova's rule is os_compute_api:os-instance-actions:list.
-func (s *Handlers) listActions(c *request.Call, found lifecycle.Server) error {
+func listActions(c *request.Call, found lifecycle.Server) error {
 	past := found.PastActions()
 	slices.Reverse(past)
 	body := map[string]any{}
@@ -93,7 +93,7 @@ func actionPage(c *request.Call, past []lifecycle.PastAction) ([]lifecycle.PastA
 // showAction is GET /v2.1/servers/{id}/os-instance-actions/{request}. Nova's rules are
 // os_compute_api:os-instance-actions:show, os_compute_api:os-instance-actions:events for the events before 2.51 and
 // their texts since, and os_compute_api:os-instance-actions:events:details for their details (2.84).
-func (s *Handlers) showAction(c *request.Call, found lifecycle.Server) error {
+func showAction(c *request.Call, found lifecycle.Server) error {
 	id := c.R.PathValue("request")
 	for _, a := range found.PastActions() {
 		if a.By.Request != id {

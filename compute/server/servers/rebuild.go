@@ -90,7 +90,7 @@ func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server)
 	if err != nil {
 		return err
 	}
-	v := oneView(c, now, hosts)
+	v := s.oneView(c, now, hosts)
 	if c.Has(compute.NoPersonality) {
 		v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
 	}

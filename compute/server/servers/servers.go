@@ -61,8 +61,11 @@ func (s *Handlers) detailServers(c *request.Call) error {
 			return nil, err
 		}
 		views := make([]compute.Server, 0, len(found))
+		groups := s.groups().of(c.R.Context(), found...)
 		for _, one := range found {
-			views = append(views, serverView(c, one, hosts))
+			v := serverView(c, one, hosts)
+			v.SecurityGroups = groupNames(groups[one.ID])
+			views = append(views, v)
 		}
 		return views, nil
 	}, func(v compute.Server) string { return v.ID })
@@ -163,7 +166,7 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	view, err := changedView(c, oneView(c, found, hosts))
+	view, err := changedView(c, s.oneView(c, found, hosts))
 	if err != nil {
 		return err
 	}

@@ -159,8 +159,9 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 }
 
 // oneView returns the view of a server that is not part of a list: it shows the groups of the server, too.
-func oneView(c *request.Call, s lifecycle.Server, hosts map[string]string) compute.Server {
-	v := serverView(c, s, hosts)
+func (s *Handlers) oneView(c *request.Call, found lifecycle.Server, hosts map[string]string) compute.Server {
+	v := serverView(c, found, hosts)
+	v.SecurityGroups = groupNames(s.groups().of(c.R.Context(), found)[found.ID])
 	if c.Has(compute.ServerGroupsShown) {
 		v.Groups = []string{}
 	}
@@ -234,5 +235,5 @@ func (s *Handlers) writeServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	return c.WriteJSON(http.StatusOK, map[string]any{"server": oneView(c, found, hosts)})
+	return c.WriteJSON(http.StatusOK, map[string]any{"server": s.oneView(c, found, hosts)})
 }
