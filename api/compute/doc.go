@@ -27,8 +27,8 @@
 //	GET              /v2.1/os-hypervisors, …/detail, …/statistics, …/{id} (admins)
 //	GET              /v2.1/os-hosts, …/{host} (admins)
 //	GET              /v2.1/os-availability-zone      …/detail for admins
-//	GET              /v2.1/os-quota-sets/{project}, …/defaults, …/detail
-//	GET              /v2.1/os-quota-class-sets/{class} (admins)
+//	GET, PUT, DELETE /v2.1/os-quota-sets/{project}; GET …/defaults, …/detail
+//	GET, PUT         /v2.1/os-quota-class-sets/{class} (admins)
 //	GET              /v2.1/limits
 //	GET              /v2.1/os-simple-tenant-usage, …/{project}
 //	GET              /berth/v1/servers/{id}/why      Why

@@ -70,26 +70,28 @@ func TestHypervisors(t *testing.T) {
 func TestQuotasAndLimits(t *testing.T) {
 	h, _ := withHost(t)
 	h.exchanges("ann:p1", []exchange{
-		{"2.1", "GET", "/os-quota-sets/p1", "", 200, `"floating_ips":0`},
-		{"2.36", "GET", "/os-quota-sets/p1", "", 200, `"injected_files":0,"instances":-1,"key_pairs":100`},
+		{"2.1", "GET", "/os-quota-sets/p1", "", 200, `"floating_ips":-1`},
+		{"2.36", "GET", "/os-quota-sets/p1", "", 200, `"injected_files":5,"instances":-1,"key_pairs":100`},
 		{"2.57", "GET", "/os-quota-sets/p1", "", 200, `{"cores":-1,"id":"p1","instances":-1,"key_pairs":100,` +
-			`"metadata_items":128,"ram":-1,"server_group_members":0,"server_groups":0}`},
+			`"metadata_items":128,"ram":-1,"server_group_members":10,"server_groups":10}`},
 		{"2.57", "GET", "/os-quota-sets/p1/detail", "", 200, `"ram":{"in_use":512,"limit":-1,"reserved":0}`},
 		{"2.57", "GET", "/os-quota-sets/p2", "", 403, "role admin"},
 		{"2.57", "GET", "/os-quota-sets/p2/detail", "", 403, "role admin"},
 		{"2.57", "GET", "/os-quota-sets/p2/defaults", "", 200, `"id":"p2"`},
 		{"2.57", "PUT", "/os-quota-sets/p1", `{}`, 403, "role admin"},
-		{"2.1", "GET", "/limits", "", 200, `"maxPersonality":0`},
+		{"2.57", "DELETE", "/os-quota-sets/p1", "", 403, "role admin"},
+		{"2.1", "GET", "/limits", "", 200, `"maxPersonality":5`},
 		{"2.57", "GET", "/limits", "", 200, `"totalCoresUsed":2,"totalInstancesUsed":1,"totalRAMUsed":512`},
 		{"2.57", "GET", "/limits?tenant_id=p2", "", 403, "role admin"},
 		{"2.57", "GET", "/os-quota-class-sets/default", "", 403, "role admin"},
+		{"2.57", "PUT", "/os-quota-class-sets/default", `{}`, 403, "role admin"},
 	})
 	h.exchanges("bob:p2", []exchange{{"2.57", "GET", "/limits", "", 200, `"totalInstancesUsed":0`}})
 	h.exchanges("admin", []exchange{
 		{"2.57", "GET", "/os-quota-sets/p1", "", 200, `"id":"p1"`},
 		{"2.57", "GET", "/limits?tenant_id=p1", "", 200, `"totalInstancesUsed":1`},
-		{"2.57", "PUT", "/os-quota-sets/p1", `{}`, 501, "no quotas"},
-		{"2.50", "GET", "/os-quota-class-sets/default", "", 200, `"server_groups":0`},
+		{"2.57", "PUT", "/os-quota-sets/p1", `{}`, 400, "quota_set"},
+		{"2.50", "GET", "/os-quota-class-sets/default", "", 200, `"server_groups":10`},
 	})
 	for _, c := range []struct {
 		version, path string

@@ -42,7 +42,7 @@ func TestMetadata(t *testing.T) {
 	h := start(t)
 	id := h.running("web")
 	path := "/servers/" + id + "/metadata"
-	full := make([]string, request.MaxMetadata)
+	full := make([]string, 128)
 	for i := range full {
 		full[i] = fmt.Sprintf(`"k%d": ""`, i)
 	}

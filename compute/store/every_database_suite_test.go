@@ -32,9 +32,14 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
 			{"disabled hosts", disabledHosts}, {"disabled devices", disabledDevices}, {"bindings of hosts", bindings},
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
+			{"quotas", quotaLimits}, {"quota of key pairs", quotaOfKeyPairs},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}
+		t.Run("quotas of 64 clients", func(t *testing.T) {
+			first, second := openTwice(t, fresh(t))
+			quotaRaces(t, first, second)
+		})
 	})
 }
 

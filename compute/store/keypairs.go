@@ -23,15 +23,24 @@ type KeyPair struct {
 const keyPairColumns = `user_id, name, number, type, public_key, fingerprint, created`
 
 // CreateKeyPair stores a new key pair and returns it with its number. It returns fault.Conflict if the user has a key
-// pair of this name, and fault.Forbidden if the user has most key pairs already.
+// pair of this name, and fault.Forbidden if the user has most key pairs already; below 0 there is no limit.
 func (s *Store) CreateKeyPair(ctx context.Context, k KeyPair, most int) (KeyPair, error) {
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	owner := "key pairs of " + k.User
+	unlock, err := s.quotaLocks.lock(ctx, owner)
+	if err != nil {
+		return k, err
+	}
+	defer unlock()
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := lockOwner(ctx, tx, owner); err != nil {
+			return err
+		}
 		var count int
 		row := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_keypairs WHERE user_id = ?`, k.User)
 		if err := row.Scan(&count); err != nil {
 			return err
 		}
-		if count >= most {
+		if most >= 0 && count >= most {
 			return fault.New(fault.Forbidden, "Quota exceeded, too many key pairs. (user %s has %d)", k.User, count)
 		}
 		row = tx.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM compute_keypairs`)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
@@ -14,7 +15,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 		return nil, fault.Wrap("", err)
 	}
 	s := &Store{db: lease.Database{DB: db}, servers: newServerCache(), hosts: newHostCache(), reports: newReportCache(),
-		assignments: newAssignmentCache(),
+		assignments: newAssignmentCache(), quotaDefaults: quota.Defaults(),
 		subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap(s.loadCloudID(ctx))

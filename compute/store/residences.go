@@ -24,8 +24,12 @@ func deviceCount(requests []pci.Request, cells []numa.GuestCell) int {
 	return n
 }
 
-// saveResidences writes the rows that follow from a changed record: its residences, removals and migration.
+// saveResidences writes the rows that follow from a changed record: its residences, removals, migration, and what it
+// counts against quotas.
 func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+	if err := saveUse(ctx, tx, before, after); err != nil {
+		return err
+	}
 	if err := recordRemovals(ctx, tx, before, after); err != nil {
 		return err
 	}

@@ -52,8 +52,8 @@ var schema = []sqldb.Migration{
 		"project: project, ended, created, id, name", "all: ended, created, id, name",
 		"host: host, ended, created, id, name", "project_status: project, status, ended, created, id, name",
 		"status: status, ended, created, id, name",
-		// what usages, limits and hypervisors sum up
-		"size: project, ended, vcpus, memory_mb", "launch: project, launched, id, ended",
+		// what usages and hypervisors sum up
+		"launch: project, launched, id, ended",
 		"busy_host: busy, ended, host"),
 	sqldb.Table("compute_hosts", `
 			name VARCHAR(255) NOT NULL PRIMARY KEY,
@@ -138,6 +138,24 @@ var schema = []sqldb.Migration{
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL,
 			bound BIGINT NOT NULL`),
+	// limits that are set for a project, for a user in a project, or for a quota class, which is a user of no project
+	sqldb.Table("compute_quotas", `
+			project VARCHAR(255) NOT NULL,
+			user_id VARCHAR(255) NOT NULL,
+			resource VARCHAR(255) NOT NULL,
+			amount BIGINT NOT NULL,
+			PRIMARY KEY (project, user_id, resource)`),
+	// what each server counts against the limits of its project
+	sqldb.Table("compute_quota_use", `
+			server VARCHAR(64) NOT NULL,
+			resource VARCHAR(255) NOT NULL,
+			project VARCHAR(255) NOT NULL,
+			user_id VARCHAR(255) NOT NULL,
+			amount BIGINT NOT NULL,
+			PRIMARY KEY (server, resource)`, "project: project, resource, amount"),
+	sqldb.Table("compute_quota_locks", `
+			owner VARCHAR(300) NOT NULL PRIMARY KEY,
+			changes BIGINT NOT NULL`),
 	sqldb.Table("compute_keypairs", `
 			user_id VARCHAR(255) NOT NULL,
 			name VARCHAR(255) NOT NULL,

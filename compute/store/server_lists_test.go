@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
@@ -109,11 +111,11 @@ func sums(t *testing.T, s *store.Store) {
 		return one
 	})
 	must(t, err)
-	use, err := s.ProjectUse(ctx, "p0")
-	if want := (store.ProjectUse{Servers: 2, VCPUs: 101, MemoryMB: 10}); err != nil || use != want {
+	use, err := s.QuotaUse(ctx, "p0", "")
+	if want := (quota.Amounts{"instances": 2, "cores": 101, "ram": 10}); err != nil || !maps.Equal(use, want) {
 		t.Errorf("%+v %v, want %+v", use, err, want)
 	}
-	if use, err = s.ProjectUse(ctx, "none"); err != nil || use != (store.ProjectUse{}) {
+	if use, err = s.QuotaUse(ctx, "none", ""); err != nil || len(use) > 0 {
 		t.Errorf("%+v %v", use, err)
 	}
 	loads, err := s.HostLoads(ctx, "")

@@ -13,18 +13,6 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// ProjectUse is what the servers of a project use.
-type ProjectUse struct{ Servers, VCPUs, MemoryMB int }
-
-// ProjectUse returns what the existing servers of a project use. It reads no records.
-func (s *Store) ProjectUse(ctx context.Context, project string) (use ProjectUse, err error) {
-	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		return tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(SUM(vcpus), 0), COALESCE(SUM(memory_mb), 0)
-			FROM compute_servers WHERE project = ? AND ended = 0`, project).Scan(&use.Servers, &use.VCPUs, &use.MemoryMB)
-	})
-	return use, wrap(err)
-}
-
 // HostLoad is how many servers a host has, and how many of them have a task state.
 type HostLoad struct{ Servers, Busy int }
 

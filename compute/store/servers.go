@@ -9,13 +9,25 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
-// Create stores new servers with revision 1, all or none. It returns fault.Conflict if an id exists already.
+// Create stores new servers of one project and user with revision 1, all or none. It returns fault.Conflict if an id
+// exists already, and fault.Forbidden with quota.Exceeded if they exceed a limit.
 func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
+	request := quotaRequest{more: quota.Amounts{}}
+	for _, server := range servers {
+		request.project, request.user = server.Project, server.User
+		request.more.Add(server.QuotaUse(), 1)
+	}
+	return s.withLimits(ctx, &request, func() error { return s.create(ctx, &request, servers) })
+}
+
+// create is an attempt of Create. It returns errLimitsUnknown if the limits are needed and not known.
+func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lifecycle.Server) error {
 	var hosts []string
 	for _, server := range servers {
 		hosts = append(hosts, lifecycle.AssignmentsTouched(lifecycle.Server{}, server)...)
@@ -24,6 +36,12 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	hosts = slices.Compact(hosts)
 	var ends []func() // of each server and attempt
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := request.begin(ctx, tx); err != nil {
+			return err
+		}
+		if err := request.check(ctx, tx); err != nil {
+			return err
+		}
 		for _, server := range servers {
 			if err := insert(ctx, tx, server); err != nil {
 				return err
@@ -72,14 +90,29 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 
 // Change reads a server, passes it to next, and stores and returns the result, in one transaction. It returns
 // fault.NotFound if the server does not exist. next may be called more than once. If next returns the record unchanged,
-// nothing is written.
+// nothing is written. It returns fault.Forbidden with quota.Exceeded if next accepts an action that exceeds a limit of
+// the project; the steps that follow from an accepted action are never refused.
 func (s *Store) Change(
 	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
-) (lifecycle.Server, error) {
+) (after lifecycle.Server, err error) {
+	request := quotaRequest{late: true}
+	err = s.withLimits(ctx, &request, func() error {
+		after, err = s.change(ctx, id, &request, next)
+		return err
+	})
+	return after, err
+}
+
+// change is an attempt of Change. It returns errLimitsUnknown if the limits are needed and not known.
+func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
+	next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error) {
 	var before, after lifecycle.Server
 	var touched []string
 	var ends []func() // of each attempt
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
+		if err := request.begin(ctx, tx); err != nil {
+			return err
+		}
 		before, err = s.servers.readServer(ctx, tx, id, false)
 		if err != nil {
 			return err
@@ -89,6 +122,13 @@ func (s *Store) Change(
 		if reflect.DeepEqual(before, after) {
 			touched = nil
 			return nil
+		}
+		if after.LastAction != before.LastAction {
+			request.project, request.user = after.Project, after.User
+			request.more = quota.Growth(before.QuotaUse(), after.QuotaUse())
+			if err := request.check(ctx, tx); err != nil {
+				return err
+			}
 		}
 		after.Revision++
 		text, err := record.EncodeServer(after)

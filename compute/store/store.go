@@ -6,8 +6,9 @@
 //
 // The files, from the bottom to the top: sql.go and schema.go; host_locks.go, host_cache.go, report_cache.go,
 // server_cache.go and assignment_cache.go are what is kept in memory; store.go has the type Store; server_columns.go,
-// removals.go, migrations.go and residences.go write what a change of a server changes; servers.go, server_lists.go,
-// server_sums.go, reports.go, assignments.go and the others have one kind of rows each; open.go opens the store.
+// removals.go, migrations.go, quota_limits.go, quota_use.go and residences.go write what a change of a server changes,
+// or decide on it; servers.go, server_lists.go, server_sums.go, reports.go, assignments.go and the others have one kind
+// of rows each; open.go opens the store.
 package store
 
 import (
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/sqldb"
 )
@@ -33,6 +35,10 @@ type Store struct {
 	reports  *reportCache
 
 	assignments *assignmentCache
+
+	quotaDefaults quota.Amounts
+	quotaSource   QuotaSource // nil: limits are in the database
+	quotaLocks    keyedLocks  // by project
 
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host

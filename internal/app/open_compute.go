@@ -64,6 +64,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	st.SetQuotas(s.Quota.Limits, nil)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	terms := lease.Options{TTL: s.Times.Compute.LeaseTTL, Renew: s.Times.Compute.LeaseRenew}
 	held, err := acquireLease(ctx, st, terms, stop, log)

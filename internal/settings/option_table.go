@@ -14,8 +14,8 @@ import (
 // checks that need more than one value.
 func (s *Settings) table() config.Options {
 	return slices.Concat(s.generalOptions(), s.connectionOptions(), s.accountOptions(), s.tlsOptions(), s.policyOptions(),
-		s.placementOptions(), s.networkOptions(), s.deviceOptions(), s.bandwidthOptions(), s.hostOptions(),
-		s.libvirtOptions(), s.powerVMOptions(), s.imageOptions())
+		s.placementOptions(), s.computeQuotaOptions(), s.networkOptions(), s.deviceOptions(), s.bandwidthOptions(),
+		s.hostOptions(), s.libvirtOptions(), s.powerVMOptions(), s.imageOptions())
 }
 
 // Read reads the configuration files. A wrong value is a fault of kind Invalid that names the file, line, option and
@@ -49,7 +49,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	faults = cfg.Read(table)
 	for _, check := range []func(*config.Config, *slog.Logger) error{s.checkGeneral, s.checkDevices, s.readAliases,
 		s.checkPlacement, s.readAccounts, s.checkConnections, s.checkHost, s.checkLibvirt, s.checkTLS, s.readBandwidth,
-		s.checkNetwork, s.readGlance, s.readPolicies} {
+		s.checkQuota, s.checkNetwork, s.readGlance, s.readPolicies} {
 		err := check(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {
 			faults = append(faults, all.Unwrap()...)

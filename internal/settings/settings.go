@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/pci"
@@ -42,6 +43,7 @@ type Settings struct {
 
 	Placement  PlacementSettings
 	Compute    ComputeSettings
+	Quota      QuotaSettings
 	Network    NetworkSettings
 	Images     ImageSettings
 	ImageStore ImageStoreSettings
@@ -82,6 +84,8 @@ type rawValues struct {
 	strategy                                 string               // [placement] allocation_candidates_generation_strategy
 	tunnels                                  map[string]*[][2]int // by network type
 	quotas                                   map[string]*int      // by resource
+	computeQuotas                            map[string]*int      // by name of the quota
+	classQuotas                              quota.Amounts        // [quota] resource_classes
 	reservedCPUs, reservedMB, reservedDiskMB int                  // [DEFAULT] reserved_host_…; -1: not set
 	uri, scheme                              string               // [libvirt] connection_uri, live_migration_scheme
 	cpuModels                                []string             // [libvirt] cpu_models

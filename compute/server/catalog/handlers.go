@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
 )
@@ -30,7 +31,12 @@ type Store interface {
 
 	ListedServers(ctx context.Context, ids []string) (map[string]lifecycle.Server, error)
 	UsedServers(ctx context.Context, f store.UsageFilter) ([]store.UsedServer, error)
-	ProjectUse(ctx context.Context, project string) (store.ProjectUse, error)
+
+	Limits(ctx context.Context, project, user string) (store.ProjectLimits, error)
+	ClassLimits(ctx context.Context, class string) (quota.Amounts, error)
+	QuotaUse(ctx context.Context, project, user string) (quota.Amounts, error)
+	SetLimits(ctx context.Context, o store.QuotaOwner, limits quota.Amounts) error
+	ResetLimits(ctx context.Context, project, user string) error
 }
 
 // FlavorOptions determine what flavors and images can contain.

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -25,9 +26,6 @@ func keyPairRoutes(s *Handlers) request.Routes {
 		},
 	}
 }
-
-// maxKeyPairs is how many key pairs a user may have, as in Nova's default quota.
-const maxKeyPairs = 100
 
 // The names that the Compute API allows: keyPairName before 2.92, importedName since.
 var (
@@ -114,7 +112,11 @@ func (s *Handlers) createKeyPair(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if k, err = s.Store.CreateKeyPair(c.R.Context(), k, maxKeyPairs); err != nil {
+	most, err := s.Limit(c, quota.KeyPairs)
+	if err != nil {
+		return err
+	}
+	if k, err = s.Store.CreateKeyPair(c.R.Context(), k, most); err != nil {
 		return err
 	}
 	v := keyPairView(c, k)

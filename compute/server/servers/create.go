@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
@@ -50,6 +52,9 @@ type createRequest struct {
 func (s *Handlers) createServers(c *request.Call) error {
 	want, err := readCreateRequest(c)
 	if err != nil {
+		return err
+	}
+	if err := s.Catalog.CheckMetadata(c, len(want.server.Metadata)); err != nil {
 		return err
 	}
 	f, err := s.Catalog.VisibleFlavor(c.R.Context(), c, want.flavor)
@@ -100,8 +105,8 @@ func (s *Handlers) createServers(c *request.Call) error {
 		DiskConfig: "MANUAL", SecurityGroups: requestedGroups(want.groups)}})
 }
 
-// create records all servers of a request, or none, and returns the first. The conductor builds their requests to
-// Placement; here it is only checked that they can be built.
+// create records the servers of a request and returns the first: max of them, or as many as the quotas permit if these
+// are min at least. The conductor builds their requests to Placement; here it is only checked that they can be built.
 func (s *Handlers) create(ctx context.Context, want createRequest) (first lifecycle.Server, err error) {
 	if err := s.Catalog.CheckRequest(want.server.Flavor, want.server.SourceImage()); err != nil {
 		return lifecycle.Server{}, err
@@ -117,11 +122,17 @@ func (s *Handlers) create(ctx context.Context, want createRequest) (first lifecy
 		one.MinCount = want.min
 		all[i] = one
 	}
-	made, err := s.Conductor.Create(ctx, all...)
-	if err != nil {
-		return lifecycle.Server{}, err
+	for {
+		made, err := s.Conductor.Create(ctx, all...)
+		if err == nil {
+			return made[0], nil
+		}
+		over, exceeded := errors.AsType[*quota.Exceeded](err)
+		if !exceeded || over.Fit(len(all)) < max(want.min, 1) {
+			return lifecycle.Server{}, err
+		}
+		all = all[:over.Fit(len(all))]
 	}
-	return made[0], nil
 }
 
 // readCreateRequest reads the body.
@@ -192,9 +203,6 @@ func readMetadataItems(o *edge.Object) map[string]string {
 		if key == "" || len(key) > 255 || len(value) > 255 {
 			o.Invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", edge.Clip(key))
 		}
-	}
-	if len(m) > request.MaxMetadata {
-		o.Invalid("metadata", "it has %d items; at most %d are allowed", len(m), request.MaxMetadata)
 	}
 	return m
 }

@@ -84,8 +84,9 @@ type Handlers struct {
 
 // details are the handlers that change a server without an action on its guest: its metadata and tags.
 type details struct {
-	Store Store
-	Now   func() time.Time
+	Store   Store
+	Catalog *catalog.Handlers
+	Now     func() time.Time
 }
 
 // changeDetails reads the details of a server, passes them to change, and stores the result, in one transaction. change

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
@@ -14,7 +15,7 @@ import (
 
 // metadataRoutes returns the paths of the metadata of a server.
 func metadataRoutes(s *Handlers) request.Routes {
-	d := details{s.Store, s.Now}
+	d := details{s.Store, s.Catalog, s.Now}
 	return request.Routes{
 		"/v2.1/servers/{id}/metadata": {
 			http.MethodGet:  s.OfServer(policies.ListMetadata, d.listMetadata),
@@ -74,6 +75,10 @@ func (s details) setMetadata(c *request.Call, id, under string,
 	if err != nil {
 		return err
 	}
+	most, err := s.Catalog.Limit(c, quota.MetadataItems)
+	if err != nil {
+		return err
+	}
 	key := c.R.PathValue("key")
 	if _, ok := given[key]; under == "meta" && (!ok || len(given) != 1) {
 		return fault.New(fault.Invalid, "meta must have the one key %q, that of the path", edge.Clip(key))
@@ -82,8 +87,8 @@ func (s details) setMetadata(c *request.Call, id, under string,
 		if why := now.RefuseChange("update instance metadata", true); why != "" {
 			return fault.New(fault.Conflict, "%s", why)
 		}
-		if apply(d, given); len(d.Metadata) > request.MaxMetadata {
-			return fault.New(fault.Forbidden, "Maximum number of metadata items exceeds %d", request.MaxMetadata)
+		if apply(d, given); most >= 0 && len(d.Metadata) > most {
+			return fault.New(fault.Forbidden, "Maximum number of metadata items exceeds %d", most)
 		}
 		return nil
 	})

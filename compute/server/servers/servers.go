@@ -149,7 +149,7 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	if err := o.Finish(); err != nil {
 		return err
 	}
-	found, err = details{s.Store, s.Now}.changeDetails(c.R.Context(), found.ID, func(_ lifecycle.Server,
+	found, err = details{s.Store, s.Catalog, s.Now}.changeDetails(c.R.Context(), found.ID, func(_ lifecycle.Server,
 		d *lifecycle.Details) error {
 		if rename {
 			d.Name = name

@@ -16,7 +16,7 @@ import (
 
 // tagRoutes returns the paths of the tags of a server (2.26).
 func tagRoutes(s *Handlers) request.Routes {
-	d := details{s.Store, s.Now}
+	d := details{s.Store, s.Catalog, s.Now}
 	tagged := func(rule string, handle func(*request.Call, lifecycle.Server) error) request.Method {
 		return request.Since(compute.Tags, s.OfServer(rule, handle))
 	}
