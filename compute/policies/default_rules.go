@@ -31,6 +31,7 @@ const (
 	ListServersOfAll     = "os_compute_api:servers:index:get_all_tenants"
 	DetailServers        = "os_compute_api:servers:detail"
 	DetailServersOfAll   = "os_compute_api:servers:detail:get_all_tenants"
+	AllFilters           = "os_compute_api:servers:allow_all_filters"
 	ShowServer           = "os_compute_api:servers:show"
 	CreateServer         = "os_compute_api:servers:create"
 	DeleteServer         = "os_compute_api:servers:delete"
@@ -94,6 +95,7 @@ var guards = []policy.Row{
 	{Names: ListServersOfAll, Check: admin, What: "GET /servers?all_tenants=1"},
 	{Names: DetailServers, Check: reader, What: "GET /servers/detail"},
 	{Names: DetailServersOfAll, Check: admin, What: "GET /servers/detail?all_tenants=1"},
+	{Names: AllFilters, Check: admin, What: "GET /servers and GET /servers/detail with all filters"},
 	{Names: ShowServer, Check: reader, What: "GET /servers/{id}"},
 	{Names: CreateServer, Check: member, What: "POST /servers"},
 	{Names: DeleteServer, Check: member, What: "DELETE /servers/{id}"},

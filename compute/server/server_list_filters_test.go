@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,10 @@ func TestServerListFilters(t *testing.T) {
 		{"admin", "all_tenants=1", []string{"web-9", "db.1", "web-2", "web-1"}},
 		{"admin", "all_tenants", []string{"web-9", "db.1", "web-2", "web-1"}},
 		{"admin", "all_tenants=False", nil},
-		{"admin", "project_id=p2", []string{"web-9"}},
+		{"admin", "project_id=p2", nil},
+		{"admin", "tenant_id=p2", nil},
+		{"admin", "all_tenants=1&project_id=p2", []string{"web-9"}},
+		{"admin", "all_tenants=1&tenant_id=p2", []string{"web-9"}},
 		{"admin", "all_tenants=1&name=web", []string{"web-9", "web-2", "web-1"}},
 		{"admin", "all_tenants=1&name=^web-[12]$", []string{"web-2", "web-1"}},
 		{"admin", "all_tenants=1&name=^db.1$", []string{"db.1"}},
@@ -99,4 +103,114 @@ func TestServerListPages(t *testing.T) {
 	if want := []string{"s-7", "s-6", "s-5", "s-4", "s-3", "s-2", "s-1"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
+}
+
+// TestServerListFiltersOfRecords tests the filters of attributes that the database has no columns for, and who may use
+// them.
+func TestServerListFiltersOfRecords(t *testing.T) {
+	h := start(t)
+	h.flavor("small", nil)
+	ann := h.client("ann:p1")
+	ids := map[string]string{}
+	for i, name := range []string{"a", "b", "c"} {
+		id := h.server(ann, name, "small")
+		ids[name] = id
+		if _, err := h.store.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
+			s.Created = time.Date(2026, 1, 1+i, 12, 0, 0, 0, time.UTC)
+			s.Updated, s.KeyName, s.Description = s.Created.Add(time.Hour), "key-"+name, "the "+name
+			s.Image = strings.Repeat(name, 8) + "-0000-4000-8000-000000000000"
+			return s
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.assign(ids["b"], "host1")
+	h.apply(ids["b"], lifecycle.GuestRunning{Host: "host1", Consumer: ids["b"]})
+	for i, name := range []string{"a", "b", "c"} {
+		if _, err := h.store.Change(t.Context(), ids[name], func(s lifecycle.Server) lifecycle.Server {
+			s.Ports = []lifecycle.Port{{ID: name, FixedIPs: []lifecycle.FixedIP{{Address: fmt.Sprint("10.0.0.1", i)},
+				{Address: fmt.Sprint("fd00::1", i)}}}}
+			return s
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := []string{"c", "b", "a"}
+	for _, c := range []struct {
+		version, token, query string
+		want                  []string
+	}{
+		{"2.1", "ann:p1", "image=aaaaaaaa-0000-4000-8000-000000000000", []string{"a"}},
+		{"2.1", "ann:p1", "image=aaaaaaaa-0000-4000-8000-00000000000", nil},
+		{"2.1", "ann:p1", "ip=10.0.0.11", []string{"b"}},
+		{"2.1", "ann:p1", "ip=^10.0.0", all},
+		{"2.1", "ann:p1", "ip6=fd00::12", all},
+		{"2.5", "ann:p1", "ip6=fd00::12", []string{"c"}},
+		{"2.5", "ann:p1", "ip6=fd00::12&ip=10.0.0.10", []string{"c", "a"}},
+		{"2.82", "ann:p1", "key_name=key-b", all},
+		{"2.83", "ann:p1", "key_name=key-b", []string{"b"}},
+		{"2.83", "ann:p1", "key_name=key-[ab]", []string{"b", "a"}},
+		{"2.83", "ann:p1", "power_state=1", []string{"b"}},
+		{"2.83", "ann:p1", "vm_state=building", []string{"c", "a"}},
+		{"2.83", "ann:p1", "task_state=scheduling", []string{"c", "a"}},
+		{"2.83", "ann:p1", "created_at=2026-01-02T12:00:00Z", []string{"b"}},
+		{"2.83", "ann:p1", "launched_at=2026-01-02", nil},
+		{"2.83", "ann:p1", "availability_zone=nova", all},
+		{"2.83", "ann:p1", "availability_zone=other", nil},
+		{"2.83", "ann:p1", "user_id=bob", nil},
+		{"2.82", "ann:p1", "user_id=bob", all},
+		{"2.1", "ann:p1", "host=nowhere&node=nowhere&uuid=x&unknown=1&_internal=1&metadata=1", all},
+		{"2.90", "ann:p1", "hostname=^a$", []string{"a"}},
+		{"2.65", "ann:p1", "changes-before=2026-01-02", all},
+		{"2.66", "ann:p1", "changes-before=2026-01-02", []string{"a"}},
+		{"2.73", "ann:p1", "locked=false", all},
+		{"2.73", "ann:p1", "locked=true", nil},
+		{"2.1", "ann:p1", "status=active&status=build", all},
+		{"2.1", "ann:p1", "status=active&status=happy", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&key_name=key-b", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&uuid=" + ids["c"], []string{"c"}},
+		{"2.1", "admin", "all_tenants=1&node=host1", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&display_name=a|c", []string{"c", "a"}},
+		{"2.1", "admin", "all_tenants=1&description=the a", []string{"a"}},
+		{"2.1", "admin", "all_tenants=1&unknown=1", all},
+		// orders
+		{"2.1", "ann:p1", "sort_key=created_at&sort_dir=asc", []string{"a", "b", "c"}},
+		{"2.1", "ann:p1", "sort_key=display_name&sort_dir=asc&limit=2", []string{"a", "b"}},
+		{"2.1", "ann:p1", "sort_key=display_name", all},
+		{"2.1", "ann:p1", "sort_key=display_name&sort_dir=asc&marker=" + ids["a"], []string{"b", "c"}},
+		{"2.1", "ann:p1", "sort_key=power_state&sort_key=display_name&sort_dir=desc&sort_dir=asc", []string{"b", "a", "c"}},
+		{"2.1", "ann:p1", "sort_key=vcpus&sort_key=display_name&sort_dir=desc&sort_dir=asc", []string{"a", "b", "c"}},
+		{"2.1", "ann:p1", "sort_key=locked", all},
+		{"2.1", "admin", "all_tenants=1&sort_key=host&sort_dir=asc", []string{"a", "c", "b"}},
+	} {
+		for _, path := range []string{"/v2.1/servers?", "/v2.1/servers/detail?"} {
+			query := strings.NewReplacer("^", "%5E", "|", "%7C", "[", "%5B", "]", "%5D", " ", "%20").Replace(c.query)
+			r := h.ask("GET", path+query, "", "X-Auth-Token", c.token, "OpenStack-API-Version", "compute "+c.version)
+			list, _ := r.dig("servers").([]any)
+			var names []string
+			for _, s := range list {
+				names = append(names, s.(map[string]any)["name"].(string))
+			}
+			if r.status != 200 || !slices.Equal(names, c.want) {
+				t.Errorf("%s %s%s at %s: %v, want %v\n%.300s", c.token, path, c.query, c.version, names, c.want, r.text)
+			}
+		}
+	}
+	h.exchanges("ann:p1", []exchange{
+		{"2.1", "GET", "/servers?sort_key=happiness", "", 400, "sort_key"},
+		{"2.1", "GET", "/servers?sort_key=host", "", 403, "Only administrators can sort servers by host"},
+		{"2.75", "GET", "/servers?sort_key=vcpus", "", 400, "sort_key"},
+		{"2.1", "GET", "/servers?sort_key=uuid&sort_dir=up", "", 400, "sort direction"},
+		{"2.1", "GET", "/servers?sort_key=uuid&sort_dir=asc&sort_dir=asc", "", 400, "exceeds"},
+		{"2.1", "GET", "/servers?sort_key=uuid&marker=none", "", 400, "marker"},
+		{"2.75", "GET", "/servers?unknown=1", "", 400, "Additional properties are not allowed ('unknown' was unexpected)"},
+		{"2.72", "GET", "/servers?locked=maybe", "", 200, ""},
+		{"2.73", "GET", "/servers?locked=maybe", "", 400, "locked"},
+		{"2.66", "GET", "/servers?changes-since=2026-01-02&changes-before=2026-01-01", "", 400, "less than or equal"},
+		{"2.1", "GET", "/servers?ip=%5B", "", 400, "regular expression"},
+	})
+	h.exchanges("admin", []exchange{
+		{"2.1", "GET", "/servers?metadata=1", "", 400, "Invalid filter field: metadata"},
+		{"2.75", "GET", "/servers?ip=%5B", "", 400, "regular expression"},
+	})
 }

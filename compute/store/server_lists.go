@@ -26,6 +26,7 @@ type ServerFilter struct {
 	Flavor  string    // id
 	Deleted bool      // list only deleted servers
 	Since   time.Time // changed at or after this time, including deleted servers
+	Before  time.Time // changed at or before this time, including deleted servers
 	// not deleted, or deleted at or after this time; not with Deleted
 	ExistedSince time.Time
 	CreatedUntil time.Time // created at or before this time
@@ -205,6 +206,9 @@ func (f ServerFilter) where(d sqldb.Dialect) *where {
 	if !f.Since.IsZero() {
 		w.and("updated >= ?", micros(f.Since))
 	}
+	if !f.Before.IsZero() {
+		w.and("updated <= ?", micros(f.Before))
+	}
 	if !f.CreatedUntil.IsZero() {
 		w.and("created <= ?", micros(f.CreatedUntil))
 	}
@@ -213,7 +217,7 @@ func (f ServerFilter) where(d sqldb.Dialect) *where {
 		w.and("ended > 0")
 	case !f.ExistedSince.IsZero():
 		w.and("(ended = 0 OR ended >= ?)", micros(f.ExistedSince))
-	case f.Since.IsZero() && f.Status != "DELETED":
+	case f.Since.IsZero() && f.Before.IsZero() && f.Status != "DELETED":
 		w.and("ended = 0")
 	}
 	return w

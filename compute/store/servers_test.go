@@ -83,6 +83,7 @@ func fullServer() lifecycle.Server {
 	s.PortOutcomes = []lifecycle.PortOutcome{{ID: "b", Port: "r", Refused: "no"}}
 	s.ShelvedImage = &lifecycle.ShelvedImage{ID: "i2", Format: "qcow2", Bytes: 7, SHA512: "sum"}
 	s.UnusedImages = []string{"i1"}
+	s.SecurityGroups = []lifecycle.SecurityGroup{{ID: "sg", Name: "web"}}
 	s.PortsRefused, s.DeletedPorts = "no agent", []string{"gone"}
 	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask,
 		Requests: s.Requests, Choice: &s.Choices[0],

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"math"
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
@@ -39,7 +40,7 @@ func (s *Handlers) listServers(c *request.Call) error {
 
 // serverRefs returns the servers of a page. It reads records only for filters that need them.
 func (s *Handlers) serverRefs(c *request.Call, w serverQuery) ([]store.ServerRef, error) {
-	if w.tags.isEmpty() {
+	if len(w.records) == 0 && w.order == nil {
 		return s.Store.ServerRefs(c.R.Context(), w.filter)
 	}
 	found, err := s.foundServers(c, w)
@@ -71,19 +72,28 @@ func (s *Handlers) detailServers(c *request.Call) error {
 	}, func(v compute.Server) string { return v.ID })
 }
 
-// foundServers returns the servers of a page.
+// foundServers returns the servers of a page. For another order than that of the store it reads all servers that the
+// query selects.
 func (s *Handlers) foundServers(c *request.Call, w serverQuery) ([]lifecycle.Server, error) {
-	limit := w.filter.Limit
-	if w.tags.isEmpty() {
+	limit, marker := w.filter.Limit, w.filter.Marker
+	if len(w.records) == 0 && w.order == nil {
 		return s.Store.ListServers(c.R.Context(), w.filter)
 	}
-	return request.Collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
+	wanted := limit
+	if w.order != nil {
+		wanted, w.filter.Marker = math.MaxInt, ""
+	}
+	found, err := request.Collect(wanted, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
 		w.filter.Limit = limit
 		if last != nil {
 			w.filter.Marker = last.ID
 		}
 		return s.Store.ListServers(c.R.Context(), w.filter)
-	}, func(one lifecycle.Server) bool { return w.tags.keeps(one.Tags) })
+	}, w.matches)
+	if err != nil || w.order == nil {
+		return found, err
+	}
+	return sortedPage(found, w.order, marker, limit)
 }
 
 // servers writes the page of servers that the query selects. page returns its views, id the server of a view.
@@ -93,7 +103,7 @@ func servers[View any](c *request.Call, page func(serverQuery) ([]View, error), 
 	if err != nil {
 		return err
 	}
-	w, err := readServerQuery(c, q)
+	w, err := readServerQuery(c)
 	if err != nil {
 		return err
 	}

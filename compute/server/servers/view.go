@@ -62,13 +62,7 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 	if s.Image != "" {
 		v.Image = imageRef(c, s)
 	}
-	switch {
-	case s.Launched.IsZero() || s.Shelved || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
-	case s.Stopped:
-		v.PowerState = 4
-	default:
-		v.PowerState = 1
-	}
+	v.PowerState = powerState(s)
 	switch v.Status {
 	case "ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING":
 		v.Progress = new(int)
@@ -76,6 +70,18 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 	v.Fault = serverFault(c, s, v.Status)
 	addVersioned(c, &v, s, hosts)
 	return v
+}
+
+// powerState returns the power state of a server: 0 without a guest, 1 for one that runs, 4 for one that is shut down.
+func powerState(s lifecycle.Server) int {
+	status := s.Status()
+	switch {
+	case s.Launched.IsZero() || s.Shelved || status == "DELETED" || status == "ERROR" && s.Shown().Host == "":
+		return 0
+	case s.Stopped:
+		return 4
+	}
+	return 1
 }
 
 // imageRef returns the image of a server, since 2.98 with the properties that were stored with the server.
