@@ -19,6 +19,8 @@ type Server struct {
 	KeyName    string // of PublicKey; empty: no key
 	PublicKey  string // in OpenSSH's format
 	UserData   []byte // nil: none
+	Hostname   string // empty: it follows from the name
+	AdminPass  string // of the administrator of the guest; empty: none
 	Metadata   map[string]string
 	Project    string
 	Zone       string
@@ -37,6 +39,7 @@ type metaData struct {
 	Metadata   map[string]string `json:"meta,omitempty"`
 	PublicKeys map[string]string `json:"public_keys,omitempty"`
 	Keys       []key             `json:"keys,omitempty"`
+	AdminPass  string            `json:"admin_pass,omitempty"`
 	Devices    []nic             `json:"devices"`
 }
 
@@ -57,7 +60,7 @@ func Make(s Server) ([]byte, error) {
 			maxUserData)
 	}
 	meta := metaData{UUID: s.ID, Name: s.Name, HostName: HostName(s), Index: s.Index, Project: s.Project,
-		Zone: s.Zone, Metadata: s.Metadata,
+		Zone: s.Zone, Metadata: s.Metadata, AdminPass: s.AdminPass,
 		Devices: devicesOf(s.Interfaces)}
 	if s.KeyName != "" {
 		meta.PublicKeys = map[string]string{s.KeyName: s.PublicKey}
@@ -82,8 +85,12 @@ func Make(s Server) ([]byte, error) {
 	return image("config-2", []string{"OPENSTACK", "LATEST"}, files), nil
 }
 
-// HostName returns the host name of a server: its name with the characters that a host name may have, or its id.
+// HostName returns the host name of a server: the given one, or its name with the characters that a host name may have,
+// or its id.
 func HostName(s Server) string {
+	if s.Hostname != "" {
+		return s.Hostname
+	}
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // full is a server with everything.
 var full = Server{ID: "5b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", Name: "Web server_1", KeyName: "ann",
-	PublicKey: "ssh-ed25519 AAAA ann@example", UserData: []byte("#cloud-config\n"),
+	PublicKey: "ssh-ed25519 AAAA ann@example", UserData: []byte("#cloud-config\n"), AdminPass: "s3cret",
 	Metadata: map[string]string{"role": "web"}, Project: "p1", Zone: "nova", Index: 2,
 	Interfaces: []Interface{
 		{Port: "6b2c5d0e-55f2-4f5c-8b0e-7d1f0c8f1a2b", MAC: "fa:16:3e:00:00:01", MTU: 1450, // addresses not known

@@ -43,6 +43,7 @@
 //	2.9    servers show locked
 //	2.10   key pairs of another user: user_id (admins)
 //	2.11   services show forced_down, which PUT /os-services/force-down changes
+//	2.14   evacuate has no onSharedStorage, and answers without adminPass
 //	2.16   servers show host_status (admins)
 //	2.19   servers have a description
 //	2.21   GET /servers/{id}/os-instance-actions also of deleted servers
@@ -82,8 +83,10 @@
 //	2.80   migrations show user_id and project_id
 //	2.86   values of known extra specs are checked when they are set
 //	2.88   hypervisors show uptime and no amounts; no …/uptime and no …/statistics
-//	2.90   servers show OS-EXT-SRV-ATTR:hostname to all
+//	2.90   servers show OS-EXT-SRV-ATTR:hostname to all; creation, PUT and rebuild have hostname
 //	2.92   key pairs are not generated; their names may have @ and .
+//	2.94   hostname may have several labels
+//	2.95   evacuate does not start the server
 //	2.96   servers show pinned_availability_zone
 //	2.98   servers show the properties of their image
 //	2.100  servers show scheduler_hints

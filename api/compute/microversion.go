@@ -32,6 +32,7 @@ const (
 	Locked             Version = 9
 	KeyPairUser        Version = 10
 	ForceDown          Version = 11
+	NoSharedStorage    Version = 14
 	HostStatus         Version = 16
 	ServerDescription  Version = 19
 	DeletedActions     Version = 21
@@ -120,6 +121,7 @@ func Effects() []Effect {
 		{Locked, "servers show locked"},
 		{KeyPairUser, "key pairs of another user: user_id (admins)"},
 		{ForceDown, "services show forced_down, which PUT /os-services/force-down changes"},
+		{NoSharedStorage, "evacuate has no onSharedStorage, and answers without adminPass"},
 		{HostStatus, "servers show host_status (admins)"},
 		{ServerDescription, "servers have a description"},
 		{DeletedActions, "GET /servers/{id}/os-instance-actions also of deleted servers"},
@@ -159,8 +161,10 @@ func Effects() []Effect {
 		{MigrationOwner, "migrations show user_id and project_id"},
 		{ExtraSpecsChecked, "values of known extra specs are checked when they are set"},
 		{HypervisorUptime, "hypervisors show uptime and no amounts; no …/uptime and no …/statistics"},
-		{Hostname, "servers show OS-EXT-SRV-ATTR:hostname to all"},
+		{Hostname, "servers show OS-EXT-SRV-ATTR:hostname to all; creation, PUT and rebuild have hostname"},
 		{KeyPairImport, "key pairs are not generated; their names may have @ and ."},
+		{HostnameFQDN, "hostname may have several labels"},
+		{EvacuateStopped, "evacuate does not start the server"},
 		{PinnedZone, "servers show pinned_availability_zone"},
 		{ImageProperties, "servers show the properties of their image"},
 		{HintsShown, "servers show scheduler_hints"},

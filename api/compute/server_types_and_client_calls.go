@@ -55,11 +55,17 @@ type Server struct {
 	*Described           // 2.19
 	Tags       []string  `json:"tags,omitzero"` // 2.26
 	*Rebuilt             // in the response of a rebuild, 2.57
+	Passworded           // in the response of a rebuild
 	*Certified           // 2.63
 	Groups     []string  `json:"server_groups,omitzero"` // ids; 2.71, not in lists
 	*LockedFor           // 2.73
 	*PinnedTo            // 2.96
 	Hints      HintsView `json:"scheduler_hints,omitzero"` // 2.100
+}
+
+// Passworded holds the password of a guest's administrator; empty: it is not shown.
+type Passworded struct {
+	AdminPass string `json:"adminPass,omitempty"`
 }
 
 // HintsView are the scheduler hints of the request that created a server.
@@ -205,7 +211,7 @@ type Created struct {
 	Links          []Link      `json:"links"`
 	DiskConfig     string      `json:"OS-DCF:diskConfig"`
 	SecurityGroups []GroupName `json:"security_groups"`
-	AdminPass      string      `json:"adminPass,omitempty"` // Berth returns none
+	AdminPass      string      `json:"adminPass,omitempty"` // of the guest's administrator
 	Reservation    string      `json:"-"`
 }
 

@@ -11,6 +11,8 @@ type FirstBoot struct {
 	KeyName   string            `json:"key_name,omitempty"`   // of PublicKey; absent: no key
 	PublicKey string            `json:"public_key,omitempty"` // in OpenSSH's format
 	UserData  []byte            `json:"user_data,omitempty"`  // absent: none
+	Hostname  string            `json:"hostname,omitempty"`   // absent: it follows from the name
+	AdminPass string            `json:"admin_pass,omitempty"` // absent: none, or the guest has been built with it
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Project   string            `json:"project_id,omitempty"`
 	Zone      string            `json:"availability_zone,omitempty"`

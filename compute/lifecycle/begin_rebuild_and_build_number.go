@@ -18,6 +18,8 @@ func beginRebuild(s Server, e ActionRequested) Server {
 		}
 		s.FirstBoot = *e.FirstBoot
 	}
+	s = s.WithDetails(e.Details.Applied(s.Details()), s.Updated)
+	s.AdminPass = e.AdminPass
 	s.Builds++
 	s.Task = Rebuilding
 	if e.Image != "" {

@@ -91,7 +91,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		}
 	case building:
 		s = recordDevices(s, g, now)
-		if g.state == "running" && s.Power == On || g.state == "stopped" && s.Power == Off {
+		if g.state == "running" && s.ownPower() == On || g.state == "stopped" && s.ownPower() == Off {
 			s = onArrived(s, now, g.state == "stopped")
 		}
 	case existing:
@@ -146,7 +146,7 @@ func onShutDown(s Server, now time.Time) Server {
 
 // onArrived continues after the guest exists on its host in the desired power state.
 func onArrived(s Server, now time.Time, stopped bool) Server {
-	s.Stopped, s.Shelved, s.Fault = stopped, false, nil
+	s.Stopped, s.Shelved, s.Fault, s.AdminPass = stopped, false, nil, ""
 	s = dropShelvedImage(s) // the guest has its disk from it
 	if s.Launched.IsZero() {
 		s.Launched = now
@@ -200,6 +200,7 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 		}
 	}
 	s.PreviousConsumer, s.Task, s.Stopped, s.Builds, s.Power, s.PreRebuild = "", "", g.stopped, g.build, On, nil
+	s.AdminPass = ""
 	if g.stopped {
 		s.Power = Off
 	}
@@ -242,6 +243,9 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 		if s.Task = ""; was == RebootStarted || was == RebootStartedHard {
 			s.Fault = nil
 		}
+	}
+	if s.Task != Rebuilding && (g.build == 0 || g.build == s.Builds) {
+		s.AdminPass = "" // the guest has read it
 	}
 	if s.Stopped == stopped && s.Task == was {
 		return s

@@ -35,6 +35,14 @@ type Entry struct {
 // DiskSource is the source of a move, which has the disk of the server until the move is confirmed.
 type DiskSource struct{ Host, Guest string }
 
+// ownPower returns the desired power state of the guest of the server's own consumer.
+func (s Server) ownPower() Power {
+	if s.Move != nil && s.Move.KeepStopped {
+		return Off
+	}
+	return s.Power
+}
+
 // Entries lists the entries of the server in the assignments of hosts: at most two for one host.
 func (s Server) Entries() []Entry {
 	var list []Entry
@@ -42,7 +50,7 @@ func (s Server) Entries() []Entry {
 	case incoming:
 		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
 	case building, existing:
-		e := Entry{Residence: s.ownResidence(), Power: s.Power,
+		e := Entry{Residence: s.ownResidence(), Power: s.ownPower(),
 			ClaimOnly: s.awaitsPorts() || s.lacksPortDevice()}
 		if m := s.Move; m != nil && m.keepsDisk() {
 			e.DiskFrom = &DiskSource{Host: m.From.Host, Guest: m.From.Consumer}

@@ -11,7 +11,7 @@ func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {
 	if !s.Requested.IsZero() {
 		return s // requested before
 	}
-	s.Requested = now
+	s.Requested, s.AdminPass = now, ""
 	s = dropShelvedImage(s)
 	if s.Move != nil && s.Move.planned() {
 		s = restoreSource(s)

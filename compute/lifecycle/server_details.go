@@ -11,16 +11,48 @@ type Details struct {
 	Name, Description string
 	Metadata          map[string]string
 	Tags              []string // sorted
+	AccessIPs
+	AutoDisk bool
+	Hostname string // read by the guest at its next first boot
 }
 
 // Details returns the details of the server.
-func (s Server) Details() Details { return Details{s.Name, s.Description, s.Metadata, s.Tags} }
+func (s Server) Details() Details {
+	return Details{s.Name, s.Description, s.Metadata, s.Tags, s.AccessIPs, s.AutoDisk, s.Hostname}
+}
 
 // WithDetails returns the server with other details. now is the time of the change.
 func (s Server) WithDetails(d Details, now time.Time) Server {
 	s.Name, s.Description, s.Metadata, s.Tags = d.Name, d.Description, d.Metadata, d.Tags
+	s.AccessIPs, s.AutoDisk, s.Hostname = d.AccessIPs, d.AutoDisk, d.Hostname
 	s.Updated = now.UTC()
 	return s
+}
+
+// DetailsChange is what an action changes of the details; nil fields stay.
+type DetailsChange struct {
+	Description            *string
+	Metadata               map[string]string
+	AccessIPv4, AccessIPv6 *string
+	AutoDisk               *bool
+}
+
+// Applied returns the details after the change.
+func (c DetailsChange) Applied(d Details) Details {
+	set(&d.Description, c.Description)
+	set(&d.AccessIPv4, c.AccessIPv4)
+	set(&d.AccessIPv6, c.AccessIPv6)
+	set(&d.AutoDisk, c.AutoDisk)
+	if c.Metadata != nil {
+		d.Metadata = c.Metadata
+	}
+	return d
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
 }
 
 // RefuseChange returns why metadata or tags of the server cannot be changed now, or an empty string if they can. what

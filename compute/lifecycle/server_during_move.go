@@ -17,8 +17,10 @@ import (
 func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 	s.Move = &Move{
 		Kind: kind, Phase: PreparingMove, To: e.To, SameHostAllowed: e.SameHost && kind == Resizing,
-		Consumer: cmp.Or(s.PreviousConsumer, e.ID), From: s.ownResidence(),
+		Consumer: cmp.Or(s.PreviousConsumer, e.ID), From: s.ownResidence(), KeepStopped: e.KeepStopped,
 	}
+	s.AdminPass = e.AdminPass
+	s = s.WithDetails(e.Details.Applied(s.Details()), s.Updated)
 	s.Migration = &Migration{
 		ID: e.ID, Kind: kind, Status: "accepted", From: s.Host,
 		OldFlavor: s.Flavor.ID, NewFlavor: s.Flavor.ID, Begun: now, Updated: now,
@@ -84,6 +86,9 @@ func applyEffect(s Server, effect moveEffect, now time.Time) Server {
 	case hostFailed:
 		return excludeHost(s, effect.host, effect.message)
 	case leaveSource:
+		if s.Move.KeepStopped {
+			s.Power = Off
+		}
 		s.Leftovers = append(slices.Clone(s.Leftovers), s.Move.From)
 		s.State, s.Move = Active, nil
 	case returnToSource:
@@ -113,7 +118,7 @@ func endAtSource(s Server, now time.Time) Server {
 // restoreSource ends the move and restores the server's fields from the source.
 func restoreSource(s Server) Server {
 	from := s.Move.From
-	s.State, s.Move, s.Task = Active, nil, ""
+	s.State, s.Move, s.Task, s.AdminPass = Active, nil, "", ""
 	s.Host, s.PreviousConsumer = from.Host, from.PreviousConsumer
 	s.Flavor, s.Ask, s.Requests, s.Ports = from.Flavor, from.Ask, from.Requests, portsToRestore(from.Ports)
 	s.Devices, s.Topology, s.Cells, s.Reported, s.Choices = from.Devices, from.Topology, from.Cells, from.Reported, nil

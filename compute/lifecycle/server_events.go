@@ -219,6 +219,9 @@ type ActionRequested struct {
 	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
 	Name          string        // Rebuild: the new name; empty: unchanged
 	FirstBoot     *FirstBoot    // Rebuild: what the guest reads when it boots; nil: unchanged
+	Details       DetailsChange // Rebuild, Resize: what describes the server
+	AdminPass     string        // Rebuild, Evacuate: the password of the guest that is built
+	KeepStopped   bool          // Evacuate: the guest is not started at the destination
 	To            string        // moves: the only permitted host; empty: any
 	SameHost      bool          // Resize: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor

@@ -7,7 +7,7 @@ func fail(s Server, now time.Time, to State, text string) Server {
 	if to == Error && s.hasNetworks() {
 		to = Failing // Release removes the ports
 	}
-	s.State = to
+	s.State, s.AdminPass = to, "" // only a rebuild, which has its own password, builds the guest again
 	if to == Error {
 		s.Host, s.Choices = "", nil
 	}

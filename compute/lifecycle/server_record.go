@@ -33,7 +33,9 @@ type Server struct {
 	Zone     string // availability zone, shown only
 	Metadata map[string]string
 	Tags     []string
-	Lock     *Lock         `json:",omitempty"` // nil: not locked
+	Lock     *Lock `json:",omitempty"` // nil: not locked
+	AccessIPs
+	AutoDisk bool          `json:",omitempty"` // OS-DCF:diskConfig is AUTO; shown only
 	Flavor   flavor.Flavor // as it was when the server was created or resized
 	Ask      resource.Ask  // the request to Placement; empty before it is prepared
 	Requests []pci.Request // Providers are set when a choice has been claimed
@@ -163,6 +165,15 @@ type FirstBoot struct {
 	KeyName   string
 	PublicKey string `json:",omitempty"` // of the key pair, as it was when the server was created or rebuilt
 	UserData  string `json:",omitempty"` // in base64
+	Hostname  string `json:",omitempty"` // of the guest; empty: it follows from the name of the server
+	// the administrator's password of the guest, until the guest is built; empty: none
+	AdminPass string `json:",omitempty"`
+}
+
+// AccessIPs are the addresses at which the user reaches the server, in the user's words. They are shown only.
+type AccessIPs struct {
+	AccessIPv4 string `json:",omitempty"`
+	AccessIPv6 string `json:",omitempty"`
 }
 
 // DecodeUserData decodes user data: base64, with or without line breaks.
@@ -309,6 +320,7 @@ type Move struct {
 	Consumer        string
 	From            Residence // the source. Its consumer is the server until AllocationsMoved
 	StopSource      bool      // the guest at From must be stopped
+	KeepStopped     bool      // the guest is not started at the destination, whatever it was at From
 	SourceStopped   bool      // the guest at From has stopped
 	RevertRequested bool      // a user reverts the move
 	Failed          string    // why the move was given up, or empty

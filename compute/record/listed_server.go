@@ -12,7 +12,7 @@ var hiddenMembers = map[string]bool{"image_snapshot": true, "resource_request": 
 	"requested_networks": true,
 	"numa_cells":         true, "choices": true, "excluded_hosts": true, "filter_failures": true, "pci_devices": true,
 	"numa_placement": true, "leftovers": true, "last_reports": true, "before_rebuild": true, "migration": true,
-	"history": true, "public_key": true}
+	"history": true, "public_key": true, "admin_password": true}
 
 // DecodeListed reads the record of the server with this id without hiddenMembers, as DecodeServer does.
 func DecodeListed(id string, text []byte) (lifecycle.Server, error) {

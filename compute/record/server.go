@@ -35,6 +35,8 @@ type serverIdentity struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	Tags     []string          `json:"tags,omitzero"`
 	Lock     *lockRecord       `json:"lock,omitzero"`
+	accessRecord
+	AutoDisk bool `json:"auto_disk_config,omitzero"`
 }
 
 // lockRecord keeps users from changing the server.
@@ -43,11 +45,19 @@ type lockRecord struct {
 	Reason  string `json:"reason,omitzero"`
 }
 
+// accessRecord is where the user reaches the server.
+type accessRecord struct {
+	AccessIPv4 string `json:"access_ip_v4,omitzero"`
+	AccessIPv6 string `json:"access_ip_v6,omitzero"`
+}
+
 // firstBootRecord is what the guest reads from its config drive.
 type firstBootRecord struct {
 	KeyName   string `json:"key_name,omitzero"`
 	PublicKey string `json:"public_key,omitzero"`
 	UserData  string `json:"user_data,omitzero"`
+	Hostname  string `json:"hostname,omitzero"`
+	AdminPass string `json:"admin_password,omitzero"`
 }
 
 // serverRequest is what the server needs.
@@ -146,6 +156,7 @@ type moveRecord struct {
 	Consumer        string          `json:"consumer,omitzero"`
 	Source          residenceRecord `json:"source,omitzero"`
 	StopSource      bool            `json:"stop_source,omitzero"`
+	KeepStopped     bool            `json:"keep_stopped,omitzero"`
 	SourceStopped   bool            `json:"source_stopped,omitzero"`
 	Reverting       bool            `json:"reverting,omitzero"`
 	Failure         string          `json:"failure,omitzero"`
@@ -282,7 +293,7 @@ func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.CreateRequest, s.Image,
 			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags,
-			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) })},
+			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 			each(s.Topology, toGuestCell), each(s.Networks, toNetwork),
 			each(s.SecurityGroups, toSecurityGroup), s.MinCount, s.Power},
@@ -316,7 +327,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 		CreateRequest: r.CreateRequest, Image: r.Image,
 		ImageSnapshot: optional(r.ImageSnapshot, fromImage), FirstBoot: lifecycle.FirstBoot(r.firstBootRecord), Zone: r.Zone,
 		Metadata: r.Metadata, Tags: r.Tags,
-		Lock: optional(r.Lock, func(l lockRecord) lifecycle.Lock { return lifecycle.Lock(l) }),
+		Lock:      optional(r.Lock, func(l lockRecord) lifecycle.Lock { return lifecycle.Lock(l) }),
+		AccessIPs: lifecycle.AccessIPs(r.accessRecord), AutoDisk: r.AutoDisk,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
 		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
@@ -369,7 +381,7 @@ func fromResidence(r residenceRecord) lifecycle.Residence {
 
 func toMove(m lifecycle.Move) moveRecord {
 	return moveRecord{m.Kind, m.To, m.SameHostAllowed, m.Consumer, toResidence(m.From),
-		m.StopSource, m.SourceStopped, m.RevertRequested,
+		m.StopSource, m.KeepStopped, m.SourceStopped, m.RevertRequested,
 		m.Failed, m.SourceLost, m.Refusals}
 }
 
@@ -381,7 +393,7 @@ func fromMove(r *moveRecord, phase string) *lifecycle.Move {
 	return &lifecycle.Move{
 		Kind: r.Kind, Phase: lifecycle.MovePhase(phase), To: r.TargetHost,
 		SameHostAllowed: r.SameHostAllowed, Consumer: r.Consumer,
-		From: fromResidence(r.Source), StopSource: r.StopSource, SourceStopped: r.SourceStopped,
+		From: fromResidence(r.Source), StopSource: r.StopSource, KeepStopped: r.KeepStopped, SourceStopped: r.SourceStopped,
 		RevertRequested: r.Reverting, Failed: r.Failure,
 		SourceLost: r.SourceLost, Refusals: r.Refusals,
 	}

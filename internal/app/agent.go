@@ -147,6 +147,7 @@ func firstBoot(name string, compute host.Client) libvirt.FirstBoot {
 	return func(ctx context.Context, server string) (configdrive.Server, error) {
 		b, err := compute.FirstBoot(ctx, name, server)
 		return configdrive.Server{KeyName: b.KeyName, PublicKey: b.PublicKey, UserData: b.UserData,
+			Hostname: b.Hostname, AdminPass: b.AdminPass,
 			Metadata: b.Metadata, Project: b.Project, Zone: b.Zone, Index: b.Index, Interfaces: bootInterfaces(b.Ports)}, err
 	}
 }

@@ -35,6 +35,7 @@ type Settings struct {
 	ReportNetwork     bool     // [berth] report_network_devices
 	PCIInPlacement    bool     // [filter_scheduler] pci_in_placement
 	ResizeToSameHost  bool     // [DEFAULT] allow_resize_to_same_host
+	InstancePassword  bool     // [api] enable_instance_password
 	IgnoredProperties []string // [berth] ignored_properties
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "": not set

@@ -67,7 +67,8 @@ func (op *operations) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	if !s.Ended.IsZero() || s.Refuse(action, hard) != "" {
 		return false
 	}
-	e := lifecycle.ActionRequested{ID: op.name("m"), Action: action, Hard: hard}
+	e := lifecycle.ActionRequested{ID: op.name("m"), Action: action, Hard: hard,
+		KeepStopped: hard && action == lifecycle.Evacuate}
 	if h := op.compute.states[s.Host]; action == lifecycle.Evacuate && op.servedBy(h) != nil && !h.reported {
 		return false // a real agent would have reported by now
 	}

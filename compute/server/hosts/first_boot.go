@@ -25,6 +25,7 @@ func (s *Handlers) firstBoot(c *request.Call) error {
 		return fault.New(fault.NotFound, "the server %s is not assigned to the host %s", id, name)
 	}
 	out := host.FirstBoot{KeyName: found.KeyName, PublicKey: found.PublicKey, Metadata: found.Metadata,
+		Hostname: found.Hostname, AdminPass: found.AdminPass,
 		Project: found.Project, Zone: found.Zone}
 	_, out.Index = lifecycle.Reservation(found.ID)
 	if found.UserData != "" {

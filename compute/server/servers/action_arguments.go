@@ -34,7 +34,7 @@ func readResize(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Se
 	o.Require("flavorRef")
 	o.Scalar("flavorRef", &ref, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
-	o.Word("OS-DCF:diskConfig", new(string), "AUTO", "MANUAL")
+	w.Details.AutoDisk = readDiskConfig(o)
 	if o.Err() != nil {
 		return o.Err()
 	}
@@ -99,7 +99,12 @@ func readLive(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Serv
 
 func readEvacuate(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	delete(o.Keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
+	if !c.Has(compute.NoSharedStorage) { // ignored: the guest is always rebuilt
+		o.Require("onSharedStorage")
+		o.Flag("onSharedStorage", new(bool))
+	}
+	w.AdminPass = readPassword(o)
+	w.KeepStopped = c.Has(compute.EvacuateStopped)
 	if c.Has(compute.EvacuateForce) && !c.Has(compute.NoForcedMoves) {
 		refuseForce(o)
 	}

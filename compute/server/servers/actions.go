@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
@@ -148,7 +149,10 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 		return err
 	}
 	if d.action == lifecycle.Rebuild {
-		return s.writeRebuilt(c, d.code, now)
+		return s.writeRebuilt(c, d.code, now, want.AdminPass)
+	}
+	if d.action == lifecycle.Evacuate && !c.Has(compute.NoSharedStorage) {
+		return c.WriteJSON(d.code, compute.Passworded{AdminPass: s.shownPassword(want.AdminPass)})
 	}
 	return c.WriteStatus(d.code)
 }

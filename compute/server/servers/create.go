@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -21,16 +22,13 @@ import (
 // unsupportedKeys returns the keys of the API that Berth refuses unless they are empty, with the reason.
 func unsupportedKeys(v compute.Version) map[string]string {
 	keys := map[string]string{
-		"adminPass":               "Berth cannot set a guest's password",
-		"accessIPv4":              "addresses are those of ports, which networks requests",
-		"accessIPv6":              "addresses are those of ports, which networks requests",
 		"block_device_mapping":    "Berth has no volumes",
 		"block_device_mapping_v2": "Berth has no volumes",
 		"key_name":                "a rebuild changes the key pair from microversion 2.54 on",
 		"user_data":               "a rebuild changes user data from microversion 2.57 on",
 	}
 	if !v.Has(compute.NoPersonality) {
-		keys["personality"] = "files cannot be injected into guests"
+		keys["personality"] = "files cannot be injected into guests; write them with user_data"
 	}
 	if v.Has(compute.TrustedImages) {
 		keys["trusted_image_certificates"] = "Berth does not check signatures of images"
@@ -102,7 +100,8 @@ func (s *Handlers) createServers(c *request.Call) error {
 	links := c.Links("servers", made.ID)
 	c.W.Header().Set("Location", links[0].HRef)
 	return c.WriteJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
-		DiskConfig: "MANUAL", SecurityGroups: requestedGroups(want.groups)}})
+		DiskConfig: diskConfig(made.AutoDisk), SecurityGroups: requestedGroups(want.groups),
+		AdminPass: s.shownPassword(want.server.AdminPass)}})
 }
 
 // create records the servers of a request and returns the first: max of them, or as many as the quotas permit if these
@@ -174,7 +173,11 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	if c.Has(compute.TagsAtCreation) {
 		want.server.Tags = readTags(o)
 	}
-	o.Word("OS-DCF:diskConfig", new(string), "AUTO", "MANUAL")
+	want.server.AdminPass = readPassword(o)
+	if readHostname(c, o, &want.server.Hostname) && want.max > 1 {
+		o.Invalid("hostname", "several servers cannot have one host name; leave it out")
+	}
+	want.server = want.server.WithDetails(readDescribed(o).Applied(want.server.Details()), time.Time{})
 	o.Reasons = unsupportedKeys(c.Microversion)
 	return want, o.Finish()
 }

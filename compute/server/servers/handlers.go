@@ -75,9 +75,11 @@ type Handlers struct {
 	Networks   Networks  // nil: no server has ports
 	Providers  Providers // of Placement; nil: a rebuild must not require more
 	ResizeHere bool      // [DEFAULT] allow_resize_to_same_host
-	Log        *slog.Logger
-	Now        func() time.Time
-	NewID      func() string
+	// [api] enable_instance_password is false: answers have no adminPass
+	HidePasswords bool
+	Log           *slog.Logger
+	Now           func() time.Time
+	NewID         func() string
 
 	support groupSupport
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// rebuildFirstBoot decodes what a rebuild changes of the guest's first boot: key_name since 2.54 and user_data since
-// 2.57. null removes them. It returns nil if neither is given. The key pair is one of the server's owner, as in Nova.
+// rebuildFirstBoot decodes what a rebuild changes of the guest's first boot: key_name since 2.54, user_data since 2.57
+// and hostname since 2.90. null removes them. It returns nil if neither is given. The key pair is one of the server's
+// owner, as in Nova.
 func (s *Handlers) rebuildFirstBoot(c *request.Call, o *edge.Object, found lifecycle.Server) (*lifecycle.FirstBoot,
 	error) {
 	changed := found.FirstBoot
@@ -32,7 +33,7 @@ func (s *Handlers) rebuildFirstBoot(c *request.Call, o *edge.Object, found lifec
 	if data {
 		changed.UserData = readUserData(o)
 	}
-	if !key && !data {
+	if name := readHostname(c, o, &changed.Hostname); !key && !data && !name {
 		return nil, nil
 	}
 	return &changed, nil
@@ -84,13 +85,14 @@ func (s *Handlers) hasTraits(c *request.Call, found lifecycle.Server, i flavor.I
 	return nil
 }
 
-// writeRebuilt writes the answer to a rebuild: the server, and since 2.57 its user data.
-func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server) error {
+// writeRebuilt writes the answer to a rebuild: the server, its password, and since 2.57 its user data.
+func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server, password string) error {
 	hosts, err := s.hostStates(c.R.Context(), c, now)
 	if err != nil {
 		return err
 	}
 	v := s.oneView(c, now, hosts)
+	v.AdminPass = s.shownPassword(password)
 	if c.Has(compute.NoPersonality) {
 		v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
 	}
@@ -115,8 +117,12 @@ func readRebuild(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.S
 	if _, given := o.Keys["name"]; given {
 		w.Name = request.NameText(o, "name")
 	}
-	if c.Has(compute.ServerDescription) {
-		delete(o.Keys, "description") // ignored: a rebuild keeps the description
+	w.AdminPass, w.Details = readPassword(o), readDescribed(o)
+	w.Details.Metadata = readMetadataItems(o)
+	o.Flag("preserve_ephemeral", new(bool)) // ignored: only bare metal has an effect
+	if _, given := o.Keys["description"]; given && c.Has(compute.ServerDescription) {
+		w.Details.Description = new(string)
+		o.Text("description", w.Details.Description, 255)
 	}
 	if w.FirstBoot, err = s.rebuildFirstBoot(c, o, found); err != nil {
 		return err

@@ -154,7 +154,9 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 		_, describe = o.Keys["description"]
 		o.Text("description", &description, 255)
 	}
-	o.Word("OS-DCF:diskConfig", new(string), "AUTO", "MANUAL")
+	change := readDescribed(o)
+	hostname := ""
+	renameHost := readHostname(c, o, &hostname)
 	o.Reasons = unsupportedKeys(c.Microversion)
 	if err := o.Finish(); err != nil {
 		return err
@@ -167,6 +169,10 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 		if describe {
 			d.Description = description
 		}
+		if renameHost {
+			d.Hostname = hostname
+		}
+		*d = change.Applied(*d)
 		return nil
 	})
 	if err != nil {

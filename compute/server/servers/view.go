@@ -52,10 +52,10 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
 		Metadata: request.NotNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: serverFlavor(c, s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: addresses(s),
-		Links: c.Links("servers", s.ID), DiskConfig: "MANUAL", KeyName: request.OrNull(s.KeyName),
+		Links: c.Links("servers", s.ID), DiskConfig: diskConfig(s.AutoDisk), KeyName: request.OrNull(s.KeyName),
 		VMState: s.VMState(), TaskState: request.OrNull(s.TaskState()), LaunchedAt: request.MicrosOrNull(s.Launched),
 		TerminatedAt: request.MicrosOrNull(s.Ended),
-		Volumes:      []any{}}
+		Volumes:      []any{}, IPv4: s.AccessIPv4, IPv6: s.AccessIPv6}
 	if at.Host != "" {
 		v.Zone = s.Zone // of the host
 	}
@@ -225,9 +225,12 @@ func hostID(s lifecycle.Server) string {
 
 var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// hostname returns the server's name as a host name: characters that are not allowed become hyphens, and it has at most
-// 63 characters.
+// hostname returns the host name that was chosen, or the server's name as a host name: characters that are not allowed
+// become hyphens, and it has at most 63 characters.
 func hostname(s lifecycle.Server) string {
+	if s.Hostname != "" {
+		return s.Hostname
+	}
 	name := strings.Trim(noHostname.ReplaceAllString(strings.ToLower(s.Name), "-"), "-.")
 	if name == "" {
 		name = "server-" + s.ID
