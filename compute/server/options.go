@@ -63,10 +63,12 @@ type Options struct {
 	ResizeHere bool // [DEFAULT] allow_resize_to_same_host
 	// [api] enable_instance_password is false: answers have no adminPass
 	HidePasswords bool
-	Lease         func() error    // returns a fault if nothing may be sent to agents now; nil: no lease
-	Stop          <-chan struct{} // closed at shutdown, to end the streams of assignments; nil: never
-	Heartbeat     time.Duration   // the longest silence on a stream: half of host.Heartbeat
-	NewID         func() string   // a random UUID
+	// [compute] ports_need_microversion is false: ports with a resource request work at every version
+	PortsAtAnyVersion bool
+	Lease             func() error    // returns a fault if nothing may be sent to agents now; nil: no lease
+	Stop              <-chan struct{} // closed at shutdown, to end the streams of assignments; nil: never
+	Heartbeat         time.Duration   // the longest silence on a stream: half of host.Heartbeat
+	NewID             func() string   // a random UUID
 }
 
 // Networks is what the handlers need of a network service; *network.Client implements it.

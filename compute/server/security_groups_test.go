@@ -67,6 +67,11 @@ func (n *groupNetworks) UpdatePort(_ context.Context, id string, attributes map[
 	return network.Port{}, fault.New(fault.NotFound, "no port %s", id)
 }
 
+// Policies returns none.
+func (n *groupNetworks) Policies(context.Context, url.Values) ([]network.Policy, error) {
+	return nil, nil
+}
+
 // Extensions has that of security groups if there are some.
 func (n *groupNetworks) Extensions(context.Context) ([]string, error) {
 	if n.groups == nil {

@@ -67,8 +67,8 @@ func newServer(o Options) *server {
 	}
 	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Consoles: s.consoles, Store: o.Store,
 		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers, ResizeHere: o.ResizeHere,
-		HidePasswords: o.HidePasswords,
-		Log:           o.Log, Now: o.Now, NewID: o.NewID}
+		HidePasswords: o.HidePasswords, PortsAtAnyVersion: o.PortsAtAnyVersion,
+		Log: o.Log, Now: o.Now, NewID: o.NewID}
 	s.hosts = &hosts.Handlers{Lookups: lookups, Store: o.Store, Accounts: o.Store, Agents: o.Agents,
 		Conductor: o.Conductor, Audits: o.Audits, Scheduler: o.Scheduler, Ports: o.Ports, Networks: o.Networks,
 		Consoles: &s.consoles.Requests, Strategy: o.Strategy, Ignored: o.Ignored, Log: o.Log, Lease: o.Lease, Stop: o.Stop,

@@ -84,7 +84,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		Options:    auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Compute.Policy, log),
-		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword, Stop: running.Done(), Lease: held.lease.Check}
+		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword,
+		PortsAtAnyVersion: !s.PortsNeedVersion, Stop: running.Done(), Lease: held.lease.Check}
 	if calls.images != nil {
 		config.Images = imageAccount(calls.images)
 	}

@@ -24,6 +24,7 @@ func (s *Settings) generalOptions() config.Options {
 		config.Parsed("DEFAULT", "host", &s.Host, hostName),
 		config.Text("api", "auth_strategy", &s.Auth, "", NoAuth2, HTTPBasic, Keystone),
 		config.Flag("api", "enable_instance_password", &s.InstancePassword, true),
+		config.Flag("compute", "ports_need_microversion", &s.PortsNeedVersion, true),
 		config.Text("oslo_concurrency", "lock_path", &s.LockPath, ""),
 		config.Parsed("placement_database", "connection", &s.PlacementDB, databaseURL),
 		config.Parsed("database", "connection", &s.ComputeDB, databaseURL),

@@ -36,6 +36,7 @@ type Settings struct {
 	PCIInPlacement    bool     // [filter_scheduler] pci_in_placement
 	ResizeToSameHost  bool     // [DEFAULT] allow_resize_to_same_host
 	InstancePassword  bool     // [api] enable_instance_password
+	PortsNeedVersion  bool     // [compute] ports_need_microversion
 	IgnoredProperties []string // [berth] ignored_properties
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "": not set

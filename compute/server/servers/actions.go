@@ -141,6 +141,9 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 			return err
 		}
 	}
+	if err := checkMove(s, c, key, d.action, found); err != nil {
+		return err
+	}
 	now, err := s.Conductor.Act(c.R.Context(), found.ID, want)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "Instance %s could not be found.", found.ID)
@@ -152,7 +155,7 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 		return s.writeRebuilt(c, d.code, now, want.AdminPass)
 	}
 	if d.action == lifecycle.Evacuate && !c.Has(compute.NoSharedStorage) {
-		return c.WriteJSON(d.code, compute.Passworded{AdminPass: s.shownPassword(want.AdminPass)})
+		return c.WriteJSON(d.code, compute.Passworded{AdminPass: shownPassword(s, want.AdminPass)})
 	}
 	return c.WriteStatus(d.code)
 }

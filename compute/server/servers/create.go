@@ -79,7 +79,7 @@ func (s *Handlers) createServers(c *request.Call) error {
 	if err := flavor.CheckSecureBoot(f, want.server.SourceImage(), s.Catalog.Ignored); err != nil {
 		return err
 	}
-	networks := networkFinder{s.Networks}
+	networks := finder(s, c, "Creating servers with ports")
 	if want.server.Networks, err = networks.findNetworks(c, want.networks, want.max); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Handlers) createServers(c *request.Call) error {
 	c.W.Header().Set("Location", links[0].HRef)
 	return c.WriteJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
 		DiskConfig: diskConfig(made.AutoDisk), SecurityGroups: requestedGroups(want.groups),
-		AdminPass: s.shownPassword(want.server.AdminPass)}})
+		AdminPass: shownPassword(s, want.server.AdminPass)}})
 }
 
 // create records the servers of a request and returns the first: max of them, or as many as the quotas permit if these

@@ -121,7 +121,7 @@ func below(n int) int {
 }
 
 // shownPassword returns the password as answers show it: none with [api] enable_instance_password = false.
-func (s *Handlers) shownPassword(password string) string {
+func shownPassword(s *Handlers, password string) string {
 	if s.HidePasswords {
 		return ""
 	}

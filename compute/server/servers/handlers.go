@@ -53,6 +53,7 @@ type Networks interface {
 	Networks(ctx context.Context, query url.Values) ([]network.Network, error)
 	Ports(ctx context.Context, query url.Values) ([]network.Port, error)
 	Port(ctx context.Context, id string) (network.Port, error)
+	Policies(ctx context.Context, query url.Values) ([]network.Policy, error)
 	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
 	Extensions(ctx context.Context) ([]string, error)
 	SecurityGroups(ctx context.Context, query url.Values) ([]network.SecurityGroup, error)
@@ -77,9 +78,11 @@ type Handlers struct {
 	ResizeHere bool      // [DEFAULT] allow_resize_to_same_host
 	// [api] enable_instance_password is false: answers have no adminPass
 	HidePasswords bool
-	Log           *slog.Logger
-	Now           func() time.Time
-	NewID         func() string
+	// [compute] ports_need_microversion is false: ports with a resource request work at every version
+	PortsAtAnyVersion bool
+	Log               *slog.Logger
+	Now               func() time.Time
+	NewID             func() string
 
 	support groupSupport
 }

@@ -123,6 +123,8 @@ func (s *Handlers) attachInterface(c *request.Call, found lifecycle.Server) erro
 	return c.WriteJSON(http.StatusOK, map[string]any{"interfaceAttachment": list[at]})
 }
 
+const attachingPorts = "Attaching ports"
+
 // readAttachment reads the body, and checks that the caller may use the port or network. An empty body means the only
 // network of the project.
 func (s *Handlers) readAttachment(c *request.Call) (want lifecycle.NetworkRequest, err error) {
@@ -156,9 +158,9 @@ func (s *Handlers) readAttachment(c *request.Call) (want lifecycle.NetworkReques
 		return want, err
 	}
 	if want.Port != "" || want.Network != "" {
-		return networkFinder{s.Networks}.findNetwork(c, want)
+		return finder(s, c, attachingPorts).findNetwork(c, want)
 	}
-	list, err := networkFinder{s.Networks}.automaticNetwork(c)
+	list, err := finder(s, c, attachingPorts).automaticNetwork(c)
 	if err == nil && len(list) == 0 {
 		err = fault.New(fault.Invalid, "the project has no network; give net_id or port_id")
 	}

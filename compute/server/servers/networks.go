@@ -99,7 +99,10 @@ func checkNetwork(o *edge.Object, r lifecycle.NetworkRequest) {
 }
 
 // networkFinder finds the networks and ports that a request names.
-type networkFinder struct{ Networks Networks }
+type networkFinder struct {
+	Networks Networks
+	refused  string // the operation, if its version is too old for ports with a resource request; else empty
+}
 
 // findNetworks returns the networks of a server, after it has checked that the caller may use them. Without a network
 // service a server has none.
@@ -145,7 +148,7 @@ func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkReq
 	case 0:
 		return nil, nil
 	case 1:
-		return []lifecycle.NetworkRequest{{Network: all[0].ID}}, nil
+		return []lifecycle.NetworkRequest{{Network: all[0].ID}}, s.checkPolicy(c, all[0])
 	}
 	return nil, fault.New(fault.Conflict, "Multiple possible networks found, use a Network ID to be more specific.")
 }
@@ -165,6 +168,9 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 		case len(p.FixedIPs) == 0:
 			return r, fault.New(fault.Invalid, "Port %s requires a FixedIP in order to be used.", r.Port)
 		}
+		if err := s.checkPort(p); err != nil {
+			return r, err
+		}
 		r.Network = p.Network
 		return r, portrequest.CheckVNICType(p.ID, p.VNIC)
 	}
@@ -179,6 +185,9 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 			r.Network)
 	case len(found[0].Subnets) == 0:
 		return r, fault.New(fault.Invalid, "Network %s requires a subnet in order to boot instances on.", r.Network)
+	}
+	if err := s.checkPolicy(c, found[0]); err != nil {
+		return r, err
 	}
 	return r, s.checkFixedIP(c, r)
 }

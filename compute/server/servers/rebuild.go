@@ -92,7 +92,7 @@ func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server,
 		return err
 	}
 	v := s.oneView(c, now, hosts)
-	v.AdminPass = s.shownPassword(password)
+	v.AdminPass = shownPassword(s, password)
 	if c.Has(compute.NoPersonality) {
 		v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
 	}
