@@ -8,21 +8,45 @@ import (
 
 // Migration is one move of a server, as operators see it.
 type Migration struct {
+	MigrationState
+	Instance  string `json:"instance_uuid"`
+	Kind      string `json:"migration_type,omitempty"` // 2.23
+	OldFlavor *int32 `json:"old_instance_type_id"`     // a number for the flavor
+	NewFlavor *int32 `json:"new_instance_type_id"`
+	Links     []Link `json:"links,omitempty"` // 2.23, of live migrations in progress
+}
+
+// ServerMigration is one live migration in progress of a server (2.23). How much is copied is not known.
+type ServerMigration struct {
+	MigrationState
+	Server          string `json:"server_uuid"`
+	MemoryTotal     *int64 `json:"memory_total_bytes"`
+	MemoryProcessed *int64 `json:"memory_processed_bytes"`
+	MemoryRemaining *int64 `json:"memory_remaining_bytes"`
+	DiskTotal       *int64 `json:"disk_total_bytes"`
+	DiskProcessed   *int64 `json:"disk_processed_bytes"`
+	DiskRemaining   *int64 `json:"disk_remaining_bytes"`
+}
+
+// MigrationState is what both views of a move have.
+type MigrationState struct {
 	ID         int64   `json:"id"`
 	UUID       string  `json:"uuid,omitempty"` // 2.59; the consumer that holds the source's devices
-	Instance   string  `json:"instance_uuid"`
-	Server     string  `json:"server_uuid,omitempty"` // in the list of one server
-	Status     string  `json:"status"`                // such as migrating, finished, confirmed, error
-	Kind       string  `json:"migration_type,omitempty"`
+	Status     string  `json:"status"`         // such as migrating, finished, confirmed, error
 	SourceHost *string `json:"source_compute"`
 	SourceNode *string `json:"source_node"`
 	DestHost   *string `json:"dest_compute"`
 	DestNode   *string `json:"dest_node"`
 	Dest       *string `json:"dest_host"` // an address; Berth has none
-	OldFlavor  string  `json:"old_instance_type_id"`
-	NewFlavor  string  `json:"new_instance_type_id"`
-	Created    Time    `json:"created_at"`
-	Updated    Time    `json:"updated_at"`
+	Created    string  `json:"created_at"`
+	Updated    *string `json:"updated_at"`
+	*MigrationOf
+}
+
+// MigrationOf is the caller that has requested a move (2.80).
+type MigrationOf struct {
+	UserID    *string `json:"user_id"`
+	ProjectID *string `json:"project_id"`
 }
 
 // Migrations lists moves, newest first; of one server if its id is given.

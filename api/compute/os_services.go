@@ -10,17 +10,30 @@ import (
 // Binary is OpenStack's name of the service of a host.
 const Binary = "nova-compute"
 
-// ServiceDoc is the agent of a host, as operators see it.
+// The services of the process of compute, which OpenStack has as processes of their own.
+const (
+	Scheduler = "nova-scheduler"
+	Conductor = "nova-conductor"
+)
+
+// ServiceDoc is the agent of a host, or a service of compute, as operators see it.
 type ServiceDoc struct {
 	ID         any     `json:"id,omitempty"` // a number, since 2.53 a UUID
 	Binary     string  `json:"binary"`
 	Host       string  `json:"host"`
 	Zone       string  `json:"zone,omitempty"`
 	Status     string  `json:"status,omitempty"`
-	State      string  `json:"state,omitempty"` // up or down
-	Updated    *string `json:"updated_at,omitempty"`
-	Reason     *string `json:"disabled_reason,omitempty"`
+	State      string  `json:"state,omitempty"`      // up or down
+	Updated    *string `json:"updated_at,omitempty"` // null before the first report
+	Reason     *string `json:"disabled_reason"`
 	ForcedDown *bool   `json:"forced_down,omitempty"` // 2.11
+}
+
+// ServiceDown is the answer to a change of forced_down until 2.52.
+type ServiceDown struct {
+	Binary     string `json:"binary"`
+	Host       string `json:"host"`
+	ForcedDown bool   `json:"forced_down"`
 }
 
 // HostDown declares a host permanently dead, or reverses that. down releases the allocations of leftovers on the host.

@@ -24,6 +24,7 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 	s.Migration = &Migration{
 		ID: e.ID, Kind: kind, Status: "accepted", From: s.Host,
 		OldFlavor: s.Flavor.ID, NewFlavor: s.Flavor.ID, Begun: now, Updated: now,
+		User: e.By.User, Project: e.By.Project,
 	}
 	if kind == Resizing {
 		s.Flavor, s.Migration.NewFlavor = e.Flavor, e.Flavor.ID
@@ -128,9 +129,15 @@ func restoreSource(s Server) Server {
 	return s
 }
 
+// liveStatuses are the statuses for which OpenStack has other words for live migrations.
+var liveStatuses = map[string]string{"pre-migrating": "preparing", "migrating": "running"}
+
 // setMigrationStatus sets the status of the migration as operators see it.
 func setMigrationStatus(s Server, now time.Time, status string) Server {
 	m := *s.Migration
+	if m.Kind == LiveMigration {
+		status = cmp.Or(liveStatuses[status], status)
+	}
 	m.Status, m.Updated = status, now
 	if s.Host != "" {
 		m.To = s.Host

@@ -113,11 +113,13 @@ type LastReport struct {
 type Migration struct {
 	ID   string // the consumer
 	Kind Kind
-	// accepted, pre-migrating, migrating, finished, confirmed, reverted, completed, error, cancelled
+	// accepted, pre-migrating, migrating, finished, confirmed, reverted, completed, error, cancelled; of a live migration
+	// preparing and running instead of pre-migrating and migrating
 	Status               string
 	From, To             string // hosts; To is empty before a choice
 	OldFlavor, NewFlavor string // ids
 	Begun, Updated       time.Time
+	User, Project        string // of the caller that requested it; empty: not known
 }
 
 // Power is the desired power state of a guest.

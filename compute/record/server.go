@@ -174,6 +174,8 @@ type migrationRecord struct {
 	NewFlavor       string         `json:"new_flavor_id,omitzero"`
 	Created         time.Time      `json:"created_at,omitzero"`
 	Updated         time.Time      `json:"updated_at,omitzero"`
+	User            string         `json:"user_id,omitzero"`
+	Project         string         `json:"project_id,omitzero"`
 }
 
 // failureRecord is which hosts a filter has refused for one reason.
@@ -401,13 +403,14 @@ func fromMove(r *moveRecord, phase string) *lifecycle.Move {
 
 func toMigration(m lifecycle.Migration) migrationRecord {
 	return migrationRecord{m.ID, m.Kind, m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, m.Begun,
-		m.Updated}
+		m.Updated, m.User, m.Project}
 }
 
 func fromMigration(r migrationRecord) lifecycle.Migration {
 	return lifecycle.Migration{
 		ID: r.ID, Kind: r.Kind, Status: r.Status, From: r.SourceHost, To: r.DestinationHost,
 		OldFlavor: r.OldFlavor, NewFlavor: r.NewFlavor, Begun: r.Created, Updated: r.Updated,
+		User: r.User, Project: r.Project,
 	}
 }
 

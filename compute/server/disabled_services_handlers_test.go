@@ -51,11 +51,9 @@ func TestDisableAndEnableServices(t *testing.T) {
 		if got.status != c.code {
 			t.Errorf("%s: status %d: %s", c.name, got.status, got.text)
 		}
-		list := h.ask("GET", "/v2.1/os-services", "", "X-Auth-Token", "admin").text
+		list := h.ask("GET", "/v2.1/os-services?binary=nova-compute", "", "X-Auth-Token", "admin").text
 		status, reason, _ := strings.Cut(c.shows, " ")
-		shown := strings.Contains(list, `"status":`+status) && (reason == "null") == !strings.Contains(list,
-			"disabled_reason")
-		if !shown || reason != "null" && !strings.Contains(list, `"disabled_reason":`+reason) {
+		if !strings.Contains(list, `"status":`+status) || !strings.Contains(list, `"disabled_reason":`+reason) {
 			t.Errorf("%s: the list has not %s: %s", c.name, c.shows, list)
 		}
 	}

@@ -16,6 +16,7 @@ package server
 
 import (
 	"net/http"
+	"os"
 
 	"github.com/google/uuid"
 
@@ -56,6 +57,10 @@ func New(o Options) http.Handler {
 
 // newServer connects the handlers.
 func newServer(o Options) *server {
+	process, err := os.Hostname()
+	if err != nil {
+		process = "localhost"
+	}
 	lookups := request.NewLookups(o.Store, o.Agents, o.Strategy)
 	s := &server{
 		store: o.Store,
@@ -63,7 +68,7 @@ func newServer(o Options) *server {
 			NewID: o.NewID},
 		consoles: &consoles.Handlers{Lookups: lookups, Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop},
 		operator: &operator.Handlers{Lookups: lookups, Store: o.Store, Conductor: o.Conductor, Providers: o.Providers,
-			Now: o.Now},
+			Process: process, Now: o.Now},
 	}
 	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Consoles: s.consoles, Store: o.Store,
 		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers, ResizeHere: o.ResizeHere,

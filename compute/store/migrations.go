@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -20,13 +22,18 @@ type Migration struct {
 type MigrationFilter struct {
 	Server, Status, Kind string
 	Host                 string // source or destination
-	Limit                int    // 0 or more than MaxPage: MaxPage
+	Source               string
+	User, Project        string    // of the caller that requested the move
+	Since, Before        time.Time // changed at or after, and at or before
+	Marker               string    // id of the last migration of the previous page; fault.Invalid if it does not exist
+	Limit                int       // 0 or more than MaxPage: MaxPage
 }
 
 // Migrations lists the migrations that the filter selects.
 func (s *Store) Migrations(ctx context.Context, f MigrationFilter) ([]Migration, error) {
 	w := &where{}
-	for _, c := range []struct{ column, value string }{{"server", f.Server}, {"status", f.Status}, {"kind", f.Kind}} {
+	for _, c := range []struct{ column, value string }{{"server", f.Server}, {"status", f.Status}, {"kind", f.Kind},
+		{"source", f.Source}, {"user_id", f.User}, {"project", f.Project}} {
 		if c.value != "" {
 			w.and(c.column+" = ?", c.value)
 		}
@@ -34,14 +41,32 @@ func (s *Store) Migrations(ctx context.Context, f MigrationFilter) ([]Migration,
 	if f.Host != "" {
 		w.and("(source = ? OR destination = ?)", f.Host, f.Host)
 	}
+	if !f.Since.IsZero() {
+		w.and("updated >= ?", micros(f.Since))
+	}
+	if !f.Before.IsZero() {
+		w.and("updated <= ?", micros(f.Before))
+	}
 	var list []Migration
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		if f.Marker != "" {
+			var number int64
+			err := tx.QueryRow(ctx, `SELECT number FROM compute_migrations WHERE id = ?`, f.Marker).Scan(&number)
+			if errors.Is(err, sql.ErrNoRows) {
+				return fault.New(fault.Invalid, "Marker %s could not be found.", f.Marker)
+			}
+			if err != nil {
+				return err
+			}
+			w.and("number < ?", number)
+		}
 		list, err = sqldb.QueryList(ctx, tx, `SELECT id, number, server, kind, status, source, destination,
-			old_flavor, new_flavor, begun, updated FROM compute_migrations`+w.sql()+` ORDER BY number DESC, id LIMIT ?`,
+			old_flavor, new_flavor, user_id, project, begun, updated FROM compute_migrations`+w.sql()+`
+			ORDER BY number DESC, id LIMIT ?`,
 			append(w.args, page(f.Limit)), func(rows *sql.Rows) (m Migration, err error) {
 				var begun, updated int64
 				err = rows.Scan(&m.ID, &m.Number, &m.Server, &m.Kind, &m.Status, &m.From, &m.To,
-					&m.OldFlavor, &m.NewFlavor, &begun, &updated)
+					&m.OldFlavor, &m.NewFlavor, &m.User, &m.Project, &begun, &updated)
 				m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
 				return m, err
 			})
@@ -66,8 +91,8 @@ func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.
 	}
 	// On MySQL an update that changes nothing affects no row, so the row may exist.
 	_, err = tx.InsertIgnore(ctx, `INSERT INTO compute_migrations (id, number, server, kind, status, source, destination,
-		old_flavor, new_flavor, begun, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		m.ID, number, server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, micros(m.Begun),
-		micros(m.Updated))
+		old_flavor, new_flavor, user_id, project, begun, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		m.ID, number, server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, m.User, m.Project,
+		micros(m.Begun), micros(m.Updated))
 	return err
 }

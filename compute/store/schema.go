@@ -76,6 +76,8 @@ var schema = []sqldb.Migration{
 			destination VARCHAR(255) NOT NULL,
 			old_flavor VARCHAR(255) NOT NULL,
 			new_flavor VARCHAR(255) NOT NULL,
+			user_id VARCHAR(255) NOT NULL,
+			project VARCHAR(255) NOT NULL,
 			begun BIGINT NOT NULL,
 			updated BIGINT NOT NULL`, "server", "number"),
 	sqldb.Table("compute_dead", `

@@ -100,7 +100,8 @@ func fullServer() lifecycle.Server {
 	s.PreRebuild = &lifecycle.PreRebuild{Name: "before", Image: "i0", ImageSnapshot: &flavor.Image{ID: "i0"}, Ask: s.Ask}
 	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
 	s.LastReports = []lifecycle.LastReport{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
-	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h",
+	s.Migration = &lifecycle.Migration{User: "u", Project: "p",
+		ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h",
 		OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
 	return s
 }

@@ -45,5 +45,6 @@ type Handlers struct {
 	Store     Store
 	Conductor Conductor
 	Providers Providers // of Placement; nil: hypervisors have no amounts
+	Process   string    // name of the host of this process
 	Now       func() time.Time
 }

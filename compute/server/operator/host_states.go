@@ -48,8 +48,7 @@ func (s *Handlers) hostStates(ctx context.Context) ([]hostState, error) {
 	return list, nil
 }
 
-// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
-// changes.
-func serviceID(host string) string {
-	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
+// serviceID returns the UUID of a service of a host (2.53). It is derived from the host name, so it never changes.
+func serviceID(binary, host string) string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte(binary+"."+host)).String()
 }

@@ -272,7 +272,7 @@ func (s *Handlers) hypervisor(c *request.Call, h hostState, amounts compute.Hype
 	}
 	v.Service = compute.HypervisorService{ID: h.position + 1, Host: h.Name, DisabledReason: h.reason}
 	if c.Has(compute.ServiceUUID) {
-		v.Service.ID = serviceID(h.Name)
+		v.Service.ID = serviceID(compute.Binary, h.Name)
 	}
 	v.Type = cmp.Or(h.Hypervisor, "berth")
 	switch {

@@ -77,9 +77,12 @@ func (s *Handlers) changeByName(c *request.Call, status string, withReason bool)
 	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
-	if body.Host == "" || body.Binary != compute.Binary || withReason != (body.Reason != nil) {
+	if body.Host == "" || body.Binary == "" || withReason != (body.Reason != nil) {
 		return fault.New(fault.Invalid, "the body must have host and binary (%s), and only disable-log-reason has "+
 			"disabled_reason", compute.Binary)
+	}
+	if body.Binary != compute.Binary {
+		return onlyHosts(body.Binary)
 	}
 	if err := provider.CheckHostName(body.Host); err != nil {
 		return err

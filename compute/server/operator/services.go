@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
@@ -31,7 +32,28 @@ func serviceRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listServices is GET /v2.1/os-services: the agents of hosts, as compute services.
+// ownServices returns the scheduler and the conductor, which are parts of this process. before is how many services the
+// list has before them.
+func (s *Handlers) ownServices(c *request.Call, before int) (list []compute.ServiceDoc) {
+	up := false // not forced down
+	for i, binary := range []string{compute.Conductor, compute.Scheduler} {
+		d := compute.ServiceDoc{ID: before + i + 1, Binary: binary, Host: s.Process, Zone: internalZone, State: "up",
+			Status: serviceEnabled, Updated: request.MicrosOrNull(s.Now())}
+		if c.Has(compute.ForceDown) {
+			d.ForcedDown = &up
+		}
+		if c.Has(compute.ServiceUUID) {
+			d.ID = serviceID(binary, s.Process)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// internalZone is OpenStack's zone of services other than those of hosts.
+const internalZone = "internal"
+
+// listServices is GET /v2.1/os-services: the agents of hosts, as compute services, and the services of this process.
 func (s *Handlers) listServices(c *request.Call) error {
 	q := c.R.URL.Query()
 	name, err := request.HostFilter(q)
@@ -44,10 +66,11 @@ func (s *Handlers) listServices(c *request.Call) error {
 	}
 	list := []compute.ServiceDoc{}
 	for _, h := range hosts {
-		if (name == "" || name == h.Name) && (q.Get("binary") == "" || q.Get("binary") == compute.Binary) {
-			list = append(list, serviceView(c, h))
-		}
+		list = append(list, serviceView(c, h))
 	}
+	list = slices.DeleteFunc(append(list, s.ownServices(c, len(hosts))...), func(d compute.ServiceDoc) bool {
+		return name != "" && name != d.Host || q.Get("binary") != "" && q.Get("binary") != d.Binary
+	})
 	return c.WriteJSON(http.StatusOK, map[string]any{"services": list})
 }
 
@@ -62,9 +85,15 @@ func serviceView(c *request.Call, h hostState) compute.ServiceDoc {
 		d.ForcedDown = &h.dead
 	}
 	if c.Has(compute.ServiceUUID) {
-		d.ID = serviceID(h.Name)
+		d.ID = serviceID(compute.Binary, h.Name)
 	}
 	return d
+}
+
+// onlyHosts returns the fault for a change of a service that is not the one of a host.
+func onlyHosts(binary string) error {
+	return fault.New(fault.Invalid, "Updating a %s service is not supported. Only nova-compute services can be updated.",
+		edge.Clip(binary))
 }
 
 // findService returns the host of the service of the path (2.53).
@@ -74,7 +103,12 @@ func (s *Handlers) findService(c *request.Call) (hostState, error) {
 		return hostState{}, err
 	}
 	id := c.R.PathValue("service")
-	at := slices.IndexFunc(hosts, func(h hostState) bool { return serviceID(h.Name) == id })
+	for _, own := range s.ownServices(c, len(hosts)) {
+		if own.ID == id {
+			return hostState{}, onlyHosts(own.Binary)
+		}
+	}
+	at := slices.IndexFunc(hosts, func(h hostState) bool { return serviceID(compute.Binary, h.Name) == id })
 	if at < 0 {
 		return hostState{}, fault.New(fault.NotFound, "Service %s could not be found.", id)
 	}
@@ -89,8 +123,11 @@ func (s *Handlers) forceDown(c *request.Call) error {
 	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
 		return err
 	}
-	if body.Host == "" || body.Binary != compute.Binary || body.Down == nil {
+	if body.Host == "" || body.Binary == "" || body.Down == nil {
 		return fault.New(fault.Invalid, "the body must have host, binary (%s) and forced_down", compute.Binary)
+	}
+	if body.Binary != compute.Binary {
+		return onlyHosts(body.Binary)
 	}
 	if err := provider.CheckHostName(body.Host); err != nil {
 		return err
@@ -98,7 +135,7 @@ func (s *Handlers) forceDown(c *request.Call) error {
 	if err := s.setDown(c, body.Host, *body.Down); err != nil {
 		return err
 	}
-	doc := compute.ServiceDoc{Binary: compute.Binary, Host: body.Host, ForcedDown: body.Down}
+	doc := compute.ServiceDown{Binary: compute.Binary, Host: body.Host, ForcedDown: *body.Down}
 	return c.WriteJSON(http.StatusOK, map[string]any{"service": doc})
 }
 
