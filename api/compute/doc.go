@@ -43,7 +43,9 @@
 //	2.9    servers show locked
 //	2.10   key pairs of another user: user_id (admins)
 //	2.11   services show forced_down, which PUT /os-services/force-down changes
+//	2.13   server groups show their project_id and user_id
 //	2.14   evacuate has no onSharedStorage, and answers without adminPass
+//	2.15   server groups may have the policies soft-affinity and soft-anti-affinity
 //	2.16   servers show host_status (admins)
 //	2.19   servers have a description
 //	2.21   GET /servers/{id}/os-instance-actions also of deleted servers

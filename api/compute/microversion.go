@@ -32,7 +32,9 @@ const (
 	Locked             Version = 9
 	KeyPairUser        Version = 10
 	ForceDown          Version = 11
+	ServerGroupOwner   Version = 13
 	NoSharedStorage    Version = 14
+	SoftPolicies       Version = 15
 	HostStatus         Version = 16
 	ServerDescription  Version = 19
 	DeletedActions     Version = 21
@@ -121,7 +123,9 @@ func Effects() []Effect {
 		{Locked, "servers show locked"},
 		{KeyPairUser, "key pairs of another user: user_id (admins)"},
 		{ForceDown, "services show forced_down, which PUT /os-services/force-down changes"},
+		{ServerGroupOwner, "server groups show their project_id and user_id"},
 		{NoSharedStorage, "evacuate has no onSharedStorage, and answers without adminPass"},
+		{SoftPolicies, "server groups may have the policies soft-affinity and soft-anti-affinity"},
 		{HostStatus, "servers show host_status (admins)"},
 		{ServerDescription, "servers have a description"},
 		{DeletedActions, "GET /servers/{id}/os-instance-actions also of deleted servers"},

@@ -67,8 +67,14 @@ func onNoValidHost(s Server, e NoValidHost, now time.Time) Server {
 	return giveUp(s, now, e.Reason, false)
 }
 
-// tryChoice continues with the first choice: it is claimed, or the move to it starts.
+// tryChoice continues with the first choice: it is claimed, or the move to it starts. A choice that would break the
+// policy of the server group is lost. The store has read the group in the transaction that stores the result, so that
+// no other member is recorded on the host in between.
 func tryChoice(s Server, now time.Time) Server {
+	if _, why := s.group.Refuse(s.Choices[0].Host); why != "" {
+		s = addHistory(s, now, fmt.Sprintf("cannot be on %s: %s", s.Choices[0].Host, why))
+		return loseChoice(s, why, now)
+	}
 	if s.Move != nil {
 		return advance(s, choicesFound{}, now)
 	}
@@ -99,13 +105,18 @@ func onClaimed(s Server, now time.Time) Server {
 // onClaimLost claims the next choice; without one it starts another round, and after the last round it gives up.
 func onClaimLost(s Server, e ClaimLost, now time.Time) Server {
 	s = addHistory(s, now, fmt.Sprintf("lost the claim on %s: %s", s.Choices[0].Host, e.Reason))
+	return loseChoice(s, e.Reason, now)
+}
+
+// loseChoice continues without the first choice.
+func loseChoice(s Server, why string, now time.Time) Server {
 	s.Choices = s.Choices[1:]
 	switch {
 	case len(s.Choices) > 0:
 		return tryChoice(s, now)
 	case s.Round >= MaxRounds:
-		reason := fmt.Sprintf("other consumers took all choices in each of %d rounds, last: %s", s.Round, e.Reason)
-		return giveUp(s, now, reason, true)
+		reason := fmt.Sprintf("other consumers took all choices in each of %d rounds, last: %s", s.Round, why)
+		return giveUp(s, now, reason, s.State != Scheduling)
 	}
 	const again = "all choices were lost; requesting candidates again"
 	if s.Move != nil {

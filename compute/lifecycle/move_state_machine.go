@@ -40,7 +40,9 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 	case choicesFound:
 		return m.onChoicesFound()
 	case choicesLost:
-		m.Phase = SchedulingDestination
+		if m.Phase != Planning {
+			m.Phase = SchedulingDestination
+		}
 		return m, []moveEffect{addEntry(e.text)}
 	case searchEnded:
 		return m.goBack(e.text)

@@ -39,6 +39,7 @@ type Server struct {
 	Flavor   flavor.Flavor // as it was when the server was created or resized
 	Ask      resource.Ask  // the request to Placement; empty before it is prepared
 	Requests []pci.Request // Providers are set when a choice has been claimed
+	Group    string        // id of its server group; empty: none
 	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
 	MinCount int `json:",omitempty"`
 
@@ -101,6 +102,8 @@ type Server struct {
 	Requested time.Time // when its deletion was requested; zero before
 
 	Revision int64 // of the record; the store increments it
+
+	group *schedule.ServerGroup // not stored; see WithGroup
 }
 
 // LastReport is the number of the last report about the server from one start of an agent.

@@ -74,6 +74,7 @@ const (
 	UpdateAggregate      = "os_compute_api:os-aggregates:update"
 	DeleteAggregate      = "os_compute_api:os-aggregates:delete"
 	AddAggregateHost     = "os_compute_api:os-aggregates:add_host"
+	ListAllServerGroups  = "os_compute_api:os-server-groups:index:all_projects"
 	ListServerGroups     = "os_compute_api:os-server-groups:index"
 	ShowServerGroup      = "os_compute_api:os-server-groups:show"
 	CreateServerGroup    = "os_compute_api:os-server-groups:create"
@@ -157,6 +158,7 @@ var guardsBesideServers = []policy.Row{
 	{Names: DeleteAggregate, Check: admin, What: "DELETE /os-aggregates/{id}"},
 	{Names: AddAggregateHost, Check: admin, What: "POST /os-aggregates/{id}/action"},
 	{Names: ListServerGroups, Check: reader, What: "GET /os-server-groups"},
+	{Names: ListAllServerGroups, Check: admin, What: "GET /os-server-groups?all_projects"},
 	{Names: ShowServerGroup, Check: reader, What: "GET /os-server-groups/{id}"},
 	{Names: CreateServerGroup, Check: member, What: "POST /os-server-groups"},
 	{Names: DeleteServerGroup, Check: member, What: "DELETE /os-server-groups/{id}"},

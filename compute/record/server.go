@@ -68,6 +68,7 @@ type serverRequest struct {
 	NUMACells   []guestCellRecord     `json:"numa_cells,omitzero"`
 	Networks    []networkRecord       `json:"requested_networks,omitzero"`
 	Groups      []securityGroupRecord `json:"security_groups,omitzero"`
+	Group       string                `json:"server_group_id,omitzero"`
 	MinCount    int                   `json:"min_count,omitzero"`
 	Power       lifecycle.Power       `json:"desired_power,omitzero"`
 }
@@ -298,7 +299,7 @@ func toServer(s lifecycle.Server) serverRecord {
 			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 			each(s.Topology, toGuestCell), each(s.Networks, toNetwork),
-			each(s.SecurityGroups, toSecurityGroup), s.MinCount, s.Power},
+			each(s.SecurityGroups, toSecurityGroup), s.Group, s.MinCount, s.Power},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
@@ -335,6 +336,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
 		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
 		SecurityGroups: each(r.Groups, fromSecurityGroup),
+		Group:          r.Group,
 		MinCount:       r.MinCount,
 		Power:          r.Power,
 

@@ -28,6 +28,7 @@ type Input struct {
 	// use NUMA nodes with guests first ([compute] packing_host_numa_cells_allocation_strategy)
 	Pack          bool
 	Only          string            // name of the only permitted host; empty: any
+	Group         *ServerGroup      // of the server; nil: none
 	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
 	FailedHosts   map[string]string // hosts by name where the server failed, and why
 	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
@@ -112,6 +113,9 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	if p.Lacking[host.Name] {
 		return Refusal{Filter: FilterAllocations, Reason: LacksAllocations}
 	}
+	if filter, reason := p.Group.Refuse(host.Name); reason != "" {
+		return Refusal{Filter: filter, Reason: reason}
+	}
 	for _, r := range requests {
 		for i := range r.Count {
 			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {
@@ -186,7 +190,8 @@ func (p Input) host(c Candidate) (Host, string) {
 const countedDevices = 99
 
 // sortHosts sorts hosts in place, the preferred one first: hosts on which no guest has just failed, as by Nova's
-// BuildFailureWeigher; then by the number of free devices that the server cannot use, so that hosts with devices remain
+// BuildFailureWeigher; then by a soft policy of the server group, as by ServerGroupSoftAffinityWeigher; then by the
+// number of free devices that the server cannot use, so that hosts with devices remain
 // for servers that need them; then by the distance and the NICs of their best candidate; then by load in steps of 10 %;
 // then at random.
 func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, nics map[provider.ID]nicWeight,
@@ -194,6 +199,7 @@ func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, n
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
 	slices.SortStableFunc(roots, func(a, b provider.ID) int {
 		return cmp.Or(p.compareFailures(a, b),
+			cmp.Compare(p.Group.rank(p.Hosts[a].Name), p.Group.rank(p.Hosts[b].Name)),
 			cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
 			nics[a].compare(nics[b]), cmp.Compare(int(p.Hosts[a].Load*10), int(p.Hosts[b].Load*10)))
 	})

@@ -29,8 +29,8 @@ func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []pr
 			}
 			if refusal = answer.refusal; refusal.Reason == "" {
 				ranked = append(ranked, rankedHost{root: root, chance: rng.Uint64(),
-					rank: [5]int{p.failures(host), min(answer.unused, countedDevices), answer.far, answer.later,
-						int(host.Load * 10)}})
+					rank: [6]int{p.failures(host), p.Group.rank(host.Name), min(answer.unused, countedDevices),
+						answer.far, answer.later, int(host.Load * 10)}})
 				continue
 			}
 		}
@@ -49,7 +49,7 @@ func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []pr
 // rankedHost is a host on which the server fits.
 type rankedHost struct {
 	root   provider.ID
-	rank   [5]int // less is better, the first number decides
+	rank   [6]int // less is better, the first number decides
 	chance uint64
 }
 
@@ -75,6 +75,9 @@ func (p Input) admits(root provider.ID) (Host, Refusal) {
 	}
 	if p.Lacking[host.Name] {
 		return host, Refusal{Filter: FilterAllocations, Reason: LacksAllocations}
+	}
+	if filter, reason := p.Group.Refuse(host.Name); reason != "" {
+		return host, Refusal{Filter: filter, Reason: reason}
 	}
 	return host, Refusal{}
 }

@@ -32,6 +32,11 @@ func (c Scheduler) Choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 
 // choose is Choose without the bound of queries.
 func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) (lifecycle.Event, error) {
+	group, err := c.store.GroupOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	s = s.WithGroup(group)
 	request, devices, err := c.request(ctx, s, ports.wants)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
@@ -42,9 +47,16 @@ func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 	s.Requests = slices.DeleteFunc(slices.Clone(s.Requests), func(r pci.Request) bool { return r.Port != nil })
 	s.Requests = append(s.Requests, devices...)
 	event, err := c.scheduleRequest(ctx, s, request)
-	if chosen, is := event.(lifecycle.Chosen); is {
-		chosen.Ports, chosen.PortDevices = ports.List, devices
-		event = chosen
+	switch e := event.(type) {
+	case lifecycle.Chosen:
+		e.Ports, e.PortDevices = ports.List, devices
+		event = e
+	case lifecycle.NoValidHost:
+		if group.OnlyHost() != "" { // the query was about that host
+			e.Reason = fmt.Sprintf("server group %s has the policy affinity, so only the host of its members is permitted: %s",
+				group.ID, e.Reason)
+		}
+		event = e
 	}
 	return event, err
 }
@@ -52,7 +64,7 @@ func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 // scheduleRequest schedules a server with the request to Placement.
 func (c Scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
 	error) {
-	if !planned(s, request) && s.Move == nil && devicesInPlacement(s.Requests, request) {
+	if !planned(s, request) && s.Move == nil && !s.ServerGroup().RatesHosts() && devicesInPlacement(s.Requests, request) {
 		request.Limit = schedule.MaxChoices
 		event, err := c.scheduleAmong(ctx, s, request)
 		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
@@ -136,6 +148,7 @@ func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifec
 	if err := c.excludeWithoutDisk(ctx, s, *input); err != nil {
 		return err
 	}
+	input.Group = s.ServerGroup()
 	if s.Move != nil {
 		input.Only = s.Move.To
 	}

@@ -77,7 +77,7 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 		return nil, err
 	}
 	var event lifecycle.Event
-	if len(all) > 2*sampledHosts {
+	if len(all) > 2*sampledHosts && !s.ServerGroup().RatesHosts() {
 		event, err = p.search(ctx, ask, sample(all, seed(s)), false)
 	}
 	if err == nil && event == nil && len(p.choices) == 0 {
@@ -94,11 +94,11 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 	return lifecycle.Chosen{Choices: p.choices, Candidates: p.candidates, Refused: why, FilterFailures: failures}, nil
 }
 
-// roots returns the roots of all hosts, or of the one that a move goes to.
+// roots returns the roots of all hosts, or of the only one that the server may be placed on.
 func (p *serverPlan) roots(ctx context.Context) (roots []provider.ID, err error) {
 	known, err := p.store.Roots(ctx)
 	for _, h := range known {
-		if h.Root != "" && (p.server.Move == nil || p.server.Move.To == "" || h.Name == p.server.Move.To) {
+		if only := p.server.OnlyHost(); h.Root != "" && (only == "" || h.Name == only) {
 			roots = append(roots, h.Root)
 		}
 	}
@@ -153,7 +153,7 @@ func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask, roots []pr
 func (p *serverPlan) askEach(ctx context.Context, roots []provider.ID) (lifecycle.Event, error) {
 	for _, root := range roots {
 		ask := p.restOn(root)
-		if p.server.Move == nil || p.server.Move.To == "" { // else the request is for that host already
+		if p.server.OnlyHost() == "" { // else the request is for that host already
 			ask = ask.InTree(root)
 		}
 		got, event, err := p.ask(ctx, ask)
@@ -321,8 +321,8 @@ func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
 	why := schedule.Summarise(p.refusals)
 	switch {
 	case why != "":
-	case p.server.Move != nil && p.server.Move.To != "":
-		why = "no agent has reported for host " + p.server.Move.To
+	case p.server.OnlyHost() != "":
+		why = "no agent has reported for host " + p.server.OnlyHost()
 	default:
 		why = "no agent of any host has reported"
 	}

@@ -28,18 +28,18 @@ func (c Scheduler) Build(s lifecycle.Server) (p lifecycle.Prepared, err error) {
 	return p, err
 }
 
-// request returns the query for the candidates of a server with these ports, and the devices that the ports need. For a
-// move to a given host it restricts the query to the provider tree of that host.
+// request returns the query for the candidates of a server with these ports, and the devices that the ports need. If
+// the server may be placed on one host only, it restricts the query to the provider tree of that host.
 func (c Scheduler) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
 	devices []pci.Request, err error) {
 	if ask, devices, err = c.WithPorts(ctx, s.Ask, wants); err != nil {
 		return ask, nil, err
 	}
 	ask.Limit = MaxCandidates
-	if s.Move == nil || s.Move.To == "" {
+	if s.OnlyHost() == "" {
 		return ask, devices, nil
 	}
-	host, err := c.store.Host(ctx, s.Move.To)
+	host, err := c.store.Host(ctx, s.OnlyHost())
 	if fault.Is(err, fault.NotFound) {
 		return ask, devices, nil // the filters refuse every host but this one, so no candidate remains
 	}

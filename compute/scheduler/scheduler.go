@@ -44,6 +44,8 @@ type Store interface {
 	Dead(ctx context.Context) ([]string, error)
 	DisabledHosts(ctx context.Context) (map[string]string, error)
 	RemovalHosts(ctx context.Context, server string) ([]string, error)
+	// GroupOf returns what the group of a server requires of its host; nil: nothing
+	GroupOf(ctx context.Context, server lifecycle.Server) (*schedule.ServerGroup, error)
 }
 
 // Audits are the audits of hosts; *audit.Auditor implements it.

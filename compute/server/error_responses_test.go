@@ -106,7 +106,7 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "max_count": 5000`), nil, 400, "badRequest", "from 1 to 4096"},
 		{"POST", servers, create(`, "metadata": {"k": 1}`), nil, 400, "badRequest", "an object of texts"},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "os:scheduler_hints": {"group": "g"}}`, nil, 400,
-			"badRequest", "scheduler hints"},
+			"badRequest", "the UUID of a server group"},
 		// servers that do not exist
 		{"GET", servers + "/x", "", nil, 404, "itemNotFound", "Instance x could not be found."},
 		{"DELETE", servers + "/x", "", nil, 404, "itemNotFound", "Instance x could not be found."},

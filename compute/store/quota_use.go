@@ -18,14 +18,30 @@ import (
 // that needs more adds up the rows of the project in the same transaction, and no other one adds rows of the project
 // before it ends: SQLite has one writer, and elsewhere the transaction locks a row of the project.
 
-// QuotaUse returns what the existing servers of a project use, or those of a user in it, by resource. user may be
-// empty.
+// QuotaUse returns what the existing servers of a project use, or those of a user in it, and how many server groups
+// there are. user may be empty.
 func (s *Store) QuotaUse(ctx context.Context, project, user string) (use quota.Amounts, err error) {
 	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		use, err = sumUse(ctx, tx, project, user)
-		return err
+		if use, err = sumUse(ctx, tx, project, user); err != nil {
+			return err
+		}
+		return addGroupCount(ctx, tx, use, project, user)
 	})
 	return use, wrap(err)
+}
+
+// addGroupCount adds the number of server groups of a project, or of those of a user in it.
+func addGroupCount(ctx context.Context, tx *sqldb.Tx, use quota.Amounts, project, user string) error {
+	w := &where{}
+	w.and("project = ?", project)
+	if user != "" {
+		w.and("user_id = ?", user)
+	}
+	n, err := countOf(ctx, tx, `SELECT COUNT(*) FROM compute_server_groups`+w.sql(), w.args...)
+	if n > 0 {
+		use[quota.ServerGroups] = n
+	}
+	return err
 }
 
 // sumUse adds up the rows of a project, or those of a user in it.

@@ -167,4 +167,18 @@ var schema = []sqldb.Migration{
 			fingerprint VARCHAR(255) NOT NULL,
 			created BIGINT NOT NULL,
 			PRIMARY KEY (user_id, name)`),
+	sqldb.Table("compute_server_groups", `
+			id VARCHAR(64) NOT NULL PRIMARY KEY,
+			project VARCHAR(255) NOT NULL,
+			user_id VARCHAR(255) NOT NULL,
+			name VARCHAR(255) NOT NULL,
+			policy VARCHAR(32) NOT NULL,
+			max_per_host INTEGER NOT NULL,
+			created BIGINT NOT NULL,
+			revision BIGINT NOT NULL`, "project"),
+	// hosts are those of lifecycle.Server.GroupHosts, separated by spaces
+	sqldb.Table("compute_group_members", `
+			server VARCHAR(64) NOT NULL PRIMARY KEY,
+			group_id VARCHAR(64) NOT NULL,
+			hosts TEXT NOT NULL`, "group_id"),
 }

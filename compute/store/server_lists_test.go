@@ -30,6 +30,7 @@ func listedServers(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	full := fullServer()
 	full.Ended, full.State = time.Time{}, lifecycle.Moving
+	createGroup(t, s, full.Group)
 	must(t, s.Create(ctx, full, serverOn("b", "h1")))
 	list, err := s.ListServers(ctx, store.ServerFilter{})
 	must(t, err)

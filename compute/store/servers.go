@@ -16,7 +16,8 @@ import (
 )
 
 // Create stores new servers of one project and user with revision 1, all or none. It returns fault.Conflict if an id
-// exists already, and fault.Forbidden with quota.Exceeded if they exceed a limit.
+// exists already, and fault.Forbidden with quota.Exceeded if they exceed a limit, and
+// fault.Invalid if a server group does not exist.
 func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	request := quotaRequest{more: quota.Amounts{}}
 	for _, server := range servers {
@@ -44,6 +45,9 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 		}
 		for _, server := range servers {
 			if err := insert(ctx, tx, server); err != nil {
+				return err
+			}
+			if err := addMember(ctx, tx, server, request.limits.Effective()); err != nil {
 				return err
 			}
 			ends = append(ends, s.assignments.begin(lifecycle.Server{}, server))
@@ -89,9 +93,9 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 }
 
 // Change reads a server, passes it to next, and stores and returns the result, in one transaction. It returns
-// fault.NotFound if the server does not exist. next may be called more than once. If next returns the record unchanged,
-// nothing is written. It returns fault.Forbidden with quota.Exceeded if next accepts an action that exceeds a limit of
-// the project; the steps that follow from an accepted action are never refused.
+// fault.NotFound if the server does not exist. next gets the server with its group; it may be called more than once. If
+// next returns the record unchanged, nothing is written. It returns fault.Forbidden with quota.Exceeded if next accepts
+// an action that exceeds a limit of the project; the steps that follow from an accepted action are never refused.
 func (s *Store) Change(
 	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
 ) (after lifecycle.Server, err error) {
@@ -117,7 +121,11 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		if err != nil {
 			return err
 		}
-		after = next(before)
+		group, groupRevision, err := groupOf(ctx, tx, before)
+		if err != nil {
+			return err
+		}
+		after = next(before.WithGroup(group)).WithGroup(nil)
 		after.ID, after.Revision = before.ID, before.Revision
 		if reflect.DeepEqual(before, after) {
 			touched = nil
@@ -143,6 +151,9 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 			return err
 		}
 		if err := saveResidences(ctx, tx, before, after); err != nil {
+			return err
+		}
+		if err := recordGroupHosts(ctx, tx, before, after, group, groupRevision); err != nil {
 			return err
 		}
 		ends = append(ends, s.assignments.begin(before, after))

@@ -126,7 +126,7 @@ func computeRules(contracts []string) []Row {
 		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/lifecycle",
 			"compute/policies", "compute/presence", "compute/schedule", "compute/store")},
 		{Package: "compute/server/catalog", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",
-			"compute/policies", "compute/quota", "compute/store", "compute/server/request"),
+			"compute/policies", "compute/quota", "compute/schedule", "compute/store", "compute/server/request"),
 			Outside: []string{"golang.org/x/crypto"}},
 		{Package: "compute/server/consoles", Kind: Server, Imports: with(contracts, "compute/lifecycle",
 			"compute/policies", "compute/server/request"), Outside: []string{"github.com/google/uuid"}},

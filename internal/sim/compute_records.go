@@ -41,6 +41,11 @@ func (cm *computeModel) put(before, now lifecycle.Server) {
 		cm.raiseRevision(cm.states[host])
 	}
 	cm.settleReasons(now)
+	if others, broken := cm.brokenPolicy(before, now); broken != "" {
+		cm.violation(nil, "cloud: group: %s", broken)
+	} else if others {
+		cm.report.Happened[besideOthers]++
+	}
 	cm.markResidences(now)
 	if cm.guest != nil {
 		cm.checkReported(cm.guest.host, cm.guest.id, cm.guest.start)

@@ -46,7 +46,7 @@ func (s *store) Change(_ context.Context, id string, next func(lifecycle.Server)
 		if !known {
 			return notFound("server", id)
 		}
-		after = next(before)
+		after = next(before.WithGroup(s.groupOf(before))).WithGroup(nil)
 		s.put(before, after)
 		return nil
 	})

@@ -28,7 +28,7 @@ func (op *operations) create() {
 	}
 	for i := range n {
 		s := lifecycle.Server{ID: fmt.Sprintf("%s.%d", name, i), Name: name, Project: "project", User: "user", Flavor: f,
-			MinCount: least, Networks: networks,
+			MinCount: least, Networks: networks, Group: op.groupFor(op.next),
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
 		op.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
 		servers = append(servers, s)

@@ -83,6 +83,7 @@ type Options struct {
 	Broken  string   // what is broken on purpose; empty: nothing
 	Often   string   // kind of operation that is done more often; empty: none
 	Direct  bool     // most servers have ports of vnic type direct, which change often
+	Groups  bool     // some servers are in server groups
 }
 
 // Report is the result of a simulation.

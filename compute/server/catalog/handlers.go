@@ -29,6 +29,11 @@ type Store interface {
 	KeyPairs(ctx context.Context, user, after string, limit int) ([]store.KeyPair, error)
 	DeleteKeyPair(ctx context.Context, user, name string) error
 
+	CreateServerGroup(ctx context.Context, g store.ServerGroup, most int) error
+	ServerGroup(ctx context.Context, id string) (store.ServerGroup, error)
+	ServerGroups(ctx context.Context, project string) ([]store.ServerGroup, error)
+	DeleteServerGroup(ctx context.Context, id string) error
+
 	ListedServers(ctx context.Context, ids []string) (map[string]lifecycle.Server, error)
 	UsedServers(ctx context.Context, f store.UsageFilter) ([]store.UsedServer, error)
 

@@ -55,6 +55,9 @@ func (s *Handlers) createServers(c *request.Call) error {
 	if err := s.Catalog.CheckMetadata(c, len(want.server.Metadata)); err != nil {
 		return err
 	}
+	if err := checkGroup(c, s.Store, want.server.Group); err != nil {
+		return err
+	}
 	f, err := s.Catalog.VisibleFlavor(c.R.Context(), c, want.flavor)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Invalid, "Invalid input for server.flavorRef: %w", err)
@@ -140,17 +143,16 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	if err != nil {
 		return want, err
 	}
-	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
-		if hints, ok := others[key]; ok && string(hints) != "{}" && !edge.IsNull(hints) {
-			return want, fault.New(fault.Invalid, "Berth does not support scheduler hints; leave %s out", key)
-		}
-		delete(others, key)
+	group, err := readHints(c, others)
+	if err != nil {
+		return want, err
 	}
 	if err := request.RefuseOthers("server", others); err != nil {
 		return want, err
 	}
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, CreateRequest: c.ID,
-		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Zone: readZone(o)}
+		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Zone: readZone(o),
+		Group: group}
 	o.Text("key_name", &want.server.KeyName, 255)
 	want.server.UserData = readUserData(o)
 	o.Flag("config_drive", new(bool)) // ignored: a driver that can make the drive always makes it

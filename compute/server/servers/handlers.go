@@ -30,6 +30,7 @@ type Store interface {
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Dead(ctx context.Context) ([]string, error)
+	ServerGroup(ctx context.Context, id string) (store.ServerGroup, error)
 }
 
 // Conductor executes the requests of users; *conductor.Conductor implements it and documents its faults.

@@ -91,7 +91,10 @@ func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server,
 	if err != nil {
 		return err
 	}
-	v := s.oneView(c, now, hosts)
+	v, err := s.oneView(c, now, hosts)
+	if err != nil {
+		return err
+	}
 	v.AdminPass = shownPassword(s, password)
 	if c.Has(compute.NoPersonality) {
 		v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}

@@ -182,7 +182,11 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	view, err := changedView(c, s.oneView(c, found, hosts))
+	v, err := s.oneView(c, found, hosts)
+	if err != nil {
+		return err
+	}
+	view, err := changedView(c, v)
 	if err != nil {
 		return err
 	}

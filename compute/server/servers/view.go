@@ -161,17 +161,22 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 	}
 	if c.Has(compute.HintsShown) {
 		v.Hints = compute.HintsView{}
+		if s.Group != "" {
+			v.Hints["group"] = s.Group
+		}
 	}
 }
 
 // oneView returns the view of a server that is not part of a list: it shows the groups of the server, too.
-func (s *Handlers) oneView(c *request.Call, found lifecycle.Server, hosts map[string]string) compute.Server {
-	v := serverView(c, found, hosts)
-	v.SecurityGroups = groupNames(s.groups().of(c.R.Context(), found)[found.ID])
-	if c.Has(compute.ServerGroupsShown) {
-		v.Groups = []string{}
+func (s *Handlers) oneView(c *request.Call, one lifecycle.Server, hosts map[string]string) (compute.Server, error) {
+	v := serverView(c, one, hosts)
+	v.SecurityGroups = groupNames(s.groups().of(c.R.Context(), one)[one.ID])
+	if !c.Has(compute.ServerGroupsShown) {
+		return v, nil
 	}
-	return v
+	var err error
+	v.Groups, err = groupsOf(c.R.Context(), s.Store, one)
+	return v, err
 }
 
 // notInChanged are the beginnings of the keys that the answers to PUT and to a rebuild do not have before 2.75.
@@ -244,5 +249,9 @@ func (s *Handlers) writeServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	return c.WriteJSON(http.StatusOK, map[string]any{"server": s.oneView(c, found, hosts)})
+	v, err := s.oneView(c, found, hosts)
+	if err != nil {
+		return err
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"server": v})
 }

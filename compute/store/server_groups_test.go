@@ -1,0 +1,108 @@
+package store_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+)
+
+// createGroup stores a group of project p with the policy anti-affinity.
+func createGroup(t *testing.T, s *store.Store, id string) {
+	t.Helper()
+	must(t, s.CreateServerGroup(t.Context(), store.ServerGroup{ID: id, Name: "n", Project: "p",
+		Policy: schedule.AntiAffinity, Created: noon}, -1))
+}
+
+// member returns a new server of a group.
+func member(id, group string) lifecycle.Server {
+	return lifecycle.Server{ID: id, Group: group, State: lifecycle.Scheduling, Created: noon, Updated: noon}
+}
+
+// serverGroups tests groups and their members.
+func serverGroups(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	want := store.ServerGroup{ID: "g1", Name: "web", Project: "p", User: "u", Policy: schedule.SoftAffinity, MaxPerHost: 3,
+		Created: noon}
+	must(t, s.CreateServerGroup(ctx, want, 2))
+	createGroup(t, s, "g2")
+	is(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g3", Project: "p"}, 2), fault.Forbidden)
+	must(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g3", Project: "q", Created: noon}, 2))
+	must(t, s.Create(ctx, member("a", "g1"), member("b", "g1"), member("c", "g2")))
+	is(t, s.Create(ctx, member("d", "none")), fault.Invalid)
+	want.Members = []string{"a", "b"}
+	if got, err := s.ServerGroup(ctx, "g1"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v %v", got, err)
+	}
+	list, err := s.ServerGroups(ctx, "p")
+	if err != nil || len(list) != 2 || !slices.Equal(list[1].Members, []string{"c"}) {
+		t.Errorf("%+v %v", list, err)
+	}
+	if list, err = s.ServerGroups(ctx, ""); err != nil || len(list) != 3 {
+		t.Errorf("%+v %v", list, err)
+	}
+	_, err = s.Change(ctx, "a", func(v lifecycle.Server) lifecycle.Server {
+		v.State, v.Ended = lifecycle.Deleted, noon
+		return v
+	})
+	must(t, err)
+	if got, err := s.ServerGroup(ctx, "g1"); err != nil || !slices.Equal(got.Members, []string{"b"}) {
+		t.Errorf("%+v %v", got, err)
+	}
+	must(t, s.DeleteServerGroup(ctx, "g1"))
+	is(t, s.DeleteServerGroup(ctx, "g1"), fault.NotFound)
+	_, err = s.ServerGroup(ctx, "g1")
+	is(t, err, fault.NotFound)
+	if group, err := s.GroupOf(ctx, member("b", "g1")); group != nil || err != nil { // its policy is not applied any more
+		t.Errorf("%+v %v", group, err)
+	}
+}
+
+// groupPolicies tests that a change decides with the hosts of the other members, and that concurrent changes cannot
+// break the policy.
+func groupPolicies(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	createGroup(t, s, "g")
+	hosts := []string{"h1", "h2", "h3"}
+	var all sync.WaitGroup
+	for i := range 8 {
+		id := fmt.Sprint("s", i)
+		must(t, s.Create(ctx, member(id, "g")))
+		all.Go(func() {
+			_, err := s.Change(ctx, id, func(v lifecycle.Server) lifecycle.Server {
+				for _, host := range hosts {
+					if _, why := v.ServerGroup().Refuse(host); why == "" {
+						v.State, v.Host = lifecycle.Active, host
+						return v
+					}
+				}
+				v.State = lifecycle.Error
+				return v
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	on := map[string]int{}
+	for i := range 8 {
+		v, err := s.Read(ctx, fmt.Sprint("s", i))
+		must(t, err)
+		on[v.Host]++
+	}
+	if want := map[string]int{"h1": 1, "h2": 1, "h3": 1, "": 5}; !reflect.DeepEqual(on, want) {
+		t.Errorf("%v, want %v", on, want)
+	}
+	group, err := s.GroupOf(ctx, member("other", "g"))
+	if want := (&schedule.ServerGroup{ID: "g", Policy: schedule.AntiAffinity, Others: map[string]int{"h1": 1, "h2": 1,
+		"h3": 1}}); err != nil || !reflect.DeepEqual(group, want) {
+		t.Errorf("%+v %v", group, err)
+	}
+}
