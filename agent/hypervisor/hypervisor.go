@@ -85,11 +85,22 @@ type Maintainer interface {
 
 // Uploader is implemented by drivers whose guests have disks that can become images.
 type Uploader interface {
-	// Upload sends the disk of a guest that does not run to the image service, as the data of an image that has none, and
-	// returns the data that the image service then has. They are verified: the image service has their size and checksum.
-	// The guest and its disk stay. A repeated call continues what an earlier one has begun, also one of another process.
+	// Upload sends the disk of a guest to the image service, as the data of an image that has none, and returns the data
+	// that the image service then has. They are verified: the image service has their size and checksum. The guest and its
+	// disk stay. A repeated call continues what an earlier one has begun, also one of another process. What it leaves on
+	// the host beside the disk stays until EndUpload, which Guest.Uploads names if the image gets a copy.
 	// Unavailable: the image service or the hypervisor does not answer. All other faults are final.
-	Upload(ctx context.Context, id, image string) (ImageData, error)
+	Upload(ctx context.Context, id string, to Upload) (ImageData, error)
+	// EndUpload ends the copies of a guest's disk that are in progress, and removes what Upload has left of them on the
+	// host. It may be repeated.
+	EndUpload(ctx context.Context, id string) error
+}
+
+// Upload is the image that gets the disk of a guest.
+type Upload struct {
+	Image   string // UUID
+	Copy    bool   // as it is at one moment, also of a guest that runs; otherwise the guest is stopped
+	Quiesce bool   // with Copy: a running guest must have frozen its file systems at that moment
 }
 
 // ImageData describes the data of an image.
@@ -175,14 +186,9 @@ type Guest struct {
 	Build    int         `json:"build,omitempty"`   // number of rebuilds
 	// It runs on another host now, and its devices here are not yet freed.
 	Departed bool `json:"departed,omitempty"`
-	// With Stopped: its operating system has shut down although it should run; Build ignores it.
-	ShutDown bool `json:"-"`
-	// What operators must know about it, as a sentence; empty: nothing; Build ignores it.
-	Remark string `json:"-"`
+	Observed `json:"-"`
 	// The guest whose disk Build copies for a new guest; nil: none. Guests does not return it.
 	DiskFrom *DiskSource `json:"-"`
-	// Why the hypervisor lacks what it had of it, as a clause; Build restores it; empty: nothing.
-	Lost string `json:"-"`
 	// Of Build: the guest was built here and has a disk, so it is not built as a new one.
 	Kept bool `json:"-"`
 
@@ -193,6 +199,15 @@ type Guest struct {
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.
 	Interfaces []Interface `json:"interfaces,omitempty"`
+}
+
+// Observed is what Guests lists of a guest beside what it was built as. Build ignores it, except that it restores what
+// is lost.
+type Observed struct {
+	ShutDown bool   // with Stopped: its operating system has shut down although it should run
+	Remark   string // what operators must know about it, as a sentence; empty: nothing
+	Lost     string // why the hypervisor lacks what it had of it, as a clause; empty: nothing
+	Uploads  string // the image that gets a copy of its disk, by an Upload that EndUpload has not ended; empty: none
 }
 
 // CheckDevices returns an error if a device has no id, as in a damaged record.

@@ -95,6 +95,8 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 		done.Err = a.o.Hypervisor.Destroy(ctx, e.ID)
 	case state.Upload:
 		done.Image, done.Err = upload(ctx, a.o.Hypervisor, e)
+	case state.EndUpload:
+		done.Err = a.o.Hypervisor.(hypervisor.Uploader).EndUpload(ctx, e.ID)
 	case state.ListGuests:
 		done.Guests, done.Err = a.o.Hypervisor.Guests(ctx)
 	case state.ReportGuest:
@@ -132,7 +134,7 @@ func upload(ctx context.Context, h hypervisor.Hypervisor, e state.Upload) (hyper
 	if !able {
 		return hypervisor.ImageData{}, fault.New(fault.Conflict, "the hypervisor of this host cannot upload disks")
 	}
-	return uploader.Upload(ctx, e.ID, e.Image)
+	return uploader.Upload(ctx, e.ID, e.To)
 }
 
 // perform performs an effect of no work and returns the event that ends it.

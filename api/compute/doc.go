@@ -63,6 +63,7 @@
 //	2.39   limits have no maxImageMeta
 //	2.40   usage has pages
 //	2.43   /os-hosts is gone
+//	2.45   createImage and createBackup answer with the image_id in a body, without Location
 //	2.47   servers show their flavor's values as they were at creation, not its id
 //	2.50   quota classes have server groups, and no floating IPs, fixed IPs and security groups
 //	2.51   os-instance-actions show the events of an action to all, not only to admins

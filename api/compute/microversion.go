@@ -52,6 +52,7 @@ const (
 	NoImageProxy       Version = 39
 	UsagePages         Version = 40
 	NoHosts            Version = 43
+	ImageIDInBody      Version = 45
 	EmbeddedFlavor     Version = 47
 	QuotaClassGroups   Version = 50
 	ActionEvents       Version = 51
@@ -143,6 +144,7 @@ func Effects() []Effect {
 		{NoImageProxy, "limits have no maxImageMeta"},
 		{UsagePages, "usage has pages"},
 		{NoHosts, "/os-hosts is gone"},
+		{ImageIDInBody, "createImage and createBackup answer with the image_id in a body, without Location"},
 		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},
 		{QuotaClassGroups, "quota classes have server groups, and no floating IPs, fixed IPs and security groups"},
 		{ActionEvents, "os-instance-actions show the events of an action to all, not only to admins"},

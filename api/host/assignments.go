@@ -176,13 +176,16 @@ type Hardware struct {
 	SecureBoot string `json:"secure_boot,omitempty"`   // required or optional; absent: disabled
 }
 
-// ShelvedDisk is where the disk of a server goes that is shelved, and where it comes from when it is unshelved.
+// ShelvedDisk is where the disk of a server, or a copy of it, goes as an image, and where it comes from when the server
+// is unshelved.
 type ShelvedDisk struct {
 	// DiskImage: the image whose data the disk of a guest that does not exist yet becomes, in full, in place of Image.
 	DiskImage string `json:"disk_image,omitempty"`
-	// UploadTo: the image without data that gets the disk of the guest, which is stopped. It is reported with phase
-	// stopped, in Guest.Upload.
+	// UploadTo: the image without data that gets the disk of the guest, which is stopped, or with Copy may run. It is
+	// reported with phases running and stopped, in Guest.Upload.
 	UploadTo string `json:"upload_to,omitempty"`
+	Copy     bool   `json:"upload_copy,omitempty"`    // UploadTo gets a copy, and nothing of it stays on the host
+	Quiesce  bool   `json:"upload_quiesce,omitempty"` // os_require_quiesce: no copy unless file systems are frozen
 }
 
 // Equal reports whether two assignments of a server are the same. An agent compares all servers of its host at each

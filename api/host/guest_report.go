@@ -51,7 +51,8 @@ type Guest struct {
 	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down. Compute then
 	// stops the server, unless another action on it is in progress. If the server is still to run, the agent starts it.
 	ShutDown bool `json:"shut_down,omitempty"`
-	// Upload is set with phase stopped if Server.UploadTo is set: what became of the upload of the guest's disk.
+	// Upload is set with phases running and stopped if Server.UploadTo is set: what became of the upload of the guest's
+	// disk.
 	Upload *DiskUpload `json:"upload,omitempty"`
 	// Removed are the ids under which nothing of the guest is left, with phase gone, and with phase failed unless the
 	// guest runs here as before. Compute ignores a report that lacks an id of the guest: it is about an earlier guest.

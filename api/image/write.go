@@ -17,7 +17,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// ShelvedTag is the tag of each image that compute has created for the disk of a shelved server.
+// ShelvedTag is the tag of each image that compute has created for the disk of a server, which is shelved or copied.
 const ShelvedTag = "berth-shelved"
 
 // ShelvedServer is the property of such an image with the UUID of the server.
@@ -57,9 +57,11 @@ func (a Account) Delete(ctx context.Context, id string) error {
 	return a.call(ctx, http.MethodDelete, "/v2/images/"+url.PathEscape(id), nil, nil)
 }
 
-// Tagged returns the images with a tag, of all projects.
-func (a Account) Tagged(ctx context.Context, tag string) (list []Image, err error) {
-	next := "/v2/images?" + url.Values{"tag": {tag}, "visibility": {"all"}, "limit": {"500"}}.Encode()
+// List returns the images that have all values of a filter, of all projects, the newest first.
+func (a Account) List(ctx context.Context, filter url.Values) (list []Image, err error) {
+	query := maps.Clone(filter)
+	query["visibility"], query["limit"] = []string{"all"}, []string{"500"}
+	next := "/v2/images?" + query.Encode()
 	for next != "" {
 		var page struct {
 			Images []Image
@@ -71,6 +73,16 @@ func (a Account) Tagged(ctx context.Context, tag string) (list []Image, err erro
 		list, next = append(list, page.Images...), page.Next
 	}
 	return list, nil
+}
+
+// Unmark removes ShelvedTag and ShelvedServer from an image.
+func (a Account) Unmark(ctx context.Context, id string) error {
+	path := "/v2/images/" + url.PathEscape(id)
+	err := a.call(ctx, http.MethodDelete, path+"/tags/"+ShelvedTag, nil, nil)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return a.call(ctx, http.MethodPatch, path, []byte(`[{"op":"remove","path":"/`+ShelvedServer+`"}]`), nil)
 }
 
 // Received returns how many bytes of an image's data the image service has: an upload can be continued there. It is 0
@@ -89,6 +101,9 @@ func (a Account) call(ctx context.Context, method, path string, body []byte, int
 	ctx, cancel := context.WithTimeout(ctx, a.Client.time)
 	defer cancel()
 	header := http.Header{"Content-Type": {"application/json"}}
+	if method == http.MethodPatch {
+		header.Set("Content-Type", "application/openstack-images-v2.1-json-patch")
+	}
 	send := func() ([]byte, bool, error) {
 		return a.send(ctx, a.Client.o.HTTP, method, path, header, bytes.NewReader(body), int64(len(body)))
 	}

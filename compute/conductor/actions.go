@@ -45,6 +45,9 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 	case lifecycle.Shelve:
 		action.DiskFormat, refusal, err = c.prepareShelve(ctx, s)
 		return refusal, err
+	case lifecycle.Snapshot, lifecycle.Backup:
+		action.DiskFormat, refusal, err = c.prepareCopy(ctx, s, action.Action)
+		return refusal, err
 	case lifecycle.Unshelve:
 		return c.refuseUnshelve(ctx, s), nil
 	case lifecycle.Live:

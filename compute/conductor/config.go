@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -114,7 +115,7 @@ type Config struct {
 	Providers Providers     // of HostForget and of the ports of servers
 	Lease     Lease         // nil: no other process can take the database
 	Network   ports.Network // nil: no server has ports
-	Images    Images        // nil: no server with a disk is shelved
+	Images    Images        // nil: no disk becomes an image
 }
 
 // dependencies are what the steps, the requests and the loops of a conductor use: its configuration with the clock, the
@@ -166,7 +167,8 @@ type Images interface {
 	Image(ctx context.Context, id string) (image.Image, error)
 	Create(ctx context.Context, attributes map[string]any) error
 	Delete(ctx context.Context, id string) error
-	Tagged(ctx context.Context, tag string) ([]image.Image, error)
+	List(ctx context.Context, filter url.Values) ([]image.Image, error)
+	Unmark(ctx context.Context, id string) error
 }
 
 const (

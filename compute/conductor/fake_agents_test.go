@@ -165,15 +165,17 @@ func (a *agents) build(t *testing.T, host string, e *store.Entry) {
 		return
 	}
 	g.reported = phase
+	var upload *lifecycle.DiskUpload
+	if e.UploadTo != "" {
+		uploaded := a.images.upload(e.UploadTo)
+		upload = &uploaded
+	}
 	if g.runs {
-		a.queue(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
+		a.queue(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build,
+			Upload: upload})
 	} else {
-		stopped := lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build}
-		if e.UploadTo != "" {
-			upload := a.images.upload(e.UploadTo)
-			stopped.Upload = &upload
-		}
-		a.queue(host, id, stopped)
+		a.queue(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build,
+			Upload: upload})
 	}
 }
 

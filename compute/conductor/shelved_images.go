@@ -3,6 +3,8 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ func (d *dependencies) imageService() (Images, error) {
 	return d.Images, nil
 }
 
-// createImage creates the image for the disk of a server that is shelved. The image has no data, and the mark of the
+// createImage creates the image for the disk of a server. The image has no data, and the mark of the
 // server. An image that an earlier attempt has created counts.
 func (d *dependencies) createImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	images, err := d.imageService()
@@ -53,21 +55,26 @@ func isFinal(err error) bool {
 	return false
 }
 
-// imageAttributes returns the attributes of the image for the disk of a server, under Nova's names.
+// imageAttributes returns the attributes of the image for the disk of a server, under Nova's names. What the user
+// requests of a copy replaces what it inherits from the image of the server.
 func imageAttributes(s lifecycle.Server) map[string]any {
 	const longest = 255 // of an image's name
 	name := []rune(s.Name)
-	name = name[:min(len(name), longest-len("-shelved"))]
-	source := s.SourceImage()
+	name = append(name[:min(len(name), longest-len("-shelved"))], []rune("-shelved")...)
+	source, kind := s.SourceImage(), "snapshot"
 	all := map[string]any{}
-	for key, value := range source.Properties {
-		all[key] = value
+	inherit(all, source.Properties)
+	if c := s.ShelvedImage.Copy; c != nil {
+		inherit(all, c.Properties)
+		if name = []rune(c.Name); c.BackupType != "" {
+			kind, all["backup_type"] = "backup", c.BackupType
+		}
 	}
-	all["id"], all["name"], all["owner"] = s.ShelvedImage.ID, string(name)+"-shelved", s.Project
+	all["id"], all["name"], all["owner"] = s.ShelvedImage.ID, string(name), s.Project
 	all["visibility"], all["tags"] = "private", []string{image.ShelvedTag}
 	all["disk_format"], all["container_format"] = s.ShelvedImage.Format, "bare"
 	all["min_disk"], all["min_ram"] = max(s.Flavor.DiskGB, source.MinDisk), source.MinRAM
-	all["image_type"], all["instance_uuid"], all["user_id"] = "snapshot", s.ID, s.User
+	all["image_type"], all["instance_uuid"], all["user_id"] = kind, s.ID, s.User
 	all[image.ShelvedServer] = s.ID
 	if s.Image != "" {
 		all["base_image_ref"] = s.Image
@@ -75,7 +82,22 @@ func imageAttributes(s lifecycle.Server) map[string]any {
 	return all
 }
 
-// checkImage compares the image with what the agent has uploaded. Only then the guest and its disk are removed.
+// notInherited are the properties of an image that those made from its servers do not have, as with Nova: the signature
+// is of other data, and the rest is about the image itself.
+var notInherited = []string{"cache_in_nova", "bittorrent", "img_signature_hash_method", "img_signature",
+	"img_signature_key_type", "img_signature_certificate_uuid", image.ShelvedServer, "backup_type"}
+
+// inherit copies properties.
+func inherit(to map[string]any, properties map[string]string) {
+	for key, value := range properties {
+		if !slices.Contains(notInherited, key) && !strings.HasPrefix(key, "os_glance") {
+			to[key] = value
+		}
+	}
+}
+
+// checkImage compares the image with what the agent has uploaded. Only then the guest and its disk of a server that is
+// shelved are removed. An image that has a copy then belongs to the user, and replaces the oldest backup.
 func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	images, err := d.imageService()
 	if err != nil {
@@ -91,6 +113,9 @@ func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (life
 		err = fault.New(fault.Conflict, "the image %s with its disk has the status %s", want.ID, found.Status)
 	case found.Size != want.Bytes || found.HashAlgo == "sha512" && !strings.EqualFold(found.HashValue, want.SHA512):
 		err = fault.New(fault.Conflict, "the image %s does not have the uploaded data", want.ID)
+	}
+	if err == nil && want.Copy != nil {
+		err = d.finishCopy(ctx, s, found)
 	}
 	switch {
 	case err == nil:
@@ -126,10 +151,56 @@ func hasDisk(s lifecycle.Server, host schedule.Host) bool {
 	return s.HasDisk() && host.DiskImages != schedule.NoDisks
 }
 
+// finishCopy removes compute's marks from an image that has a copy of a disk, and deletes older backups.
+func (d *dependencies) finishCopy(ctx context.Context, s lifecycle.Server, found image.Image) error {
+	if found.Properties[image.ShelvedServer] != "" {
+		if err := d.Images.Unmark(ctx, found.ID); err != nil {
+			return err
+		}
+	}
+	wanted := s.ShelvedImage.Copy
+	if wanted.BackupType == "" {
+		return nil
+	}
+	all, err := d.Images.List(ctx, url.Values{"instance_uuid": {s.ID}, "image_type": {"backup"},
+		"backup_type": {wanted.BackupType}, "status": {image.Active}})
+	if err != nil {
+		return err
+	}
+	for _, old := range all[min(wanted.Rotation, len(all)):] {
+		switch err := d.Images.Delete(ctx, old.ID); {
+		case err == nil || fault.Is(err, fault.NotFound):
+		case isFinal(err):
+			d.Log.Warn("the image service does not delete an old backup; delete it yourself", "image", old.ID, "server", s.ID,
+				"error", err)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
 // prepareShelve returns why a server cannot be shelved without the loss of its disk, or an empty string and the format
 // of the image that its disk becomes; none if it has no disk.
 func (d *dependencies) prepareShelve(ctx context.Context, s lifecycle.Server) (format, refusal string, err error) {
-	cannot := fmt.Sprintf("Cannot 'shelve' instance %s, because its disk would be lost: ", s.ID)
+	return d.prepareUpload(ctx, s, fmt.Sprintf("Cannot 'shelve' instance %s, because its disk would be lost: ", s.ID))
+}
+
+// prepareCopy returns why the disk of a server cannot be copied to an image, or an empty string and its format.
+func (d *dependencies) prepareCopy(ctx context.Context, s lifecycle.Server, action lifecycle.Action) (format,
+	refusal string, err error) {
+	cannot := fmt.Sprintf("Cannot '%s' instance %s: ", action, s.ID)
+	format, refusal, err = d.prepareUpload(ctx, s, cannot)
+	if err == nil && refusal == "" && format == "" {
+		refusal = cannot + "its guest has no disk in a file"
+	}
+	return format, refusal, err
+}
+
+// prepareUpload returns why the disk of a server cannot become an image, beginning with cannot, or an empty string and
+// the format of the image; none if the server has no disk.
+func (d *dependencies) prepareUpload(ctx context.Context, s lifecycle.Server, cannot string) (format, refusal string,
+	err error) {
 	host, err := d.store.Host(ctx, s.Host)
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -201,7 +272,7 @@ func (h *halfUploads) remove(ctx context.Context) error {
 	if h.Images == nil {
 		return nil
 	}
-	all, err := h.Images.Tagged(ctx, image.ShelvedTag)
+	all, err := h.Images.List(ctx, url.Values{"tag": {image.ShelvedTag}})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type imageService struct {
 	mu        sync.Mutex
 	protected bool // no image may be deleted
 	all       map[string]image.Image
+	order     map[string]int // of creation
 }
 
 // put stores images, as others create and change them.
@@ -58,7 +60,16 @@ func (s *imageService) Create(_ context.Context, attributes map[string]any) erro
 	s.all[id] = image.Image{ID: id, Status: "queued", Name: attributes["name"].(string),
 		Owner:      attributes["owner"].(string),
 		Visibility: attributes["visibility"].(string), DiskFormat: attributes["disk_format"].(string),
-		Properties: map[string]string{image.ShelvedServer: attributes[image.ShelvedServer].(string)}}
+		Properties: map[string]string{}}
+	for key, value := range attributes {
+		if text, is := value.(string); is {
+			s.all[id].Properties[key] = text
+		}
+	}
+	if s.order == nil {
+		s.order = map[string]int{}
+	}
+	s.order[id] = len(s.order)
 	return nil
 }
 
@@ -75,10 +86,22 @@ func (s *imageService) Delete(_ context.Context, id string) error {
 	return nil
 }
 
-func (s *imageService) Tagged(context.Context, string) ([]image.Image, error) {
+func (s *imageService) List(_ context.Context, filter url.Values) ([]image.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.all)), nil
+	all := slices.Collect(maps.Values(s.all))
+	if kind := filter.Get("backup_type"); kind != "" {
+		all = slices.DeleteFunc(all, func(i image.Image) bool { return i.Properties["backup_type"] != kind })
+		slices.SortFunc(all, func(a, b image.Image) int { return s.order[b.ID] - s.order[a.ID] })
+	}
+	return all, nil
+}
+
+func (s *imageService) Unmark(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all[id].Properties, image.ShelvedServer)
+	return nil
 }
 
 // upload is what an agent does.

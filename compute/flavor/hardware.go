@@ -34,3 +34,11 @@ func HardwareOf(f Flavor, i Image) Hardware {
 }
 
 const virtio = "virtio"
+
+const quiesceProperty = "os_require_quiesce"
+
+// RequiresQuiesce reports whether a running guest of an image must freeze its file systems while its disk is copied.
+func RequiresQuiesce(i Image) bool {
+	value := word(i.Properties[quiesceProperty])
+	return value == "true" || truth[value] == "true"
+}

@@ -186,7 +186,7 @@ var ImageProperties = []Property{
 	{"os_admin_user", Any, noMetadata},
 	{"os_command_line", None, "guests boot their disk, not a kernel of the host"},
 	{"os_distro", Any, noMetadata},
-	{"os_require_quiesce", "false", "file systems of guests are not frozen"},
+	{quiesceProperty, "true, false", "snapshots of a running guest need its agent, which freezes the file systems"},
 	{"os_secure_boot", "required, disabled, optional", secureBoot},
 	{"os_skip_agent_inject_files_at_boot", Any, "no agent of a hypervisor changes the guest"},
 	{"os_skip_agent_inject_ssh", Any, "no agent of a hypervisor changes the guest"},

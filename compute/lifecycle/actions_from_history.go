@@ -37,7 +37,7 @@ func (a Action) PastName() string {
 // failureBeginnings are the beginnings of the entries that report that an action failed.
 var failureBeginnings = []string{
 	"No valid host was found", "The guest cannot be ", "The server failed on ", "the guest failed on ",
-	"The live migration failed on ", "The server cannot be shelved", "The move cannot be reverted",
+	"The live migration failed on ", "The server cannot be shelved", "The disk on ", "The move cannot be reverted",
 	"The port cannot be attached",
 }
 

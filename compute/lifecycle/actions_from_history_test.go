@@ -43,6 +43,8 @@ func TestPastActions(t *testing.T) {
 		{"evacuate", []Event{ActionRequested{ID: "m", Action: Evacuate}}, []string{"evacuate"}},
 		{"shelve and unshelve", append(slices.Clone(shelved), ActionRequested{Action: Unshelve}),
 			[]string{"shelve", "unshelve"}},
+		{"snapshot", []Event{ActionRequested{ID: "i", Action: Snapshot, DiskFormat: "raw"}}, []string{"createImage"}},
+		{"backup", []Event{ActionRequested{ID: "i", Action: Backup, DiskFormat: "raw"}}, []string{"createBackup"}},
 		{"delete", []Event{DeleteRequested{}}, []string{"delete"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

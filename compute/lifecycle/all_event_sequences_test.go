@@ -82,7 +82,8 @@ func events(s Server) []Event {
 		if len(s.UnusedImages) > 0 { // they change nothing about moves
 			break
 		}
-		list = append(list, ActionRequested{ID: "i", Action: Shelve, DiskFormat: "qcow2"})
+		list = append(list, ActionRequested{ID: "i", Action: Shelve, DiskFormat: "qcow2"},
+			ActionRequested{ID: "i", Action: Snapshot, DiskFormat: "qcow2"})
 		for _, a := range []Action{Resize, Live, Evacuate} {
 			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
@@ -105,7 +106,8 @@ func imageEvents(s Server) (list []Event) {
 		list = append(list, ImageCreated{ID: id}, ImageChecked{ID: id}, ImageDeleted{ID: id})
 		for _, u := range []DiskUpload{{Bytes: 7, SHA512: "sum"}, {Error: "does not answer"}, {Error: "full", Final: true}} {
 			u.Image = id
-			list = append(list, GuestStopped{Host: s.Host, Consumer: s.ID, Upload: &u})
+			list = append(list, GuestStopped{Host: s.Host, Consumer: s.ID, Upload: &u},
+				GuestRunning{Host: s.Host, Consumer: s.ID, Upload: &u})
 		}
 	}
 	for _, step := range []Step{CreateImage, CheckImage, DeleteImage} {
@@ -324,7 +326,10 @@ func wrong(s Server, w facts) string {
 func wrongImage(s Server) string {
 	i := s.ShelvedImage
 	saving := s.Task == ShelvingPendingUpload || s.Task == ShelvingUploading
+	copying := s.Task == ImageSnapshot || s.Task == ImageBackup || s.Task == ImageUploading
 	switch {
+	case copying != (i != nil && i.Copy != nil) || copying && (s.State != Active || s.Shelved):
+		return "its disk is copied to no image, or an image waits for no copy"
 	case saving && (i == nil || s.State != Active):
 		return "its disk becomes an image, and there is none or no guest"
 	case i != nil && s.Shelved && i.SHA512 == "":
@@ -338,7 +343,7 @@ func wrongImage(s Server) string {
 	case s.Shelved && s.presence() == building && i != nil &&
 		!slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.DiskImage == i.ID }):
 		return "its guest is built without the image"
-	case slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.UploadTo != "" && e.Power != Off }):
+	case slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.UploadTo != "" && e.Power != Off && !e.CopyDisk }):
 		return "the disk of a guest that runs is uploaded"
 	}
 	return ""

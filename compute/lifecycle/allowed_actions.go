@@ -19,7 +19,7 @@ func (s Server) Refuse(a Action, hard bool) string {
 	if s.PortChange != nil || len(s.PortQueue) > 0 {
 		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", a, s.ID)
 	}
-	if a == Evacuate && s.uploadsDisk() && s.ShelvedImage.SHA512 != "" {
+	if a == Evacuate && s.uploadsDisk() && s.ShelvedImage.Copy == nil && s.ShelvedImage.SHA512 != "" {
 		return fmt.Sprintf("Cannot '%s' instance %s: it is being shelved, and its disk, which it would lose, is in the "+
 			"image %s; declare the host dead (`berth host down %s`) so that the shelving ends, and unshelve it", a, s.ID,
 			s.ShelvedImage.ID, s.Host)
@@ -43,7 +43,7 @@ func (s Server) Refuse(a Action, hard bool) string {
 		}
 	case Rebuild, Evacuate:
 		allowed = []string{"active", "stopped", "error"}
-	case Resize, Migrate, Shelve:
+	case Resize, Migrate, Shelve, Snapshot, Backup:
 		allowed = []string{"active", "stopped"}
 	case Live:
 		allowed = []string{"active"}

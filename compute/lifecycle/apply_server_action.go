@@ -41,6 +41,8 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		return advance(s, moveReverted{s.Host}, now)
 	case Shelve:
 		return beginShelving(s, e, now)
+	case Snapshot, Backup:
+		return beginCopy(s, e, now)
 	case Unshelve:
 		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
 		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))

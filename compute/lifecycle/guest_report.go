@@ -103,7 +103,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 			s = onShutDown(s, now)
 		case g.state != "claimed":
 			s = onPortPlugged(settleTask(s, g, now), g.ports, now)
-			if g.state == "stopped" {
+			if copies := s.ShelvedImage != nil && s.ShelvedImage.Copy != nil; copies || g.state == "stopped" {
 				s = onDiskUpload(s, g.upload, now)
 			}
 		}
@@ -231,7 +231,7 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 			return s // late: about the guest before the rebuild
 		}
 		s.Task, s.Fault, s.PreRebuild = "", nil, nil
-	case "", ShelvingPendingUpload:
+	case "", ShelvingPendingUpload, ImageSnapshot, ImageBackup, ImageUploading:
 	case ShelvingUploading:
 		if !stopped {
 			return s // late: from before the task
@@ -286,10 +286,13 @@ func onGuestFailed(s Server, message string, now time.Time) Server {
 		return reschedule(s, message, now)
 	case Active:
 		// The guest has run and may have had data, so it is not rebuilt elsewhere.
-		if s.uploadsDisk() && s.ShelvedImage.SHA512 != "" { // these data are in the image
+		if s.uploadsDisk() && s.ShelvedImage.Copy == nil && s.ShelvedImage.SHA512 != "" { // these data are in the image
 			return offload(s, "the guest is lost on "+s.Host+"; the image "+s.ShelvedImage.ID+" has its disk", now)
 		}
 		s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
+		if s.ShelvedImage != nil && s.ShelvedImage.Copy != nil {
+			s = dropShelvedImage(s)
+		}
 		s.Task = ""
 		return fail(s, now, Failing, "The server failed on "+trimStop(fmt.Sprintf("%s: %s", s.Host, message))+".")
 	}

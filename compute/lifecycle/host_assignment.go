@@ -28,7 +28,8 @@ type Entry struct {
 	Outgoing  string            // destination host of the live migration, or empty
 	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
 	DiskFrom  *DiskSource       // the guest whose disk the agent copies before it builds the guest; nil: none
-	UploadTo  string            // image that gets the disk of the guest, which must be stopped; or empty
+	UploadTo  string            // image that gets the disk of the guest, which must be stopped unless CopyDisk; or empty
+	CopyDisk  bool              // the image gets a copy of the disk, also of a running guest
 	DiskImage string            // image whose data the disk of a guest that is built becomes; empty: that of the server
 }
 
@@ -62,7 +63,10 @@ func (s Server) Entries() []Entry {
 			e.Power = Off
 		}
 		if s.uploadsDisk() {
-			e.Power, e.UploadTo = Off, s.ShelvedImage.ID
+			e.UploadTo, e.CopyDisk = s.ShelvedImage.ID, s.ShelvedImage.Copy != nil
+		}
+		if s.uploadsDisk() && !e.CopyDisk {
+			e.Power = Off
 		}
 		if s.Shelved && s.ShelvedImage != nil {
 			e.DiskImage = s.ShelvedImage.ID

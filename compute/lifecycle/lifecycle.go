@@ -72,7 +72,7 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 			cells: e.Cells, build: e.Build}, now), true
 	case GuestRunning:
 		return applyReport(s, guestReport{state: "running", host: e.Host, consumer: e.Consumer, devices: e.Devices,
-			cells: e.Cells, build: e.Build, ports: e.Ports, happened: e.Happened}, now), true
+			cells: e.Cells, build: e.Build, ports: e.Ports, happened: e.Happened, upload: e.Upload}, now), true
 	case GuestStopped:
 		return applyReport(s, guestReport{state: "stopped", host: e.Host, consumer: e.Consumer, devices: e.Devices,
 			cells: e.Cells, build: e.Build, ports: e.Ports, shutDown: e.ShutDown, upload: e.Upload,

@@ -119,8 +119,9 @@ type GuestRunning struct {
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
-	Ports    []string // those whose interfaces the guest has
-	Happened string   // what the agent has done to the guest without a request; empty: nothing
+	Ports    []string    // those whose interfaces the guest has
+	Happened string      // what the agent has done to the guest without a request; empty: nothing
+	Upload   *DiskUpload // of a copy of the guest's disk; nil: none was requested, or it is in progress
 }
 
 // GuestStopped is reported by the agent of Host: the guest exists with these devices and does not run.
@@ -180,7 +181,7 @@ type guestReport struct {
 	retryIn        time.Duration
 	happened       string      // with states running and stopped
 	shutDown       bool        // with state stopped
-	upload         *DiskUpload // with state stopped
+	upload         *DiskUpload // with states running and stopped
 	removed        []string    // with states gone and failed
 }
 
@@ -226,6 +227,7 @@ type ActionRequested struct {
 	SameHost      bool          // Resize: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor
 	DiskFormat    string        // Shelve: format of the image that gets the guest's disk; empty: the guest has no disk
+	Copy          ImageCopy     // Snapshot, Backup: the image that gets a copy of the disk, in DiskFormat
 	LosesDisk     bool          // Evacuate: the guest's disk is on the host that is left
 	ToError       bool          // Reset: set ERROR; false: clear it
 }

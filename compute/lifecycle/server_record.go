@@ -261,12 +261,23 @@ const Untagged = -1
 // FixedIP is an address of a port.
 type FixedIP struct{ Subnet, Address string }
 
-// ShelvedImage is the image that gets the disk of a server that is shelved, and from which the server is unshelved.
+// ShelvedImage is the image that gets the disk of a server that is shelved, and from which the server is unshelved; or
+// the image that gets a copy of the disk.
 type ShelvedImage struct {
 	ID     string // chosen before the image is created, so that a repeated request finds it
 	Format string // of its data, which the driver of the host makes
 	Bytes  int64  // size of its data
 	SHA512 string // of its data, as the agent has uploaded it; empty: it is not uploaded yet
+
+	Copy *ImageCopy // the image gets a copy, and the server keeps its disk; nil: the server is shelved
+}
+
+// ImageCopy describes an image that gets a copy of the disk of a server: a snapshot or a backup.
+type ImageCopy struct {
+	Name       string
+	Properties map[string]string // that the user has requested
+	BackupType string            // of a backup, such as daily; empty: the image is a snapshot
+	Rotation   int               // of a backup: how many of this type the server keeps
 }
 
 // PortOutcome is the result of a change of a port.

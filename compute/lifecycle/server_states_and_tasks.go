@@ -40,7 +40,7 @@ func States() []State {
 // Task is OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
 type Task string
 
-// The tasks. All but ShelvingPendingUpload end with a report of an agent.
+// The tasks. All but those of images end with a report of an agent.
 const (
 	PoweringOff       Task = "powering-off"
 	PoweringOn        Task = "powering-on"
@@ -54,13 +54,17 @@ const (
 	// the server is shelved: the image for its disk is created, then its agent uploads the disk
 	ShelvingPendingUpload Task = "shelving_image_pending_upload"
 	ShelvingUploading     Task = "shelving_image_uploading"
+	// an image gets a copy of the disk: compute creates it, as a snapshot or a backup, then the agent uploads the copy
+	ImageSnapshot  Task = "image_snapshot"
+	ImageBackup    Task = "image_backup"
+	ImageUploading Task = "image_uploading"
 )
 
 // Tasks lists all tasks except the empty one.
 func Tasks() []Task {
 	return []Task{
 		PoweringOff, PoweringOn, Rebooting, RebootingHard, RebootStarted, RebootStartedHard, Rebuilding, ResizeReverting,
-		MigratingLive, ShelvingPendingUpload, ShelvingUploading,
+		MigratingLive, ShelvingPendingUpload, ShelvingUploading, ImageSnapshot, ImageBackup, ImageUploading,
 	}
 }
 
@@ -83,6 +87,8 @@ const (
 	Offload  Action = "shelveOffload"
 	Unshelve Action = "unshelve"
 	Reset    Action = "os-resetState"
+	Snapshot Action = "createImage"
+	Backup   Action = "createBackup"
 )
 
 // Step is an operation on another service that a server needs.

@@ -16,21 +16,31 @@ func beginShelving(s Server, e ActionRequested, now time.Time) Server {
 	return addHistory(s, now, "shelving; the disk of the guest on "+s.Host+" becomes the image "+e.ID)
 }
 
+// beginCopy starts to copy the disk of the server to an image.
+func beginCopy(s Server, e ActionRequested, now time.Time) Server {
+	s.Task, s.ShelvedImage = ImageSnapshot, &ShelvedImage{ID: e.ID, Format: e.DiskFormat, Copy: &e.Copy}
+	what := "snapshot"
+	if e.Action == Backup {
+		s.Task, what = ImageBackup, "backup"
+	}
+	return addHistory(s, now, what+" requested: the image "+e.ID+" gets a copy of the disk on "+s.Host)
+}
+
 // offload removes the guest of a server that is shelved.
 func offload(s Server, text string, now time.Time) Server {
 	s.State, s.Task, s.Shelved = Shelving, "", true
 	return addHistory(s, now, text)
 }
 
-// uploadsDisk reports whether the agent of Host must stop the guest and upload its disk.
+// uploadsDisk reports whether the agent of Host must upload the disk of the guest.
 func (s Server) uploadsDisk() bool {
-	return s.State == Active && s.Task == ShelvingUploading && s.ShelvedImage != nil
+	return s.State == Active && s.ShelvedImage != nil && (s.Task == ShelvingUploading || s.Task == ImageUploading)
 }
 
-// UnreportedUpload returns the image that the agent of Host may have uploaded the disk to, without a report about it;
-// empty: there is none.
+// UnreportedUpload returns the image that the agent of Host may have uploaded the disk to, without a report about it,
+// of a server that is shelved; empty: there is none.
 func (s Server) UnreportedUpload() string {
-	if !s.uploadsDisk() || s.ShelvedImage.SHA512 != "" {
+	if !s.uploadsDisk() || s.ShelvedImage.Copy != nil || s.ShelvedImage.SHA512 != "" {
 		return ""
 	}
 	return s.ShelvedImage.ID
@@ -40,7 +50,7 @@ func (s Server) UnreportedUpload() string {
 func (s Server) shelvingSteps() []Step {
 	switch {
 	case s.State != Active || s.ShelvedImage == nil:
-	case s.Task == ShelvingPendingUpload:
+	case s.Task == ShelvingPendingUpload, s.Task == ImageSnapshot, s.Task == ImageBackup:
 		return []Step{CreateImage}
 	case s.uploadsDisk() && s.ShelvedImage.SHA512 != "":
 		return []Step{CheckImage}
@@ -65,8 +75,13 @@ func onImageResult(s Server, e Event, now time.Time) Server {
 	return s // late
 }
 
-// onImageCreated lets the agent stop the guest and upload its disk.
+// onImageCreated lets the agent upload the disk. A guest that is shelved is stopped before.
 func onImageCreated(s Server, now time.Time) Server {
+	if s.ShelvedImage.Copy != nil {
+		s.Task = ImageUploading
+		return addHistory(s, now, "the image "+s.ShelvedImage.ID+" is created; the agent of "+s.Host+" copies the disk "+
+			"and uploads it")
+	}
 	s.Task = ShelvingUploading
 	return addHistory(s, now, "the image "+s.ShelvedImage.ID+" is created; the agent of "+s.Host+
 		" stops the guest and uploads its disk")
@@ -79,7 +94,7 @@ func onDiskUpload(s Server, u *DiskUpload, now time.Time) Server {
 	}
 	switch {
 	case u.Error != "" && u.Final:
-		return giveUpShelving(s, u.Error, now)
+		return giveUpImage(s, u.Error, now)
 	case u.Error != "":
 		return addHistory(s, now, "the disk is not uploaded yet, the agent of "+s.Host+" will try again: "+u.Error)
 	case u.SHA512 == "" || s.ShelvedImage.SHA512 == u.SHA512 && s.ShelvedImage.Bytes == u.Bytes:
@@ -91,9 +106,29 @@ func onDiskUpload(s Server, u *DiskUpload, now time.Time) Server {
 	return addHistory(s, now, fmt.Sprintf("the disk is uploaded: %d bytes", u.Bytes))
 }
 
-// onImageChecked removes the guest: the image service has its disk.
+// onImageChecked ends a copy, or removes the guest of a server that is shelved: the image service has its disk.
 func onImageChecked(s Server, now time.Time) Server {
+	if s.ShelvedImage.Copy != nil {
+		text := "the image " + s.ShelvedImage.ID + " has a copy of the disk"
+		s.Task, s.ShelvedImage = "", nil
+		return addHistory(s, now, text)
+	}
 	return offload(s, "the image "+s.ShelvedImage.ID+" has the disk; removing the guest on "+s.Host, now)
+}
+
+// giveUpImage ends the task of an image that cannot get the disk. The image is deleted.
+func giveUpImage(s Server, reason string, now time.Time) Server {
+	if s.ShelvedImage.Copy == nil {
+		return giveUpShelving(s, reason, now)
+	}
+	image := *s.ShelvedImage
+	image.SHA512 = "" // it does not have the copy
+	text := fmt.Sprintf("The disk on %s cannot be copied to the image %s: %s. Correct the cause and repeat the action.",
+		s.Host, s.ShelvedImage.ID, trimStop(reason))
+	s.ShelvedImage = &image
+	s = dropShelvedImage(s)
+	s.Refusal = &Fault{Code: 500, Message: text, Created: now}
+	return addHistory(s, now, text)
 }
 
 // giveUpShelving ends the shelving of a server whose disk cannot become an image. The guest keeps its disk and gets the
@@ -109,13 +144,18 @@ func giveUpShelving(s Server, reason string, now time.Time) Server {
 	return addHistory(s, now, text)
 }
 
-// dropShelvedImage gives the image up: it is deleted in the image service. A shelving in progress ends.
+// dropShelvedImage gives the image up: it is deleted in the image service, unless it has a copy of the disk. A task in
+// progress that needs it ends.
 func dropShelvedImage(s Server) Server {
 	if s.ShelvedImage == nil {
 		return s
 	}
-	s.UnusedImages = append(slices.Clone(s.UnusedImages), s.ShelvedImage.ID)
-	if s.ShelvedImage = nil; s.Task == ShelvingPendingUpload || s.Task == ShelvingUploading {
+	if s.ShelvedImage.Copy == nil || s.ShelvedImage.SHA512 == "" {
+		s.UnusedImages = append(slices.Clone(s.UnusedImages), s.ShelvedImage.ID)
+	}
+	s.ShelvedImage = nil
+	switch s.Task {
+	case ShelvingPendingUpload, ShelvingUploading, ImageSnapshot, ImageBackup, ImageUploading:
 		s.Task = ""
 	}
 	return s

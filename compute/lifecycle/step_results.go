@@ -92,7 +92,7 @@ func onRefused(s Server, e Refused, now time.Time) Server {
 	case Claim:
 		return giveUp(s, now, e.Reason, true)
 	case CreateImage, CheckImage:
-		return giveUpShelving(s, e.Reason, now)
+		return giveUpImage(s, e.Reason, now)
 	case MoveAllocations:
 		return advance(s, searchEnded{"The move cannot start: " + trimStop(e.Reason) + "."}, now)
 	}

@@ -36,6 +36,8 @@ const (
 	CreateServer         = "os_compute_api:servers:create"
 	DeleteServer         = "os_compute_api:servers:delete"
 	ForceDeleteServer    = "os_compute_api:os-deferred-delete:force"
+	CreateSnapshot       = "os_compute_api:servers:create_image"
+	CreateBackup         = "os_compute_api:os-create-backup"
 	StartServer          = "os_compute_api:servers:start"
 	StopServer           = "os_compute_api:servers:stop"
 	RebootServer         = "os_compute_api:servers:reboot"
@@ -100,6 +102,8 @@ var guards = []policy.Row{
 	{Names: CreateServer, Check: member, What: "POST /servers"},
 	{Names: DeleteServer, Check: member, What: "DELETE /servers/{id}"},
 	{Names: ForceDeleteServer, Check: member, What: "POST /servers/{id}/action (forceDelete)"},
+	{Names: CreateSnapshot, Check: member, What: "POST /servers/{id}/action (createImage)"},
+	{Names: CreateBackup, Check: member, What: "POST /servers/{id}/action (createBackup)"},
 	{Names: StartServer, Check: member, What: "POST /servers/{id}/action (os-start)"},
 	{Names: StopServer, Check: member, What: "POST /servers/{id}/action (os-stop)"},
 	{Names: RebootServer, Check: member, What: "POST /servers/{id}/action (reboot)"},

@@ -128,7 +128,7 @@ func ToGuestEvent(name, id string, g host.Guest) (lifecycle.Event, error) {
 		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Running:
 		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Ports: g.Ports, Happened: g.Happened}, nil
+			Ports: g.Ports, Happened: g.Happened, Upload: (*lifecycle.DiskUpload)(g.Upload)}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened,
@@ -155,7 +155,8 @@ func ToAssignment(e lifecycle.Entry, s lifecycle.Server) host.Server {
 		Hardware: host.Hardware(flavor.HardwareOf(f, s.SourceImage())),
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
 		Build: s.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly,
-		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo}}
+		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo,
+			Copy: e.CopyDisk, Quiesce: e.CopyDisk && flavor.RequiresQuiesce(s.SourceImage())}}
 	if e.Consumer != s.ID {
 		out.Server = s.ID
 	}

@@ -201,6 +201,16 @@ type shelvedImageRecord struct {
 	Format string `json:"disk_format,omitzero"`
 	Bytes  int64  `json:"size,omitzero"`
 	SHA512 string `json:"sha512,omitzero"`
+
+	Copy *imageCopyRecord `json:"copy,omitzero"`
+}
+
+// imageCopyRecord is the snapshot or the backup that the image is.
+type imageCopyRecord struct {
+	Name       string            `json:"name,omitzero"`
+	Properties map[string]string `json:"properties,omitzero"`
+	BackupType string            `json:"backup_type,omitzero"`
+	Rotation   int               `json:"rotation,omitzero"`
 }
 
 // rebuildRecord is what the server was before a rebuild that is not done.
@@ -306,7 +316,7 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.Ports, toPort), each(s.Leftovers, toResidence),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{s.Stage(), s.Task, s.Stopped, s.Shelved,
-			optional(s.ShelvedImage, func(i lifecycle.ShelvedImage) shelvedImageRecord { return shelvedImageRecord(i) }),
+			optional(s.ShelvedImage, toShelvedImage),
 			s.UnusedImages, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
 			s.DeletedPorts, each(s.PortQueue, toQueuedPort),
@@ -350,8 +360,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
 		State: state, Task: r.Task, Stopped: r.Stopped, Shelved: r.Shelved,
-		ShelvedImage: optional(r.ShelvedImage,
-			func(i shelvedImageRecord) lifecycle.ShelvedImage { return lifecycle.ShelvedImage(i) }),
+		ShelvedImage: optional(r.ShelvedImage, fromShelvedImage),
 		UnusedImages: r.UnusedImages, Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
 		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused,
 		DeletedPorts: r.DeletedPorts, PortQueue: each(r.PortQueue, fromQueuedPort),
@@ -434,6 +443,16 @@ func fromRebuild(r rebuildRecord) lifecycle.PreRebuild {
 		Name: r.Name, Image: r.Image, ImageSnapshot: optional(r.ImageSnapshot, fromImage), Ask: fromAsk(r.Ask),
 		FirstBoot: optional(r.FirstBoot, fromFirstBoot),
 	}
+}
+
+func toShelvedImage(i lifecycle.ShelvedImage) shelvedImageRecord {
+	return shelvedImageRecord{i.ID, i.Format, i.Bytes, i.SHA512,
+		optional(i.Copy, func(c lifecycle.ImageCopy) imageCopyRecord { return imageCopyRecord(c) })}
+}
+
+func fromShelvedImage(r shelvedImageRecord) lifecycle.ShelvedImage {
+	return lifecycle.ShelvedImage{ID: r.ID, Format: r.Format, Bytes: r.Bytes, SHA512: r.SHA512,
+		Copy: optional(r.Copy, func(c imageCopyRecord) lifecycle.ImageCopy { return lifecycle.ImageCopy(c) })}
 }
 
 func toFirstBoot(b lifecycle.FirstBoot) firstBootRecord   { return firstBootRecord(b) }

@@ -100,6 +100,13 @@ func (am *agentModel) performWork(m *simHost, f *effect) (done state.WorkDone) {
 		done.Err = am.call(func() error { return am.hypervisor.migrateGuest(m, e.Work, e.To) })
 	case state.Destroy:
 		done.Err = am.call(func() error { am.hypervisor.destroyGuest(m, e.ID, f.named); return nil })
+	case state.EndUpload:
+		done.Err = am.call(func() error {
+			if g := m.guests[e.ID]; g != nil {
+				g.Uploads = ""
+			}
+			return nil
+		})
 	case state.Upload:
 		done.Err = am.call(func() (err error) { done.Image, err = am.images.uploadDisk(m, e); return err })
 	case state.ListGuests:

@@ -166,8 +166,16 @@ func (ck *checks) checkPlan(m *simHost) {
 	}
 }
 
-// checkImages: a shelved server has its image, and no image is left that no server needs.
+// checkImages: a shelved server has its image, and no image is left that no server needs, except copies of disks.
+// Nothing of an upload is left on a host.
 func (ck *checks) checkImages() {
+	for _, m := range ck.hosts {
+		for id, g := range m.guests {
+			if g.Uploads != "" && ck.compute.servers[id].ShelvedImage == nil && m.agent != nil && !m.cut {
+				ck.violation(m, "upload: the host has what is left of the image %s of guest %s", g.Uploads, id)
+			}
+		}
+	}
 	needed := map[string]bool{}
 	for id, s := range ck.compute.servers {
 		if s.ShelvedImage == nil {
@@ -179,6 +187,9 @@ func (ck *checks) checkImages() {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(ck.images.all)) {
+		if i := ck.images.all[id]; i.copied && i.data {
+			continue // a user's
+		}
 		if !needed[id] && !ck.images.lost[ck.images.all[id].server] {
 			ck.violation(nil, "image: %s of server %s is left", id, ck.images.all[id].server)
 		}

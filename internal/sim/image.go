@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile/state"
@@ -44,7 +45,8 @@ func (c imageClient) Create(_ context.Context, attributes map[string]any) error 
 		if _, exists := c.all[id]; exists {
 			return fault.New(fault.Conflict, "there is an image %s", id)
 		}
-		c.all[id] = simImage{server: attributes[image.ShelvedServer].(string)}
+		_, copied := attributes["snapshot_of"]
+		c.all[id] = simImage{server: attributes[image.ShelvedServer].(string), copied: copied}
 		return nil
 	})
 }
@@ -60,24 +62,32 @@ func (c imageClient) Delete(_ context.Context, id string) error {
 	})
 }
 
-// Tagged is not called: nothing is done periodically.
-func (imageClient) Tagged(context.Context, string) ([]image.Image, error) { return nil, nil }
+// List is not called: nothing is done periodically, and there are no backups.
+func (imageClient) List(context.Context, url.Values) ([]image.Image, error) { return nil, nil }
+
+// Unmark does nothing.
+func (c imageClient) Unmark(context.Context, string) error { return c.do(func() error { return nil }) }
 
 // uploadDisk makes the disk of a guest the data of an image.
 func (im *imageModel) uploadDisk(m *simHost, e state.Upload) (hypervisor.ImageData, error) {
-	g, i := m.guests[e.ID], im.all[e.Image]
-	_, exists := im.all[e.Image]
+	g, i := m.guests[e.ID], im.all[e.To.Image]
+	_, exists := im.all[e.To.Image]
+	if g != nil && e.To.Copy {
+		g.Uploads = e.To.Image
+	}
 	switch {
-	case g == nil || !g.Stopped:
+	case g == nil || !g.Stopped && !e.To.Copy:
 		return hypervisor.ImageData{}, fault.New(fault.Unavailable, "the guest %s is not stopped", e.ID)
 	case !exists:
-		return hypervisor.ImageData{}, notFound("image", e.Image)
+		return hypervisor.ImageData{}, notFound("image", e.To.Image)
 	case im.chance(Builds, 30):
 		return hypervisor.ImageData{}, fault.New(fault.Conflict, "the disk of the host is full")
 	}
 	i.data, i.content = true, m.content[e.ID]
-	im.all[e.Image] = i
-	im.report.Happened["disk uploaded"]++
+	im.all[e.To.Image] = i
+	if im.report.Happened["disk uploaded"]++; i.copied {
+		im.report.Happened["disk copied to an image"]++
+	}
 	return hypervisor.ImageData{Bytes: 1, SHA512: fmt.Sprint(i.content)}, nil
 }
 
@@ -91,11 +101,12 @@ func (im *imageModel) downloadDisk(id string) (int, error) {
 	return i.content, nil
 }
 
-// simImage is an image of a shelved server.
+// simImage is an image with the disk of a server, which is shelved or copied.
 type simImage struct {
 	server  string
 	data    bool
-	content int // of the disk, with data
+	copied  bool // the image has a copy of the disk
+	content int  // of the disk, with data
 }
 
 // imageModel is the image service.

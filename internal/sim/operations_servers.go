@@ -45,7 +45,7 @@ func (op *operations) requestAction() {
 	actions := []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot, lifecycle.Rebuild, lifecycle.Resize,
 		lifecycle.Resize,
 		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
-		lifecycle.Unshelve, lifecycle.Unshelve}
+		lifecycle.Unshelve, lifecycle.Snapshot}
 	for range 4 {
 		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
 		action := actions[op.rng.IntN(len(actions))]
@@ -69,6 +69,9 @@ func (op *operations) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	}
 	e := lifecycle.ActionRequested{ID: op.name("m"), Action: action, Hard: hard,
 		KeepStopped: hard && action == lifecycle.Evacuate}
+	if action == lifecycle.Snapshot {
+		e.Copy = lifecycle.ImageCopy{Name: "copy", Properties: map[string]string{"snapshot_of": s.ID}}
+	}
 	if h := op.compute.states[s.Host]; action == lifecycle.Evacuate && op.servedBy(h) != nil && !h.reported {
 		return false // a real agent would have reported by now
 	}

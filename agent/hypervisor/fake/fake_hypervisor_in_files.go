@@ -27,15 +27,16 @@ var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4
 // Hypervisor stores its guests in a directory, one JSON file each.
 type Hypervisor struct {
 	// Fail, when set, is called before each operation ("check", "capacity", "guests", "build", "rename", "migrate",
-	// "upload", "destroy") with the guest's id, if any. A fault that it returns becomes the operation's result. It may
-	// block, to simulate a slow hypervisor. Set it before use.
+	// "upload", "end upload", "destroy") with the guest's id, if any. A fault that it returns becomes the operation's
+	// result. It may block, to simulate a slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
 	// Peer returns the hypervisor of another host, from which the disks of guests that move are copied. nil: the fake
 	// hypervisors of other hosts are other processes, and no content is copied from them.
 	Peer func(host string) (*Hypervisor, error)
 
-	// Images are where the disks of shelved servers go and come from. nil: there is no image service.
+	// Images are where disks that become images go, and those of unshelved servers come from. nil: there is no image
+	// service.
 	Images Images
 
 	dir      string
@@ -68,7 +69,7 @@ func (h *Hypervisor) Start(context.Context) error {
 		return nil // nothing was ever built
 	}
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ".json"+unfinished) {
+		if strings.HasSuffix(entry.Name(), ".json"+unfinished) || strings.HasPrefix(entry.Name(), uploadPrefix) {
 			err = errors.Join(err, os.Remove(filepath.Join(h.dir, entry.Name())))
 		}
 	}

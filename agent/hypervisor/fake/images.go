@@ -33,8 +33,9 @@ func (h *Hypervisor) addDiskImages(c *hypervisor.Capacity) {
 	}
 }
 
-// Upload implements hypervisor.Uploader: the content of the disk, in whole sectors, becomes a raw image.
-func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.ImageData, error) {
+// Upload implements hypervisor.Uploader: the content of the disk, in whole sectors, becomes a raw image. Nothing is
+// left of it: Start removes the file of a process that was killed.
+func (h *Hypervisor) Upload(ctx context.Context, id string, to hypervisor.Upload) (hypervisor.ImageData, error) {
 	none := hypervisor.ImageData{}
 	if err := h.begin(ctx, "upload", id); err != nil {
 		return none, err
@@ -43,12 +44,12 @@ func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.I
 		return none, fault.New(fault.Conflict, "the host has no image service; configure [glance]")
 	}
 	h.mu.Lock()
-	content, err := h.stoppedDisk(id)
+	content, err := h.diskToUpload(id, to)
 	h.mu.Unlock()
 	if err != nil {
 		return none, err
 	}
-	file, err := os.CreateTemp(h.dir, "upload-")
+	file, err := os.CreateTemp(h.dir, uploadPrefix)
 	if err != nil {
 		return none, fault.Wrap(fault.Unavailable, err)
 	}
@@ -60,7 +61,30 @@ func (h *Hypervisor) Upload(ctx context.Context, id, image string) (hypervisor.I
 	if err != nil {
 		return none, fault.Wrap(fault.Unavailable, err)
 	}
-	return h.Images.Upload(ctx, image, file.Name(), false)
+	return h.Images.Upload(ctx, to.Image, file.Name(), false)
+}
+
+// EndUpload implements hypervisor.Uploader.
+func (h *Hypervisor) EndUpload(ctx context.Context, id string) error {
+	return h.begin(ctx, "end upload", id)
+}
+
+// uploadPrefix is that of the names of files that are uploaded.
+const uploadPrefix = "upload-"
+
+// diskToUpload returns the content of the disk of a guest. One that runs has no file systems that could be frozen.
+func (h *Hypervisor) diskToUpload(id string, to hypervisor.Upload) (string, error) {
+	if !to.Copy {
+		return h.stoppedDisk(id)
+	}
+	g, err := h.readGuest(id)
+	if err == nil && to.Quiesce && !g.Stopped {
+		err = fault.New(fault.Conflict, "the guest %s has no guest agent that freezes its file systems", id)
+	}
+	if err != nil {
+		return "", err
+	}
+	return h.diskAt(id)
 }
 
 // diskOfImage returns the content of the disk of a guest that is built from the data of an image; ok is false if the

@@ -49,6 +49,7 @@ func (d *Driver) Start(ctx context.Context) error {
 		}
 		d.o.Log.Info("files of an unfinished or removed guest deleted", "domain", id, "guest", record.ID)
 	}
+	thawAll(ctx, d, c, all)
 	return fault.Wrap("", d.mark(ctx, c))
 }
 

@@ -53,6 +53,19 @@ func nvramName(build int, secure bool) string {
 	return fmt.Sprintf("nvram-%d.fd", build)
 }
 
+// copyPrefix is that of the names of files with copies of a guest's disk; the id of an image follows.
+const copyPrefix = "copy-"
+
+// uploads returns the image for which the directory of a domain has a copy of the disk, or a part of one; empty: none.
+func uploads(d directory, domain uuid.UUID) string {
+	files, _ := filepath.Glob(d.path(domain.String(), copyPrefix+"*")) // the pattern is valid
+	if len(files) == 0 {
+		return ""
+	}
+	image, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(files[0]), copyPrefix), ".")
+	return image
+}
+
 // filesOf returns the files of a guest. The names contain no text of a user.
 func (d directory) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files {
 	files := domainxml.Files{ConsoleLog: d.path(domain.String(), "console.log"),

@@ -123,6 +123,7 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 		}
 	}
 	found.guest = guest
+	found.guest.Uploads = uploads(l.d.directory, one.UUID)
 	found.setLost(lost)
 	found.guest.Remark = found.unread
 	if err := l.d.addState(ctx, l.c, &found); err != nil {

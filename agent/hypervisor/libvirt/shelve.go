@@ -9,14 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
-
-var _ hypervisor.Uploader = (*Driver)(nil)
 
 // addDiskImages adds to the capacity what the disks can become.
 func addDiskImages(images Images, c *hypervisor.Capacity) {
@@ -27,46 +23,6 @@ func addDiskImages(images Images, c *hypervisor.Capacity) {
 	if c.NoDiskImages = images.NoUploads(); c.NoDiskImages == "" {
 		c.DiskImages = "qcow2"
 	}
-}
-
-// Upload implements hypervisor.Uploader. It copies the disk, with the data of its image, to a file beside it, and
-// uploads that. The file stays until the guest is destroyed, so that an interrupted upload continues.
-func (d *Driver) Upload(ctx context.Context, id, image string) (hypervisor.ImageData, error) {
-	none := hypervisor.ImageData{}
-	if d.o.Images == nil {
-		return none, fault.New(fault.Conflict, "the host has no image service; configure [glance]")
-	}
-	if err := uuid.Validate(image); err != nil {
-		return none, fault.New(fault.Invalid, "%q is not the id of an image", image)
-	}
-	c, _, err := d.connect(ctx)
-	if err != nil {
-		return none, fault.Wrap("", err)
-	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return none, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
-	switch {
-	case !there:
-		return none, fault.New(fault.Unavailable, "libvirt has no guest %s", id)
-	case found.running() || found.migratesTo() != "":
-		return none, fault.New(fault.Unavailable, "the guest %s runs (domain %s); stop it", id, found.Name)
-	}
-	if err := found.checkRead(); err != nil {
-		return none, err
-	}
-	disk := found.xml.Disk()
-	if disk == "" {
-		return none, fault.New(fault.Conflict, "the guest %s has no disk in a file", id)
-	}
-	file := d.path(found.UUID.String(), "shelved-"+image+".qcow2")
-	fresh, err := exportDisk(ctx, d.o.Images, found.guest, disk, file)
-	if err != nil {
-		return none, err
-	}
-	return d.o.Images.Upload(ctx, image, file, !fresh)
 }
 
 // exportDisk copies a disk, with all disks below it and without its blank parts, to a file that exists completely or
@@ -90,8 +46,14 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 	if err != nil {
 		return false, fault.Wrap(fault.Unavailable, err)
 	}
-	if err := restoreBase(ctx, images, disk, g); err != nil {
-		return false, err
+	return true, convertDisk(ctx, images, g, disk, file)
+}
+
+// convertDisk copies the disk of a guest that does not run to a file that exists completely or not at all.
+func convertDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, file string) error {
+	err := restoreBase(ctx, images, disk, g)
+	if err != nil {
+		return err
 	}
 	unfinished := file + datafile.Unfinished
 	if err = qemuImg(ctx, "convert", "-q", "-f", "qcow2", "-O", "qcow2", disk, unfinished); err == nil {
@@ -103,9 +65,9 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 		if ctx.Err() == nil && strings.Contains(err.Error(), "No space left") {
 			kind = fault.Conflict
 		}
-		return false, fault.New(kind, "the disk of the guest %s cannot be copied to %s: %w", g.ID, file, err)
+		return fault.New(kind, "the disk of the guest %s cannot be copied to %s: %w", g.ID, file, err)
 	}
-	return true, nil
+	return nil
 }
 
 // restoreDisk makes a guest's disk from the data of an image, in full: the image is deleted when the guest runs. The

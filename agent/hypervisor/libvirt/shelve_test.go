@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/api/image"
@@ -85,7 +86,7 @@ func TestShelvedDisk(t *testing.T) {
 	g := hypervisortest.Guest("a")
 	g.Image, g.DiskGB = rawImage, 1
 	must(t, s.Build(t.Context(), g))
-	if _, err := s.Upload(t.Context(), g.ID, qcow2Image); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("the disk of a guest that runs: %v", err)
 	}
 	g.Stopped = true
@@ -93,12 +94,12 @@ func TestShelvedDisk(t *testing.T) {
 	s.mark(t, g.ID)
 
 	images.breakAt = 70000
-	if _, err := s.Upload(t.Context(), g.ID, qcow2Image); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("interrupted: %v", err)
 	}
 	s = reopen()
 	for range 2 {
-		uploaded, err := s.Upload(t.Context(), g.ID, qcow2Image)
+		uploaded, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image})
 		if err != nil || uploaded.Bytes != int64(len(images.data[qcow2Image])) {
 			t.Fatalf("%+v %v", uploaded, err)
 		}
@@ -149,11 +150,11 @@ func TestShelvedDiskThatHasChanged(t *testing.T) {
 	g := hypervisortest.Guest("a")
 	g.Stopped = true
 	must(t, s.Build(t.Context(), g))
-	if _, err := s.Upload(t.Context(), g.ID, qcow2Image); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("interrupted: %v", err)
 	}
 	s.mark(t, g.ID)
-	if _, err := s.Upload(t.Context(), g.ID, qcow2Image); err != nil {
+	if _, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image}); err != nil {
 		t.Fatal(err)
 	}
 	if len(images.froms) != 2 || images.froms[1] != 0 {

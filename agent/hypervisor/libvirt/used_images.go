@@ -34,7 +34,7 @@ func (d *Driver) removeUnusedImages(now time.Time) error {
 		return nil
 	}
 	defer d.making.Unlock()
-	backing, err := d.backingFiles()
+	backing, err := backingFiles(d)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (d *Driver) removeUnusedImages(now time.Time) error {
 // backingFiles returns the names of the backing files of all disks of guests, each on a line, also of other hosts that
 // share the copies of images. The disks are what counts, not the definitions: a rebuild makes a disk before it changes
 // the definition, and an administrator may have made snapshots.
-func (d *Driver) backingFiles() (string, error) {
+func backingFiles(d *Driver) (string, error) {
 	var files []string
 	for _, dir := range d.allDirs() {
 		some, err := filepath.Glob(filepath.Join(dir, "*", "*"))

@@ -69,7 +69,9 @@ func (w *Works) EffectDone(e state.WorkDone) {
 
 // changesGuest reports whether an effect changes a guest of the hypervisor.
 func changesGuest(e state.Effect) bool {
-	switch e.(type) {
+	switch e := e.(type) {
+	case state.Upload:
+		return e.To.Copy
 	case state.Build, state.Receive, state.Migrate, state.Rename, state.Destroy:
 		return true
 	}

@@ -22,12 +22,7 @@ func (w *Works) apply(j *work, effect state.Effect, e state.WorkDone) error {
 		if e.Err != nil {
 			return w.buildFailed(j, e.Err)
 		}
-		g := effect.Guest
-		g.DiskFrom, g.Kept, g.DiskImage = nil, false, "" // the hypervisor does not list them
-		w.Guests[g.ID] = g
-		recordBuilt(w.Core, g)
-		guestStarted(w, j, g)
-		w.Log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
+		guestBuilt(w, j, effect.Guest)
 		return nil
 	case state.RemoveVFs:
 		return vfsRemoved(w, j, e.Err)
@@ -63,6 +58,8 @@ func (w *Works) apply(j *work, effect state.Effect, e state.WorkDone) error {
 	switch effect := effect.(type) {
 	case state.ReadAllocation:
 		allocationRead(w, j, e.Allocation)
+	case state.EndUpload:
+		setUploads(w, effect.ID, "")
 	case state.Forget:
 		j.attempt.destroyed[effect.ID] = true
 	case state.Rename:
@@ -81,6 +78,16 @@ func (w *Works) apply(j *work, effect state.Effect, e state.WorkDone) error {
 		j.attempt.listed = append([]hypervisor.Guest{}, e.Guests...)
 	}
 	return nil
+}
+
+// guestBuilt records that the hypervisor has built a guest or changed it.
+func guestBuilt(w *Works, j *work, g hypervisor.Guest) {
+	g.DiskFrom, g.Kept, g.DiskImage = nil, false, "" // the hypervisor does not list them
+	g.Uploads = w.Guests[g.ID].Uploads
+	w.Guests[g.ID] = g
+	recordBuilt(w.Core, g)
+	guestStarted(w, j, g)
+	w.Log("guest reconciled", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 }
 
 // allocationRead records whether the allocation of a server covers its assignment. If not, the server cannot run here;

@@ -56,6 +56,8 @@ func (w *Works) ensure(j *work) (state.Effect, error) {
 		return w.Report(want.ID, want.ID, host.Guest{Phase: host.Departed}), nil
 	case there && !g.Departed && lacksPortDevices(w.Core, want):
 		return claimPortDevices(w, j)
+	case there && !g.Departed && leavesUpload(g, want):
+		return state.EndUpload{Work: want.ID, ID: want.ID}, nil
 	case asAssigned(w, want):
 		if e := releaseDetached(w, j, g); e != nil {
 			return e, nil
@@ -359,7 +361,7 @@ func (w *Works) continueOrConfirm(j *work) (state.Effect, error) {
 		return state.Migrate{Work: want.ID, To: to}, nil
 	}
 	if want.UploadTo != "" && j.attempt.ready.upload == nil {
-		return state.Upload{Work: j.id, ID: j.id, Image: want.UploadTo}, nil
+		return startUpload(w, want), nil
 	}
 	phase := host.Running
 	if want.Power == host.Off {

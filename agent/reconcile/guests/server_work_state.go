@@ -122,6 +122,7 @@ type restarts struct {
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
 	return g.Stopped == (want.Power == host.Off) && g.Lost == "" && g.Build >= want.Build &&
+		!leavesUpload(g, want) &&
 		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
 }
 
@@ -133,7 +134,7 @@ func (w *Works) guestReport(a *attempt, phase host.Phase, held []device.Claim) h
 	}
 	report := host.Guest{Phase: phase, Devices: state.PickedDevices(held), Cells: host.WritePlaced(placed),
 		Build: w.buildOf(a)}
-	if phase == host.Stopped {
+	if phase == host.Stopped || phase == host.Running {
 		report.Upload = a.ready.upload
 	}
 	if g := w.Guests[a.want.ID]; !g.Departed {

@@ -1,6 +1,7 @@
 package guests
 
 import (
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
@@ -9,14 +10,40 @@ import (
 // uploadEnded records the result of an upload. It is reported in any case, so that users see why a server is not
 // shelved yet.
 func uploadEnded(w *Works, j *work, effect state.Upload, e state.WorkDone) {
-	u := &host.DiskUpload{Image: effect.Image, Bytes: e.Image.Bytes, SHA512: e.Image.SHA512}
+	if effect.To.Copy {
+		setUploads(w, j.id, effect.To.Image) // an observation from meanwhile may not have it
+	}
+	u := &host.DiskUpload{Image: effect.To.Image, Bytes: e.Image.Bytes, SHA512: e.Image.SHA512}
 	if e.Err != nil {
 		u.Error, u.Final = fault.TextOf(e.Err), !fault.Is(e.Err, fault.Unavailable)
-		w.Warn("disk not uploaded", "server", j.id, "image", effect.Image, "final", u.Final, "error", e.Err)
+		w.Warn("disk not uploaded", "server", j.id, "image", effect.To.Image, "final", u.Final, "error", e.Err)
 	} else {
-		w.Log("disk uploaded", "server", j.id, "image", effect.Image, "bytes", u.Bytes)
+		w.Log("disk uploaded", "server", j.id, "image", effect.To.Image, "bytes", u.Bytes)
 	}
 	j.attempt.ready.upload = u
+}
+
+// leavesUpload reports whether the host has what is left of the upload of a copy of the guest's disk, and another
+// upload, or none, is assigned.
+func leavesUpload(g hypervisor.Guest, want host.Server) bool {
+	return g.Uploads != "" && g.Uploads != want.UploadTo
+}
+
+// setUploads records the image that gets a copy of a guest's disk.
+func setUploads(w *Works, id, image string) {
+	g := w.Guests[id]
+	g.Uploads = image
+	w.Guests[id] = g
+	w.GuestEpoch++ // an observation from before is wrong
+}
+
+// startUpload returns the effect that uploads the disk of a guest.
+func startUpload(w *Works, want host.Server) state.Effect {
+	if want.Copy {
+		setUploads(w, want.ID, want.UploadTo)
+	}
+	return state.Upload{Work: want.ID, ID: want.ID,
+		To: hypervisor.Upload{Image: want.UploadTo, Copy: want.Copy, Quiesce: want.Quiesce}}
 }
 
 // uploadError is returned after a disk could not be uploaded and compute has the reason. The agent tries again.

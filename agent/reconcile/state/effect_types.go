@@ -127,8 +127,14 @@ type Migrate struct {
 // Destroy makes the hypervisor destroy a guest.
 type Destroy struct{ Work, ID string }
 
-// Upload makes the hypervisor upload the disk of a guest that is stopped, as the data of an image.
-type Upload struct{ Work, ID, Image string }
+// Upload makes the hypervisor upload the disk of a guest as the data of an image.
+type Upload struct {
+	Work, ID string
+	To       hypervisor.Upload
+}
+
+// EndUpload makes the hypervisor remove what uploads of copies of a guest's disk have left on the host.
+type EndUpload struct{ Work, ID string }
 
 // ListGuests lists the guests of the hypervisor.
 type ListGuests struct{ Work string }
@@ -180,6 +186,7 @@ func (Rename) effect()          {}
 func (Migrate) effect()         {}
 func (Destroy) effect()         {}
 func (Upload) effect()          {}
+func (EndUpload) effect()       {}
 func (ListGuests) effect()      {}
 func (ReportGuest) effect()     {}
 func (Cancel) effect()          {}
@@ -210,6 +217,8 @@ func WorkOf(e Effect) string {
 	case Destroy:
 		return e.Work
 	case Upload:
+		return e.Work
+	case EndUpload:
 		return e.Work
 	case ListGuests:
 		return e.Work

@@ -33,6 +33,9 @@ type actionSpec struct {
 
 	// read decodes the arguments for the conductor; nil: there are none.
 	read func(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server, w *lifecycle.ActionRequested) error
+
+	// answer writes the response after the conductor has started the action; nil: it has no body.
+	answer func(s *Handlers, c *request.Call, now lifecycle.Server, w lifecycle.ActionRequested) error
 }
 
 // actionSpecs returns the actions by their key in the body.
@@ -55,6 +58,10 @@ func actionSpecs() map[string]actionSpec {
 		"unshelve":      {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted},
 		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, whenLocked: true,
 			read: readReset},
+		"createImage": {rule: policies.CreateSnapshot, action: lifecycle.Snapshot, whenLocked: true, read: readSnapshot,
+			answer: (*Handlers).answerImage},
+		"createBackup": {rule: policies.CreateBackup, action: lifecycle.Backup, whenLocked: true, read: readBackup,
+			answer: (*Handlers).answerImage},
 
 		"forceDelete": {rule: policies.ForceDeleteServer, code: accepted, run: (*Handlers).forceDelete},
 		"lock":        {rule: policies.LockServer, code: accepted, whenLocked: true, run: lockServer},
@@ -151,6 +158,9 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 	if err != nil {
 		return err
 	}
+	if d.answer != nil {
+		return d.answer(s, c, now, want)
+	}
 	if d.action == lifecycle.Rebuild {
 		return s.writeRebuilt(c, d.code, now, want.AdminPass)
 	}
@@ -172,8 +182,6 @@ var unsupportedActions = map[string]string{
 	"rescue":              "guests cannot be rescued",
 	"unrescue":            "guests cannot be rescued",
 	"restore":             "a deleted server cannot be restored",
-	"createImage":         "guests have no snapshots",
-	"createBackup":        "guests have no snapshots",
 	"trigger_crash_dump":  "guests have no crash dumps",
 	"changePassword":      "Berth cannot set a guest's password",
 	"addFixedIp":          onPorts,

@@ -99,6 +99,16 @@ func (d Domain) Disk() string {
 	return disks[i].Source.File.File
 }
 
+// DiskTarget returns the name of the guest's disk within its domain, such as vda; empty: there is no disk.
+func (d Domain) DiskTarget() string {
+	for _, one := range d.list().Disks {
+		if one.Device == "disk" && one.ReadOnly == nil && one.Target != nil {
+			return one.Target.Dev
+		}
+	}
+	return ""
+}
+
 // HasInterface reports whether a domain has an interface with a MAC address.
 func (d Domain) HasInterface(mac string) bool {
 	return slices.ContainsFunc(d.list().Interfaces, func(one libvirtxml.DomainInterface) bool { return macOf(one) == mac })

@@ -1,0 +1,80 @@
+package conductor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// TestSnapshotAttributes checks what a snapshot inherits, and that the user's properties come first, except those that
+// say what the image is.
+func TestSnapshotAttributes(t *testing.T) {
+	s := lifecycle.Server{ID: "s", Name: "web", Project: "p", User: "u", Image: "base", Flavor: flavor.Flavor{DiskGB: 10},
+		ImageSnapshot: &flavor.Image{MinRAM: 64, MinDisk: 3, Properties: map[string]string{"hw_disk_bus": "scsi",
+			"os_type": "linux", "img_signature": "x", "os_glance_import_task": "y", image.ShelvedServer: "other"}},
+		ShelvedImage: &lifecycle.ShelvedImage{ID: "i", Format: "qcow2", Copy: &lifecycle.ImageCopy{Name: "copy",
+			BackupType: "daily", Properties: map[string]string{"os_type": "windows", "instance_uuid": "forged", "app": "web"}}}}
+	got := imageAttributes(s)
+	want := map[string]any{"id": "i", "name": "copy", "owner": "p", "visibility": "private", "disk_format": "qcow2",
+		"container_format": "bare", "min_disk": 10, "min_ram": 64, "image_type": "backup", "backup_type": "daily",
+		"instance_uuid": "s", "user_id": "u", "base_image_ref": "base", "hw_disk_bus": "scsi", "os_type": "windows",
+		"app": "web", image.ShelvedServer: "s", "tags": []string{image.ShelvedTag}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// TestBackupRotation makes four backups of which two are kept, and one of another type, which does not count.
+func TestBackupRotation(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	backup := func(id, kind string) {
+		t.Helper()
+		c.act(lifecycle.ActionRequested{ID: id, Action: lifecycle.Backup,
+			Copy: lifecycle.ImageCopy{Name: id, BackupType: kind, Rotation: 2}})
+		c.waitFor(id, func() bool { return c.server().TaskState() == "" })
+		if s := c.server(); s.Refusal != nil || s.Stopped {
+			t.Fatalf("%+v", s.Refusal)
+		}
+	}
+	for _, id := range []string{"d1", "d2"} {
+		backup(id, "daily")
+	}
+	backup("w1", "weekly")
+	backup("d3", "daily")
+	backup("d4", "daily")
+	if got := c.images.ids(); !slices.Equal(got, []string{"d3", "d4", "w1"}) {
+		t.Errorf("images %v", got)
+	}
+	if i, err := c.images.Image(t.Context(), "d4"); err != nil || i.Properties[image.ShelvedServer] != "" ||
+		i.Properties["image_type"] != "backup" || i.Status != image.Active {
+		t.Errorf("%+v %v", i, err)
+	}
+}
+
+// TestRefusedUploadDeletesSnapshot checks that a copy that the host cannot make ends with the reason, without an image,
+// and that a guest without a disk is refused.
+func TestRefusedUploadDeletesSnapshot(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	snapshot := lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Snapshot, Copy: lifecycle.ImageCopy{Name: "copy"}}
+	_, err := c.conductor().Act(t.Context(), "s", snapshot)
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "its guest has no disk in a file") {
+		t.Errorf("without a disk: %v", err)
+	}
+	c.giveDisk()
+	c.images.refusal = "no room for the copy"
+	c.act(snapshot)
+	c.waitFor("the copy is given up", func() bool { return c.server().Refusal != nil })
+	if s := c.server(); s.State != lifecycle.Active || s.Task != "" || !strings.Contains(s.Refusal.Message, "no room") {
+		t.Errorf("%s %s %+v", s.State, s.Task, s.Refusal)
+	}
+	c.waitFor("the image is deleted", func() bool { return len(c.images.ids()) == 0 })
+}
