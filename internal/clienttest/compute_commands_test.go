@@ -16,6 +16,9 @@ import (
 // commandTable is the table of the `openstack` commands.
 const commandTable = "../../docs/openstack-client-commands.md"
 
+// publicKey is a key for key pairs.
+const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ann@host\n"
+
 // clientStep is one input line of a client with Berth's compute, and what its output must be.
 type clientStep struct {
 	text   string
@@ -32,23 +35,23 @@ type clientStep struct {
 func TestComputeCommands(t *testing.T) {
 	c := Start(t)
 	image, networks := c.StartCompute(t)
-	ann, p1 := c.User(t, "ann", "p1", "member")
-	reportNetworkAgent(t, networks)
-	network, port := networkOf(t, networks, p1)
+	ann, _ := c.User(t, "ann", "p1", "member")
+	c.reportNetworkAgent(t, networks)
+	network, port := networkOf(t, networks, c.Token(t, "ann", "ann", "p1"))
 	_, p2 := c.User(t, "bob", "p2", "member")
 	values := strings.NewReplacer("$IMAGE", image, "$ANN", ann, "$P2", p2, "$DIR", t.TempDir(), "$NET", network,
 		"$PORT", port)
 	public := filepath.Join(values.Replace("$DIR"), "key.pub")
-	Write(t, public, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ann@host\n")
+	Write(t, public, publicKey)
 	Write(t, filepath.Join(values.Replace("$DIR"), "user-data"), "#cloud-config\n")
 	all, shells := c.performSteps(t, "testdata/openstack-compute-commands.txt", values)
 	compareTable(t, shells["admin 2.61"], all)
 }
 
-// networkOf creates a network with a subnet and a port for a project, and returns the ids of network and port.
-func networkOf(t *testing.T, address, project string) (network, port string) {
+// networkOf creates a network with a subnet and a port for the project of a token, and returns the ids of network and port.
+func networkOf(t *testing.T, address, token string) (network, port string) {
 	t.Helper()
-	client := api.NewClient(address, nil, "owner:"+project)
+	client := api.NewClient(address, nil, token)
 	n, err := client.CreateNetwork(t.Context(), map[string]any{"name": "net"})
 	must(t, err)
 	_, err = client.CreateSubnet(t.Context(), map[string]any{"network_id": n.ID, "ip_version": 4, "cidr": "10.0.0.0/24"})
@@ -58,9 +61,17 @@ func networkOf(t *testing.T, address, project string) (network, port string) {
 	return n.ID, p.ID
 }
 
-// performSteps executes the lines of a file in clients, and returns the lines with their outputs and the clients.
+// performSteps executes the lines of a file in clients of the cloud, and returns the lines with their outputs and the
+// clients.
 func (c *Cloud) performSteps(t *testing.T, file string, values *strings.Replacer) (all []clientStep,
 	shells map[string]*shell) {
+	t.Helper()
+	return performSteps(t, file, values, c.computeCredentials)
+}
+
+// performSteps executes the lines of a file in clients with these environments.
+func performSteps(t *testing.T, file string, values *strings.Replacer, environment func(who string) []string) (
+	all []clientStep, shells map[string]*shell) {
 	t.Helper()
 	shells = map[string]*shell{}
 	var client *shell
@@ -68,7 +79,7 @@ func (c *Cloud) performSteps(t *testing.T, file string, values *strings.Replacer
 	for _, s := range readSteps(t, file) {
 		if who, ok := strings.CutPrefix(s.text, "= "); ok {
 			if client = shells[who]; client == nil {
-				client = startShellWith(t, c.computeCredentials(who)...)
+				client = startShellWith(t, environment(who)...)
 				shells[who] = client
 			}
 			continue

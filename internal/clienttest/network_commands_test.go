@@ -26,7 +26,7 @@ const networkTable = "../../docs/openstack-network-commands.md"
 func TestNetworkCommands(t *testing.T) {
 	c := Start(t)
 	address := c.StartNetwork(t)
-	reportNetworkAgent(t, address)
+	c.reportNetworkAgent(t, address)
 	c.User(t, "ann", "p1", "member")
 	all, _ := c.performSteps(t, "testdata/openstack-network-commands.txt", strings.NewReplacer())
 	rows := readTable(t, networkTable)
@@ -48,7 +48,7 @@ func TestNetworkCommands(t *testing.T) {
 	}
 	t.Run("guide", func(t *testing.T) { runGuide(t, c) })
 	t.Run("servers", func(t *testing.T) {
-		reportNetworkAgent(t, address) // the lines have deleted it
+		c.reportNetworkAgent(t, address) // the lines have deleted it
 		disk := filepath.Join(t.TempDir(), "disk")
 		Write(t, disk, "the data of a disk")
 		c.performSteps(t, "testdata/openstack-server-port-commands.txt", strings.NewReplacer("$DISK", disk))
