@@ -35,12 +35,13 @@ func CardHeld(c *Core, pf device.ID) bool {
 }
 
 // VFsObserved deletes the records of PFs that are free and have VFs again. Another number than before is the
-// operator's.
+// operator's: a further sync writes it to Placement, because the plan of this one has the number of the record.
 func VFsObserved(c *Core, devices []pci.Device) {
 	known := c.State.VFs()
 	for _, d := range devices {
 		if id := device.PCI(d.Address); known[id] > 0 && d.NumVFs > 0 && !c.Restoring[id] && !CardHeld(c, id) {
 			c.Record(journal.VFs(id, 0))
+			c.WantSync = c.WantSync || d.NumVFs != known[id]
 			c.Condition("VFs of " + id.String())
 		}
 	}

@@ -22,9 +22,10 @@ func TestObservedVFs(t *testing.T) {
 		held      []device.Claim
 		restoring bool
 		kept      bool
+		sync      bool
 	}{
 		"free":                {vfs: 4},
-		"free, fewer VFs":     {vfs: 1},
+		"free, fewer VFs":     {vfs: 1, sync: true},
 		"free, without VFs":   {kept: true},
 		"the PF is held":      {vfs: 4, held: claims(pf), kept: true},
 		"a VF is held":        {vfs: 4, held: claims(vf), kept: true},
@@ -43,6 +44,9 @@ func TestObservedVFs(t *testing.T) {
 		VFsObserved(core, []pci.Device{now})
 		if kept := core.State.VFs()[id] == 4; kept != c.kept {
 			t.Errorf("%s: the record is kept: %t", name, kept)
+		}
+		if core.WantSync != c.sync {
+			t.Errorf("%s: a further sync is wanted: %t", name, core.WantSync)
 		}
 	}
 }
