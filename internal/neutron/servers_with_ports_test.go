@@ -106,20 +106,23 @@ func (c *serverCloud) securityGroups(t *testing.T) {
 // nodes and their VFs.
 func (c *cloud) startCompute(t *testing.T) *serverCloud {
 	t.Helper()
-	c.base.User(t, "berth", "service", "admin", "service")
 	program, err := bench.Build(t.TempDir())
 	must(t, err)
 	s := &serverCloud{cloud: c, dir: t.TempDir()}
-	account := fmt.Sprintf("auth_type = password\nauth_url = %s\nusername = berth\npassword = berth\n"+
-		"project_name = service\nuser_domain_name = Default\nproject_domain_name = Default\n", c.base.URL)
+	account := func(user string) string {
+		c.base.User(t, user, "service", "admin", "service")
+		return fmt.Sprintf("auth_type = password\nauth_url = %s\nusername = %[2]s\npassword = %[2]s\n"+
+			"project_name = service\nuser_domain_name = Default\nproject_domain_name = Default\n", c.base.URL, user)
+	}
 	machine := machineWithNICs(t)
 	start := func(name, ready, options string, args ...string) {
 		t.Helper()
 		home := filepath.Join(s.dir, name)
 		must(t, os.Mkdir(home, 0o700))
 		clienttest.Write(t, home+"/machine.txtar", machine)
-		clienttest.Write(t, home+"/berth.conf", "[api]\nauth_strategy = noauth2\n[placement]\n"+account+"[neutron]\n"+account+
-			"[oslo_concurrency]\nlock_path = "+home+"\n[berth]\nsysfs = "+home+"/machine.txtar\n"+options)
+		own := account(name)
+		clienttest.Write(t, home+"/berth.conf", "[api]\nauth_strategy = keystone\n[keystone_authtoken]\n"+own+
+			"[placement]\n"+own+"[neutron]\n"+own+"[compute]\n"+own+"[oslo_concurrency]\nlock_path = "+home+"\n[berth]\nsysfs = "+home+"/machine.txtar\n"+options)
 		clienttest.Run(t, home+"/berth.log", ready, append([]string{program}, append(args, "--config-file",
 			home+"/berth.conf", "--data-dir", home+"/data", "--placement-url", c.base.Placements[clienttest.Berth])...)...)
 	}
@@ -131,8 +134,8 @@ func (c *cloud) startCompute(t *testing.T) *serverCloud {
 			c.Report(t, node, a)
 		}
 	}
-	project := c.vlan(t, "physnet0", "10.4.0.0/24").Project
-	s.api = compute.NewClient("http://"+c.compute, http.DefaultClient, "admin:"+project)
+	c.vlan(t, "physnet0", "10.4.0.0/24")
+	s.api = compute.NewClient("http://"+c.compute, http.DefaultClient, c.base.Admin(t))
 	s.hosts = hostapi.Client{REST: s.api.REST}
 	for i := range s.flavors {
 		f, err := s.api.CreateFlavor(t.Context(), compute.CreateFlavor{Name: fmt.Sprint("f", i), VCPUs: 1 + i, RAM: 64})

@@ -115,6 +115,9 @@ func (op *operations) unplugSome() {
 	for _, o := range m.made {
 		if o.Address == d.Address || o.Parent != nil && *o.Parent == d.Holder() && d.Type != pci.Plain &&
 			op.rng.IntN(2) == 0 {
+			if m.isLastVF(o) {
+				continue
+			}
 			m.away[o.Address] = true
 			delete(m.configured, o.Address)
 			if m.portVFs {
@@ -124,6 +127,14 @@ func (op *operations) unplugSome() {
 	}
 	op.note("unplug", "", m.tag, d.Address.String())
 	op.agents.changed(m)
+}
+
+// isLastVF reports whether a device is the only VF that a card with shapes has left. It is not unplugged alone: a PF
+// whose sriov_numvfs is not 0 has VFs.
+func (m *simHost) isLastVF(vf pci.Device) bool {
+	return m.bare != nil && vf.Parent != nil && !slices.ContainsFunc(m.made, func(d pci.Device) bool {
+		return d.Parent != nil && *d.Parent == *vf.Parent && d.Address != vf.Address && !m.away[d.Address]
+	})
 }
 
 func (op *operations) plugSome() {
