@@ -48,7 +48,8 @@ func TestComputeCommands(t *testing.T) {
 	compareTable(t, shells["admin 2.61"], all)
 }
 
-// networkOf creates a network with a subnet and a port for the project of a token, and returns the ids of network and port.
+// networkOf creates a network with a subnet and a port for the project of a token, and returns the ids of network and
+// port.
 func networkOf(t *testing.T, address, token string) (network, port string) {
 	t.Helper()
 	client := api.NewClient(address, nil, token)

@@ -122,7 +122,8 @@ func (c *cloud) startCompute(t *testing.T) *serverCloud {
 		clienttest.Write(t, home+"/machine.txtar", machine)
 		own := account(name)
 		clienttest.Write(t, home+"/berth.conf", "[api]\nauth_strategy = keystone\n[keystone_authtoken]\n"+own+
-			"[placement]\n"+own+"[neutron]\n"+own+"[compute]\n"+own+"[oslo_concurrency]\nlock_path = "+home+"\n[berth]\nsysfs = "+home+"/machine.txtar\n"+options)
+			"[placement]\n"+own+"[neutron]\n"+own+"[compute]\n"+own+"[oslo_concurrency]\nlock_path = "+home+
+			"\n[berth]\nsysfs = "+home+"/machine.txtar\n"+options)
 		clienttest.Run(t, home+"/berth.log", ready, append([]string{program}, append(args, "--config-file",
 			home+"/berth.conf", "--data-dir", home+"/data", "--placement-url", c.base.Placements[clienttest.Berth])...)...)
 	}
