@@ -85,6 +85,7 @@ const (
 	DeleteAgent          = "os_compute_api:os-agents:delete"
 	ListFlavorAccess     = "os_compute_api:os-flavor-access"
 	AddFlavorAccess      = "os_compute_api:os-flavor-access:add_tenant_access"
+	RemoveFlavorAccess   = "os_compute_api:os-flavor-access:remove_tenant_access"
 )
 
 var guardsBesideServers = []policy.Row{
@@ -167,5 +168,6 @@ var guardsBesideServers = []policy.Row{
 	{Names: UpdateAgent, Check: admin, What: "PUT /os-agents/{id}"},
 	{Names: DeleteAgent, Check: admin, What: "DELETE /os-agents/{id}"},
 	{Names: ListFlavorAccess, Check: admin, What: "GET /flavors/{id}/os-flavor-access"},
-	{Names: AddFlavorAccess, Check: admin, What: "POST /flavors/{id}/action"},
+	{Names: AddFlavorAccess, Check: admin, What: "addTenantAccess"},
+	{Names: RemoveFlavorAccess, Check: admin, What: "removeTenantAccess"},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/policy"
 )
@@ -46,6 +47,9 @@ func TestPolicyGuardsEveryRoute(t *testing.T) {
 			if strings.HasSuffix(path, "/action") {
 				body = `{"os-stop": null}`
 			}
+			if of == "small" && strings.HasSuffix(path, "/action") {
+				body = `{"addTenantAccess": null}`
+			}
 			want := 403
 			if free[method+" "+path] {
 				want = 200
@@ -78,6 +82,13 @@ func TestPolicyGuardsEveryAction(t *testing.T) {
 	for key, rule := range servers.ActionRules() {
 		deny.denied = map[string]bool{rule: true}
 		r := h.ask("POST", "/v2.1/servers/"+id+"/action", `{"`+key+`": null}`)
+		if message, _ := r.dig("forbidden/message").(string); r.status != 403 || !strings.Contains(message, rule) {
+			t.Errorf("%s: %d %s", key, r.status, r.text)
+		}
+	}
+	for key, rule := range catalog.FlavorActionRules() {
+		deny.denied = map[string]bool{rule: true}
+		r := h.at("2.1", "POST", "/v2.1/flavors/small/action", `{"`+key+`": null}`)
 		if message, _ := r.dig("forbidden/message").(string); r.status != 403 || !strings.Contains(message, rule) {
 			t.Errorf("%s: %d %s", key, r.status, r.text)
 		}

@@ -15,6 +15,7 @@ import (
 // FlavorFilter selects the flavors to list, sorted by id.
 type FlavorFilter struct {
 	All     bool   // include flavors that are not public
+	Project string // without All: include those whose access list has this project
 	MinDisk int    // GiB
 	MinRAM  int    // MiB
 	Marker  string // id of the last flavor of the previous page; fault.Invalid if that flavor cannot be listed
@@ -66,18 +67,14 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 		var w where
 		w.and("disk_gb >= ?", filter.MinDisk)
 		w.and("memory_mb >= ?", filter.MinRAM)
-		if !filter.All {
-			w.and("is_public = 1")
-		}
+		filter.visible(&w)
 		if filter.Marker != "" {
 			var there string
 			// A flavor that is not public yields the same error as an unknown one, so that its existence is not
 			// revealed.
 			var at where
 			at.and("id = ?", filter.Marker)
-			if !filter.All {
-				at.and("is_public = 1")
-			}
+			filter.visible(&at)
 			err := tx.QueryRow(ctx, `SELECT id FROM compute_flavors`+at.sql(), at.args...).Scan(&there)
 			if errors.Is(err, sql.ErrNoRows) {
 				return fault.New(fault.Invalid, "the marker %q is not a flavor", filter.Marker)
@@ -102,6 +99,13 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 	return list, wrap(err)
 }
 
+// visible adds the condition that a flavor is one that the filter may select.
+func (f FlavorFilter) visible(w *where) {
+	if !f.All {
+		w.and("(is_public = 1 OR id IN (SELECT flavor_id FROM compute_flavor_access WHERE project = ?))", f.Project)
+	}
+}
+
 // DescribeFlavor changes the description of a flavor; fault.NotFound.
 func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -117,8 +121,12 @@ func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 		if err := sqldb.RequireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ?`, id)
-		return err
+		for _, table := range []string{"compute_flavor_specs", "compute_flavor_access"} {
+			if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE flavor_id = ?`, id); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
 }
 

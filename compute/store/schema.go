@@ -26,6 +26,10 @@ var schema = []sqldb.Migration{
 			spec VARCHAR(255) NOT NULL,
 			content TEXT NOT NULL,
 			PRIMARY KEY (flavor_id, spec)`),
+	sqldb.Table("compute_flavor_access", `
+			flavor_id VARCHAR(255) NOT NULL,
+			project VARCHAR(255) NOT NULL,
+			PRIMARY KEY (flavor_id, project)`),
 	sqldb.Table("compute_servers", `
 			id VARCHAR(64) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL,

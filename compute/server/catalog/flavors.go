@@ -81,8 +81,10 @@ func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error 
 	return c.WriteJSON(http.StatusOK, body)
 }
 
-// flavorFilter reads the query. Users see public flavors only; admins choose with is_public, where None means all.
+// flavorFilter reads the query. Callers see public flavors and those whose access list has their project; admins choose
+// with is_public, where None means all.
 func flavorFilter(c *request.Call, q url.Values) (f store.FlavorFilter, keep func(flavor.Flavor) bool, err error) {
+	f.Project = c.Who.Project
 	public := true
 	if text := q.Get("is_public"); c.Who.IsAdmin() && text != "" {
 		wanted, known := request.Style.Bool(text)
@@ -117,7 +119,11 @@ func (s *Handlers) showFlavor(c *request.Call) error {
 // VisibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
 func (s *Handlers) VisibleFlavor(ctx context.Context, c *request.Call, id string) (flavor.Flavor, error) {
 	f, err := s.Store.Flavor(ctx, id)
-	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.Who.IsAdmin() {
+	visible := false
+	if err == nil {
+		visible, err = mayUse(s.Store, c, f)
+	}
+	if fault.Is(err, fault.NotFound) || err == nil && !visible {
 		return flavor.Flavor{}, fault.New(fault.NotFound, "Flavor %s could not be found.", id)
 	}
 	return f, err

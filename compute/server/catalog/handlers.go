@@ -22,6 +22,9 @@ type Store interface {
 	DescribeFlavor(ctx context.Context, id, description string) error
 	DeleteFlavor(ctx context.Context, id string) error
 	SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error
+	FlavorAccess(ctx context.Context, flavor string) ([]string, error)
+	AddFlavorAccess(ctx context.Context, flavor, project string) error
+	RemoveFlavorAccess(ctx context.Context, flavor, project string) error
 	DeleteExtraSpec(ctx context.Context, id, key string) error
 
 	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
