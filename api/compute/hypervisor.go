@@ -27,7 +27,7 @@ type Hypervisor struct {
 	*HypervisorUpFor                     // 2.88
 }
 
-// HypervisorUpFor holds the uptime of a hypervisor; null: agents do not report it.
+// HypervisorUpFor holds how long the machine of a hypervisor has run; null: not known.
 type HypervisorUpFor struct {
 	Uptime *string `json:"uptime"`
 }

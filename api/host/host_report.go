@@ -17,6 +17,8 @@ type Report struct {
 	Hypervisor string `json:"hypervisor_type,omitempty"` // Nova's: QEMU, phyp, fake; empty: not yet known
 	Down       string `json:"hypervisor_down,omitempty"` // why the hypervisor can build no guests; empty: it can
 
+	Booted time.Time `json:"booted_at,omitzero"` // when the machine was started, in whole seconds; absent: not known
+
 	Devices []Device `json:"devices"` // every device that device_spec offers, by address
 	// Cells are the NUMA nodes with CPUs or memory for guests, by number: from an agent without the use of Counted, from
 	// compute with it.

@@ -30,7 +30,7 @@ func EncodeHost(h schedule.Host) ([]byte, error) {
 	return encode("host "+h.Name, host.Report{
 		Host: h.Name, Instance: h.Instance, Start: h.Start, LockID: h.LockID, NotFollowed: h.NotFollowed,
 		Guests:   each(h.Present, func(p schedule.Present) host.Present { return host.Present(p) }),
-		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down,
+		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down, Booted: h.Booted,
 		Devices: each(h.Devices, func(d pci.Offered) host.Device { return host.WriteDevice(h.Name, d) }),
 		Cells:   host.WriteCells(h.Cells), Nodes: host.WriteNodes(h.Nodes),
 		NodesInPlacement: h.NodesInPlacement, Counted: each(h.Counted, writeCounted),
@@ -72,7 +72,7 @@ func readHost(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Instance: r.Instance, Start: r.Start, LockID: r.LockID,
 		Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
 		NotFollowed:     r.NotFollowed,
-		HypervisorState: schedule.HypervisorState{Hypervisor: r.Hypervisor, Down: r.Down},
+		HypervisorState: schedule.HypervisorState{Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Booted},
 		Disks:           schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
 	for _, g := range r.Counted {
 		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),

@@ -37,8 +37,9 @@ type Host struct {
 
 // HypervisorState is what is known of the hypervisor of a host.
 type HypervisorState struct {
-	Down       string `json:",omitempty"` // why it can build no guests; empty when it can
-	Hypervisor string `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
+	Down       string    `json:",omitempty"` // why it can build no guests; empty when it can
+	Hypervisor string    `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
+	Booted     time.Time // when the machine was started; zero: not known
 }
 
 // NUMA is the NUMA nodes of a host.

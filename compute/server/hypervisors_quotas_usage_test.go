@@ -38,7 +38,7 @@ func TestHypervisors(t *testing.T) {
 		{"2.52", "GET", "/os-hypervisors/cmp/search", "", 200, "cmp1"},
 		{"2.52", "GET", "/os-hypervisors/cmp/servers", "", 200, id},
 		{"2.53", "GET", "/os-hypervisors/cmp/search", "", 404, "there is nothing"},
-		{"2.53", "GET", "/os-hypervisors/" + uuid + "/uptime", "", 501, "agents do not report it"},
+		{"2.53", "GET", "/os-hypervisors/" + uuid + "/uptime", "", 400, "is not known"},
 		{"2.1", "GET", "/os-hypervisors/statistics", "", 200, `"count":1,"vcpus":16,"vcpus_used":2`},
 		{"2.42", "GET", "/os-hosts", "", 200, `{"hosts":[{"host_name":"cmp1","service":"compute","zone":"nova"}]}`},
 		{"2.42", "GET", "/os-hosts?zone=z", "", 200, `{"hosts":[]}`},

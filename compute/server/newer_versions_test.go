@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // keysOf returns the keys of an object inside an answer, sorted.
@@ -50,7 +51,7 @@ func TestHypervisorsByVersion(t *testing.T) {
 		t.Errorf("got %q, want %q; before %s", got, want, old.text)
 	}
 	id, _ := now.dig("hypervisors/0/id").(string)
-	for version, status := range map[string]int{"2.87": 501, "2.88": 404} {
+	for version, status := range map[string]int{"2.87": 400, "2.88": 404} {
 		if r := h.at(version, "GET", "/v2.1/os-hypervisors/"+id+"/uptime", ""); r.status != status {
 			t.Errorf("%s: uptime answers %d", version, r.status)
 		}
@@ -65,6 +66,26 @@ func TestHypervisorsByVersion(t *testing.T) {
 		if slices.Contains(keysOf(r, "hypervisors/0"), "servers") != shown {
 			t.Errorf("%s: %s", version, r.text)
 		}
+	}
+}
+
+// TestUptimeOfHypervisor tests the uptime of a host whose agent reports when the machine was started.
+func TestUptimeOfHypervisor(t *testing.T) {
+	now := time.Date(2026, 3, 4, 13, 6, 7, 0, time.UTC)
+	h := startWith(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	r := report("h1")
+	r.Booted = now.Add(-50*time.Hour - 7*time.Minute)
+	if err := h.hosts.PutReport(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	const want = " 13:06:07 up 2 days,  2:07"
+	show := h.at("2.88", "GET", "/v2.1/os-hypervisors/"+r.Provider, "")
+	if show.dig("hypervisor/uptime") != want {
+		t.Error(show.text)
+	}
+	old := h.at("2.53", "GET", "/v2.1/os-hypervisors/"+r.Provider+"/uptime", "")
+	if old.dig("hypervisor/uptime") != want || old.dig("hypervisor/hypervisor_hostname") != "h1" {
+		t.Error(old.text)
 	}
 }
 
@@ -95,6 +116,29 @@ func TestForceIsUnknown(t *testing.T) {
 			r := h.at(version, "POST", "/v2.1/servers/"+id+"/action", body)
 			if r.status != 400 || !strings.Contains(r.text, why) {
 				t.Errorf("%s %s: %d %s", version, body, r.status, r.text)
+			}
+		}
+	}
+}
+
+// TestUnknownParametersAreRefused tests from which version on a path refuses a parameter of the query.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	h := start(t)
+	h.flavor("small", nil)
+	for _, c := range []struct {
+		path       string
+		since, ask string // the first version that refuses, and the last that accepts
+	}{
+		{"/v2.1/flavors?colour=1", "2.75", "2.74"}, {"/v2.1/flavors/detail?colour=1", "2.75", "2.74"},
+		{"/v2.1/flavors/detail?name=x", "2.75", "2.102"}, {"/v2.1/flavors/small?colour=1", "2.102", "2.101"},
+		{"/v2.1/os-migrations?colour=1", "2.59", "2.58"}, {"/v2.1/os-migrations?user_id=1", "2.79", "2.80"},
+		{"/v2.1/os-keypairs?colour=1", "2.75", "2.74"}, {"/v2.1/limits?colour=1", "2.75", "2.74"},
+		{"/v2.1/os-services?colour=1", "2.75", "2.74"}, {"/v2.1/os-hypervisors?colour=1", "2.53", "2.52"},
+		{"/v2.1/os-availability-zone?colour=1", "2.102", "2.101"}, {"/v2.1/servers/detail?colour=1", "2.75", "2.74"},
+	} {
+		for version, status := range map[string]int{c.since: 400, c.ask: 200} {
+			if r := h.at(version, "GET", c.path, ""); r.status != status {
+				t.Errorf("%s at %s: %d %s, want %d", c.path, version, r.status, r.text, status)
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	o := loop.Options{
 		Host:    s.Host,
 		LockDir: s.LockPath,
-		Machine: state.Machine{ID: machineID()},
+		Machine: state.Machine{ID: machineID(), Booted: bootTime()},
 		LockID:  lockID,
 		Facts:   of.source,
 		Events:  of.events,

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // productFiles have the identity that the machine or its hypervisor gives, in the order in which they are read: SMBIOS,
@@ -16,6 +18,24 @@ var productFiles = []string{"/sys/class/dmi/id/product_uuid", "/proc/device-tree
 
 // machineID returns machine-id(5), or an empty string.
 func machineID() string { return firstLine("/etc/machine-id") }
+
+// bootTime returns when this machine was started, or a zero time.
+func bootTime() time.Time {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return time.Time{}
+	}
+	for line := range strings.Lines(string(text)) {
+		if seconds, ok := strings.CutPrefix(line, "btime "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(seconds), 10, 64)
+			if err != nil {
+				return time.Time{}
+			}
+			return time.Unix(n, 0).UTC()
+		}
+	}
+	return time.Time{}
+}
 
 // lockID identifies a directory of this machine, for a process that has a lock in it: an earlier process with the same
 // id has ended, also if this one runs after a reboot or in another container. A copy of the directory has another id.

@@ -45,7 +45,7 @@ func TestComputeCommands(t *testing.T) {
 	Write(t, public, publicKey)
 	Write(t, filepath.Join(values.Replace("$DIR"), "user-data"), "#cloud-config\n")
 	all, shells := c.performSteps(t, "testdata/openstack-compute-commands.txt", values)
-	compareTable(t, shells["admin 2.61"], all)
+	compareTable(t, shells["admin 2.92"], all)
 }
 
 // networkOf creates a network with a subnet and a port for the project of a token, and returns the ids of network and
@@ -103,7 +103,7 @@ func performSteps(t *testing.T, file string, values *strings.Replacer, environme
 // anyID matches a UUID or a request id.
 var anyID = regexp.MustCompile(`(req-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// computeCredentials returns the environment of a client: "admin 2.61" or "ann 2.61" of project p1, "bob 2.61" of p2.
+// computeCredentials returns the environment of a client: "admin 2.92" or "ann 2.92" of project p1, "bob 2.92" of p2.
 func (c *Cloud) computeCredentials(who string) []string {
 	user, version, _ := strings.Cut(who, " ")
 	environment := append(c.Credentials(c.Region), "OS_COMPUTE_API_VERSION="+version)

@@ -59,7 +59,8 @@ func (t Times) Refusals() backoff.Exponential {
 
 // Machine identifies where an agent runs. Empty fields are unknown.
 type Machine struct {
-	ID string // machine-id(5): of the installed system, also in a copy of it
+	Booted time.Time // when it was started; zero: not known
+	ID     string    // machine-id(5): of the installed system, also in a copy of it
 	// the machine and the journal's directory: two processes with one id exclude each other by the journal's lock, also
 	// across boots and containers
 	LockID string

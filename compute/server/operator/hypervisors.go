@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -216,10 +218,33 @@ func (s *Handlers) shownAmounts(c *request.Call, list []hostState) ([]compute.Hy
 }
 
 func (s *Handlers) hypervisorUptime(c *request.Call) error {
-	if _, err := s.findHypervisor(c); err != nil {
+	h, err := s.findHypervisor(c)
+	if err != nil {
 		return err
 	}
-	return request.NotImplemented("Berth does not implement the uptime of a hypervisor: agents do not report it")
+	text := s.uptime(h)
+	if text == nil {
+		return fault.New(fault.Invalid, "the uptime of hypervisor %s is not known: its host is down, or its agent does "+
+			"not report when the machine was started", h.Name)
+	}
+	return c.WriteJSON(http.StatusOK, map[string]any{"hypervisor": struct {
+		compute.HypervisorRef
+		compute.HypervisorUpFor
+	}{refView(c, h), compute.HypervisorUpFor{Uptime: text}}})
+}
+
+// uptime returns the time of the day and for how long the machine of a host that is up has run, as the program uptime
+// prints it, without users and load; nil if it is not known.
+func (s *Handlers) uptime(h hostState) *string {
+	now := s.Now().UTC()
+	up := now.Sub(h.Booted)
+	if h.Booted.IsZero() || !h.up || up < 0 {
+		return nil
+	}
+	days, rest := int(up.Hours())/24, up%(24*time.Hour)
+	text := fmt.Sprintf(" %s up %d days, %2d:%02d", now.Format(time.TimeOnly), days, int(rest.Hours()),
+		int(rest.Minutes())%60)
+	return &text
 }
 
 func (s *Handlers) hypervisorStatistics(c *request.Call) error {
@@ -277,7 +302,7 @@ func (s *Handlers) hypervisor(c *request.Call, h hostState, amounts compute.Hype
 	v.Type = cmp.Or(h.Hypervisor, "berth")
 	switch {
 	case c.Has(compute.HypervisorUptime):
-		v.HypervisorUpFor = &compute.HypervisorUpFor{}
+		v.HypervisorUpFor = &compute.HypervisorUpFor{Uptime: s.uptime(h)}
 		return v, nil
 	case c.Has(compute.CPUInfoObject):
 		v.CPUInfo = struct{}{}

@@ -15,7 +15,7 @@ import (
 func Checks() []func(*Call) error {
 	return []func(*Call) error{(*Call).CheckRequestLine, (*Call).CheckDatabase, (*Call).negotiate, (*Call).CheckRoute,
 		(*Call).Authenticate, (*Call).CheckUser, (*Call).checkProject, (*Call).CheckMethod, (*Call).checkHost,
-		(*Call).checkPolicy}
+		(*Call).checkQuery, (*Call).checkPolicy}
 }
 
 // negotiate determines the microversion, on the paths that have one, and sets it in the headers of the response. Vary

@@ -8,6 +8,7 @@
 //	lookups        the server of the path, hosts, their names and whether they work
 //	accounts       the accounts of hosts, and the methods that only agents call
 //	body           the limits of bodies
+//	query_parameters  the parameters of queries that paths have in each version
 //	checks         the checks of every request, in their order
 //	values         empty values, times and texts of answers and queries
 //	queries        unknown parameters of queries, and the times between which something has changed
