@@ -2,8 +2,11 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/openberth/berth/resource"
 )
 
 // This file attaches a port to a guest that exists, and detaches one. The change is one step, ChangePort, which is
@@ -15,6 +18,7 @@ import (
 type PortAttachRequested struct {
 	ID      string
 	Request NetworkRequest
+	Amounts resource.Amounts // what its port requests of each resource class
 	By      Caller
 }
 
@@ -60,7 +64,7 @@ func (r PortDetachRequested) PortChange() (name, id string) { return "detach_int
 func onPortChange(s Server, e Event, now time.Time) Server {
 	switch e := e.(type) {
 	case PortAttachRequested:
-		return requestPortChange(s, QueuedPortChange{ID: e.ID, Request: e.Request}, now)
+		return requestPortChange(withPortAmounts(s, e), QueuedPortChange{ID: e.ID, Request: e.Request}, now)
 	case PortDetachRequested:
 		return requestPortChange(s, QueuedPortChange{ID: e.ID, Detach: e.Port}, now)
 	case PortAttached:
@@ -98,5 +102,27 @@ func withoutChange(s Server) Server {
 		s.Networks = slices.Delete(slices.Clone(s.Networks), at, at+1)
 	}
 	s.PortChange = nil
+	return s
+}
+
+// withPortAmounts records what the port of a request needs, and forgets what ports need that are read or not requested.
+// A request that is refused leaves the record as it is.
+func withPortAmounts(s Server, e PortAttachRequested) Server {
+	if s.RefusePortRequest("attach_interface") != "" {
+		return s
+	}
+	kept := map[string]resource.Amounts{}
+	for _, q := range s.PortQueue {
+		kept[q.Request.Port] = s.PortAmounts[q.Request.Port]
+	}
+	if s.PortChange != nil {
+		kept[s.PortChange.Request.Port] = s.PortAmounts[s.PortChange.Request.Port]
+	}
+	kept[e.Request.Port] = e.Amounts
+	maps.DeleteFunc(kept, func(_ string, a resource.Amounts) bool { return len(a) == 0 })
+	s.PortAmounts = nil
+	if len(kept) > 0 {
+		s.PortAmounts = kept
+	}
 	return s
 }

@@ -27,7 +27,7 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 		User: e.By.User, Project: e.By.Project,
 	}
 	if kind == Resizing {
-		s.Flavor, s.Migration.NewFlavor = e.Flavor, e.Flavor.ID
+		s.Flavor, s.Migration.NewFlavor, s.RequestedAmounts = e.Flavor, e.Flavor.ID, e.Amounts
 	}
 	s = dropShelvedImage(s)
 	s.State, s.Task, s.Round, s.FailedHosts, s.PreRebuild = Moving, "", 0, nil, nil

@@ -226,10 +226,12 @@ type ActionRequested struct {
 	To            string        // moves: the only permitted host; empty: any
 	SameHost      bool          // Resize: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor
-	DiskFormat    string        // Shelve: format of the image that gets the guest's disk; empty: the guest has no disk
-	Copy          ImageCopy     // Snapshot, Backup: the image that gets a copy of the disk, in DiskFormat
-	LosesDisk     bool          // Evacuate: the guest's disk is on the host that is left
-	ToError       bool          // Reset: set ERROR; false: clear it
+	// Resize: what the new flavor requests of each resource class
+	Amounts    resource.Amounts
+	DiskFormat string    // Shelve: format of the image that gets the guest's disk; empty: the guest has no disk
+	Copy       ImageCopy // Snapshot, Backup: the image that gets a copy of the disk, in DiskFormat
+	LosesDisk  bool      // Evacuate: the guest's disk is on the host that is left
+	ToError    bool      // Reset: set ERROR; false: clear it
 }
 
 func (Created) event()             {}

@@ -40,6 +40,10 @@ type Server struct {
 	Ask      resource.Ask  // the request to Placement; empty before it is prepared
 	Requests []pci.Request // Providers are set when a choice has been claimed
 	Group    string        // id of its server group; empty: none
+	// what the flavor requests of each resource class, for quotas until Ask is prepared; nil: nothing counts
+	RequestedAmounts resource.Amounts `json:",omitempty"`
+	// the same of requested ports that are not read yet, by the id of the port
+	PortAmounts map[string]resource.Amounts `json:",omitempty"`
 	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
 	MinCount int `json:",omitempty"`
 

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // serverRecord is the record of a server, the column `record` of compute_servers. The parts are one JSON object.
@@ -62,15 +63,19 @@ type firstBootRecord struct {
 
 // serverRequest is what the server needs.
 type serverRequest struct {
-	Flavor      flavorRecord          `json:"flavor,omitzero"`
-	Ask         askRecord             `json:"resource_request,omitzero"`
-	PCIRequests []requestRecord       `json:"pci_requests,omitzero"`
-	NUMACells   []guestCellRecord     `json:"numa_cells,omitzero"`
-	Networks    []networkRecord       `json:"requested_networks,omitzero"`
-	Groups      []securityGroupRecord `json:"security_groups,omitzero"`
-	Group       string                `json:"server_group_id,omitzero"`
-	MinCount    int                   `json:"min_count,omitzero"`
-	Power       lifecycle.Power       `json:"desired_power,omitzero"`
+	Flavor      flavorRecord      `json:"flavor,omitzero"`
+	Ask         askRecord         `json:"resource_request,omitzero"`
+	PCIRequests []requestRecord   `json:"pci_requests,omitzero"`
+	Amounts     resource.Amounts  `json:"requested_amounts,omitzero"`
+	NUMACells   []guestCellRecord `json:"numa_cells,omitzero"`
+
+	PortAmounts map[string]resource.Amounts `json:"requested_port_amounts,omitzero"`
+
+	Networks []networkRecord       `json:"requested_networks,omitzero"`
+	Groups   []securityGroupRecord `json:"security_groups,omitzero"`
+	Group    string                `json:"server_group_id,omitzero"`
+	MinCount int                   `json:"min_count,omitzero"`
+	Power    lifecycle.Power       `json:"desired_power,omitzero"`
 }
 
 // securityGroupRecord is a security group of the ports that are created with the server.
@@ -307,8 +312,8 @@ func toServer(s lifecycle.Server) serverRecord {
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.CreateRequest, s.Image,
 			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags,
 			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk},
-		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
-			each(s.Topology, toGuestCell), each(s.Networks, toNetwork),
+		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest), s.RequestedAmounts,
+			each(s.Topology, toGuestCell), s.PortAmounts, each(s.Networks, toNetwork),
 			each(s.SecurityGroups, toSecurityGroup), s.Group, s.MinCount, s.Power},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
@@ -344,6 +349,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		AccessIPs: lifecycle.AccessIPs(r.accessRecord), AutoDisk: r.AutoDisk,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
+		RequestedAmounts: r.Amounts, PortAmounts: r.PortAmounts,
 		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
 		SecurityGroups: each(r.Groups, fromSecurityGroup),
 		Group:          r.Group,

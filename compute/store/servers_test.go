@@ -96,6 +96,9 @@ func fullServer() lifecycle.Server {
 		Consumer: "m", From: from,
 		StopSource: true, SourceStopped: true, RevertRequested: true, Failed: "f", SourceLost: "l",
 		Refusals: 3}
+	s.SecurityGroups = []lifecycle.SecurityGroup{{ID: "g", Name: "default"}}
+	s.RequestedAmounts = resource.Amounts{"VCPU": 1}
+	s.PortAmounts = map[string]resource.Amounts{"port": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 	from.Consumer = "m0"
 	s.Leftovers = []lifecycle.Residence{from}
 	s.PreRebuild = &lifecycle.PreRebuild{Name: "before", Image: "i0", ImageSnapshot: &flavor.Image{ID: "i0"}, Ask: s.Ask}

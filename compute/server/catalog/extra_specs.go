@@ -8,9 +8,11 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // extraSpecRoutes returns the paths of extra specs.
@@ -98,24 +100,25 @@ func (s *Handlers) setExtraSpecs(c *request.Call, o *edge.Object, body func(map[
 // checkFlavor returns a fault if no server can be created from a flavor. A flavor is valid if an image can complete it,
 // by requesting dedicated CPUs.
 func (s *Handlers) checkFlavor(f flavor.Flavor) error {
-	wrong := s.CheckRequest(f, flavor.Image{})
+	_, wrong := s.RequestAmounts(f, flavor.Image{})
 	if wrong == nil || !s.Images {
 		return wrong
 	}
 	for _, policy := range []string{"dedicated", "mixed"} {
 		image := flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}
-		if err := s.CheckRequest(f, image); err == nil {
+		if _, err := s.RequestAmounts(f, image); err == nil {
 			return nil
 		}
 	}
 	return wrong
 }
 
-// CheckRequest returns a fault if the request to Placement of a server with this flavor and image cannot be built. It
-// names the extra spec or image property that is not valid. The conductor builds the request.
-func (s *Handlers) CheckRequest(f flavor.Flavor, i flavor.Image) error {
-	_, _, err := flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
-	return err
+// RequestAmounts returns what a server with this flavor and image requests of each resource class, or a fault if its
+// request to Placement cannot be built. It names the extra spec or image property that is not valid. The conductor
+// builds the request.
+func (s *Handlers) RequestAmounts(f flavor.Flavor, i flavor.Image) (resource.Amounts, error) {
+	ask, _, err := flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
+	return lifecycle.GroupAmounts(ask.Groups), err
 }
 
 func (s *Handlers) showExtraSpec(c *request.Call) error {

@@ -66,7 +66,8 @@ func readResize(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Se
 		return fault.New(fault.Invalid, "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
 			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)
 	}
-	return s.Catalog.CheckRequest(f, found.SourceImage())
+	w.Amounts, err = s.Catalog.RequestAmounts(f, found.SourceImage())
+	return err
 }
 
 // readMigrate decodes migrate; the host may be given since 2.56. A cold migration never ends on the same host, also

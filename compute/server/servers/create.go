@@ -86,6 +86,7 @@ func (s *Handlers) createServers(c *request.Call) error {
 	if want.server.Networks, err = networks.findNetworks(c, want.networks, want.max); err != nil {
 		return err
 	}
+	want.server.PortAmounts = networks.found()
 	if want.server.SecurityGroups, err = s.groups().find(c.R.Context(), c.Who.Project, want.groups); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			err = fault.New(fault.Invalid, "%w", err)
@@ -110,7 +111,8 @@ func (s *Handlers) createServers(c *request.Call) error {
 // create records the servers of a request and returns the first: max of them, or as many as the quotas permit if these
 // are min at least. The conductor builds their requests to Placement; here it is only checked that they can be built.
 func (s *Handlers) create(ctx context.Context, want createRequest) (first lifecycle.Server, err error) {
-	if err := s.Catalog.CheckRequest(want.server.Flavor, want.server.SourceImage()); err != nil {
+	want.server.RequestedAmounts, err = s.Catalog.RequestAmounts(want.server.Flavor, want.server.SourceImage())
+	if err != nil {
 		return lifecycle.Server{}, err
 	}
 	reservation := uuid.New()

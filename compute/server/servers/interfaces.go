@@ -93,11 +93,13 @@ func (s *Handlers) attachInterface(c *request.Call, found lifecycle.Server) erro
 	if s.Networks == nil {
 		return request.NotImplemented("%s", noNetwork)
 	}
-	want, err := s.readAttachment(c)
+	networks := finder(s, c, attachingPorts)
+	want, err := readAttachment(c, networks)
 	if err != nil {
 		return err
 	}
-	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want, By: caller(c)}
+	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want, Amounts: networks.amounts[want.Port],
+		By: caller(c)}
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ const attachingPorts = "Attaching ports"
 
 // readAttachment reads the body, and checks that the caller may use the port or network. An empty body means the only
 // network of the project.
-func (s *Handlers) readAttachment(c *request.Call) (want lifecycle.NetworkRequest, err error) {
+func readAttachment(c *request.Call, networks networkFinder) (want lifecycle.NetworkRequest, err error) {
 	o, others, err := c.Object("interfaceAttachment")
 	if err != nil {
 		return want, err
@@ -158,9 +160,9 @@ func (s *Handlers) readAttachment(c *request.Call) (want lifecycle.NetworkReques
 		return want, err
 	}
 	if want.Port != "" || want.Network != "" {
-		return finder(s, c, attachingPorts).findNetwork(c, want)
+		return networks.findNetwork(c, want)
 	}
-	list, err := finder(s, c, attachingPorts).automaticNetwork(c)
+	list, err := networks.automaticNetwork(c)
 	if err == nil && len(list) == 0 {
 		err = fault.New(fault.Invalid, "the project has no network; give net_id or port_id")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // requestedNetworks is the value of `networks`: a list, or auto.
@@ -102,6 +103,8 @@ func checkNetwork(o *edge.Object, r lifecycle.NetworkRequest) {
 type networkFinder struct {
 	Networks Networks
 	refused  string // the operation, if its version is too old for ports with a resource request; else empty
+	// what ports request of each resource class, by the id of the port
+	amounts map[string]resource.Amounts
 }
 
 // findNetworks returns the networks of a server, after it has checked that the caller may use them. Without a network
@@ -172,6 +175,7 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 			return r, err
 		}
 		r.Network = p.Network
+		s.countAmounts(p)
 		return r, portrequest.CheckVNICType(p.ID, p.VNIC)
 	}
 	found, err := s.Networks.Networks(c.R.Context(), url.Values{"id": {r.Network}})
@@ -190,6 +194,29 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 		return r, err
 	}
 	return r, s.checkFixedIP(c, r)
+}
+
+// found returns what the found ports request, by the id of the port; nil if they request nothing.
+func (s networkFinder) found() map[string]resource.Amounts {
+	if len(s.amounts) == 0 {
+		return nil
+	}
+	return s.amounts
+}
+
+// countAmounts keeps what a port requests, if it requests anything.
+func (s networkFinder) countAmounts(p network.Port) {
+	if p.Request == nil {
+		return
+	}
+	for _, g := range p.Request.Groups {
+		for class, n := range g.Resources {
+			if s.amounts[p.ID] == nil {
+				s.amounts[p.ID] = resource.Amounts{}
+			}
+			s.amounts[p.ID][class] += n
+		}
+	}
 }
 
 // checkFixedIP returns fault.Invalid if a port has the requested address of a network already.

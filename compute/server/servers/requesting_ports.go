@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // This file is the rule of specification 004 about versions: operations with ports that have a resource request are
@@ -41,7 +42,7 @@ func finder(s *Handlers, c *request.Call, what string) networkFinder {
 	if !refusesRequests(s, c) {
 		what = ""
 	}
-	return networkFinder{Networks: s.Networks, refused: what}
+	return networkFinder{Networks: s.Networks, refused: what, amounts: map[string]resource.Amounts{}}
 }
 
 // checkPort returns fault.Invalid for a port with a resource request if the version is too old.
