@@ -23,8 +23,8 @@ type ExternalEvent struct {
 	Code   int    `json:"code,omitempty"`   // in answers
 }
 
-// ReportEvents reports events and returns them with their codes. It returns fault.NotFound if none is about a server
-// that has a host.
+// ReportEvents reports events and returns them with their codes. An older Nova returns fault.NotFound if none is
+// about a server that has a host; Berth and newer ones return the codes of the events.
 func (c *Client) ReportEvents(ctx context.Context, events ...ExternalEvent) ([]ExternalEvent, error) {
 	var out struct {
 		Events []ExternalEvent `json:"events"`

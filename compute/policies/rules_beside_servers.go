@@ -35,6 +35,8 @@ const (
 	AttachInterface      = "os_compute_api:os-attach-interfaces:create"
 	DetachInterface      = "os_compute_api:os-attach-interfaces:delete"
 	ReportEvents         = "os_compute_api:os-server-external-events:create"
+	ListAddresses        = "os_compute_api:ips:index"
+	ShowAddresses        = "os_compute_api:ips:show"
 	ListSecurityGroups   = "os_compute_api:os-security-groups:list"
 	AddSecurityGroup     = "os_compute_api:os-security-groups:add"
 	RemoveSecurityGroup  = "os_compute_api:os-security-groups:remove"
@@ -119,6 +121,8 @@ var guardsBesideServers = []policy.Row{
 	{Names: AttachInterface, Check: member, What: "POST /servers/{id}/os-interface"},
 	{Names: DetachInterface, Check: member, What: "DELETE /servers/{id}/os-interface/{id}"},
 	{Names: ReportEvents, Check: service, What: "POST /os-server-external-events"},
+	{Names: ListAddresses, Check: reader, What: "GET /servers/{id}/ips"},
+	{Names: ShowAddresses, Check: reader, What: "GET /servers/{id}/ips/{network}"},
 	{Names: ListSecurityGroups, Check: reader, What: "GET /servers/{id}/os-security-groups"},
 	{Names: AddSecurityGroup, Check: member, What: "addSecurityGroup"},
 	{Names: RemoveSecurityGroup, Check: member, What: "removeSecurityGroup"},

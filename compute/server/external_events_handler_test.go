@@ -10,7 +10,6 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
@@ -54,8 +53,8 @@ func TestExternalEvents(t *testing.T) {
 		{"no tag", `{"name":"network-changed","server_uuid":"SERVER"}`, 200, 200, `"name":"network-changed"`},
 		{"another port", `{"name":"network-vif-deleted","server_uuid":"SERVER","tag":"other"}`, 200, 200, `"tag":"other"`},
 		{"a deletion without its port", `{"name":"network-vif-deleted","server_uuid":"SERVER"}`, 207, 400, `"failed"`},
-		{"no server", `{"name":"network-changed","server_uuid":"` + noServer + `"}`, 404, 0, "No instances found"},
-		{"no host", `{"name":"network-changed","server_uuid":"` + building + `"}`, 404, 0, "No instances found"},
+		{"no server", `{"name":"network-changed","server_uuid":"` + noServer + `"}`, 207, 404, `"status":"failed"`},
+		{"no host", `{"name":"network-changed","server_uuid":"` + building + `"}`, 207, 422, `"status":"failed"`},
 		{"one of two has no server", `{"name":"network-changed","server_uuid":"SERVER"},
 			{"name":"network-changed","server_uuid":"` + noServer + `"}`, 207, 404, `"status":"failed"`},
 		{"one of two has no host", `{"name":"network-changed","server_uuid":"SERVER"},
@@ -88,9 +87,9 @@ func TestExternalEvents(t *testing.T) {
 		Tag: "plain"}); err != nil || len(events) != 1 || events[0].Code != http.StatusOK {
 		t.Errorf("%+v %v", events, err)
 	}
-	if _, err := h.admin.ReportEvents(t.Context(), compute.ExternalEvent{Name: compute.PortDeleted, Server: noServer,
-		Tag: "p"}); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a server that does not exist: %v", err)
+	if events, err := h.admin.ReportEvents(t.Context(), compute.ExternalEvent{Name: compute.PortDeleted,
+		Server: noServer, Tag: "p"}); err != nil || len(events) != 1 || events[0].Code != http.StatusNotFound {
+		t.Errorf("a server that does not exist: %+v %v", events, err)
 	}
 }
 
@@ -148,7 +147,7 @@ func TestRefusedExternalEvents(t *testing.T) {
 			t.Errorf("%s: %d %s", body, got.status, got.text)
 		}
 	}
-	for role, want := range map[string]int{"member": http.StatusForbidden, "service": http.StatusNotFound} {
+	for role, want := range map[string]int{"member": http.StatusForbidden, "service": http.StatusMultiStatus} {
 		got := h.ask(http.MethodPost, "/v2.1/os-server-external-events", event(`"name":"network-changed"`),
 			"X-Auth-Token", "neutron:services", "X-Roles", role)
 		if got.status != want {

@@ -170,6 +170,10 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 	return c.WriteStatus(d.code)
 }
 
+// onFloating is the reason for which actions on floating IP addresses are refused: the Compute API itself has none
+// since 2.44.
+const onFloating = "floating IP addresses belong to the network service; associate one there with a port of the server"
+
 // onPorts is the reason for which actions on addresses and groups are refused.
 const onPorts = "addresses and groups belong to ports; attach, detach or change a port (os-interface)"
 
@@ -186,8 +190,8 @@ var unsupportedActions = map[string]string{
 	"changePassword":      "Berth cannot set a guest's password",
 	"addFixedIp":          onPorts,
 	"removeFixedIp":       onPorts,
-	"addFloatingIp":       onPorts,
-	"removeFloatingIp":    onPorts,
+	"addFloatingIp":       onFloating,
+	"removeFloatingIp":    onFloating,
 	"resetNetwork":        onPorts,
 	"injectNetworkInfo":   onPorts,
 	"os-getVNCConsole":    consoles.NoRemote,

@@ -33,14 +33,14 @@ const maxEvents = 1000
 
 // reportEvents is POST /v2.1/os-server-external-events. Each event has a code in the answer: 200 if it is accepted, 400
 // without the id of the port that was deleted, 404 without a server, 409 if the server has too many deletions that are
-// not done yet, 422 without a host, except for a deleted port of the server. The status is 200 if all are accepted, 404
-// if no event is about a server with a host, else 207.
+// not done yet, 422 without a host, except for a deleted port of the server. The status is 200 if all are accepted,
+// else 207.
 func (s *Handlers) reportEvents(c *request.Call) error {
 	events, err := readEvents(c)
 	if err != nil {
 		return err
 	}
-	status, found := http.StatusOK, false
+	status := http.StatusOK
 	for i, e := range events {
 		code, err := s.applyEvent(c, e)
 		if err != nil {
@@ -49,10 +49,6 @@ func (s *Handlers) reportEvents(c *request.Call) error {
 		if events[i].Code = code; code != http.StatusOK {
 			events[i].Status, status = "failed", http.StatusMultiStatus
 		}
-		found = found || code != http.StatusNotFound && code != http.StatusUnprocessableEntity
-	}
-	if !found {
-		return fault.New(fault.NotFound, "No instances found for any event")
 	}
 	return c.WriteJSON(status, map[string]any{"events": events})
 }
