@@ -29,13 +29,16 @@ type Hypervisor interface {
 	// whose Build has not returned is listed completely or not at all.
 	Guests(ctx context.Context) ([]Guest, error)
 	// Build creates or changes the guest and returns when it is as described, running or stopped. A guest that is
-	// already so is not changed; one with only another power state is started or stopped; one with another Build
-	// number is rebuilt with the devices that it has. The other fields of a device are stored again. Interfaces are
-	// attached and detached, also while the guest runs; one with a device counts as that device, which the guest gets
-	// or loses with it. A guest that is Lost becomes again what it was, with the disk that it had. Conflict: the guest has
-	// other devices that are not those of its interfaces, the driver cannot attach or detach a device, another guest
-	// holds one of these, or the guest has departed. NotFound: the guest is Kept, and there is none. After a fault nothing
-	// new may remain that Destroy does not remove, and what existed before stays.
+	// already so is not changed; one with only another power state is started, stopped, paused or suspended; one with
+	// another Build number is rebuilt with the devices that it has. The other fields of a device are stored again.
+	// Interfaces are attached and detached, also while the guest runs; one with a device counts as that device, which the
+	// guest gets or loses with it. A guest that is Lost becomes again what it was, with the disk that it had. Conflict:
+	// the guest has other devices that are not those of its interfaces, the driver cannot attach or detach a device,
+	// another guest holds one of these, or the guest has departed. NotFound: the guest is Kept, and there is none. After a
+	// fault nothing new may remain that Destroy does not remove, and what existed before stays.
+	//
+	// Only a guest that runs can be Paused or Suspended. Unavailable: it has ended meanwhile. Conflict: the driver cannot
+	// do that, or not with the devices of the guest. A suspended guest that is to be Stopped loses its memory.
 	//
 	// A guest with DiskFrom that does not exist gets the content of the disk of that guest, which stays as it is; a disk
 	// that is too small for the guest grows. It gets no other disk: Unavailable as long as that guest cannot be read.
@@ -199,6 +202,14 @@ type Guest struct {
 	// Interfaces are in the guest's order; empty: none. One that Guests lists with a device and without a port is being
 	// attached or detached; Build continues.
 	Interfaces []Interface `json:"interfaces,omitempty"`
+
+	Hold
+}
+
+// Hold is why a guest does not run that continues from where it was.
+type Hold struct {
+	Paused    bool `json:"paused,omitempty"`    // it runs, and its CPUs do not
+	Suspended bool `json:"suspended,omitempty"` // with Stopped: its memory is stored, and it continues with that
 }
 
 // Observed is what Guests lists of a guest beside what it was built as. Build ignores it, except that it restores what

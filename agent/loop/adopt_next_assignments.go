@@ -195,7 +195,7 @@ func (r *record) then() string {
 		return "is rebuilt, as a user has asked for"
 	case r.want != nil && exists && r.guest.Lost != "":
 		return "is made again around its disk, because " + r.guest.Lost
-	case r.want != nil && exists && r.guest.Stopped != (r.want.Power == host.Off):
+	case r.want != nil && exists && r.guest.Stopped != (r.want.Power == host.Off || r.want.Power == host.Suspended):
 		return "is started or stopped, as compute records"
 	case r.want != nil && exists:
 		return "stays as it is"

@@ -207,13 +207,15 @@ func equal[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || reflect.DeepEqual(a, b))
 }
 
-// Power is whether a guest must run.
+// Power is whether and how a guest must run, or runs.
 type Power string
 
 // The powers.
 const (
-	On  Power = "on"
-	Off Power = "off" // the guest keeps its devices
+	On        Power = "on"
+	Off       Power = "off"       // the guest keeps its devices
+	Paused    Power = "paused"    // its CPUs do not run
+	Suspended Power = "suspended" // it does not run, and continues with the memory that it had
 )
 
 // Outgoing is the destination of a live migration.

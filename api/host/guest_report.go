@@ -47,9 +47,12 @@ type Guest struct {
 	// Ports are those whose interfaces the existing guest has, with the same phases. Devices also has what is claimed for
 	// a port that the guest does not have yet.
 	Ports []string `json:"ports,omitempty"`
-	Power Power    `json:"power,omitempty"` // actual power of the guest, with phase refused; absent: On
-	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down. Compute then
-	// stops the server, unless another action on it is in progress. If the server is still to run, the agent starts it.
+	// Power is the actual power of the guest with phase refused. With phase running it may be Paused, with phase stopped
+	// Suspended. Absent: that of the phase, or On.
+	Power Power `json:"power,omitempty"`
+	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down, or if it should
+	// be paused or suspended and has ended. Compute then stops the server, unless another action on it is in progress. If
+	// the server is still to run, the agent starts it.
 	ShutDown bool `json:"shut_down,omitempty"`
 	// Upload is set with phases running and stopped if Server.UploadTo is set: what became of the upload of the guest's
 	// disk.

@@ -45,7 +45,7 @@ func TestServerWhoseDiskCannotMoveStays(t *testing.T) {
 			if host == "b" && !strings.Contains(c.histories(), where) {
 				t.Errorf("no reason:\n%s", c.histories())
 			}
-			if now.State != lifecycle.Active || now.Host != "a" || now.Move != nil || now.Stopped {
+			if now.State != lifecycle.Active || now.Host != "a" || now.Move != nil || now.Actual == lifecycle.Off {
 				t.Errorf("%s on %s\n%s", now.Stage(), now.Host, c.histories())
 			}
 			plan, err := c.conductor().Scheduler.PlanDrain(t.Context(), "a", nil)

@@ -115,8 +115,8 @@ func TestLateReports(t *testing.T) {
 			is && (late.Number != step.late || !fault.Is(err, fault.Conflict)) {
 			t.Errorf("%s: %v", step.what, err)
 		}
-		if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != step.status || s.Stopped {
-			t.Errorf("%s: %s, stopped %v %v", step.what, s.Status(), s.Stopped, err)
+		if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != step.status || s.Actual != lifecycle.On {
+			t.Errorf("%s: %s, %q %v", step.what, s.Status(), s.Actual, err)
 		}
 	}
 	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not

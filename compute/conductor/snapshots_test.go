@@ -40,7 +40,7 @@ func TestBackupRotation(t *testing.T) {
 		c.act(lifecycle.ActionRequested{ID: id, Action: lifecycle.Backup,
 			Copy: lifecycle.ImageCopy{Name: id, BackupType: kind, Rotation: 2}})
 		c.waitFor(id, func() bool { return c.server().TaskState() == "" })
-		if s := c.server(); s.Refusal != nil || s.Stopped {
+		if s := c.server(); s.Refusal != nil || s.Actual != lifecycle.On {
 			t.Fatalf("%+v", s.Refusal)
 		}
 	}

@@ -18,7 +18,7 @@ func onReleased(s Server, now time.Time) Server {
 		s.State = Error
 	case Offloading:
 		s.State = Shelved
-		s.Shelved, s.Stopped, s.Power = true, false, On
+		s.Shelved, s.Actual, s.Power = true, On, On
 		s = addHistory(s, now, "shelved")
 	case Rescheduling:
 		s.State = Scheduling

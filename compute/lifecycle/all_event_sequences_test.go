@@ -57,12 +57,18 @@ func events(s Server) []Event {
 				Devices: picked},
 				GuestStopped{Host: host, Consumer: as, Devices: picked}, GuestRefused{Host: host, Consumer: as, Devices: picked,
 					Message: "no"},
-				GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no", Stopped: true}, GuestMigrated{Host: host,
+				GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no", Power: Off}, GuestMigrated{Host: host,
 					Consumer: as},
 				GuestFailed{Host: host, Consumer: as, Message: "no hugepages"}, GuestGone{Host: host, Consumer: as})
 		}
 	}
 	list = append(list, removals(s)...)
+	if s.Power.holds() || s.Actual.holds() {
+		list = append(list, GuestRunning{Host: s.Host, Consumer: s.ID, Devices: picked, Paused: true},
+			GuestStopped{Host: s.Host, Consumer: s.ID, Devices: picked, Suspended: true},
+			GuestStopped{Host: s.Host, Consumer: s.ID, Devices: picked, ShutDown: true},
+			GuestRefused{Host: s.Host, Consumer: s.ID, Devices: picked, Message: "no", Power: s.Actual})
+	}
 	list = append(list, imageEvents(s)...)
 	if len(s.Networks) > 0 { // ports change nothing about these
 		list = slices.DeleteFunc(list, func(e Event) bool {
@@ -78,7 +84,7 @@ func events(s Server) []Event {
 	case s.Migration == nil && len(s.Networks) > 0:
 		list = append(list, ActionRequested{ID: "m1", Action: Resize}, ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
-		actions = append(actions, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
+		actions = append(actions, Start, Stop, Reboot, Rebuild, Shelve, Unshelve, Pause, Unpause, Suspend, Resume)
 		if len(s.UnusedImages) > 0 { // they change nothing about moves
 			break
 		}
@@ -377,20 +383,20 @@ type node struct {
 
 // situation is the part of a node that determines which events may follow.
 type situation struct {
-	minCount, round, choices                    int
-	minCountReached, reported, stopped, shelved bool
-	fault, launched, requested, moved, twice    bool
-	stage, host, previous                       string
-	power                                       Power
-	task                                        Task
-	move                                        moveSituation
-	from                                        residenceSituation
-	leftovers                                   [3]residenceSituation // more are never reached
-	facts                                       facts
-	networks, ports                             int
-	bound, direct, picked, refused, awaits      bool
-	image                                       ShelvedImage
-	unused                                      int
+	minCount, round, choices                 int
+	minCountReached, reported, shelved       bool
+	fault, launched, requested, moved, twice bool
+	stage, host, previous                    string
+	power, actual                            Power
+	task                                     Task
+	move                                     moveSituation
+	from                                     residenceSituation
+	leftovers                                [3]residenceSituation // more are never reached
+	facts                                    facts
+	networks, ports                          int
+	bound, direct, picked, refused, awaits   bool
+	image                                    ShelvedImage
+	unused                                   int
 }
 
 type moveSituation struct {
@@ -411,7 +417,7 @@ func situationOf(l Residence) residenceSituation {
 func (n node) key() situation {
 	s := n.Server
 	k := situation{minCount: s.MinCount, round: s.Round, choices: len(s.Choices), minCountReached: s.MinCountReached,
-		reported: s.Reported, stopped: s.Stopped, shelved: s.Shelved, fault: s.Fault != nil,
+		reported: s.Reported, actual: s.Actual, shelved: s.Shelved, fault: s.Fault != nil,
 		launched: !s.Launched.IsZero(), requested: !s.Requested.IsZero(), moved: s.Migration != nil,
 		twice: s.Migration != nil && s.Migration.ID == "m2", stage: s.Stage(), host: s.Host, previous: s.PreviousConsumer,
 		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
@@ -574,10 +580,10 @@ func answers(s Server) []Event {
 		case e.UploadTo != "":
 			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer,
 				Upload: &DiskUpload{Image: e.UploadTo, Bytes: 7, SHA512: "sum"}})
-		case e.Power == Off:
-			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer})
+		case e.Power == Off, e.Power == Suspended:
+			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer, Suspended: e.Power == Suspended})
 		default:
-			list = append(list, GuestRunning{Host: e.Host, Consumer: e.Consumer})
+			list = append(list, GuestRunning{Host: e.Host, Consumer: e.Consumer, Paused: e.Power == Paused})
 		}
 	}
 	if len(s.UnusedImages) > 0 {

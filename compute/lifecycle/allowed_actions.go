@@ -39,14 +39,20 @@ func (s Server) Refuse(a Action, hard bool) string {
 	case Reboot:
 		allowed = []string{"active"}
 		if hard {
-			allowed = []string{"active", "stopped", "error"}
+			allowed = []string{"active", "stopped", "paused", "suspended", "error"}
 		}
+	case Pause, Suspend, Live:
+		allowed = []string{"active"}
+	case Unpause:
+		allowed = []string{"paused"}
+	case Resume:
+		allowed = []string{"suspended"}
 	case Rebuild, Evacuate:
 		allowed = []string{"active", "stopped", "error"}
-	case Resize, Migrate, Shelve, Snapshot, Backup:
+	case Resize, Migrate, Snapshot, Backup:
 		allowed = []string{"active", "stopped"}
-	case Live:
-		allowed = []string{"active"}
+	case Shelve:
+		allowed = []string{"active", "stopped", "paused", "suspended"}
 	case Confirm, Revert:
 		allowed = []string{"resized"}
 	case Offload:
@@ -59,6 +65,10 @@ func (s Server) Refuse(a Action, hard bool) string {
 	}
 	if !slices.Contains(allowed, vm) {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
+	}
+	if a == Suspend && len(s.Devices) > 0 {
+		return fmt.Sprintf("Cannot '%s' instance %s: it has devices of the host (%s), whose state cannot be saved; pause, "+
+			"stop or shelve it", a, s.ID, s.Devices[0].Address)
 	}
 	again := a == Reboot && hard &&
 		slices.Contains([]Task{Rebooting, RebootStarted, RebootingHard, RebootStartedHard}, s.Task)

@@ -21,10 +21,18 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		if e.Hard {
 			s.Task = RebootingHard
 		}
-		if s.Stopped {
+		if s.Actual == Off {
 			s.Task = RebootStartedHard
 		}
 		s.Power = On
+	case Pause:
+		s.Power, s.Task = Paused, Pausing
+	case Unpause:
+		s.Power, s.Task = On, Unpausing
+	case Suspend:
+		s.Power, s.Task = Suspended, Suspending
+	case Resume:
+		s.Power, s.Task = On, Resuming
 	case Rebuild:
 		s = beginRebuild(s, e)
 	case Resize:

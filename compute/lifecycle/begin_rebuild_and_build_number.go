@@ -18,7 +18,7 @@ func beginRebuild(s Server, e ActionRequested) Server {
 		}
 		s.FirstBoot = *e.FirstBoot
 	}
-	s = s.WithDetails(e.Details.Applied(s.Details()), s.Updated)
+	s = endHold(s.WithDetails(e.Details.Applied(s.Details()), s.Updated))
 	s.AdminPass = e.AdminPass
 	s.Builds++
 	s.Task = Rebuilding
@@ -30,6 +30,14 @@ func beginRebuild(s Server, e ActionRequested) Server {
 	}
 	if e.Name != "" {
 		s.Name = e.Name
+	}
+	return s
+}
+
+// endHold makes the guest run if it is to be paused or suspended, because it does not continue from where it was.
+func endHold(s Server) Server {
+	if s.Power.holds() {
+		s.Power = On
 	}
 	return s
 }

@@ -24,8 +24,8 @@ func TestEvacuatedServerStaysStopped(t *testing.T) {
 				s.Stage())
 		}
 		s, _ = Next(s, report, noon)
-		if s.State != Active || s.Host != "b" || s.Power != want || s.Stopped != keep || s.AdminPass != "" {
-			t.Errorf("keep %t: %s on %s, power %q, stopped %t", keep, s.Stage(), s.Host, s.Power, s.Stopped)
+		if s.State != Active || s.Host != "b" || s.Power != want || (s.Actual == Off) != keep || s.AdminPass != "" {
+			t.Errorf("keep %t: %s on %s, power %q, %q", keep, s.Stage(), s.Host, s.Power, s.Actual)
 		}
 	}
 	s := ran(t)

@@ -83,7 +83,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		switch g.state {
 		case "running":
 			// the guest has arrived; a record restored from a backup may still have an earlier phase
-			s = onArrived(s, now, false)
+			s = onArrived(s, now, On)
 		case "claimed":
 			if !s.AwaitsBindings() {
 				s = advance(s, destinationPrepared{s.Host}, now)
@@ -91,16 +91,19 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		}
 	case building:
 		s = recordDevices(s, g, now)
-		if g.state == "running" && s.ownPower() == On || g.state == "stopped" && s.ownPower() == Off {
-			s = onArrived(s, now, g.state == "stopped")
+		if g.state != "claimed" && g.power == s.ownPower() {
+			s = onArrived(s, now, g.power)
 		}
 	case existing:
 		s = recordHappened(s, g, now)
 		s = recordDevices(s, g, now)
 		s.PreviousConsumer = "" // the agent knows the guest by the server's id
 		switch {
-		case g.shutDown && s.State == Active && s.Task == "" && s.Power == On && !s.Stopped:
-			s = onShutDown(s, now)
+		case g.shutDown && s.State == Active && s.Task == "" && s.Power == On && s.Actual != Off:
+			s = onShutDown(s, "shut down by itself", now)
+		case g.shutDown && s.State == Active && s.Power.holds() &&
+			slices.Contains([]Task{"", Pausing, Suspending}, s.Task):
+			s = onShutDown(s, "ended while it was to be "+string(s.Power), now)
 		case g.state != "claimed":
 			s = onPortPlugged(settleTask(s, g, now), g.ports, now)
 			if copies := s.ShelvedImage != nil && s.ShelvedImage.Copy != nil; copies || g.state == "stopped" {
@@ -127,9 +130,9 @@ func recordHappened(s Server, g guestReport, now time.Time) Server {
 // retryRefused records why a guest is not as its server must be, and when the agent tries again. The desired state
 // stays, because no action was given up.
 func retryRefused(s Server, g guestReport, now time.Time) Server {
-	s.PreviousConsumer, s.Stopped = "", g.stopped
+	s.PreviousConsumer, s.Actual = "", g.power
 	what := "restored"
-	if g.stopped && s.Power == On {
+	if g.power == Off && s.Power == On {
 		what = "started"
 	}
 	text := fmt.Sprintf("The guest cannot be %s on %s: %s", what, g.host, trimStop(g.message))
@@ -138,21 +141,21 @@ func retryRefused(s Server, g guestReport, now time.Time) Server {
 	return addHistory(s, now, text+"; the agent tries again.")
 }
 
-// onShutDown stops a server whose guest has shut down by itself, as Nova does: the user starts it again.
-func onShutDown(s Server, now time.Time) Server {
-	s.Power, s.Stopped = Off, true
-	return addHistory(s, now, "the guest on "+s.Host+" has shut down by itself, so the server is stopped")
+// onShutDown stops a server whose guest has ended by itself, as Nova does: the user starts it again.
+func onShutDown(s Server, what string, now time.Time) Server {
+	s.Power, s.Actual, s.Task = Off, Off, ""
+	return addHistory(s, now, "the guest on "+s.Host+" has "+what+", so the server is stopped")
 }
 
 // onArrived continues after the guest exists on its host in the desired power state.
-func onArrived(s Server, now time.Time, stopped bool) Server {
-	s.Stopped, s.Shelved, s.Fault, s.AdminPass = stopped, false, nil, ""
+func onArrived(s Server, now time.Time, as Power) Server {
+	s.Actual, s.Shelved, s.Fault, s.AdminPass = as, false, nil, ""
 	s = dropShelvedImage(s) // the guest has its disk from it
 	if s.Launched.IsZero() {
 		s.Launched = now
 	}
 	word := "runs"
-	if stopped {
+	if as != On {
 		word = "exists, stopped,"
 	}
 	s = addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
@@ -183,29 +186,20 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	}
 	s = dropShelvedImage(s) // it cannot be stopped
 	settled := s.Task == "" && (s.State == Active || s.Phase() == Resized) && s.presence() == existing
-	if settled && g.retryIn > 0 && (g.stopped || s.Power == On) && g.build == s.Builds {
+	if settled && g.retryIn > 0 && (g.power == Off || s.Power == On) && g.build == s.Builds {
 		return retryRefused(s, g, now)
 	}
-	what := "started"
-	switch {
-	case s.Task == Rebuilding || g.build != s.Builds:
-		what = "rebuilt"
-	case !g.stopped:
-		what = "stopped"
-	}
+	what := refusedChange(s, g)
 	if u := s.PreRebuild; u != nil && g.build != s.Builds { // the guest has not been rebuilt
 		s.Name, s.Image, s.ImageSnapshot, s.Ask = u.Name, u.Image, u.ImageSnapshot, u.Ask
 		if u.FirstBoot != nil {
 			s.FirstBoot = *u.FirstBoot
 		}
 	}
-	s.PreviousConsumer, s.Task, s.Stopped, s.Builds, s.Power, s.PreRebuild = "", "", g.stopped, g.build, On, nil
+	s.PreviousConsumer, s.Task, s.Actual, s.Builds, s.Power, s.PreRebuild = "", "", g.power, g.build, g.power, nil
 	s.AdminPass = ""
-	if g.stopped {
-		s.Power = Off
-	}
 	if arrives {
-		s = onArrived(s, now, g.stopped)
+		s = onArrived(s, now, g.power)
 	}
 	text := fmt.Sprintf("The guest cannot be %s on %s: %s; it is unchanged. Correct the cause and repeat the action.",
 		what, g.host, trimStop(g.message))
@@ -213,13 +207,29 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	return addHistory(s, now, text)
 }
 
+// refusedChange returns what the hypervisor has refused to do with the guest, as a participle.
+func refusedChange(s Server, g guestReport) string {
+	switch {
+	case s.Task == Rebuilding || g.build != s.Builds:
+		return "rebuilt"
+	case s.Power.holds():
+		return string(s.Power)
+	case s.Task == Unpausing:
+		return "unpaused"
+	case s.Task == Resuming:
+		return "resumed"
+	case g.power != Off:
+		return "stopped"
+	}
+	return "started"
+}
+
 // settleTask ends the task in progress if the report shows that it is done.
 func settleTask(s Server, g guestReport, now time.Time) Server {
-	stopped := g.state == "stopped"
 	was := s.Task
 	switch s.Task {
 	case Rebooting, RebootingHard:
-		if !stopped {
+		if g.power != Off {
 			return s // late: from before the task
 		}
 		s.Task = RebootStarted
@@ -227,17 +237,17 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 			s.Task = RebootStartedHard
 		}
 	case Rebuilding:
-		if g.build != 0 && g.build != s.Builds || stopped != (s.Power == Off) {
+		if g.build != 0 && g.build != s.Builds || g.power != s.Power {
 			return s // late: about the guest before the rebuild
 		}
 		s.Task, s.Fault, s.PreRebuild = "", nil, nil
 	case "", ShelvingPendingUpload, ImageSnapshot, ImageBackup, ImageUploading:
 	case ShelvingUploading:
-		if !stopped {
+		if g.power != Off {
 			return s // late: from before the task
 		}
 	default:
-		if stopped != (s.Power == Off) {
+		if g.power != s.Power {
 			return s // late
 		}
 		if s.Task = ""; was == RebootStarted || was == RebootStartedHard {
@@ -247,19 +257,18 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 	if s.Task != Rebuilding && (g.build == 0 || g.build == s.Builds) {
 		s.AdminPass = "" // the guest has read it
 	}
-	if s.Stopped == stopped && s.Task == was {
+	if s.Actual == g.power && s.Task == was {
 		return s
 	}
-	if s.Stopped && was == "" { // the agent has started it again
+	if s.Actual == Off && was == "" { // the agent has started it again
 		s.Refusal = nil
 	}
-	s.Stopped = stopped
-	word := "runs"
-	if stopped {
-		word = "has stopped"
-	}
-	return addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
+	s.Actual = g.power
+	return addHistory(s, now, fmt.Sprintf("the guest %s on %s", powerWords[g.power], s.Host))
 }
+
+// powerWords are the verbs of the history.
+var powerWords = map[Power]string{On: "runs", Off: "has stopped", Paused: "is paused", Suspended: "is suspended"}
 
 // onGuestGone continues after the guest on AllocatedHost is gone. An assigned guest is rebuilt by its agent.
 func onGuestGone(s Server, why string, now time.Time) Server {
@@ -314,9 +323,9 @@ func sourceGuest(s Server, g guestReport, now time.Time) Server {
 	}
 	refused := g.state == "refused"
 	e := sourceReported{devices: g.devices, cells: g.cells, to: s.Host, refused: refused, message: g.message,
-		built: g.state != "claimed", stopped: g.state == "stopped" || refused && g.stopped}
+		built: g.state != "claimed", stopped: g.power == Off}
 	if e.built && !s.Move.AllocationsMoved() { // if the move is given up, this is the state of the server
-		s.Stopped = e.stopped
+		s.Actual = g.power
 	}
 	return advance(s, e, now)
 }

@@ -19,8 +19,8 @@ func TestReportWhileAMoveIsPlanned(t *testing.T) {
 	} {
 		s, _ = Next(s, e, noon)
 	}
-	if s.State != Active || s.Stopped || s.Status() != "ACTIVE" {
-		t.Errorf("%s %s stopped %v", s.State, s.Status(), s.Stopped)
+	if s.State != Active || s.Actual != On || s.Status() != "ACTIVE" {
+		t.Errorf("%s %s stopped %v", s.State, s.Status(), s.Actual)
 	}
 }
 
@@ -40,8 +40,8 @@ func TestLateReportsAreIgnored(t *testing.T) {
 		t.Errorf("%s", snapshot(t, s))
 	}
 	tell("j", 1, GuestStopped{Host: "a", Consumer: "s"})
-	if !s.Stopped || s.Latest("a", "i") != 5 || s.Latest("a", "j") != 1 || s.Latest("b", "j") != 0 {
-		t.Errorf("stopped %v, %+v", s.Stopped, s.LastReports)
+	if s.Actual != Off || s.Latest("a", "i") != 5 || s.Latest("a", "j") != 1 || s.Latest("b", "j") != 0 {
+		t.Errorf("stopped %v, %+v", s.Actual, s.LastReports)
 	}
 	for n := range int64(100) {
 		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", Consumer: "s"})
@@ -56,7 +56,7 @@ func TestLateReportsAreIgnored(t *testing.T) {
 func TestGuestThatShutsDownStopsItsServer(t *testing.T) {
 	down := GuestStopped{Host: "a", Consumer: "s", ShutDown: true}
 	s := applyAll(ran(t), down)
-	if s.Power != Off || !s.Stopped || s.Status() != "SHUTOFF" || s.Entries()[0].Power != Off {
+	if s.Power != Off || s.Actual != Off || s.Status() != "SHUTOFF" || s.Entries()[0].Power != Off {
 		t.Errorf("%s, power %v, %+v", s.Status(), s.Power, s.Entries())
 	}
 	last := s.History[len(s.History)-1].Text

@@ -13,42 +13,45 @@ import (
 func TestRefusedActionEnds(t *testing.T) {
 	ask := func(a Action) ActionRequested { return ActionRequested{ID: string(a), Action: a} }
 	stopped := []Event{ask(Stop), GuestStopped{Host: "a", Consumer: "s"}}
+	paused := []Event{ask(Pause), GuestRunning{Host: "a", Consumer: "s", Paused: true}}
+	suspended := []Event{ask(Suspend), GuestStopped{Host: "a", Consumer: "s", Suspended: true}}
+	again := map[Power]Action{On: Stop, Off: Start, Paused: Unpause, Suspended: Resume}
 	for _, c := range []struct {
-		what    string
-		events  []Event
-		stopped bool // the guest, and so the refusal says
-		status  string
-		says    string
+		what   string
+		events []Event
+		power  Power // of the guest, and so the refusal says
+		status string
+		says   string
 	}{
-		{"stop", []Event{ask(Stop)}, false, "ACTIVE", "cannot be stopped on a: no answer to ACPI"},
-		{"start", append(stopped[:2:2], ask(Start)), true, "SHUTOFF", "cannot be started on a"},
-		{"reboot that does not stop", []Event{ask(Reboot)}, false, "ACTIVE", "cannot be stopped on a"},
-		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", Consumer: "s"}}, true, "SHUTOFF",
+		{"stop", []Event{ask(Stop)}, On, "ACTIVE", "cannot be stopped on a: no answer to ACPI"},
+		{"start", append(stopped[:2:2], ask(Start)), Off, "SHUTOFF", "cannot be started on a"},
+		{"reboot that does not stop", []Event{ask(Reboot)}, On, "ACTIVE", "cannot be stopped on a"},
+		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", Consumer: "s"}}, Off, "SHUTOFF",
 			"cannot be started on a"},
-		{"rebuild", []Event{ask(Rebuild)}, false, "ACTIVE", "cannot be rebuilt on a"},
+		{"pause", []Event{ask(Pause)}, On, "ACTIVE", "cannot be paused on a"},
+		{"unpause", append(paused[:2:2], ask(Unpause)), Paused, "PAUSED", "cannot be unpaused on a"},
+		{"suspend", []Event{ask(Suspend)}, On, "ACTIVE", "cannot be suspended on a"},
+		{"resume", append(suspended[:2:2], ask(Resume)), Suspended, "SUSPENDED", "cannot be resumed on a"},
+		{"rebuild", []Event{ask(Rebuild)}, On, "ACTIVE", "cannot be rebuilt on a"},
 	} {
 		s := ran(t)
-		for _, e := range append(c.events, GuestRefused{Host: "a", Consumer: "s", Stopped: c.stopped,
+		for _, e := range append(c.events, GuestRefused{Host: "a", Consumer: "s", Power: c.power,
 			Message: "no answer to ACPI."}) {
 			s, _ = Next(s, e, noon)
 		}
-		if s.Status() != c.status || s.TaskState() != "" || s.Stopped != c.stopped || (s.Power == Off) != c.stopped ||
+		if s.Status() != c.status || s.TaskState() != "" || s.Actual != c.power || s.Power != c.power ||
 			s.Builds != 0 {
-			t.Errorf("%s: %s/%s, stopped %v, power %q, build %d", c.what, s.Status(), s.TaskState(), s.Stopped, s.Power,
+			t.Errorf("%s: %s/%s, power %q, wanted %q, build %d", c.what, s.Status(), s.TaskState(), s.Actual, s.Power,
 				s.Builds)
 		}
 		if s.Refusal == nil || !strings.Contains(s.Refusal.Message, c.says) || strings.Contains(s.Refusal.Message, "..") ||
 			s.History[len(s.History)-1].Text != s.Refusal.Message {
 			t.Errorf("%s: %+v", c.what, s.Refusal)
 		}
-		if e := s.Entries(); len(e) != 1 || (e[0].Power == Off) != c.stopped {
+		if e := s.Entries(); len(e) != 1 || e[0].Power != c.power {
 			t.Errorf("%s: the assignments are %+v", c.what, e)
 		}
-		again := ask(Stop)
-		if c.stopped {
-			again = ask(Start)
-		}
-		if s, _ = Next(s, again, noon); s.Refusal != nil || s.TaskState() == "" {
+		if s, _ = Next(s, ask(again[c.power]), noon); s.Refusal != nil || s.TaskState() == "" {
 			t.Errorf("%s: asked again: %s %+v", c.what, s.TaskState(), s.Refusal)
 		}
 	}
@@ -95,7 +98,7 @@ func TestRefusedStopBetweenDestinations(t *testing.T) {
 // A guest that ended and cannot be started is tried again: no user has requested that the server stops.
 func TestRefusedRestartIsRetried(t *testing.T) {
 	s := ran(t)
-	refused := GuestRefused{Host: "a", Consumer: "s", Stopped: true, Message: "no bridge br0.", RetryIn: 10 * time.Second}
+	refused := GuestRefused{Host: "a", Consumer: "s", Power: Off, Message: "no bridge br0.", RetryIn: 10 * time.Second}
 	for range 2 {
 		s, _ = Next(s, refused, noon)
 		if s.Status() != "SHUTOFF" || s.Power != On || s.TaskState() != "" || s.Refusal == nil ||

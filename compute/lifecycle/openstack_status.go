@@ -1,6 +1,9 @@
 package lifecycle
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // VMState returns OpenStack's OS-EXT-STS:vm_state.
 func (s Server) VMState() string {
@@ -18,8 +21,10 @@ func (s Server) VMState() string {
 		return "shelved_offloaded"
 	case moved:
 		return "resized"
-	case s.Stopped:
+	case s.Actual == Off:
 		return "stopped"
+	case s.Actual.holds():
+		return string(s.Actual)
 	}
 	return "active"
 }
@@ -95,6 +100,8 @@ func (s Server) Status() string {
 		return "REBUILD"
 	case task == string(MigratingLive):
 		return "MIGRATING"
+	case vm == string(Paused), vm == string(Suspended):
+		return strings.ToUpper(vm)
 	case task == string(Rebooting), task == string(RebootStarted):
 		return "REBOOT"
 	case task == string(RebootingHard), task == string(RebootStartedHard):

@@ -90,7 +90,7 @@ func TestPortWithADeviceIsNotAttached(t *testing.T) {
 		}
 		s = applyAll(s, PortNotAttached{ID: "w", Reason: s.PortChange.Refused})
 		if s.PortChange != nil || s.Refusal == nil || s.Refusal.Code != 400 || len(s.Networks) != 1 || s.State != Active ||
-			!reflect.DeepEqual(s.Choices, before.Choices) || s.Power != On || s.Stopped {
+			!reflect.DeepEqual(s.Choices, before.Choices) || s.Power != On || s.Actual != On {
 			t.Errorf("%s: %+v %+v %v", name, s.PortChange, s.Refusal, s.Networks)
 		}
 	}
@@ -128,7 +128,7 @@ func TestPortWithADeviceIsDetached(t *testing.T) {
 func TestAnyOrderOfPortDeviceEvents(t *testing.T) {
 	key := func(s Server) string {
 		return fmt.Sprint(s.State, s.PortChange != nil, changeOf(s), len(s.Ports), len(s.Requests), s.Devices, s.Power,
-			s.Stopped, s.Choices, s.DeletedPorts)
+			s.Actual, s.Choices, s.DeletedPorts)
 	}
 	list := []Event{PortAttachRequested{ID: "w", Request: NetworkRequest{Port: "q"}},
 		PortClaimed{ID: "w", Port: Port{ID: "q"}, Device: vfRequest}, PortRefused{ID: "w", Reason: "no"},

@@ -59,7 +59,7 @@ func set[T any](field, value *T) {
 // completes "Cannot '…' instance". As in OpenStack, the guest must exist and be in order; idle means that no action may
 // be in progress either.
 func (s Server) RefuseChange(what string, idle bool) string {
-	if vm := s.VMState(); !slices.Contains([]string{"active", "stopped"}, vm) {
+	if vm := s.VMState(); !slices.Contains([]string{"active", "stopped", "paused", "suspended"}, vm) {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", what, s.ID, vm)
 	}
 	if task := s.TaskState(); idle && task != "" {

@@ -122,6 +122,14 @@ type GuestRunning struct {
 	Ports    []string    // those whose interfaces the guest has
 	Happened string      // what the agent has done to the guest without a request; empty: nothing
 	Upload   *DiskUpload // of a copy of the guest's disk; nil: none was requested, or it is in progress
+	Paused   bool        // its CPUs do not run
+}
+
+func (e GuestRunning) power() Power {
+	if e.Paused {
+		return Paused
+	}
+	return On
 }
 
 // GuestStopped is reported by the agent of Host: the guest exists with these devices and does not run.
@@ -131,10 +139,19 @@ type GuestStopped struct {
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
-	Ports    []string    // as in GuestRunning
-	ShutDown bool        // it should run, and its operating system has shut down
-	Upload   *DiskUpload // of the guest's disk; nil: none was requested, or it is in progress
-	Happened string      // as in GuestRunning
+	Ports    []string // as in GuestRunning
+	// it should run, and its operating system has shut down; or it should be paused or suspended, and has ended
+	ShutDown  bool
+	Upload    *DiskUpload // of the guest's disk; nil: none was requested, or it is in progress
+	Happened  string      // as in GuestRunning
+	Suspended bool        // it continues with the memory that it had
+}
+
+func (e GuestStopped) power() Power {
+	if e.Suspended {
+		return Suspended
+	}
+	return Off
 }
 
 // GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
@@ -144,8 +161,8 @@ type GuestRefused struct {
 	Consumer string
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
-	Build    int  // of the existing guest
-	Stopped  bool // the guest does not run
+	Build    int // of the existing guest
+	Power    Power
 	Message  string
 	RetryIn  time.Duration // until the agent tries again; 0: it is not known
 }
@@ -177,7 +194,7 @@ type guestReport struct {
 	build          int
 	ports          []string // with states running and stopped
 	message        string
-	stopped        bool // with state refused
+	power          Power // with states running, stopped and refused
 	retryIn        time.Duration
 	happened       string      // with states running and stopped
 	shutDown       bool        // with state stopped

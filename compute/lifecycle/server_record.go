@@ -75,10 +75,9 @@ type Server struct {
 	// first
 	DeletedPorts []string `json:",omitempty"`
 	// the host cells they are placed on, as the agent reports
-	Cells []numa.Placed `json:",omitempty"`
-	Power Power         `json:",omitempty"` // the desired power state of the guest
-	// the guest does not run, according to the last report
-	Stopped bool `json:",omitempty"`
+	Cells  []numa.Placed `json:",omitempty"`
+	Power  Power         `json:",omitempty"` // the desired power state of the guest
+	Actual Power         `json:",omitempty"` // of the guest, according to the last report
 	// the action in progress on the guest in state Active, or empty
 	Task    Task `json:",omitempty"`
 	Builds  int  `json:",omitempty"` // how often the guest has been rebuilt
@@ -129,14 +128,22 @@ type Migration struct {
 	User, Project        string // of the caller that requested it; empty: not known
 }
 
-// Power is the desired power state of a guest.
+// Power is the power state of a guest.
 type Power string
 
-// The power states.
+// The power states. The guest keeps its devices in all of them.
 const (
-	On  Power = ""
-	Off Power = "off" // the guest keeps its devices
+	On        Power = ""
+	Off       Power = "off"
+	Paused    Power = "paused"    // its CPUs do not run
+	Suspended Power = "suspended" // it does not run, and continues with the memory that it had
 )
+
+// Powers lists all power states.
+func Powers() []Power { return []Power{On, Off, Paused, Suspended} }
+
+// holds reports whether a guest in this state continues from where it was.
+func (p Power) holds() bool { return p == Paused || p == Suspended }
 
 // Fault is the message shown to users on a server in ERROR.
 type Fault struct {

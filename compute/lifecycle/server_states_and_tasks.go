@@ -48,6 +48,10 @@ const (
 	RebootingHard     Task = "rebooting_hard"
 	RebootStarted     Task = "reboot_started" // the guest has stopped and must start
 	RebootStartedHard Task = "reboot_started_hard"
+	Pausing           Task = "pausing"
+	Unpausing         Task = "unpausing"
+	Suspending        Task = "suspending"
+	Resuming          Task = "resuming"
 	Rebuilding        Task = "rebuilding"
 	ResizeReverting   Task = "resize_reverting"
 	MigratingLive     Task = "migrating"
@@ -63,7 +67,8 @@ const (
 // Tasks lists all tasks except the empty one.
 func Tasks() []Task {
 	return []Task{
-		PoweringOff, PoweringOn, Rebooting, RebootingHard, RebootStarted, RebootStartedHard, Rebuilding, ResizeReverting,
+		PoweringOff, PoweringOn, Rebooting, RebootingHard, RebootStarted, RebootStartedHard, Pausing, Unpausing, Suspending,
+		Resuming, Rebuilding, ResizeReverting,
 		MigratingLive, ShelvingPendingUpload, ShelvingUploading, ImageSnapshot, ImageBackup, ImageUploading,
 	}
 }
@@ -76,6 +81,10 @@ const (
 	Start    Action = "start"
 	Stop     Action = "stop"
 	Reboot   Action = "reboot"
+	Pause    Action = "pause"
+	Unpause  Action = "unpause"
+	Suspend  Action = "suspend"
+	Resume   Action = "resume"
 	Rebuild  Action = "rebuild"
 	Resize   Action = "resize"
 	Migrate  Action = "migrate"

@@ -9,6 +9,9 @@ import (
 // beginShelving starts to shelve the server. With an image, its disk is uploaded first; without one, the guest has no
 // disk and is removed at once.
 func beginShelving(s Server, e ActionRequested, now time.Time) Server {
+	if s.Power.holds() { // its memory is not kept
+		s.Power = Off
+	}
 	if e.DiskFormat == "" {
 		return offload(s, "shelving; removing the guest on "+s.Host, now)
 	}
@@ -135,7 +138,7 @@ func giveUpImage(s Server, reason string, now time.Time) Server {
 // power state back that it had.
 func giveUpShelving(s Server, reason string, now time.Time) Server {
 	s = dropShelvedImage(s)
-	if s.Stopped && s.Power == On {
+	if s.Actual == Off && s.Power == On {
 		s.Task = PoweringOn
 	}
 	text := fmt.Sprintf("The server cannot be shelved: %s; it keeps its disk on %s. Correct the cause and repeat the "+

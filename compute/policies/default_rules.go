@@ -41,6 +41,10 @@ const (
 	StartServer          = "os_compute_api:servers:start"
 	StopServer           = "os_compute_api:servers:stop"
 	RebootServer         = "os_compute_api:servers:reboot"
+	PauseServer          = "os_compute_api:os-pause-server:pause"
+	UnpauseServer        = "os_compute_api:os-pause-server:unpause"
+	SuspendServer        = "os_compute_api:os-suspend-server:suspend"
+	ResumeServer         = "os_compute_api:os-suspend-server:resume"
 	RebuildServer        = "os_compute_api:servers:rebuild"
 	ResizeServer         = "os_compute_api:servers:resize"
 	ConfirmResize        = "os_compute_api:servers:confirm_resize"
@@ -107,6 +111,10 @@ var guards = []policy.Row{
 	{Names: StartServer, Check: member, What: "POST /servers/{id}/action (os-start)"},
 	{Names: StopServer, Check: member, What: "POST /servers/{id}/action (os-stop)"},
 	{Names: RebootServer, Check: member, What: "POST /servers/{id}/action (reboot)"},
+	{Names: PauseServer, Check: member, What: "POST /servers/{id}/action (pause)"},
+	{Names: UnpauseServer, Check: member, What: "POST /servers/{id}/action (unpause)"},
+	{Names: SuspendServer, Check: member, What: "POST /servers/{id}/action (suspend)"},
+	{Names: ResumeServer, Check: member, What: "POST /servers/{id}/action (resume)"},
 	{Names: RebuildServer, Check: member, What: "POST /servers/{id}/action (rebuild)"},
 	{Names: ResizeServer, Check: member, What: "POST /servers/{id}/action (resize)"},
 	{Names: ConfirmResize, Check: member, What: "POST /servers/{id}/action (confirmResize)"},

@@ -111,6 +111,10 @@ func writeCounted(g schedule.CountedGuest) host.CountedGuest {
 	return host.CountedGuest{ID: g.ID, Cells: host.WriteGuestCells(g.Cells), Placed: host.WritePlaced(g.Placed)}
 }
 
+// powers are the power states of guests by their words on the wire. An absent one is On.
+var powers = map[host.Power]lifecycle.Power{host.On: lifecycle.On, host.Off: lifecycle.Off,
+	host.Paused: lifecycle.Paused, host.Suspended: lifecycle.Suspended}
+
 // ToGuestEvent converts the report of a guest, known as id to the agent of the host, to the event of its server. It
 // returns fault.Invalid for a value that is not valid.
 func ToGuestEvent(name, id string, g host.Guest) (lifecycle.Event, error) {
@@ -128,14 +132,15 @@ func ToGuestEvent(name, id string, g host.Guest) (lifecycle.Event, error) {
 		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Running:
 		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Ports: g.Ports, Happened: g.Happened, Upload: (*lifecycle.DiskUpload)(g.Upload)}, nil
+			Ports: g.Ports, Happened: g.Happened, Upload: (*lifecycle.DiskUpload)(g.Upload),
+			Paused: g.Power == host.Paused}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened,
-			Upload: (*lifecycle.DiskUpload)(g.Upload)}, nil
+			Upload: (*lifecycle.DiskUpload)(g.Upload), Suspended: g.Power == host.Suspended}, nil
 	case host.Refused:
 		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Stopped: g.Power == host.Off, Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil
+			Power: powers[g.Power], Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil
 	case host.Departed:
 		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
 	case host.Failed:
@@ -160,8 +165,10 @@ func ToAssignment(e lifecycle.Entry, s lifecycle.Server) host.Server {
 	if e.Consumer != s.ID {
 		out.Server = s.ID
 	}
-	if e.Power == lifecycle.Off {
-		out.Power = host.Off
+	for word, power := range powers {
+		if power == e.Power && e.Power != lifecycle.On {
+			out.Power = word
+		}
 	}
 	if e.Outgoing != "" {
 		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}

@@ -106,7 +106,7 @@ type serverPlace struct {
 type serverProgress struct {
 	State         string              `json:"state,omitzero"`
 	Task          lifecycle.Task      `json:"task_state,omitzero"`
-	Stopped       bool                `json:"stopped,omitzero"`
+	Actual        lifecycle.Power     `json:"power,omitzero"`
 	Shelved       bool                `json:"shelved,omitzero"`
 	ShelvedImage  *shelvedImageRecord `json:"shelved_image,omitzero"`
 	UnusedImages  []string            `json:"unused_images,omitzero"`
@@ -295,8 +295,8 @@ func (r serverRecord) checkWords() error {
 		return fmt.Errorf("%q is not a known state", r.State)
 	case r.Task != "" && !slices.Contains(lifecycle.Tasks(), r.Task):
 		return fmt.Errorf("%q is not a known task", r.Task)
-	case r.Power != lifecycle.On && r.Power != lifecycle.Off:
-		return fmt.Errorf("%q is not a known power state", r.Power)
+	case !slices.Contains(lifecycle.Powers(), r.Power) || !slices.Contains(lifecycle.Powers(), r.Actual):
+		return fmt.Errorf("%q or %q is not a known power state", r.Power, r.Actual)
 	case r.Move != nil && unknown(r.Move.Kind):
 		return fmt.Errorf("%q is not a known kind of moves", r.Move.Kind)
 	case r.Migration != nil && unknown(r.Migration.Kind):
@@ -320,7 +320,7 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
 			each(s.Ports, toPort), each(s.Leftovers, toResidence),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
-		serverProgress: serverProgress{s.Stage(), s.Task, s.Stopped, s.Shelved,
+		serverProgress: serverProgress{s.Stage(), s.Task, s.Actual, s.Shelved,
 			optional(s.ShelvedImage, toShelvedImage),
 			s.UnusedImages, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
@@ -365,7 +365,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Leftovers:   each(r.Leftovers, fromResidence),
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
-		State: state, Task: r.Task, Stopped: r.Stopped, Shelved: r.Shelved,
+		State: state, Task: r.Task, Actual: r.Actual, Shelved: r.Shelved,
 		ShelvedImage: optional(r.ShelvedImage, fromShelvedImage),
 		UnusedImages: r.UnusedImages, Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
 		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused,

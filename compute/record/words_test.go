@@ -51,7 +51,7 @@ func constants(t *testing.T, types ...string) map[string]string {
 func TestEveryConstantIsAKnownWord(t *testing.T) {
 	for types, list := range map[string][]string{
 		"State": texts(lifecycle.States()), "MovePhase": texts(lifecycle.MovePhases()), "Task": texts(lifecycle.Tasks()),
-		"Kind": texts(lifecycle.Kinds()), "Power": {"", string(lifecycle.Off)},
+		"Kind": texts(lifecycle.Kinds()), "Power": texts(lifecycle.Powers()),
 	} {
 		found := slices.Sorted(maps.Values(constants(t, types)))
 		if slices.Sort(list); len(found) == 0 || !slices.Equal(found, list) {
@@ -77,17 +77,17 @@ func TestStoredWordsAreUnchanged(t *testing.T) {
 		}
 	}
 	for typ, got := range map[string][]string{"State": known, "Task": texts(lifecycle.Tasks()),
-		"Kind": texts(lifecycle.Kinds()), "Power": {string(lifecycle.Off)}} {
+		"Kind": texts(lifecycle.Kinds()), "Power": texts(lifecycle.Powers()[1:])} {
 		want := strings.Fields(map[string]string{
 			"State": "preparing scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
 				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
 				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
 				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted binding_ports",
 			"Task": "powering-off powering-on rebooting rebooting_hard reboot_started reboot_started_hard rebuilding " +
-				"resize_reverting migrating shelving_image_pending_upload shelving_image_uploading image_snapshot " +
-				"image_backup image_uploading",
+				"pausing unpausing suspending resuming resize_reverting migrating shelving_image_pending_upload " +
+				"shelving_image_uploading image_snapshot image_backup image_uploading",
 			"Kind":  "resize migration live-migration evacuation",
-			"Power": "off",
+			"Power": "off paused suspended",
 		}[typ])
 		slices.Sort(got)
 		if slices.Sort(want); !slices.Equal(got, want) {

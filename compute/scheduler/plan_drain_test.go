@@ -30,8 +30,9 @@ func TestDrainActionFollowsTheAPI(t *testing.T) {
 			"alias gpu are not explicitly requested as live-migratable"},
 		"an I/O slot": {func(s *lifecycle.Server) { s.Devices = []schedule.Picked{{Address: "21010020"}} },
 			lifecycle.Migrate, "physical I/O slots"},
-		"stopped": {func(s *lifecycle.Server) { s.Stopped, s.Requests = true, []pci.Request{direct} }, lifecycle.Migrate,
-			"vm_state stopped"},
+		"stopped": {func(s *lifecycle.Server) { s.Actual, s.Requests = lifecycle.Off, []pci.Request{direct} },
+			lifecycle.Migrate, "vm_state stopped"},
+		"paused": {func(s *lifecycle.Server) { s.Actual = lifecycle.Paused }, "", "vm_state paused"},
 		"a change of its ports": {func(s *lifecycle.Server) { s.PortChange = &lifecycle.PortChange{ID: "c"} }, "",
 			"while its ports are being changed"},
 	} {

@@ -75,7 +75,7 @@ func fullServer() lifecycle.Server {
 	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1,
 		Hosts: []string{"g"}, Nearest: "n"}}
 	s.Group = "full group"
-	s.MinCount, s.PreviousConsumer, s.Power, s.Stopped = 2, "w", lifecycle.Off, true
+	s.MinCount, s.PreviousConsumer, s.Power, s.Actual = 2, "w", lifecycle.Off, lifecycle.Off
 	s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = lifecycle.Rebooting, 3, true, true, "wish"
 	s.Networks = []lifecycle.NetworkRequest{{Port: "p", Network: "n", FixedIP: "10.0.0.9", Tag: "t"}}
 	s.Ports = []lifecycle.Port{{ID: "p", Network: "n", Created: true, Host: "h", VIF: "ovs", Bridge: "br-int",

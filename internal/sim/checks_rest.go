@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/numa"
@@ -61,8 +62,8 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 		switch {
 		case g == nil:
 			ck.violation(ck.byName[residence.Host], "guest: %s of server %s has no guest", residence.Consumer, s.ID)
-		case residence.Consumer == s.ID && g.Stopped != s.Stopped:
-			ck.violation(ck.byName[residence.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.Stopped, s.Stopped)
+		case residence.Consumer == s.ID && powerOf(*g) != s.Actual:
+			ck.violation(ck.byName[residence.Host], "guest: %s is %q, and compute says %q", s.ID, powerOf(*g), s.Actual)
 		}
 	}
 }
@@ -205,4 +206,17 @@ func (ck *checks) checkLate() {
 			}
 		}
 	}
+}
+
+// powerOf returns the power state of a guest, in compute's words.
+func powerOf(g hypervisor.Guest) lifecycle.Power {
+	switch {
+	case g.Suspended:
+		return lifecycle.Suspended
+	case g.Stopped:
+		return lifecycle.Off
+	case g.Paused:
+		return lifecycle.Paused
+	}
+	return lifecycle.On
 }

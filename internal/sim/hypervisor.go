@@ -106,6 +106,8 @@ func (hv *hypervisorModel) buildGuest(m *simHost, g hypervisor.Guest) error {
 		return fault.New(fault.Conflict, "the guest %s runs on another host", g.ID)
 	case exists && !was.SameDevices(g):
 		return fault.New(fault.Conflict, "the guest %s has other devices", g.ID)
+	case (g.Paused || g.Suspended) && (!exists || was.Stopped && !was.Suspended):
+		return fault.New(fault.Unavailable, "the guest %s does not run", g.ID)
 	case exists && g.Build < was.Build:
 		hv.violation(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.ID, was.Build,
 			g.Build)

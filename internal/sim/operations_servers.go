@@ -45,7 +45,7 @@ func (op *operations) requestAction() {
 	actions := []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot, lifecycle.Rebuild, lifecycle.Resize,
 		lifecycle.Resize,
 		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
-		lifecycle.Unshelve, lifecycle.Snapshot}
+		lifecycle.Unshelve, lifecycle.Snapshot, lifecycle.Pause, lifecycle.Unpause, lifecycle.Suspend, lifecycle.Resume}
 	for range 4 {
 		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
 		action := actions[op.rng.IntN(len(actions))]

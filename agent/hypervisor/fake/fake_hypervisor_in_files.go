@@ -151,6 +151,11 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			}
 		}
 	}
+	if (g.Paused || g.Suspended) && !slices.ContainsFunc(guests, func(other hypervisor.Guest) bool {
+		return other.ID == g.ID && (!other.Stopped || other.Suspended)
+	}) {
+		return fault.New(fault.Unavailable, "the guest %s does not run, so it can be neither paused nor suspended", g.ID)
+	}
 	disk := image
 	if !fromImage {
 		if disk, err = h.diskFor(g, guests); err != nil {

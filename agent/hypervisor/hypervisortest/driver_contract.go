@@ -181,6 +181,7 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 			has(t, open(t), g)
 		}
 	})
+	t.Run("pause and suspend", func(t *testing.T) { held(t, open) })
 	t.Run("NUMA cells are stored", func(t *testing.T) {
 		h := open(t)
 		a, b := Guest("a", 1), Guest("b", 2)

@@ -342,6 +342,9 @@ func (b *builder) change(ctx context.Context) error {
 		return b.rebuild(ctx)
 	}
 	b.keepFirmware(have)
+	if err := b.unpause(ctx); err != nil {
+		return err
+	}
 	if differentDevices(have, b.guest) {
 		if !b.domain.running() || b.guest.Stopped {
 			return b.changeDevices(ctx)
@@ -359,15 +362,30 @@ func (b *builder) change(ctx context.Context) error {
 		if err := b.define(ctx); err != nil {
 			return err
 		}
-	case !reflect.DeepEqual(domainxml.Write(have), domainxml.Write(b.stored())):
+	case !reflect.DeepEqual(domainxml.Write(have), domainxml.Write(b.stored())),
+		b.domain.xml.Guest.Paused != b.guest.Paused:
 		if err := b.d.storeGuest(ctx, b.c, b.domain, b.stored()); err != nil {
 			return err
 		}
 	}
+	return b.setPower(ctx)
+}
+
+// setPower starts, stops, pauses or suspends an existing guest.
+func (b *builder) setPower(ctx context.Context) error {
+	runs := b.domain.running()
 	switch {
-	case b.guest.Stopped && b.domain.running():
+	case b.guest.Suspended:
+		return b.suspend(ctx)
+	case b.guest.Paused && !b.domain.guest.Paused:
+		return endedMeanwhile(b.guest.ID, rpc.Suspend(ctx, b.c, b.domain.Domain))
+	case b.guest.Stopped && runs && b.domain.guest.Paused: // it would not notice a request to shut down
+		return end(ctx, b.c, b.domain.Domain)
+	case b.guest.Stopped && runs:
 		return b.d.stop(ctx, b.c, b.domain)
-	case !b.domain.running() && (!b.guest.Stopped || !b.domain.made()):
+	case b.guest.Stopped && b.domain.guest.Suspended:
+		return rpc.RemoveSaved(ctx, b.c, b.domain.Domain)
+	case !runs && (!b.guest.Stopped || !b.domain.made()):
 		return b.finish(ctx)
 	}
 	return nil
@@ -405,6 +423,11 @@ func (b *builder) rebuild(ctx context.Context) error {
 	b.made = true
 	if err := end(ctx, b.c, b.domain.Domain); err != nil {
 		return err
+	}
+	if b.domain.guest.Suspended { // its memory does not fit the new disk
+		if err := rpc.RemoveSaved(ctx, b.c, b.domain.Domain); err != nil {
+			return err
+		}
 	}
 	if err := b.define(ctx); err != nil {
 		return err

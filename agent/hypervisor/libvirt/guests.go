@@ -33,7 +33,7 @@ func (d *Driver) list(ctx context.Context, c *rpc.Client) (own []domain, used ma
 	if err != nil {
 		return nil, nil, err
 	}
-	l := lister{d: d, c: c, records: records, used: map[uuid.UUID]bool{}}
+	l := lister{d: d, c: c, records: records, used: map[uuid.UUID]bool{}, saved: map[uuid.UUID]bool{}}
 	if err := l.list(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func (l *lister) recordArrived() {
 
 // listOf returns the domains of the driver of another host.
 func (d *Driver) listOf(ctx context.Context, c *rpc.Client) ([]domain, error) {
-	l := lister{d: d, c: c, used: map[uuid.UUID]bool{}}
+	l := lister{d: d, c: c, used: map[uuid.UUID]bool{}, saved: map[uuid.UUID]bool{}}
 	err := l.list(ctx)
 	return l.own, err
 }

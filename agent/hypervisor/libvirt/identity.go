@@ -53,7 +53,7 @@ func (d *Driver) recognise(ctx context.Context, c *rpc.Client) error {
 	if err != nil || marked {
 		return err
 	}
-	l := lister{d: d, c: c, records: records, used: map[uuid.UUID]bool{}}
+	l := lister{d: d, c: c, records: records, used: map[uuid.UUID]bool{}, saved: map[uuid.UUID]bool{}}
 	if err := l.list(ctx); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ type lister struct {
 
 	own      []domain
 	used     map[uuid.UUID]bool // UUIDs that no new domain can have
+	saved    map[uuid.UUID]bool // those whose memory is stored
 	findings []string
 }
 
@@ -44,6 +45,13 @@ func (l *lister) list(ctx context.Context) error {
 	transient, err := rpc.Transient(ctx, l.c)
 	if err != nil {
 		return err
+	}
+	saved, err := rpc.Saved(ctx, l.c)
+	if err != nil {
+		return err
+	}
+	for _, one := range saved {
+		l.saved[one.UUID] = true
 	}
 	foreign := map[uuid.UUID]string{} // names of the domains that are not the driver's
 	for _, one := range all {
@@ -129,6 +137,9 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	if err := l.d.addState(ctx, l.c, &found); err != nil {
 		return err
 	}
+	if found.guest.Stopped && l.saved[one.UUID] {
+		found.guest.Suspended, found.guest.ShutDown = true, false
+	}
 	l.own = append(l.own, found)
 	return nil
 }
@@ -181,13 +192,15 @@ func (l *lister) addMissing(id uuid.UUID, foreign map[uuid.UUID]string) error {
 	return nil
 }
 
-// addState adds whether a guest is stopped, whether its operating system has shut down although it must run, and
-// whether it has departed. libvirt forgets the reasons when the host or the daemon starts again: a guest that has shut
-// down is then started, and settle finds out about a migration.
+// addState adds whether a guest is stopped or paused, whether its operating system has shut down although it must run,
+// and whether it has departed. libvirt forgets the reasons when the host or the daemon starts again: a guest that has
+// shut down is then started, and settle finds out about a migration.
 func (d *Driver) addState(ctx context.Context, c *rpc.Client, of *domain) error {
 	g := &of.guest
+	mayBePaused := g.Paused && of.ID >= 0
+	g.Paused = false
 	mustRun, migrates := !g.Stopped, of.migratesTo() != "" && !d.migrating.has(of.UUID)
-	if g.Stopped = of.ID < 0 && !g.Departed; g.Departed || !migrates && (!g.Stopped || !mustRun) {
+	if g.Stopped = of.ID < 0 && !g.Departed; g.Departed || !migrates && !mayBePaused && (!g.Stopped || !mustRun) {
 		return nil
 	}
 	state, reason, err := c.State(ctx, of.Domain)
@@ -201,6 +214,8 @@ func (d *Driver) addState(ctx context.Context, c *rpc.Client, of *domain) error 
 		g.Departed, g.Stopped = true, false
 	case state == rpc.Paused && migrates:
 		of.paused, g.Stopped = true, true
+	case state == rpc.Paused:
+		g.Paused = mayBePaused
 	}
 	return err
 }

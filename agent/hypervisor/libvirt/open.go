@@ -89,7 +89,7 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if d.o.Images != nil {
 		downloads = d.o.Images.Downloads()
 	}
-	paused, err := pausedGuests(ctx, c)
+	paused, err := pausedGuests(ctx, d.directory, c)
 	if err != nil {
 		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}

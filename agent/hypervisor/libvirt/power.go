@@ -12,6 +12,39 @@ import (
 // stopPoll is the interval at which a guest that shuts down is looked at.
 const stopPoll = 100 * time.Millisecond
 
+// suspend stores the memory of a guest and ends it. QEMU cannot store the state of a device of the host.
+func (b *builder) suspend(ctx context.Context) error {
+	switch {
+	case b.domain.guest.Suspended:
+		return nil
+	case len(b.domain.guest.Devices) > 0:
+		return fault.New(fault.Conflict, "the guest %s has devices of the host (%v), whose state QEMU cannot store",
+			b.guest.ID, ids(b.domain.guest))
+	}
+	return endedMeanwhile(b.guest.ID, rpc.Save(ctx, b.c, b.domain.Domain))
+}
+
+// unpause lets a guest run that is not to be paused any more. The metadata are changed afterwards, so that the guest
+// counts as paused until it runs.
+func (b *builder) unpause(ctx context.Context) error {
+	if !b.domain.guest.Paused || b.guest.Paused || b.guest.Stopped {
+		return nil
+	}
+	if err := b.c.Resume(ctx, b.domain.Domain); err != nil {
+		return endedMeanwhile(b.guest.ID, err)
+	}
+	b.domain.guest.Paused = false
+	return nil
+}
+
+// endedMeanwhile returns fault.Unavailable if libvirt has refused a call because the guest does not run.
+func endedMeanwhile(id string, err error) error {
+	if known, is := errors.AsType[*rpc.Error](err); is && known.Code == rpc.ErrOperationInvalid {
+		return fault.New(fault.Unavailable, "the guest %s does not run: %w", id, known)
+	}
+	return err
+}
+
 // stop shuts a guest down, and ends it if it has not shut down in time.
 func (d *Driver) stop(ctx context.Context, c *rpc.Client, of domain) error {
 	if d.o.ShutdownTime > 0 {

@@ -15,7 +15,7 @@ import (
 // pausedGuests returns a sentence for each guest that runs no instruction although it should. QEMU pauses a guest when
 // its disk cannot be written and when its CPU fails, as with the KVM of some virtual machines; an administrator may do
 // it, too. Such a guest stays as it is, because it continues when the cause is gone.
-func pausedGuests(ctx context.Context, c *rpc.Client) ([]string, error) {
+func pausedGuests(ctx context.Context, d directory, c *rpc.Client) ([]string, error) {
 	domains, err := c.Domains(ctx)
 	if err != nil {
 		return nil, err
@@ -32,6 +32,10 @@ func pausedGuests(ctx context.Context, c *rpc.Client) ([]string, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		record, err := d.readRecord(one.UUID)
+		if err == nil && record.Paused { // its user has paused it
+			continue
 		}
 		if why := pauseOf(state, reason); why != "" {
 			out = append(out, fmt.Sprintf("the guest %s is paused: %s", id, why))

@@ -32,6 +32,9 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			"network interfaces, a video device, a guest agent, UEFI or secure boot, which partitions lack; remove its "+
 			"properties hw_…", g.ID)
 	}
+	if g.Hold != (hypervisor.Hold{}) {
+		return fault.New(fault.Conflict, "PowerVM can neither pause nor suspend the partition of the guest %s; stop it", g.ID)
+	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	r, err := h.reserve(g)
 	if err != nil {

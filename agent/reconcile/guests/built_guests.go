@@ -144,7 +144,7 @@ func noteRestart(w *Works, j *work, g hypervisor.Guest) {
 		delete(w.restarts, j.id)
 	case g.Lost != "":
 		a.unrequested.why = g.Lost + "; it was made again around its disk"
-	case a.want.Power != host.Off && g.Stopped && !g.ShutDown && g.Build >= a.want.Build:
+	case starts(a.want.Power) && g.Stopped && !g.ShutDown && g.Build >= a.want.Build:
 		a.unrequested.why = "the guest did not run although its server must run; it was started again"
 	}
 }

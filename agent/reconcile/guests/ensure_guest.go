@@ -75,7 +75,7 @@ func (w *Works) ensure(j *work) (state.Effect, error) {
 		report := w.guestReport(a, host.Stopped, w.Set.Held(resource.ConsumerID(want.ID)))
 		report.ShutDown = true
 		return w.Report(want.ID, want.ID, report), nil
-	case exists(w, want) && (g.Stopped || !there) && want.Power != host.Off && !a.claimed:
+	case exists(w, want) && (g.Stopped || !there) && starts(want.Power) && !a.claimed:
 		if wait := restartWait(w, want.ID); wait > 0 && !j.requested {
 			waitForRestart(w, j, wait)
 			return w.reportRefusal(j)
@@ -268,8 +268,7 @@ func (a *attempt) guest(w *Works) (hypervisor.Guest, []device.Claim) {
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image,
 		Hardware: hypervisor.Hardware(want.Hardware), Cells: state.HypervisorCells(w.State.Cells(want.ID)),
-		Stopped: want.Power == host.Off, Build: w.buildOf(a), DiskFrom: diskSource(want),
-		DiskImage: want.DiskImage}
+		Build: w.buildOf(a), DiskFrom: diskSource(want), DiskImage: want.DiskImage}
 	build, built := w.State.Built(want.ID)
 	g.Kept = built && !a.creating && g.Build <= build
 	for _, i := range want.Interfaces {
@@ -279,6 +278,7 @@ func (a *attempt) guest(w *Works) (hypervisor.Guest, []device.Claim) {
 	}
 	held := w.Set.Held(resource.ConsumerID(want.ID))
 	have, there := w.Guests[want.ID]
+	setPower(&g, want.Power, have, there && !have.Departed && have.Build >= g.Build)
 	if want.ClaimOnly || there && !have.Departed && keepsInterfaces(want) {
 		g.Interfaces = have.Interfaces
 	}
@@ -364,11 +364,13 @@ func (w *Works) continueOrConfirm(j *work) (state.Effect, error) {
 		return startUpload(w, want), nil
 	}
 	phase := host.Running
-	if want.Power == host.Off {
+	if want.Power == host.Off || want.Power == host.Suspended {
 		phase = host.Stopped
 	}
 	report := w.guestReport(j.attempt, phase, held)
-	report.Happened = j.happened
+	if report.Happened = j.happened; holds(want.Power) {
+		report.Power = want.Power
+	}
 	return w.Report(want.ID, want.ID, report), nil
 }
 
@@ -420,10 +422,7 @@ func (w *Works) reportRefusal(j *work) (state.Effect, error) {
 		g := a.listed[i]
 		w.Guests[want.ID] = g
 		report = w.guestReport(a, host.Refused, w.Set.Held(resource.ConsumerID(want.ID)))
-		report.Build, report.Power = g.Build, host.On
-		if g.Stopped {
-			report.Power = host.Off
-		}
+		report.Build, report.Power = g.Build, powerOf(g)
 	default:
 		delete(w.Guests, want.ID)
 		if !isMissing(w.Core, want) {

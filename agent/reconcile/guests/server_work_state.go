@@ -3,6 +3,7 @@
 package guests
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -121,9 +122,37 @@ type restarts struct {
 // matches reports whether a guest is as its server's assignment requires. A guest with more rebuilds than compute
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
-	return g.Stopped == (want.Power == host.Off) && g.Lost == "" && g.Build >= want.Build &&
+	return powerOf(g) == cmp.Or(want.Power, host.On) && g.Lost == "" && g.Build >= want.Build &&
 		!leavesUpload(g, want) &&
 		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
+}
+
+// powerOf returns the power state of a guest.
+func powerOf(g hypervisor.Guest) host.Power {
+	switch {
+	case g.Suspended:
+		return host.Suspended
+	case g.Stopped:
+		return host.Off
+	case g.Paused:
+		return host.Paused
+	}
+	return host.On
+}
+
+// holds reports whether a guest in this power state continues from where it was.
+func holds(p host.Power) bool { return p == host.Paused || p == host.Suspended }
+
+// starts reports whether a guest that does not run is started for this power state.
+func starts(p host.Power) bool { return p != host.Off && !holds(p) }
+
+// setPower sets the power state that the assignment requires. A guest that does not run can be neither paused nor
+// suspended: it stays stopped.
+func setPower(g *hypervisor.Guest, want host.Power, have hypervisor.Guest, there bool) {
+	runs := there && !have.Stopped
+	g.Paused = want == host.Paused && runs
+	g.Suspended = want == host.Suspended && (runs || there && have.Suspended)
+	g.Stopped = want == host.Off || holds(want) && !g.Paused
 }
 
 // guestReport returns the report of a server in a phase, with its devices and NUMA cells, if any.

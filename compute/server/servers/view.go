@@ -72,13 +72,16 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 	return v
 }
 
-// powerState returns the power state of a server: 0 without a guest, 1 for one that runs, 4 for one that is shut down.
+// powerState returns the power state of a server: 0 without a guest, 1 for one that runs, 3 for one that
+// is paused, 4 for one that is shut down or suspended.
 func powerState(s lifecycle.Server) int {
 	status := s.Status()
 	switch {
 	case s.Launched.IsZero() || s.Shelved || status == "DELETED" || status == "ERROR" && s.Shown().Host == "":
 		return 0
-	case s.Stopped:
+	case s.Actual == lifecycle.Paused:
+		return 3
+	case s.Actual == lifecycle.Off, s.Actual == lifecycle.Suspended: // libvirt shows a domain with a saved state so
 		return 4
 	}
 	return 1

@@ -57,8 +57,9 @@ type MetaHardware struct {
 	SecureBoot string `xml:"secure-boot,attr,omitempty"`
 }
 
-// Held is what the driver knows of the disk and the files of a guest.
+// Held is what the driver knows of the disk and the files of a guest, and that it is paused.
 type Held struct {
+	Paused   bool   `xml:"paused,attr,omitempty"`   // its CPUs must not run
 	Made     bool   `xml:"made,attr,omitempty"`     // the disk of this Build was complete; it is never made again
 	Removing bool   `xml:"removing,attr,omitempty"` // in the record only: the guest is destroyed
 	Host     string `xml:"host,attr,omitempty"`     // in the record only: of the guest
@@ -98,6 +99,7 @@ type MetadataCell struct {
 func Write(g hypervisor.Guest) Guest {
 	out := Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed, Stopped: g.Stopped,
 		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
+	out.Paused = g.Paused
 	if g.Hardware != (hypervisor.Hardware{}) {
 		hardware := MetaHardware(g.Hardware)
 		out.Hardware = &hardware
@@ -128,6 +130,7 @@ func Write(g hypervisor.Guest) Guest {
 func (g Guest) Read() (hypervisor.Guest, error) {
 	out := hypervisor.Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed,
 		Stopped: g.Stopped, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
+	out.Paused = g.Paused
 	if g.Hardware != nil {
 		out.Hardware = hypervisor.Hardware(*g.Hardware)
 	}

@@ -50,6 +50,8 @@ var (
 	probes = effort{limit: changeTime} // reads, but libvirt may probe each QEMU first, for minutes
 	alters = effort{limit: callTime, changes: true}
 	starts = effort{limit: changeTime, changes: true}
+	// saves writes the memory of a guest to a file.
+	saves = effort{limit: 2 * time.Hour, changes: true, exact: true}
 	// migrates is far longer than a migration takes; its caller aborts it.
 	migrates = effort{limit: 30 * 24 * time.Hour, changes: true, exact: true}
 )

@@ -180,6 +180,26 @@ func (c *Client) Shutdown(ctx context.Context, of Domain) error {
 	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainShutdown(of.known()) })
 }
 
+// Suspend stops the CPUs of a domain, which stays as it is. One that is paused is not changed.
+func Suspend(ctx context.Context, c *Client, of Domain) error {
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainSuspend(of.known()) })
+}
+
+// Save ends a domain and stores its memory in a file of libvirt, from which Start continues.
+func Save(ctx context.Context, c *Client, of Domain) error {
+	return change(ctx, c, saves, func(l *libvirt.Libvirt) error { return l.DomainManagedSave(of.known(), 0) })
+}
+
+// RemoveSaved removes what Save has stored.
+func RemoveSaved(ctx context.Context, c *Client, of Domain) error {
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainManagedSaveRemove(of.known(), 0) })
+}
+
+// Saved lists the domains that Save has ended, and that were not started since.
+func Saved(ctx context.Context, c *Client) (list []Domain, err error) {
+	return listDomains(ctx, c, libvirt.ConnectListDomainsManagedsave)
+}
+
 // Resume lets a paused domain continue.
 func (c *Client) Resume(ctx context.Context, of Domain) error {
 	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainResume(of.known()) })
