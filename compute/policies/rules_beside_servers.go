@@ -42,6 +42,15 @@ const (
 	RemoveSecurityGroup  = "os_compute_api:os-security-groups:remove"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
 	ConsoleOutput        = "os_compute_api:os-console-output"
+	ShowTopology         = "compute:server:topology:index"
+	ShowTopologyOfHost   = "compute:server:topology:host:index"
+	ListShares           = "os_compute_api:os-server-shares:index"
+	AttachShare          = "os_compute_api:os-server-shares:create"
+	ShowShare            = "os_compute_api:os-server-shares:show"
+	DetachShare          = "os_compute_api:os-server-shares:delete"
+	ShowServerPassword   = "os_compute_api:os-server-password:show"
+	ClearServerPassword  = "os_compute_api:os-server-password:clear"
+	ListExtensions       = "os_compute_api:extensions"
 	ListKeyPairs         = "os_compute_api:os-keypairs:index"
 	ShowKeyPair          = "os_compute_api:os-keypairs:show"
 	CreateKeyPair        = "os_compute_api:os-keypairs:create"
@@ -128,6 +137,15 @@ var guardsBesideServers = []policy.Row{
 	{Names: RemoveSecurityGroup, Check: member, What: "removeSecurityGroup"},
 	{Names: CreateConsole, Check: member, What: "POST /servers/{id}/remote-consoles"},
 	{Names: ConsoleOutput, Check: member, What: "POST /servers/{id}/action (os-getConsoleOutput)"},
+	{Names: ShowTopology, Check: reader, What: "GET /servers/{id}/topology"},
+	{Names: ShowTopologyOfHost, Check: admin, What: "GET /servers/{id}/topology (places on the host)"},
+	{Names: ListShares, Check: reader, What: "GET /servers/{id}/shares"},
+	{Names: AttachShare, Check: member, What: "POST /servers/{id}/shares"},
+	{Names: ShowShare, Check: reader, What: "GET /servers/{id}/shares/{share}"},
+	{Names: DetachShare, Check: member, What: "DELETE /servers/{id}/shares/{share}"},
+	{Names: ShowServerPassword, Check: reader, What: "GET /servers/{id}/os-server-password"},
+	{Names: ClearServerPassword, Check: member, What: "DELETE /servers/{id}/os-server-password"},
+	{Names: ListExtensions, Check: everybody, What: "GET /extensions"},
 	{Names: ListKeyPairs, Check: user, What: "GET /os-keypairs"},
 	{Names: ShowKeyPair, Check: user, What: "GET /os-keypairs/{name}"},
 	{Names: CreateKeyPair, Check: user, What: "POST /os-keypairs"},

@@ -158,12 +158,12 @@ func TestFlavorListFilters(t *testing.T) {
 	}
 }
 
-// TestFlavorAliasesAreChecked sets the aliases of a flavor in each version. A value that no server can be created from
-// is rejected, and the flavor is unchanged.
+// TestFlavorAliasesAreChecked sets the aliases of a flavor. Since 2.86 a value that no server can be created from is
+// rejected, and the flavor is unchanged; before, the creation of a server is refused.
 func TestFlavorAliasesAreChecked(t *testing.T) {
 	h := start(t)
 	h.flavor("f", map[string]string{"pci_passthrough:alias": "gpu:1"})
-	for _, version := range []string{"2.1", "2.61"} {
+	for _, version := range []string{"2.1", "2.85", "2.86", "2.104"} {
 		for value, status := range map[string]int{"gpu:2": 200, "gpu:1,gpu:3": 200, " gpu : 2 ": 200,
 			"gpu": 400, "gpu:": 400, "gpu:many": 400, "gpu:0": 400, "gpu:-1": 400, "gpu:1:2": 400, "gpu:1,": 400, ":1": 400,
 			"fpga:1": 400} {
@@ -173,6 +173,14 @@ func TestFlavorAliasesAreChecked(t *testing.T) {
 			}
 			r := h.at(version, "POST", "/v2.1/flavors/f/os-extra_specs",
 				fmt.Sprintf(`{"extra_specs": {"pci_passthrough:alias": %q}}`, value))
+			old := !slices.Contains([]string{"2.86", "2.104"}, version)
+			if made := h.ask("POST", "/v2.1/servers", `{"server": {"name": "s", "flavorRef": "f"}}`); old &&
+				(made.status == 202) != (status == 200) {
+				t.Errorf("a server with the aliases %q: %d %s", value, made.status, made.text)
+			}
+			if old {
+				status = 200
+			}
 			if status == 200 {
 				was = map[string]string{"pci_passthrough:alias": value}
 			}

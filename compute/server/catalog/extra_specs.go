@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -88,8 +89,10 @@ func (s *Handlers) setExtraSpecs(c *request.Call, o *edge.Object, body func(map[
 	}
 	f.ExtraSpecs = maps.Clone(request.NotNil(f.ExtraSpecs))
 	maps.Copy(f.ExtraSpecs, specs)
-	if err := s.checkFlavor(f); err != nil {
-		return err
+	if c.Has(compute.ExtraSpecsChecked) { // before, a server of the flavor is refused
+		if err := s.checkFlavor(f); err != nil {
+			return err
+		}
 	}
 	if err := s.Store.SetExtraSpecs(c.R.Context(), f.ID, specs); err != nil {
 		return err

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
@@ -87,6 +88,9 @@ func ActionRules() map[string]string {
 	}
 	return rules
 }
+
+// RefusedActions returns the reasons of the actions that Berth refuses, by their key in the body.
+func RefusedActions() map[string]string { return maps.Clone(unsupportedActions) }
 
 // act is POST /v2.1/servers/{id}/action: an object with one key, which names the action.
 func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
