@@ -17,6 +17,7 @@ func TestBehindKeystone(t *testing.T) {
 	k := keystone.Start(t)
 	t.Run("images", func(t *testing.T) { testImages(t, k) })
 	t.Run("compute", func(t *testing.T) { testComputeWithKeystone(t, k) })
+	t.Run("limits", func(t *testing.T) { testUnifiedLimits(t, k) })
 	t.Run("network", func(t *testing.T) { testNetworkWithKeystone(t, k) })
 	t.Run("placement", func(t *testing.T) { testPlacementWithKeystone(t, k) }) // last: it stops Keystone
 }

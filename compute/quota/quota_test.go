@@ -60,3 +60,18 @@ func TestGrowthAndAdd(t *testing.T) {
 		t.Error("the defaults restrict key pairs, and no unknown resource")
 	}
 }
+
+func TestUnified(t *testing.T) {
+	got := quota.FromUnified(map[string]int{"class:VCPU": 4, "server_key_pairs": 3, "server_groups": 2,
+		"server_metadata_items": 1, "class:VGPU": -1}, []string{"servers", "class:VCPU"})
+	want := quota.Amounts{"instances": 0, "class:VCPU": 4, "key_pairs": 3, "server_groups": 2, "metadata_items": 1,
+		"class:VGPU": -1}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	want = quota.Amounts{"cores": 4, "instances": 1}
+	got = quota.Amounts{"class:VCPU": 4, "cores": 9, "instances": 1, "ram": 7}
+	if got = got.ShownUnified(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -21,6 +21,9 @@ func (s *Store) SetQuotas(defaults quota.Amounts, source QuotaSource) {
 	s.quotaDefaults, s.quotaSource = defaults, source
 }
 
+// LimitsElsewhere reports whether limits are those of another service, so that they cannot be set.
+func (s *Store) LimitsElsewhere() bool { return s.quotaSource != nil }
+
 // ProjectLimits are the limits of a project, and those of a user in it.
 type ProjectLimits struct {
 	Project quota.Amounts

@@ -64,7 +64,11 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	st.SetQuotas(s.Quota.Limits, nil)
+	limits, err := quotaSource(s.Quota)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	st.SetQuotas(s.Quota.Limits, limits)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	terms := lease.Options{TTL: s.Times.Compute.LeaseTTL, Renew: s.Times.Compute.LeaseRenew}
 	held, err := acquireLease(ctx, st, terms, stop, log)

@@ -22,7 +22,8 @@ func TestGuideListsOptions(t *testing.T) {
 	list, _, _ := strings.Cut(string(text), "### Origins of web pages")
 	items := strings.Split(list, "\n- ")[1:]
 	groups := slices.Concat(identity.KnownKeystone(), identity.KnownCalls(placementGroup),
-		identity.KnownCalls(computeGroup), identity.KnownCalls(neutronGroup), identity.KnownCalls(imageGroup), policy.Known())
+		identity.KnownCalls(computeGroup), identity.KnownCalls(neutronGroup), identity.KnownCalls(imageGroup),
+		identity.KnownCalls(limitGroup), policy.Known())
 	table := (&Settings{}).table()
 	for _, o := range table {
 		if slices.Contains(groups, o.Name) || o.Group == "cors" {

@@ -42,6 +42,7 @@ type Store interface {
 
 	Limits(ctx context.Context, project, user string) (store.ProjectLimits, error)
 	ClassLimits(ctx context.Context, class string) (quota.Amounts, error)
+	LimitsElsewhere() bool
 	QuotaUse(ctx context.Context, project, user string) (quota.Amounts, error)
 	SetLimits(ctx context.Context, o store.QuotaOwner, limits quota.Amounts) error
 	ResetLimits(ctx context.Context, project, user string) error

@@ -110,15 +110,47 @@ func quotaOwner(c *request.Call) (store.QuotaOwner, error) {
 	return o, checkOtherProject(c, c.Spec.Rule, o.Project)
 }
 
+// quotaStore reads limits and what is used, under the names of the Compute API.
+type quotaStore struct{ Store }
+
 // limitsOf returns the limits of an owner.
-func (s *Handlers) limitsOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
+func (s quotaStore) limitsOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
 	limits, err := s.Store.Limits(ctx, o.Project, o.User)
-	return limits.Effective(), err
+	return s.shown(limits.Effective()), err
+}
+
+// shown returns limits or use under the names of the Compute API.
+func (s quotaStore) shown(a quota.Amounts) quota.Amounts {
+	if s.Store.LimitsElsewhere() {
+		return a.ShownUnified()
+	}
+	return a
+}
+
+// classLimits returns the limits of a quota class.
+func (s quotaStore) classLimits(ctx context.Context, class string) (quota.Amounts, error) {
+	limits, err := s.Store.ClassLimits(ctx, class)
+	return s.shown(limits), err
+}
+
+// useOf returns what an owner uses.
+func (s quotaStore) useOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
+	use, err := s.Store.QuotaUse(ctx, o.Project, o.User)
+	return s.shown(use), err
+}
+
+// checkSettable returns fault.Forbidden (403) if limits cannot be set here.
+func (s quotaStore) checkSettable() error {
+	if !s.Store.LimitsElsewhere() {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "quotas cannot be set here: [quota] driver is nova.quota.UnifiedLimitsDriver, so "+
+		"the limits are those of Keystone; use `openstack registered limit` and `openstack limit`")
 }
 
 // Limit returns the limit of a resource for the caller; negative: unlimited.
 func (s *Handlers) Limit(c *request.Call, resource string) (int, error) {
-	limits, err := s.limitsOf(c.R.Context(), store.QuotaOwner{Project: c.Who.Project, User: c.Who.User})
+	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), store.QuotaOwner{Project: c.Who.Project, User: c.Who.User})
 	return limits.Limit(resource), err
 }
 
@@ -141,7 +173,7 @@ func (s *Handlers) showQuotas(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	limits, err := s.limitsOf(c.R.Context(), o)
+	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -151,7 +183,7 @@ func (s *Handlers) showQuotas(c *request.Call) error {
 // defaultQuotas is GET /v2.1/os-quota-sets/{project}/defaults: the same for all projects. Nova's rule is
 // os_compute_api:os-quota-sets:defaults.
 func (s *Handlers) defaultQuotas(c *request.Call) error {
-	limits, err := s.Store.ClassLimits(c.R.Context(), store.DefaultClass)
+	limits, err := quotaStore{s.Store}.classLimits(c.R.Context(), store.DefaultClass)
 	if err != nil {
 		return err
 	}
@@ -165,11 +197,11 @@ func (s *Handlers) detailQuotas(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	limits, err := s.limitsOf(c.R.Context(), o)
+	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
-	used, err := s.Store.QuotaUse(c.R.Context(), o.Project, o.User)
+	used, err := quotaStore{s.Store}.useOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -217,13 +249,16 @@ func readLimits(c *request.Call, under string, settable func(quotaResource, comp
 // updateQuotas is PUT /v2.1/os-quota-sets/{project}. Nova's rule is os_compute_api:os-quota-sets:update.
 func (s *Handlers) updateQuotas(c *request.Call) error {
 	o, err := quotaOwner(c)
+	if err == nil {
+		err = quotaStore{s.Store}.checkSettable()
+	}
 	if err != nil {
 		return err
 	}
 	force := false
 	limits, err := readLimits(c, "quota_set", quotaResource.shown, func(o *edge.Object) { o.Flag("force", &force) })
 	if err == nil && !force {
-		err = s.checkLimits(c.R.Context(), o, limits)
+		err = quotaStore{s.Store}.checkLimits(c.R.Context(), o, limits)
 	}
 	if err == nil {
 		err = s.Store.SetLimits(c.R.Context(), o, limits)
@@ -231,7 +266,7 @@ func (s *Handlers) updateQuotas(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	now, err := s.limitsOf(c.R.Context(), o)
+	now, err := quotaStore{s.Store}.limitsOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -240,8 +275,8 @@ func (s *Handlers) updateQuotas(c *request.Call) error {
 
 // checkLimits returns fault.Invalid (400) if a new limit is less than what is used, or if that of a user is more than
 // that of the project.
-func (s *Handlers) checkLimits(ctx context.Context, o store.QuotaOwner, limits quota.Amounts) error {
-	used, err := s.Store.QuotaUse(ctx, o.Project, o.User)
+func (s quotaStore) checkLimits(ctx context.Context, o store.QuotaOwner, limits quota.Amounts) error {
+	used, err := s.useOf(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -269,6 +304,9 @@ func (s *Handlers) checkLimits(ctx context.Context, o store.QuotaOwner, limits q
 func (s *Handlers) resetQuotas(c *request.Call) error {
 	o, err := quotaOwner(c)
 	if err == nil {
+		err = quotaStore{s.Store}.checkSettable()
+	}
+	if err == nil {
 		err = s.Store.ResetLimits(c.R.Context(), o.Project, o.User)
 	}
 	if err != nil {
@@ -286,7 +324,7 @@ func (s *Handlers) showQuotaClass(c *request.Call) error {
 
 // writeQuotaClass adds the limits of a class to a set, and writes it.
 func (s *Handlers) writeQuotaClass(c *request.Call, class string, set map[string]any) error {
-	limits, err := s.Store.ClassLimits(c.R.Context(), class)
+	limits, err := quotaStore{s.Store}.classLimits(c.R.Context(), class)
 	if err != nil {
 		return err
 	}
@@ -301,6 +339,10 @@ func (s *Handlers) updateQuotaClass(c *request.Call) error {
 	class := c.R.PathValue("class")
 	if len(class) > 255 {
 		return fault.New(fault.Invalid, "quota_class_name has %d characters, more than 255.", len(class))
+	}
+	err := quotaStore{s.Store}.checkSettable()
+	if err != nil {
+		return err
 	}
 	limits, err := readLimits(c, "quota_class_set", quotaResource.setInClass, func(*edge.Object) {})
 	if err == nil {
@@ -322,11 +364,11 @@ func (s *Handlers) showLimits(c *request.Call) error {
 		}
 		project = other
 	}
-	limits, err := s.limitsOf(c.R.Context(), store.QuotaOwner{Project: project})
+	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), store.QuotaOwner{Project: project})
 	if err != nil {
 		return err
 	}
-	used, err := s.Store.QuotaUse(c.R.Context(), project, "")
+	used, err := quotaStore{s.Store}.useOf(c.R.Context(), store.QuotaOwner{Project: project})
 	if err != nil {
 		return err
 	}
