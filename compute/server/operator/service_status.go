@@ -74,7 +74,7 @@ func (s *Handlers) changeByName(c *request.Call, status string, withReason bool)
 		Host, Binary string
 		Reason       *string `json:"disabled_reason"`
 	}
-	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
+	if err := c.ReadStrict(&body); err != nil {
 		return err
 	}
 	if body.Host == "" || body.Binary == "" || withReason != (body.Reason != nil) {

@@ -120,7 +120,7 @@ func (s *Handlers) forceDown(c *request.Call) error {
 		Host, Binary string
 		Down         *bool `json:"forced_down"`
 	}
-	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
+	if err := c.ReadStrict(&body); err != nil {
 		return err
 	}
 	if body.Host == "" || body.Binary == "" || body.Down == nil {
@@ -145,7 +145,7 @@ func (s *Handlers) updateService(c *request.Call) error {
 		serviceStatus
 		Down *bool `json:"forced_down"`
 	}
-	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
+	if err := c.ReadStrict(&body); err != nil {
 		return err
 	}
 	if body.Status == nil && body.Down == nil {

@@ -7,7 +7,7 @@
 //	routes         the methods of paths: with a policy rule, from a microversion on, refused
 //	lookups        the server of the path, hosts, their names and whether they work
 //	accounts       the accounts of hosts, and the methods that only agents call
-//	body           the limits of bodies
+//	body, strict   the limits of bodies; bodies without unknown keys
 //	query_parameters  the parameters of queries that paths have in each version
 //	checks         the checks of every request, in their order
 //	values         empty values, times and texts of answers and queries

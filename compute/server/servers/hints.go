@@ -12,6 +12,17 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// refusedHints are the hints of Nova's filters that Berth does not have, with the reasons. Other hints are unknown.
+var refusedHints = map[string]string{
+	"same_host":          "use a server group with the policy affinity",
+	"different_host":     "use a server group with the policy anti-affinity",
+	"build_near_host_ip": "hosts have no addresses that the scheduler knows; use an availability zone",
+	"query":              "require traits in the flavor or the image",
+	"target_cell":        "Berth has no cells",
+	"different_cell":     "Berth has no cells",
+	"cidr":               "hosts have no addresses that the scheduler knows; use an availability zone",
+}
+
 // readHints reads the scheduler hints of a new server and removes them from the keys of the body. group is the id of
 // its server group.
 func readHints(c *request.Call, others map[string]json.RawMessage) (group string, err error) {
@@ -31,6 +42,7 @@ func readHints(c *request.Call, others map[string]json.RawMessage) (group string
 				o.Invalid("group", "it is %q, and should be the UUID of a server group", edge.Clip(group))
 			}
 		}
+		o.Reasons = refusedHints
 		if err := o.Finish(); err != nil {
 			return "", err
 		}
