@@ -62,6 +62,7 @@
 //	2.38   an unknown status in the filter of a list is an error, not an empty list
 //	2.39   limits have no maxImageMeta
 //	2.40   usage has pages
+//	2.41   aggregates show their uuid
 //	2.43   /os-hosts is gone
 //	2.45   createImage and createBackup answer with the image_id in a body, without Location
 //	2.47   servers show their flavor's values as they were at creation, not its id

@@ -51,6 +51,7 @@ const (
 	StatusChecked      Version = 38
 	NoImageProxy       Version = 39
 	UsagePages         Version = 40
+	AggregateUUID      Version = 41
 	NoHosts            Version = 43
 	ImageIDInBody      Version = 45
 	EmbeddedFlavor     Version = 47
@@ -143,6 +144,7 @@ func Effects() []Effect {
 		{StatusChecked, "an unknown status in the filter of a list is an error, not an empty list"},
 		{NoImageProxy, "limits have no maxImageMeta"},
 		{UsagePages, "usage has pages"},
+		{AggregateUUID, "aggregates show their uuid"},
 		{NoHosts, "/os-hosts is gone"},
 		{ImageIDInBody, "createImage and createBackup answer with the image_id in a body, without Location"},
 		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},

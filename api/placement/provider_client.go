@@ -165,6 +165,19 @@ func (c *Client) EnsureTrait(ctx context.Context, trait resource.Trait) error {
 	return fault.Wrap("", err)
 }
 
+// Aggregates returns the aggregates of a provider and its generation; fault.NotFound.
+func (c *Client) Aggregates(ctx context.Context, id provider.ID) (AggregatesDoc, error) {
+	var doc AggregatesDoc
+	_, err := c.REST.Do(ctx, "GET", providerPath(id, "/aggregates"), nil, &doc)
+	return doc, fault.Wrap("", err)
+}
+
+// PutAggregates replaces the aggregates of a provider; fault.Conflict if it has another generation.
+func (c *Client) PutAggregates(ctx context.Context, id provider.ID, doc AggregatesDoc) error {
+	_, err := c.REST.Do(ctx, "PUT", providerPath(id, "/aggregates"), doc, nil)
+	return fault.Wrap("", err)
+}
+
 // Usages returns how much of each class in its inventory is used on a provider.
 func (c *Client) Usages(ctx context.Context, id provider.ID) (resource.Amounts, error) {
 	var doc UsagesDoc

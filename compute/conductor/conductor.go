@@ -27,6 +27,8 @@ type Conductor struct {
 	steps  *performer
 	runner *runner.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
 
+	mirror chan struct{} // has an element while MirrorAggregates is to be done
+
 	deadHosts    sync.Mutex    // held while HostDead events are applied, so that none is applied after HostUp
 	firstReports time.Duration // how long to wait after the start for hosts to report
 }

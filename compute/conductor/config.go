@@ -70,6 +70,8 @@ type Options struct {
 	Aliases        pci.Aliases // [pci] alias
 	PCIInPlacement bool        // [filter_scheduler] pci_in_placement
 
+	DefaultZone string // [DEFAULT] default_availability_zone: the zone of hosts without one
+
 	// [DEFAULT] service_down_time: the age of the last sign of life of a host from which on it counts as silent
 	Silence time.Duration
 	// how long the agent of a host has to follow assignments; then servers that wait for it are placed elsewhere
@@ -116,6 +118,8 @@ type Config struct {
 	Lease     Lease         // nil: no other process can take the database
 	Network   ports.Network // nil: no server has ports
 	Images    Images        // nil: no disk becomes an image
+
+	Aggregates Aggregates // of providers in Placement; nil: they do not follow the aggregates of hosts
 }
 
 // dependencies are what the steps, the requests and the loops of a conductor use: its configuration with the clock, the

@@ -19,12 +19,14 @@ import (
 // New returns a conductor. It starts nothing; Run does.
 func New(store Store, client Placement, config Config) *Conductor {
 	on := newDependencies(store, client, config)
-	c := &Conductor{dependencies: on, firstReports: presence.FirstReports}
+	c := &Conductor{dependencies: on, firstReports: presence.FirstReports,
+		mirror: make(chan struct{}, 1)}
 	alone := func(server string, do func()) bool { return c.runner.Alone(server, do) }
 	on.Audits = audit.New(store, client, audit.Options{Log: on.Log, Now: on.Now, Times: on.Times.Audit,
 		Agents: on.Agents, Writer: on.writer, Leased: on.leased, Alone: alone})
 	options := scheduler.Options{Pack: on.Pack, Aliases: on.Aliases, PCIInPlacement: on.PCIInPlacement,
-		Silence: on.Silence, Audits: on.Audits, Agents: on.Agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
+		Silence: on.Silence, DefaultZone: on.DefaultZone,
+		Audits: on.Audits, Agents: on.Agents, Failures: on.failures, Now: on.Now, NewID: on.NewID,
 		Leased: on.leased}
 	if on.Network != nil {
 		options.Network = on.Network

@@ -82,6 +82,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 		c.runEvery(ctx, halfUploadsEvery, "delete images without data", func() error { return halves.remove(ctx) })
 	})
 	background.Go(func() { c.Audits.Run(ctx) })
+	background.Go(func() { c.runMirror(ctx) })
 	background.Go(func() {
 		c.runEvery(ctx, c.Times.DeadHosts, "reconcile dead hosts", func() error { return c.ReconcileDeadHosts(ctx) })
 	})

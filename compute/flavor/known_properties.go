@@ -94,7 +94,7 @@ var Specs = []Property{
 	{"os:resolution", None, noOtherHyper},
 	{"os:vram", None, noOtherHyper},
 	{"accel:device_profile", None, "Berth has no accelerators of Cyborg"},
-	{"aggregate_instance_extra_specs:*", None, "Berth has no aggregates of hosts"},
+	{"aggregate_instance_extra_specs:*", Any, "metadata that an aggregate of the host must have"},
 	{"capabilities:*", None, "hosts are not chosen by such capabilities; write traits"},
 	{"quota:*", None, noLimits},
 	{"powervm:*", None, noOtherHyper},

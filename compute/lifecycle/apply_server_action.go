@@ -53,6 +53,9 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		return beginCopy(s, e, now)
 	case Unshelve:
 		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
+		if s.Target = e.To; e.Zone != nil {
+			s.Zone = *e.Zone
+		}
 		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
 	case Reset:
 		return resetState(s, e.ToError, now)

@@ -86,7 +86,7 @@ func tryChoice(s Server, now time.Time) Server {
 // the other servers of the request must be claimed too.
 func onClaimed(s Server, now time.Time) Server {
 	choice := s.Choices[0]
-	s.Host, s.Reported, s.PreviousConsumer = choice.Host, false, ""
+	s.Host, s.HostZone, s.Reported, s.PreviousConsumer = choice.Host, choice.Zone, false, ""
 	s.Devices, s.Cells, s.PortsRefused = nil, nil, ""
 	s.Choices = s.Choices[:1:1]
 	s.Requests, s.Topology = WithProviders(s.Requests, choice.Mappings), numa.WithNodes(s.Topology, choice.Nodes)

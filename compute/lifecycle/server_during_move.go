@@ -124,7 +124,7 @@ func restoreSource(s Server) Server {
 	s.Flavor, s.Ask, s.Requests, s.Ports = from.Flavor, from.Ask, from.Requests, portsToRestore(from.Ports)
 	s.Devices, s.Topology, s.Cells, s.Reported, s.Choices = from.Devices, from.Topology, from.Cells, from.Reported, nil
 	if from.Choice != nil {
-		s.Choices = []schedule.Choice{*from.Choice}
+		s.Choices, s.HostZone = []schedule.Choice{*from.Choice}, from.Choice.Zone
 	}
 	return s
 }

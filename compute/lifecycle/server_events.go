@@ -240,7 +240,8 @@ type ActionRequested struct {
 	Details       DetailsChange // Rebuild, Resize: what describes the server
 	AdminPass     string        // Rebuild, Evacuate: the password of the guest that is built
 	KeepStopped   bool          // Evacuate: the guest is not started at the destination
-	To            string        // moves: the only permitted host; empty: any
+	To            string        // moves, Unshelve: the only permitted host; empty: any
+	Zone          *string       // Unshelve: the availability zone that the server gets, empty: any; nil: unchanged
 	SameHost      bool          // Resize: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize: the new flavor
 	// Resize: what the new flavor requests of each resource class

@@ -16,10 +16,14 @@ func (s Server) WithGroup(g *schedule.ServerGroup) Server {
 // ServerGroup returns what WithGroup has set.
 func (s Server) ServerGroup() *schedule.ServerGroup { return s.group }
 
-// OnlyHost returns the only host that the server may be placed on, by its move or its server group; empty: any.
+// OnlyHost returns the only host that the server may be placed on, by its move its creation or its server
+// group; empty: any.
 func (s Server) OnlyHost() string {
-	if s.Move != nil && s.Move.To != "" {
+	switch {
+	case s.Move != nil && s.Move.To != "":
 		return s.Move.To
+	case s.Move == nil && s.Target != "":
+		return s.Target
 	}
 	return s.group.OnlyHost()
 }

@@ -30,7 +30,8 @@ type Server struct {
 	// the image as it was when the server was created; nil: not looked up
 	ImageSnapshot *flavor.Image `json:",omitempty"`
 	FirstBoot
-	Zone     string // availability zone, shown only
+	Zone     string // the availability zone that was requested, which it does not leave; empty: any
+	HostZone string // the availability zone of the host that was claimed last
 	Metadata map[string]string
 	Tags     []string
 	Lock     *Lock `json:",omitempty"` // nil: not locked
@@ -40,6 +41,7 @@ type Server struct {
 	Ask      resource.Ask  // the request to Placement; empty before it is prepared
 	Requests []pci.Request // Providers are set when a choice has been claimed
 	Group    string        // id of its server group; empty: none
+	Target   string        // the only host on which it may be created or unshelved; empty: any
 	// what the flavor requests of each resource class, for quotas until Ask is prepared; nil: nothing counts
 	RequestedAmounts resource.Amounts `json:",omitempty"`
 	// the same of requested ports that are not read yet, by the id of the port

@@ -5,6 +5,9 @@ import "github.com/openberth/berth/policy"
 // The rules of what the Compute API has beside servers, flavors, services and moves, with Nova's names. Those of
 // resources that Berth does not have guard the paths that refuse them.
 const (
+	CreateOnHost         = "os_compute_api:servers:create:forced_host"
+	CreateOnTarget       = "compute:servers:create:requested_destination"
+	UnshelveToHost       = "os_compute_api:os-shelve:unshelve_to_host"
 	UpdateServer         = "os_compute_api:servers:update"
 	ShowServerMigration  = "os_compute_api:servers:migrations:show"
 	AbortServerMigration = "os_compute_api:servers:migrations:delete"
@@ -85,6 +88,9 @@ const (
 	UpdateAggregate      = "os_compute_api:os-aggregates:update"
 	DeleteAggregate      = "os_compute_api:os-aggregates:delete"
 	AddAggregateHost     = "os_compute_api:os-aggregates:add_host"
+	RemoveAggregateHost  = "os_compute_api:os-aggregates:remove_host"
+	SetAggregateMetadata = "os_compute_api:os-aggregates:set_metadata"
+	CacheAggregateImages = "compute:aggregates:images"
 	ListAllServerGroups  = "os_compute_api:os-server-groups:index:all_projects"
 	ListServerGroups     = "os_compute_api:os-server-groups:index"
 	ShowServerGroup      = "os_compute_api:os-server-groups:show"
@@ -100,6 +106,9 @@ const (
 )
 
 var guardsBesideServers = []policy.Row{
+	{Names: CreateOnHost, Check: admin, What: "POST /servers (ZONE:HOST)"},
+	{Names: CreateOnTarget, Check: admin, What: "POST /servers (host)"},
+	{Names: UnshelveToHost, Check: admin, What: "POST /servers/{id}/action (unshelve with host)"},
 	{Names: UpdateServer, Check: member, What: "PUT /servers/{id}"},
 	{Names: ShowServerMigration, Check: admin, What: "GET /servers/{id}/migrations/{id}"},
 	{Names: AbortServerMigration, Check: admin, What: "DELETE /servers/{id}/migrations/{id}"},
@@ -179,7 +188,10 @@ var guardsBesideServers = []policy.Row{
 	{Names: CreateAggregate, Check: admin, What: "POST /os-aggregates"},
 	{Names: UpdateAggregate, Check: admin, What: "PUT /os-aggregates/{id}"},
 	{Names: DeleteAggregate, Check: admin, What: "DELETE /os-aggregates/{id}"},
-	{Names: AddAggregateHost, Check: admin, What: "POST /os-aggregates/{id}/action"},
+	{Names: AddAggregateHost, Check: admin, What: "POST /os-aggregates/{id}/action (add_host)"},
+	{Names: RemoveAggregateHost, Check: admin, What: "POST /os-aggregates/{id}/action (remove_host)"},
+	{Names: SetAggregateMetadata, Check: admin, What: "POST /os-aggregates/{id}/action (set_metadata)"},
+	{Names: CacheAggregateImages, Check: admin, What: "POST /os-aggregates/{id}/images"},
 	{Names: ListServerGroups, Check: reader, What: "GET /os-server-groups"},
 	{Names: ListAllServerGroups, Check: admin, What: "GET /os-server-groups?all_projects"},
 	{Names: ShowServerGroup, Check: reader, What: "GET /os-server-groups/{id}"},

@@ -32,7 +32,8 @@ type serverIdentity struct {
 	Image         string       `json:"image_id,omitzero"`
 	ImageSnapshot *imageRecord `json:"image_snapshot,omitzero"`
 	firstBootRecord
-	Zone     string            `json:"availability_zone,omitzero"`
+	Zone     string            `json:"requested_availability_zone,omitzero"`
+	HostZone string            `json:"availability_zone,omitzero"`
 	Metadata map[string]string `json:"metadata,omitzero"`
 	Tags     []string          `json:"tags,omitzero"`
 	Lock     *lockRecord       `json:"lock,omitzero"`
@@ -74,6 +75,7 @@ type serverRequest struct {
 	Networks []networkRecord       `json:"requested_networks,omitzero"`
 	Groups   []securityGroupRecord `json:"security_groups,omitzero"`
 	Group    string                `json:"server_group_id,omitzero"`
+	Target   string                `json:"target_host,omitzero"`
 	MinCount int                   `json:"min_count,omitzero"`
 	Power    lifecycle.Power       `json:"desired_power,omitzero"`
 }
@@ -310,11 +312,11 @@ func (r serverRecord) checkWords() error {
 func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.CreateRequest, s.Image,
-			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.Metadata, s.Tags,
+			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.HostZone, s.Metadata, s.Tags,
 			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest), s.RequestedAmounts,
 			each(s.Topology, toGuestCell), s.PortAmounts, each(s.Networks, toNetwork),
-			each(s.SecurityGroups, toSecurityGroup), s.Group, s.MinCount, s.Power},
+			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.MinCount, s.Power},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
@@ -344,6 +346,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User,
 		CreateRequest: r.CreateRequest, Image: r.Image,
 		ImageSnapshot: optional(r.ImageSnapshot, fromImage), FirstBoot: lifecycle.FirstBoot(r.firstBootRecord), Zone: r.Zone,
+		HostZone: r.HostZone,
 		Metadata: r.Metadata, Tags: r.Tags,
 		Lock:      optional(r.Lock, func(l lockRecord) lifecycle.Lock { return lifecycle.Lock(l) }),
 		AccessIPs: lifecycle.AccessIPs(r.accessRecord), AutoDisk: r.AutoDisk,
@@ -353,6 +356,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
 		SecurityGroups: each(r.Groups, fromSecurityGroup),
 		Group:          r.Group,
+		Target:         r.Target,
 		MinCount:       r.MinCount,
 		Power:          r.Power,
 

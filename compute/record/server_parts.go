@@ -141,6 +141,7 @@ type choiceRecord struct {
 	Allocation resource.Allocation      `json:"allocation,omitzero"`
 	Mappings   map[string][]provider.ID `json:"mappings,omitzero"`
 	Nodes      []int                    `json:"numa_nodes,omitzero"`
+	Zone       string                   `json:"availability_zone,omitzero"`
 }
 
 func toChoice(c schedule.Choice) choiceRecord   { return choiceRecord(c) }

@@ -29,6 +29,7 @@ type Input struct {
 	Pack          bool
 	Only          string            // name of the only permitted host; empty: any
 	Group         *ServerGroup      // of the server; nil: none
+	Demand        AggregateDemand   // of the aggregates of the host
 	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
 	FailedHosts   map[string]string // hosts by name where the server failed, and why
 	Lacking       map[string]bool   // hosts by name for which Placement lacks allocations of servers
@@ -47,7 +48,8 @@ type Choice struct {
 	Root       provider.ID
 	Allocation resource.Allocation
 	Mappings   map[string][]provider.ID
-	Nodes      []int // the node of each NUMA cell of a planned server; nil: the agent chooses
+	Nodes      []int  // the node of each NUMA cell of a planned server; nil: the agent chooses
+	Zone       string // availability zone of the host
 }
 
 // MaxChoices is the maximum number of choices. The first is claimed; the others are used if that claim is lost.
@@ -68,6 +70,7 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 			roots = append(roots, c.Root)
 		}
 		choice := Choice{Host: p.Hosts[c.Root].Name, Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings}
+		choice.Zone = p.Demand.Aggregates.Zone(choice.Host)
 		accepted[c.Root] = append(accepted[c.Root], choice)
 	}
 	for _, root := range roots {
@@ -113,8 +116,8 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	if p.Lacking[host.Name] {
 		return Refusal{Filter: FilterAllocations, Reason: LacksAllocations}
 	}
-	if filter, reason := p.Group.Refuse(host.Name); reason != "" {
-		return Refusal{Filter: filter, Reason: reason}
+	if refusal := p.refuseByGroups(host.Name); refusal.Reason != "" {
+		return refusal
 	}
 	for _, r := range requests {
 		for i := range r.Count {
@@ -139,6 +142,14 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 		return wanted.judgeCells(rest.room, p.Cells)
 	}
 	return Refusal{}
+}
+
+// refuseByGroups returns why the server group or the aggregates of a host exclude it.
+func (p Input) refuseByGroups(host string) Refusal {
+	if filter, reason := p.Group.Refuse(host); reason != "" {
+		return Refusal{Filter: filter, Reason: reason}
+	}
+	return p.Demand.refuse(host)
 }
 
 // remaining returns what the host has free.

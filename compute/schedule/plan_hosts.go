@@ -76,10 +76,7 @@ func (p Input) admits(root provider.ID) (Host, Refusal) {
 	if p.Lacking[host.Name] {
 		return host, Refusal{Filter: FilterAllocations, Reason: LacksAllocations}
 	}
-	if filter, reason := p.Group.Refuse(host.Name); reason != "" {
-		return host, Refusal{Filter: filter, Reason: reason}
-	}
-	return host, Refusal{}
+	return host, p.refuseByGroups(host.Name)
 }
 
 // PlanOn plans a server on the host with this root provider. The candidates of the input are those for everything
@@ -103,6 +100,7 @@ func PlanOn(p Input, root provider.ID, requests []pci.Request, tree Tree) (best 
 		}
 	}
 	if best.Root != "" {
+		best.Zone = p.Demand.Aggregates.Zone(best.Host)
 		return best, after, Refusal{}
 	}
 	refused.Host = host.Name

@@ -148,9 +148,12 @@ func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifec
 	if err := c.excludeWithoutDisk(ctx, s, *input); err != nil {
 		return err
 	}
-	input.Group = s.ServerGroup()
+	input.Group, input.Only = s.ServerGroup(), s.Target
 	if s.Move != nil {
 		input.Only = s.Move.To
+	}
+	if input.Demand, err = c.demandOf(ctx, s); err != nil {
+		return err
 	}
 	input.Lacking = map[string]bool{}
 	for _, host := range input.Hosts {
@@ -159,6 +162,13 @@ func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifec
 		}
 	}
 	return nil
+}
+
+// demandOf returns what a server requires of the aggregates of its host.
+func (c Scheduler) demandOf(ctx context.Context, s lifecycle.Server) (schedule.AggregateDemand, error) {
+	of, err := c.store.HostAggregates(ctx)
+	return schedule.AggregateDemand{Aggregates: schedule.Aggregates{OfHost: of, DefaultZone: c.options.DefaultZone},
+		Zone: s.Zone, Project: s.Project, ExtraSpecs: s.Flavor.ExtraSpecs}, err
 }
 
 // filter filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because

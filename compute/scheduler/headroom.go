@@ -53,6 +53,9 @@ func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portre
 	if input.ExcludedHosts, err = c.excludedHosts(ctx, lifecycle.Server{}, input.Hosts); err != nil {
 		return nil, "", err
 	}
+	if input.Demand, err = c.demandOf(ctx, s); err != nil {
+		return nil, "", err
+	}
 	input.Cells, input.Pack = prepared.Topology, c.options.Pack
 	all := headroomAsk{ask.Groups, append(slices.Clone(prepared.Requests), request.Devices...), false}
 	all.counted = devicesInPlacement(all.requests, ask)

@@ -44,6 +44,8 @@ type Store interface {
 	Dead(ctx context.Context) ([]string, error)
 	DisabledHosts(ctx context.Context) (map[string]string, error)
 	RemovalHosts(ctx context.Context, server string) ([]string, error)
+	// HostAggregates returns the aggregates of each host
+	HostAggregates(ctx context.Context) (map[string][]schedule.Aggregate, error)
 	// GroupOf returns what the group of a server requires of its host; nil: nothing
 	GroupOf(ctx context.Context, server lifecycle.Server) (*schedule.ServerGroup, error)
 }
@@ -73,6 +75,7 @@ type Options struct {
 	Aliases        pci.Aliases   // [pci] alias
 	PCIInPlacement bool          // [filter_scheduler] pci_in_placement
 	Silence        time.Duration // [DEFAULT] service_down_time
+	DefaultZone    string        // [DEFAULT] default_availability_zone
 
 	Network  Network // nil: no server has ports
 	Audits   Audits

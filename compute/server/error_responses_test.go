@@ -96,7 +96,7 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(``), at("2.37"), 400, "badRequest", "networks: it is missing"},
 		{"POST", servers, create(`, "networks": "all"`), at("2.37"), 400, "badRequest", `not "all"`},
 		{"POST", servers, create(`, "security_groups": [{"name": "web"}]`), nil, 400, "badRequest", "Security group web"},
-		{"POST", servers, create(`, "availability_zone": "z1"`), nil, 400, "badRequest", `no zone "z1"`},
+		{"POST", servers, create(`, "availability_zone": "z1"`), nil, 400, "badRequest", "no host is in zone z1"},
 		{"POST", servers, create(`, "imageRef": "cirros"`), nil, 400, "badRequest", `"cirros" is not the UUID`},
 		{"POST", servers, create(`, "description": "d"`), nil, 400, "badRequest", `"description" in server`},
 		{"POST", servers, create(`, "tags": ["a"], "networks": "none"`), at("2.51"), 400, "badRequest", `"tags" in server`},

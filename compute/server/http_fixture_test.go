@@ -221,8 +221,9 @@ func (h *fixture) assign(id, hostname string) {
 	h.Helper()
 	s := h.prepare(id)
 	var err error
-	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}},
-		Mappings: map[string][]provider.ID{"": {rootID}}}
+	choice := schedule.Choice{Host: hostname, Zone: "nova", Root: rootID,
+		Allocation: resource.Allocation{rootID: {"VCPU": 2}},
+		Mappings:   map[string][]provider.ID{"": {rootID}}}
 	for _, r := range s.Requests {
 		for i := range r.Count {
 			choice.Mappings[r.GroupSuffix(i)] = []provider.ID{deviceID}

@@ -48,7 +48,6 @@ func TestHypervisors(t *testing.T) {
 		{"2.1", "PUT", "/os-hosts/cmp1", `{"status": "disable"}`, 501, "cannot power hosts"},
 		{"2.1", "GET", "/os-availability-zone/detail", "", 200, `"cmp1":{"nova-compute":{"active":true,"available":true`},
 		{"2.1", "GET", "/os-aggregates", "", 200, `{"aggregates":[]}`},
-		{"2.1", "POST", "/os-aggregates", `{}`, 501, "no host aggregates"},
 	})
 	h.exchanges("ann:p1", []exchange{
 		{"2.53", "GET", "/os-hypervisors", "", 403, "role admin"},

@@ -61,6 +61,9 @@ type Options struct {
 	catalog.FlavorOptions
 	edge.Options
 	ResizeHere bool // [DEFAULT] allow_resize_to_same_host
+
+	DefaultZone  string // [DEFAULT] default_availability_zone; empty: nova
+	ScheduleZone string // [DEFAULT] default_schedule_zone
 	// [api] enable_instance_password is false: answers have no adminPass
 	HidePasswords bool
 	// [compute] ports_need_microversion is false: ports with a resource request work at every version

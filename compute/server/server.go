@@ -15,6 +15,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 
@@ -62,6 +63,7 @@ func newServer(o Options) *server {
 		process = "localhost"
 	}
 	lookups := request.NewLookups(o.Store, o.Agents, o.Strategy)
+	lookups.DefaultZone = cmp.Or(o.DefaultZone, lookups.DefaultZone)
 	s := &server{
 		store: o.Store,
 		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Store: o.Store, Images: o.Images != nil, Now: o.Now,
@@ -72,6 +74,7 @@ func newServer(o Options) *server {
 	}
 	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Consoles: s.consoles, Store: o.Store,
 		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers, ResizeHere: o.ResizeHere,
+		ScheduleZone:  o.ScheduleZone,
 		HidePasswords: o.HidePasswords, PortsAtAnyVersion: o.PortsAtAnyVersion,
 		Log: o.Log, Now: o.Now, NewID: o.NewID}
 	s.hosts = &hosts.Handlers{Lookups: lookups, Store: o.Store, Accounts: o.Store, Agents: o.Agents,

@@ -155,7 +155,7 @@ func TestServerListFiltersOfRecords(t *testing.T) {
 		{"2.83", "ann:p1", "task_state=scheduling", []string{"c", "a"}},
 		{"2.83", "ann:p1", "created_at=2026-01-02T12:00:00Z", []string{"b"}},
 		{"2.83", "ann:p1", "launched_at=2026-01-02", nil},
-		{"2.83", "ann:p1", "availability_zone=nova", all},
+		{"2.83", "ann:p1", "availability_zone=nova", []string{"b"}},
 		{"2.83", "ann:p1", "availability_zone=other", nil},
 		{"2.83", "ann:p1", "user_id=bob", nil},
 		{"2.82", "ann:p1", "user_id=bob", all},

@@ -33,7 +33,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"disabled hosts", disabledHosts}, {"disabled devices", disabledDevices}, {"bindings of hosts", bindings},
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 			{"quotas", quotaLimits}, {"quota of key pairs", quotaOfKeyPairs},
-			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
+			{"aggregates", aggregates}, {"server groups", serverGroups}, {"policies of server groups", groupPolicies},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}

@@ -171,6 +171,27 @@ var schema = []sqldb.Migration{
 			fingerprint VARCHAR(255) NOT NULL,
 			created BIGINT NOT NULL,
 			PRIMARY KEY (user_id, name)`),
+	sqldb.Table("compute_aggregates", `
+			id BIGINT NOT NULL PRIMARY KEY,
+			uuid VARCHAR(64) NOT NULL,
+			name VARCHAR(255) NOT NULL UNIQUE,
+			created BIGINT NOT NULL,
+			updated BIGINT NOT NULL`),
+	sqldb.Table("compute_aggregate_hosts", `
+			aggregate BIGINT NOT NULL,
+			host VARCHAR(255) NOT NULL,
+			PRIMARY KEY (aggregate, host)`),
+	sqldb.Table("compute_aggregate_metadata", `
+			aggregate BIGINT NOT NULL,
+			name VARCHAR(255) NOT NULL,
+			content TEXT NOT NULL,
+			PRIMARY KEY (aggregate, name)`),
+	// what Placement may still have of the aggregates of a host, and should not
+	sqldb.Table("compute_aggregate_removals", `
+			host VARCHAR(255) NOT NULL,
+			uuid VARCHAR(64) NOT NULL,
+			since BIGINT NOT NULL,
+			PRIMARY KEY (host, uuid)`),
 	sqldb.Table("compute_server_groups", `
 			id VARCHAR(64) NOT NULL PRIMARY KEY,
 			project VARCHAR(255) NOT NULL,

@@ -36,6 +36,10 @@ type Store struct {
 
 	assignments *assignmentCache
 
+	aggregatesMu    sync.Mutex
+	aggregates      []Aggregate // as in the database, if aggregatesKnown
+	aggregatesKnown bool
+
 	quotaDefaults quota.Amounts
 	quotaSource   QuotaSource // nil: limits are in the database
 	quotaLocks    keyedLocks  // by project

@@ -49,6 +49,15 @@ type computeCalls struct {
 	network   *network.Client // nil: servers have no ports
 }
 
+// conductorConfig returns the configuration of the conductor, without the network and the image service.
+func conductorConfig(s settings.Settings, log *slog.Logger, client *api.Client, held *lease.Lease) conductor.Config {
+	return conductor.Config{Options: conductor.Options{Log: log, Pack: s.HostSettings.CPUs.Pack,
+		DefaultZone: s.DefaultZone, Aliases: s.Aliases,
+		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence,
+		Times: conductorTimes(s.Times.Compute)}, Providers: client, Aggregates: client,
+		Lease: held}
+}
+
 // openCompute is OpenCompute with the services that it calls and the authentication of its callers.
 func openCompute(ctx context.Context, url string, calls computeCalls, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
@@ -81,14 +90,13 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
 	client := schedulingClient(calls.placement, held.lease.Check)
-	config := conductor.Config{Options: conductor.Options{Log: log, Pack: s.HostSettings.CPUs.Pack, Aliases: s.Aliases,
-		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence,
-		Times: conductorTimes(s.Times.Compute)}, Providers: client, Lease: held.lease}
+	config := conductorConfig(s, log, client, held.lease)
 	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		Options:    auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Compute.Policy, log),
 		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword,
+		DefaultZone: s.DefaultZone, ScheduleZone: s.ScheduleZone,
 		PortsAtAnyVersion: !s.PortsNeedVersion, Stop: running.Done(), Lease: held.lease.Check}
 	if calls.images != nil {
 		config.Images = imageAccount(calls.images)

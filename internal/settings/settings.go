@@ -35,6 +35,8 @@ type Settings struct {
 	ReportNetwork     bool     // [berth] report_network_devices
 	PCIInPlacement    bool     // [filter_scheduler] pci_in_placement
 	ResizeToSameHost  bool     // [DEFAULT] allow_resize_to_same_host
+	DefaultZone       string   // [DEFAULT] default_availability_zone
+	ScheduleZone      string   // [DEFAULT] default_schedule_zone
 	InstancePassword  bool     // [api] enable_instance_password
 	PortsNeedVersion  bool     // [compute] ports_need_microversion
 	IgnoredProperties []string // [berth] ignored_properties

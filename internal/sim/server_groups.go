@@ -27,6 +27,11 @@ func (s *store) GroupOf(_ context.Context, server lifecycle.Server) (group *sche
 	return group, err
 }
 
+// HostAggregates returns nothing: the hosts are in no aggregates.
+func (s *store) HostAggregates(context.Context) (map[string][]schedule.Aggregate, error) {
+	return nil, nil
+}
+
 // groupOf returns what the group of a server requires of its host; nil: it is in none.
 func (db *database) groupOf(server lifecycle.Server) *schedule.ServerGroup {
 	policy, _, in := strings.Cut(server.Group, "/")

@@ -26,7 +26,7 @@ func (s *Handlers) firstBoot(c *request.Call) error {
 	}
 	out := host.FirstBoot{KeyName: found.KeyName, PublicKey: found.PublicKey, Metadata: found.Metadata,
 		Hostname: found.Hostname, AdminPass: found.AdminPass,
-		Project: found.Project, Zone: found.Zone}
+		Project: found.Project, Zone: found.HostZone}
 	_, out.Index = lifecycle.Reservation(found.ID)
 	if found.UserData != "" {
 		if out.UserData, err = lifecycle.DecodeUserData(found.UserData); err != nil {

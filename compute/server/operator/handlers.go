@@ -21,13 +21,19 @@ type Store interface {
 	DisableHost(ctx context.Context, host, reason string, now time.Time) error
 	EnableHost(ctx context.Context, host string) error
 	DisabledHosts(ctx context.Context) (map[string]string, error)
+	Aggregates(ctx context.Context) ([]store.Aggregate, error)
+	CreateAggregate(ctx context.Context, a store.Aggregate) (store.Aggregate, error)
+	ChangeAggregate(ctx context.Context, id int64, now time.Time,
+		change func(a *store.Aggregate, all []store.Aggregate, servers map[string]int) error) (store.Aggregate, error)
+	DeleteAggregate(ctx context.Context, id int64) error
 	HostLoads(ctx context.Context, host string) (map[string]store.HostLoad, error)
 	ListServers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
 	ServerRefs(ctx context.Context, f store.ServerFilter) ([]store.ServerRef, error)
 }
 
-// Conductor declares hosts dead, and reverses that.
+// Conductor declares hosts dead, and reverses that. MirrorAggregates has Placement follow the aggregates soon.
 type Conductor interface {
+	MirrorAggregates()
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 }

@@ -24,6 +24,7 @@ type hostState struct {
 	dead     bool    // an operator has declared it dead
 	status   string  // of its service: enabled or disabled
 	reason   *string // why it is disabled; nil: none is given
+	zone     string  // availability zone
 }
 
 // hostStates lists the hosts whose agents have reported, sorted by name.
@@ -36,9 +37,14 @@ func (s *Handlers) hostStates(ctx context.Context) ([]hostState, error) {
 	if err != nil {
 		return nil, err
 	}
+	zones, err := s.Zones(ctx)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]hostState, 0, len(hosts))
 	for i, h := range hosts {
-		one := hostState{Host: h, position: i, dead: slices.Contains(dead, h.Name), status: serviceEnabled}
+		one := hostState{Host: h, position: i, dead: slices.Contains(dead, h.Name), status: serviceEnabled,
+			zone: zones.Zone(h.Name)}
 		one.up = !one.dead && s.Works(h)
 		if why, off := disabled[h.Name]; off {
 			one.status, one.reason = serviceDisabled, request.OrNull(why)

@@ -36,7 +36,7 @@ func (s *Handlers) listOSHosts(c *request.Call) error {
 	q := c.R.URL.Query()
 	views := []compute.HostRef{}
 	for _, h := range list {
-		v := compute.HostRef{Name: h.Name, Service: "compute", Zone: request.OnlyZone}
+		v := compute.HostRef{Name: h.Name, Service: "compute", Zone: h.zone}
 		if (q.Get("zone") == "" || q.Get("zone") == v.Zone) && (q.Get("service") == "" || q.Get("service") == v.Service) {
 			views = append(views, v)
 		}

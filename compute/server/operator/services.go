@@ -76,7 +76,7 @@ func (s *Handlers) listServices(c *request.Call) error {
 
 // serviceView returns the view of the service of a host. Until 2.52 its id is its place in the list.
 func serviceView(c *request.Call, h hostState) compute.ServiceDoc {
-	d := compute.ServiceDoc{ID: h.position + 1, Binary: compute.Binary, Host: h.Name, Zone: request.OnlyZone, State: "up",
+	d := compute.ServiceDoc{ID: h.position + 1, Binary: compute.Binary, Host: h.Name, Zone: h.zone, State: "up",
 		Status: h.status, Reason: h.reason, Updated: request.MicrosOrNull(h.Seen)}
 	if !h.up {
 		d.State = "down"

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/policies"
@@ -16,33 +18,48 @@ func zoneRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// listZones is GET /v2.1/os-availability-zone: the one zone. Nova's rule is os_compute_api:os-availability-zone:list.
+// listZones is GET /v2.1/os-availability-zone: the zones of hosts. Nova's rule is
+// os_compute_api:os-availability-zone:list.
 func (s *Handlers) listZones(c *request.Call) error {
 	return s.writeZones(c, false)
 }
 
-// detailZones is GET /v2.1/os-availability-zone/detail: the zone with its hosts. Nova's rule is
+// detailZones is GET /v2.1/os-availability-zone/detail: the zones with their hosts. Nova's rule is
 // os_compute_api:os-availability-zone:detail.
 func (s *Handlers) detailZones(c *request.Call) error {
 	return s.writeZones(c, true)
 }
 
-// writeZones writes the one zone. It is available if a host is up and not disabled.
+// writeZones writes the zones that have hosts, by name; without any host, the default zone. A zone is available if a
+// host of it is not disabled.
 func (s *Handlers) writeZones(c *request.Call, detail bool) error {
 	list, err := s.hostStates(c.R.Context())
 	if err != nil {
 		return err
 	}
-	zone := compute.Zone{Name: request.OnlyZone}
-	if detail {
-		zone.Hosts = map[string]map[string]compute.ZoneService{}
+	zones := []compute.Zone{}
+	at := func(name string) *compute.Zone {
+		i := slices.IndexFunc(zones, func(z compute.Zone) bool { return z.Name == name })
+		if i < 0 {
+			i = len(zones)
+			zones = append(zones, compute.Zone{Name: name})
+			if detail {
+				zones[i].Hosts = map[string]map[string]compute.ZoneService{}
+			}
+		}
+		return &zones[i]
 	}
 	for _, h := range list {
+		zone := at(h.zone)
 		zone.State.Available = zone.State.Available || h.up && h.status == serviceEnabled
 		if detail {
 			zone.Hosts[h.Name] = map[string]compute.ZoneService{
 				compute.Binary: {Active: h.status == serviceEnabled, Available: h.up, Updated: request.MicrosOrNull(h.Seen)}}
 		}
 	}
-	return c.WriteJSON(http.StatusOK, map[string]any{"availabilityZoneInfo": []compute.Zone{zone}})
+	if len(list) == 0 {
+		at(s.DefaultZone)
+	}
+	slices.SortFunc(zones, func(a, b compute.Zone) int { return strings.Compare(a.Name, b.Name) })
+	return c.WriteJSON(http.StatusOK, map[string]any{"availabilityZoneInfo": zones})
 }

@@ -20,6 +20,7 @@ type Store interface {
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	Dead(ctx context.Context) ([]string, error)
 	HostAccount(ctx context.Context, host string) (store.HostAccount, error)
+	HostAggregates(ctx context.Context) (map[string][]schedule.Aggregate, error)
 }
 
 // Agents is what the lookups need to know of the agents of hosts.
@@ -30,6 +31,8 @@ type Agents interface {
 
 // Lookups are what the handlers of several resources look up.
 type Lookups struct {
+	DefaultZone string // [DEFAULT] default_availability_zone
+
 	store    Store
 	agents   Agents
 	strategy string
@@ -37,7 +40,13 @@ type Lookups struct {
 
 // NewLookups returns the lookups of a server whose auth_strategy is strategy.
 func NewLookups(store Store, agents Agents, strategy string) *Lookups {
-	return &Lookups{store, agents, strategy}
+	return &Lookups{store: store, agents: agents, strategy: strategy, DefaultZone: "nova"}
+}
+
+// Zones returns the aggregates of the hosts, which have their availability zones.
+func (l *Lookups) Zones(ctx context.Context) (schedule.Aggregates, error) {
+	of, err := l.store.HostAggregates(ctx)
+	return schedule.Aggregates{OfHost: of, DefaultZone: l.DefaultZone}, err
 }
 
 // OfServer returns a method about the server of the path, which must not be deleted. A server that the caller may not

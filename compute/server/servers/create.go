@@ -41,6 +41,7 @@ type createRequest struct {
 	server      lifecycle.Server // without its id, the suffix of its name, and the requests of its flavor
 	flavor      string
 	networks    requestedNetworks
+	place       place
 	groups      []string // names or ids of security groups
 	min, max    int
 	reservation bool // respond with the reservation instead of the first server
@@ -56,6 +57,9 @@ func (s *Handlers) createServers(c *request.Call) error {
 		return err
 	}
 	if err := checkGroup(c, s.Store, want.server.Group); err != nil {
+		return err
+	}
+	if want.server.Zone, want.server.Target, err = where(s, c, want.place); err != nil {
 		return err
 	}
 	f, err := s.Catalog.VisibleFlavor(c.R.Context(), c, want.flavor)
@@ -153,8 +157,8 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 		return want, err
 	}
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, CreateRequest: c.ID,
-		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Zone: readZone(o),
-		Group: group}
+		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Group: group}
+	want.place = readPlace(c, o)
 	o.Text("key_name", &want.server.KeyName, 255)
 	want.server.UserData = readUserData(o)
 	o.Flag("config_drive", new(bool)) // ignored: a driver that can make the drive always makes it
@@ -212,16 +216,6 @@ func readMetadataItems(o *edge.Object) map[string]string {
 		}
 	}
 	return m
-}
-
-// readZone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
-func readZone(o *edge.Object) string {
-	zone := ""
-	if o.Text("availability_zone", &zone, 255); zone != "" && zone != request.OnlyZone {
-		o.Invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", edge.Clip(zone),
-			request.OnlyZone)
-	}
-	return request.OnlyZone
 }
 
 // maxUserData is the largest user_data, in characters of base64, as in the Compute API.

@@ -77,6 +77,8 @@ type Handlers struct {
 	Networks   Networks  // nil: no server has ports
 	Providers  Providers // of Placement; nil: a rebuild must not require more
 	ResizeHere bool      // [DEFAULT] allow_resize_to_same_host
+
+	ScheduleZone string // [DEFAULT] default_schedule_zone: of servers whose request names none; empty: any
 	// [api] enable_instance_password is false: answers have no adminPass
 	HidePasswords bool
 	// [compute] ports_need_microversion is false: ports with a resource request work at every version

@@ -17,7 +17,7 @@ var serverFields = map[string]field{
 	"access_ip_v4":        empty,
 	"access_ip_v6":        empty,
 	"auto_disk_config":    empty,
-	"availability_zone":   func(s lifecycle.Server) string { return s.Zone },
+	"availability_zone":   func(s lifecycle.Server) string { return s.HostZone },
 	"config_drive":        empty,
 	"created_at":          func(s lifecycle.Server) string { return timeText(s.Created) },
 	"display_description": func(s lifecycle.Server) string { return s.Description },

@@ -57,7 +57,7 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 		TerminatedAt: request.MicrosOrNull(s.Ended),
 		Volumes:      []any{}, IPv4: s.AccessIPv4, IPv6: s.AccessIPv6}
 	if at.Host != "" {
-		v.Zone = s.Zone // of the host
+		v.Zone = s.HostZone
 	}
 	if s.Image != "" {
 		v.Image = imageRef(c, s)
@@ -160,7 +160,7 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 		v.Hostname = request.OrNull(hostname(s))
 	}
 	if c.Has(compute.PinnedZone) {
-		v.PinnedTo = &compute.PinnedTo{}
+		v.PinnedTo = &compute.PinnedTo{PinnedZone: request.OrNull(s.Zone)}
 	}
 	if c.Has(compute.HintsShown) {
 		v.Hints = compute.HintsView{}

@@ -1,0 +1,83 @@
+package conductor
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// providerAggregates are the aggregates of one provider, of which another client changes the generation once.
+type providerAggregates struct {
+	doc       placement.AggregatesDoc
+	conflicts int
+	failures  int
+}
+
+func (p *providerAggregates) Aggregates(_ context.Context, id provider.ID) (placement.AggregatesDoc, error) {
+	switch {
+	case id != "root-a":
+		return placement.AggregatesDoc{}, fault.New(fault.NotFound, "no provider %s", id)
+	case p.failures > 0:
+		p.failures--
+		return placement.AggregatesDoc{}, fault.New(fault.Unavailable, "no answer")
+	}
+	return placement.AggregatesDoc{Generation: p.doc.Generation, Aggregates: slices.Clone(p.doc.Aggregates)}, nil
+}
+
+func (p *providerAggregates) PutAggregates(_ context.Context, _ provider.ID, doc placement.AggregatesDoc) error {
+	if p.conflicts > 0 {
+		p.conflicts--
+		p.doc.Generation++
+	}
+	if doc.Generation != p.doc.Generation {
+		return fault.New(fault.Conflict, "generation %d", p.doc.Generation)
+	}
+	p.doc.Generation, p.doc.Aggregates = doc.Generation+1, doc.Aggregates
+	return nil
+}
+
+// Placement's aggregates follow those of hosts, also after errors and conflicts, and those of others stay.
+func TestMirroredAggregates(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1, "b": 1})
+	in := &providerAggregates{doc: placement.AggregatesDoc{Aggregates: []resource.AggregateID{"other"}}, conflicts: 1,
+		failures: 1}
+	config := quiet(t)
+	config.Aggregates = in
+	conductor := New(c.store, c.placement, config)
+	ctx := t.Context()
+	made, err := c.store.CreateAggregate(ctx, store.Aggregate{UUID: "mine", Name: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hosts := range [][]string{{"a", "b"}, {"b"}} {
+		if _, err := c.store.ChangeAggregate(ctx, made.ID, time.Now(), func(a *store.Aggregate, _ []store.Aggregate,
+			_ map[string]int) error {
+			a.Hosts = hosts
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for conductor.mirrorAll(ctx, c.store) != nil {
+			if in.failures < 0 {
+				t.Fatal("it fails forever")
+			}
+		}
+		want := []resource.AggregateID{"other"}
+		if hosts[0] == "a" {
+			want = []resource.AggregateID{"mine", "other"}
+		}
+		if !slices.Equal(in.doc.Aggregates, want) {
+			t.Errorf("hosts %v: %v, want %v", hosts, in.doc.Aggregates, want)
+		}
+	}
+	if left, err := c.store.AggregateRemovals(ctx); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+}
