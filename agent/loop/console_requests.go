@@ -34,6 +34,9 @@ func (a *Agent) answerConsoles(ctx context.Context, requests []host.ConsoleReque
 
 // console returns the answer to a console request.
 func (a *Agent) console(ctx context.Context, r host.ConsoleRequest) host.ConsoleOutput {
+	if r.Diagnostics {
+		return diagnostics(ctx, a.o.Hypervisor, r)
+	}
 	driver, ok := a.o.Hypervisor.(hypervisor.Consoles)
 	if !ok {
 		return host.ConsoleOutput{Refused: "the hypervisor of the host keeps no consoles"}

@@ -18,12 +18,17 @@ type ConsoleRequest struct {
 
 	// Interactive requests that the agent attaches to an interactive console instead; see Client.ConsoleInput.
 	Interactive bool `json:"interactive,omitempty"`
+	// Diagnostics requests what the guest uses instead.
+	Diagnostics bool `json:"diagnostics,omitempty"`
 }
 
 // ConsoleOutput is the answer to a ConsoleRequest.
 type ConsoleOutput struct {
 	Output  string `json:"output"`
 	Refused string `json:"refused,omitempty"` // why there is no output; absent: there is
+	// the hypervisor cannot answer such a request
+	Unsupported bool         `json:"unsupported,omitempty"`
+	Diagnostics *Diagnostics `json:"diagnostics,omitempty"` // if they are requested
 }
 
 // MaxConsole is the largest number of bytes of a ConsoleRequest.

@@ -287,6 +287,13 @@ func TestLibvirtBootsImage(t *testing.T) {
 	if status, text := consoleOutput(t, d.urls["compute"], s.ID, `"x"`); status != http.StatusBadRequest {
 		t.Errorf("length x: %d %q", status, text)
 	}
+	eventually(t, "the diagnostics have a CPU that has run, and the disk", func() (bool, error) {
+		var out compute.Diagnostics
+		_, err := d.compute().REST.Do(t.Context(), http.MethodGet, "/v2.1/servers/"+s.ID+"/diagnostics", nil, &out)
+		return err == nil && out.State == "running" && out.Memory.Maximum == 64 && len(out.CPUDetails) == 1 &&
+				out.CPUDetails[0].Time > 0 && len(out.DiskDetails) > 0 && out.DiskDetails[0].ReadBytes > 0,
+			fmt.Errorf("%+v %w", out, err)
+	})
 	must(t, d.compute().Act(t.Context(), s.ID, "os-stop", nil))
 	eventually(t, "the server is SHUTOFF", func() (bool, error) {
 		now, err := d.compute().Server(t.Context(), s.ID)

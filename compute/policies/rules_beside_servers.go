@@ -44,6 +44,7 @@ const (
 	AddSecurityGroup     = "os_compute_api:os-security-groups:add"
 	RemoveSecurityGroup  = "os_compute_api:os-security-groups:remove"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
+	ShowDiagnostics      = "os_compute_api:os-server-diagnostics"
 	ConsoleOutput        = "os_compute_api:os-console-output"
 	ShowTopology         = "compute:server:topology:index"
 	ShowTopologyOfHost   = "compute:server:topology:host:index"
@@ -145,6 +146,7 @@ var guardsBesideServers = []policy.Row{
 	{Names: AddSecurityGroup, Check: member, What: "addSecurityGroup"},
 	{Names: RemoveSecurityGroup, Check: member, What: "removeSecurityGroup"},
 	{Names: CreateConsole, Check: member, What: "POST /servers/{id}/remote-consoles"},
+	{Names: ShowDiagnostics, Check: admin, What: "GET /servers/{id}/diagnostics"},
 	{Names: ConsoleOutput, Check: member, What: "POST /servers/{id}/action (os-getConsoleOutput)"},
 	{Names: ShowTopology, Check: reader, What: "GET /servers/{id}/topology"},
 	{Names: ShowTopologyOfHost, Check: admin, What: "GET /servers/{id}/topology (places on the host)"},

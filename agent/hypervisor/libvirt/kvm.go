@@ -50,7 +50,7 @@ func (d *Driver) tryKVM(ctx context.Context, c *rpc.Client, host domainxml.Host)
 
 // try starts the guest of a trial and waits until it has ended, from then on for limit at most.
 func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host, limit time.Duration) error {
-	disk, err := d.trialDisk()
+	disk, err := trialDisk(d)
 	if err != nil { // such as a full file system, which must not keep the agent from its guests
 		d.o.Log.Warn("guests are not tried", "error", err)
 		return nil
@@ -74,7 +74,7 @@ func (d *Driver) try(ctx context.Context, c *rpc.Client, host domainxml.Host, li
 }
 
 // trialDisk makes a disk that boots the program trial. libvirt gives it to QEMU's user.
-func (d *Driver) trialDisk() (path string, err error) {
+func trialDisk(d *Driver) (path string, err error) {
 	if err := d.makeDir(""); err != nil {
 		return "", err
 	}

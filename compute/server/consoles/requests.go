@@ -32,6 +32,13 @@ func (r *Requests) request(name, guest string) (answer <-chan host.ConsoleOutput
 	return one.answer, r.add(name, one)
 }
 
+// requestDiagnostics opens a request for what a guest uses, as request does.
+func (r *Requests) requestDiagnostics(name, guest string) (answer <-chan host.ConsoleOutput, closed func()) {
+	one := &openConsole{request: host.ConsoleRequest{ID: uuid.NewString(), Guest: guest, Diagnostics: true},
+		answer: make(chan host.ConsoleOutput, 1)}
+	return one.answer, r.add(name, one)
+}
+
 // add adds a request and notifies the streams of the host. The returned function removes it.
 func (r *Requests) add(name string, one *openConsole) (remove func()) {
 	r.mu.Lock()
