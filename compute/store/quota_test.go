@@ -12,6 +12,8 @@ import (
 	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -151,10 +153,10 @@ func quotaRaces(t *testing.T, first, second *store.Store) {
 }
 
 // openTwice opens a database twice, as two processes would, with a limit of 40 cores.
-func openTwice(t *testing.T, url string) (first, second *store.Store) {
+func openTwice(t *testing.T, urls ...string) (first, second *store.Store) {
 	limits := quota.Amounts{quota.Cores: 40}
-	for _, s := range []**store.Store{&first, &second} {
-		db, err := sqldb.Open(t.Context(), url)
+	for i, s := range []**store.Store{&first, &second} {
+		db, err := sqldb.Open(t.Context(), urls[i%len(urls)])
 		must(t, err)
 		t.Cleanup(func() { must(t, db.Close()) })
 		*s, err = store.Open(t.Context(), db)
@@ -178,4 +180,12 @@ func quotaOfKeyPairs(t *testing.T, s *store.Store) {
 	if list, err := s.KeyPairs(t.Context(), "ann", "", 0); err != nil || len(list) != 3 {
 		t.Errorf("%d key pairs of 3, %v", len(list), err)
 	}
+}
+
+// TestQuotasOnGalera lets the two processes use different nodes of a cluster, which certify transactions at COMMIT.
+func TestQuotasOnGalera(t *testing.T) {
+	testenv.Long(t)
+	urls := databases.Galera(t, 2).Database(t)
+	first, second := openTwice(t, urls...)
+	quotaRaces(t, first, second)
 }

@@ -2,21 +2,22 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"errors"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/quota"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
 )
 
-// This file counts what servers use, and refuses what exceeds the limits of their project. Each server has rows with
-// what its record counts; they are written in the transaction of the record, so they cannot differ from it. A request
-// that needs more adds up the rows of the project in the same transaction, and no other one adds rows of the project
-// before it ends: SQLite has one writer, and elsewhere the transaction locks a row of the project.
+// This file counts what servers use, and refuses what exceeds the limits of their project. Each server has a row with
+// what its record counts; it is written in the transaction of the record, so it cannot differ from it. A request that
+// needs more adds up the rows of the project in the same transaction, and no other one adds rows of the project before
+// it ends: SQLite has one writer, and elsewhere the transaction locks a row of the project.
 
 // QuotaUse returns what the existing servers of a project use, or those of a user in it, and how many server groups
 // there are. user may be empty.
@@ -44,37 +45,53 @@ func addGroupCount(ctx context.Context, tx *sqldb.Tx, use quota.Amounts, project
 	return err
 }
 
-// sumUse adds up the rows of a project, or those of a user in it.
+// sumUse adds up the rows of a project, or those of a user in it. Servers of one flavor have equal texts, which the
+// database counts.
 func sumUse(ctx context.Context, tx *sqldb.Tx, project, user string) (quota.Amounts, error) {
 	w := &where{}
 	w.and("project = ?", project)
 	if user != "" {
 		w.and("user_id = ?", user)
 	}
-	return sqldb.QueryMap[string, int](ctx, tx,
-		`SELECT resource, SUM(amount) FROM compute_quota_use`+w.sql()+` GROUP BY resource`, w.args...)
+	sum := quota.Amounts{}
+	return sum, sqldb.QueryEach(ctx, tx,
+		`SELECT amounts, COUNT(*) FROM compute_quota_use`+w.sql()+` GROUP BY amounts`, w.args, func(rows *sql.Rows) error {
+			var text string
+			var servers int
+			if err := rows.Scan(&text, &servers); err != nil {
+				return err
+			}
+			var amounts quota.Amounts
+			if err := json.Unmarshal([]byte(text), &amounts); err != nil {
+				return fault.New(fault.Internal, "a row of compute_quota_use is not readable: %w", err)
+			}
+			sum.Add(amounts, servers)
+			return nil
+		})
 }
 
-// saveUse writes the rows of a changed record.
+// saveUse writes the row of a changed record.
 func saveUse(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
 	old, now := before.QuotaUse(), after.QuotaUse()
+	if before.ID == "" { // a new server
+		old = nil
+	}
 	if maps.Equal(old, now) && before.Project == after.Project && before.User == after.User {
 		return nil
 	}
+	if len(now) == 0 {
+		_, err := tx.Exec(ctx, `DELETE FROM compute_quota_use WHERE server = ?`, after.ID)
+		return err
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	statement := `INSERT INTO compute_quota_use (amounts, project, user_id, server) VALUES (?, ?, ?, ?)`
 	if len(old) > 0 {
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_quota_use WHERE server = ?`, after.ID); err != nil {
-			return err
-		}
+		statement = `UPDATE compute_quota_use SET amounts = ?, project = ?, user_id = ? WHERE server = ?`
 	}
-	var args []any
-	for _, resource := range slices.Sorted(maps.Keys(now)) {
-		args = append(args, after.ID, resource, after.Project, after.User, now[resource])
-	}
-	if len(args) == 0 {
-		return nil
-	}
-	_, err := tx.Exec(ctx, `INSERT INTO compute_quota_use (server, resource, project, user_id, amount) VALUES `+
-		strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?), ", len(now)), ", "), args...)
+	_, err = tx.Exec(ctx, statement, string(text), after.Project, after.User, after.ID)
 	return err
 }
 

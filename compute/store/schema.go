@@ -153,12 +153,10 @@ var schema = []sqldb.Migration{
 			PRIMARY KEY (project, user_id, resource)`),
 	// what each server counts against the limits of its project
 	sqldb.Table("compute_quota_use", `
-			server VARCHAR(64) NOT NULL,
-			resource VARCHAR(255) NOT NULL,
+			server VARCHAR(64) NOT NULL PRIMARY KEY,
 			project VARCHAR(255) NOT NULL,
 			user_id VARCHAR(255) NOT NULL,
-			amount BIGINT NOT NULL,
-			PRIMARY KEY (server, resource)`, "project: project, resource, amount"),
+			amounts TEXT NOT NULL`, "project"),
 	sqldb.Table("compute_quota_locks", `
 			owner VARCHAR(300) NOT NULL PRIMARY KEY,
 			changes BIGINT NOT NULL`),
