@@ -95,6 +95,7 @@
 //	2.98   servers show the properties of their image
 //	2.100  servers show scheduler_hints
 //	2.102  GET /flavors filters by name; flavors have no rxtx_factor and OS-FLV-DISABLED:disabled
+//	2.104  PUT may change pinned_availability_zone
 //
 // Effects has the same list as data, and a test compares the two. Other versions change paths that Berth does not
 // implement.

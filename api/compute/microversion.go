@@ -177,6 +177,7 @@ func Effects() []Effect {
 		{ImageProperties, "servers show the properties of their image"},
 		{HintsShown, "servers show scheduler_hints"},
 		{FlavorName, "GET /flavors filters by name; flavors have no rxtx_factor and OS-FLV-DISABLED:disabled"},
+		{PinZone, "PUT may change pinned_availability_zone"},
 	}
 }
 

@@ -14,17 +14,18 @@ type Details struct {
 	AccessIPs
 	AutoDisk bool
 	Hostname string // read by the guest at its next first boot
+	Zone     string
 }
 
 // Details returns the details of the server.
 func (s Server) Details() Details {
-	return Details{s.Name, s.Description, s.Metadata, s.Tags, s.AccessIPs, s.AutoDisk, s.Hostname}
+	return Details{s.Name, s.Description, s.Metadata, s.Tags, s.AccessIPs, s.AutoDisk, s.Hostname, s.Zone}
 }
 
 // WithDetails returns the server with other details. now is the time of the change.
 func (s Server) WithDetails(d Details, now time.Time) Server {
 	s.Name, s.Description, s.Metadata, s.Tags = d.Name, d.Description, d.Metadata, d.Tags
-	s.AccessIPs, s.AutoDisk, s.Hostname = d.AccessIPs, d.AutoDisk, d.Hostname
+	s.AccessIPs, s.AutoDisk, s.Hostname, s.Zone = d.AccessIPs, d.AutoDisk, d.Hostname, d.Zone
 	s.Updated = now.UTC()
 	return s
 }

@@ -157,11 +157,12 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	change := readDescribed(o)
 	hostname := ""
 	renameHost := readHostname(c, o, &hostname)
+	pin := readPin(c, o)
 	o.Reasons = unsupportedKeys(c.Microversion)
 	if err := o.Finish(); err != nil {
 		return err
 	}
-	found, err = details{s.Store, s.Catalog, s.Now}.changeDetails(c.R.Context(), found.ID, func(_ lifecycle.Server,
+	found, err = details{s.Store, s.Catalog, s.Now}.changeDetails(c.R.Context(), found.ID, func(now lifecycle.Server,
 		d *lifecycle.Details) error {
 		if rename {
 			d.Name = name
@@ -173,6 +174,10 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 			d.Hostname = hostname
 		}
 		*d = change.Applied(*d)
+		if pin != nil {
+			d.Zone = *pin
+			return checkPin(now, *pin)
+		}
 		return nil
 	})
 	if err != nil {
