@@ -126,6 +126,13 @@ type InteractiveConsoles interface {
 	OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error)
 }
 
+// Displays is implemented by drivers whose guests have displays.
+type Displays interface {
+	// OpenDisplay connects to the VNC server of a running guest. NotFound: there is no such guest. Conflict: it does not
+	// run, or has no display.
+	OpenDisplay(ctx context.Context, id string) (io.ReadWriteCloser, error)
+}
+
 // DiskSource is a stopped guest whose disk moves to another guest.
 type DiskSource struct {
 	Host  string // where it is; maybe this host

@@ -16,7 +16,7 @@ import (
 //	user ──▶ compute ──▶ ConsoleInput ──▶ guest
 //	user ◀── compute ◀── SendConsole  ◀── guest
 func (a *Agent) serveConsole(ctx context.Context, r host.ConsoleRequest) {
-	console, err := a.openConsole(ctx, r.Guest)
+	console, err := a.openConsole(ctx, r)
 	if err != nil {
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
@@ -45,15 +45,24 @@ func (a *Agent) serveConsole(ctx context.Context, r host.ConsoleRequest) {
 	<-done
 }
 
-// openConsole opens the console of a guest.
-func (a *Agent) openConsole(ctx context.Context, guest string) (io.ReadWriteCloser, error) {
+// openConsole opens the serial console of a guest, or its display.
+func (a *Agent) openConsole(ctx context.Context, r host.ConsoleRequest) (io.ReadWriteCloser, error) {
+	if r.VNC {
+		driver, ok := a.o.Hypervisor.(hypervisor.Displays)
+		if !ok {
+			return nil, fault.New(fault.Conflict, "the guests of the host have no displays")
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		return driver.OpenDisplay(ctx, r.Guest)
+	}
 	driver, ok := a.o.Hypervisor.(hypervisor.InteractiveConsoles)
 	if !ok {
 		return nil, fault.New(fault.Conflict, "the hypervisor of the host has no interactive consoles")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	return driver.OpenConsole(ctx, guest)
+	return driver.OpenConsole(ctx, r.Guest)
 }
 
 // sendConsole sends what a guest prints, until the console or the session ends.

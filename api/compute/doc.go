@@ -40,6 +40,8 @@
 //
 //	2.2    key pairs have a type; creating one answers 201, deleting one 204
 //	2.3    servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)
+//	2.6    POST /servers/{id}/remote-consoles opens consoles, and the actions os-get…Console are gone
+//	2.8    the protocol mks, which Berth does not have
 //	2.9    servers show locked
 //	2.10   key pairs of another user: user_id (admins)
 //	2.11   services show forced_down, which PUT /os-services/force-down changes
@@ -55,6 +57,7 @@
 //	2.28   hypervisors show cpu_info as an object, not as a text
 //	2.29   evacuate may name a host, which is checked like any other
 //	2.30   os-migrateLive may name a host, which is checked like any other
+//	2.31   GET /os-console-auth-tokens/{token} shows tokens of all types of consoles
 //	2.33   lists of hypervisors have pages
 //	2.35   lists of key pairs have pages
 //	2.36   quotas and limits have no floating IPs, fixed IPs and security groups

@@ -29,6 +29,8 @@ const (
 const (
 	KeyPairType        Version = 2
 	ExtendedAttributes Version = 3
+	RemoteConsoles     Version = 6
+	MKSConsoles        Version = 8
 	Locked             Version = 9
 	KeyPairUser        Version = 10
 	ForceDown          Version = 11
@@ -44,6 +46,7 @@ const (
 	CPUInfoObject      Version = 28
 	EvacuateForce      Version = 29
 	LiveMigrateForce   Version = 30
+	ConsoleTokens      Version = 31
 	HypervisorPages    Version = 33
 	KeyPairPages       Version = 35
 	NoNetworkProxy     Version = 36
@@ -122,6 +125,8 @@ func Effects() []Effect {
 	return []Effect{
 		{KeyPairType, "key pairs have a type; creating one answers 201, deleting one 204"},
 		{ExtendedAttributes, "servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)"},
+		{RemoteConsoles, "POST /servers/{id}/remote-consoles opens consoles, and the actions os-get…Console are gone"},
+		{MKSConsoles, "the protocol mks, which Berth does not have"},
 		{Locked, "servers show locked"},
 		{KeyPairUser, "key pairs of another user: user_id (admins)"},
 		{ForceDown, "services show forced_down, which PUT /os-services/force-down changes"},
@@ -137,6 +142,7 @@ func Effects() []Effect {
 		{CPUInfoObject, "hypervisors show cpu_info as an object, not as a text"},
 		{EvacuateForce, "evacuate may name a host, which is checked like any other"},
 		{LiveMigrateForce, "os-migrateLive may name a host, which is checked like any other"},
+		{ConsoleTokens, "GET /os-console-auth-tokens/{token} shows tokens of all types of consoles"},
 		{HypervisorPages, "lists of hypervisors have pages"},
 		{KeyPairPages, "lists of key pairs have pages"},
 		{NoNetworkProxy, "quotas and limits have no floating IPs, fixed IPs and security groups"},

@@ -170,7 +170,7 @@ type Hardware struct {
 	Machine    string `json:"machine_type,omitempty"` // absent: that of the driver
 	DiskBus    string `json:"disk_bus,omitempty"`     // absent: virtio
 	NICModel   string `json:"vif_model,omitempty"`    // absent: virtio
-	Video      string `json:"video_model,omitempty"`  // absent: none
+	Video      string `json:"video_model,omitempty"`  // absent: that of the driver; or none
 	GuestAgent bool   `json:"qemu_guest_agent,omitempty"`
 	Firmware   string `json:"firmware_type,omitempty"` // absent: BIOS
 	SecureBoot string `json:"secure_boot,omitempty"`   // required or optional; absent: disabled

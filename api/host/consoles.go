@@ -20,6 +20,8 @@ type ConsoleRequest struct {
 	Interactive bool `json:"interactive,omitempty"`
 	// Diagnostics requests what the guest uses instead.
 	Diagnostics bool `json:"diagnostics,omitempty"`
+	// VNC requests, with Interactive, the display of the guest in place of its serial console: the protocol RFB.
+	VNC bool `json:"vnc,omitempty"`
 }
 
 // ConsoleOutput is the answer to a ConsoleRequest.

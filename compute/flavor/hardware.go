@@ -28,7 +28,7 @@ func HardwareOf(f Flavor, i Image) Hardware {
 		firmware = uefi
 	}
 	return Hardware{Machine: get(machineProperty, "q35"), DiskBus: get("hw_disk_bus", virtio),
-		NICModel: get("hw_vif_model", virtio), Video: get("hw_video_model", "none"),
+		NICModel: get("hw_vif_model", virtio), Video: get("hw_video_model", ""),
 		GuestAgent: agent == "true" || truth[agent] == "true", Firmware: firmware,
 		SecureBoot: secureBootOf(f, i)}
 }

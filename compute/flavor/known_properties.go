@@ -156,7 +156,7 @@ var ImageProperties = []Property{
 	{"hw_tpm_secret_security", None, noTPM},
 	{"hw_tpm_version", None, noTPM},
 	{"hw_usb_model", None, noInput},
-	{"hw_video_model", "none, vga, virtio, bochs", "a video device; its screen is not shown"},
+	{"hw_video_model", "none, vga, virtio, bochs", "a video device of the display; none: no display"},
 	{"hw_video_ram", "0", "QEMU chooses the memory of the video device"},
 	{"hw_vif_model", "virtio, e1000, e1000e, rtl8139", "the model of network interfaces without a device of the host"},
 	{"hw_vif_multiqueue_enabled", "false", "network interfaces have one queue"},

@@ -49,9 +49,9 @@ func (s Server) Refuse(a Action, hard bool) string {
 		allowed = []string{"suspended"}
 	case Rebuild, Evacuate:
 		allowed = []string{"active", "stopped", "error"}
-	case Resize, Migrate, Snapshot, Backup:
+	case Resize, Migrate:
 		allowed = []string{"active", "stopped"}
-	case Shelve:
+	case Shelve, Snapshot, Backup:
 		allowed = []string{"active", "stopped", "paused", "suspended"}
 	case Confirm, Revert:
 		allowed = []string{"resized"}

@@ -45,6 +45,7 @@ const (
 	RemoveSecurityGroup  = "os_compute_api:os-security-groups:remove"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
 	ShowDiagnostics      = "os_compute_api:os-server-diagnostics"
+	ShowConsoleToken     = "os_compute_api:os-console-auth-tokens"
 	ConsoleOutput        = "os_compute_api:os-console-output"
 	ShowTopology         = "compute:server:topology:index"
 	ShowTopologyOfHost   = "compute:server:topology:host:index"
@@ -145,6 +146,7 @@ var guardsBesideServers = []policy.Row{
 	{Names: ListSecurityGroups, Check: reader, What: "GET /servers/{id}/os-security-groups"},
 	{Names: AddSecurityGroup, Check: member, What: "addSecurityGroup"},
 	{Names: RemoveSecurityGroup, Check: member, What: "removeSecurityGroup"},
+	{Names: ShowConsoleToken, Check: admin, What: "GET /os-console-auth-tokens/{token}"},
 	{Names: CreateConsole, Check: member, What: "POST /servers/{id}/remote-consoles"},
 	{Names: ShowDiagnostics, Check: admin, What: "GET /servers/{id}/diagnostics"},
 	{Names: ConsoleOutput, Check: member, What: "POST /servers/{id}/action (os-getConsoleOutput)"},

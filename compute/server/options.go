@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/hosts"
 	"github.com/openberth/berth/compute/server/operator"
 	"github.com/openberth/berth/compute/server/request"
@@ -60,10 +61,10 @@ type Options struct {
 	Providers Providers
 	catalog.FlavorOptions
 	edge.Options
+	Consoles   consoles.Pages
 	ResizeHere bool // [DEFAULT] allow_resize_to_same_host
 
-	DefaultZone  string // [DEFAULT] default_availability_zone; empty: nova
-	ScheduleZone string // [DEFAULT] default_schedule_zone
+	Zones
 	// [api] enable_instance_password is false: answers have no adminPass
 	HidePasswords bool
 	// [compute] ports_need_microversion is false: ports with a resource request work at every version
@@ -72,6 +73,12 @@ type Options struct {
 	Stop              <-chan struct{} // closed at shutdown, to end the streams of assignments; nil: never
 	Heartbeat         time.Duration   // the longest silence on a stream: half of host.Heartbeat
 	NewID             func() string   // a random UUID
+}
+
+// Zones are the availability zones of hosts and servers without one.
+type Zones struct {
+	DefaultZone  string // [DEFAULT] default_availability_zone; empty: nova
+	ScheduleZone string // [DEFAULT] default_schedule_zone
 }
 
 // Networks is what the handlers need of a network service; *network.Client implements it.

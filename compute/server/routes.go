@@ -31,6 +31,7 @@ func (s *server) routes() []edge.Route[*request.Call] {
 	}
 	all = append(all, edge.Route[*request.Call]{Path: "/", Public: true,
 		Methods: request.Methods{http.MethodGet: request.Open(showVersions)}})
+	all = append(all, consoles.PublicRoutes(s.consoles)...)
 	for path, methods := range s.guardedRoutes() {
 		all = append(all, edge.Route[*request.Call]{Path: path, Methods: methods})
 	}

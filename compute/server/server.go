@@ -68,7 +68,8 @@ func newServer(o Options) *server {
 		store: o.Store,
 		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Store: o.Store, Images: o.Images != nil, Now: o.Now,
 			NewID: o.NewID},
-		consoles: &consoles.Handlers{Lookups: lookups, Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop},
+		consoles: &consoles.Handlers{Lookups: lookups, Pages: o.Consoles, Store: o.Store, Now: o.Now,
+			Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop},
 		operator: &operator.Handlers{Lookups: lookups, Store: o.Store, Conductor: o.Conductor, Providers: o.Providers,
 			Process: process, Now: o.Now},
 	}

@@ -68,7 +68,7 @@ const imageDir = "_base"
 func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
-		FirstBoot: parts.boot, Host: s.Host, Migration: libvirt.Migration(s.Libvirt.Migration),
+		FirstBoot: parts.boot, Host: s.Host, VNC: s.Libvirt.VNC, Migration: libvirt.Migration(s.Libvirt.Migration),
 		Detaching: libvirt.Detaching(s.Libvirt.Detaching),
 		Cleanup:   libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
 		Images: imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), imageSource(parts.images),

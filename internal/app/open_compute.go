@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/server/catalog"
+	"github.com/openberth/berth/compute/server/consoles"
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -95,9 +96,9 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
 		Options:    auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Compute.Policy, log),
-		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword,
-		DefaultZone: s.DefaultZone, ScheduleZone: s.ScheduleZone,
-		PortsAtAnyVersion: !s.PortsNeedVersion, Stop: running.Done(), Lease: held.lease.Check}
+		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword, PortsAtAnyVersion: !s.PortsNeedVersion,
+		Zones:    computeserver.Zones{DefaultZone: s.DefaultZone, ScheduleZone: s.ScheduleZone},
+		Consoles: consoles.Pages(s.Consoles), Stop: running.Done(), Lease: held.lease.Check}
 	if calls.images != nil {
 		config.Images = imageAccount(calls.images)
 	}

@@ -52,3 +52,17 @@ func ReleaseSector(text string) []byte {
 		0x43, 0x83, 0xfb, 0x20, 0x72, 0xe8, // 32 buses
 		0xf4, 0xeb, 0xe2}) // wait for the timer; next
 }
+
+// EchoSector returns a disk whose first sector prints ready> and then each key that is typed, by the BIOS: to the
+// screen and to the first serial port.
+func EchoSector() []byte {
+	disk := make([]byte, 1<<20)
+	program := []byte{0x31, 0xc0, 0x8e, 0xd8, 0xfb} // ds = 0; sti
+	for _, c := range []byte("ready>") {
+		program = append(program, 0xb0, c, 0xb4, 0x0e, 0xbb, 0x07, 0x00, 0xcd, 0x10) // print c
+	}
+	program = append(program, 0x31, 0xc0, 0xcd, 0x16, // next: al = a key
+		0xb4, 0x0e, 0xbb, 0x07, 0x00, 0xcd, 0x10, 0xeb, 0xf3) // print al; next
+	copy(disk, program)
+	return withBootRecord(disk)
+}

@@ -56,6 +56,7 @@ type Settings struct {
 	Bandwidth  BandwidthSettings
 	PowerVM    PowerVMSettings
 	Libvirt    LibvirtSettings
+	Consoles   ConsoleSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -166,8 +167,17 @@ type LibvirtSettings struct {
 	// Copies of images that no guest uses are removed: how often they are looked for, 0: never; and after which time.
 	ImageCleanup, ImageAge time.Duration
 
+	VNC bool // [vnc] enabled: guests have displays
+
 	Migration LiveMigration
 	Detaching Detaching
+}
+
+// ConsoleSettings are the options of the consoles that browsers open.
+type ConsoleSettings struct {
+	NoVNC    string        // [berth] novnc_directory
+	XTerm    string        // [berth] xterm_directory
+	TokenTTL time.Duration // [consoleauth] token_ttl, seconds in the file
 }
 
 // NetworkSettings are the options of the network service, under Neutron's names.

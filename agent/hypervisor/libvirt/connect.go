@@ -41,7 +41,8 @@ func (d *Driver) connect(ctx context.Context) (*rpc.Client, domainxml.Host, erro
 
 // inspect returns what guests can have on this host: KVM if it is configured, or not configured and available.
 func inspect(ctx context.Context, d *Driver, c *rpc.Client) (domainxml.Host, error) {
-	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm"}
+	host := domainxml.Host{Arch: "x86_64", Machine: "q35", CPUModel: d.o.CPUModel, KVM: d.o.VirtType == "kvm",
+		VNC: d.o.VNC}
 	if d.o.VirtType != "" {
 		return host, nil
 	}

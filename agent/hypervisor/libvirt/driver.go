@@ -42,6 +42,7 @@ type Options struct {
 	FirstBoot FirstBoot // nil: guests get no keys and no user data
 	Cleanup   Cleanup   // of images
 
+	VNC       bool      // [vnc] enabled: guests have displays
 	Migration Migration // live migration
 	Detaching Detaching // devices of ports
 
@@ -105,6 +106,7 @@ var (
 	_ hypervisor.Adopter    = (*Driver)(nil)
 
 	_ hypervisor.InteractiveConsoles = (*Driver)(nil)
+	_ hypervisor.Displays            = (*Driver)(nil)
 )
 
 // emulated is the remark about a host without KVM.

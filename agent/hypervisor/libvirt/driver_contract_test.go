@@ -41,7 +41,7 @@ func TestContract(t *testing.T) {
 // open returns a driver of the daemon. The guests that exist when the test ends are destroyed.
 func open(t *testing.T, daemon *libvirtd.Daemon, dir string) *Driver {
 	t.Helper()
-	d, err := New(Options{Socket: daemon.Socket, VirtType: "qemu", Dir: dir,
+	d, err := New(Options{Socket: daemon.Socket, VirtType: "qemu", Dir: dir, VNC: true,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)

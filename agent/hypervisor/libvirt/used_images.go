@@ -21,7 +21,7 @@ func (d *Driver) Maintain(ctx context.Context) {
 		return
 	}
 	for backoff.Sleep(ctx, d.o.Cleanup.Every) == nil {
-		if err := d.removeUnusedImages(time.Now()); err != nil {
+		if err := removeUnusedImages(d, time.Now()); err != nil {
 			d.o.Log.Warn("unused images not removed, will retry", "error", err)
 		}
 	}
@@ -29,7 +29,7 @@ func (d *Driver) Maintain(ctx context.Context) {
 
 // removeUnusedImages removes copies that are not the backing file of a disk. While a disk is being made, it removes
 // nothing: the disk may not have its backing file yet.
-func (d *Driver) removeUnusedImages(now time.Time) error {
+func removeUnusedImages(d *Driver, now time.Time) error {
 	if !d.making.TryLock() {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 	now := time.Now()
 	remain := func(after time.Duration, want ...string) {
 		t.Helper()
-		must(t, d.removeUnusedImages(now.Add(after)))
+		must(t, removeUnusedImages(d, now.Add(after)))
 		entries, err := os.ReadDir(base)
 		must(t, err)
 		var got []string

@@ -27,7 +27,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	if err := checkID(g.ID); err != nil {
 		return err
 	}
-	if g.Hardware != (hypervisor.Hardware{}) {
+	if g.Hardware != (hypervisor.Hardware{}) && g.Hardware != (hypervisor.Hardware{Video: "none"}) {
 		return fault.New(fault.Conflict, "the image of the guest %s chooses a machine type, a disk bus, a model of "+
 			"network interfaces, a video device, a guest agent, UEFI or secure boot, which partitions lack; remove its "+
 			"properties hw_…", g.ID)

@@ -35,33 +35,50 @@ func sessionRoutes(s *Handlers) request.Routes {
 // openConsole is POST /berth/v1/servers/{id}/console: it opens the serial console of a guest and responds with a stream
 // of what the guest prints, in lines of JSON. The first line has the session, for typeConsole.
 func (s *Handlers) openConsole(c *request.Call, found lifecycle.Server) error {
-	if found.Host == "" {
-		return fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
+	id, session, closed, err := s.open(c.R.Context(), found, false)
+	if err != nil {
+		return err
 	}
-	session := &consoleSession{server: found.ID, ready: make(chan struct{}), input: make(chan []byte),
+	defer closed()
+	s.Log.Info("console opened", "server", found.ID, "host", found.Host, "user", c.Who.User, "project", c.Who.Project)
+	err = s.streamConsole(c, id, session)
+	session.end("the user has closed the console")
+	s.Log.Info("console closed", "server", found.ID, "user", c.Who.User, "reason", session.why)
+	return err
+}
+
+// open opens the serial console of a guest, or with vnc its display, and returns the session when the agent has
+// attached. closed must be called when the user has ended it.
+func (s *Handlers) open(ctx context.Context, found lifecycle.Server, vnc bool) (id string, session *consoleSession,
+	closed func(), err error) {
+	if found.Host == "" {
+		return "", nil, nil, fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
+	}
+	session = &consoleSession{server: found.ID, ready: make(chan struct{}), input: make(chan []byte),
 		output: make(chan []byte), ended: make(chan struct{})}
 	one := &openConsole{session: session, answer: make(chan host.ConsoleOutput, 1),
-		request: host.ConsoleRequest{ID: uuid.NewString(), Guest: found.ID, Interactive: true}}
-	defer s.Requests.add(found.Host, one)()
-	defer session.end("the user has closed the console")
-	ctx, cancel := context.WithTimeout(c.R.Context(), consoleWait)
+		request: host.ConsoleRequest{ID: uuid.NewString(), Guest: found.ID, Interactive: true, VNC: vnc}}
+	remove := s.Requests.add(found.Host, one)
+	closed = func() {
+		session.end("the user has closed the console")
+		remove()
+	}
+	ctx, cancel := context.WithTimeout(ctx, consoleWait)
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "the agent of host %s has not opened the console of the server; check "+
+		err = fault.New(fault.Unavailable, "the agent of host %s has not opened the console of the server; check "+
 			"that the host is up", found.Host)
 	case out := <-one.answer:
 		if out.Refused == "" {
 			out.Refused = "the agent of host " + found.Host + " has no interactive consoles; update it"
 		}
-		return fault.New(fault.Conflict, "the console cannot be opened: %s", out.Refused)
+		err = fault.New(fault.Conflict, "the console cannot be opened: %s", out.Refused)
 	case <-session.ready:
+		return one.request.ID, session, closed, nil
 	}
-	s.Log.Info("console opened", "server", found.ID, "host", found.Host, "user", c.Who.User, "project", c.Who.Project)
-	err := s.streamConsole(c, one.request.ID, session)
-	session.end("the user has closed the console")
-	s.Log.Info("console closed", "server", found.ID, "user", c.Who.User, "reason", session.why)
-	return err
+	closed()
+	return "", nil, nil, err
 }
 
 // streamConsole sends what the guest prints to the user, until the session ends. A user who has disconnected is not an

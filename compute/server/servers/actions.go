@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
-	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
@@ -74,6 +73,10 @@ func actionSpecs() map[string]actionSpec {
 		"unlock":      {rule: policies.UnlockServer, code: accepted, whenLocked: true, run: unlockServer},
 		"os-getConsoleOutput": {rule: policies.ConsoleOutput, code: http.StatusOK, whenLocked: true,
 			run: (*Handlers).consoleOutput},
+		"os-getVNCConsole":    {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
+		"os-getSerialConsole": {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
+		"os-getSPICEConsole":  {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
+		"os-getRDPConsole":    {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
 		"addSecurityGroup": {rule: policies.AddSecurityGroup, code: accepted, whenLocked: true,
 			run: changeGroup("addSecurityGroup")},
 		"removeSecurityGroup": {rule: policies.RemoveSecurityGroup, code: accepted, whenLocked: true,
@@ -138,6 +141,10 @@ func (s *Handlers) consoleOutput(c *request.Call, arguments json.RawMessage, fou
 	return s.Consoles.Output(c, arguments, found)
 }
 
+func (s *Handlers) remoteConsole(c *request.Call, arguments json.RawMessage, found lifecycle.Server) error {
+	return s.Consoles.Act(c, arguments, found)
+}
+
 // runAction decodes the arguments of an action, starts it, and writes the response.
 func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d actionSpec,
 	found lifecycle.Server) error {
@@ -188,19 +195,15 @@ const onPorts = "addresses and groups belong to ports; attach, detach or change 
 
 // unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
 var unsupportedActions = map[string]string{
-	"rescue":              "guests cannot be rescued",
-	"unrescue":            "guests cannot be rescued",
-	"restore":             "a deleted server cannot be restored",
-	"trigger_crash_dump":  "guests have no crash dumps",
-	"changePassword":      "Berth cannot set a guest's password",
-	"addFixedIp":          onPorts,
-	"removeFixedIp":       onPorts,
-	"addFloatingIp":       onFloating,
-	"removeFloatingIp":    onFloating,
-	"resetNetwork":        onPorts,
-	"injectNetworkInfo":   onPorts,
-	"os-getVNCConsole":    consoles.NoRemote,
-	"os-getSPICEConsole":  consoles.NoRemote,
-	"os-getRDPConsole":    consoles.NoRemote,
-	"os-getSerialConsole": consoles.NoRemote,
+	"rescue":             "guests cannot be rescued",
+	"unrescue":           "guests cannot be rescued",
+	"restore":            "a deleted server cannot be restored",
+	"trigger_crash_dump": "guests have no crash dumps",
+	"changePassword":     "Berth cannot set a guest's password",
+	"addFixedIp":         onPorts,
+	"removeFixedIp":      onPorts,
+	"addFloatingIp":      onFloating,
+	"removeFloatingIp":   onFloating,
+	"resetNetwork":       onPorts,
+	"injectNetworkInfo":  onPorts,
 }

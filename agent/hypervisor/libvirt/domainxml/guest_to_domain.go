@@ -54,6 +54,9 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	addCells(&d, g.Cells)
 	addFirmware(&d, files.Firmware)
 	addHardware(d.Devices, g.Hardware)
+	if host.VNC {
+		addDisplay(d.Devices, g.Hardware)
+	}
 	if err := addDevices(&d, host, g); err != nil {
 		return Domain{}, err
 	}

@@ -51,9 +51,44 @@ func addHardware(d *libvirtxml.DomainDeviceList, h hypervisor.Hardware) {
 			Source: &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{}},
 			Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: guestAgent}}})
 	}
-	if h.Video != "" {
+	if h.Video != "" && h.Video != noVideo {
 		d.Videos = append(d.Videos, libvirtxml.DomainVideo{Model: libvirtxml.DomainVideoModel{Type: h.Video}})
 	}
+}
+
+// noVideo is the model of a guest without a video device.
+const noVideo = "none"
+
+// addDisplay adds a VNC server on a UNIX socket, which only the host's root can open, and what a user needs: a video
+// device and a pointer. A keyboard exists in every guest.
+func addDisplay(d *libvirtxml.DomainDeviceList, h hypervisor.Hardware) {
+	if h.Video == noVideo {
+		return
+	}
+	if len(d.Videos) == 0 {
+		d.Videos = append(d.Videos, libvirtxml.DomainVideo{Model: libvirtxml.DomainVideoModel{Type: "vga"}})
+	}
+	d.Inputs = append(d.Inputs, libvirtxml.DomainInput{Type: "tablet", Bus: "usb"})
+	d.Graphics = append(d.Graphics, libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
+		Listeners: []libvirtxml.DomainGraphicListener{{Socket: &libvirtxml.DomainGraphicListenerSocket{}}}}})
+}
+
+// DisplaySocket returns the path of the UNIX socket of the VNC server of a running domain; empty: it has none.
+func (d Domain) DisplaySocket() string {
+	for _, g := range d.list().Graphics {
+		if g.VNC == nil {
+			continue
+		}
+		for _, l := range g.VNC.Listeners {
+			if l.Socket != nil && l.Socket.Socket != "" {
+				return l.Socket.Socket
+			}
+		}
+		if g.VNC.Socket != "" {
+			return g.VNC.Socket
+		}
+	}
+	return ""
 }
 
 // Firmware is the UEFI firmware of a guest. The zero value is BIOS.

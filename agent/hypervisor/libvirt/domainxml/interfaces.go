@@ -185,6 +185,7 @@ func EncodeInterface(i libvirtxml.DomainInterface) (string, error) { return enco
 // Host is what the driver knows about the host and its configuration.
 type Host struct {
 	KVM      bool   // the host can accelerate guests
+	VNC      bool   // guests have displays, unless their image chooses no video device
 	Arch     string // such as x86_64
 	Machine  string // machine type, such as q35
 	CPUModel string // [libvirt] cpu_models; empty: that of the host with KVM, otherwise the best that QEMU emulates
