@@ -211,6 +211,9 @@ type Guest struct {
 	Interfaces []Interface `json:"interfaces,omitempty"`
 
 	Hold
+	// The UUID of an image that it boots from a further disk instead of its own, for as long as it has this; empty: none.
+	// The guest is stopped for a change. Conflict: the driver cannot do that.
+	Rescue string `json:"rescue,omitempty"`
 }
 
 // Hold is why a guest does not run that continues from where it was.

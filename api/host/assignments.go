@@ -181,6 +181,8 @@ type Hardware struct {
 type ShelvedDisk struct {
 	// DiskImage: the image whose data the disk of a guest that does not exist yet becomes, in full, in place of Image.
 	DiskImage string `json:"disk_image,omitempty"`
+	// Rescue: the image that the guest boots instead of its disk, which is its second one.
+	Rescue string `json:"rescue_image,omitempty"`
 	// UploadTo: the image without data that gets the disk of the guest, which is stopped, or with Copy may run. It is
 	// reported with phases running and stopped, in Guest.Upload.
 	UploadTo string `json:"upload_to,omitempty"`

@@ -50,6 +50,8 @@ type Guest struct {
 	// Power is the actual power of the guest with phase refused. With phase running it may be Paused, with phase stopped
 	// Suspended. Absent: that of the phase, or On.
 	Power Power `json:"power,omitempty"`
+	// Rescue is the image that the existing guest boots instead of its disk, with phases running, stopped and refused.
+	Rescue string `json:"rescue_image,omitempty"`
 	// ShutDown is set with phase stopped if the guest should run and its operating system has shut down, or if it should
 	// be paused or suspended and has ended. Compute then stops the server, unless another action on it is in progress. If
 	// the server is still to run, the agent starts it.

@@ -63,6 +63,10 @@ func events(s Server) []Event {
 		}
 	}
 	list = append(list, removals(s)...)
+	if s.RescueImage != "" || s.Rescued != "" {
+		list = append(list, GuestRunning{Host: s.Host, Consumer: s.ID, Devices: picked, Rescue: "rescue"},
+			GuestRefused{Host: s.Host, Consumer: s.ID, Devices: picked, Message: "no", Rescue: s.Rescued})
+	}
 	if s.Power.holds() || s.Actual.holds() {
 		list = append(list, GuestRunning{Host: s.Host, Consumer: s.ID, Devices: picked, Paused: true},
 			GuestStopped{Host: s.Host, Consumer: s.ID, Devices: picked, Suspended: true},
@@ -85,6 +89,10 @@ func events(s Server) []Event {
 		list = append(list, ActionRequested{ID: "m1", Action: Resize}, ActionRequested{ID: "m1", Action: Live})
 	case s.Migration == nil:
 		actions = append(actions, Start, Stop, Reboot, Rebuild, Shelve, Unshelve, Pause, Unpause, Suspend, Resume)
+		if !testing.Short() && s.Builds == 0 && s.Power == On {
+			actions = append(actions, Unrescue)
+			list = append(list, ActionRequested{ID: "w", Action: Rescue, Image: "rescue"})
+		}
 		if len(s.UnusedImages) > 0 { // they change nothing about moves
 			break
 		}
@@ -386,7 +394,7 @@ type situation struct {
 	minCount, round, choices                 int
 	minCountReached, reported, shelved       bool
 	fault, launched, requested, moved, twice bool
-	stage, host, previous                    string
+	stage, host, previous, rescue, rescued   string
 	power, actual                            Power
 	task                                     Task
 	move                                     moveSituation
@@ -417,7 +425,8 @@ func situationOf(l Residence) residenceSituation {
 func (n node) key() situation {
 	s := n.Server
 	k := situation{minCount: s.MinCount, round: s.Round, choices: len(s.Choices), minCountReached: s.MinCountReached,
-		reported: s.Reported, actual: s.Actual, shelved: s.Shelved, fault: s.Fault != nil,
+		reported: s.Reported, actual: s.Actual, rescue: s.RescueImage, rescued: s.Rescued, shelved: s.Shelved,
+		fault:    s.Fault != nil,
 		launched: !s.Launched.IsZero(), requested: !s.Requested.IsZero(), moved: s.Migration != nil,
 		twice: s.Migration != nil && s.Migration.ID == "m2", stage: s.Stage(), host: s.Host, previous: s.PreviousConsumer,
 		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
@@ -581,9 +590,11 @@ func answers(s Server) []Event {
 			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer,
 				Upload: &DiskUpload{Image: e.UploadTo, Bytes: 7, SHA512: "sum"}})
 		case e.Power == Off, e.Power == Suspended:
-			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer, Suspended: e.Power == Suspended})
+			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer, Suspended: e.Power == Suspended,
+				Rescue: e.Rescue})
 		default:
-			list = append(list, GuestRunning{Host: e.Host, Consumer: e.Consumer, Paused: e.Power == Paused})
+			list = append(list, GuestRunning{Host: e.Host, Consumer: e.Consumer, Paused: e.Power == Paused,
+				Rescue: e.Rescue})
 		}
 	}
 	if len(s.UnusedImages) > 0 {

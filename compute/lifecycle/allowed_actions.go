@@ -47,7 +47,9 @@ func (s Server) Refuse(a Action, hard bool) string {
 		allowed = []string{"paused"}
 	case Resume:
 		allowed = []string{"suspended"}
-	case Rebuild, Evacuate:
+	case Unrescue:
+		allowed = []string{"rescued"}
+	case Rebuild, Evacuate, Rescue:
 		allowed = []string{"active", "stopped", "error"}
 	case Resize, Migrate:
 		allowed = []string{"active", "stopped"}
@@ -60,15 +62,11 @@ func (s Server) Refuse(a Action, hard bool) string {
 	case Unshelve:
 		allowed = []string{"shelved_offloaded"}
 	}
-	if vm == "error" && s.State != Active { // it has no guest for the action
-		allowed = nil
-	}
-	if !slices.Contains(allowed, vm) {
+	if !slices.Contains(allowed, vm) || vm == "error" && s.State != Active { // then it has no guest for the action
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
 	}
 	if a == Suspend && len(s.Devices) > 0 {
-		return fmt.Sprintf("Cannot '%s' instance %s: it has devices of the host (%s), whose state cannot be saved; pause, "+
-			"stop or shelve it", a, s.ID, s.Devices[0].Address)
+		return s.refuseSuspend()
 	}
 	again := a == Reboot && hard &&
 		slices.Contains([]Task{Rebooting, RebootStarted, RebootingHard, RebootStartedHard}, s.Task)
@@ -76,4 +74,10 @@ func (s Server) Refuse(a Action, hard bool) string {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
 	}
 	return ""
+}
+
+// refuseSuspend returns why a server with devices cannot be suspended.
+func (s Server) refuseSuspend() string {
+	return fmt.Sprintf("Cannot '%s' instance %s: it has devices of the host (%s), whose state cannot be saved; pause, "+
+		"stop or shelve it", Suspend, s.ID, s.Devices[0].Address)
 }

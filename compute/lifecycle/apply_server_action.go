@@ -33,6 +33,10 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		s.Power, s.Task = Suspended, Suspending
 	case Resume:
 		s.Power, s.Task = On, Resuming
+	case Rescue:
+		s.Power, s.Task, s.RescueImage, s.AdminPass = On, Rescuing, e.Image, e.AdminPass
+	case Unrescue:
+		s.Power, s.Task, s.RescueImage = On, Unrescuing, ""
 	case Rebuild:
 		s = beginRebuild(s, e)
 	case Resize:

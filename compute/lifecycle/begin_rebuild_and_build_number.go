@@ -34,8 +34,9 @@ func beginRebuild(s Server, e ActionRequested) Server {
 	return s
 }
 
-// endHold makes the guest run if it is to be paused or suspended, because it does not continue from where it was.
+// endHold makes the guest run from its disk if it is to be paused, suspended or rescued, because another one is built.
 func endHold(s Server) Server {
+	s.RescueImage = ""
 	if s.Power.holds() {
 		s.Power = On
 	}

@@ -197,7 +197,7 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 		}
 	}
 	s.PreviousConsumer, s.Task, s.Actual, s.Builds, s.Power, s.PreRebuild = "", "", g.power, g.build, g.power, nil
-	s.AdminPass = ""
+	s.AdminPass, s.RescueImage, s.Rescued = "", g.rescue, g.rescue
 	if arrives {
 		s = onArrived(s, now, g.power)
 	}
@@ -214,6 +214,8 @@ func refusedChange(s Server, g guestReport) string {
 		return "rebuilt"
 	case s.Power.holds():
 		return string(s.Power)
+	case s.Task == Rescuing || s.Task == Unrescuing:
+		return strings.Replace(string(s.Task), "ing", "ed", 1)
 	case s.Task == Unpausing:
 		return "unpaused"
 	case s.Task == Resuming:
@@ -247,7 +249,7 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 			return s // late: from before the task
 		}
 	default:
-		if g.power != s.Power {
+		if g.power != s.Power || g.rescue != s.RescueImage {
 			return s // late
 		}
 		if s.Task = ""; was == RebootStarted || was == RebootStartedHard {
@@ -257,14 +259,15 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 	if s.Task != Rebuilding && (g.build == 0 || g.build == s.Builds) {
 		s.AdminPass = "" // the guest has read it
 	}
-	if s.Actual == g.power && s.Task == was {
+	if s.Actual == g.power && s.Task == was && s.Rescued == g.rescue {
 		return s
 	}
 	if s.Actual == Off && was == "" { // the agent has started it again
 		s.Refusal = nil
 	}
-	s.Actual = g.power
-	return addHistory(s, now, fmt.Sprintf("the guest %s on %s", powerWords[g.power], s.Host))
+	s.Actual, s.Rescued = g.power, g.rescue
+	text := fmt.Sprintf("the guest %s on %s", powerWords[g.power], s.Host)
+	return addHistory(s, now, text+prefixed(", from the rescue image ", g.rescue))
 }
 
 // powerWords are the verbs of the history.

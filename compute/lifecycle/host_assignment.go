@@ -24,6 +24,7 @@ type Entry struct {
 	Residence
 	Power     Power
 	Incoming  bool              // the guest will arrive by live migration
+	Rescue    string            // image that the guest boots instead of its disk; empty: none
 	ClaimOnly bool              // the agent must pick the devices and build nothing: the ports are not bound yet
 	Outgoing  string            // destination host of the live migration, or empty
 	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
@@ -51,7 +52,7 @@ func (s Server) Entries() []Entry {
 	case incoming:
 		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
 	case building, existing:
-		e := Entry{Residence: s.ownResidence(), Power: s.ownPower(),
+		e := Entry{Residence: s.ownResidence(), Power: s.ownPower(), Rescue: s.RescueImage,
 			ClaimOnly: s.awaitsPorts() || s.lacksPortDevice()}
 		if m := s.Move; m != nil && m.keepsDisk() {
 			e.DiskFrom = &DiskSource{Host: m.From.Host, Guest: m.From.Consumer}

@@ -72,15 +72,15 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 			cells: e.Cells, build: e.Build}, now), true
 	case GuestRunning:
 		return applyReport(s, guestReport{state: "running", host: e.Host, consumer: e.Consumer, devices: e.Devices,
-			cells: e.Cells, build: e.Build, ports: e.Ports, happened: e.Happened, upload: e.Upload, power: e.power()},
-			now), true
+			cells: e.Cells, build: e.Build, ports: e.Ports, happened: e.Happened, upload: e.Upload,
+			power: e.power(), rescue: e.Rescue}, now), true
 	case GuestStopped:
 		return applyReport(s, guestReport{state: "stopped", host: e.Host, consumer: e.Consumer, devices: e.Devices,
 			cells: e.Cells, build: e.Build, ports: e.Ports, shutDown: e.ShutDown, upload: e.Upload,
-			happened: e.Happened, power: e.power()}, now), true
+			happened: e.Happened, power: e.power(), rescue: e.Rescue}, now), true
 	case GuestRefused:
 		return applyReport(s, guestReport{state: "refused", host: e.Host, consumer: e.Consumer, devices: e.Devices,
-			cells: e.Cells, build: e.Build, message: e.Message, power: e.Power, retryIn: e.RetryIn}, now), true
+			cells: e.Cells, build: e.Build, message: e.Message, power: e.Power, rescue: e.Rescue, retryIn: e.RetryIn}, now), true
 	case GuestMigrated:
 		return applyReport(s, guestReport{state: "departed", host: e.Host, consumer: e.Consumer}, now), true
 	case GuestFailed:

@@ -21,6 +21,8 @@ func (s Server) VMState() string {
 		return "shelved_offloaded"
 	case moved:
 		return "resized"
+	case s.Rescued != "":
+		return "rescued"
 	case s.Actual == Off:
 		return "stopped"
 	case s.Actual.holds():
@@ -100,6 +102,8 @@ func (s Server) Status() string {
 		return "REBUILD"
 	case task == string(MigratingLive):
 		return "MIGRATING"
+	case vm == "rescued":
+		return "RESCUE"
 	case vm == string(Paused), vm == string(Suspended):
 		return strings.ToUpper(vm)
 	case task == string(Rebooting), task == string(RebootStarted):

@@ -123,6 +123,7 @@ type GuestRunning struct {
 	Happened string      // what the agent has done to the guest without a request; empty: nothing
 	Upload   *DiskUpload // of a copy of the guest's disk; nil: none was requested, or it is in progress
 	Paused   bool        // its CPUs do not run
+	Rescue   string      // the image that it boots instead of its disk; empty: none
 }
 
 func (e GuestRunning) power() Power {
@@ -145,6 +146,7 @@ type GuestStopped struct {
 	Upload    *DiskUpload // of the guest's disk; nil: none was requested, or it is in progress
 	Happened  string      // as in GuestRunning
 	Suspended bool        // it continues with the memory that it had
+	Rescue    string      // as in GuestRunning
 }
 
 func (e GuestStopped) power() Power {
@@ -163,6 +165,7 @@ type GuestRefused struct {
 	Cells    []numa.Placed
 	Build    int // of the existing guest
 	Power    Power
+	Rescue   string // as in GuestRunning
 	Message  string
 	RetryIn  time.Duration // until the agent tries again; 0: it is not known
 }
@@ -194,7 +197,8 @@ type guestReport struct {
 	build          int
 	ports          []string // with states running and stopped
 	message        string
-	power          Power // with states running, stopped and refused
+	power          Power  // with states running, stopped and refused
+	rescue         string // likewise
 	retryIn        time.Duration
 	happened       string      // with states running and stopped
 	shutDown       bool        // with state stopped
@@ -233,12 +237,12 @@ type ActionRequested struct {
 	By     Caller
 
 	Hard          bool          // Reboot: also if the guest does not run
-	Image         string        // Rebuild: the image; empty: the present one
+	Image         string        // Rebuild: the image; empty: the present one. Rescue: the image to boot
 	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
 	Name          string        // Rebuild: the new name; empty: unchanged
 	FirstBoot     *FirstBoot    // Rebuild: what the guest reads when it boots; nil: unchanged
 	Details       DetailsChange // Rebuild, Resize: what describes the server
-	AdminPass     string        // Rebuild, Evacuate: the password of the guest that is built
+	AdminPass     string        // Rebuild, Evacuate, Rescue: the password of the guest
 	KeepStopped   bool          // Evacuate: the guest is not started at the destination
 	To            string        // moves, Unshelve: the only permitted host; empty: any
 	Zone          *string       // Unshelve: the availability zone that the server gets, empty: any; nil: unchanged

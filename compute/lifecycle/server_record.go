@@ -80,6 +80,9 @@ type Server struct {
 	Cells  []numa.Placed `json:",omitempty"`
 	Power  Power         `json:",omitempty"` // the desired power state of the guest
 	Actual Power         `json:",omitempty"` // of the guest, according to the last report
+	// the image that the guest boots instead of its disk; empty: none
+	RescueImage string `json:",omitempty"`
+	Rescued     string `json:",omitempty"` // the image that it boots, according to the last report
 	// the action in progress on the guest in state Active, or empty
 	Task    Task `json:",omitempty"`
 	Builds  int  `json:",omitempty"` // how often the guest has been rebuilt

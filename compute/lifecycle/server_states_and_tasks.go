@@ -52,6 +52,8 @@ const (
 	Unpausing         Task = "unpausing"
 	Suspending        Task = "suspending"
 	Resuming          Task = "resuming"
+	Rescuing          Task = "rescuing"
+	Unrescuing        Task = "unrescuing"
 	Rebuilding        Task = "rebuilding"
 	ResizeReverting   Task = "resize_reverting"
 	MigratingLive     Task = "migrating"
@@ -68,7 +70,7 @@ const (
 func Tasks() []Task {
 	return []Task{
 		PoweringOff, PoweringOn, Rebooting, RebootingHard, RebootStarted, RebootStartedHard, Pausing, Unpausing, Suspending,
-		Resuming, Rebuilding, ResizeReverting,
+		Resuming, Rescuing, Unrescuing, Rebuilding, ResizeReverting,
 		MigratingLive, ShelvingPendingUpload, ShelvingUploading, ImageSnapshot, ImageBackup, ImageUploading,
 	}
 }
@@ -85,6 +87,8 @@ const (
 	Unpause  Action = "unpause"
 	Suspend  Action = "suspend"
 	Resume   Action = "resume"
+	Rescue   Action = "rescue"
+	Unrescue Action = "unrescue"
 	Rebuild  Action = "rebuild"
 	Resize   Action = "resize"
 	Migrate  Action = "migrate"

@@ -45,6 +45,8 @@ const (
 	UnpauseServer        = "os_compute_api:os-pause-server:unpause"
 	SuspendServer        = "os_compute_api:os-suspend-server:suspend"
 	ResumeServer         = "os_compute_api:os-suspend-server:resume"
+	RescueServer         = "os_compute_api:os-rescue"
+	UnrescueServer       = "os_compute_api:os-unrescue"
 	RebuildServer        = "os_compute_api:servers:rebuild"
 	ResizeServer         = "os_compute_api:servers:resize"
 	ConfirmResize        = "os_compute_api:servers:confirm_resize"
@@ -115,6 +117,8 @@ var guards = []policy.Row{
 	{Names: UnpauseServer, Check: member, What: "POST /servers/{id}/action (unpause)"},
 	{Names: SuspendServer, Check: member, What: "POST /servers/{id}/action (suspend)"},
 	{Names: ResumeServer, Check: member, What: "POST /servers/{id}/action (resume)"},
+	{Names: RescueServer, Check: member, What: "POST /servers/{id}/action (rescue)"},
+	{Names: UnrescueServer, Check: member, What: "POST /servers/{id}/action (unrescue)"},
 	{Names: RebuildServer, Check: member, What: "POST /servers/{id}/action (rebuild)"},
 	{Names: ResizeServer, Check: member, What: "POST /servers/{id}/action (resize)"},
 	{Names: ConfirmResize, Check: member, What: "POST /servers/{id}/action (confirmResize)"},

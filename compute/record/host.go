@@ -133,14 +133,15 @@ func ToGuestEvent(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Running:
 		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Ports: g.Ports, Happened: g.Happened, Upload: (*lifecycle.DiskUpload)(g.Upload),
-			Paused: g.Power == host.Paused}, nil
+			Paused: g.Power == host.Paused, Rescue: g.Rescue}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
 			Ports: g.Ports, ShutDown: g.ShutDown, Happened: g.Happened,
-			Upload: (*lifecycle.DiskUpload)(g.Upload), Suspended: g.Power == host.Suspended}, nil
+			Upload: (*lifecycle.DiskUpload)(g.Upload), Suspended: g.Power == host.Suspended,
+			Rescue: g.Rescue}, nil
 	case host.Refused:
 		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
-			Power: powers[g.Power], Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil
+			Power: powers[g.Power], Rescue: g.Rescue, Message: g.Message, RetryIn: time.Duration(g.RetryIn) * time.Second}, nil
 	case host.Departed:
 		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
 	case host.Failed:
@@ -160,7 +161,7 @@ func ToAssignment(e lifecycle.Entry, s lifecycle.Server) host.Server {
 		Hardware: host.Hardware(flavor.HardwareOf(f, s.SourceImage())),
 		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
 		Build: s.Builds, Incoming: e.Incoming, ClaimOnly: e.ClaimOnly,
-		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo,
+		ShelvedDisk: host.ShelvedDisk{DiskImage: e.DiskImage, UploadTo: e.UploadTo, Rescue: e.Rescue,
 			Copy: e.CopyDisk, Quiesce: e.CopyDisk && flavor.RequiresQuiesce(s.SourceImage())}}
 	if e.Consumer != s.ID {
 		out.Server = s.ID

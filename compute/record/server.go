@@ -78,6 +78,7 @@ type serverRequest struct {
 	Target   string                `json:"target_host,omitzero"`
 	MinCount int                   `json:"min_count,omitzero"`
 	Power    lifecycle.Power       `json:"desired_power,omitzero"`
+	Rescue   string                `json:"rescue_image,omitzero"`
 }
 
 // securityGroupRecord is a security group of the ports that are created with the server.
@@ -109,6 +110,7 @@ type serverProgress struct {
 	State         string              `json:"state,omitzero"`
 	Task          lifecycle.Task      `json:"task_state,omitzero"`
 	Actual        lifecycle.Power     `json:"power,omitzero"`
+	Rescued       string              `json:"rescued_from,omitzero"`
 	Shelved       bool                `json:"shelved,omitzero"`
 	ShelvedImage  *shelvedImageRecord `json:"shelved_image,omitzero"`
 	UnusedImages  []string            `json:"unused_images,omitzero"`
@@ -316,13 +318,13 @@ func toServer(s lifecycle.Server) serverRecord {
 			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest), s.RequestedAmounts,
 			each(s.Topology, toGuestCell), s.PortAmounts, each(s.Networks, toNetwork),
-			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.MinCount, s.Power},
+			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.MinCount, s.Power, s.RescueImage},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
 			each(s.Ports, toPort), each(s.Leftovers, toResidence),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
-		serverProgress: serverProgress{s.Stage(), s.Task, s.Actual, s.Shelved,
+		serverProgress: serverProgress{s.Stage(), s.Task, s.Actual, s.Rescued, s.Shelved,
 			optional(s.ShelvedImage, toShelvedImage),
 			s.UnusedImages, s.Builds,
 			optional(s.PreRebuild, toRebuild), optional(s.PortChange, toPortChange), s.PortsRefused,
@@ -369,7 +371,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Leftovers:   each(r.Leftovers, fromResidence),
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
-		State: state, Task: r.Task, Actual: r.Actual, Shelved: r.Shelved,
+		State: state, Task: r.Task, Actual: r.Actual, RescueImage: r.Rescue, Rescued: r.Rescued, Shelved: r.Shelved,
 		ShelvedImage: optional(r.ShelvedImage, fromShelvedImage),
 		UnusedImages: r.UnusedImages, Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild),
 		PortChange: optional(r.PortChange, fromPortChange), PortsRefused: r.PortsRefused,

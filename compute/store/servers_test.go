@@ -74,7 +74,7 @@ func fullServer() lifecycle.Server {
 	s.Cells = []numa.Placed{{Node: 1, CPUs: map[int]int{0: 4}, Emulator: []int{5}, PageKB: 2048}}
 	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1,
 		Hosts: []string{"g"}, Nearest: "n"}}
-	s.Group, s.HostZone, s.Target = "full group", "zone", "h"
+	s.Group, s.HostZone, s.Target, s.RescueImage, s.Rescued = "full group", "zone", "h", "rescue", "rescue"
 	s.MinCount, s.PreviousConsumer, s.Power, s.Actual = 2, "w", lifecycle.Off, lifecycle.Off
 	s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = lifecycle.Rebooting, 3, true, true, "wish"
 	s.Networks = []lifecycle.NetworkRequest{{Port: "p", Network: "n", FixedIP: "10.0.0.9", Tag: "t"}}

@@ -62,6 +62,9 @@ func (ck *checks) checkServer(s lifecycle.Server) {
 		switch {
 		case g == nil:
 			ck.violation(ck.byName[residence.Host], "guest: %s of server %s has no guest", residence.Consumer, s.ID)
+		case residence.Consumer == s.ID && (g.Rescue != s.Rescued || g.Rescue != s.RescueImage):
+			ck.violation(ck.byName[residence.Host], "guest: %s boots %q, and compute says %q and wants %q", s.ID, g.Rescue,
+				s.Rescued, s.RescueImage)
 		case residence.Consumer == s.ID && powerOf(*g) != s.Actual:
 			ck.violation(ck.byName[residence.Host], "guest: %s is %q, and compute says %q", s.ID, powerOf(*g), s.Actual)
 		}

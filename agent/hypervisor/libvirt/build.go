@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -345,6 +347,9 @@ func (b *builder) change(ctx context.Context) error {
 	if err := b.unpause(ctx); err != nil {
 		return err
 	}
+	if have.Rescue != b.guest.Rescue {
+		return b.changeRescue(ctx)
+	}
 	if differentDevices(have, b.guest) {
 		if !b.domain.running() || b.guest.Stopped {
 			return b.changeDevices(ctx)
@@ -389,6 +394,45 @@ func (b *builder) setPower(ctx context.Context) error {
 		return b.finish(ctx)
 	}
 	return nil
+}
+
+// changeRescue makes a guest boot the disk of another rescue image, or its own disk again. The guest is stopped when
+// the disk exists.
+func (b *builder) changeRescue(ctx context.Context) error {
+	if file := b.d.filesOf(b.domain.UUID, b.guest).Rescue; file != "" {
+		if err := makeRescueDisk(ctx, b.d, b.guest, file); err != nil {
+			return err
+		}
+	}
+	if b.domain.running() {
+		if err := b.d.stop(ctx, b.c, b.domain); err != nil {
+			return err
+		}
+		b.domain.ID = -1
+	}
+	if err := b.define(ctx); err != nil {
+		return err
+	}
+	if err := b.finish(ctx); err != nil || b.guest.Rescue != "" {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, remove(b.d.path(b.domain.UUID.String(), rescueName)))
+}
+
+// makeRescueDisk makes the disk of a rescue image, in full, also if there is one of an earlier rescue.
+func makeRescueDisk(ctx context.Context, d *Driver, g hypervisor.Guest, file string) error {
+	d.making.RLock()
+	defer d.making.RUnlock()
+	unfinished := file + datafile.Unfinished
+	from := hypervisor.Guest{ID: g.ID, DiskImage: g.Rescue}
+	err := restoreDisk(ctx, d.o.Images, from, unfinished)
+	if err == nil {
+		err = datafile.Complete(file)
+	}
+	if err != nil {
+		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
+	}
+	return err
 }
 
 // changeDevices gives a guest that does not run, or is to be stopped, the devices of other ports.

@@ -73,8 +73,14 @@ func (d directory) filesOf(domain uuid.UUID, g hypervisor.Guest) domainxml.Files
 	if g.DiskGB > 0 || g.Image != "" {
 		files.Disk = d.path(domain.String(), diskName(g.Build))
 	}
+	if g.Rescue != "" {
+		files.Rescue = d.path(domain.String(), rescueName)
+	}
 	return files
 }
+
+// rescueName is the file name of the disk that a guest boots that is rescued.
+const rescueName = "rescue.qcow2"
 
 // makeDir makes the directory of the guests, or of one of them. Others may pass through it, because QEMU runs as
 // another user.

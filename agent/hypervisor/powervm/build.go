@@ -35,6 +35,9 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	if g.Hold != (hypervisor.Hold{}) {
 		return fault.New(fault.Conflict, "PowerVM can neither pause nor suspend the partition of the guest %s; stop it", g.ID)
 	}
+	if g.Rescue != "" {
+		return fault.New(fault.Conflict, "PowerVM cannot boot the partition of the guest %s from a rescue image", g.ID)
+	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), func(a, b hypervisor.Device) int { return a.ID.Compare(b.ID) })
 	r, err := h.reserve(g)
 	if err != nil {

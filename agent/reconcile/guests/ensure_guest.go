@@ -268,7 +268,7 @@ func (a *attempt) guest(w *Works) (hypervisor.Guest, []device.Claim) {
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs,
 		MemoryMB: want.MemoryMB, DiskGB: want.DiskGB, Image: want.Image,
 		Hardware: hypervisor.Hardware(want.Hardware), Cells: state.HypervisorCells(w.State.Cells(want.ID)),
-		Build: w.buildOf(a), DiskFrom: diskSource(want), DiskImage: want.DiskImage}
+		Build: w.buildOf(a), DiskFrom: diskSource(want), DiskImage: want.DiskImage, Rescue: want.Rescue}
 	build, built := w.State.Built(want.ID)
 	g.Kept = built && !a.creating && g.Build <= build
 	for _, i := range want.Interfaces {

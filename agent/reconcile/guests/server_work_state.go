@@ -123,6 +123,7 @@ type restarts struct {
 // records also matches: compute's database may have been restored, and a rebuild replaces the guest's disk.
 func matches(g hypervisor.Guest, want host.Server) bool {
 	return powerOf(g) == cmp.Or(want.Power, host.On) && g.Lost == "" && g.Build >= want.Build &&
+		g.Rescue == want.Rescue &&
 		!leavesUpload(g, want) &&
 		(keepsInterfaces(want) || slices.EqualFunc(g.Interfaces, want.Interfaces, isInterface))
 }
@@ -167,6 +168,7 @@ func (w *Works) guestReport(a *attempt, phase host.Phase, held []device.Claim) h
 		report.Upload = a.ready.upload
 	}
 	if g := w.Guests[a.want.ID]; !g.Departed {
+		report.Rescue = g.Rescue
 		for _, i := range g.Interfaces {
 			if i.Port != "" { // otherwise the hypervisor still attaches or detaches it
 				report.Ports = append(report.Ports, i.Port)

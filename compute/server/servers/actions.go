@@ -42,13 +42,16 @@ type actionSpec struct {
 func actionSpecs() map[string]actionSpec {
 	const accepted = http.StatusAccepted
 	return map[string]actionSpec{
-		"os-start":       {rule: policies.StartServer, action: lifecycle.Start, code: accepted},
-		"os-stop":        {rule: policies.StopServer, action: lifecycle.Stop, code: accepted},
-		"reboot":         {rule: policies.RebootServer, action: lifecycle.Reboot, code: accepted, read: readReboot},
-		"pause":          {rule: policies.PauseServer, action: lifecycle.Pause, code: accepted},
-		"unpause":        {rule: policies.UnpauseServer, action: lifecycle.Unpause, code: accepted},
-		"suspend":        {rule: policies.SuspendServer, action: lifecycle.Suspend, code: accepted},
-		"resume":         {rule: policies.ResumeServer, action: lifecycle.Resume, code: accepted},
+		"os-start": {rule: policies.StartServer, action: lifecycle.Start, code: accepted},
+		"os-stop":  {rule: policies.StopServer, action: lifecycle.Stop, code: accepted},
+		"reboot":   {rule: policies.RebootServer, action: lifecycle.Reboot, code: accepted, read: readReboot},
+		"pause":    {rule: policies.PauseServer, action: lifecycle.Pause, code: accepted},
+		"unpause":  {rule: policies.UnpauseServer, action: lifecycle.Unpause, code: accepted},
+		"suspend":  {rule: policies.SuspendServer, action: lifecycle.Suspend, code: accepted},
+		"resume":   {rule: policies.ResumeServer, action: lifecycle.Resume, code: accepted},
+		"rescue": {rule: policies.RescueServer, action: lifecycle.Rescue, code: http.StatusOK, read: readRescue,
+			answer: answerPassword},
+		"unrescue":       {rule: policies.UnrescueServer, action: lifecycle.Unrescue, code: accepted},
 		"rebuild":        {rule: policies.RebuildServer, action: lifecycle.Rebuild, code: accepted, read: readRebuild},
 		"resize":         {rule: policies.ResizeServer, action: lifecycle.Resize, code: accepted, read: readResize},
 		"confirmResize":  {rule: policies.ConfirmResize, action: lifecycle.Confirm, code: http.StatusNoContent},
@@ -195,8 +198,6 @@ const onPorts = "addresses and groups belong to ports; attach, detach or change 
 
 // unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
 var unsupportedActions = map[string]string{
-	"rescue":             "guests cannot be rescued",
-	"unrescue":           "guests cannot be rescued",
 	"restore":            "a deleted server cannot be restored",
 	"trigger_crash_dump": "guests have no crash dumps",
 	"changePassword":     "Berth cannot set a guest's password",

@@ -16,6 +16,7 @@ import (
 // Files are the files of a guest on the host.
 type Files struct {
 	Disk        string // qcow2; empty: none
+	Rescue      string // qcow2; boots instead of Disk; empty: none
 	ConfigDrive string // ISO 9660; empty: none
 	ConsoleLog  string
 	Kernel      string // boots this instead of the disk; empty: the disk
@@ -28,7 +29,7 @@ type Files struct {
 // a rename. It returns fault.Invalid for a device that is not a PCI device, for an interface of a kind that is not
 // supported, and for a text that XML cannot represent; fault.Unavailable if the host has no name for a port's device.
 func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error) {
-	if err := checkTexts(append(texts(g), id, host.CPUModel, files.Disk, files.ConfigDrive, files.ConsoleLog,
+	if err := checkTexts(append(texts(g), id, host.CPUModel, files.Disk, files.Rescue, files.ConfigDrive, files.ConsoleLog,
 		files.Kernel, files.Initrd, files.Cmdline, files.Firmware.Loader, files.Firmware.NVRAM)); err != nil {
 		return Domain{}, err
 	}
@@ -155,6 +156,14 @@ func devices(files Files) *libvirtxml.DomainDeviceList {
 	if files.ConfigDrive != "" {
 		one := disk(files.ConfigDrive, "vdb", libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw"})
 		one.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
+		d.Disks = append(d.Disks, one)
+	}
+	if files.Rescue != "" { // the other disks keep their names, as with Nova's stable rescue
+		for i := range d.Disks {
+			d.Disks[i].Boot = nil
+		}
+		one := disk(files.Rescue, "vdc", libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: "none"})
+		one.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
 		d.Disks = append(d.Disks, one)
 	}
 	return d

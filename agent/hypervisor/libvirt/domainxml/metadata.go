@@ -61,6 +61,7 @@ type MetaHardware struct {
 type Held struct {
 	Paused   bool   `xml:"paused,attr,omitempty"`   // its CPUs must not run
 	Made     bool   `xml:"made,attr,omitempty"`     // the disk of this Build was complete; it is never made again
+	Rescue   string `xml:"rescue,attr,omitempty"`   // image that it boots instead of its disk
 	Removing bool   `xml:"removing,attr,omitempty"` // in the record only: the guest is destroyed
 	Host     string `xml:"host,attr,omitempty"`     // in the record only: of the guest
 }
@@ -99,7 +100,7 @@ type MetadataCell struct {
 func Write(g hypervisor.Guest) Guest {
 	out := Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed, Stopped: g.Stopped,
 		VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
-	out.Paused = g.Paused
+	out.Paused, out.Rescue = g.Paused, g.Rescue
 	if g.Hardware != (hypervisor.Hardware{}) {
 		hardware := MetaHardware(g.Hardware)
 		out.Hardware = &hardware
@@ -130,7 +131,7 @@ func Write(g hypervisor.Guest) Guest {
 func (g Guest) Read() (hypervisor.Guest, error) {
 	out := hypervisor.Guest{ID: g.ID, Server: g.Server, Name: g.Name, Build: g.Build, Departed: g.Departed,
 		Stopped: g.Stopped, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB, Image: g.Image}
-	out.Paused = g.Paused
+	out.Paused, out.Rescue = g.Paused, g.Rescue
 	if g.Hardware != nil {
 		out.Hardware = hypervisor.Hardware(*g.Hardware)
 	}
