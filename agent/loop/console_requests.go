@@ -10,7 +10,7 @@ import (
 )
 
 // answerConsoles answers the console requests of a line that this stream has not answered yet. A request changes
-// nothing, so that no decision of the state machine precedes it.
+// nothing that the agent keeps, so that no decision of the state machine precedes it.
 func (a *Agent) answerConsoles(ctx context.Context, requests []host.ConsoleRequest, answered map[string]bool) {
 	for _, r := range requests {
 		if answered[r.ID] {
@@ -36,6 +36,9 @@ func (a *Agent) answerConsoles(ctx context.Context, requests []host.ConsoleReque
 func (a *Agent) console(ctx context.Context, r host.ConsoleRequest) host.ConsoleOutput {
 	if r.Diagnostics {
 		return diagnostics(ctx, a.o.Hypervisor, r)
+	}
+	if r.CrashDump {
+		return crashDump(ctx, a.o.Hypervisor, r)
 	}
 	driver, ok := a.o.Hypervisor.(hypervisor.Consoles)
 	if !ok {

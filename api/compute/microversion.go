@@ -38,6 +38,7 @@ const (
 	NoSharedStorage    Version = 14
 	SoftPolicies       Version = 15
 	HostStatus         Version = 16
+	CrashDump          Version = 17
 	ServerDescription  Version = 19
 	DeletedActions     Version = 21
 	ServerMigrations   Version = 23
@@ -134,6 +135,7 @@ func Effects() []Effect {
 		{NoSharedStorage, "evacuate has no onSharedStorage, and answers without adminPass"},
 		{SoftPolicies, "server groups may have the policies soft-affinity and soft-anti-affinity"},
 		{HostStatus, "servers show host_status (admins)"},
+		{CrashDump, "servers have the action trigger_crash_dump"},
 		{ServerDescription, "servers have a description"},
 		{DeletedActions, "GET /servers/{id}/os-instance-actions also of deleted servers"},
 		{ServerMigrations, "GET /servers/{id}/migrations; migrations show their migration_type"},

@@ -20,6 +20,8 @@ type ConsoleRequest struct {
 	Interactive bool `json:"interactive,omitempty"`
 	// Diagnostics requests what the guest uses instead.
 	Diagnostics bool `json:"diagnostics,omitempty"`
+	// CrashDump requests that the guest gets a non-maskable interrupt instead, on which its kernel writes a crash dump.
+	CrashDump bool `json:"crash_dump,omitempty"`
 	// VNC requests, with Interactive, the display of the guest in place of its serial console: the protocol RFB.
 	VNC bool `json:"vnc,omitempty"`
 }

@@ -43,6 +43,7 @@ const (
 	RebootServer         = "os_compute_api:servers:reboot"
 	PauseServer          = "os_compute_api:os-pause-server:pause"
 	UnpauseServer        = "os_compute_api:os-pause-server:unpause"
+	CrashDump            = "os_compute_api:servers:trigger_crash_dump"
 	SuspendServer        = "os_compute_api:os-suspend-server:suspend"
 	ResumeServer         = "os_compute_api:os-suspend-server:resume"
 	RescueServer         = "os_compute_api:os-rescue"
@@ -115,6 +116,7 @@ var guards = []policy.Row{
 	{Names: RebootServer, Check: member, What: "POST /servers/{id}/action (reboot)"},
 	{Names: PauseServer, Check: member, What: "POST /servers/{id}/action (pause)"},
 	{Names: UnpauseServer, Check: member, What: "POST /servers/{id}/action (unpause)"},
+	{Names: CrashDump, Check: member, What: "POST /servers/{id}/action (trigger_crash_dump)"},
 	{Names: SuspendServer, Check: member, What: "POST /servers/{id}/action (suspend)"},
 	{Names: ResumeServer, Check: member, What: "POST /servers/{id}/action (resume)"},
 	{Names: RescueServer, Check: member, What: "POST /servers/{id}/action (rescue)"},

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 )
 
-// answering starts an agent of a host that answers each request for diagnostics.
+// answering starts an agent of a host that answers each request for diagnostics or a crash dump.
 func (h *fixture) answering(name string, out host.ConsoleOutput) {
 	h.Helper()
 	received, _ := watchHost(h.Context(), h.hosts, name, 0)
@@ -18,7 +18,7 @@ func (h *fixture) answering(name string, out host.ConsoleOutput) {
 	go func() {
 		for line := range received {
 			for _, r := range line.Consoles {
-				if r.Diagnostics {
+				if r.Diagnostics || r.CrashDump {
 					_ = h.hosts.PutConsole(h.Context(), name, r.ID, out) // a repeated request is not open any more
 				}
 			}
@@ -77,5 +77,44 @@ func TestDiagnosticsOfOtherHypervisors(t *testing.T) {
 			!strings.Contains(r.text, "the reason") {
 			t.Errorf("%d %s, want %d", r.status, r.text, status)
 		}
+	}
+}
+
+// TestCrashDump triggers a crash dump. It is refused before 2.17, if the hypervisor cannot, and for a server without a
+// running guest. The actions of the server have only what was done.
+func TestCrashDump(t *testing.T) {
+	const body = `{"trigger_crash_dump": null}`
+	h := start(t)
+	id := h.running("web")
+	path := "/v2.1/servers/" + id + "/action"
+	h.answering("cmp1", host.ConsoleOutput{})
+	for _, c := range []struct {
+		version, path, body string
+		status              int
+		text                string
+	}{
+		{"2.16", path, body, 400, "it needs microversion 2.17"},
+		{"2.17", path, `{"trigger_crash_dump": {}}`, 400, "it must be null"},
+		{"2.17", "/v2.1/servers/" + h.server(h.client("ann:p1"), "building", "web") + "/action", body, 409, "does not run"},
+		{"2.17", path, body, 202, ""},
+	} {
+		if r := h.at(c.version, "POST", c.path, c.body); r.status != c.status || !strings.Contains(r.text, c.text) {
+			t.Errorf("%s %s: %d %s", c.version, c.body, r.status, r.text)
+		}
+	}
+	if r := h.at("2.51", "GET", "/v2.1/servers/"+id+"/os-instance-actions", ""); strings.Count(r.text,
+		"trigger_crash_dump") != 1 {
+		t.Errorf("the actions are %s", r.text)
+	}
+}
+
+// TestCrashDumpOfOtherHypervisors tests a host whose hypervisor cannot interrupt guests.
+func TestCrashDumpOfOtherHypervisors(t *testing.T) {
+	h := start(t)
+	id := h.running("web")
+	h.answering("cmp1", host.ConsoleOutput{Refused: "it cannot interrupt guests", Unsupported: true})
+	r := h.at("2.17", "POST", "/v2.1/servers/"+id+"/action", `{"trigger_crash_dump": null}`)
+	if r.status != 400 || !strings.Contains(r.text, "it cannot interrupt guests") {
+		t.Errorf("%d %s", r.status, r.text)
 	}
 }

@@ -12,6 +12,10 @@ func held(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	h := open(t)
 	running := Guest("a")
 	must(t, h.Build(t.Context(), running))
+	if driver, ok := h.(hypervisor.CrashDumper); ok { // the guest of this test does nothing then
+		must(t, driver.TriggerCrashDump(t.Context(), running.ID))
+		has(t, h, running)
+	}
 	paused, suspended, stopped := running, running, running
 	paused.Paused, suspended.Stopped, suspended.Suspended, stopped.Stopped = true, true, true, true
 	for _, to := range []hypervisor.Guest{paused, running, suspended, running, paused, stopped, running, suspended,
@@ -26,6 +30,13 @@ func held(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		has(t, open(t), to)
 		must(t, h.Build(t.Context(), to)) // repeated
 		has(t, h, to)
+	}
+	if driver, ok := h.(hypervisor.CrashDumper); ok {
+		for id, want := range map[string]fault.Kind{stopped.ID: fault.Conflict, "missing": fault.NotFound} {
+			if err := driver.TriggerCrashDump(t.Context(), id); !fault.Is(err, want) {
+				t.Errorf("a crash dump of %s is triggered: %v", id, err)
+			}
+		}
 	}
 	for _, to := range []hypervisor.Guest{paused, suspended} {
 		if err := h.Build(t.Context(), to); !fault.Is(err, fault.Unavailable) {

@@ -42,22 +42,32 @@ func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, err
 	return text, fault.Wrap(fault.Unavailable, err)
 }
 
-// OpenConsole opens the serial console of a running guest.
-func (d *Driver) OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error) {
+// running returns a running guest, with the connection on which it was found. NotFound: there is no such guest.
+// Conflict: it does not run.
+func (d *Driver) running(ctx context.Context, id string) (*rpc.Client, domain, error) {
 	c, _, err := d.connect(ctx)
 	if err != nil {
-		return nil, fault.Wrap("", err)
+		return nil, domain{}, fault.Wrap("", err)
 	}
 	domains, _, err := d.list(ctx, c)
 	if err != nil {
-		return nil, fault.Wrap("", err)
+		return nil, domain{}, fault.Wrap("", err)
 	}
 	found, there := find(domains, id)
 	switch {
 	case !there:
-		return nil, fault.New(fault.NotFound, "there is no guest %s", id)
+		return nil, found, fault.New(fault.NotFound, "there is no guest %s", id)
 	case !found.running():
-		return nil, fault.New(fault.Conflict, "the guest %s does not run; start the server first", id)
+		return nil, found, fault.New(fault.Conflict, "the guest %s does not run; start the server first", id)
+	}
+	return c, found, nil
+}
+
+// OpenConsole opens the serial console of a running guest.
+func (d *Driver) OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error) {
+	c, found, err := d.running(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	stream, err := c.Console(ctx, found.Domain, false)
 	if known, is := errors.AsType[*rpc.Error](err); is {

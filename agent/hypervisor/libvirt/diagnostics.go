@@ -13,20 +13,9 @@ import (
 
 // Diagnostics returns what a running guest uses, as libvirt counts it.
 func (d *Driver) Diagnostics(ctx context.Context, id string) (out hypervisor.Diagnostics, err error) {
-	c, _, err := d.connect(ctx)
+	c, found, err := d.running(ctx, id)
 	if err != nil {
-		return out, fault.Wrap("", err)
-	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return out, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
-	switch {
-	case !there:
-		return out, fault.New(fault.NotFound, "there is no guest %s", id)
-	case !found.running():
-		return out, fault.New(fault.Conflict, "the guest %s does not run", id)
+		return out, err
 	}
 	stats, err := rpc.Stats(ctx, c, found.Domain)
 	if err != nil {

@@ -18,20 +18,9 @@ import (
 
 // OpenDisplay implements hypervisor.Displays: it connects to the UNIX socket of the VNC server of a guest.
 func (d *Driver) OpenDisplay(ctx context.Context, id string) (io.ReadWriteCloser, error) {
-	c, _, err := d.connect(ctx)
+	c, found, err := d.running(ctx, id)
 	if err != nil {
-		return nil, fault.Wrap("", err)
-	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return nil, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
-	switch {
-	case !there:
-		return nil, fault.New(fault.NotFound, "there is no guest %s", id)
-	case !found.running():
-		return nil, fault.New(fault.Conflict, "the guest %s does not run; start the server first", id)
+		return nil, err
 	}
 	text, err := c.XML(ctx, found.Domain, rpc.Live)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Handlers) diagnostics(c *request.Call, found lifecycle.Server) error {
 		return fault.New(fault.Conflict, "Cannot 'get_diagnostics' instance %s while it is in power state shutdown",
 			found.ID)
 	}
-	answer, closed := s.Requests.requestDiagnostics(found.Host, found.ID)
+	answer, closed := s.Requests.request(found.Host, host.ConsoleRequest{Guest: found.ID, Diagnostics: true})
 	defer closed()
 	ctx, cancel := context.WithTimeout(c.R.Context(), consoleWait)
 	defer cancel()

@@ -47,7 +47,7 @@ func (s *Handlers) Output(c *request.Call, raw json.RawMessage, found lifecycle.
 	if found.Host == "" {
 		return fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
-	answer, closed := s.Requests.request(found.Host, found.ID)
+	answer, closed := s.Requests.request(found.Host, host.ConsoleRequest{Guest: found.ID, Bytes: host.MaxConsole})
 	defer closed()
 	ctx, cancel := context.WithTimeout(c.R.Context(), consoleWait)
 	defer cancel()

@@ -25,17 +25,10 @@ type openConsole struct {
 	session *consoleSession // nil: not interactive
 }
 
-// request opens a request for what a guest has printed. close must be called when its caller stops waiting.
-func (r *Requests) request(name, guest string) (answer <-chan host.ConsoleOutput, closed func()) {
-	one := &openConsole{request: host.ConsoleRequest{ID: uuid.NewString(), Guest: guest, Bytes: host.MaxConsole},
-		answer: make(chan host.ConsoleOutput, 1)}
-	return one.answer, r.add(name, one)
-}
-
-// requestDiagnostics opens a request for what a guest uses, as request does.
-func (r *Requests) requestDiagnostics(name, guest string) (answer <-chan host.ConsoleOutput, closed func()) {
-	one := &openConsole{request: host.ConsoleRequest{ID: uuid.NewString(), Guest: guest, Diagnostics: true},
-		answer: make(chan host.ConsoleOutput, 1)}
+// request opens a request about a guest, and sets its id. close must be called when its caller stops waiting.
+func (r *Requests) request(name string, of host.ConsoleRequest) (answer <-chan host.ConsoleOutput, closed func()) {
+	of.ID = uuid.NewString()
+	one := &openConsole{request: of, answer: make(chan host.ConsoleOutput, 1)}
 	return one.answer, r.add(name, one)
 }
 

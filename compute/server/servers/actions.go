@@ -76,6 +76,7 @@ func actionSpecs() map[string]actionSpec {
 		"unlock":      {rule: policies.UnlockServer, code: accepted, whenLocked: true, run: unlockServer},
 		"os-getConsoleOutput": {rule: policies.ConsoleOutput, code: http.StatusOK, whenLocked: true,
 			run: (*Handlers).consoleOutput},
+		"trigger_crash_dump":  {rule: policies.CrashDump, code: accepted, run: crashDump},
 		"os-getVNCConsole":    {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
 		"os-getSerialConsole": {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
 		"os-getSPICEConsole":  {rule: policies.CreateConsole, whenLocked: true, run: (*Handlers).remoteConsole},
@@ -198,13 +199,12 @@ const onPorts = "addresses and groups belong to ports; attach, detach or change 
 
 // unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
 var unsupportedActions = map[string]string{
-	"restore":            "a deleted server cannot be restored",
-	"trigger_crash_dump": "guests have no crash dumps",
-	"changePassword":     "Berth cannot set a guest's password",
-	"addFixedIp":         onPorts,
-	"removeFixedIp":      onPorts,
-	"addFloatingIp":      onFloating,
-	"removeFloatingIp":   onFloating,
-	"resetNetwork":       onPorts,
-	"injectNetworkInfo":  onPorts,
+	"restore":           "a deleted server cannot be restored",
+	"changePassword":    "Berth cannot set a guest's password",
+	"addFixedIp":        onPorts,
+	"removeFixedIp":     onPorts,
+	"addFloatingIp":     onFloating,
+	"removeFloatingIp":  onFloating,
+	"resetNetwork":      onPorts,
+	"injectNetworkInfo": onPorts,
 }

@@ -185,6 +185,11 @@ func Suspend(ctx context.Context, c *Client, of Domain) error {
 	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainSuspend(of.known()) })
 }
 
+// InjectNMI gives a domain a non-maskable interrupt.
+func InjectNMI(ctx context.Context, c *Client, of Domain) error {
+	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainInjectNmi(of.known(), 0) })
+}
+
 // Save ends a domain and stores its memory in a file of libvirt, from which Start continues.
 func Save(ctx context.Context, c *Client, of Domain) error {
 	return change(ctx, c, saves, func(l *libvirt.Libvirt) error { return l.DomainManagedSave(of.known(), 0) })
