@@ -321,13 +321,18 @@ func (c *Client) DeleteServer(ctx context.Context, id string) error {
 	return err
 }
 
-// Act requests an action on a server, by its key and arguments. It returns as soon as the request is recorded.
+// Act requests an action on a server, by its key and arguments. It returns as soon as the request is recorded. A server
+// that is evacuated runs again if it ran: since 2.95 it would stay stopped.
 func (c *Client) Act(ctx context.Context, id, action string, args map[string]any) error {
+	client := c.REST
+	if action == "evacuate" {
+		client = client.WithHeader(VersionHeader, Service+" "+(EvacuateStopped-1).String())
+	}
 	body := map[string]any{action: nil}
 	if args != nil {
 		body[action] = args
 	}
-	_, err := c.REST.Do(ctx, http.MethodPost, "/v2.1/servers/"+url.PathEscape(id)+"/action", body, nil)
+	_, err := client.Do(ctx, http.MethodPost, "/v2.1/servers/"+url.PathEscape(id)+"/action", body, nil)
 	return err
 }
 
