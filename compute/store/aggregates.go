@@ -139,7 +139,7 @@ func (s *Store) ChangeAggregate(ctx context.Context, id int64, now time.Time,
 	change func(a *Aggregate, all []Aggregate, servers map[string]int) error) (after Aggregate, err error) {
 	defer s.forgetAggregates()
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := tx.Touch(ctx, "compute_aggregates", "id"); err != nil { // changes follow each other
+		if err := tx.Touch(ctx, "compute_aggregates", "uuid"); err != nil { // changes follow each other
 			return err
 		}
 		all, err := readAggregates(ctx, tx)

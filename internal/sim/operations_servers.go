@@ -55,6 +55,9 @@ func (op *operations) requestAction() {
 		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[op.rng.IntN(2)]
 		}
+		if s.State == lifecycle.Shelved {
+			action = lifecycle.Unshelve
+		}
 		if op.ask(s, action) {
 			return
 		}
