@@ -42,9 +42,9 @@ func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, err
 	return text, fault.Wrap(fault.Unavailable, err)
 }
 
-// running returns a running guest, with the connection on which it was found. NotFound: there is no such guest.
+// runningGuest returns a running guest, with the connection on which it was found. NotFound: there is no such guest.
 // Conflict: it does not run.
-func (d *Driver) running(ctx context.Context, id string) (*rpc.Client, domain, error) {
+func runningGuest(ctx context.Context, d *Driver, id string) (*rpc.Client, domain, error) {
 	c, _, err := d.connect(ctx)
 	if err != nil {
 		return nil, domain{}, fault.Wrap("", err)
@@ -65,7 +65,7 @@ func (d *Driver) running(ctx context.Context, id string) (*rpc.Client, domain, e
 
 // OpenConsole opens the serial console of a running guest.
 func (d *Driver) OpenConsole(ctx context.Context, id string) (io.ReadWriteCloser, error) {
-	c, found, err := d.running(ctx, id)
+	c, found, err := runningGuest(ctx, d, id)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // TriggerCrashDump gives a running guest a non-maskable interrupt.
 func (d *Driver) TriggerCrashDump(ctx context.Context, id string) error {
-	c, found, err := d.running(ctx, id)
+	c, found, err := runningGuest(ctx, d, id)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 // Diagnostics returns what a running guest uses, as libvirt counts it.
 func (d *Driver) Diagnostics(ctx context.Context, id string) (out hypervisor.Diagnostics, err error) {
-	c, found, err := d.running(ctx, id)
+	c, found, err := runningGuest(ctx, d, id)
 	if err != nil {
 		return out, err
 	}

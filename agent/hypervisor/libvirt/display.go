@@ -18,7 +18,7 @@ import (
 
 // OpenDisplay implements hypervisor.Displays: it connects to the UNIX socket of the VNC server of a guest.
 func (d *Driver) OpenDisplay(ctx context.Context, id string) (io.ReadWriteCloser, error) {
-	c, found, err := d.running(ctx, id)
+	c, found, err := runningGuest(ctx, d, id)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func makeDisk(ctx context.Context, d *Driver, g hypervisor.Guest, file string) e
 	if g.DiskImage != "" {
 		return restoreDisk(ctx, d.o.Images, g, file)
 	}
-	arguments, err := d.diskArguments(ctx, g, file)
+	arguments, err := diskArguments(ctx, d.o.Images, g, file)
 	if err != nil {
 		return err
 	}
@@ -121,16 +121,16 @@ func describeInterfaces(of []hypervisor.Interface, known []configdrive.Interface
 
 // diskArguments returns the arguments of qemu-img that make a guest's disk: blank, or an overlay of its image, which
 // has been inspected. The fault is Conflict if the image is larger than the disk.
-func (d *Driver) diskArguments(ctx context.Context, g hypervisor.Guest, file string) ([]string, error) {
+func diskArguments(ctx context.Context, images Images, g hypervisor.Guest, file string) ([]string, error) {
 	create := []string{"create", "-q", "-f", "qcow2"}
 	if g.Image == "" {
 		return append(create, file, fmt.Sprintf("%dG", g.DiskGB)), nil
 	}
-	if d.o.Images == nil {
+	if images == nil {
 		return nil, fault.New(fault.Conflict, "the guest %s cannot have the image %s: the host has no images", g.ID,
 			g.Image)
 	}
-	base, err := d.o.Images.Get(ctx, g.Image)
+	base, err := images.Get(ctx, g.Image)
 	if err != nil {
 		return nil, err
 	}
