@@ -21,7 +21,6 @@ import (
 // be frozen.
 
 const (
-	frozenSuffix = ".frozen" // after the file name of a copy: the file systems of the guest may be frozen for it
 	// backupPoll is the interval at which a backup job is looked at.
 	backupPoll = 200 * time.Millisecond
 	// thawTries is how often a guest is asked to thaw its file systems.
@@ -92,8 +91,7 @@ func (d *Driver) EndUpload(ctx context.Context, id string) error {
 	for _, mark := range frozen {
 		thaw(ctx, d, c, found.Domain, strings.TrimSuffix(mark, frozenSuffix))
 	}
-	files, err := filepath.Glob(d.path(found.UUID.String(), copyPrefix+"*"))
-	for _, file := range files {
+	for _, file := range copiesOf(d.directory, found.UUID) {
 		err = errors.Join(err, remove(file))
 	}
 	return fault.Wrap(fault.Unavailable, err)

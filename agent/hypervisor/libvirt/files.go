@@ -58,12 +58,22 @@ const copyPrefix = "copy-"
 
 // uploads returns the image for which the directory of a domain has a copy of the disk, or a part of one; empty: none.
 func uploads(d directory, domain uuid.UUID) string {
-	files, _ := filepath.Glob(d.path(domain.String(), copyPrefix+"*")) // the pattern is valid
+	files := copiesOf(d, domain)
 	if len(files) == 0 {
 		return ""
 	}
 	image, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(files[0]), copyPrefix), ".")
 	return image
+}
+
+// frozenSuffix ends the name of the mark beside a copy: the file systems of the guest may be frozen for it.
+const frozenSuffix = ".frozen"
+
+// copiesOf lists the files of copies of a disk, without the mark of a guest that may be frozen: it stays until the
+// guest is not frozen.
+func copiesOf(d directory, domain uuid.UUID) []string {
+	files, _ := filepath.Glob(d.path(domain.String(), copyPrefix+"*")) // the pattern is valid
+	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, frozenSuffix) })
 }
 
 // filesOf returns the files of a guest. The names contain no text of a user.
