@@ -49,6 +49,7 @@
 //	2.14   evacuate has no onSharedStorage, and answers without adminPass
 //	2.15   server groups may have the policies soft-affinity and soft-anti-affinity
 //	2.16   servers show host_status (admins)
+//	2.17   servers have the action trigger_crash_dump
 //	2.19   servers have a description
 //	2.21   GET /servers/{id}/os-instance-actions also of deleted servers
 //	2.23   GET /servers/{id}/migrations; migrations show their migration_type
