@@ -99,10 +99,10 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 		s = recordDevices(s, g, now)
 		s.PreviousConsumer = "" // the agent knows the guest by the server's id
 		switch {
-		case g.shutDown && s.State == Active && s.Task == "" && s.Power == On && s.Actual != Off:
+		case g.shutDown && s.State == Active && (s.Task == "" || s.Task.copies()) && s.Power == On && s.Actual != Off:
 			s = onShutDown(s, "shut down by itself", now)
 		case g.shutDown && s.State == Active && s.Power.holds() &&
-			slices.Contains([]Task{"", Pausing, Suspending}, s.Task):
+			(s.Task.copies() || slices.Contains([]Task{"", Pausing, Suspending}, s.Task)):
 			s = onShutDown(s, "ended while it was to be "+string(s.Power), now)
 		case g.state != "claimed":
 			s = onPortPlugged(settleTask(s, g, now), g.ports, now)
@@ -143,7 +143,9 @@ func retryRefused(s Server, g guestReport, now time.Time) Server {
 
 // onShutDown stops a server whose guest has ended by itself, as Nova does: the user starts it again.
 func onShutDown(s Server, what string, now time.Time) Server {
-	s.Power, s.Actual, s.Task = Off, Off, ""
+	if s.Power, s.Actual = Off, Off; !s.Task.copies() { // the disk is copied all the same
+		s.Task = ""
+	}
 	return addHistory(s, now, "the guest on "+s.Host+" has "+what+", so the server is stopped")
 }
 

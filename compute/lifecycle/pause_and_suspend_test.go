@@ -72,3 +72,23 @@ func TestSuspendWithDevices(t *testing.T) {
 		t.Error(why)
 	}
 }
+
+// A guest that ends while its disk is copied stops its server, and the copy goes on from the stopped guest: otherwise
+// its agent would wait for an assignment in which the guest may be stopped.
+func TestGuestEndsDuringSnapshot(t *testing.T) {
+	for _, c := range []struct {
+		pause []Event
+		want  Power
+	}{{nil, On}, {[]Event{ActionRequested{ID: "1", Action: Pause}, GuestRunning{Host: "a", Consumer: "s",
+		Paused: true}}, Paused}} {
+		s := applyAll(ran(t), append(c.pause, ActionRequested{ID: "i", Action: Snapshot, DiskFormat: "qcow2"},
+			ImageCreated{ID: "i"})...)
+		if s.Task != ImageUploading || s.Entries()[0].Power != c.want {
+			t.Fatalf("%s, assigned %q", s.Task, s.Entries()[0].Power)
+		}
+		s = applyAll(s, GuestStopped{Host: "a", Consumer: "s", ShutDown: true})
+		if s.Status() != "SHUTOFF" || s.Task != ImageUploading || s.Entries()[0].Power != Off {
+			t.Errorf("after %q: %s, %s, assigned %q", c.want, s.Status(), s.Task, s.Entries()[0].Power)
+		}
+	}
+}

@@ -66,6 +66,9 @@ const (
 	ImageUploading Task = "image_uploading"
 )
 
+// copies reports whether an image is made from the disk of a server, whose guest stays as it is.
+func (t Task) copies() bool { return t == ImageSnapshot || t == ImageBackup || t == ImageUploading }
+
 // Tasks lists all tasks except the empty one.
 func Tasks() []Task {
 	return []Task{
