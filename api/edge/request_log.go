@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"github.com/openberth/berth/api/rest"
 )
@@ -31,9 +32,13 @@ func (c *Call) report() {
 	if c.Version != nil {
 		version = c.Version.String()
 	}
+	uri := c.uri
+	if c.Public() { // the query may have a token in place of an account
+		uri, _, _ = strings.Cut(uri, "?")
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", c.ID), slog.String("method", c.R.Method), slog.String("route", c.Route()),
-		slog.String("uri", clip(c.uri, maxLogged)),
+		slog.String("uri", clip(uri, maxLogged)),
 		slog.Int("status", status), slog.Int64("len", c.out.size), slog.String("microversion", version),
 		slog.String("user", c.Who.User), slog.String("project", c.Who.Project),
 		slog.String("from", c.R.RemoteAddr), slog.Duration("took", took),

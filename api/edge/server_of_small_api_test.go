@@ -342,6 +342,10 @@ func TestRequestLog(t *testing.T) {
 		}
 	}
 	log.Reset()
+	if ask(s, "GET", "/?token=s3cret", nil); !strings.Contains(log.String(), `"uri":"/"`) {
+		t.Errorf("the query of a public path is logged, which may have a token: %s", &log)
+	}
+	log.Reset()
 	ask(s, "GET", "/items/all", nil)
 	ask(s, "GET", "/metrics", nil)
 	ask(s, "GET", "/healthz", nil)

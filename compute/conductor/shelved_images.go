@@ -162,7 +162,8 @@ func (d *dependencies) finishCopy(ctx context.Context, s lifecycle.Server, found
 	if wanted.BackupType == "" {
 		return nil
 	}
-	all, err := d.Images.List(ctx, url.Values{"instance_uuid": {s.ID}, "image_type": {"backup"},
+	// Everybody can set these properties, and compute may delete the images of all projects.
+	all, err := d.Images.List(ctx, url.Values{"owner": {s.Project}, "instance_uuid": {s.ID}, "image_type": {"backup"},
 		"backup_type": {wanted.BackupType}, "status": {image.Active}})
 	if err != nil {
 		return err

@@ -90,6 +90,9 @@ func (s *imageService) List(_ context.Context, filter url.Values) ([]image.Image
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Collect(maps.Values(s.all))
+	if owner, given := filter["owner"]; given {
+		all = slices.DeleteFunc(all, func(i image.Image) bool { return i.Owner != owner[0] })
+	}
 	if kind := filter.Get("backup_type"); kind != "" {
 		all = slices.DeleteFunc(all, func(i image.Image) bool { return i.Properties["backup_type"] != kind })
 		slices.SortFunc(all, func(a, b image.Image) int { return s.order[b.ID] - s.order[a.ID] })
@@ -226,7 +229,8 @@ func TestShelvedImage(t *testing.T) {
 		t.Errorf("%+v %v", i, err)
 	}
 	upload := c.images.upload("i1")
-	c.images.put(image.Image{ID: "i1", Status: image.Active, Size: 7, HashAlgo: "sha512", HashValue: "other"})
+	c.images.put(image.Image{ID: "i1", Status: image.Active, Size: 7, HashAlgo: "sha512", HashValue: "other",
+		Properties: map[string]string{image.ShelvedServer: "s"}})
 	c.agents.mu.Lock()
 	err = c.agents.guest(c.conductor(), "a", "s", c.agents.next(), lifecycle.GuestStopped{Host: "a", Consumer: "s",
 		Devices: c.server().Devices, Upload: &upload})

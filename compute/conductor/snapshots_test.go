@@ -44,13 +44,17 @@ func TestBackupRotation(t *testing.T) {
 			t.Fatalf("%+v", s.Refusal)
 		}
 	}
+	for _, id := range []string{"x1", "x2"} { // of another project, with the properties of a backup
+		c.images.put(image.Image{ID: id, Owner: "other", Status: image.Active, Properties: map[string]string{
+			"instance_uuid": "s", "image_type": "backup", "backup_type": "daily"}})
+	}
 	for _, id := range []string{"d1", "d2"} {
 		backup(id, "daily")
 	}
 	backup("w1", "weekly")
 	backup("d3", "daily")
 	backup("d4", "daily")
-	if got := c.images.ids(); !slices.Equal(got, []string{"d3", "d4", "w1"}) {
+	if got := c.images.ids(); !slices.Equal(got, []string{"d3", "d4", "w1", "x1", "x2"}) {
 		t.Errorf("images %v", got)
 	}
 	if i, err := c.images.Image(t.Context(), "d4"); err != nil || i.Properties[image.ShelvedServer] != "" ||

@@ -29,10 +29,10 @@ func (s Server) OnlyHost() string {
 }
 
 // GroupHosts lists the hosts on which the server counts as a member of its group, sorted: where it has its guest, where
-// it is being claimed, and during a move the source, to which it may return. Leftovers do not count: their guests are
-// not used again.
+// it is being claimed, and during a move the source, to which it may return. Leftovers do not count, nor does a server
+// that is shown as deleted: their guests are not used again.
 func (s Server) GroupHosts() []string {
-	if s.Group == "" {
+	if s.Group == "" || !s.Ended.IsZero() {
 		return nil
 	}
 	hosts := []string{s.AllocatedHost()}

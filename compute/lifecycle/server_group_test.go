@@ -54,3 +54,11 @@ func TestMoveThatBreaksThePolicy(t *testing.T) {
 		t.Errorf("after the last round: %s on %s", s.Stage(), s.Host)
 	}
 }
+
+// A server that is shown as deleted restricts no other member, although its guest may still be on a silent host.
+func TestDeletedMemberHasNoHosts(t *testing.T) {
+	s := applyAll(inGroup(ran(t)), DeleteRequested{Silent: true})
+	if s.Ended.IsZero() || s.AllocatedHost() == "" || len(s.GroupHosts()) > 0 {
+		t.Errorf("%s on %q: %v", s.State, s.AllocatedHost(), s.GroupHosts())
+	}
+}

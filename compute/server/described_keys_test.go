@@ -117,6 +117,7 @@ func TestDescribedKeys(t *testing.T) {
 	h.exchanges("ann:p1", []exchange{
 		{"2.1", "POST", "/servers", create(`, "accessIPv4": "2001:db8::1"`), 400, "server.accessIPv4"},
 		{"2.1", "POST", "/servers", create(`, "accessIPv6": "192.0.2.1"`), 400, "server.accessIPv6"},
+		{"2.1", "POST", "/servers", create(`, "adminPass": "` + strings.Repeat("x", 256) + `"`), 400, "server.adminPass"},
 		{"2.1", "POST", "/servers", create(`, "OS-DCF:diskConfig": "auto"`), 400, "AUTO or MANUAL"},
 		{"2.56", "POST", "/servers", create(`, "networks": "none", "personality": [{"path": "/a", "contents": ""}]`), 400,
 			"write them with user_data"},

@@ -212,5 +212,6 @@ func TestServerListFiltersOfRecords(t *testing.T) {
 	h.exchanges("admin", []exchange{
 		{"2.1", "GET", "/servers?metadata=1", "", 400, "Invalid filter field: metadata"},
 		{"2.75", "GET", "/servers?ip=%5B", "", 400, "regular expression"},
+		{"2.75", "GET", "/servers?ip=" + strings.Repeat("x", 256), "", 400, "has 256 bytes, and may have 255"},
 	})
 }

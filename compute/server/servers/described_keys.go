@@ -86,10 +86,13 @@ const passwordLength = 12
 // has at least one of each.
 var passwordLetters = []string{"abcdefghijkmnopqrstuvwxyz", "ABCDEFGHJKLMNPQRSTUVWXYZ", "23456789"}
 
+// maxPassword is the largest number of characters of adminPass, which the records of all servers of a request have.
+const maxPassword = 255
+
 // readPassword reads adminPass, and generates one if it is not given.
 func readPassword(o *edge.Object) string {
 	text := ""
-	if o.Text("adminPass", &text, request.MaxBody) && text != "" {
+	if o.Text("adminPass", &text, maxPassword) && text != "" {
 		return text
 	}
 	return generatePassword()

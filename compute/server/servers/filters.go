@@ -167,10 +167,17 @@ func last(q url.Values, key string) string {
 	return ""
 }
 
+// maxPattern is the largest number of bytes of a filter that is a regular expression: a short text compiles to a large
+// program.
+const maxPattern = 255
+
 // pattern compiles the regular expression of a filter; nil: it is empty.
 func pattern(key, text string) (*regexp.Regexp, error) {
 	if text == "" {
 		return nil, nil
+	}
+	if len(text) > maxPattern {
+		return nil, fault.New(fault.Invalid, "the filter %s has %d bytes, and may have %d", key, len(text), maxPattern)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

@@ -122,6 +122,9 @@ func readRebuild(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.S
 	}
 	w.AdminPass, w.Details = readPassword(o), readDescribed(o)
 	w.Details.Metadata = readMetadataItems(o)
+	if err := s.Catalog.CheckMetadata(c, len(w.Details.Metadata)); err != nil {
+		return err
+	}
 	o.Flag("preserve_ephemeral", new(bool)) // ignored: only bare metal has an effect
 	if _, given := o.Keys["description"]; given && c.Has(compute.ServerDescription) {
 		w.Details.Description = new(string)
