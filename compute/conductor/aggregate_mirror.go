@@ -2,6 +2,8 @@ package conductor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -64,8 +66,8 @@ func (c *Conductor) runMirror(ctx context.Context) {
 }
 
 // mirrorAll makes the root provider of each host a member of the host's aggregates, and ends memberships that were
-// removed. Other aggregates of the providers stay.
-func (c *Conductor) mirrorAll(ctx context.Context, of aggregateStore) error {
+// removed. Other aggregates of the providers stay. A host that is refused does not keep the others from it.
+func (c *Conductor) mirrorAll(ctx context.Context, of aggregateStore) (failed error) {
 	all, err := of.Aggregates(ctx)
 	if err != nil {
 		return err
@@ -89,15 +91,17 @@ func (c *Conductor) mirrorAll(ctx context.Context, of aggregateStore) error {
 			continue
 		}
 		if err := c.mirrorHost(ctx, host.Root, wanted, ended[host.Name]); err != nil {
-			return err
+			failed = errors.Join(failed, fmt.Errorf("host %s: %w", host.Name, err))
+			if fault.Is(err, fault.Unavailable) { // it would be the same for each of many hosts
+				return failed
+			}
+			continue
 		}
 		for _, id := range ended[host.Name] {
-			if err := of.AggregateRemovalDone(ctx, host.Name, id); err != nil {
-				return err
-			}
+			failed = errors.Join(failed, of.AggregateRemovalDone(ctx, host.Name, id))
 		}
 	}
-	return nil
+	return failed
 }
 
 // mirrorHost adds and removes aggregates of a provider. A provider that does not exist has none.

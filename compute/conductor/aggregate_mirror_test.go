@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,5 +80,42 @@ func TestMirroredAggregates(t *testing.T) {
 	}
 	if left, err := c.store.AggregateRemovals(ctx); err != nil || len(left) > 0 {
 		t.Errorf("%v %v", left, err)
+	}
+}
+
+// refusedRoot refuses the aggregates of one provider, and has those of another one.
+type refusedRoot struct {
+	providerAggregates
+	refused provider.ID
+}
+
+func (r *refusedRoot) Aggregates(ctx context.Context, id provider.ID) (placement.AggregatesDoc, error) {
+	if id == r.refused {
+		return placement.AggregatesDoc{}, fault.New(fault.Forbidden, "%s is another's", id)
+	}
+	return r.providerAggregates.Aggregates(ctx, "root-a")
+}
+
+// A host whose provider refuses its aggregates does not keep those after it from theirs.
+func TestRefusedHostDoesNotStopTheMirror(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1, "b": 1})
+	in := &refusedRoot{refused: "root-a"}
+	config := quiet(t)
+	config.Aggregates = in
+	made, err := c.store.CreateAggregate(t.Context(), store.Aggregate{UUID: "mine", Name: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.store.ChangeAggregate(t.Context(), made.ID, time.Now(), func(a *store.Aggregate, _ []store.Aggregate,
+		_ map[string]int) error {
+		a.Hosts = []string{"a", "b"}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	err = New(c.store, c.placement, config).mirrorAll(t.Context(), c.store)
+	if err == nil || !strings.Contains(err.Error(), "host a: ") || !slices.Equal(in.doc.Aggregates,
+		[]resource.AggregateID{"mine"}) {
+		t.Errorf("%v, of b %v", err, in.doc.Aggregates)
 	}
 }

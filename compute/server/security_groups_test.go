@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openberth/berth/api/network"
@@ -18,6 +19,8 @@ type groupNetworks struct {
 	mu     sync.Mutex
 	groups []network.SecurityGroup
 	ports  []network.Port
+	silent bool         // it does not answer about its extensions
+	asked  atomic.Int32 // how often it was asked about them
 }
 
 // Networks returns one network.
@@ -74,6 +77,9 @@ func (n *groupNetworks) Policies(context.Context, url.Values) ([]network.Policy,
 
 // Extensions has that of security groups if there are some.
 func (n *groupNetworks) Extensions(context.Context) ([]string, error) {
+	if n.asked.Add(1); n.silent {
+		return nil, fault.New(fault.Unavailable, "no answer")
+	}
 	if n.groups == nil {
 		return nil, nil
 	}
@@ -205,4 +211,23 @@ func TestDefaultSecurityGroup(t *testing.T) {
 	h.exchanges("ann:p1", []exchange{{"2.1", "POST", "/servers",
 		`{"server": {"name": "x", "flavorRef": "small", "security_groups": [{"name": "web"}]}}`, 400,
 		"has no security groups"}})
+}
+
+// A network service that does not answer delays one list of servers, which has the groups that were requested, and not
+// those after it.
+func TestSecurityGroupsOfASilentNetworkService(t *testing.T) {
+	n := &groupNetworks{silent: true}
+	h := startWith(t, func(o *Options) { o.Networks = n })
+	h.flavor("small", nil)
+	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "web", "flavorRef": "small"}}`); r.status != 202 {
+		t.Fatalf("%d %s", r.status, r.text)
+	}
+	for range 3 {
+		if r := h.ask("GET", "/v2.1/servers/detail", ""); r.status != 200 {
+			t.Fatalf("%d %s", r.status, r.text)
+		}
+	}
+	if asked := n.asked.Load(); asked != 1 {
+		t.Errorf("it was asked %d times", asked)
+	}
 }

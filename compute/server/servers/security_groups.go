@@ -67,29 +67,63 @@ type groupSupport struct {
 	mu             sync.Mutex
 	checked        time.Time // zero: never
 	groups, shared bool
+	failed         time.Time // when it last did not answer for a list; zero: never
 }
 
-// supportTime is how long the extensions of the network service are not read again.
-const supportTime = time.Minute
+const (
+	// supportTime is how long the extensions of the network service are not read again.
+	supportTime = time.Minute
+	// groupWait is how long answers about servers wait for their groups.
+	groupWait = 5 * time.Second
+	// groupRetry is how long they are answered without groups of ports after the network service did not answer.
+	groupRetry = 10 * time.Second
+)
+
+// known returns what was last known of the extensions, if that is not too old.
+func (k *groupSupport) known() (groups, shared, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.groups, k.shared, !k.checked.IsZero() && time.Since(k.checked) <= supportTime
+}
+
+// read records the extensions of the network service.
+func (k *groupSupport) read(aliases []string) (groups, shared bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.checked = time.Now()
+	k.groups = slices.Contains(aliases, network.SecurityGroupExtension)
+	k.shared = slices.Contains(aliases, network.SharedSecurityGroupExtension)
+	return k.groups, k.shared
+}
+
+// fail records that the network service did not answer for a list.
+func (k *groupSupport) fail() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failed = time.Now()
+}
+
+// failing reports whether the network service has just not answered.
+func (k *groupSupport) failing() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.failed.IsZero() && time.Since(k.failed) <= groupRetry
+}
 
 // has reports whether the network service has security groups, and whether it finds those that others share.
 func (f groupFinder) has(ctx context.Context) (groups, shared bool, err error) {
 	if f.networks == nil {
 		return false, false, nil
 	}
-	k := f.support
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.checked.IsZero() || time.Since(k.checked) > supportTime {
-		aliases, err := f.networks.Extensions(ctx)
-		if err != nil {
-			return false, false, err
-		}
-		k.checked = time.Now()
-		k.groups = slices.Contains(aliases, network.SecurityGroupExtension)
-		k.shared = slices.Contains(aliases, network.SharedSecurityGroupExtension)
+	if groups, shared, known := f.support.known(); known {
+		return groups, shared, nil
 	}
-	return k.groups, k.shared, nil
+	aliases, err := f.networks.Extensions(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	groups, shared = f.support.read(aliases)
+	return groups, shared, nil
 }
 
 // find returns the groups of a project with these names or ids. It returns fault.NotFound for one that does not exist,
@@ -171,6 +205,11 @@ func (f groupFinder) of(ctx context.Context, servers ...lifecycle.Server) map[st
 			all[one.ID] = []network.SecurityGroup{{Name: defaultGroup, Project: one.Project}}
 		}
 	}
+	if f.support.failing() {
+		return all
+	}
+	ctx, cancel := context.WithTimeout(ctx, groupWait)
+	defer cancel()
 	has, _, err := f.has(ctx)
 	for some := range slices.Chunk(servers, maxDevices) {
 		if err == nil && has {
@@ -178,6 +217,7 @@ func (f groupFinder) of(ctx context.Context, servers ...lifecycle.Server) map[st
 		}
 	}
 	if err != nil {
+		f.support.fail()
 		f.log.Warn("security groups not read; showing those requested", "error", err)
 	}
 	return all
