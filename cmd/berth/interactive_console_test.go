@@ -58,7 +58,7 @@ func TestInteractiveConsole(t *testing.T) {
 	console = f.openConsole("shell")
 	f.killAndRestart("cmp1")
 	if err := console.cmd.Wait(); err == nil || !strings.Contains(console.out.String(),
-		"the agent of host cmp1 has disconnected; open the console again") {
+		"the agent of the server's host has disconnected; open the console again") {
 		t.Errorf("after kill -9 of the agent: %v: %s", err, console.out)
 	}
 	console = f.openConsole("shell")

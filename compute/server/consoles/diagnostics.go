@@ -1,7 +1,6 @@
 package consoles
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -33,25 +32,18 @@ func (s *Handlers) diagnostics(c *request.Call, found lifecycle.Server) error {
 		return fault.New(fault.Conflict, "Cannot 'get_diagnostics' instance %s while it is in power state shutdown",
 			found.ID)
 	}
-	answer, closed := s.Requests.request(found.Host, host.ConsoleRequest{Guest: found.ID, Diagnostics: true})
-	defer closed()
-	ctx, cancel := context.WithTimeout(c.R.Context(), consoleWait)
-	defer cancel()
-	select {
-	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "the agent of host %s has not sent the diagnostics of the server; check that "+
-			"the host is up", found.Host)
-	case out := <-answer:
-		switch {
-		case out.Unsupported:
-			return request.NotImplemented("Unable to get diagnostics, functionality not implemented: %s", out.Refused)
-		case out.Refused != "" || out.Diagnostics == nil:
-			return fault.New(fault.Conflict, "Cannot 'get_diagnostics' instance %s: %s", found.ID, out.Refused)
-		case c.Has(diagnosticsSince):
-			return c.WriteJSON(http.StatusOK, diagnosticsView(found, *out.Diagnostics, time.Now()))
-		}
-		return c.WriteJSON(http.StatusOK, olderDiagnostics(*out.Diagnostics))
+	out, err := s.ask(c, found, host.ConsoleRequest{Diagnostics: true})
+	switch {
+	case err != nil:
+		return err
+	case out.Unsupported:
+		return request.NotImplemented("Unable to get diagnostics, functionality not implemented: %s", out.Refused)
+	case out.Refused != "" || out.Diagnostics == nil:
+		return fault.New(fault.Conflict, "Cannot 'get_diagnostics' instance %s: %s", found.ID, out.Refused)
+	case c.Has(diagnosticsSince):
+		return c.WriteJSON(http.StatusOK, diagnosticsView(found, *out.Diagnostics, time.Now()))
 	}
+	return c.WriteJSON(http.StatusOK, olderDiagnostics(*out.Diagnostics))
 }
 
 // diagnosticsView returns the diagnostics since 2.48. now is the time of the answer.

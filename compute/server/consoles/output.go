@@ -47,19 +47,32 @@ func (s *Handlers) Output(c *request.Call, raw json.RawMessage, found lifecycle.
 	if found.Host == "" {
 		return fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
-	answer, closed := s.Requests.request(found.Host, host.ConsoleRequest{Guest: found.ID, Bytes: host.MaxConsole})
+	out, err := s.ask(c, found, host.ConsoleRequest{Bytes: host.MaxConsole})
+	if err != nil {
+		return err
+	}
+	if out.Refused != "" {
+		return fault.New(fault.NotFound, "Guest does not have a console available: %s", out.Refused)
+	}
+	return c.WriteJSON(http.StatusOK, map[string]string{"output": lastLines(out.Output, lines)})
+}
+
+// ask sends a request about the guest of a server to the agent of its host, and returns the answer. It returns
+// fault.Unavailable if there is none within consoleWait. The log names the host, which users do not see.
+func (s *Handlers) ask(c *request.Call, found lifecycle.Server, of host.ConsoleRequest) (out host.ConsoleOutput,
+	err error) {
+	of.Guest = found.ID
+	answer, closed := s.Requests.request(found.Host, of)
 	defer closed()
 	ctx, cancel := context.WithTimeout(c.R.Context(), consoleWait)
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "the agent of host %s has not sent the console of the server; check that "+
-			"the host is up", found.Host)
-	case out := <-answer:
-		if out.Refused != "" {
-			return fault.New(fault.NotFound, "Guest does not have a console available: %s", out.Refused)
-		}
-		return c.WriteJSON(http.StatusOK, map[string]string{"output": lastLines(out.Output, lines)})
+		s.Log.Warn("request about a guest not answered", "host", found.Host, "server", found.ID)
+		return out, fault.New(fault.Unavailable, "the agent of the server's host has not answered; repeat the request, or "+
+			"ask an administrator whether the host is up")
+	case out = <-answer:
+		return out, nil
 	}
 }
 

@@ -67,11 +67,12 @@ func (s *Handlers) open(ctx context.Context, found lifecycle.Server, vnc bool) (
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		err = fault.New(fault.Unavailable, "the agent of host %s has not opened the console of the server; check "+
-			"that the host is up", found.Host)
+		s.Log.Warn("console not opened by the agent", "host", found.Host, "server", found.ID)
+		err = fault.New(fault.Unavailable, "the agent of the server's host has not opened the console; repeat the "+
+			"request, or ask an administrator whether the host is up")
 	case out := <-one.answer:
 		if out.Refused == "" {
-			out.Refused = "the agent of host " + found.Host + " has no interactive consoles; update it"
+			out.Refused = "the agent of the server's host has no interactive consoles; update it"
 		}
 		err = fault.New(fault.Conflict, "the console cannot be opened: %s", out.Refused)
 	case <-session.ready:
@@ -150,7 +151,7 @@ func (s *Handlers) consoleInput(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	defer session.end("the agent of host " + name + " has disconnected; open the console again")
+	defer session.end("the agent of the server's host has disconnected; open the console again")
 	out := request.NewLines(c)
 	beat := time.NewTicker(s.Heartbeat)
 	defer beat.Stop()
