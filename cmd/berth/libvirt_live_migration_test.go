@@ -208,7 +208,12 @@ func (m *migrationLab) console(t *testing.T, host, id string, least int) (last i
 		for _, line := range counted.FindAllStringSubmatch(string(text), -1) {
 			last, _ = strconv.Atoi(line[1])
 		}
-		return last >= least, fmt.Errorf("%d: %w", last, err)
+		if last >= least {
+			return true, nil
+		}
+		domain, lookup := m.lookup(host, id)
+		return false, fmt.Errorf("%d: %w: the console ends with %q; the domain is %+v: %w", last, err,
+			text[max(0, len(text)-200):], domain, lookup)
 	})
 	return last
 }

@@ -115,6 +115,24 @@ func TestLogonWithPassword_S3(t *testing.T) {
 	expectRequests(t, server, "PUT /web/Logon 200", "GET /uom/ManagedSystem 200", "DELETE /web/Logon 204")
 }
 
+// A session that the server has begun is ended, also if the request that needed it was cancelled in between.
+func TestCancelledLogonLeavesNoSession_S3(t *testing.T) {
+	server := novalink.New(novalink.Options{TokenDir: t.TempDir()}, machine())
+	ctx, cancel := context.WithCancel(t.Context())
+	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cancel()
+		server.ServeHTTP(w, r)
+	}), Options{})
+	if _, _, err := c.ManagedSystem(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	c.Close(t.Context())
+	expectRequests(t, server, "PUT /web/Logon 200", "DELETE /web/Logon 204")
+	if server.Sessions() != 0 {
+		t.Errorf("%d sessions are left", server.Sessions())
+	}
+}
+
 // Repeated logons with a wrong password lock the account.
 func TestRefusedPasswordIsTriedOnce_S3(t *testing.T) {
 	server := novalink.New(novalink.Options{User: "hscroot", Password: "right"}, machine())

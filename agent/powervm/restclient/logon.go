@@ -86,8 +86,16 @@ func (c *Client) mayLogOn() error {
 	return nil
 }
 
-// logOn performs one logon and returns the token.
+// lateLogon is how long the answer to a logon is awaited after the request that needed it has been cancelled.
+const lateLogon = 5 * time.Second
+
+// logOn performs one logon and returns the token. It continues for lateLogon after ctx has ended: otherwise a session
+// that the server has begun meanwhile would stay, because its token would not be known.
 func (c *Client) logOn(ctx context.Context) (string, error) {
+	ended := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ended, func() { time.AfterFunc(lateLogon, cancel) })()
 	byFile := c.account.password == ""
 	r := request{method: http.MethodPut, path: "/web/Logon", accept: webType + "LogonResponse",
 		contentType: webType + "LogonRequest", body: uom.LogonRequest(c.account.user, c.account.password)}
