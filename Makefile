@@ -50,7 +50,7 @@ neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and R
 	$(GO) test -tags neutron -count=1 -timeout 20m -v ./internal/neutron
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
-	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan
+	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/app ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan
 
 bench-peer: tools ## measure Berth beside OpenStack's own Placement and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
