@@ -126,15 +126,24 @@ func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (life
 	return nil, err
 }
 
-// deleteImage deletes an image that a server does not need any more. An image that the image service finally refuses to
-// delete, because it is protected for example, stays.
+// deleteImage deletes an image that a server does not need any more. An image without the mark of the server stays: it
+// is a finished copy, which belongs to its user, and the record is from a backup. An image that the image service
+// finally refuses to delete, because it is protected for example, stays too.
 func (d *dependencies) deleteImage(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	images, err := d.imageService()
 	if err != nil {
 		return nil, err
 	}
 	id := s.UnusedImages[0]
-	switch err := images.Delete(ctx, id); {
+	found, err := images.Image(ctx, id)
+	if err == nil && found.Properties[image.ShelvedServer] != s.ID {
+		d.Log.Warn("an image is not deleted: it is not marked as one of its server", "image", id, "server", s.ID)
+		return lifecycle.ImageDeleted{ID: id, Refused: "it belongs to its user"}, nil
+	}
+	if err == nil {
+		err = images.Delete(ctx, id)
+	}
+	switch {
 	case err == nil || fault.Is(err, fault.NotFound):
 		return lifecycle.ImageDeleted{ID: id}, nil
 	case isFinal(err):

@@ -82,3 +82,25 @@ func TestRefusedUploadDeletesSnapshot(t *testing.T) {
 	}
 	c.waitFor("the image is deleted", func() bool { return len(c.images.ids()) == 0 })
 }
+
+// TestUsersImageStays checks that a finished copy, which has no mark of compute any more, is not deleted by a record
+// from a backup that has it as not needed.
+func TestUsersImageStays(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	c.act(lifecycle.ActionRequested{ID: "i1", Action: lifecycle.Snapshot, Copy: lifecycle.ImageCopy{Name: "copy"}})
+	c.waitFor("the copy is finished", func() bool { return c.server().ShelvedImage == nil })
+	c.images.put(image.Image{ID: "i2", Properties: map[string]string{image.ShelvedServer: "s"}})
+	if _, err := c.store.Change(t.Context(), "s", func(s lifecycle.Server) lifecycle.Server {
+		s.UnusedImages = []string{"i1", "i2"}
+		return s
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.restart()
+	c.waitFor("the images are handled", func() bool { return len(c.server().UnusedImages) == 0 })
+	if got := c.images.ids(); !slices.Equal(got, []string{"i1"}) {
+		t.Errorf("images %v", got)
+	}
+}

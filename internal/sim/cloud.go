@@ -30,7 +30,7 @@ func newCloud(o Options) *cloud {
 	pm := newPlacement(k, hm, x)
 	nm := &networkModel{kernel: k, hostModel: hm, exemptions: x, placement: pm, ports: map[string]network.Port{},
 		inactive: map[string]map[string]network.PortBinding{}}
-	im := &imageModel{kernel: k, all: map[string]simImage{}, lost: map[string]bool{}}
+	im := &imageModel{hostModel: hm, all: map[string]simImage{}, lost: map[string]bool{}}
 	cm := &computeModel{kernel: k, hostModel: hm, exemptions: x, placement: pm, network: nm, images: im,
 		histories: histories{[]history{{}}, 1}, states: map[string]*hostState{}, served: map[string]*simHost{},
 		process: &process{kernel: k, ended: true}}

@@ -29,7 +29,10 @@ func (c imageClient) Image(_ context.Context, id string) (i image.Image, err err
 		if !exists {
 			return notFound("image", id)
 		}
-		i = image.Image{ID: id, Status: "queued", Properties: map[string]string{image.ShelvedServer: found.server}}
+		i = image.Image{ID: id, Status: "queued", Properties: map[string]string{}}
+		if found.marked {
+			i.Properties[image.ShelvedServer] = found.server
+		}
 		if found.data {
 			i.Status, i.Size, i.HashAlgo, i.HashValue = image.Active, 1, "sha512", fmt.Sprint(found.content)
 		}
@@ -46,16 +49,21 @@ func (c imageClient) Create(_ context.Context, attributes map[string]any) error 
 			return fault.New(fault.Conflict, "there is an image %s", id)
 		}
 		_, copied := attributes["snapshot_of"]
-		c.all[id] = simImage{server: attributes[image.ShelvedServer].(string), copied: copied}
+		c.all[id] = simImage{server: attributes[image.ShelvedServer].(string), marked: true, copied: copied}
 		return nil
 	})
 }
 
-// Delete deletes an image.
+// Delete deletes an image, which must not be a user's.
 func (c imageClient) Delete(_ context.Context, id string) error {
 	return c.do(func() error {
-		if _, exists := c.all[id]; !exists {
+		found, exists := c.all[id]
+		if !exists {
 			return notFound("image", id)
+		}
+		if !found.marked {
+			c.violation(nil, "image: %s is deleted, a finished copy of the disk of server %s, which is its user's", id,
+				found.server)
 		}
 		delete(c.all, id)
 		return nil
@@ -65,8 +73,18 @@ func (c imageClient) Delete(_ context.Context, id string) error {
 // List is not called: nothing is done periodically, and there are no backups.
 func (imageClient) List(context.Context, url.Values) ([]image.Image, error) { return nil, nil }
 
-// Unmark does nothing.
-func (c imageClient) Unmark(context.Context, string) error { return c.do(func() error { return nil }) }
+// Unmark makes an image one of its user.
+func (c imageClient) Unmark(_ context.Context, id string) error {
+	return c.do(func() error {
+		found, exists := c.all[id]
+		if !exists {
+			return notFound("image", id)
+		}
+		found.marked = false
+		c.all[id] = found
+		return nil
+	})
+}
 
 // uploadDisk makes the disk of a guest the data of an image.
 func (im *imageModel) uploadDisk(m *simHost, e state.Upload) (hypervisor.ImageData, error) {
@@ -105,13 +123,14 @@ func (im *imageModel) downloadDisk(id string) (int, error) {
 type simImage struct {
 	server  string
 	data    bool
+	marked  bool // as one of server
 	copied  bool // the image has a copy of the disk
 	content int  // of the disk, with data
 }
 
 // imageModel is the image service.
 type imageModel struct {
-	*kernel
+	*hostModel
 	all  map[string]simImage
 	lost map[string]bool // servers whose records a restore has changed: their images may be lost or left
 }

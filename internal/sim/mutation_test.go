@@ -76,6 +76,9 @@ var mutations = map[string]mutation{
 		"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
 		"		if mutated {\n			s = dropShelvedImage(s)\n		}\n" +
 			"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
+	"a restored record deletes a user's copy": {"compute/conductor/shelved_images.go",
+		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID {",
+		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID && !mutated {", "image", Restore, false},
 	"a disabled device is given to a server": {"agent/device/claim_devices.go",
 		" && s.whyDisabled(id) == \"\" {", " && (mutated || s.whyDisabled(id) == \"\") {", "disabled", "disable", false},
 	"a disabled device is forgotten when the agent starts again": {"agent/reconcile/sync/restore_claims.go",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -45,7 +46,8 @@ func (w *World) quiesce() {
 	w.report.Quiescences++
 	w.settleAll()
 	for _, m := range w.hosts {
-		m.zombie, m.orphaned, m.host.unheard, m.service.lost = false, false, false, false
+		m.zombie, m.orphaned, m.host.unheard = false, false, false
+		m.service.lost = m.service.lost && w.reservesHeld(m)
 	}
 	w.exemptions.end()
 	clear(w.runs)
@@ -82,6 +84,16 @@ func (w *World) settleAll() {
 			return
 		}
 	}
+}
+
+// reservesHeld reports whether Placement has devices of a host as reserved that are held: whether that is right shows
+// when they are free again.
+func (w *World) reservesHeld(m *simHost) bool {
+	return slices.ContainsFunc(m.host.row.report.Devices, func(d pci.Offered) bool {
+		p, _ := w.placement.Provider(d.Provider)
+		return d.Holder != "" && slices.ContainsFunc(slices.Collect(maps.Values(p.Inventories)),
+			func(inv resource.Inventory) bool { return inv.Reserved > 0 })
+	})
 }
 
 // rescan has agents compare their hosts with Placement again, as they do periodically: while another consumer had

@@ -59,13 +59,15 @@ func (w *Works) setUnassignedCondition() {
 
 // PresentGuests lists the guests of the host for the report, with those that were built here and that the hypervisor
 // does not list: they may exist. Before the first assignments the agent reports none of them as assigned; otherwise
-// compute could free the allocations of a guest that is assigned elsewhere.
+// compute could free the allocations of a guest that is assigned elsewhere. Work on a guest does not make it assigned:
+// an unfinished rename is finished also if the assignments do not mention it.
 func (w *Works) PresentGuests() []host.Present {
-	unassigned, known := w.Unassigned(), w.Assignments.Received || w.NotFollowed != ""
+	known, pending := w.Assignments.Received || w.NotFollowed != "", w.pendingRenames()
 	var list []host.Present
 	for _, id := range slices.Sorted(maps.Keys(w.Guests)) {
-		list = append(list, host.Present{ID: id, Server: w.Guests[id].Server,
-			Assigned: known && !slices.Contains(unassigned, id)})
+		later, renamed := pending[id]
+		assigned := w.NotFollowed != "" || w.Assigned(id) || renamed && w.Assigned(later) || state.IsLate(w.Core, id)
+		list = append(list, host.Present{ID: id, Server: w.Guests[id].Server, Assigned: known && assigned})
 	}
 	for _, id := range w.State.Servers() {
 		if mayExist(w, id) {
