@@ -99,6 +99,10 @@ func (t transport) competing() (list [][]int) {
 // gives no card both ways.
 func (t transport) replace(a *assignment, groups []int) {
 	d := newTable(t, groups)
+	if d == nil {
+		lackAll(t, a, groups)
+		return
+	}
 	inCard := map[int]bool{}
 	for _, c := range t.cards {
 		d.card(c)
@@ -111,7 +115,19 @@ func (t transport) replace(a *assignment, groups []int) {
 			d.kind(k)
 		}
 	}
+	if d.spent() {
+		lackAll(t, a, groups)
+		return
+	}
 	d.assign(a)
+}
+
+// lackAll takes the devices of these groups out of an assignment, because the budget is spent.
+func lackAll(t transport, a *assignment, groups []int) {
+	for _, g := range groups {
+		clear(a.use[g])
+		a.left[g] = t.need[g]
+	}
 }
 
 // table finds the best assignment for groups from kind to kind: for each state, which is how many devices each group
@@ -135,13 +151,18 @@ type step struct {
 	parts  []bool // at the end of a card, by state: it is given in parts
 }
 
+// newTable returns a table, or nil if the budget is spent.
 func newTable(t transport, groups []int) *table {
 	d := &table{transport: t, groups: groups}
 	states := 1
 	for _, g := range groups {
 		d.factor = append(d.factor, states)
-		states *= t.need[g] + 1
+		if states *= t.need[g] + 1; states > t.left || len(groups) > 64 {
+			t.spend(t.left + 1)
+			return nil
+		}
 	}
+	t.spend(states * len(groups))
 	d.cost, d.some = make([]int, states), make([]uint64, states)
 	for s := range d.cost {
 		d.cost[s] = far
@@ -175,6 +196,9 @@ func (d *table) kind(k int) {
 
 // device adds one device of a kind.
 func (d *table) device(k int) {
+	if d.spend(8 * len(d.cost) * len(d.groups)); d.spent() {
+		return
+	}
 	took := make([]int8, len(d.cost))
 	for s := len(d.cost) - 1; s >= 0; s-- { // the states with fewer devices do not have this one yet
 		took[s] = -1

@@ -53,10 +53,13 @@ func (s *search) miss(a assignment, nodes []int, set int) {
 	}
 }
 
-// anywhere returns the search of the devices for the same guest without nodes.
-func (s *search) anywhere() *search {
+// nowhere returns the search of the devices for the same guest without nodes, if it has no result either.
+func (s *search) nowhere() *search {
 	other := *s
+	other.budget = reasons()
 	other.misses, other.missed, other.limit = 0, nil, -1
-	other.try(nil)
+	if other.try(nil) || other.spent() {
+		return nil
+	}
 	return &other
 }

@@ -11,9 +11,11 @@
 // are wanted as a whole and in parts. Both upper levels leave out a branch that cannot be better, because even all that
 // is still open together is too little or too far, and a branch that is equivalent to one already tried.
 //
-// The files, from the bottom to the top: plan.go has the types of the package, flow.go and cards.go the assignments.
-// search.go has the types of a search, which kinds.go fills in; names.go describes what is equivalent; values.go,
-// devices.go and nodes.go are the levels, profiles.go bounds the last one; make.go starts the search and returns its
-// result. slots.go makes requests and sets from those of a server, and disagreement.go describes why a set has no
-// value.
+// A search counts its work. One that reaches its limit is undecided, unless it has found a plan before.
+//
+// The files, from the bottom to the top: plan.go has the types of the package, budget.go the limit of the work,
+// flow.go and cards.go the assignments. search.go has the types of a search, which kinds.go fills in; names.go
+// describes what is equivalent; values.go, devices.go and nodes.go are the levels, profiles.go bounds the last one;
+// make.go starts the search and returns its result. slots.go makes requests and sets from those of a server;
+// disagreement.go describes why a set has no value.
 package plan

@@ -14,6 +14,7 @@ type transport struct {
 	room  []int   // by kind
 	cost  [][]int // by group and kind: of one device, or never
 	cards []card
+	*budget
 }
 
 // card is a card that can be given as a whole or in parts, not both.
@@ -47,7 +48,7 @@ func (a assignment) takes(kinds []int) bool {
 }
 
 // flow returns the cheapest of the assignments with the most devices, if cards may be given both ways: successive
-// shortest paths. Of equal kinds the first is used up first.
+// shortest paths. Of equal kinds the first is used up first. When the budget is spent, devices may be lacking.
 func (t transport) flow() assignment {
 	a := assignment{left: slices.Clone(t.need), use: matrix(len(t.need), len(t.room))}
 	byGroup, byKind := matrix(2, len(t.need)), matrix(3, len(t.room))
@@ -56,7 +57,7 @@ func (t transport) flow() assignment {
 	copy(p.room, t.room)
 	for {
 		end := p.shortest(a)
-		if end < 0 {
+		if end < 0 || p.spent() {
 			return a
 		}
 		// each kind of the path serves the group before it, which gives back one of the kind before that
@@ -112,6 +113,7 @@ func (p *paths) shortest(a assignment) (end int) {
 	}
 	for changed := true; changed; {
 		changed = false
+		p.spend(len(p.groups) * len(p.kinds))
 		for g, at := range p.groups {
 			if at == far {
 				continue

@@ -181,9 +181,10 @@ func (s *search) findValues() {
 					return compareText(v.name, name)
 				})
 				if !known {
-					of.values = slices.Insert(of.values, at, value{name, make([]bool, len(s.kinds))})
+					of.values = slices.Insert(of.values, at, value{name: name, has: make([]bool, len(s.kinds))})
 				}
 				of.values[at].has[k], of.any[k] = true, true
+				of.values[at].kinds = append(of.values[at].kinds, k)
 			}
 		}
 	}

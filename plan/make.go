@@ -6,12 +6,26 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// Make returns a plan for a guest, or why there is none. Of several plans it returns one with as many devices of the
-// first rank as possible, then of the second; of these the first one in the order of numa.Options.
+// Make returns a plan for a guest, or why there is none, or that this was not decided within MaxWork. Of several plans
+// it returns one with as many devices of the first rank as possible, then of the second; of these the first one in the
+// order of numa.Options.
 func Make(h Host, g Guest) (Plan, *Refusal) {
+	p, _, refusal := MakeWithin(MaxWork, h, g)
+	return p, refusal
+}
+
+// MakeWithin is Make with a limit of the work, and returns the work done. If the limit is reached, the plan is the best
+// one found so far; without one the refusal is undecided.
+func MakeWithin(limit int, h Host, g Guest) (p Plan, work int, refusal *Refusal) {
+	left := &budget{limit}
+	p, refusal = makeWithin(left, h, g)
+	return p, min(limit-left.left, limit), refusal
+}
+
+func makeWithin(left *budget, h Host, g Guest) (Plan, *Refusal) {
 	var s *search
 	if len(g.Nodes) > 0 || len(g.Cells) == 0 {
-		s = newSearch(h, g)
+		s = newSearch(left, h, g)
 		s.try(g.Nodes)
 	} else {
 		devices := slices.ContainsFunc(g.Requests, func(r Request) bool { return r.Count > 0 })
@@ -19,17 +33,20 @@ func Make(h Host, g Guest) (Plan, *Refusal) {
 		if refusal.Reason != "" {
 			return Plan{}, &Refusal{Cells: refusal}
 		}
-		s = newSearch(h, g)
+		s = newSearch(left, h, g)
 		s.tryNodes(cells, fits)
 	}
-	if s.best == nil {
+	switch {
+	case s.best == nil && left.spent():
+		return Plan{}, &Refusal{Undecided: true, Set: -1}
+	case s.best == nil:
 		return Plan{}, s.refusal()
 	}
 	return s.plan(), nil
 }
 
-func newSearch(h Host, g Guest) *search {
-	s := &search{host: h, guest: g, limit: -1, unequal: -1}
+func newSearch(left *budget, h Host, g Guest) *search {
+	s := &search{host: h, guest: g, budget: left, limit: -1, unequal: -1}
 	s.mergeRequests()
 	s.findKinds()
 	s.findValues()
@@ -90,8 +107,8 @@ func (s *search) valuesOfSets() [][]string {
 func (s *search) refusal() *Refusal {
 	of := s
 	if len(s.guest.Cells) > 0 || len(s.guest.Nodes) > 0 {
-		if anywhere := s.anywhere(); anywhere.best == nil {
-			of = anywhere
+		if nowhere := s.nowhere(); nowhere != nil {
+			of = nowhere
 		}
 	}
 	out := &Refusal{Wanted: s.total, Served: s.total - of.nearest.lacking(), Nodes: of.missed, Set: -1}

@@ -11,6 +11,7 @@ import (
 // values of the same set as own are not numbered, because some of them may not be used any more. With costs (by request
 // and kind) these count instead of the nodes.
 func (s *search) describe(inside []int, costs [][]int, node int, own name, given map[name]int) string {
+	s.spend(100 * (len(s.kinds) + 10*len(inside)))
 	local := map[name]string{}
 	for _, k := range inside {
 		for _, n := range s.kinds[k].names() {

@@ -35,17 +35,25 @@ func (s *search) tryNodes(cells []numa.Cell, fits [][]bool) {
 			t.uniform = t.uniform && count == len(fits)
 		}
 	}
-	t.bound()
-	if t.noPlan && s.anywhere().best == nil {
+	relaxed := t.bound()
+	if t.spent() {
 		return
 	}
-	t.choose(0, nil)
+	if t.noPlan {
+		if s.nowhere() != nil {
+			return
+		}
+		t.budget = reasons()
+	}
+	if t.choose(0, nil); t.noPlan && t.misses == 0 {
+		t.miss(relaxed, t.ids(t.usable), len(t.sets)-1)
+	}
 }
 
-// bound computes what a guest on all usable nodes at once would have.
-func (t *nodeSets) bound() {
+// bound computes what a guest on all usable nodes at once would have, and returns its devices.
+func (t *nodeSets) bound() (relaxed assignment) {
 	costs := t.costs(t.ids(t.usable))
-	relaxed := t.solve(t.all(), costs)
+	relaxed = t.solve(t.all(), costs)
 	t.least, t.fewest = relaxed.cost, relaxed.lacking()
 	t.noPlan = t.fewest > 0
 	if !t.noPlan && len(t.sets) > 0 {
@@ -55,6 +63,7 @@ func (t *nodeSets) bound() {
 			t.noPlan = true
 		}
 	}
+	return relaxed
 }
 
 // ids returns the numbers of host cells, ascending.
@@ -66,8 +75,11 @@ func (t *nodeSets) ids(chosen []int) (nodes []int) {
 	return nodes
 }
 
-// done reports whether no further set of nodes can be better.
+// done reports whether no further set of nodes can be better, or the budget is spent.
 func (t *nodeSets) done() bool {
+	if t.spent() {
+		return true
+	}
 	if t.noPlan {
 		return t.misses > 0 && t.nearest.lacking() <= t.fewest
 	}
@@ -79,6 +91,7 @@ func (t *nodeSets) choose(at int, chosen []int) {
 	if t.done() {
 		return
 	}
+	t.spend(50 * len(t.usable))
 	if len(chosen) == len(t.fits) {
 		if t.try(t.ids(chosen)) {
 			t.placed = t.place(chosen)

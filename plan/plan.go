@@ -63,6 +63,9 @@ type Plan struct {
 
 // Refusal is why a guest does not fit.
 type Refusal struct {
+	// Undecided is set if the search reached its limit: a plan may exist. The rest of the refusal is empty then.
+	Undecided bool
+
 	Cells numa.Refusal // why its cells do not fit, whatever the devices; its Reason is empty if they do
 
 	// If the cells fit: a request that lacks a device or that is in Set, and how many of all devices there are at most, if

@@ -51,7 +51,7 @@ func randomRoom(rng *rand.Rand) numa.Host {
 	return h
 }
 
-// randomDevices returns up to ten devices. Each is made from one of a few models, so some are equal.
+// randomDevices returns up to ten devices, rarely up to 17. Each is made from one of a few models, so some are equal.
 func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan.Device) {
 	var models []plan.Device
 	for range 1 + rng.IntN(4) {
@@ -65,7 +65,11 @@ func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan
 		}
 	}
 	later, cards := rng.IntN(3) == 0, 0
-	for count := 2 + rng.IntN(8); len(list) < count; {
+	count := 2 + rng.IntN(8)
+	if rng.IntN(50) == 0 {
+		count = 16
+	}
+	for len(list) < count {
 		d := models[rng.IntN(len(models))]
 		if rng.IntN(2) == 0 {
 			d.Near = randomNear(rng, cells)
@@ -148,9 +152,9 @@ func randomValues(rng *rand.Rand) map[string][]string {
 	return values
 }
 
-// randomGuest returns a guest with up to three cells and up to six devices.
+// randomGuest returns a guest with up to four cells and up to six devices.
 func randomGuest(rng *rand.Rand) (g plan.Guest) {
-	for range []int{0, 1, 1, 2, 2, 3}[rng.IntN(6)] {
+	for range []int{0, 1, 1, 2, 2, 3, 4}[rng.IntN(7)] {
 		g.Cells = append(g.Cells, randomGuestCell(rng))
 	}
 	policies := []pci.NUMAPolicy{"", pci.Legacy, pci.Required, pci.Preferred, pci.Preferred, pci.Socket, pci.Socket}

@@ -17,8 +17,9 @@ type search struct {
 	kinds    []kind
 	room     []int // by kind: how many devices
 	cards    []card
-	total    int // how many devices the guest needs
-	scale    int // the cost of one step in distance, above all Later together
+	*budget
+	total int // how many devices the guest needs
+	scale int // the cost of one step in distance, above all Later together
 
 	best   *solution
 	nodes  []int
@@ -67,8 +68,9 @@ type set struct {
 
 // value is a value of a family.
 type value struct {
-	name string
-	has  []bool // by kind
+	name  string
+	has   []bool // by kind
+	kinds []int  // those that have it
 }
 
 // kind is a number of free devices that the guest cannot distinguish.
@@ -160,7 +162,7 @@ func (s *search) solve(groups []group, costs [][]int) assignment {
 
 // transport returns the transport of groups.
 func (s *search) transport(groups []group, costs [][]int) transport {
-	t := transport{room: s.room, cards: s.cards}
+	t := transport{room: s.room, cards: s.cards, budget: s.budget}
 	for _, g := range groups {
 		t.need = append(t.need, g.count)
 		row := costs[g.request]

@@ -43,6 +43,7 @@ func (v *values) set(n int, chosen []group) {
 
 // options returns the values that at least one set can have, the cheapest first.
 func (v *values) options(of set) (list []option) {
+	v.spend(len(v.kinds) * len(of.values) * len(of.Requests))
 	for _, value := range of.values {
 		o := option{value: value, most: of.Times}
 		for _, r := range of.Requests {
@@ -75,13 +76,9 @@ func (v *values) widest(of set, list []option) []option {
 		}
 	}
 	within := func(a, b option) bool {
-		for k, has := range a.has {
-			if has && usable[k] && !b.has[k] {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(a.kinds, func(k int) bool { return usable[k] && !b.has[k] })
 	}
+	v.spend(len(list) * len(list))
 	var out []option
 	for i, a := range list {
 		needless := false
@@ -101,6 +98,7 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 		v.set(n+1, chosen)
 		return
 	}
+	v.spend(len(v.kinds) * (1 + len(options)))
 	groups := v.groups(n, options, remaining, chosen)
 	t := v.transport(groups, v.costs)
 	relaxed := t.flow()
@@ -133,8 +131,8 @@ func (v *values) spread(n int, options []option, remaining int, chosen []group) 
 	v.given[name{n, first.name}] = 0
 }
 
-// done reports whether no solution can be cheaper than the one that was found.
-func (v *values) done() bool { return v.found != nil && v.found.cost <= v.least }
+// done reports whether no solution can be cheaper than the one that was found, or the budget is spent.
+func (v *values) done() bool { return v.spent() || v.found != nil && v.found.cost <= v.least }
 
 // useful reports whether an assignment has all devices, at a cost below the limit.
 func (v *values) useful(a assignment) bool {
@@ -206,13 +204,7 @@ func (v *values) groupsOf(n int, of value, times int) (list []group) {
 // class returns a text that is the same for values of set n that are equivalent: if both are exchanged, and with them
 // what only one of them has, nothing has changed for the guest.
 func (v *values) class(n int, of value) string {
-	var inside []int
-	for k, has := range of.has {
-		if has {
-			inside = append(inside, k)
-		}
-	}
-	return v.describe(inside, v.costs, -1, name{n, of.name}, v.given)
+	return v.describe(of.kinds, v.costs, -1, name{n, of.name}, v.given)
 }
 
 func compareText(a, b string) int { return strings.Compare(a, b) }

@@ -38,6 +38,8 @@ func (s Set) assignSets(holder resource.ConsumerID, slots []slot, near Near) (Se
 	}
 	made, refused := plan.Make(host, plan.Guest{Nodes: near.Nodes, Requests: wanted.Requests, Sets: wanted.Sets})
 	switch {
+	case refused != nil && refused.Undecided:
+		return s, "whether the host fits is not decided: the search for its devices has reached its limit"
 	case refused != nil && refused.Set >= 0:
 		reason, nearest := wanted.Disagreement(refused.Set, host.Devices)
 		return s, Refusal(strings.TrimSuffix("the host does not fit: "+reason+"; "+nearest, "; "))
@@ -153,6 +155,9 @@ func (s Set) heldSets(holder resource.ConsumerID, requests []pci.Request, which 
 		}
 	}
 	made, refused := plan.Make(host, plan.Guest{Requests: wanted.Requests, Sets: wanted.Sets})
+	if refused != nil && refused.Undecided {
+		return nil, "which of the devices belong together is not decided: the search has reached its limit"
+	}
 	if refused != nil {
 		of := slots[wanted.First[refused.Request]].request
 		return nil, Refusal(fmt.Sprintf("the devices of %s have no %s in common any more", of.Name(), of.Match.Family))

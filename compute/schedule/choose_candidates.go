@@ -36,6 +36,9 @@ type Input struct {
 	Unreliable    map[string]bool   // hosts by name on which a guest has just failed: they are chosen last
 	Counted       map[string]bool   // requests by id whose devices Placement counts; only for plans
 	Isolate       bool              // no two of these devices, or other groups, share a provider; only for plans
+	Work          *int              // what all calls of PlanOn together may work, see plan.MakeWithin; nil: no limit
+
+	work int // limit of one search
 	// providers with bandwidth and those of their devices; nil: candidates are not rated by NICs
 	NICs    map[provider.ID]NIC
 	Now     time.Time

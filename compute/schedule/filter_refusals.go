@@ -37,6 +37,8 @@ type Refusal struct {
 	Nearest   string
 	Device    string  // address of the device of Nearest, for operators; may be empty
 	Shortfall float64 // distance from acceptance; the smallest one is the nearest miss
+	// the search on this host has reached its limit, so the server may fit there
+	Undecided bool
 	// of the devices that FilterDevices found too few of, as Placement counts them; empty: they are not counted there
 	Class resource.Class
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type hostPlan struct {
 	slots    []slot
 	picked   []pci.Offered // by slot: its device
 	unused   int           // free devices that no request can use
+	work     int           // of the search; see plan.MakeWithin
 	untraced bool          // refused, and a device lacks nothing but traits, which Placement may have
 }
 
@@ -65,7 +67,8 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 			host.Room.Cells = h.limited(host.Room, tree.Free)
 		}
 	}
-	made, refusal := plan.Make(host, guest)
+	made, work, refusal := plan.MakeWithin(cmp.Or(p.work, plan.MaxWork), host, guest)
+	out.work = work
 	if refusal != nil {
 		return out, by.refused(refusal, host.Devices)
 	}
@@ -172,7 +175,11 @@ func (h Host) near(d pci.Offered) []int {
 
 // refused returns the refusal of a host that has no plan.
 func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
-	if r.Cells.Reason != "" {
+	switch {
+	case r.Undecided:
+		return Refusal{Filter: FilterNUMA, Undecided: true,
+			Reason: "not decided: the search for its NUMA nodes and devices has reached its limit"}
+	case r.Cells.Reason != "":
 		return refusalOf(r.Cells)
 	}
 	if r.Set >= 0 {

@@ -16,6 +16,7 @@ type PlanAnswer struct {
 	later    int // how much the devices are to be kept for others; see plan.Device
 	unused   int // free devices that the server cannot use
 	untraced bool
+	work     int // of the search
 }
 
 // PlanMemory remembers the answers for hosts in one state, by question. It is safe for concurrent use.
@@ -66,15 +67,18 @@ func (h Host) PlanState() string {
 	return b.String()
 }
 
-// answer returns the answer of a host to a question, which describes the requests.
+// answer returns the answer of a host to a question, which describes the requests. A remembered answer has no work.
 func (p Input) answer(h Host, requests []pci.Request, question string) PlanAnswer {
+	question += fmt.Sprint("\n", p.work)
 	if h.memory != nil {
 		if known, is := h.memory.Answer(question); is {
+			known.work = 0
 			return known
 		}
 	}
 	made, refusal := p.planOn(h, requests, nil, nil)
-	out := PlanAnswer{refusal: refusal, far: made.Far, later: made.Later, unused: made.unused, untraced: made.untraced}
+	out := PlanAnswer{refusal: refusal, far: made.Far, later: made.Later, unused: made.unused, untraced: made.untraced,
+		work: made.work}
 	if h.memory != nil {
 		h.memory.Keep(question, out)
 	}

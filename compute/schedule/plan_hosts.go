@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/plan"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -15,22 +16,24 @@ import (
 // PlanHosts plans a server on every host of the input, by what the reports of the hosts and the servers placed there
 // since leave free. It returns the hosts on which it fits, the preferred ones first, and why it does not fit on the
 // others. The order is that of Choose; hosts whose devices are not to be kept for others come before those with less
-// load, and equally good hosts are in random order. unsure are hosts that are refused,
-// perhaps only because of traits that the report does not have and Placement may have.
+// load, and equally good hosts are in random order. unsure are hosts that are refused, perhaps only because of traits
+// that the report does not have and Placement may have. The search on each host is short, see PlanLonger.
 func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []provider.ID, refusals []Refusal) {
 	rng, question := rand.New(rand.NewPCG(seed, seed)), p.question(requests)
-	ranked := make([]rankedHost, 0, len(p.Hosts))
+	ranked, work := make([]rankedHost, 0, len(p.Hosts)), 0
 	for _, root := range slices.Sorted(maps.Keys(p.Hosts)) {
 		host, refusal := p.admits(root)
 		if refusal.Reason == "" {
+			if p.work = plan.QuickWork; work > allQuickWork {
+				p.work = leastWork
+			}
 			answer := p.answer(host, requests, question)
+			work += answer.work
 			if answer.untraced {
 				unsure = append(unsure, root)
 			}
 			if refusal = answer.refusal; refusal.Reason == "" {
-				ranked = append(ranked, rankedHost{root: root, chance: rng.Uint64(),
-					rank: [6]int{p.failures(host), p.Group.rank(host.Name), min(answer.unused, countedDevices),
-						answer.far, answer.later, int(host.Load * 10)}})
+				ranked = append(ranked, p.rank(root, host, answer, rng.Uint64()))
 				continue
 			}
 		}
@@ -44,6 +47,58 @@ func PlanHosts(p Input, requests []pci.Request, seed uint64) (roots, unsure []pr
 		roots = append(roots, host.root)
 	}
 	return roots, unsure, refusals
+}
+
+// Limits of the work for one server on all hosts together, see plan.MakeWithin: half a second to two seconds each.
+const (
+	allQuickWork = 1 << 28 // beyond it the searches of PlanHosts are shorter
+	allLongWork  = 1 << 29 // beyond it PlanLonger leaves hosts undecided
+
+	// HeadroomWork is for Input.Work when servers are counted on all hosts: some seconds. Beyond it hosts are undecided
+	// if a server is hard to plan there.
+	HeadroomWork = 16 * plan.MaxWork
+
+	leastWork = plan.QuickWork / 64 // of one search; most need less
+)
+
+// PlanLonger plans a server on those hosts again on which PlanHosts has not decided whether it fits, until it fits on
+// one, which it returns. The other refusals stay; without a host these are the result.
+func PlanLonger(p Input, requests []pci.Request, refusals []Refusal) (root provider.ID, after []Refusal) {
+	roots, question, work := map[string]provider.ID{}, p.question(requests), 0
+	for id, h := range p.Hosts {
+		roots[h.Name] = id
+	}
+	p.work = plan.MaxWork
+	for i, r := range refusals {
+		if !r.Undecided || work > allLongWork {
+			continue
+		}
+		answer := p.answer(p.Hosts[roots[r.Host]], requests, question)
+		work += answer.work
+		if answer.refusal.Reason == "" {
+			return roots[r.Host], slices.Delete(slices.Clone(refusals), i, i+1)
+		}
+		refusals = slices.Clone(refusals)
+		refusals[i] = answer.refusal
+		refusals[i].Host = r.Host
+	}
+	return "", refusals
+}
+
+// Undecided returns on how many hosts a search has reached its limit.
+func Undecided(refusals []Refusal) (count int) {
+	for _, r := range refusals {
+		if r.Undecided {
+			count++
+		}
+	}
+	return count
+}
+
+// rank returns a host with the rank of a plan there.
+func (p Input) rank(root provider.ID, h Host, of PlanAnswer, chance uint64) rankedHost {
+	return rankedHost{root: root, chance: chance, rank: [6]int{p.failures(h), p.Group.rank(h.Name),
+		min(of.unused, countedDevices), of.far, of.later, int(h.Load * 10)}}
 }
 
 // rankedHost is a host on which the server fits.
@@ -83,14 +138,22 @@ func (p Input) admits(root provider.ID) (Host, Refusal) {
 // except the devices of aliases; tree is what Placement has there. It returns the best candidate with the planned
 // devices added, and the host with the server on it; or why none fits.
 func PlanOn(p Input, root provider.ID, requests []pci.Request, tree Tree) (best Choice, after Host, refused Refusal) {
-	host, weight := p.Hosts[root], nicWeight{}
+	host, weight, left := p.Hosts[root], nicWeight{}, plan.MaxWork
+	if p.Work != nil {
+		left = min(left, *p.Work)
+		defer func(before int) { *p.Work -= before - left }(left)
+	}
 	for _, c := range p.Candidates {
 		if c.Root != root {
 			continue
 		}
+		p.work = max(left, leastWork)
 		made, refusal := p.planOn(host, requests, c.Mappings, tree.without(c.Allocation))
+		left -= made.work
 		if refusal.Reason != "" {
-			refused = refusal
+			if !refused.Undecided {
+				refused = refusal
+			}
 			continue
 		}
 		of := p.nicWeight(c)

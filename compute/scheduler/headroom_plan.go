@@ -38,7 +38,8 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 	for _, one := range rest.Candidates {
 		byHost[one.Root] = append(byHost[one.Root], one)
 	}
-	budget := max(placings/max(len(byHost), 1), 1)
+	budget, work := max(placings/max(len(byHost), 1), 1), schedule.HeadroomWork
+	rest.Work = &work
 	for _, one := range rest.Candidates {
 		list := byHost[one.Root]
 		if list == nil {
@@ -124,7 +125,7 @@ func (a restAnswer) fill(root provider.ID, s lifecycle.Server, budget int) HostH
 		}
 		choice, after, refusal := schedule.PlanOn(a.Input, root, s.Requests, a.tree)
 		if refusal.Reason != "" {
-			if out.Exact, out.Refused = true, refusal.Reason; out.Fits == 0 {
+			if out.Exact, out.Refused = !refusal.Undecided, refusal.Reason; out.Fits == 0 {
 				out.Excluded = out.Refused
 			}
 			if refusal.Class != "" {

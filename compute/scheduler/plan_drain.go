@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -83,7 +85,11 @@ func (c Scheduler) planMove(ctx context.Context, room *roomAfterMoves, s lifecyc
 	}
 	var event lifecycle.Event = lifecycle.Refused{Step: lifecycle.Schedule, Reason: refusal}
 	if refusal == "" {
-		if event, err = c.choose(ctx, moving, ports); err != nil {
+		event, err = c.choose(ctx, moving, ports)
+		if fault.CodeOf(err) == placement.CodeUndecided {
+			event, err = lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
+		}
+		if err != nil {
 			return move, err
 		}
 	}

@@ -86,7 +86,11 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 	if err != nil || event != nil {
 		return event, err
 	}
+	if undecided := schedule.Undecided(p.refusals); undecided > 0 && len(p.choices) == 0 {
+		return c.notDecided(s, p.refusals)
+	}
 	why, failures := schedule.Summarise(p.refusals), schedule.FilterFailures(p.refusals)
+	c.searches.decided(s)
 	if len(p.choices) == 0 {
 		return lifecycle.NoValidHost{Candidates: p.candidates, Reason: why, Again: p.candidates > 0,
 			FilterFailures: failures}, nil
@@ -124,7 +128,8 @@ func (p *serverPlan) search(ctx context.Context, ask resource.Ask, of []provider
 	}
 	roots, unsure, refusals := schedule.PlanHosts(p.input, p.server.Requests, seed(p.server))
 	p.refusals = refusals
-	if all && len(roots)+len(unsure) == 0 {
+	undecided := schedule.Undecided(refusals) > 0
+	if all && len(roots)+len(unsure) == 0 && !undecided {
 		return p.refuse(ctx)
 	}
 	alone := min(len(roots), max(askedAlone, p.wanted))
@@ -132,7 +137,23 @@ func (p *serverPlan) search(ctx context.Context, ask resource.Ask, of []provider
 	if all && err == nil && event == nil && len(p.choices) == 0 {
 		event, err = p.askAll(ctx, append(roots[alone:], unsure...))
 	}
+	if all && undecided && err == nil && event == nil && len(p.choices) == 0 {
+		return p.searchLonger(ctx)
+	}
 	return event, err
+}
+
+// searchLonger plans the server again on hosts for which this takes long. Such searches count like long queries.
+func (p *serverPlan) searchLonger(ctx context.Context) (lifecycle.Event, error) {
+	if !p.searches.enter(p.server.Project) {
+		return nil, crowded()
+	}
+	root, refusals := schedule.PlanLonger(p.input, p.server.Requests, p.refusals)
+	p.searches.leave(p.server.Project)
+	if p.refusals = refusals; root == "" {
+		return nil, nil
+	}
+	return p.askEach(ctx, []provider.ID{root})
 }
 
 // readHosts reads the hosts with these roots.

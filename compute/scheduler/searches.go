@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -42,6 +43,39 @@ func (q *candidateSearches) of(p Placement, s lifecycle.Server) Placement {
 	return boundedPlacement{p, q, s.ID, s.Project}
 }
 
+// crowded returns the error of a search that must wait for others.
+func crowded() error {
+	return fault.New(fault.Unavailable, "the search for a host takes long, and other searches of this kind are running; "+
+		"this one is repeated later")
+}
+
+// notDecided is the result for a server of which the search on some hosts has reached its limit, and that fits on no
+// other host: fault.Unavailable, so that it is repeated, and after UndecidedLimit times a refusal.
+func (c Scheduler) notDecided(s lifecycle.Server, refusals []schedule.Refusal) (lifecycle.Event, error) {
+	hosts := "hosts"
+	if schedule.Undecided(refusals) == 1 {
+		hosts = "host"
+	}
+	err := c.searches.judge(planOf(s), fault.New(fault.Unavailable,
+		"Not decided: whether the server fits on %d %s, because the search there has reached its limit; request fewer "+
+			"NUMA nodes or devices at a time, or repeat the request when fewer are in use (%s)", schedule.Undecided(refusals),
+		hosts, schedule.Summarise(refusals)).WithCode(placement.CodeUndecided))
+	if fault.Is(err, fault.Conflict) {
+		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
+	}
+	return nil, err
+}
+
+// planOf is the key of the plans of a server in candidateSearches.
+func planOf(s lifecycle.Server) string { return "plan of " + s.ID }
+
+// decided forgets how often the plan of a server was not decided.
+func (q *candidateSearches) decided(s lifecycle.Server) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.undecided, planOf(s))
+}
+
 type boundedPlacement struct {
 	Placement
 	searches        *candidateSearches
@@ -66,8 +100,7 @@ func (p boundedPlacement) Candidates(ctx context.Context, ask resource.Ask) (pla
 		p.searches.leave(p.project)
 	}
 	if err != nil && context.Cause(ctx) == errCrowded {
-		return got, fault.New(fault.Unavailable, "Placement needs long to find candidates, and "+
-			"other searches of this kind are running; this one is repeated later")
+		return got, crowded()
 	}
 	return got, p.searches.judge(p.server, err)
 }

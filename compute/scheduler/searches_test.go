@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -63,5 +64,27 @@ func TestLongSearchesOfAProjectAreBounded(t *testing.T) {
 	}
 	if searches.all != 0 || len(searches.projects) != 0 {
 		t.Errorf("counted after the end: %d, %v", searches.all, searches.projects)
+	}
+}
+
+// A server of which the plan is not decided is tried again a bounded number of times. Then it is refused with that
+// reason. A plan that was decided meanwhile begins the count again.
+func TestUndecidedPlansAreRepeated(t *testing.T) {
+	c, s := Scheduler{searches: newCandidateSearches()}, lifecycle.Server{ID: "s"}
+	refusals := []schedule.Refusal{{Host: "a", Reason: "full"}, {Host: "b", Reason: "not decided", Undecided: true}}
+	for n := range 2*UndecidedLimit - 1 {
+		event, err := c.notDecided(s, refusals)
+		last, text := n == 2*UndecidedLimit-2, fault.TextOf(err)
+		said := strings.HasPrefix(text, "Not decided: whether the server fits on 1 host") &&
+			strings.Contains(text, "1 host: full")
+		if !last && (fault.CodeOf(err) != placement.CodeUndecided || !said) {
+			t.Errorf("try %d: %v %v", n, event, err)
+		}
+		if refused, is := event.(lifecycle.Refused); is != last || is && !strings.Contains(refused.Reason, "Not decided") {
+			t.Errorf("try %d: %v %v", n, event, err)
+		}
+		if n == UndecidedLimit-2 {
+			c.searches.decided(s)
+		}
 	}
 }
