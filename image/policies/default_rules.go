@@ -29,10 +29,11 @@ const (
 var rows = []policy.Row{
 	{Check: "@", Names: "get_images get_members"},
 	{Check: reader, Names: "get_image download_image get_member"},
-	{Check: owner, Names: `add_image modify_image delete_image communitize_image add_member delete_member`},
+	{Check: owner, Names: `add_image modify_image delete_image communitize_image add_member delete_member
+		deactivate reactivate`},
 	{Check: owner + " or (rule:service_api and rule:shelved)", Names: "upload_image"},
 	{Check: member, Names: "modify_member"},
-	{Check: admin, Names: "publicize_image deactivate reactivate"},
+	{Check: admin, Names: "publicize_image get_task get_tasks add_task stores_info_detail"},
 }
 
 // base are the rules to which others refer.

@@ -161,7 +161,16 @@ func view(i store.Image) map[string]any {
 		"self": path, "file": path + "/file", "schema": "/v2/schemas/image"})
 	if i.HasData() {
 		maps.Copy(doc, map[string]any{"size": i.Size, "virtual_size": i.VirtualSize, "checksum": i.MD5,
-			"os_hash_algo": "sha512", "os_hash_value": i.SHA512})
+			"os_hash_algo": "sha512", "os_hash_value": i.SHA512, "stores": storeName})
+	}
+	if i.Import != nil {
+		doc["os_glance_import_task"] = i.Import.ID
+		if i.Import.Status == store.ImportFailed {
+			doc["os_glance_failed_import"] = storeName
+		}
+		if i.Import.Status == store.ImportRuns {
+			doc["os_glance_importing_to_stores"] = storeName
+		}
 	}
 	return doc
 }

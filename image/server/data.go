@@ -15,30 +15,39 @@ import (
 
 const octets = "application/octet-stream"
 
-// upload is PUT /v2/images/{id}/file. A header Content-Range says which part of the image the body is; the service has
-// received the bytes before it by an upload that ended early.
+// upload is PUT /v2/images/{id}/file.
 func (s *server) upload(c *call) error {
-	if kind, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";"); strings.TrimSpace(kind) != octets {
-		return edge.StatusErrorf(http.StatusUnsupportedMediaType, "the media type of the data of an image is %s", octets)
-	}
-	i, err := c.find("upload_image")
+	i, u, err := s.readUpload(c)
 	if err != nil {
 		return err
-	}
-	u := store.Upload{Data: &clientBody{c.R.Body}, Total: c.R.ContentLength, Limit: s.MaxImage}
-	if text := c.R.Header.Get("Content-Range"); text != "" {
-		if u.From, u.Total, err = parseContentRange(text); err != nil {
-			return err
-		}
-	}
-	if u.Total > s.MaxImage {
-		return edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the image has %d bytes, and image_size_cap permits %d",
-			u.Total, s.MaxImage)
 	}
 	if _, err := s.Store.Upload(i.ID, u); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusNoContent)
+}
+
+// readUpload returns the image of the path and the data of the request. A header Content-Range says which part of the
+// image the body is; the service has received the bytes before it by an upload that ended early.
+func (s *server) readUpload(c *call) (i store.Image, u store.Upload, err error) {
+	if kind, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";"); strings.TrimSpace(kind) != octets {
+		return i, u, edge.StatusErrorf(http.StatusUnsupportedMediaType, "the media type of the data of an image is %s",
+			octets)
+	}
+	if i, err = c.find("upload_image"); err != nil {
+		return i, u, err
+	}
+	u = store.Upload{Data: &clientBody{c.R.Body}, Total: c.R.ContentLength, Limit: s.MaxImage}
+	if text := c.R.Header.Get("Content-Range"); text != "" {
+		if u.From, u.Total, err = parseContentRange(text); err != nil {
+			return i, u, err
+		}
+	}
+	if u.Total > s.MaxImage {
+		return i, u, edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the image has %d bytes, and image_size_cap "+
+			"permits %d", u.Total, s.MaxImage)
+	}
+	return i, u, nil
 }
 
 // clientBody is a body whose errors are those of the client.
@@ -92,7 +101,7 @@ func (s *server) download(c *call) error {
 	case !i.HasData():
 		return c.WriteStatus(http.StatusNoContent)
 	case i.Status == store.Deactivated && !c.Who.IsAdmin():
-		return fault.New(fault.Forbidden, "image %s is deactivated; ask an administrator to reactivate it", i.ID)
+		return fault.New(fault.Forbidden, "image %s is deactivated; reactivate it first", i.ID)
 	}
 	file, err := s.Store.Data(i.ID)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/image/store"
+	"github.com/openberth/berth/image/webdownload"
 )
 
 // fixture is a service on a new directory.
@@ -26,10 +27,14 @@ type fixture struct {
 	t       *testing.T
 	dir     string
 	handler http.Handler
+	imports *Imports
+	web     webdownload.Rules
+	methods []string
 }
 
 func start(t *testing.T) *fixture {
-	f := &fixture{t: t, dir: t.TempDir()}
+	f := &fixture{t: t, dir: t.TempDir(), methods: []string{glanceDirect, webDownload}}
+	t.Cleanup(func() { f.imports.Close() })
 	f.restart()
 	return f
 }
@@ -37,11 +42,15 @@ func start(t *testing.T) *fixture {
 // restart starts the service again on its directory.
 func (f *fixture) restart() {
 	f.t.Helper()
+	if f.imports != nil {
+		f.imports.Close()
+	}
 	st, err := store.Open(f.dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler = New(Options{Store: st, MaxImage: 1 << 20,
+	f.imports = NewImports(st, webdownload.Client{Rules: f.web}, 1<<20, slog.New(slog.DiscardHandler))
+	f.handler = New(Options{Store: st, MaxImage: 1 << 20, Imports: f.imports, Methods: f.methods,
 		Options: edge.Options{Authenticate: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}})
 }
 
@@ -278,12 +287,13 @@ func TestDeactivated(t *testing.T) {
 	path := f.create("u:p", "")
 	f.want(403, "admin", "POST", path+"/actions/deactivate", "")
 	f.want(204, "u:p", "PUT", path+"/file", "data", "Content-Type", octetStream)
-	f.want(403, "u:p", "POST", path+"/actions/deactivate", "")
-	f.want(204, "admin", "POST", path+"/actions/deactivate", "")
+	f.want(404, "v:q", "POST", path+"/actions/deactivate", "")
+	f.want(204, "u:p", "POST", path+"/actions/deactivate", "")
 	f.want(403, "u:p", "GET", path+"/file", "")
 	f.want(200, "admin", "GET", path+"/file", "")
-	f.want(204, "admin", "POST", path+"/actions/reactivate", "")
+	f.want(204, "u:p", "POST", path+"/actions/reactivate", "")
 	f.want(200, "u:p", "GET", path+"/file", "")
+	f.want(204, "admin", "POST", path+"/actions/deactivate", "")
 	f.want(404, "admin", "POST", path+"/actions/explode", "")
 }
 

@@ -85,6 +85,10 @@ func (s *server) createImage(c *call) error {
 		return err
 	}
 	c.W.Header().Set("Location", c.BaseURL()+"/v2/images/"+i.ID)
+	if s.Imports != nil && len(s.Methods) > 0 {
+		c.W.Header().Set("OpenStack-image-import-methods", strings.Join(s.Methods, ","))
+	}
+	c.W.Header().Set("OpenStack-image-store-ids", storeName)
 	return c.WriteJSON(http.StatusCreated, view(i))
 }
 
@@ -114,9 +118,31 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// patchTypes are the media types of patches.
+// patchTypes are the media types of patches. The second one has the operation and the path in one member, such as
+// {"replace": "/name", "value": "new"}.
 var patchTypes = []string{"application/openstack-images-v2.1-json-patch",
 	"application/openstack-images-v2.0-json-patch"}
+
+// readPatch decodes a patch of a media type.
+func (c *call) readPatch(kind string) (patch []operation, err error) {
+	if kind == patchTypes[0] {
+		return patch, c.decode(&patch)
+	}
+	var old []map[string]any
+	if err := c.decode(&old); err != nil {
+		return nil, err
+	}
+	for _, members := range old {
+		op := operation{Value: members["value"]}
+		for _, name := range []string{"add", "replace", "remove"} {
+			if path, is := members[name].(string); is {
+				op.Op, op.Path = op.Op+name, path
+			}
+		}
+		patch = append(patch, op)
+	}
+	return patch, nil
+}
 
 func (s *server) changeImage(c *call) error {
 	kind, _, _ := strings.Cut(c.R.Header.Get("Content-Type"), ";")
@@ -127,8 +153,8 @@ func (s *server) changeImage(c *call) error {
 	if err != nil {
 		return err
 	}
-	var patch []operation
-	if err := c.decode(&patch); err != nil {
+	patch, err := c.readPatch(strings.TrimSpace(kind))
+	if err != nil {
 		return err
 	}
 	i, err := s.Store.Change(before.ID, func(i *store.Image) error {
@@ -154,7 +180,8 @@ func (c *call) checkChange(was, i store.Image) error {
 	if i.Owner != was.Owner && !c.Who.IsAdmin() {
 		return fault.New(fault.Forbidden, "only an administrator changes the owner of an image")
 	}
-	if was.Status != store.Queued && (i.DiskFormat != was.DiskFormat || i.ContainerFormat != was.ContainerFormat) {
+	fixed := was.Status != store.Queued && was.Status != store.Uploading
+	if fixed && (i.DiskFormat != was.DiskFormat || i.ContainerFormat != was.ContainerFormat) {
 		return edge.StatusErrorf(http.StatusForbidden, "disk_format and container_format of image %s are fixed, because it "+
 			"has data; create another image", i.ID)
 	}
@@ -200,6 +227,9 @@ func (s *server) deleteImage(c *call) error {
 	if i.Protected {
 		return fault.New(fault.Forbidden, "image %s is protected; remove the protection first "+
 			"(openstack image set --unprotected %s)", i.ID, i.ID)
+	}
+	if s.Imports != nil {
+		s.Imports.cancel(c.R.Context(), i.ID)
 	}
 	return c.Done(http.StatusNoContent, s.Store.Delete(i.ID))
 }

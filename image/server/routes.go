@@ -17,13 +17,23 @@ func (s *server) routes() []edge.Route[*call] {
 		{Path: "/v2", Public: true, Methods: methods{http.MethodGet: {Handle: showVersions(http.StatusMultipleChoices)}}},
 		{Path: "/v2/schemas/image", Methods: methods{http.MethodGet: {Handle: showSchema(imageSchema)}}},
 		{Path: "/v2/schemas/images", Methods: methods{http.MethodGet: {Handle: showSchema(imagesSchema)}}},
-		{Path: "/v2/info/import", Methods: methods{http.MethodGet: {Handle: showImportMethods}}},
+		{Path: "/v2/info/import", Methods: methods{http.MethodGet: {Handle: s.showImportMethods}}},
+		{Path: "/v2/info/stores", Methods: methods{http.MethodGet: {Handle: s.showStores(false)}}},
+		{Path: "/v2/info/stores/detail", Methods: methods{http.MethodGet: {Handle: s.showStores(true)}}},
+		{Path: "/v2/tasks", Methods: methods{
+			http.MethodGet: {Handle: s.allTasks}, http.MethodPost: {Handle: s.refuseTask}}},
+		{Path: "/v2/tasks/{id}", Methods: methods{http.MethodGet: {Handle: s.showTask}}},
+		{Path: "/v2/metadefs/{kind}", Methods: methods{http.MethodGet: {Handle: noMetadefs},
+			http.MethodPost: {Handle: noMetadefs}}},
 		{Path: "/v2/images", Methods: methods{
 			http.MethodGet: {Handle: s.listImages}, http.MethodPost: {Handle: s.createImage}}},
 		{Path: "/v2/images/{id}", Methods: methods{http.MethodGet: {Handle: s.showImage},
 			http.MethodPatch: {Handle: s.changeImage}, http.MethodDelete: {Handle: s.deleteImage}}},
 		{Path: "/v2/images/{id}/file", Methods: methods{
 			http.MethodGet: {Handle: s.download}, http.MethodPut: {Handle: s.upload}}},
+		{Path: "/v2/images/{id}/stage", Methods: methods{http.MethodPut: {Handle: s.stage}}},
+		{Path: "/v2/images/{id}/import", Methods: methods{http.MethodPost: {Handle: s.importImage}}},
+		{Path: "/v2/images/{id}/tasks", Methods: methods{http.MethodGet: {Handle: s.listTasks}}},
 		{Path: "/v2/images/{id}/actions/{action}", Methods: methods{http.MethodPost: {Handle: s.act}}},
 		{Path: "/v2/images/{id}/tags/{tag}", Methods: methods{
 			http.MethodPut: {Handle: s.addTag}, http.MethodDelete: {Handle: s.removeTag}}},
@@ -42,12 +52,6 @@ func showVersions(status int) func(*call) error {
 		return c.WriteJSON(status, map[string]any{"versions": []any{map[string]any{"id": apiVersion, "status": "CURRENT",
 			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2/"}}}}})
 	}
-}
-
-// showImportMethods is GET /v2/info/import: images are uploaded, and not imported.
-func showImportMethods(c *call) error {
-	return c.WriteJSON(http.StatusOK, map[string]any{"import-methods": map[string]any{
-		"description": "Import methods available.", "type": "array", "value": []string{}}})
 }
 
 // showSchema returns a handler of a JSON schema.

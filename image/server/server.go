@@ -2,10 +2,11 @@
 // create, change, upload, download, share and delete images.
 //
 // Uploads can be continued: a request PUT /v2/images/{id}/file may have a header Content-Range, and
-// GET /berth/v1/images/{id}/upload returns how much was received. Downloads can be continued with Range.
+// GET /berth/v1/images/{id}/upload returns how much was received. Downloads can be continued with Range. Images are
+// imported from staged data or from a web server; the last import of an image is its only task.
 //
-// The files, from the bottom to the top: attributes (of images, and their documents), call, images, data, list, members
-// (and tags), errors, routes, server.
+// The files, from the bottom to the top: attributes (of images, and their documents), imports, call, images, data,
+// import_routes, list, members (and tags), errors, routes, server.
 package server
 
 import (

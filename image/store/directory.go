@@ -99,9 +99,7 @@ func (s *Store) readRecord(id string) error {
 		return fault.New(fault.Invalid, "%s has version %d, and this program reads version %d; use the program "+
 			"that has written it", path, i.Version, recordVersion)
 	}
-	if i.Status == Saving {
-		i.Status = Queued
-	}
+	i.interrupt()
 	if i.HasData() {
 		if info, err := os.Stat(s.path(id, dataSuffix)); err != nil || info.Size() != i.Size {
 			return fault.New(fault.Unavailable, "%s does not have the %d bytes of image %s; restore it from a "+
@@ -110,6 +108,21 @@ func (s *Store) readRecord(id string) error {
 	}
 	s.images[id] = i
 	return nil
+}
+
+// interrupt sets the state of an image whose data was being received or imported when the process ended.
+func (i *Image) interrupt() {
+	switch i.Status {
+	case Saving, Uploading, Importing:
+		i.Status = Queued
+		if i.Staged {
+			i.Status = Uploading
+		}
+	}
+	if i.Import != nil && i.Import.Status == ImportRuns {
+		i.Import.Status, i.Import.Ended = ImportFailed, i.Updated
+		i.Import.Message = "the image service was restarted; import the image again"
+	}
 }
 
 // isLeftover reports whether a file belongs to an image that does not exist, or to a write that was not finished. Other
@@ -230,7 +243,8 @@ func (s *Store) put(i Image) (Image, error) {
 	return i, nil
 }
 
-// Delete removes an image. It returns fault.NotFound if there is none, and fault.Conflict while its data is received.
+// Delete removes an image. It returns fault.NotFound if there is none, and fault.Conflict while its data is received or
+// imported.
 func (s *Store) Delete(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

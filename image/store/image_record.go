@@ -19,10 +19,13 @@ import (
 // Status is the state of an image, with Glance's words.
 type Status string
 
-// The states. An image with status Saving when the process starts is Queued again; what was received of it is kept.
+// The states. An image with status Saving or Importing when the process starts is Queued again, or Uploading if its
+// data is staged; what was received of it is kept.
 const (
-	Queued      Status = "queued" // it has no data yet
-	Saving      Status = "saving" // its data is being received
+	Queued      Status = "queued"    // it has no data yet
+	Saving      Status = "saving"    // its data is being received
+	Uploading   Status = "uploading" // its data is being staged, or is staged: an import makes it the image's
+	Importing   Status = "importing" // its data is being checked, or read from a web server
 	Active      Status = "active"
 	Deactivated Status = "deactivated" // only an administrator may download it
 )
@@ -47,7 +50,9 @@ type Image struct {
 	MinRAMMB        int               `json:"min_ram,omitempty"`  // MiB
 	Properties      map[string]string `json:"properties,omitempty"`
 
-	Data // zero until the image has its data
+	Data           // zero until the image has its data
+	Staged bool    `json:"staged,omitempty"` // the whole data is received, and not yet imported
+	Import *Import `json:"import,omitempty"` // the last one; nil: none
 
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
@@ -61,6 +66,27 @@ type Data struct {
 	SHA512      string `json:"sha512,omitempty"`
 }
 
+// The states of an import, with the words of Glance's tasks.
+const (
+	ImportRuns      = "processing"
+	ImportSucceeded = "success"
+	ImportFailed    = "failure"
+)
+
+// Import is an import of the data of an image. Clients see it as a task.
+type Import struct {
+	ID      string    `json:"id"`
+	Method  string    `json:"method"`        // glance-direct or web-download
+	URI     string    `json:"uri,omitempty"` // of a web-download
+	User    string    `json:"user"`
+	Project string    `json:"project"`
+	Request string    `json:"request"` // the request id
+	Status  string    `json:"status"`
+	Message string    `json:"message,omitempty"` // why it has failed
+	Began   time.Time `json:"began"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
 // recordVersion is the version of the records that this program writes. It reads no others.
 const recordVersion = 1
 
@@ -68,6 +94,10 @@ const recordVersion = 1
 func (i Image) clone() Image {
 	i.Members, i.Properties = maps.Clone(i.Members), maps.Clone(i.Properties)
 	i.Tags = slices.Clone(i.Tags)
+	if i.Import != nil {
+		last := *i.Import
+		i.Import = &last
+	}
 	return i
 }
 

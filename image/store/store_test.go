@@ -44,7 +44,8 @@ func TestFilesAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.beginUpload(saving.ID); err != nil { // the process is killed during the upload
+	// The process is killed during the upload.
+	if _, err := s.beginUpload(saving.ID, func(i *Image) error { return i.begin(Saving) }); err != nil {
 		t.Fatal(err)
 	}
 	foreign := uuid.NewString()

@@ -49,58 +49,95 @@ type Upload struct {
 // error is that of Data, or fault.Unavailable. If the data is not valid, it is removed, and the error is fault.Invalid.
 // fault.Conflict: the image has data, or another upload is in progress, or From is beyond what was received.
 func (s *Store) Upload(id string, u Upload) (Image, error) {
-	i, err := s.beginUpload(id)
+	i, err := s.beginUpload(id, func(i *Image) error { return i.begin(Saving) })
 	if err != nil {
 		return Image{}, err
 	}
-	done, err := s.receive(i, u)
+	done, err := s.receive(i, u, inspect)
+	return s.endUpload(id, func(i *Image) error {
+		if err == nil {
+			return s.activate(i, done)
+		}
+		i.Status = Queued
+		return err
+	})
+}
+
+// endUpload records the result of what was begun with beginUpload: end changes the image, which is written also if it
+// returns an error.
+func (s *Store) endUpload(id string, end func(*Image) error) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.uploads, id)
-	i, gone := s.get(id)
-	if gone != nil {
-		return Image{}, gone
-	}
+	i, err := s.get(id)
 	if err != nil {
-		i.Status = Queued
-		if _, other := s.put(i); other != nil {
-			return Image{}, errors.Join(err, other)
-		}
 		return Image{}, err
 	}
-	if err := os.Rename(s.path(id, partialSuffix), s.path(id, dataSuffix)); err != nil {
-		return Image{}, failed("store the data of an image", err)
+	err = end(&i)
+	i, other := s.put(i)
+	if err = errors.Join(err, other); err != nil {
+		return Image{}, err
 	}
-	i.Status, i.Data = Active, done
-	return s.put(i)
+	return i, nil
 }
 
-// beginUpload sets the status Saving, and returns the image.
-func (s *Store) beginUpload(id string) (Image, error) {
+// activate makes what was received the data of the image. The caller has the lock and writes the record.
+func (s *Store) activate(i *Image, done Data) error {
+	if err := os.Rename(s.path(i.ID, partialSuffix), s.path(i.ID, dataSuffix)); err != nil {
+		i.Status = Queued
+		return failed("store the data of an image", err)
+	}
+	i.Status, i.Data, i.Staged = Active, done, false
+	return nil
+}
+
+// beginUpload sets the status of an image whose data is received or imported until endUpload, and returns the image.
+// begin checks and changes it.
+func (s *Store) beginUpload(id string, begin func(*Image) error) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, err := s.get(id)
 	switch {
 	case err != nil:
 		return Image{}, err
-	case i.HasData():
-		return Image{}, fault.New(fault.Conflict, "image %s has data already; create another image", id)
 	case s.uploads[id]:
 		return Image{}, fault.New(fault.Conflict, "the data of image %s is being received by another request",
 			id)
-	case i.DiskFormat == "" || i.ContainerFormat == "":
-		return Image{}, fault.New(fault.Invalid, "image %s has no disk_format or no container_format; set them "+
-			"before the upload", id)
 	}
-	i.Status = Saving
+	if err := begin(&i); err != nil {
+		return Image{}, err
+	}
 	if i, err = s.put(i); err == nil {
 		s.uploads[id] = true
 	}
 	return i, err
 }
 
-// receive appends the data to the file of what was received, and returns what follows from the whole data.
-func (s *Store) receive(i Image, u Upload) (done Data, err error) {
+// begin sets the status of an image without data.
+func (i *Image) begin(status Status) error {
+	switch {
+	case i.HasData():
+		return fault.New(fault.Conflict, "image %s has data already; create another image", i.ID)
+	case i.Staged:
+		return fault.New(fault.Conflict, "the data of image %s is staged already; import it", i.ID)
+	case status == Uploading: // its formats may be set until it is imported
+	case i.DiskFormat == "" || i.ContainerFormat == "":
+		return i.withoutFormat()
+	}
+	i.Status = status
+	return nil
+}
+
+func (i *Image) withoutFormat() error {
+	return fault.New(fault.Invalid, "image %s has no disk_format or no container_format; set them before the upload",
+		i.ID)
+}
+
+// inspection returns what follows from the whole data of an image.
+type inspection func(file *os.File, size int64, i Image, sums sums) (Data, error)
+
+// receive appends the data to the file of what was received, and inspects the whole data.
+func (s *Store) receive(i Image, u Upload, inspect inspection) (done Data, err error) {
 	file, err := os.OpenFile(s.path(i.ID, partialSuffix), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return done, failed("store the data of an image", err)

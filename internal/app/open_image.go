@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/trace"
 	imageserver "github.com/openberth/berth/image/server"
 	imagestore "github.com/openberth/berth/image/store"
+	"github.com/openberth/berth/image/webdownload"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -43,11 +44,14 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	options := imageserver.Options{Store: st, MaxImage: int64(s.ImageStore.MaxSize),
+	imports := imageserver.NewImports(st, webdownload.Client{Rules: s.ImageStore.Web}, int64(s.ImageStore.MaxSize), log)
+	options := imageserver.Options{Store: st, MaxImage: int64(s.ImageStore.MaxSize), Imports: imports,
+		Methods: s.ImageStore.Methods,
 		Options: auth.edge(s.Compute.CORS, s.ProxyHeaders, s.ImageStore.Policy, log)}
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)
 	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),
 		Close: func() error {
+			imports.Close()
 			exporter.Close()
 			return lock.Close()
 		}}, nil

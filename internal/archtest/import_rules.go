@@ -171,6 +171,7 @@ func services(contracts []string) []Row {
 			Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "image", Kind: DocOnly},
+		{Package: "image/webdownload", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "image/store", Kind: Adapter, Imports: []string{"fault", "datafile", "diskimage"},
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "image/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
@@ -266,7 +267,7 @@ func assembly() []Row {
 			"policy", "sqldb",
 			"api/cors", "api/identity", "api/image", "api/limits", "api/rest", "api/trace", "placement/policies",
 			"compute/policies", "compute/quota", "network/policies", "image/policies",
-			"agent/facts", "agent/health", "agent/hypervisor", "agent/hypervisor/libvirt/rpc",
+			"image/webdownload", "agent/facts", "agent/health", "agent/hypervisor", "agent/hypervisor/libvirt/rpc",
 			"agent/reconcile/state",
 			"agent/survey",
 			"agent/sysfs", "agent/powervm/…", "internal/httpserver"}},

@@ -3,6 +3,8 @@ package settings
 import (
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
@@ -14,9 +16,62 @@ const imageGroup = "glance"
 
 // imageOptions are the rows of [glance], with which compute calls the image service, and of Berth's own image service.
 func (s *Settings) imageOptions() config.Options {
+	web := &s.ImageStore.Web
 	return append(s.glanceOptions(),
 		config.Text("glance_store", "filesystem_store_datadir", &s.ImageStore.Dir, ""),
-		config.Number("DEFAULT", "image_size_cap", &s.ImageStore.MaxSize, 1<<40, 1, 1<<62))
+		config.Number("DEFAULT", "image_size_cap", &s.ImageStore.MaxSize, 1<<40, 1, 1<<62),
+		config.List("DEFAULT", "enabled_import_methods", &s.ImageStore.Methods, importMethods...),
+		config.List(importGroup, "allowed_schemes", &web.Schemes, "http", "https"),
+		config.List(importGroup, "disallowed_schemes", &web.NoSchemes),
+		config.List(importGroup, "allowed_hosts", &web.Hosts),
+		config.List(importGroup, "disallowed_hosts", &web.NoHosts),
+		config.List(importGroup, "allowed_ports", &s.raw.importPorts, "80", "443"),
+		config.List(importGroup, "disallowed_ports", &s.raw.noImportPorts))
+}
+
+// importGroup has Glance's options about the URLs that images are imported from.
+const importGroup = "import_filtering_opts"
+
+// importMethods are the methods that Berth has.
+var importMethods = []string{"glance-direct", "web-download"}
+
+// readImports completes the options of imports. Glance's lists may have brackets, such as [a, b].
+func (s *Settings) readImports(cfg *config.Config, _ *slog.Logger) error {
+	web := &s.ImageStore.Web
+	for _, list := range []*[]string{&s.ImageStore.Methods, &web.Schemes, &web.NoSchemes, &web.Hosts, &web.NoHosts,
+		&s.raw.importPorts, &s.raw.noImportPorts} {
+		*list = withoutBrackets(*list)
+	}
+	for _, name := range s.ImageStore.Methods {
+		if !slices.Contains(importMethods, name) {
+			e, _ := cfg.Get("DEFAULT", "enabled_import_methods")
+			return e.Fault("%q is not an import method of Berth; use %s", name, strings.Join(importMethods, " or "))
+		}
+	}
+	for option, list := range map[string]struct {
+		from []string
+		to   *[]int
+	}{
+		"allowed_ports": {s.raw.importPorts, &web.Ports}, "disallowed_ports": {s.raw.noImportPorts, &web.NoPorts}} {
+		for _, text := range list.from {
+			port, err := strconv.Atoi(text)
+			if err != nil || port < 1 || port > 65535 {
+				e, _ := cfg.Get(importGroup, option)
+				return e.Fault("%q is not a port; write numbers from 1 to 65535", text)
+			}
+			*list.to = append(*list.to, port)
+		}
+	}
+	return nil
+}
+
+func withoutBrackets(list []string) (out []string) {
+	for _, one := range list {
+		if one = strings.Trim(one, "[]'\" "); one != "" {
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 func (s *Settings) glanceOptions() config.Options {

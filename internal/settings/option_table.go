@@ -49,7 +49,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	faults = cfg.Read(table)
 	for _, check := range []func(*config.Config, *slog.Logger) error{s.checkGeneral, s.checkDevices, s.readAliases,
 		s.checkPlacement, s.readAccounts, s.checkConnections, s.checkHost, s.checkLibvirt, s.checkTLS, s.readBandwidth,
-		s.checkQuota, s.checkNetwork, s.readGlance, s.readPolicies} {
+		s.checkQuota, s.checkNetwork, s.readGlance, s.readImports, s.readPolicies} {
 		err := check(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {
 			faults = append(faults, all.Unwrap()...)

@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/image/webdownload"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/pci"
 )
@@ -95,6 +96,7 @@ type rawValues struct {
 	uri, scheme                              string               // [libvirt] connection_uri, live_migration_scheme
 	cpuModels                                []string             // [libvirt] cpu_models
 	removeImages                             bool                 // [image_cache] remove_unused_base_images
+	importPorts, noImportPorts               []string             // [import_filtering_opts] …allowed_ports
 }
 
 // warn adds a warning about an entry.
@@ -221,8 +223,10 @@ type BandwidthSettings struct {
 
 // ImageStoreSettings are the options of Berth's own image service, under Glance's names.
 type ImageStoreSettings struct {
-	Dir     string // [glance_store] filesystem_store_datadir; "": below the data directory
-	MaxSize int    // [DEFAULT] image_size_cap, in bytes
+	Dir     string            // [glance_store] filesystem_store_datadir; "": below the data directory
+	MaxSize int               // [DEFAULT] image_size_cap, in bytes
+	Methods []string          // [DEFAULT] enabled_import_methods
+	Web     webdownload.Rules // [import_filtering_opts]
 	Policy  Policy
 }
 

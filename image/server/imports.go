@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/image/store"
+	"github.com/openberth/berth/image/webdownload"
+)
+
+// The names of import methods.
+const (
+	glanceDirect = "glance-direct"
+	webDownload  = "web-download"
+)
+
+// How many imports run at once, and how many of one project may wait or run.
+const (
+	maxImports        = 4
+	maxProjectImports = 10
+)
+
+// Imports runs the imports of a store. Each one is recorded in its image, so a restart can end it as failed.
+type Imports struct {
+	store *store.Store
+	web   webdownload.Client
+	limit int64 // the largest image in bytes
+	log   *slog.Logger
+
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	running sync.WaitGroup
+	slots   chan struct{} // has an element for each import that runs
+
+	mu    sync.Mutex
+	begun map[string]*begunImport // by image
+}
+
+type begunImport struct {
+	project string
+	cancel  context.CancelCauseFunc
+	ended   chan struct{}
+}
+
+// NewImports returns the imports of a store. Close ends them.
+func NewImports(s *store.Store, web webdownload.Client, limit int64, log *slog.Logger) *Imports {
+	ctx, stop := context.WithCancelCause(context.Background())
+	return &Imports{store: s, web: web, limit: limit, log: log, ctx: ctx, stop: stop,
+		slots: make(chan struct{}, maxImports), begun: map[string]*begunImport{}}
+}
+
+// errStopped ends imports when the service stops.
+var errStopped = errors.New("the image service was stopped; import the image again")
+
+// Close ends all imports, and returns when they have ended.
+func (m *Imports) Close() {
+	m.stop(errStopped)
+	m.running.Wait()
+}
+
+// begin records an import and begins it. fault.Conflict: the state of the image does not permit it. fault.Unavailable:
+// the service stops.
+func (m *Imports) begin(id string, imported store.Import) error {
+	if context.Cause(m.ctx) != nil {
+		return fault.New(fault.Unavailable, "the image service is being stopped; try again")
+	}
+	ctx, cancel := context.WithCancelCause(m.ctx)
+	one, err := m.admit(id, &begunImport{imported.Project, cancel, make(chan struct{})})
+	if err == nil {
+		if _, err = m.store.BeginImport(id, imported.Method == glanceDirect, imported); err != nil {
+			m.forget(id, one)
+		}
+	}
+	if err != nil {
+		cancel(nil)
+		return err
+	}
+	m.running.Go(func() {
+		defer m.forget(id, one)
+		defer cancel(nil)
+		err := m.run(ctx, id, imported)
+		m.log.Info("image import ended", "image", id, "method", imported.Method, "error", err)
+	})
+	return nil
+}
+
+// admit counts an import of a project. fault.Conflict: the project has too many, or the image has one.
+func (m *Imports) admit(id string, one *begunImport) (*begunImport, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.begun[id] != nil {
+		return nil, fault.New(fault.Conflict, "image %s is being imported; wait until that ends", id)
+	}
+	own := 0
+	for _, other := range m.begun {
+		if other.project == one.project {
+			own++
+		}
+	}
+	if own >= maxProjectImports {
+		return nil, fault.New(fault.Conflict, "the project has %d imports that have not ended; wait for one of them", own)
+	}
+	m.begun[id] = one
+	return one, nil
+}
+
+func (m *Imports) forget(id string, one *begunImport) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.begun, id)
+	close(one.ended)
+}
+
+// run performs an import when its turn comes.
+func (m *Imports) run(ctx context.Context, id string, imported store.Import) error {
+	var waited error
+	select {
+	case m.slots <- struct{}{}:
+		defer func() { <-m.slots }()
+	case <-ctx.Done():
+		waited = fault.Wrap(fault.Unavailable, context.Cause(ctx))
+	}
+	if imported.Method == glanceDirect && waited == nil {
+		_, err := m.store.ImportStaged(id)
+		return err
+	}
+	_, err := m.store.ImportFrom(id, func() (store.Upload, error) {
+		if waited != nil {
+			return store.Upload{}, waited
+		}
+		body, size, err := m.web.Open(ctx, imported.URI)
+		if err != nil {
+			return store.Upload{}, err
+		}
+		context.AfterFunc(ctx, func() { body.Close() }) // at the latest when the import has ended
+		if size > m.limit {
+			return store.Upload{}, fault.New(fault.Invalid, "the image has %d bytes, and image_size_cap permits %d", size,
+				m.limit)
+		}
+		return store.Upload{Data: body, Total: size, Limit: m.limit}, nil
+	})
+	return err
+}
+
+// cancel ends the import of an image that is deleted, and returns when it has ended.
+func (m *Imports) cancel(ctx context.Context, id string) {
+	m.mu.Lock()
+	one := m.begun[id]
+	if one == nil {
+		m.mu.Unlock()
+		return
+	}
+	one.cancel(fault.New(fault.Unavailable, "the image is deleted"))
+	m.mu.Unlock()
+	select {
+	case <-one.ended:
+	case <-ctx.Done():
+	}
+}
