@@ -184,6 +184,8 @@ func (t Times) withDefaults() Times {
 
 // Agent is one host's agent.
 type Agent struct {
+	Started chan struct{} // closed when Run has its journal and the locks of the host, and begins to work
+
 	o       Options
 	log     *slog.Logger
 	events  chan state.Event
@@ -191,6 +193,8 @@ type Agent struct {
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
 
 	driverFailed atomic.Bool // hypervisor.Starter has failed, and must be called again
+
+	start sync.Once // closes Started
 
 	mu    sync.Mutex       // guards state; never held while an effect is performed
 	state *reconcile.State // nil before Run
@@ -215,7 +219,7 @@ func New(o Options) (*Agent, error) {
 	}
 	o.setDefaults()
 	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan state.Event), compare: make(chan struct{},
-		1),
+		1), Started: make(chan struct{}),
 		cancels: map[string]context.CancelFunc{}}, nil
 }
 

@@ -60,6 +60,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.startHypervisor(ctx); err != nil {
 		return err
 	}
+	a.start.Do(func() { close(a.Started) })
 	ctx, unwatch := a.watched(ctx, j)
 	defer unwatch()
 	if err := a.serve(ctx, j); err != nil {

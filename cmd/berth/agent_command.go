@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/cli"
@@ -48,7 +51,28 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 	if err := app.ProtectData(c.DataDir, log, app.AgentDir); err != nil {
 		return err
 	}
-	return agent.Run(ctx)
+	return runWithManager(ctx, s, agent, log)
+}
+
+// runWithManager runs the agent, and reports to the service manager that it is ready when it has its journal and its
+// locks: it needs no service for that. It works while its state machine takes events.
+func runWithManager(ctx context.Context, s streams, agent *loop.Agent, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer cancel()
+		return agent.Run(ctx)
+	})
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-agent.Started:
+		}
+		return s.manager.Run(ctx, func(context.Context) { agent.Report() }, log)
+	})
+	return group.Wait()
 }
 
 type agentPlanCmd struct{ files }

@@ -11,7 +11,7 @@ import (
 
 type computeCmd struct {
 	files
-	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 }
 
 // Run runs compute until it is interrupted. It uses the Placement API at --placement-url, or that of [placement].

@@ -16,7 +16,7 @@ type imageCmd struct {
 
 type imageRunCmd struct {
 	files
-	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:9292" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:9292" env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the image service until it is interrupted.

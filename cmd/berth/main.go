@@ -14,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/internal/systemd"
 )
 
 // grammar is the command line. The client commands are in package cli; the commands below start services.
@@ -31,6 +32,10 @@ type grammar struct {
 	Image     imageCmd     `cmd:"" help:"Run the image service alone; upload, list and delete images."`
 	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or show what it would do."`
 	Preflight preflightCmd `cmd:"" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`
+
+	Options    optionsCmd    `cmd:"" help:"Print a configuration file with every option as a comment, with its default and its description."`
+	Completion completionCmd `cmd:"" help:"Print the completion of commands and flags for a shell."`
+	Manual     manualCmd     `cmd:"" hidden:"" help:"Write the manual pages into a directory."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -67,7 +72,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	g.Interrupt = ctx
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	parsed.Bind(&g.Globals, streams{stdout, stderr})
+	manager, err := systemd.Find()
+	if err != nil {
+		fmt.Fprintln(stderr, "berth:", sentence(err))
+		return statusFailed
+	}
+	parsed.Bind(&g.Globals, streams{stdout, stderr, manager}, parser.Model)
 	if err := parsed.Run(); err != nil {
 		for _, one := range joined(err) {
 			one = withInterruption(ctx, one)

@@ -16,7 +16,7 @@ type networkCmd struct {
 
 type networkRunCmd struct {
 	files
-	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:9696" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:9696" env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
 }
 
 // Run runs the network service until it is interrupted. It uses the Placement API at --placement-url, or that of

@@ -16,7 +16,7 @@ type placementCmd struct {
 
 type placementRunCmd struct {
 	placementFiles
-	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 }
 
 // Run runs Placement until it is interrupted.

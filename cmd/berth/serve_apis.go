@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -94,21 +95,40 @@ func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, lo
 		}
 		group.Go(func() error { return httpserver.Serve(ctx, p.listener, h, connections, p.cert, log) })
 	}
-	group.Go(func() error { return announce(ctx, s, endpoints...) })
+	group.Go(func() error {
+		if !announce(ctx, s, endpoints...) {
+			return nil
+		}
+		return s.manager.Run(ctx, func(ctx context.Context) { answerHealth(ctx, endpoints...) }, log)
+	})
 	return group.Wait()
 }
 
-// announce prints the addresses of endpoints as soon as each is ready.
-func announce(ctx context.Context, s streams, endpoints ...*endpoint) error {
+// answerHealth returns when each API has answered /healthz, with any status: a service whose database does not answer
+// is not repaired by a restart.
+func answerHealth(ctx context.Context, endpoints ...*endpoint) {
+	for _, p := range endpoints {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/healthz", http.NoBody)
+		if err != nil {
+			continue // does not occur: the URL is valid
+		}
+		if response, err := rest.InMemory(p.handler).Do(request); err == nil {
+			_ = response.Body.Close() // its status does not matter
+		}
+	}
+}
+
+// announce prints the addresses of endpoints as soon as each is ready. It returns false if ctx ends before.
+func announce(ctx context.Context, s streams, endpoints ...*endpoint) bool {
 	for _, p := range endpoints {
 		if p.ready != nil {
 			select {
 			case <-p.ready:
 			case <-ctx.Done():
-				return nil
+				return false
 			}
 		}
 		fmt.Fprintf(s.out, "%s: %s\n", p.name, p.url())
 	}
-	return nil
+	return true
 }

@@ -5,10 +5,14 @@ import (
 	"log/slog"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/systemd"
 )
 
-// streams are the outputs of a command: its results and its log.
-type streams struct{ out, log io.Writer }
+// streams are the outputs of a command: its results, its log, and the service manager that started it.
+type streams struct {
+	out, log io.Writer
+	manager  systemd.Manager
+}
 
 // Exit statuses: the command failed, or the command line is not valid. exitStatus returns that of an interruption.
 const (

@@ -1,9 +1,18 @@
 package main
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
-// version returns the version of this binary; see versionText.
+// Set by the linker when packages are built; empty otherwise.
+var release, commit string
+
+// version returns the version of this binary: of its package, or what Go has recorded (see versionText).
 func version() string {
+	if release != "" {
+		return "berth " + release + ", commit " + commit + ", " + runtime.Version()
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "berth, built without module information"

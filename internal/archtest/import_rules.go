@@ -262,6 +262,7 @@ func agentRules(contracts []string) []Row {
 func assembly() []Row {
 	return []Row{
 		// The tests of internal/httpserver serve the Placement API; only an Assembly may import it.
+		{Package: "internal/systemd", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "internal/httpserver", Kind: Assembly, Imports: []string{"fault"}},
 		{Package: "internal/settings", Kind: Assembly, Imports: []string{"fault", "provider", "pci", "bandwidth", "config",
 			"policy", "sqldb",
@@ -270,7 +271,8 @@ func assembly() []Row {
 			"image/webdownload", "agent/facts", "agent/health", "agent/hypervisor", "agent/hypervisor/libvirt/rpc",
 			"agent/reconcile/state",
 			"agent/survey",
-			"agent/sysfs", "agent/powervm/…", "internal/httpserver"}},
+			"agent/sysfs", "agent/powervm/…", "internal/httpserver", "docs/guide"}},
+		{Package: "docs/guide", Kind: Domain},
 		{Package: "internal/linuxguest", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "internal/ownlibvirt", Kind: Adapter, Imports: []string{"fault"},
 			Outside: []string{"github.com/google/uuid"}},

@@ -20,7 +20,7 @@ func TestGuideListsOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, _, _ := strings.Cut(string(text), "### Origins of web pages")
-	items := strings.Split(list, "\n- ")[1:]
+	items := optionItems(string(text))
 	groups := slices.Concat(identity.KnownKeystone(), identity.KnownCalls(placementGroup),
 		identity.KnownCalls(computeGroup), identity.KnownCalls(neutronGroup), identity.KnownCalls(imageGroup),
 		identity.KnownCalls(limitGroup), policy.Known())
@@ -45,14 +45,4 @@ func TestGuideListsOptions(t *testing.T) {
 			t.Errorf("docs/guide/options.md lists [%s] %s, which Berth does not read", found[1], found[2])
 		}
 	}
-}
-
-// names reports whether an item names an option, perhaps only its end: `incomplete_consumer_project_id`, `_user_id`.
-func names(item string, o config.Option) bool {
-	for _, found := range regexp.MustCompile("[` ](_?[a-zA-Z_]+)`").FindAllStringSubmatch(item, -1) {
-		if found[1] == o.Option || found[1][0] == '_' && strings.HasSuffix(o.Option, found[1]) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
+)
+
+// bash completes commands, flags and values of flags; the values of flags before a command are skipped.
+func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
+	script, _, status := output(t, "completion", "bash")
+	if status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	for line, want := range map[string]string{
+		"berth serv":                           "server",
+		"berth server cr":                      "create",
+		"berth -o json server cr":              "create",
+		"berth --token server flavor cr":       "create",
+		"berth server create --fla":            "--flavor",
+		"berth --outp":                         "--output",
+		"berth server list -o ":                "table json",
+		"berth completion ":                    "",
+		"berth placement d":                    "db",
+		"berth manu":                           "",
+		"berth server create web --flavor sma": "",
+	} {
+		words := strings.Split(line, " ")
+		cmd := exec.Command("bash", "-c", script+"\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($# - 1))\n_berth\n"+
+			`echo "${COMPREPLY[*]}"`, "bash")
+		cmd.Args = append(cmd.Args, words...)
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("%q: %q %v instead of %q", line, got, err, want)
+		}
+	}
+}
+
+// zsh and fish accept their scripts, and fish completes.
+func TestCompletionInOtherShells(t *testing.T) {
+	testenv.Need(t, "zsh", "fish")
+	t.Parallel()
+	for _, shell := range []string{"zsh", "fish"} {
+		script, _, _ := output(t, "completion", shell)
+		file := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+		if shell != "fish" {
+			continue
+		}
+		for line, want := range map[string]string{"berth serv": "server\t", "berth server cr": "create\t",
+			"berth --token x -o ": "table"} {
+			out, err := exec.Command("fish", "-c", "source "+file+"; complete -C "+quoted(line)).CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), want) && !strings.Contains(string(out), "\n"+want) {
+				t.Errorf("%q: %v %q", line, err, out)
+			}
+		}
+	}
+}
+
+// The manual pages have every command of the program, and groff finds no fault in them.
+func TestManualPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, log, status := output(t, "manual", dir); status != 0 {
+		t.Fatal(log)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(pages) < 15 {
+		t.Fatalf("%v %v", pages, err)
+	}
+	program := read(t, filepath.Join(dir, "berth.1"))
+	for _, page := range pages {
+		name := strings.TrimSuffix(filepath.Base(page), ".1")
+		if name != "berth" && !strings.Contains(program, ".BR "+roff(name)+" (1)") {
+			t.Errorf("berth.1 does not name %s", name)
+		}
+	}
+	for page, texts := range map[string][]string{
+		"berth-server":  {".B berth server create\n.I <name>", `.B \-\-flavor`},
+		"berth-agent":   {"berth agent check", `.B \-\-config\-file`},
+		"berth-compute": {"BERTH_LISTEN_COMPUTE"},
+	} {
+		for _, text := range texts {
+			if !strings.Contains(read(t, filepath.Join(dir, page+".1")), text) {
+				t.Errorf("%s does not have %q", page, text)
+			}
+		}
+	}
+	testenv.Need(t, "man")
+	for _, page := range pages {
+		out, err := exec.Command("man", "--warnings", "--encoding=UTF-8", "--local-file", page).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "warning:") {
+			t.Errorf("%s: %v\n%.500s", page, err, out)
+		}
+	}
+}
