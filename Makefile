@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim plan lab nested nova neutron bench bench-peer tools
+.PHONY: help build demo test check archtest fuzz sim plan lab nested nova neutron bench bench-peer packages tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; install
 neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and RabbitMQ (as root)
 	sh .ci/install-neutron-packages
 	$(GO) test -tags neutron -count=1 -timeout 20m -v ./internal/neutron
+
+packages: ## build binaries, packages, images and the source archive of the commit into dist; needs only Go
+	cd packaging && $(GO) run . -out ../dist
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/app ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan
