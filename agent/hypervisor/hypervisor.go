@@ -153,6 +153,15 @@ type Adopter interface {
 type Destination struct {
 	Host    string
 	Devices map[device.ID]device.ID // device here → device there
+	// Force is closed when the migration must be completed, even if the guest is paused for that; nil: never
+	Force <-chan struct{}
+}
+
+// MigrationSettler is implemented by drivers of which Guests does not show how an interrupted migration has ended.
+type MigrationSettler interface {
+	// SettleMigration ends a migration of a guest that was interrupted, and reports whether the guest has departed. If
+	// not, it runs here as before. It may be repeated. Unavailable: how the migration has ended is not known yet.
+	SettleMigration(ctx context.Context, id string) (departed bool, err error)
 }
 
 // Capacity is the capacity of a host for guests, and its restrictions.

@@ -191,6 +191,7 @@ type Agent struct {
 	events  chan state.Event
 	compare chan struct{}                 // has an element when VFs must be compared with their ports at once
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
+	forces  map[string]chan struct{}      // of the live migrations in progress, by work; used by serve alone
 
 	driverFailed atomic.Bool // hypervisor.Starter has failed, and must be called again
 
@@ -220,7 +221,7 @@ func New(o Options) (*Agent, error) {
 	o.setDefaults()
 	return &Agent{o: o, log: o.Log.With("host", o.Host), events: make(chan state.Event), compare: make(chan struct{},
 		1), Started: make(chan struct{}),
-		cancels: map[string]context.CancelFunc{}}, nil
+		cancels: map[string]context.CancelFunc{}, forces: map[string]chan struct{}{}}, nil
 }
 
 func (o *Options) setDefaults() {

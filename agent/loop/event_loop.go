@@ -163,6 +163,7 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 		}
 		if done, is := event.(state.WorkDone); is {
 			delete(a.cancels, done.Work)
+			delete(a.forces, done.Work)
 		}
 	}
 }

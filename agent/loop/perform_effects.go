@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,11 @@ func (a *Agent) begin(ctx context.Context, j *journal.Journal, e state.Effect, r
 		if cancel := a.cancels[e.Work]; cancel != nil {
 			cancel()
 		}
+	case state.Force:
+		if force := a.forces[e.Work]; force != nil {
+			close(force)
+			delete(a.forces, e.Work)
+		}
 	case state.WriteJournal:
 		running.Go(func() { a.deliver(ctx, state.Written{Err: j.Write(e.Entries...)}) })
 	case state.Watch:
@@ -52,6 +58,16 @@ func (a *Agent) begin(ctx context.Context, j *journal.Journal, e state.Effect, r
 func (a *Agent) beginWork(ctx context.Context, work string, e state.Effect, running *sync.WaitGroup) {
 	own, cancel := context.WithCancel(ctx)
 	a.cancels[work] = cancel
+	if migrate, is := e.(state.Migrate); is {
+		force := make(chan struct{})
+		if migrate.Force {
+			close(force)
+		} else {
+			a.forces[work] = force
+		}
+		migrate.To.Force = force
+		e = migrate
+	}
 	running.Go(func() {
 		done := a.performWork(own, e)
 		done.Work = work
@@ -91,6 +107,8 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 		done.Err = a.o.Hypervisor.Rename(ctx, e.Was, e.ID, e.Server)
 	case state.Migrate:
 		done.Err = a.o.Hypervisor.Migrate(ctx, e.Work, e.To)
+	case state.SettleMigration:
+		done.Departed, done.Err = settleMigration(ctx, a.o.Hypervisor, e.ID)
 	case state.Destroy:
 		done.Err = a.o.Hypervisor.Destroy(ctx, e.ID)
 	case state.Upload:
@@ -107,6 +125,16 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 		done.Err = fault.New(fault.Internal, "unknown effect %T", e)
 	}
 	return done
+}
+
+// settleMigration ends an interrupted migration of a guest, and reports whether it has departed.
+func settleMigration(ctx context.Context, h hypervisor.Hypervisor, id string) (departed bool, err error) {
+	if settler, needed := h.(hypervisor.MigrationSettler); needed {
+		return settler.SettleMigration(ctx, id)
+	}
+	guests, err := h.Guests(ctx)
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	return i >= 0 && guests[i].Departed, fault.Wrap("", err)
 }
 
 // prepare prepares sets of devices.

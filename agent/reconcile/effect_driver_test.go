@@ -40,9 +40,10 @@ type driver struct {
 	received    map[string]hypervisor.Guest // prepared for guests that arrive by live migration
 	refuses     error                       // result of Receive
 	tree        provider.Tree
-	reports     []host.Guest // guest reports, by their arrival
-	hostReports int          // host reports that arrived
-	alive       []host.Alive // signs of life that arrived
+	reports     []host.Guest   // guest reports, by their arrival
+	signals     []state.Effect // Cancel and Force
+	hostReports int            // host reports that arrived
+	alive       []host.Alive   // signs of life that arrived
 }
 
 func newDriver(t *testing.T) *driver {
@@ -147,7 +148,8 @@ func (d *driver) perform(i int) {
 		d.deliver(state.ProviderWritten{Generation: e.Step.Generation + 1})
 	case state.CleanDevice:
 		d.deliver(state.CleanEnded{})
-	case state.Cancel:
+	case state.Cancel, state.Force:
+		d.signals = append(d.signals, e)
 	default:
 		d.work(e)
 	}
@@ -187,6 +189,8 @@ func (d *driver) work(e state.Effect) {
 		g := d.guests[e.Work]
 		g.Departed = true
 		d.guests[e.Work] = g
+	case state.SettleMigration:
+		done.Departed = d.guests[e.ID].Departed
 	case state.ListGuests:
 		done.Guests = d.list()
 	case state.ReportGuest:

@@ -52,7 +52,9 @@
 //	2.17   servers have the action trigger_crash_dump
 //	2.19   servers have a description
 //	2.21   GET /servers/{id}/os-instance-actions also of deleted servers
+//	2.22   a live migration can be forced to complete (force_complete)
 //	2.23   GET /servers/{id}/migrations; migrations show their migration_type
+//	2.24   a running live migration can be aborted
 //	2.25   os-migrateLive has no disk_over_commit
 //	2.26   servers show tags, which /servers/{id}/tags changes; lists filter by them
 //	2.28   hypervisors show cpu_info as an object, not as a text
@@ -82,6 +84,7 @@
 //	2.59   migrations show their uuid
 //	2.61   flavors show their extra_specs
 //	2.63   servers show trusted_image_certificates, which is null
+//	2.65   a live migration that does not run yet can be aborted
 //	2.68   evacuate and os-migrateLive have no force
 //	2.70   ports of servers show their tag
 //	2.71   a server shows server_groups, except in lists

@@ -41,7 +41,9 @@ const (
 	CrashDump          Version = 17
 	ServerDescription  Version = 19
 	DeletedActions     Version = 21
+	ForceMigration     Version = 22
 	ServerMigrations   Version = 23
+	AbortMigration     Version = 24
 	LiveMigrateAuto    Version = 25
 	Tags               Version = 26
 	CPUInfoObject      Version = 28
@@ -138,7 +140,9 @@ func Effects() []Effect {
 		{CrashDump, "servers have the action trigger_crash_dump"},
 		{ServerDescription, "servers have a description"},
 		{DeletedActions, "GET /servers/{id}/os-instance-actions also of deleted servers"},
+		{ForceMigration, "a live migration can be forced to complete (force_complete)"},
 		{ServerMigrations, "GET /servers/{id}/migrations; migrations show their migration_type"},
+		{AbortMigration, "a running live migration can be aborted"},
 		{LiveMigrateAuto, "os-migrateLive has no disk_over_commit"},
 		{Tags, "servers show tags, which /servers/{id}/tags changes; lists filter by them"},
 		{CPUInfoObject, "hypervisors show cpu_info as an object, not as a text"},
@@ -168,6 +172,7 @@ func Effects() []Effect {
 		{MigrationUUID, "migrations show their uuid"},
 		{ExtraSpecsInFlavor, "flavors show their extra_specs"},
 		{TrustedImages, "servers show trusted_image_certificates, which is null"},
+		{AbortQueuedMove, "a live migration that does not run yet can be aborted"},
 		{NoForcedMoves, "evacuate and os-migrateLive have no force"},
 		{DeviceTagsShown, "ports of servers show their tag"},
 		{ServerGroupsShown, "a server shows server_groups, except in lists"},

@@ -224,6 +224,9 @@ const (
 type Outgoing struct {
 	Host    string            `json:"host"`
 	Devices map[string]string `json:"devices,omitempty"` // address on the source → address on the destination
+	// Abort: report failed instead, or departed if the guest has arrived already.
+	Abort bool `json:"abort,omitempty"`
+	Force bool `json:"force,omitempty"` // the guest may be paused, so that the migration completes
 }
 
 // GuestCell is one NUMA cell of a guest.

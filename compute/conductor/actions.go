@@ -32,7 +32,8 @@ func (c *Conductor) Act(ctx context.Context, id string, action lifecycle.ActionR
 	}
 	server, err = c.runner.Apply(ctx, id, action)
 	if err == nil && server.LastAction != action.ID { // the server has changed since it was read
-		err = fault.New(fault.Conflict, "%s", server.Refuse(action.Action, action.Hard))
+		err = fault.New(fault.Conflict, "%s", cmp.Or(server.Refuse(action.Action, action.Hard),
+			"the server has changed; try again"))
 	}
 	return server, err
 }

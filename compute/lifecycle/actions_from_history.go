@@ -24,7 +24,8 @@ const createAction = "create"
 const deleteAction = "delete"
 
 // actionNames are the names of past actions that differ from those of the actions.
-var actionNames = map[Action]string{Live: "live-migration", Reset: "resetState"}
+var actionNames = map[Action]string{Live: "live-migration", Reset: "resetState", AbortLive: "live_migration_cancel",
+	ForceLive: "live_migration_force_complete"}
 
 // PastName returns the name of the action in OpenStack's os-instance-actions.
 func (a Action) PastName() string {

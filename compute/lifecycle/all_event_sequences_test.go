@@ -105,6 +105,9 @@ func events(s Server) []Event {
 	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && len(s.Networks) == 0 && !testing.Short():
 		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true})
 	}
+	if s.Move != nil && s.Move.Kind == LiveMigration && len(s.Networks) == 0 {
+		actions = append(actions, AbortLive)
+	}
 	for _, a := range actions {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
 	}
@@ -408,8 +411,8 @@ type situation struct {
 }
 
 type moveSituation struct {
-	kind                                                Kind
-	stopSource, sourceStopped, revert, failed, fromLost bool
+	kind                                                         Kind
+	stopSource, sourceStopped, revert, failed, fromLost, aborted bool
 }
 
 type residenceSituation struct {
@@ -437,7 +440,8 @@ func (n node) key() situation {
 		k.image = *s.ShelvedImage
 	}
 	if m := s.Move; m != nil {
-		k.move = moveSituation{m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "", m.SourceLost != ""}
+		k.move = moveSituation{m.Kind, m.StopSource, m.SourceStopped, m.RevertRequested, m.Failed != "", m.SourceLost != "",
+			m.Aborted}
 		k.from = situationOf(m.From)
 	}
 	for i, l := range s.Leftovers {

@@ -9,12 +9,11 @@ import (
 // matters only to Reboot.
 func (s Server) Refuse(a Action, hard bool) string {
 	vm, task := s.VMState(), s.TaskState()
-	if a == Reset {
-		if s.State != Active && s.Phase() != Resized && s.Phase() != RevertBlocked {
-			return fmt.Sprintf("Cannot '%s' instance %s: in state %s it has no guest whose state could be set",
-				a, s.ID, s.Stage())
-		}
-		return ""
+	switch a {
+	case Reset:
+		return s.refuseReset()
+	case AbortLive, ForceLive:
+		return s.refuseLiveRequest(a)
 	}
 	if s.PortChange != nil || len(s.PortQueue) > 0 {
 		return fmt.Sprintf("Cannot '%s' instance %s while its ports are being changed", a, s.ID)
@@ -74,6 +73,15 @@ func (s Server) Refuse(a Action, hard bool) string {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
 	}
 	return ""
+}
+
+// refuseReset returns why the state of the server cannot be set, or an empty string if it can.
+func (s Server) refuseReset() string {
+	if s.State == Active || s.Phase() == Resized || s.Phase() == RevertBlocked {
+		return ""
+	}
+	return fmt.Sprintf("Cannot '%s' instance %s: in state %s it has no guest whose state could be set", Reset, s.ID,
+		s.Stage())
 }
 
 // refuseSuspend returns why a server with devices cannot be suspended.

@@ -10,6 +10,9 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 	if s.Refuse(e.Action, e.Hard) != "" {
 		return s
 	}
+	if e.Migration != "" && e.Migration != s.Migration.ID {
+		return s
+	}
 	s.LastAction, s.Refusal = e.ID, nil
 	switch e.Action {
 	case Start:
@@ -51,6 +54,10 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		return advance(s, moveConfirmed{}, now)
 	case Revert:
 		return advance(s, moveReverted{s.Host}, now)
+	case AbortLive:
+		return advance(s, moveAborted{prepared: s.Reported}, now)
+	case ForceLive:
+		return advance(s, moveForced{}, now)
 	case Shelve:
 		return beginShelving(s, e, now)
 	case Snapshot, Backup:

@@ -11,7 +11,8 @@ import (
 func TestEvacuatedServerStaysStopped(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s := ran(t)
-		for _, e := range []Event{ActionRequested{ID: "m", Action: Evacuate, KeepStopped: keep, AdminPass: "p"},
+		for _, e := range []Event{ActionRequested{ID: "m", Action: Evacuate, AdminPass: "p",
+			EvacuateOptions: EvacuateOptions{KeepStopped: keep}},
 			Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, Claimed{Try: 2}} {
 			s, _ = Next(s, e, noon)
 		}
@@ -29,7 +30,8 @@ func TestEvacuatedServerStaysStopped(t *testing.T) {
 		}
 	}
 	s := ran(t)
-	for _, e := range []Event{ActionRequested{ID: "m", Action: Evacuate, KeepStopped: true, AdminPass: "p"},
+	for _, e := range []Event{ActionRequested{ID: "m", Action: Evacuate, AdminPass: "p",
+		EvacuateOptions: EvacuateOptions{KeepStopped: true}},
 		NoValidHost{Reason: "r"}} {
 		s, _ = Next(s, e, noon)
 	}

@@ -28,6 +28,7 @@ type Entry struct {
 	ClaimOnly bool              // the agent must pick the devices and build nothing: the ports are not bound yet
 	Outgoing  string            // destination host of the live migration, or empty
 	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
+	Live      LiveRequests      // set with Outgoing: what operators have requested of the migration
 	DiskFrom  *DiskSource       // the guest whose disk the agent copies before it builds the guest; nil: none
 	UploadTo  string            // image that gets the disk of the guest, which must be stopped unless CopyDisk; or empty
 	CopyDisk  bool              // the image gets a copy of the disk, also of a running guest
@@ -80,7 +81,7 @@ func (s Server) Entries() []Entry {
 			e.Power = Off
 		}
 		if m.Phase == LiveMigrating {
-			e.Outgoing, e.DeviceMap = s.Host, pairUp(m.From.Devices, s.Devices)
+			e.Outgoing, e.DeviceMap, e.Live = s.Host, pairUp(m.From.Devices, s.Devices), m.LiveRequests
 		}
 		list = append(list, e)
 	}

@@ -61,7 +61,7 @@ func onNoValidHost(s Server, e NoValidHost, now time.Time) Server {
 	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
 	s = addHistory(s, now, fmt.Sprintf("Placement returned %s; no host is suitable: %s",
 		count(e.Candidates, "candidate"), e.Reason))
-	if e.Again && s.Round < MaxRounds {
+	if e.Again && s.Round < MaxRounds && !s.isAborted() {
 		return s // the state and its step stay; only the round changes
 	}
 	return giveUp(s, now, e.Reason, false)

@@ -75,6 +75,10 @@ type (
 	moveReverted   struct{ host string } // the destination
 	restoreRetried struct{}
 	moveCancelled  struct{} // the deletion of the server is requested
+	moveAborted    struct { // a live migration
+		prepared bool // the agent of the destination has reported the guest
+	}
+	moveForced struct{} // a live migration
 )
 
 func (askPrepared) moveEvent()         {}
@@ -101,6 +105,8 @@ func (moveConfirmed) moveEvent()       {}
 func (moveReverted) moveEvent()        {}
 func (restoreRetried) moveEvent()      {}
 func (moveCancelled) moveEvent()       {}
+func (moveAborted) moveEvent()         {}
+func (moveForced) moveEvent()          {}
 
 // moveEffect is a change of the server that follows from a transition of its move.
 type moveEffect interface{ moveEffect() }

@@ -40,6 +40,9 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 	case choicesFound:
 		return m.onChoicesFound()
 	case choicesLost:
+		if m.Aborted {
+			return m.goBack(e.text)
+		}
 		if m.Phase != Planning {
 			m.Phase = SchedulingDestination
 		}
@@ -68,7 +71,7 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 		return m.onRestored(e)
 	case restoreRefused:
 		return m.onRestoreRefused(e)
-	case moveConfirmed, moveReverted, restoreRetried, moveCancelled:
+	case moveConfirmed, moveReverted, restoreRetried, moveCancelled, moveAborted, moveForced:
 		return m.onRequest(e)
 	}
 	return m, nil
@@ -76,6 +79,9 @@ func (m Move) next(e moveEvent) (Move, []moveEffect) {
 
 // onChoicesFound starts the move, or the claim of the next choice.
 func (m Move) onChoicesFound() (Move, []moveEffect) {
+	if m.Aborted {
+		return m.goBack(abortedByOperator)
+	}
 	if m.Phase == Planning {
 		m.Phase = MovingAllocations
 		return m, []moveEffect{entry("moving the allocations on %s to migration %s", m.From.Host, m.Consumer)}
@@ -103,7 +109,11 @@ func (m Move) onDestinationClaimed(e destinationClaimed) (Move, []moveEffect) {
 	default:
 		m.Phase = m.buildPhase()
 	}
-	return m, []moveEffect{setStatus("migrating"), entry("claimed on %s; waiting for %s", e.host, next)}
+	status := "migrating"
+	if m.isLive() { // it is prepared first
+		status = "pre-migrating"
+	}
+	return m, []moveEffect{setStatus(status), entry("claimed on %s; waiting for %s", e.host, next)}
 }
 
 // prepareLive is what the agent of the destination of a live migration does first.
@@ -162,7 +172,8 @@ func (m Move) atDestination(e moveEvent) (Move, []moveEffect) {
 	case destinationPrepared:
 		if m.Phase == PreLiveMigration {
 			m.Phase = LiveMigrating
-			return m, []moveEffect{entry("waiting for the agent of %s to migrate the guest to %s", m.From.Host, e.host)}
+			return m, []moveEffect{setStatus("migrating"),
+				entry("waiting for the agent of %s to migrate the guest to %s", m.From.Host, e.host)}
 		}
 	case destinationArrived:
 		switch {
@@ -321,7 +332,7 @@ func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
 			m.Phase = Reverting
 		}
 	case LiveMigrating:
-		m.Phase = SpawningDestination // the guest may have arrived; the ports are bound when it has
+		m.Phase, m.Aborted = SpawningDestination, false // the guest may have arrived; the ports are bound when it has
 		more = []moveEffect{entry("waiting for the agent of %s to report the guest", e.to)}
 	case Resized:
 		m, more = m.confirm()
@@ -331,8 +342,12 @@ func (m Move) onSourceDead(e sourceDead) (Move, []moveEffect) {
 
 // goBack gives up the move: the server returns to its source. text is the reason.
 func (m Move) goBack(text string) (Move, []moveEffect) {
+	status := "error"
+	if m.Aborted && m.SourceLost == "" && !m.From.Gone {
+		status, text = "cancelled", abortedByOperator
+	}
 	m.Failed = text
-	effects := []moveEffect{setStatus("error"), entry("%s It goes back to %s.", text, m.From.Host)}
+	effects := []moveEffect{setStatus(status), entry("%s It goes back to %s.", text, m.From.Host)}
 	if !m.AllocationsMoved() {
 		return m, append(effects, returnToSource{})
 	}
@@ -394,8 +409,41 @@ func (m Move) onRequest(e moveEvent) (Move, []moveEffect) {
 		if m.Phase != MovingAllocations && m.Phase != RestoringAllocations { // their result decides who holds what
 			return m, []moveEffect{setStatus("cancelled"), leaveSource{}}
 		}
+	case moveAborted, moveForced:
+		return m.onLiveRequest(e)
 	}
 	return m, nil
+}
+
+// abortedByOperator is the reason for which an aborted live migration goes back.
+const abortedByOperator = "The live migration was aborted by an operator."
+
+// onLiveRequest applies the request to abort a live migration or to force its completion. A request that is repeated
+// changes nothing.
+func (m Move) onLiveRequest(e moveEvent) (Move, []moveEffect) {
+	abort, aborts := e.(moveAborted)
+	switch {
+	case !aborts && m.Forced, aborts && m.Aborted:
+		return m, nil
+	case !aborts:
+		m.Forced = true
+		return m, []moveEffect{entry("completion of the live migration requested: the guest on %s may be paused",
+			m.From.Host)}
+	}
+	m.Aborted = true
+	requested := entry("abort of the live migration requested")
+	var more []moveEffect
+	switch m.Phase {
+	case SchedulingDestination, ClaimingDestination, ReschedulingDestination, BindingDestination:
+		m, more = m.goBack(abortedByOperator)
+	case PreLiveMigration:
+		if m, more = m.goBack(abortedByOperator); abort.prepared {
+			m.Phase = Reverting
+		}
+	}
+	// Planning and MovingAllocations: their result ends the move. AwaitingSourceAck: the agent may be about to rename the
+	// guest; its acknowledgement ends the move. LiveMigrating: the agent of the source reports how the copy has ended.
+	return m, append([]moveEffect{requested}, more...)
 }
 
 // confirm ends the move; the source becomes a leftover.

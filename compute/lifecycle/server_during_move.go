@@ -110,7 +110,7 @@ func endAtSource(s Server, now time.Time) Server {
 		s.State = DeletingGuest
 	case move.SourceLost != "":
 		return fail(s, now, Failing, move.SourceLost)
-	case move.Failed != "":
+	case move.Failed != "" && !move.Aborted:
 		s.Refusal = &Fault{Code: 500, Message: move.Failed, Created: now}
 	}
 	return s

@@ -229,12 +229,20 @@ type DeleteRequested struct {
 	MayHavePorts bool
 }
 
+// EvacuateOptions are how a server is evacuated.
+type EvacuateOptions struct {
+	KeepStopped bool // the guest is not started at the destination
+	LosesDisk   bool // the guest's disk is on the host that is left
+}
+
 // ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;
 // Server.LastAction is its ID then.
 type ActionRequested struct {
 	ID     string // of this request, a UUID; a move uses it as the consumer that holds the source's devices
 	Action Action
 	By     Caller
+
+	EvacuateOptions
 
 	Hard          bool          // Reboot: also if the guest does not run
 	Image         string        // Rebuild: the image; empty: the present one. Rescue: the image to boot
@@ -243,7 +251,6 @@ type ActionRequested struct {
 	FirstBoot     *FirstBoot    // Rebuild: what the guest reads when it boots; nil: unchanged
 	Details       DetailsChange // Rebuild, Resize: what describes the server
 	AdminPass     string        // Rebuild, Evacuate, Rescue: the password of the guest
-	KeepStopped   bool          // Evacuate: the guest is not started at the destination
 	To            string        // moves, Unshelve: the only permitted host; empty: any
 	Zone          *string       // Unshelve: the availability zone that the server gets, empty: any; nil: unchanged
 	SameHost      bool          // Resize: the present host is permitted as destination
@@ -252,8 +259,8 @@ type ActionRequested struct {
 	Amounts    resource.Amounts
 	DiskFormat string    // Shelve: format of the image that gets the guest's disk; empty: the guest has no disk
 	Copy       ImageCopy // Snapshot, Backup: the image that gets a copy of the disk, in DiskFormat
-	LosesDisk  bool      // Evacuate: the guest's disk is on the host that is left
 	ToError    bool      // Reset: set ERROR; false: clear it
+	Migration  string    // AbortLive, ForceLive: id of the migration, which must be the present one
 }
 
 func (Created) event()             {}

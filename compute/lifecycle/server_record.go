@@ -357,8 +357,15 @@ type Move struct {
 	RevertRequested bool      // a user reverts the move
 	Failed          string    // why the move was given up, or empty
 	SourceLost      string    // why the guest at From no longer exists, or empty
+	LiveRequests
 	// how often Placement has refused to restore the server's allocations
 	Refusals int `json:",omitempty"`
+}
+
+// LiveRequests is what operators have requested of a live migration in progress.
+type LiveRequests struct {
+	Aborted bool `json:",omitempty"` // it must end at its source, unless it is complete before
+	Forced  bool `json:",omitempty"` // it must be completed, even if its guest pauses for that
 }
 
 // Kind is the kind of a move, as the Compute API names it.

@@ -105,6 +105,9 @@ const (
 	Reset    Action = "os-resetState"
 	Snapshot Action = "createImage"
 	Backup   Action = "createBackup"
+	// of a live migration in progress; they have no keys
+	AbortLive Action = "abort live migration"
+	ForceLive Action = "force_complete"
 )
 
 // Step is an operation on another service that a server needs.

@@ -105,6 +105,9 @@ func onStepFailed(s Server, e StepFailed, now time.Time) Server {
 		return s // late
 	}
 	text := fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason)
+	if s.isAborted() && s.Move.Phase == Planning { // it need not be repeated
+		return advance(s, searchEnded{text}, now)
+	}
 	if !e.Refused || e.Step != RestoreAllocations {
 		return addHistory(s, now, text)
 	}

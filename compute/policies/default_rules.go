@@ -44,6 +44,8 @@ const (
 	PauseServer          = "os_compute_api:os-pause-server:pause"
 	UnpauseServer        = "os_compute_api:os-pause-server:unpause"
 	CrashDump            = "os_compute_api:servers:trigger_crash_dump"
+	ChangePassword       = "os_compute_api:os-admin-password"
+	InjectNetworkInfo    = "os_compute_api:os-admin-actions:inject_network_info"
 	SuspendServer        = "os_compute_api:os-suspend-server:suspend"
 	ResumeServer         = "os_compute_api:os-suspend-server:resume"
 	RescueServer         = "os_compute_api:os-rescue"
@@ -117,6 +119,8 @@ var guards = []policy.Row{
 	{Names: PauseServer, Check: member, What: "POST /servers/{id}/action (pause)"},
 	{Names: UnpauseServer, Check: member, What: "POST /servers/{id}/action (unpause)"},
 	{Names: CrashDump, Check: member, What: "POST /servers/{id}/action (trigger_crash_dump)"},
+	{Names: ChangePassword, Check: member, What: "POST /servers/{id}/action (changePassword)"},
+	{Names: InjectNetworkInfo, Check: admin, What: "POST /servers/{id}/action (injectNetworkInfo)"},
 	{Names: SuspendServer, Check: member, What: "POST /servers/{id}/action (suspend)"},
 	{Names: ResumeServer, Check: member, What: "POST /servers/{id}/action (resume)"},
 	{Names: RescueServer, Check: member, What: "POST /servers/{id}/action (rescue)"},

@@ -172,7 +172,8 @@ func ToAssignment(e lifecycle.Entry, s lifecycle.Server) host.Server {
 		}
 	}
 	if e.Outgoing != "" {
-		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
+		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap, Abort: e.Live.Aborted,
+			Force: e.Live.Forced && !e.Live.Aborted}
 	}
 	if e.DiskFrom != nil {
 		out.DiskFrom = &host.DiskFrom{Host: e.DiskFrom.Host, ID: e.DiskFrom.Guest}

@@ -172,6 +172,8 @@ type moveRecord struct {
 	Failure         string          `json:"failure,omitzero"`
 	SourceLost      string          `json:"source_lost,omitzero"`
 	Refusals        int             `json:"refusals,omitzero"`
+	Aborted         bool            `json:"aborted,omitzero"`
+	Forced          bool            `json:"forced,omitzero"`
 }
 
 type migrationRecord struct {
@@ -407,7 +409,7 @@ func fromResidence(r residenceRecord) lifecycle.Residence {
 func toMove(m lifecycle.Move) moveRecord {
 	return moveRecord{m.Kind, m.To, m.SameHostAllowed, m.Consumer, toResidence(m.From),
 		m.StopSource, m.KeepStopped, m.SourceStopped, m.RevertRequested,
-		m.Failed, m.SourceLost, m.Refusals}
+		m.Failed, m.SourceLost, m.Refusals, m.Aborted, m.Forced}
 }
 
 // fromMove reads a move, or returns nil. Its phase is the state of the server's record.
@@ -421,6 +423,7 @@ func fromMove(r *moveRecord, phase string) *lifecycle.Move {
 		From: fromResidence(r.Source), StopSource: r.StopSource, KeepStopped: r.KeepStopped, SourceStopped: r.SourceStopped,
 		RevertRequested: r.Reverting, Failed: r.Failure,
 		SourceLost: r.SourceLost, Refusals: r.Refusals,
+		LiveRequests: lifecycle.LiveRequests{Aborted: r.Aborted, Forced: r.Forced},
 	}
 }
 

@@ -227,12 +227,22 @@ func compareTable(t *testing.T, client *shell, all []clientStep) {
 		switch {
 		case len(lines) == 0:
 			t.Errorf("no line has the command %q", r.command)
+		case !works && r.result == "works" && slices.ContainsFunc(lines, func(s clientStep) bool {
+			return otherwise[r.command] != "" && strings.Contains(s.output, otherwise[r.command])
+		}):
 		case works != (r.result == "works"):
 			t.Errorf("%s: the table has %q, but a line succeeds: %t", r.command, r.result, works)
 		case r.result != "works" && !slices.ContainsFunc(lines, func(s clientStep) bool { return refusedAs(s, r.note) }):
 			t.Errorf("%s: no output has the sentence of the table, %s\n%s", r.command, r.note, lines[0].output)
 		}
 	}
+}
+
+// otherwise are the sentences with which commands are refused that work only with a second host, which the cloud of
+// this test does not have. TestLibvirtLiveMigration of cmd/berth requests the same of the API.
+var otherwise = map[string]string{
+	"server migration abort":          "Cannot 'abort live migration' instance",
+	"server migration force complete": "Cannot 'force_complete' instance",
 }
 
 // refusedAs reports whether the output of a step has the status and the sentence of a note, which begins with "404: "

@@ -98,6 +98,8 @@ func (am *agentModel) performWork(m *simHost, f *effect) (done state.WorkDone) {
 		done.Err = am.call(func() error { return am.hypervisor.renameGuest(m, e.Was, e.ID, e.Server) })
 	case state.Migrate:
 		done.Err = am.call(func() error { return am.hypervisor.migrateGuest(m, e.Work, e.To) })
+	case state.SettleMigration:
+		done.Err = am.call(func() error { done.Departed = m.guests[e.ID] != nil && m.guests[e.ID].Departed; return nil })
 	case state.Destroy:
 		done.Err = am.call(func() error { am.hypervisor.destroyGuest(m, e.ID, f.named); return nil })
 	case state.EndUpload:

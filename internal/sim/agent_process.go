@@ -62,6 +62,7 @@ func (am *agentModel) begin(m *simHost, e state.Effect) {
 				f.cancelled = true
 			}
 		}
+	case state.Force: // it changes nothing that is modelled
 	case state.WriteJournal:
 		a.unwritten = true
 		a.effects = append(a.effects, &effect{Effect: e, compute: am.compute.process})

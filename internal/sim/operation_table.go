@@ -36,13 +36,14 @@ func ops() []op {
 		{Forget, 1, (*operations).forgetSome},
 		{"disable", 4, (*operations).disableSome},
 		{"enable", 4, (*operations).enableSome},
+		{"abort", 4, (*operations).requestOfMigration},
 		{Ports, portShare - 8, (*operations).changePort}, // the last ones, see shares
 		{Policy, 8, (*operations).changePolicy},
 	}
 }
 
 // The sums of the shares of all kinds of operations without those on ports, and of these.
-const sharesWithoutPorts, portShare = 1064, 24
+const sharesWithoutPorts, portShare = 1068, 24
 
 // shares is the sum of the shares of all kinds of operations. Without ports the random numbers are used as if there
 // were no operations on them.

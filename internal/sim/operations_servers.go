@@ -71,9 +71,12 @@ func (op *operations) ask(s lifecycle.Server, action lifecycle.Action) bool {
 		return false
 	}
 	e := lifecycle.ActionRequested{ID: op.name("m"), Action: action, Hard: hard,
-		KeepStopped: hard && action == lifecycle.Evacuate}
+		EvacuateOptions: lifecycle.EvacuateOptions{KeepStopped: hard && action == lifecycle.Evacuate}}
 	if action == lifecycle.Snapshot {
 		e.Copy = lifecycle.ImageCopy{Name: "copy", Properties: map[string]string{"snapshot_of": s.ID}}
+	}
+	if action == lifecycle.AbortLive || action == lifecycle.ForceLive {
+		e.Migration = s.Migration.ID
 	}
 	if h := op.compute.states[s.Host]; action == lifecycle.Evacuate && op.servedBy(h) != nil && !h.reported {
 		return false // a real agent would have reported by now
@@ -101,6 +104,24 @@ func (op *operations) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	}
 	op.evacuated[s.ID] = op.evacuated[s.ID] || outOfReach
 	return true
+}
+
+// requestOfMigration aborts a live migration in progress, or forces its completion, as an operator.
+func (op *operations) requestOfMigration() {
+	var moving []lifecycle.Server
+	for _, id := range op.compute.ids.list {
+		if s := op.compute.servers[id]; s.Move != nil && s.Move.Kind == lifecycle.LiveMigration {
+			moving = append(moving, s)
+		}
+	}
+	if len(moving) == 0 {
+		return
+	}
+	action := lifecycle.AbortLive
+	if op.oneIn(3) {
+		action = lifecycle.ForceLive
+	}
+	op.ask(moving[op.rng.IntN(len(moving))], action)
 }
 
 // evacuate evacuates a server from a host that does not report.

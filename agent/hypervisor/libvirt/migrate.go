@@ -74,6 +74,26 @@ func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destinati
 	return fault.Wrap("", m.run(ctx))
 }
 
+// SettleMigration ends an interrupted migration of a guest, and reports whether the guest has departed.
+func (d *Driver) SettleMigration(ctx context.Context, id string) (departed bool, err error) {
+	c, _, err := d.connect(ctx)
+	if err != nil {
+		return false, fault.Wrap("", err)
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return false, fault.Wrap("", err)
+	}
+	found, there := find(domains, id)
+	if !there {
+		return false, fault.New(fault.NotFound, "there is no guest %s", id)
+	}
+	if found.migratesTo() != "" {
+		found, err = (&settler{d, found}).await(ctx)
+	}
+	return found.guest.Departed, fault.Wrap("", err)
+}
+
 // migrator migrates one guest.
 type migrator struct {
 	d      *Driver
@@ -229,7 +249,8 @@ func (m *migrator) transfer(ctx context.Context) error {
 }
 
 // perform copies disks and memory. It aborts the copying when ctx ends, when the destination does not answer, and when
-// it takes too long. If the copy is complete nevertheless, that counts.
+// it takes too long. If the copy is complete nevertheless, that counts. When its completion is forced, the guest is
+// paused, so that it does not write its memory any more; libvirt lets it run at the destination, or here after a fault.
 func (m *migrator) perform(ctx context.Context) error {
 	hold := context.WithoutCancel(ctx)
 	done := make(chan error, 1)
@@ -241,7 +262,8 @@ func (m *migrator) perform(ctx context.Context) error {
 	if limit > 0 {
 		late = time.After(limit)
 	}
-	ended, lost := ctx.Done(), m.steps.Target.Done()
+	ended, lost, force := ctx.Done(), m.steps.Target.Done(), m.to.Force
+	pausing := false
 	var why error
 	var giveUp <-chan time.Time
 	for {
@@ -253,6 +275,8 @@ func (m *migrator) perform(ctx context.Context) error {
 			return err
 		case <-ended:
 			ended, why = nil, fault.New(fault.Unavailable, "the live migration is aborted: %w", context.Cause(ctx))
+		case <-force:
+			force, pausing = nil, true
 		case <-late:
 			why = fault.New(fault.Conflict, "the live migration has not ended within %s: the guest may write its memory "+
 				"faster than it is copied; set [libvirt] live_migration_permit_auto_converge, or "+
@@ -265,6 +289,9 @@ func (m *migrator) perform(ctx context.Context) error {
 			if _, err := m.steps.Target.LibVersion(hold); err != nil && why == nil {
 				why = fault.New(fault.Unavailable, "libvirt on host %s does not answer: %w", m.to.Host, err)
 			}
+		}
+		if pausing && why == nil {
+			pausing = !m.pause(hold)
 		}
 		if why != nil { // libvirt refuses while the copy does not begin yet, so it is repeated
 			m.abort(hold)
@@ -284,6 +311,18 @@ func (m *migrator) abort(ctx context.Context) {
 	if err != nil {
 		m.d.o.Log.Info("live migration not aborted, will retry", "guest", m.domain.guest.ID, "error", err)
 	}
+}
+
+// pause pauses the guest, and reports whether it is paused.
+func (m *migrator) pause(ctx context.Context) bool {
+	c, _, err := m.d.connect(ctx)
+	if err == nil {
+		err = rpc.Suspend(ctx, c, m.domain.Domain)
+	}
+	if err != nil {
+		m.d.o.Log.Info("guest of a live migration not paused, will retry", "guest", m.domain.guest.ID, "error", err)
+	}
+	return err == nil
 }
 
 // limit returns how long copying may take; 0: any time.

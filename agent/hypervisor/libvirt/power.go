@@ -49,7 +49,7 @@ func endedMeanwhile(id string, err error) error {
 func (d *Driver) stop(ctx context.Context, c *rpc.Client, of domain) error {
 	if d.o.ShutdownTime > 0 {
 		if err := c.Shutdown(ctx, of.Domain); err == nil {
-			if down, err := d.awaitShutdown(ctx, c, of); down || err != nil {
+			if down, err := awaitShutdown(ctx, d, c, of); down || err != nil {
 				return err
 			}
 		}
@@ -58,7 +58,7 @@ func (d *Driver) stop(ctx context.Context, c *rpc.Client, of domain) error {
 }
 
 // awaitShutdown reports whether the guest has shut down within the configured time.
-func (d *Driver) awaitShutdown(ctx context.Context, c *rpc.Client, of domain) (down bool, err error) {
+func awaitShutdown(ctx context.Context, d *Driver, c *rpc.Client, of domain) (down bool, err error) {
 	deadline := time.After(d.o.ShutdownTime)
 	for {
 		state, _, err := c.State(ctx, of.Domain)

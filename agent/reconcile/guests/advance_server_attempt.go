@@ -72,7 +72,7 @@ func changesGuest(e state.Effect) bool {
 	switch e := e.(type) {
 	case state.Upload:
 		return e.To.Copy
-	case state.Build, state.Receive, state.Migrate, state.Rename, state.Destroy:
+	case state.Build, state.Receive, state.Migrate, state.SettleMigration, state.Rename, state.Destroy:
 		return true
 	}
 	return false

@@ -44,6 +44,8 @@ func (w *Works) apply(j *work, effect state.Effect, e state.WorkDone) error {
 		return w.buildFailed(j, e.Err)
 	case state.Migrate:
 		return w.migrated(j, effect, e.Err)
+	case state.SettleMigration:
+		return migrationSettled(w, j, e)
 	case state.Upload:
 		uploadEnded(w, j, effect, e)
 		return nil
@@ -107,25 +109,6 @@ func allocationRead(w *Works, j *work, held placement.ConsumerAllocation) {
 	default:
 		setFailure(w, j, refusal)
 	}
-}
-
-// migrated records the result of a migration.
-func (w *Works) migrated(j *work, e state.Migrate, err error) error {
-	switch {
-	case err == nil:
-		g := w.Guests[j.id]
-		g.Departed = true
-		w.Guests[j.id] = g
-		recordBuilt(w.Core, g)
-		w.GuestEpoch++
-		w.Log("guest migrated", "server", j.id, "to", e.To.Host)
-		j.attempt.departure = &host.Guest{Phase: host.Departed}
-	case fault.Is(err, fault.Unavailable) && (w.Down != "" || j.mayRetryBuild(w.Now)):
-		return err
-	default:
-		j.attempt.departure = notDeparted(j.attempt.want, err)
-	}
-	return nil
 }
 
 // guestReported records the answer of compute to a guest report.

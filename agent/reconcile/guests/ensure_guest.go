@@ -15,13 +15,6 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A guest is not built here when the hypervisor did not answer buildTries attempts in buildTime, which is longer than a
-// check needs to find that it does not answer at all. Then the attempts do not count.
-const (
-	buildTries = 5
-	buildTime  = 15 * time.Second
-)
-
 // ensure returns the next effect for a server of the assignments: its devices are claimed, its guest is built, changed
 // or migrated, and the result is reported to compute.
 //
@@ -335,30 +328,13 @@ func (w *Works) buildFailed(j *work, why error) error {
 	return nil
 }
 
-// mayRetryBuild counts a failed build, and reports whether another attempt is allowed.
-func (j *work) mayRetryBuild(now time.Time) bool {
-	if j.buildFailures == 0 {
-		j.buildFailing = now
-	}
-	j.buildFailures++
-	return j.buildFailures < buildTries || now.Sub(j.buildFailing) < buildTime
-}
-
 // continueOrConfirm returns the effect that starts an outgoing migration if one is requested; otherwise the one that
 // confirms the guest as running or stopped.
 func (w *Works) continueOrConfirm(j *work) (state.Effect, error) {
 	want := j.attempt.want
 	held := w.Allocate(want)
 	if want.Outgoing != nil {
-		to, err := destination(*want.Outgoing)
-		if err == nil {
-			err = checkDestination(w.Guests[want.ID], to)
-		}
-		if err != nil {
-			j.attempt.departure = notDeparted(want, err)
-			return w.ensure(j)
-		}
-		return state.Migrate{Work: want.ID, To: to}, nil
+		return migrateAway(w, j)
 	}
 	if want.UploadTo != "" && j.attempt.ready.upload == nil {
 		return startUpload(w, want), nil
@@ -372,39 +348,6 @@ func (w *Works) continueOrConfirm(j *work) (state.Effect, error) {
 		report.Power = want.Power
 	}
 	return w.Report(want.ID, want.ID, report), nil
-}
-
-// notDeparted returns the report of a guest that cannot be migrated and keeps running here.
-func notDeparted(want host.Server, why error) *host.Guest {
-	return &host.Guest{Phase: host.Failed,
-		Message: "the guest cannot go to " + want.Outgoing.Host + " and runs here as before: " + fault.TextOf(why)}
-}
-
-// destination converts the target of a migration to the hypervisor's form.
-func destination(o host.Outgoing) (hypervisor.Destination, error) {
-	to := hypervisor.Destination{Host: o.Host, Devices: map[device.ID]device.ID{}}
-	for from, there := range o.Devices {
-		here, err := device.ParseID(from)
-		if err != nil {
-			return to, fault.Wrap("", err)
-		}
-		if to.Devices[here], err = device.ParseID(there); err != nil {
-			return to, fault.Wrap("", err)
-		}
-	}
-	return to, nil
-}
-
-// checkDestination returns fault.Invalid if a device of a guest has no destination device. Then the assignment is for
-// the devices that an earlier guest had here: after compute's database was restored from a backup, a guest that had
-// migrated away is built again, with the devices that are free.
-func checkDestination(g hypervisor.Guest, to hypervisor.Destination) error {
-	for _, d := range g.Devices {
-		if _, given := to.Devices[d.ID]; !given {
-			return fault.New(fault.Invalid, "no destination device is assigned for %s", d.ID)
-		}
-	}
-	return nil
 }
 
 // reportRefusal returns the effects that report to compute that the hypervisor refused a change, with the guest's

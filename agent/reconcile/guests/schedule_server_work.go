@@ -124,6 +124,9 @@ func (w *Works) Reconsider(before state.Assignments) {
 			continue
 		}
 		j := w.byID[id]
+		if forceMigration(w, j, was, is) {
+			continue
+		}
 		j.failures, j.buildFailures, j.retryAt, j.requested = 0, 0, time.Time{}, true
 		w.cancel(id)
 	}

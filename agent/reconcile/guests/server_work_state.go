@@ -98,6 +98,7 @@ type readiness struct {
 	vfs      bool // its VFs are configured
 	cards    bool // the PFs that it gets as a whole have no VFs
 	received bool // the host is prepared for its arrival by live migration
+	settled  bool // no live migration of it is in progress, and it is here
 
 	upload *host.DiskUpload // result of the last Upload, not yet reported
 }
@@ -230,4 +231,20 @@ func deviceText(id device.ID) string {
 		return ""
 	}
 	return id.String()
+}
+
+// A guest is not built here when the hypervisor did not answer buildTries attempts in buildTime, which is longer than a
+// check needs to find that it does not answer at all. Then the attempts do not count.
+const (
+	buildTries = 5
+	buildTime  = 15 * time.Second
+)
+
+// mayRetryBuild counts a failed build, and reports whether another attempt is allowed.
+func (j *work) mayRetryBuild(now time.Time) bool {
+	if j.buildFailures == 0 {
+		j.buildFailing = now
+	}
+	j.buildFailures++
+	return j.buildFailures < buildTries || now.Sub(j.buildFailing) < buildTime
 }

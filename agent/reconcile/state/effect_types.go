@@ -120,9 +120,17 @@ type Rename struct{ Work, Was, ID, Server string }
 
 // Migrate makes the hypervisor live-migrate a guest.
 type Migrate struct {
-	Work string
-	To   hypervisor.Destination
+	Work  string
+	To    hypervisor.Destination
+	Force bool // from the beginning, as after Force
 }
+
+// Force makes the hypervisor complete the live migration of a work, even if it pauses the guest for that.
+type Force struct{ Work string }
+
+// SettleMigration makes the hypervisor end an interrupted live migration of a guest, so that it is known whether it has
+// departed.
+type SettleMigration struct{ Work, ID string }
 
 // Destroy makes the hypervisor destroy a guest.
 type Destroy struct{ Work, ID string }
@@ -184,6 +192,8 @@ func (Receive) effect()         {}
 func (Forget) effect()          {}
 func (Rename) effect()          {}
 func (Migrate) effect()         {}
+func (Force) effect()           {}
+func (SettleMigration) effect() {}
 func (Destroy) effect()         {}
 func (Upload) effect()          {}
 func (EndUpload) effect()       {}
@@ -193,7 +203,7 @@ func (Cancel) effect()          {}
 func (Stop) effect()            {}
 func (Log) effect()             {}
 
-// WorkOf returns the work that an effect belongs to; empty for the effects of no work, and for Cancel.
+// WorkOf returns the work that an effect belongs to; empty for the effects of no work, and for Cancel and Force.
 func WorkOf(e Effect) string {
 	switch e := e.(type) {
 	case ReadAllocation:
@@ -213,6 +223,8 @@ func WorkOf(e Effect) string {
 	case Rename:
 		return e.Work
 	case Migrate:
+		return e.Work
+	case SettleMigration:
 		return e.Work
 	case Destroy:
 		return e.Work

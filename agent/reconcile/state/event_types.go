@@ -125,6 +125,7 @@ type WorkDone struct {
 	Allocation placement.ConsumerAllocation // of ReadAllocation
 	Guests     []hypervisor.Guest           // of ListGuests
 	Image      hypervisor.ImageData         // of Upload
+	Departed   bool                         // of SettleMigration: the guest has departed
 }
 
 func (Start) event()             {}

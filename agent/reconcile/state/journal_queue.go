@@ -52,6 +52,11 @@ func (q *journalQueue) DropHeld(work string) bool {
 	return q.DropHeldIf(func(e Effect) bool { return WorkOf(e) == work })
 }
 
+// IsHeld reports whether a work has a held effect.
+func (q *journalQueue) IsHeld(work string) bool {
+	return slices.ContainsFunc(q.Held, func(h heldEffect) bool { return WorkOf(h.effect) == work })
+}
+
 // DropHeldIf removes the held effects for which drop returns true, and reports whether there were any.
 func (q *journalQueue) DropHeldIf(drop func(Effect) bool) bool {
 	before := len(q.Held)

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"encoding/json"
-	"maps"
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
@@ -97,9 +96,6 @@ func ActionRules() map[string]string {
 	return rules
 }
 
-// RefusedActions returns the reasons of the actions that Berth refuses, by their key in the body.
-func RefusedActions() map[string]string { return maps.Clone(unsupportedActions) }
-
 // act is POST /v2.1/servers/{id}/action: an object with one key, which names the action.
 func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 	var body map[string]json.RawMessage
@@ -111,8 +107,8 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 	}
 	for key, raw := range body {
 		d, known := actionSpecs()[key]
-		if reason := unsupportedActions[key]; reason != "" {
-			return fault.New(fault.Invalid, "Berth does not support the action %s: %s", key, reason)
+		if unsupportedActions[key] != "" {
+			return refuseAction(c, key, raw, found)
 		}
 		if !known {
 			return fault.New(fault.Invalid, "There is no such action: %s", edge.Clip(key))
@@ -200,11 +196,11 @@ const onPorts = "addresses and groups belong to ports; attach, detach or change 
 // unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
 var unsupportedActions = map[string]string{
 	"restore":           "a deleted server cannot be restored",
-	"changePassword":    "Berth cannot set a guest's password",
+	"changePassword":    onPassword,
 	"addFixedIp":        onPorts,
 	"removeFixedIp":     onPorts,
 	"addFloatingIp":     onFloating,
 	"removeFloatingIp":  onFloating,
-	"resetNetwork":      onPorts,
-	"injectNetworkInfo": onPorts,
+	"resetNetwork":      onReset,
+	"injectNetworkInfo": onNetworkInfo,
 }

@@ -15,15 +15,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-const noAbort = "Berth cannot abort or force a move in progress; delete the server, or wait for the end of the move"
-
 // migrationRoutes returns the paths of migrations: all of them, and those of a server in progress (2.23).
 func migrationRoutes(s *Handlers) request.Routes {
 	inProgress := func(rule string, handle func(*request.Call, lifecycle.Server) error) request.Method {
 		return request.Since(compute.ServerMigrations, request.Guarded(rule, s.OfServer("", handle).Handle))
 	}
-	refused := func(rule string) request.Method {
-		return request.Guarded(rule, s.RefusedOfServer("", noAbort).Handle)
+	requested := func(since compute.Version, rule string,
+		handle func(*request.Call, lifecycle.Server) error) request.Method {
+		return request.Since(since, request.Guarded(rule, s.OfServer("", handle).Handle))
 	}
 	return request.Routes{
 		"/v2.1/os-migrations": {http.MethodGet: request.Guarded(policies.ListMigrations, s.listMigrations)},
@@ -32,10 +31,10 @@ func migrationRoutes(s *Handlers) request.Routes {
 		},
 		"/v2.1/servers/{id}/migrations/{migration}": {
 			http.MethodGet:    inProgress(policies.ShowServerMigration, s.serverMigration),
-			http.MethodDelete: refused(policies.AbortServerMigration),
+			http.MethodDelete: requested(compute.AbortMigration, policies.AbortServerMigration, s.abortMigration),
 		},
 		"/v2.1/servers/{id}/migrations/{migration}/action": {
-			http.MethodPost: refused(policies.ForceServerMigration),
+			http.MethodPost: requested(compute.ForceMigration, policies.ForceServerMigration, s.forceMigration),
 		},
 	}
 }
