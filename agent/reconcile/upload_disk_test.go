@@ -90,3 +90,17 @@ func TestFinalUploadFailure(t *testing.T) {
 		t.Error("the upload is repeated")
 	}
 }
+
+// A guest that must stop is stopped before what is left of the upload of a copy of its disk is ended, which waits for
+// the storage.
+func TestGuestIsStoppedBeforeAnUploadIsEnded(t *testing.T) {
+	d := newDriverWith(t, hypervisor.Guest{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64,
+		Observed: hypervisor.Observed{Uploads: "i1"}})
+	d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1, EpochID: "e",
+		Revision: 1}, Servers: []host.Server{{ID: "s1", Name: "s1", VCPUs: 1, MemoryMB: 64, Power: host.Off}}}})
+	isEnd := func(e state.Effect) bool { _, is := e.(state.EndUpload); return is }
+	d.settle(isEnd)
+	if !d.guests["s1"].Stopped || !slices.ContainsFunc(d.pending, isEnd) {
+		t.Errorf("guest %+v, pending %+v", d.guests["s1"], d.pending)
+	}
+}

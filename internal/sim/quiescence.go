@@ -98,11 +98,13 @@ func (w *World) reservesHeld(m *simHost) bool {
 
 // rescan has agents compare their hosts with Placement again, as they do periodically: while another consumer had
 // something of the same provider, an allocation could not be written, or a class not changed. A guest that was renamed
-// during a sync may lack what it uses of NUMA nodes until the next one. Bandwidth that is not configured any more is
-// removed when no port uses it.
+// during a sync may lack what it uses of NUMA nodes until the next one. A list of guests from before another one was
+// built does not count, so a guest that was built too late may be seen by the next one. Bandwidth that is not
+// configured any more is removed when no port uses it.
 func (w *World) rescan() {
 	for _, m := range w.hosts {
-		if len(w.altered) > 0 || m.nodesInPlacement || w.lacksShares(m) || w.placement.hasFormerBandwidth(m) {
+		if len(w.altered)+len(m.late) > 0 || m.nodesInPlacement || w.lacksShares(m) ||
+			w.placement.hasFormerBandwidth(m) {
 			w.agents.changed(m)
 		}
 	}

@@ -18,13 +18,15 @@ import (
 // A copy of the disk of a running guest is made by a backup job of libvirt: it has the content of the disk at the
 // moment when the job begins, and changes nothing about the disk. The job continues when the agent ends, and is found
 // by the name of its file. A file beside the copy says, from before they are frozen, that the guest's file systems may
-// be frozen.
+// be frozen. Another one says that the job has begun while they were.
 
 const (
 	// backupPoll is the interval at which a backup job is looked at.
 	backupPoll = 200 * time.Millisecond
 	// thawTries is how often a guest is asked to thaw its file systems.
 	thawTries = 3
+	// backupEndTime is how long a job that is ended may go on, as while its storage does not answer.
+	backupEndTime = time.Minute
 )
 
 // diskBackup copies the disk of a guest to a file, for one image.
@@ -49,7 +51,7 @@ func copyDisk(ctx context.Context, d *Driver, c *rpc.Client, of domain, to hyper
 	if err != nil {
 		return "", false, err
 	}
-	if strings.Contains(text, o.file+datafile.Unfinished) { // of a process that was killed
+	if strings.Contains(text, o.file+datafile.Unfinished) && o.suffices() { // of a process that was killed
 		return o.file, true, o.await(ctx)
 	}
 	if err := d.EndUpload(ctx, of.guest.ID); err != nil {
@@ -62,6 +64,13 @@ func copyDisk(ctx context.Context, d *Driver, c *rpc.Client, of domain, to hyper
 		return "", false, err
 	}
 	return o.file, true, o.await(ctx)
+}
+
+// suffices reports whether a job that was found has the file systems as the copy requires. A request to begin it that
+// was not answered in time may have been executed after they were thawed.
+func (o diskBackup) suffices() bool {
+	_, err := os.Stat(o.file + quiescedSuffix)
+	return !o.to.Quiesce || err == nil
 }
 
 // EndUpload implements hypervisor.Uploader.
@@ -97,8 +106,12 @@ func (d *Driver) EndUpload(ctx context.Context, id string) error {
 	return fault.Wrap(fault.Unavailable, err)
 }
 
-// abortBackup ends the backup job of a domain, and returns after it has ended.
+// abortBackup ends the backup job of a domain, and returns after it has ended. Unavailable: it goes on after
+// backupEndTime.
 func abortBackup(ctx context.Context, c *rpc.Client, of domain) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, backupEndTime,
+		errors.New("the job of libvirt that copies the disk does not end; check the storage of the host"))
+	defer cancel()
 	if err := c.AbortJob(ctx, of.Domain); err != nil {
 		return err
 	}
@@ -154,7 +167,9 @@ func (o diskBackup) begin(ctx context.Context) error {
 	if _, _, err := o.c.EndedJob(ctx, o.of.Domain); err != nil { // the result of an earlier one
 		return err
 	}
-	if err := o.freeze(ctx); err != nil {
+	err = o.freeze(ctx)
+	quiesced := err == nil
+	if err != nil {
 		if o.to.Quiesce {
 			return fault.New(fault.Conflict, "the file systems of the guest %s cannot be frozen, which os_require_quiesce of "+
 				"its image requires: %w; install and start qemu-guest-agent in the guest, or stop the server", o.of.guest.ID, err)
@@ -165,6 +180,9 @@ func (o diskBackup) begin(ctx context.Context) error {
 	err = o.c.BeginBackup(ctx, o.of.Domain, text)
 	if known, is := errors.AsType[*rpc.Error](err); is && !fault.Is(err, fault.NotFound) {
 		return fault.New(fault.Conflict, "libvirt does not copy the disk of the guest %s: %w", o.of.guest.ID, known)
+	}
+	if err == nil && quiesced {
+		err = fault.Wrap(fault.Unavailable, datafile.Replace(o.file+quiescedSuffix, nil))
 	}
 	return err
 }

@@ -112,12 +112,20 @@ func TestCopyIsFoundOrEnded(t *testing.T) {
 			return err
 		},
 		"ended": func() error { return nil },
+		"not quiesced": func() error { // nothing says that the job has begun while the file systems were frozen
+			_, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image, Copy: true, Quiesce: true})
+			if !fault.Is(err, fault.Conflict) || images.data[qcow2Image] != nil {
+				t.Errorf("%v, and %d bytes are uploaded", err, len(images.data[qcow2Image]))
+			}
+			return nil
+		},
 		"another": func() error {
 			_, err := s.Upload(t.Context(), g.ID, hypervisor.Upload{Image: rawImage, Copy: true})
 			return err
 		},
 	} {
 		images.status[qcow2Image], images.status[rawImage] = "queued", "queued"
+		delete(images.data, qcow2Image)
 		domains, _, err := d.list(t.Context(), c)
 		must(t, err)
 		found, _ := find(domains, g.ID)

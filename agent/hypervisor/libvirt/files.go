@@ -69,6 +69,9 @@ func uploads(d directory, domain uuid.UUID) string {
 // frozenSuffix ends the name of the mark beside a copy: the file systems of the guest may be frozen for it.
 const frozenSuffix = ".frozen"
 
+// quiescedSuffix ends the name of the mark beside a copy of a disk whose file systems were frozen.
+const quiescedSuffix = ".quiesced"
+
 // copiesOf lists the files of copies of a disk, without the mark of a guest that may be frozen: it stays until the
 // guest is not frozen.
 func copiesOf(d directory, domain uuid.UUID) []string {

@@ -24,9 +24,11 @@ func uploadEnded(w *Works, j *work, effect state.Upload, e state.WorkDone) {
 }
 
 // leavesUpload reports whether the host has what is left of the upload of a copy of the guest's disk, and another
-// upload, or none, is assigned.
+// upload, or none, is assigned. A guest that must stop is stopped before: that ends the copy too, and does not wait for
+// storage that does not answer.
 func leavesUpload(g hypervisor.Guest, want host.Server) bool {
-	return g.Uploads != "" && g.Uploads != want.UploadTo
+	stops := want.Power == host.Off && !g.Stopped
+	return g.Uploads != "" && g.Uploads != want.UploadTo && !stops
 }
 
 // setUploads records the image that gets a copy of a guest's disk.
