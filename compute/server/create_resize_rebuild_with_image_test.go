@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // fakeImages is an image service with public images.
@@ -450,9 +451,11 @@ func TestRebuildMustNotChangeClaim(t *testing.T) {
 
 // fakeProviders is a Placement with one host.
 type fakeProviders struct {
-	traits []string
-	err    error
-	query  string
+	traits   []string
+	err      error
+	query    string
+	nodes    map[provider.ID]resource.Amounts // what is used of the providers of nodes
+	nodesErr error                            // of reading these
 }
 
 // Providers returns the host if it has all required traits.

@@ -7,6 +7,10 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // withHost returns a fixture with the host cmp1 and a server of ann that runs there.
@@ -145,6 +149,36 @@ func TestUsage(t *testing.T) {
 	})
 	h.exchanges("bob:p2", []exchange{
 		{"2.1", "GET", "/os-simple-tenant-usage/p1" + period, "", 403, "role admin"}})
+}
+
+// TestHypervisorWithNodesInPlacement shows a host of which Placement counts the threads for dedicated CPUs on providers
+// of its NUMA nodes: they belong to its vCPUs. Nodes that Placement does not have (yet) and nodes without such threads
+// do not count. An error of Placement is not taken for an empty node.
+func TestHypervisorWithNodesInPlacement(t *testing.T) {
+	node := func(n int) provider.ID { return provider.IDFromName(rootID, numa.ProviderName("cmp1", n)) }
+	placement := &fakeProviders{nodes: map[provider.ID]resource.Amounts{node(0): {"PCPU": 3, "CUSTOM_NUMA_VCPU": 5},
+		node(1): {}}}
+	h := startWith(t, func(o *Options) { o.Providers = placement })
+	report := host.Report{Host: "cmp1", Instance: "a", Start: "s", Provider: string(rootID), NodesInPlacement: true,
+		Cells: []host.Cell{{ID: 0, Dedicated: []int{0, 1, 2, 3}}, {ID: 1, Dedicated: []int{4, 5}}, {ID: 2},
+			{ID: 3, Dedicated: []int{6}}}}
+	put := func() {
+		t.Helper()
+		if err := h.hosts.PutReport(t.Context(), report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	show := func(status int, text string) {
+		t.Helper()
+		h.exchanges("admin", []exchange{{"2.53", "GET", "/os-hypervisors/" + string(rootID), "", status, text}})
+	}
+	show(200, `"vcpus":22,"vcpus_used":5`) // the root has 16, of which 2 are used
+	placement.nodesErr = fault.New(fault.Unavailable, "stopped")
+	show(503, "stopped")
+	report.NodesInPlacement = false
+	put()
+	show(200, `"vcpus":16,"vcpus_used":2`)
 }
 
 // TestHypervisorOfDisabledHost disables the only host: the hypervisor and the zone show it.
