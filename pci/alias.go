@@ -2,6 +2,7 @@ package pci
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -249,5 +250,10 @@ func ParseAliases(inPlacement bool, texts ...string) (Aliases, error) {
 			return nil, refuse("[pci] alias number %d: %s", i+1, fault.TextOf(err))
 		}
 	}
-	return as, as.CheckMembers()
+	for _, name := range slices.Sorted(maps.Keys(as)) {
+		if err := as.CheckMembers(name); err != nil {
+			return as, err
+		}
+	}
+	return as, nil
 }

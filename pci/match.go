@@ -93,18 +93,16 @@ func (a *Alias) readMembers(o object) error {
 	return nil
 }
 
-// CheckMembers returns a fault if the members of an alias are not aliases of devices.
-func (as Aliases) CheckMembers() error {
-	for _, name := range slices.Sorted(maps.Keys(as)) {
-		for _, member := range slices.Sorted(maps.Keys(as[name].Members)) {
-			of, known := as[member]
-			switch {
-			case !known:
-				return refuse("alias %q: members: no alias %q is configured; %s", name, member,
-					suggest(member, slices.Sorted(maps.Keys(as))))
-			case of.Match != "":
-				return refuse("alias %q: members: alias %q has a match of its own; write an alias without", name, member)
-			}
+// CheckMembers returns a fault if the members of the alias with a name are not aliases of devices.
+func (as Aliases) CheckMembers(name string) error {
+	for _, member := range slices.Sorted(maps.Keys(as[name].Members)) {
+		of, known := as[member]
+		switch {
+		case !known:
+			return refuse("alias %q: members: no alias %q is configured; %s", name, member,
+				suggest(member, slices.Sorted(maps.Keys(as))))
+		case of.Match != "":
+			return refuse("alias %q: members: alias %q has a match of its own; write an alias without", name, member)
 		}
 	}
 	return nil

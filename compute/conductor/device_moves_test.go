@@ -198,7 +198,7 @@ func TestResizeRequestsTheNewFlavor(t *testing.T) {
 	c.act(larger("m0", 2)) // no host has two
 	c.settle(lifecycle.Active)
 	if s := c.server(); s.Host != "a" || s.Migration.Status != "error" || !strings.Contains(c.histories(),
-		"No valid host was found: 1 host: fewer than 2 free device of CUSTOM_NIC with live_migratable true on the host "+
+		"No valid host was found: 1 host: fewer than 2 free devices of CUSTOM_NIC with live_migratable true on the host "+
 			"(nearest: it has 1); 1 host: it is the source of the move. It goes back to a.") ||
 		strings.Contains(c.histories(), "has stopped") {
 		t.Error(c.histories())

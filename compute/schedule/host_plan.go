@@ -200,7 +200,7 @@ func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
 	}
 	short := b.slots[b.First[r.Request]].request
 	return Refusal{Filter: FilterDevices, Shortfall: float64(r.Wanted-r.Served) / float64(max(r.Wanted, 1)),
-		Reason:  fmt.Sprintf("fewer than %d free %s", short.Count, describeDevice(short.Requirement)),
+		Reason:  fmt.Sprintf("fewer than %d free %s", short.Count, describeDevices(short.Requirement)),
 		Nearest: fmt.Sprintf("it has %d of %d devices of the server", r.Served, r.Wanted)}
 }
 
@@ -212,6 +212,9 @@ func (b *planner) tooFew(r *plan.Refusal) Refusal {
 		return Refusal{}
 	}
 	has, on, what := 0, map[provider.ID]bool{}, describeDevice(s.request.Requirement)
+	if s.request.Count > 1 {
+		what = describeDevices(s.request.Requirement)
+	}
 	for _, d := range b.free {
 		if fits, _ := b.serves(d, s); fits {
 			has, on[d.Provider] = has+1, true

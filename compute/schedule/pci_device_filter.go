@@ -221,7 +221,7 @@ func (b demand) judgeDevices() Refusal {
 		out.Class = short.request.Requirement.Class
 	}
 	if n, found := countSame(b.slots, picked, short); n > 1 {
-		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevice(short.request.Requirement), where)
+		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevices(short.request.Requirement), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)
 	}
 	nearest, at := b.host.nearest(b.free, short)
@@ -294,4 +294,13 @@ func describeDevice(w pci.Requirement) string {
 		kind += " with live_migratable " + string(w.LiveMigratable)
 	}
 	return kind
+}
+
+// describeDevices is describeDevice for several devices.
+func describeDevices(w pci.Requirement) string {
+	text := describeDevice(w)
+	if rest, any := strings.CutPrefix(text, "device"); any {
+		return "devices" + rest
+	}
+	return text
 }

@@ -98,7 +98,7 @@ func TestDeviceFilter(t *testing.T) {
 			requestFor(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
 		{"a PF of the same product is not a VF",
 			slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *pci.Offered) { d.Product = "1515" })),
-			question{requests: []pci.Request{requestFor(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
+			question{requests: []pci.Request{requestFor(9, "", "1515")}}, "fewer than 9 free devices 8086:1515"},
 		{"a PF must be requested by its type", card(1, "p", 0, true, 0),
 			question{requests: []pci.Request{requestFor(1, "", "1528")}},
 			"no free device"},
@@ -174,7 +174,7 @@ func TestDevicesAreFittedByTags(t *testing.T) {
 	check(t, question{requests: requests}, host("h", list...), "", "")
 	requests[0].Requirement.LiveMigratable = pci.Yes
 	check(t, question{requests: requests}, host("h", list...),
-		"fewer than 2 free device 8086:1533 with live_migratable true "+
+		"fewer than 2 free devices 8086:1533 with live_migratable true "+
 			"on the host", schedule.FilterDevices)
 }
 

@@ -158,7 +158,7 @@ func TestFewDevicesOfSharedClass(t *testing.T) {
 	want := map[string]string{"pci_passthrough:alias": "rare:2"}
 	l.boot("both", "ACTIVE", want)
 	refused := l.boot("more", "ERROR", want)
-	if !strings.Contains(refused.Fault.Message, "fewer than 2 free device 10de:2335 on the host") {
+	if !strings.Contains(refused.Fault.Message, "fewer than 2 free devices 10de:2335 on the host") {
 		t.Error(refused.Fault)
 	}
 }

@@ -22,10 +22,27 @@ func (s Settings) CheckAliases() []string {
 			out = append(out, fault.TextOf(e.Fault("%s", fault.TextOf(err))))
 		}
 	}
-	if err := all.CheckMembers(); err != nil && len(out) == 0 {
+	if len(out) > 0 {
+		return out
+	}
+	for _, err := range wrongMembers(s.cfg, all) {
 		out = append(out, fault.TextOf(err))
 	}
 	return out
+}
+
+// wrongMembers returns the errors of the aliases whose members are not aliases of devices.
+func wrongMembers(cfg *config.Config, all pci.Aliases) (wrong []error) {
+	for _, e := range cfg.All("pci", "alias", formerAlias) {
+		a, err := pci.ParseAlias(e.Value)
+		if err == nil {
+			err = all.CheckMembers(a.Name)
+		}
+		if err != nil {
+			wrong = append(wrong, e.Fault("%s", fault.TextOf(err)))
+		}
+	}
+	return wrong
 }
 
 // readAliases reads all occurrences of alias. It returns the errors of all wrong ones.
@@ -42,8 +59,8 @@ func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) error {
 			wrong = append(wrong, e.Fault("%s", fault.TextOf(err)))
 		}
 	}
-	if err := s.Aliases.CheckMembers(); err != nil && len(wrong) == 0 {
-		wrong = append(wrong, fault.New(fault.Invalid, "[pci] alias: %s", fault.TextOf(err)))
+	if len(wrong) == 0 {
+		wrong = wrongMembers(cfg, s.Aliases)
 	}
 	return errors.Join(wrong...)
 }
