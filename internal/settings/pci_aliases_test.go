@@ -7,17 +7,19 @@ import (
 
 // An error of an alias that only shows among all aliases has file, line and text, like the others.
 func TestMembersOfAliasesHavePlaces(t *testing.T) {
-	_, _, err := readText(t, `[api]
+	for line, says := range map[string]string{
+		`{"name": "s", "members": {"gpuu": 1}, "match": "pcie_root"}`: `no alias "gpuu" is configured`,
+		`{"name": "s", "members": {"s": 1}, "match": "pcie_root"}`:    `alias "s" has a match of its own`,
+	} {
+		_, _, err := readText(t, `[api]
 auth_strategy = noauth2
+[filter_scheduler]
+pci_in_placement = true
 [pci]
-alias = {"name": "s", "members": {"gpuu": 1}, "match": "pcie_root"}
 alias = {"name": "gpu", "resource_class": "CUSTOM_GPU"}
-alias = {"name": "twice", "members": {"s": 1}, "match": "pcie_root"}
-`)
-	for _, part := range []string{`:4: [pci] alias = {"name": "s"`, `no alias "gpuu" is configured`,
-		`:6: [pci] alias = {"name": "twice"`, `alias "s" has a match of its own`} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("%v does not have %q", err, part)
+alias = `+line+"\n")
+		if err == nil || !strings.Contains(err.Error(), ":7: [pci] alias = "+line) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not have place and %q", err, says)
 		}
 	}
 }
