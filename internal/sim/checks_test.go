@@ -44,6 +44,7 @@ func TestTheChecksCanFail(t *testing.T) {
 		WallClock:   "running twice",
 	} {
 		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
 			var r Report
 			without := []string{Ports, "steal"} // stealing exempts servers from some checks
 			if often[broken] == "steal" {
@@ -56,6 +57,7 @@ func TestTheChecksCanFail(t *testing.T) {
 			if !strings.Contains(r.Failure, ": "+noticed) {
 				t.Errorf("want %q, got %q", noticed, r.Failure)
 			}
+			t.Logf("noticed in cloud %d, after %d operations", r.Seed, r.Ops)
 		})
 	}
 }

@@ -92,7 +92,7 @@ func (op *operations) drawOp() int {
 	case op.broken == Demolish: // agents must have the time to follow a restored database
 		every = 800
 	case op.broken == Ungated:
-		every = 60
+		every = 150
 	case op.options.Often != "":
 		every = 300
 	}

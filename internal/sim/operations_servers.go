@@ -49,8 +49,11 @@ func (op *operations) requestAction() {
 	for range 4 {
 		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
 		action := actions[op.rng.IntN(len(actions))]
-		if op.broken == Demolish && op.halfTheTime() {
+		switch {
+		case op.broken == Demolish && op.halfTheTime():
 			action = lifecycle.Rebuild
+		case op.broken == Uncounted && op.halfTheTime(): // a late report of the state of a guest is not true any more
+			action = []lifecycle.Action{lifecycle.Stop, lifecycle.Start}[op.rng.IntN(2)]
 		}
 		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[op.rng.IntN(2)]
