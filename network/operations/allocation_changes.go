@@ -178,6 +178,11 @@ func (s *Service) finish(ctx context.Context, id string, accepted bool) error {
 // write writes the objects of a change.
 func write(ctx context.Context, tx *store.Tx, r Reports, c store.Change) error {
 	if c.Network != nil {
+		now, _, err := store.Get[store.Network](ctx, tx, c.Network.ID)
+		if err != nil {
+			return err
+		}
+		c.Network.Number = max(c.Network.Number, now.Number+1) // a subnet may have been added since
 		if err := store.Put(ctx, tx, c.Network); err != nil {
 			return err
 		}

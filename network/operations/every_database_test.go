@@ -173,7 +173,7 @@ func objects(t *testing.T, s *Service) {
 		p.Name = "renamed"
 		return []store.FixedIP{{Address: "10.0.0.77"}}, true, nil
 	})
-	if err != nil || p.FixedIPs[0].Address != "10.0.0.77" || p.Name != "renamed" || p.Number != 1 {
+	if err != nil || p.FixedIPs[0].Address != "10.0.0.77" || p.Name != "renamed" || p.Number != firstRevision+1 {
 		t.Errorf("%+v %v", p, err)
 	}
 	must(t, s.DeletePort(ctx, p.ID, NoRevision))
@@ -212,11 +212,11 @@ func revisions(t *testing.T, s *Service) {
 		_, err := s.UpdateNetwork(t.Context(), n.ID, revision, func(n *store.Network) error { n.Name += "x"; return nil })
 		return err
 	}
-	must(t, rename(0))
-	if err := rename(0); fault.CodeOf(err) != "RevisionNumberConstraintFailed" {
+	must(t, rename(firstRevision+1)) // the subnet is a change
+	if err := rename(firstRevision + 1); fault.CodeOf(err) != "RevisionNumberConstraintFailed" {
 		t.Error(err)
 	}
-	errs := parallel(8, func(int) error { return rename(1) })
+	errs := parallel(8, func(int) error { return rename(firstRevision + 2) })
 	made := 0
 	for _, err := range errs {
 		if err == nil {

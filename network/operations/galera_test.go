@@ -47,8 +47,8 @@ func TestGalera(t *testing.T) {
 	if len(list) != 40 {
 		t.Errorf("%d ports", len(list))
 	}
-	at := slices.IndexFunc(list, func(p store.Port) bool { return p.Number == 0 })
-	must(t, services[1].DeletePort(t.Context(), list[at].ID, 0))
+	at := slices.IndexFunc(list, func(p store.Port) bool { return p.Number == firstRevision })
+	must(t, services[1].DeletePort(t.Context(), list[at].ID, firstRevision))
 	if _, err := Get[store.Port](t.Context(), services[0], list[at].ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a port that was deleted on the other node: %v", err)
 	}

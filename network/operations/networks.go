@@ -14,6 +14,7 @@ func (s *Service) CreateNetwork(ctx context.Context, n store.Network) (store.Net
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		n = wanted
 		s.begin(&n.Base)
+		n.Number = firstRevision
 		if err := s.checkQuota(ctx, tx, "network", n.Project); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 			return err
 		}
 		s.begin(&p.Base)
+		p.Number = firstRevision
 		if err := s.checkQuota(ctx, tx, "port", p.Project); err != nil {
 			return err
 		}
@@ -36,6 +37,9 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 			p.FixedIPs, err = a.requested(ctx, ips)
 		}
 		if err != nil {
+			return err
+		}
+		if err := checkPairs(p); err != nil {
 			return err
 		}
 		if err := checkPortPolicy(ctx, tx, p, n); err != nil {
@@ -125,6 +129,9 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	if err := checkBoundChanges(old, *p); err != nil {
 		return err
 	}
+	if err := checkPairs(*p); err != nil {
+		return err
+	}
 	keepAllocation(old, p)
 	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {
 		return err
@@ -150,6 +157,15 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	}
 	s.edited(&p.Base)
 	return nil
+}
+
+// checkPairs refuses address pairs of a port without port security, which may use any address.
+func checkPairs(p store.Port) error {
+	if len(p.Pairs) == 0 || p.PortSecurity {
+		return nil
+	}
+	return conflict("AddressPairAndPortSecurityRequired", "Port Security must be enabled in order to have allowed "+
+		"address pairs on a port: without it the port may use any address; leave out allowed_address_pairs")
 }
 
 // checkBoundChanges refuses changes that a bound port cannot have.

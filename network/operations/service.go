@@ -125,6 +125,10 @@ func (s *Service) begin(b *store.Base) {
 	b.Updated = b.Created
 }
 
+// firstRevision is the revision of a new network or port: Neutron counts what it adds to them as a change. Other
+// objects begin with 0.
+const firstRevision = 1
+
 // edited counts a change of an object.
 func (s *Service) edited(b *store.Base) {
 	b.Number++

@@ -52,7 +52,7 @@ func (s *Service) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway
 					"another range", sub.CIDR, sub.Network, o.ID, o.CIDR)
 			}
 		}
-		return store.Put(ctx, tx, &sub)
+		return putSubnet(ctx, tx, s, &sub)
 	})
 	return sub, err
 }
@@ -175,7 +175,7 @@ func (s *Service) UpdateSubnet(ctx context.Context, id string, revision int,
 			}
 		}
 		s.edited(&sub.Base)
-		return store.Put(ctx, tx, &sub)
+		return putSubnet(ctx, tx, s, &sub)
 	})
 	return sub, err
 }
@@ -213,6 +213,27 @@ func (s *Service) DeleteSubnet(ctx context.Context, id string, revision int) err
 				return err
 			}
 		}
+		if err := editNetwork(ctx, tx, s, sub.Network); err != nil {
+			return err
+		}
 		return store.Delete[store.Subnet](ctx, tx, id)
 	})
+}
+
+// putSubnet writes a subnet, and counts it as a change of its network, as Neutron does.
+func putSubnet(ctx context.Context, tx *store.Tx, s *Service, sub *store.Subnet) error {
+	if err := editNetwork(ctx, tx, s, sub.Network); err != nil {
+		return err
+	}
+	return store.Put(ctx, tx, sub)
+}
+
+// editNetwork counts a change of a network.
+func editNetwork(ctx context.Context, tx *store.Tx, s *Service, id string) error {
+	n, err := get[store.Network](ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	s.edited(&n.Base)
+	return store.Put(ctx, tx, &n)
 }

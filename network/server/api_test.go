@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func TestLists(t *testing.T) {
 		"sort_key=device_id&sort_dir=desc&limit=2": {"p1", "p3"},
 		"limit=0": {"p0", "p1", "p2", "p3", "p4"},
 		"binding%3Avnic_type=normal&device_id=d1":  {"p1", "p3"},
-		"revision_number=0&name=p4&tenant_id=demo": {"p4"},
+		"revision_number=1&name=p4&tenant_id=demo": {"p4"},
 		"tags=red":             nil,
 		"not-tags=red&name=p4": {"p4"},
 		"name=p2&fields=name&fields=id&network_id=" + n: {"p2"},
@@ -158,22 +159,56 @@ func TestRevisions(t *testing.T) {
 	f := start(t)
 	path := "/v2.0/networks/" + f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
 	body := `{"network": {"name": "x"}}`
-	status, answer := f.do("demo", "PUT", path, body, "If-Match", "revision_number=0")
-	if status != 200 || answer["network"].(map[string]any)["revision_number"] != 1.0 {
+	status, answer := f.do("demo", "PUT", path, body, "If-Match", "revision_number=1")
+	if status != 200 || answer["network"].(map[string]any)["revision_number"] != 2.0 {
 		t.Errorf("%d %v", status, answer)
 	}
-	f.fails(412, "RevisionNumberConstraintFailed", "demo", "PUT", path, body, "If-Match", "revision_number=0")
+	f.fails(412, "RevisionNumberConstraintFailed", "demo", "PUT", path, body, "If-Match", "revision_number=1")
 	f.fails(400, "HTTPBadRequest", "demo", "PUT", path, body, "If-Match", "5")
 	network := strings.TrimPrefix(path, "/v2.0/networks/")
-	for _, c := range []struct{ path, kind, body string }{{"/v2.0/networks", "network", `{}`},
-		{"/v2.0/ports", "port", `{"network_id": "` + network + `"}`},
-		{"/v2.0/subnets", "subnet", `{"network_id": "` + network + `", "ip_version": 4, "cidr": "10.1.0.0/24"}`},
-		{"/v2.0/qos/policies", "policy", `{"name": "p"}`}} {
+	for _, c := range []struct{ path, kind, body, first string }{{"/v2.0/networks", "network", `{}`, "1"},
+		{"/v2.0/ports", "port", `{"network_id": "` + network + `"}`, "1"},
+		{"/v2.0/subnets", "subnet", `{"network_id": "` + network + `", "ip_version": 4, "cidr": "10.1.0.0/24"}`, "0"},
+		{"/v2.0/qos/policies", "policy", `{"name": "p"}`, "0"}} {
 		own := c.path + "/" + f.create("admin", c.path, c.kind, c.body)["id"].(string)
 		f.fails(412, "RevisionNumberConstraintFailed", "admin", "DELETE", own, "", "If-Match", "revision_number=7")
-		if status, answer := f.do("admin", "DELETE", own, "", "If-Match", "revision_number=0"); status != 204 {
+		if status, answer := f.do("admin", "DELETE", own, "", "If-Match", "revision_number="+c.first); status != 204 {
 			t.Errorf("DELETE %s: %d %v", own, status, answer)
 		}
+	}
+	_, answer = f.do("demo", "GET", path, "") // the subnet was created and deleted
+	if number := answer["network"].(map[string]any)["revision_number"]; number != 4.0 {
+		t.Errorf("the network has the revision %v", number)
+	}
+}
+
+// TestSubnetsOfSharedNetworks: subnets can be filtered by whether their network is shared, which they do not show.
+func TestSubnetsOfSharedNetworks(t *testing.T) {
+	f := start(t)
+	for name, body := range map[string]string{"own": `{}`, "common": `{"shared": true}`} {
+		n := f.create("admin", "/v2.0/networks", "network", body)["id"].(string)
+		sub := f.create("admin", "/v2.0/subnets", "subnet", `{"network_id": "`+n+`", "name": "`+name+
+			`", "cidr": "10.0.0.0/24", "ip_version": 4}`)
+		if _, shown := sub["shared"]; shown {
+			t.Errorf("%v", sub)
+		}
+	}
+	for query, want := range map[string]string{"shared=False": "own", "shared=true": "common"} {
+		if got := f.names("admin", "/v2.0/subnets?"+query, "subnets"); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+}
+
+// TestAddressesAreSorted: the addresses of a port are listed by their texts, as by Neutron.
+func TestAddressesAreSorted(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
+	f.create("demo", "/v2.0/subnets", "subnet", `{"network_id": "`+n+`", "cidr": "10.0.0.0/24", "ip_version": 4}`)
+	port := f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`", "fixed_ips": [{"ip_address": "10.0.0.9"},
+		{"ip_address": "10.0.0.30"}, {"ip_address": "10.0.0.4"}]}`)
+	if got := fmt.Sprint(port["fixed_ips"]); !regexp.MustCompile(`0\.30 .*0\.4 .*0\.9 `).MatchString(got) {
+		t.Errorf("%s", got)
 	}
 }
 
@@ -458,4 +493,74 @@ func TestUnsupportedRules(t *testing.T) {
 	f.fails(409, "QosRuleNotSupportedByNetwork", "admin", "PUT", "/v2.0/networks/"+n, policy)
 	f.put("/v2.0/ports/"+macvtap["id"].(string), `{"port": {"qos_policy_id": "`+empty+`"}}`)
 	f.put("/v2.0/networks/"+n, policy)
+}
+
+// TestAddressPairsNeedPortSecurity: a port without port security has no address pairs.
+func TestAddressPairsNeedPortSecurity(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
+	const code, pairs = "AddressPairAndPortSecurityRequired", `"allowed_address_pairs": [{"ip_address": "10.0.0.9"}]`
+	f.fails(409, code, "demo", "POST", "/v2.0/ports", `{"port": {"network_id": "`+n+`", "port_security_enabled": false, `+
+		pairs+`}}`)
+	port := "/v2.0/ports/" + f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`", `+pairs+`}`)["id"].(string)
+	f.fails(409, code, "demo", "PUT", port, `{"port": {"port_security_enabled": false}}`)
+	body := `{"port": {"port_security_enabled": false, "allowed_address_pairs": []}}`
+	if status, answer := f.do("demo", "PUT", port, body); status != 200 {
+		t.Errorf("%d %v", status, answer)
+	}
+	f.fails(409, code, "demo", "PUT", port, `{"port": {`+pairs+`}}`)
+}
+
+// TestWhatThereIsNot: collections that Berth does not have are answered with a sentence.
+func TestWhatThereIsNot(t *testing.T) {
+	f := start(t)
+	for _, c := range [][2]string{{"GET", "/v2.0/routers"}, {"POST", "/v2.0/floatingips"},
+		{"PUT", "/v2.0/routers/x/add_router_interface"}, {"DELETE", "/v2.0/trunks/x"}} {
+		f.fails(404, "HTTPNotFound", "demo", c[0], c[1], "{}")
+	}
+	_, answer := f.do("demo", "GET", "/v2.0/routers", "")
+	if text := fmt.Sprint(answer); !strings.Contains(text, "has no routers; use Neutron") {
+		t.Error(text)
+	}
+}
+
+// TestIPAvailability: an administrator sees how many addresses of a network are used.
+func TestIPAvailability(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{"name": "n"}`)["id"].(string)
+	for version, cidr := range map[int]string{4: "10.0.0.0/24", 6: "2001:db8::/64"} {
+		f.create("demo", "/v2.0/subnets", "subnet", fmt.Sprintf(`{"network_id": "%s", "cidr": "%s", "ip_version": %d}`, n,
+			cidr, version))
+	}
+	f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`"}`)
+	const path = "/v2.0/network-ip-availabilities"
+	for query, want := range map[string]string{"": "18446744073709551867 2", "?ip_version=4": "253 1",
+		"?network_name=other": "", "?project_id=demo&ip_version=6": "18446744073709551614 1"} {
+		_, answer := f.do("admin", "GET", path+query, "")
+		got := ""
+		for _, one := range answer["network_ip_availabilities"].([]any) {
+			view := one.(map[string]any)
+			got = fmt.Sprintf("%.0f %v", view["total_ips"], view["used_ips"])
+		}
+		if want := fmt.Sprint(want); got != rounded(want) {
+			t.Errorf("%s: %s, want %s", query, got, rounded(want))
+		}
+	}
+	status, answer := f.do("admin", "GET", path+"/"+n, "")
+	one, _ := answer["network_ip_availability"].(map[string]any)
+	if parts, _ := one["subnet_ip_availability"].([]any); status != 200 || len(parts) != 2 || one["network_name"] != "n" {
+		t.Errorf("%d %v", status, answer)
+	}
+	if got := f.names("demo", path, "network_ip_availabilities"); len(got) != 0 {
+		t.Errorf("a user sees %v", got)
+	}
+}
+
+// rounded returns a text with its numbers as a decoder of JSON into float64 has them.
+func rounded(text string) string {
+	var total, used float64
+	if n, _ := fmt.Sscan(text, &total, &used); n < 2 {
+		return text
+	}
+	return fmt.Sprintf("%.0f %.0f", total, used)
 }

@@ -26,6 +26,7 @@ type collection struct {
 	rule       string   // the name in policy rules; empty: one
 	missing    string   // the code of the fault for an object that the caller may not see: NetworkNotFound
 	attributes []string // that lists can be filtered and sorted by
+	hidden     []string // those of them that are not shown
 
 	list   func(c *call, q url.Values) ([]document, error)
 	show   func(c *call, id string) (document, error)
@@ -105,7 +106,7 @@ func (col collection) handleShow(c *call) error {
 // write writes a document.
 func (col collection) write(c *call, status int, d document) error {
 	view, _ := col.visible(c, d)
-	return c.WriteJSON(status, map[string]any{col.one: selected(view, c.R.URL.Query()["fields"])})
+	return c.WriteJSON(status, map[string]any{col.one: col.selected(view, c.R.URL.Query()["fields"])})
 }
 
 func (col collection) handleList(c *call) error {
@@ -134,7 +135,7 @@ func (col collection) handleList(c *call) error {
 	}
 	list := make([]map[string]any, 0, len(part))
 	for _, view := range part {
-		list = append(list, selected(view, q["fields"]))
+		list = append(list, col.selected(view, q["fields"]))
 	}
 	body[col.many] = list
 	return c.WriteJSON(http.StatusOK, body)
@@ -216,7 +217,7 @@ func (col collection) handleCreate(c *call) error {
 				return err
 			}
 			view, _ := col.visible(c, d)
-			views = append(views, selected(view, request.URL.Query()["fields"]))
+			views = append(views, col.selected(view, request.URL.Query()["fields"]))
 		}
 		return nil
 	})

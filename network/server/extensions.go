@@ -17,6 +17,7 @@ var extensions = [][2]string{
 	{"multi-provider", "Multi Provider Network"},
 	{"net-mtu", "Network MTU"},
 	{"net-mtu-writable", "Network MTU (writable)"},
+	{"network-ip-availability", "Network IP Availability"},
 	{"pagination", "Pagination support"},
 	{"port-numa-affinity-policy", "Port NUMA affinity policy"},
 	{"port-numa-affinity-policy-socket", "Port NUMA affinity policy socket"},

@@ -181,7 +181,10 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 }
 
 // selected returns a view with the attributes that a query asks for; without any, all.
-func selected(view map[string]any, fields []string) map[string]any {
+func (col collection) selected(view map[string]any, fields []string) map[string]any {
+	for _, name := range col.hidden {
+		delete(view, name)
+	}
 	if len(fields) == 0 {
 		return view
 	}

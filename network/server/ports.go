@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/bandwidth"
@@ -111,7 +113,7 @@ func (c *call) port(p store.Port, w world) document {
 	n := w.networks[p.Network]
 	view := common(p.Base)
 	ips, pairs := []map[string]any{}, []map[string]any{}
-	for _, ip := range p.FixedIPs {
+	for _, ip := range sortedIPs(p.FixedIPs) {
 		ips = append(ips, map[string]any{"subnet_id": ip.Subnet, "ip_address": ip.Address})
 	}
 	for _, pair := range p.Pairs {
@@ -135,6 +137,13 @@ func (c *call) port(p store.Port, w world) document {
 		"resource_request": resourceRequest(p, n, w.policies[qos.Effective(p.Policy, n.Policy)])})
 	return document{view, c.target(p.Project, map[string]any{"network:project_id": n.Project,
 		"network:tenant_id": n.Project, "owner_kind": ownerKind(p.Owner)})}
+}
+
+// sortedIPs returns the addresses in the order in which Neutron lists them: that of their texts.
+func sortedIPs(ips []store.FixedIP) []store.FixedIP {
+	return slices.SortedStableFunc(slices.Values(ips), func(a, b store.FixedIP) int {
+		return cmp.Or(strings.Compare(a.Address, b.Address), strings.Compare(a.Subnet, b.Subnet))
+	})
 }
 
 // resourceRequest returns the attribute resource_request: null without a guarantee. A group of a network with several

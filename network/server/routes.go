@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/fault"
 )
 
 // routes returns the paths of the APIs.
@@ -18,6 +19,7 @@ func (s *server) routes() []edge.Route[*call] {
 	s.mount(&all, "/v2.0/networks", s.networks())
 	s.mount(&all, "/v2.0/subnets", s.subnets())
 	s.mount(&all, "/v2.0/ports", s.ports())
+	s.mount(&all, "/v2.0/network-ip-availabilities", s.ipAvailabilities())
 	s.mount(&all, "/v2.0/segments", s.segments())
 	s.mount(&all, "/v2.0/qos/policies", s.qosPolicies())
 	s.mount(&all, "/v2.0/agents", s.agents())
@@ -26,6 +28,31 @@ func (s *server) routes() []edge.Route[*call] {
 	all = append(all, s.tagRoutes()...)
 	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)
+	return append(all, absentRoutes()...)
+}
+
+// absent are collections of Neutron that Berth does not have, with what they are for.
+var absent = map[string]string{
+	"routers": "routers", "floatingips": "floating IPs", "address-scopes": "address scopes", "trunks": "trunks",
+	"metering/metering-labels": "metering", "metering/metering-label-rules": "metering", "flavors": "flavors of services",
+	"log/logs": "logs of security groups", "network_segment_ranges": "segment ranges", "local_ips": "local IPs",
+	"address-groups": "address groups", "ndp_proxies": "NDP proxies", "lbaas/loadbalancers": "load balancers",
+	"vpn/vpnservices": "VPN services", "fwaas/firewall_groups": "firewalls", "bgpvpn/bgpvpns": "BGP VPNs",
+}
+
+// absentRoutes answer with 404 and a sentence for collections that Berth does not have.
+func absentRoutes() (all []edge.Route[*call]) {
+	for path, what := range absent {
+		refuse := func(*call) error {
+			return fault.New(fault.NotFound, "Berth's network service has no %s; use Neutron if the cloud needs them", what).
+				WithCode("HTTPNotFound")
+		}
+		every := methods{http.MethodGet: {Handle: refuse}, http.MethodPost: {Handle: refuse},
+			http.MethodPut: {Handle: refuse}, http.MethodDelete: {Handle: refuse}}
+		for _, rest := range []string{"", "/{id}", "/{id}/{action}"} {
+			all = append(all, edge.Route[*call]{Path: "/v2.0/" + path + rest, Methods: every})
+		}
+	}
 	return all
 }
 

@@ -18,7 +18,8 @@ func (s *server) subnets() collection {
 	return collection{one: "subnet", many: "subnets", missing: "SubnetNotFound",
 		attributes: with("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", "ipv6_ra_mode",
 			"ipv6_address_mode", "segment_id", "subnetpool_id", "shared", "service_types"),
-		list: s.listSubnets, show: s.showSubnet, draft: s.draftInNetwork, create: s.createSubnet, update: s.updateSubnet,
+		hidden: []string{"shared"},
+		list:   s.listSubnets, show: s.showSubnet, draft: s.draftInNetwork, create: s.createSubnet, update: s.updateSubnet,
 		remove: func(c *call, id string, revision int) error {
 			return s.ops.DeleteSubnet(c.R.Context(), id, revision)
 		}}
@@ -91,7 +92,7 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 		"gateway_ip": edge.OrNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
 		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": edge.OrNull(sub.RAMode),
 		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment), "subnetpool_id": nil,
-		"service_types": notNil(sub.Service)})
+		"service_types": notNil(sub.Service), "shared": n.Shared})
 	return document{view, c.target(sub.Project, map[string]any{"shared": n.Shared, "network:project_id": n.Project,
 		"network:tenant_id": n.Project})}
 }
