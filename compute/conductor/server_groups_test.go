@@ -162,3 +162,44 @@ func TestMovesKeepThePolicy(t *testing.T) {
 		}
 	}
 }
+
+// All members of an affinity group are on a dead host. They are evacuated at the same time, and come together on
+// another host; also if the group has been on two hosts, of which both are dead.
+func TestEvacuatedAffinityGroup(t *testing.T) {
+	c := roomy(t, 5)
+	c.createInGroup(c.group(schedule.Affinity, 0), 6)
+	for round := range 2 {
+		from := map[string]bool{}
+		for host := range c.activeOn() {
+			from[host] = true
+			c.agents.pause(host, true)
+			if err := c.conductor().HostDown(t.Context(), host); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all sync.WaitGroup
+		for i, s := range c.servers() {
+			if round == 0 && i == 5 {
+				continue // it stays on the first host, which does not keep the others from leaving the second one
+			}
+			all.Go(func() {
+				request := lifecycle.ActionRequested{ID: fmt.Sprint("m", round, i), Action: lifecycle.Evacuate}
+				if _, err := c.conductor().Act(t.Context(), s.ID, request); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		c.waitSettled()
+		on := c.activeOn()
+		for host := range from {
+			delete(on, host)
+		}
+		if len(on) != 1 {
+			t.Fatalf("round %d: %v, evacuated from %v\n%s", round, c.activeOn(), from, c.histories())
+		}
+		if round == 1 && len(c.activeOn()) != 1 {
+			t.Errorf("%v", c.activeOn())
+		}
+	}
+}

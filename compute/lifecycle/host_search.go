@@ -67,11 +67,11 @@ func onNoValidHost(s Server, e NoValidHost, now time.Time) Server {
 	return giveUp(s, now, e.Reason, false)
 }
 
-// tryChoice continues with the first choice: it is claimed, or the move to it starts. A choice that would break the
-// policy of the server group is lost. The store has read the group in the transaction that stores the result, so that
-// no other member is recorded on the host in between.
+// tryChoice continues with the first choice: it is claimed, or the move to it starts. A choice is lost that would break
+// the policy of the server group, or whose host is in another zone by now. The store has read both in the transaction
+// that stores the result, so that no other member is recorded on the host in between.
 func tryChoice(s Server, now time.Time) Server {
-	if _, why := s.group.Refuse(s.Choices[0].Host); why != "" {
+	if why := s.refuseChoice(); why != "" {
 		s = addHistory(s, now, fmt.Sprintf("cannot be on %s: %s", s.Choices[0].Host, why))
 		return loseChoice(s, why, now)
 	}

@@ -13,8 +13,17 @@ func (s Server) WithGroup(g *schedule.ServerGroup) Server {
 	return s
 }
 
-// ServerGroup returns what WithGroup has set.
-func (s Server) ServerGroup() *schedule.ServerGroup { return s.group }
+// ServerGroup returns what the group of the server requires of its host, or of the destination of its move; nil:
+// nothing.
+func (s Server) ServerGroup() *schedule.ServerGroup {
+	switch {
+	case s.Move == nil:
+		return s.group
+	case s.Move.Kind == Evacuating:
+		return s.group.Evacuating(s.Move.From.Host)
+	}
+	return s.group.Moving()
+}
 
 // OnlyHost returns the only host that the server may be placed on, by its move its creation or its server
 // group; empty: any.
@@ -25,7 +34,7 @@ func (s Server) OnlyHost() string {
 	case s.Move == nil && s.Target != "":
 		return s.Target
 	}
-	return s.group.OnlyHost()
+	return s.ServerGroup().OnlyHost()
 }
 
 // GroupHosts lists the hosts on which the server counts as a member of its group, sorted: where it has its guest, where
@@ -35,10 +44,7 @@ func (s Server) GroupHosts() []string {
 	if s.Group == "" || !s.Ended.IsZero() {
 		return nil
 	}
-	hosts := []string{s.AllocatedHost()}
-	if len(s.Choices) > 0 && s.choosesHost() {
-		hosts = append(hosts, s.Choices[0].Host)
-	}
+	hosts := []string{s.AllocatedHost(), s.ClaimedHost()}
 	if s.Move != nil {
 		hosts = append(hosts, s.Move.From.Host)
 	}
@@ -53,4 +59,13 @@ func (s Server) choosesHost() bool {
 		return true
 	}
 	return s.State == Claiming
+}
+
+// ClaimedHost returns the host on which the server is being claimed, before its consumer counts there; empty: none. Its
+// zone does not change meanwhile.
+func (s Server) ClaimedHost() string {
+	if len(s.Choices) > 0 && s.choosesHost() {
+		return s.Choices[0].Host
+	}
+	return ""
 }

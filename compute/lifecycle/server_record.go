@@ -112,6 +112,12 @@ type Server struct {
 	Revision int64 // of the record; the store increments it
 
 	group *schedule.ServerGroup // not stored; see WithGroup
+	zones Zones                 // not stored; see WithZones
+}
+
+// Zones has the availability zones of hosts.
+type Zones interface {
+	Zone(host string) string
 }
 
 // LastReport is the number of the last report about the server from one start of an agent.

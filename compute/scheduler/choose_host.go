@@ -52,7 +52,7 @@ func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 		e.Ports, e.PortDevices = ports.List, devices
 		event = e
 	case lifecycle.NoValidHost:
-		if group.OnlyHost() != "" { // the query was about that host
+		if group := s.ServerGroup(); group.OnlyHost() != "" { // the query was about that host
 			e.Reason = fmt.Sprintf("server group %s has the policy affinity, so only the host of its members is permitted: %s",
 				group.ID, e.Reason)
 		}

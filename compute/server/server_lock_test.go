@@ -1,6 +1,12 @@
 package server
 
-import "testing"
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+)
 
 // TestLockedServer checks that users cannot change a locked server, that administrators can, and who may unlock it.
 func TestLockedServer(t *testing.T) {
@@ -40,4 +46,43 @@ func TestLockedServer(t *testing.T) {
 		{"2.73", "POST", path + "/action", `{"lock": {"locked_reason": "audit"}}`, 202, ""},
 		{"2.73", "GET", path, "", 200, `"locked_reason":"audit"`},
 	})
+}
+
+// lateStore calls before at the first change of a server.
+type lateStore struct {
+	Store
+	before func()
+}
+
+func (s *lateStore) Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (
+	lifecycle.Server, error) {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.Store.Change(ctx, id, next)
+}
+
+// TestLockChangesDuringUnlock locks a server as an administrator while its user unlocks it: the user must not remove
+// that lock.
+func TestLockChangesDuringUnlock(t *testing.T) {
+	late := &lateStore{}
+	h := startWith(t, func(o *Options) { late.Store = o.Store; o.Store = late })
+	id := h.running("web")
+	path := "/servers/" + id
+	late.before = func() {
+		_, err := h.store.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
+			return s.WithLock(&lifecycle.Lock{ByAdmin: true}, lifecycle.Caller{}, time.Now())
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	h.exchanges("ann:p1", []exchange{
+		{"2.9", "POST", path + "/action", `{"unlock": null}`, 403, "unlock_override"},
+		{"2.9", "GET", path, "", 200, `"locked":true`},
+	})
+	if late.before != nil {
+		t.Error("the server was not changed")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
@@ -44,6 +45,52 @@ func (s *Store) Aggregates(ctx context.Context) ([]Aggregate, error) {
 	}
 	s.aggregates, s.aggregatesKnown = list, true
 	return list, nil
+}
+
+// SetDefaultZone sets the zone of hosts that are in no other one, before the store is used.
+func (s *Store) SetDefaultZone(zone string) { s.defaultZone = zone }
+
+// hostZones are the zones of hosts by their aggregates.
+type hostZones struct {
+	of          []Aggregate
+	defaultZone string
+}
+
+// Zone returns the zone of a host.
+func (z hostZones) Zone(host string) string {
+	for _, a := range z.of {
+		if zone := a.Zone(); zone != "" && slices.Contains(a.Hosts, host) {
+			return zone
+		}
+	}
+	return z.defaultZone
+}
+
+// lockZones returns the zones of hosts, which do not change until unlock is called.
+func (s *Store) lockZones(ctx context.Context) (zones lifecycle.Zones, unlock func(), err error) {
+	s.zones.RLock()
+	list, err := s.Aggregates(ctx)
+	if err != nil {
+		s.zones.RUnlock()
+		return nil, nil, err
+	}
+	return hostZones{list, s.defaultZone}, s.zones.RUnlock, nil
+}
+
+// serversOnHosts returns, for each host, the number of servers that have something there or are being claimed there.
+func serversOnHosts(ctx context.Context, tx *sqldb.Tx) (map[string]int, error) {
+	servers, err := sqldb.QueryMap[string, int](ctx, tx,
+		`SELECT host, COUNT(DISTINCT server) FROM compute_residences GROUP BY host`)
+	if err != nil {
+		return nil, err
+	}
+	unfinished, err := decodeServers(ctx, tx, `due = 1`, nil)
+	for _, one := range unfinished {
+		if host := one.ClaimedHost(); host != "" {
+			servers[host]++
+		}
+	}
+	return servers, err
 }
 
 // forgetAggregates has Aggregates read the database again.
@@ -132,11 +179,14 @@ func setAggregateMetadata(ctx context.Context, tx *sqldb.Tx, id int64, metadata 
 }
 
 // ChangeAggregate reads an aggregate, passes it to change, and stores and returns the result, in one transaction.
-// change gets all aggregates and, for each host, the number of its servers; if it returns an error nothing is stored.
-// It may be called more than once. ChangeAggregate returns fault.NotFound if the aggregate does not exist, and
+// change gets all aggregates and, for each host, the number of servers that are there or are being claimed there; if it
+// returns an error nothing is stored. It may be called more than once. Meanwhile no server is claimed on a host of
+// which the zone changes. ChangeAggregate returns fault.NotFound if the aggregate does not exist, and
 // fault.Conflict if its new name is taken.
 func (s *Store) ChangeAggregate(ctx context.Context, id int64, now time.Time,
 	change func(a *Aggregate, all []Aggregate, servers map[string]int) error) (after Aggregate, err error) {
+	s.zones.Lock()
+	defer s.zones.Unlock()
 	defer s.forgetAggregates()
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Touch(ctx, "compute_aggregates", "uuid"); err != nil { // changes follow each other
@@ -150,8 +200,7 @@ func (s *Store) ChangeAggregate(ctx context.Context, id int64, now time.Time,
 		if i < 0 {
 			return unknownAggregate(id)
 		}
-		servers, err := sqldb.QueryMap[string, int](ctx, tx,
-			`SELECT host, COUNT(DISTINCT server) FROM compute_residences GROUP BY host`)
+		servers, err := serversOnHosts(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,47 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
+
+// zonesDuringClaims tests that a server that is being claimed counts on its host, and that it is recorded with the zone
+// that the host has then.
+func zonesDuringClaims(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	s.SetDefaultZone("nova")
+	a, err := s.CreateAggregate(ctx, store.Aggregate{UUID: "u1", Name: "n", Created: noon,
+		Metadata: map[string]string{schedule.ZoneKey: "z"}})
+	must(t, err)
+	found := lifecycle.Chosen{Candidates: 1, Choices: []schedule.Choice{{Host: "h1", Zone: "nova"}}}
+	choose := func(id string) lifecycle.Server {
+		t.Helper()
+		must(t, s.Create(ctx, lifecycle.Server{ID: id, State: lifecycle.Scheduling, Created: noon, Updated: noon}))
+		one, err := s.Change(ctx, id, func(one lifecycle.Server) lifecycle.Server {
+			one, _ = lifecycle.Next(one, found, noon)
+			return one
+		})
+		must(t, err)
+		return one
+	}
+	if one := choose("a"); one.ClaimedHost() != "h1" {
+		t.Fatalf("%s on %q", one.State, one.ClaimedHost())
+	}
+	_, err = s.ChangeAggregate(ctx, a.ID, noon, func(a *store.Aggregate, _ []store.Aggregate,
+		servers map[string]int) error {
+		if servers["h1"] != 1 || servers["h2"] != 0 {
+			t.Errorf("%v", servers)
+		}
+		a.Hosts = []string{"h1"} // no handler does that with a server there
+		return nil
+	})
+	must(t, err)
+	if one := choose("b"); one.ClaimedHost() != "" || one.State != lifecycle.Scheduling {
+		t.Errorf("%s on %q", one.State, one.ClaimedHost())
+	}
+}
 
 // aggregates tests aggregates, and what Placement must remove.
 func aggregates(t *testing.T, s *store.Store) {

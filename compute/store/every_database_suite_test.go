@@ -33,7 +33,9 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"disabled hosts", disabledHosts}, {"disabled devices", disabledDevices}, {"bindings of hosts", bindings},
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 			{"quotas", quotaLimits}, {"quota of key pairs", quotaOfKeyPairs},
-			{"aggregates", aggregates}, {"server groups", serverGroups}, {"policies of server groups", groupPolicies},
+			{"aggregates", aggregates}, {"zones during claims", zonesDuringClaims},
+			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
+			{"server groups of 64 clients", groupRaces},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}

@@ -169,6 +169,9 @@ func groupOf(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) (_ *sch
 			}
 			return nil
 		})
+	if err == nil && g.Policy == schedule.Affinity && server.Move != nil && server.Move.Kind == lifecycle.Evacuating {
+		g.Dead, err = sqldb.QueryTexts(ctx, tx, `SELECT host FROM compute_dead ORDER BY host`)
+	}
 	return &g, revision, err
 }
 
@@ -228,6 +231,47 @@ func recordGroupHosts(ctx context.Context, tx *sqldb.Tx, before, after lifecycle
 	_, err := tx.Exec(ctx, `UPDATE compute_group_members SET hosts = ? WHERE server = ?`, strings.Join(hosts, " "),
 		after.ID)
 	return err
+}
+
+// withGroups runs a transaction of servers. If they are in server groups it runs alone for these in this process:
+// otherwise those that wait for the rows of the groups repeat each other's transactions until they give up.
+func (s *Store) withGroups(ctx context.Context, transaction func() error, servers ...lifecycle.Server) error {
+	if s.db.Dialect == sqldb.SQLite { // it has one writer
+		return transaction()
+	}
+	var groups []string
+	for _, server := range servers {
+		if server.Group != "" {
+			groups = append(groups, server.Group)
+		}
+	}
+	slices.Sort(groups) // so that no two calls wait for each other
+	for _, id := range slices.Compact(groups) {
+		unlock, err := s.groupLocks.lock(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	return transaction()
+}
+
+// withGroupOf is withGroups for a server that exists; fault.NotFound.
+func (s *Store) withGroupOf(ctx context.Context, id string, transaction func() error) (err error) {
+	if s.db.Dialect == sqldb.SQLite {
+		return transaction()
+	}
+	known, cached := s.servers.get(id) // a server stays in its group
+	if !cached {
+		err = s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+			known, err = s.servers.readServer(ctx, tx, id, true)
+			return err
+		})
+		if err != nil {
+			return wrap(err)
+		}
+	}
+	return s.withGroups(ctx, transaction, known)
 }
 
 // raiseGroup increments the revision of a group, or repeats the transaction if it is not the given one.

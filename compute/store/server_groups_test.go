@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -104,5 +105,42 @@ func groupPolicies(t *testing.T, s *store.Store) {
 	if want := (&schedule.ServerGroup{ID: "g", Policy: schedule.AntiAffinity, Others: map[string]int{"h1": 1, "h2": 1,
 		"h3": 1}}); err != nil || !reflect.DeepEqual(group, want) {
 		t.Errorf("%+v %v", group, err)
+	}
+}
+
+// groupRaces lets 64 clients create servers in one group, give each a host and delete every third. None is refused
+// because of the others.
+func groupRaces(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	s.SetQuotas(nil, nil) // a group may have any number of members
+	must(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g", Project: "p", Policy: schedule.Affinity, Created: noon},
+		-1))
+	var all sync.WaitGroup
+	for i := range 64 {
+		id := fmt.Sprint("s", i)
+		all.Go(func() {
+			if err := s.Create(ctx, member(id, "g")); err != nil {
+				t.Error(err)
+				return
+			}
+			after, err := s.Change(ctx, id, func(v lifecycle.Server) lifecycle.Server {
+				v.State, v.Host = lifecycle.Active, cmp.Or(v.ServerGroup().OnlyHost(), "h-"+id)
+				return v
+			})
+			if err == nil && i%3 == 0 {
+				after, err = s.Change(ctx, id, func(v lifecycle.Server) lifecycle.Server {
+					v.State, v.Ended = lifecycle.Deleted, noon
+					return v
+				})
+			}
+			if err != nil {
+				t.Errorf("%s on %q: %v", id, after.Host, err)
+			}
+		})
+	}
+	all.Wait()
+	group, err := s.ServerGroup(ctx, "g")
+	if err != nil || len(group.Members) != 42 {
+		t.Errorf("%d members, %v", len(group.Members), err)
 	}
 }

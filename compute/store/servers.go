@@ -24,7 +24,9 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 		request.project, request.user = server.Project, server.User
 		request.more.Add(server.QuotaUse(), 1)
 	}
-	return s.withLimits(ctx, &request, func() error { return s.create(ctx, &request, servers) })
+	return s.withLimits(ctx, &request, func() error {
+		return s.withGroups(ctx, func() error { return s.create(ctx, &request, servers) }, servers...)
+	})
 }
 
 // create is an attempt of Create. It returns errLimitsUnknown if the limits are needed and not known.
@@ -93,7 +95,8 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 }
 
 // Change reads a server, passes it to next, and stores and returns the result, in one transaction. It returns
-// fault.NotFound if the server does not exist. next gets the server with its group; it may be called more than once. If
+// fault.NotFound if the server does not exist. next gets the server with its group and the zones of
+// hosts; it may be called more than once. If
 // next returns the record unchanged, nothing is written. It returns fault.Forbidden with quota.Exceeded if next accepts
 // an action that exceeds a limit of the project; the steps that follow from an accepted action are never refused.
 func (s *Store) Change(
@@ -101,8 +104,10 @@ func (s *Store) Change(
 ) (after lifecycle.Server, err error) {
 	request := quotaRequest{late: true}
 	err = s.withLimits(ctx, &request, func() error {
-		after, err = s.change(ctx, id, &request, next)
-		return err
+		return s.withGroupOf(ctx, id, func() error {
+			after, err = s.change(ctx, id, &request, next)
+			return err
+		})
 	})
 	return after, err
 }
@@ -113,7 +118,12 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 	var before, after lifecycle.Server
 	var touched []string
 	var ends []func() // of each attempt
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
+	zones, unlock, err := s.lockZones(ctx)
+	if err != nil {
+		return lifecycle.Server{}, err
+	}
+	defer unlock()
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
 		if err := request.begin(ctx, tx); err != nil {
 			return err
 		}
@@ -125,7 +135,7 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		if err != nil {
 			return err
 		}
-		after = next(before.WithGroup(group)).WithGroup(nil)
+		after = next(before.WithGroup(group).WithZones(zones)).WithGroup(nil).WithZones(nil)
 		after.ID, after.Revision = before.ID, before.Revision
 		if reflect.DeepEqual(before, after) {
 			touched = nil

@@ -39,10 +39,13 @@ type Store struct {
 	aggregatesMu    sync.Mutex
 	aggregates      []Aggregate // as in the database, if aggregatesKnown
 	aggregatesKnown bool
+	defaultZone     string       // of hosts without another one
+	zones           sync.RWMutex // held for writing while aggregates change, for reading while servers do
 
 	quotaDefaults quota.Amounts
 	quotaSource   QuotaSource // nil: limits are in the database
 	quotaLocks    keyedLocks  // by project
+	groupLocks    keyedLocks  // by server group
 
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host

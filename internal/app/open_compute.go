@@ -79,6 +79,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		return nil, errors.Join(err, db.Close())
 	}
 	st.SetQuotas(s.Quota.Limits, limits)
+	st.SetDefaultZone(s.DefaultZone)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	terms := lease.Options{TTL: s.Times.Compute.LeaseTTL, Renew: s.Times.Compute.LeaseRenew}
 	held, err := acquireLease(ctx, st, terms, stop, log)

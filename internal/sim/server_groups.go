@@ -38,7 +38,8 @@ func (db *database) groupOf(server lifecycle.Server) *schedule.ServerGroup {
 	if !in {
 		return nil
 	}
-	g := &schedule.ServerGroup{ID: server.Group, Policy: schedule.GroupPolicy(policy), Others: map[string]int{}}
+	g := &schedule.ServerGroup{ID: server.Group, Policy: schedule.GroupPolicy(policy), Others: map[string]int{},
+		Dead: db.dead}
 	for id, other := range db.servers {
 		if other.Group != server.Group || id == server.ID {
 			continue
@@ -56,7 +57,7 @@ const besideOthers = "host beside others of the group"
 // brokenPolicy returns how a server that gets a host breaks the policy of its group; empty: it does not. others is true
 // if it gets one while others of the group have one.
 func (db *database) brokenPolicy(before, now lifecycle.Server) (others bool, broken string) {
-	group, was := db.groupOf(now), before.GroupHosts()
+	group, was := now.WithGroup(db.groupOf(now)).ServerGroup(), before.GroupHosts()
 	for _, host := range now.GroupHosts() {
 		if slices.Contains(was, host) || len(group.Others) == 0 {
 			continue

@@ -55,21 +55,35 @@ func lockServer(s *Handlers, c *request.Call, arguments json.RawMessage, found l
 // unlockServer is the action unlock. The rule unlock_override decides who may remove the lock of another: Nova compares
 // only whether the caller and the one who locked are of the project of the server.
 func unlockServer(s *Handlers, c *request.Call, _ json.RawMessage, found lifecycle.Server) error {
-	if found.Lock != nil && found.Lock.ByAdmin == ownsServer(c, found) {
-		if err := c.Authorize(policies.UnlockOverride, request.OwnerOf(found)); err != nil {
-			return err
-		}
-	}
 	return setLock(s, c, found.ID, nil)
 }
 
+// authorizeUnlock returns fault.Forbidden if the lock of a server is that of another, which the caller may not remove.
+func authorizeUnlock(c *request.Call, found lifecycle.Server) error {
+	if found.Lock == nil || found.Lock.ByAdmin != ownsServer(c, found) {
+		return nil
+	}
+	return c.Authorize(policies.UnlockOverride, request.OwnerOf(found))
+}
+
+// setLock locks a server, or unlocks it if lock is nil. The lock that the transaction reads decides who may remove it:
+// another one may have been set since the request was read.
 func setLock(s *Handlers, c *request.Call, id string, lock *lifecycle.Lock) error {
+	var refused error
 	_, err := s.Store.Change(c.R.Context(), id, func(found lifecycle.Server) lifecycle.Server {
-		if !found.Ended.IsZero() { // deleted since it was read
+		if refused = nil; !found.Ended.IsZero() { // deleted since it was read
 			return found
+		}
+		if lock == nil {
+			if refused = authorizeUnlock(c, found); refused != nil {
+				return found
+			}
 		}
 		return found.WithLock(lock, caller(c), s.Now())
 	})
+	if err == nil {
+		err = refused
+	}
 	if err != nil {
 		return err
 	}
