@@ -53,6 +53,7 @@ type Spec struct {
 	Answer       bool   // the answer is JSON; the client must accept it
 	AnyText      bool   // the body may have any text: what an agent reports of its host
 	Quiet        bool   // a request of another service or an agent: logged at debug level if it succeeds
+	Secret       bool   // the path has a secret, which neither logs nor traces have
 }
 
 // foundRoute is what the checks read about a route.

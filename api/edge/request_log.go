@@ -32,13 +32,9 @@ func (c *Call) report() {
 	if c.Version != nil {
 		version = c.Version.String()
 	}
-	uri := c.uri
-	if c.Public() { // the query may have a token in place of an account
-		uri, _, _ = strings.Cut(uri, "?")
-	}
 	attrs := []slog.Attr{
 		slog.String("request_id", c.ID), slog.String("method", c.R.Method), slog.String("route", c.Route()),
-		slog.String("uri", clip(uri, maxLogged)),
+		slog.String("uri", clip(c.loggedURI(), maxLogged)),
 		slog.Int("status", status), slog.Int64("len", c.out.size), slog.String("microversion", version),
 		slog.String("user", c.Who.User), slog.String("project", c.Who.Project),
 		slog.String("from", c.R.RemoteAddr), slog.Duration("took", took),
@@ -47,6 +43,18 @@ func (c *Call) report() {
 		attrs = append(attrs, slog.String("global_request_id", global))
 	}
 	c.core.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// loggedURI returns the URI of the request as logs have it: without secrets.
+func (c *Call) loggedURI() string {
+	switch {
+	case c.Spec.Secret:
+		return c.Route()
+	case c.Public(): // the query may have a token in place of an account
+		path, _, _ := strings.Cut(c.uri, "?")
+		return path
+	}
+	return c.uri
 }
 
 // maxLogged is the maximum of a text in the log, in bytes.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/fault"
 )
 
@@ -90,10 +91,6 @@ func (s *Server[C]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.recovered(c, p)
 		}
 	}()
-	if s.core.Log.Enabled(r.Context(), slog.LevelDebug) {
-		s.core.Log.Debug("request received", "request_id", e.ID, "method", r.Method, "uri", clip(e.uri, maxLogged),
-			"from", e.R.RemoteAddr)
-	}
 	if err := s.serve(c, e); err != nil {
 		s.fail(c, err, false)
 	}
@@ -105,6 +102,13 @@ func (s *Server[C]) serve(c C, e *Call) error {
 		s.api.Prepare(c)
 	}
 	handle := s.table.find(e, s.api.Escaped)
+	if e.Spec.Secret {
+		trace.HidePath(e.R.Context(), e.Route())
+	}
+	if s.core.Log.Enabled(e.R.Context(), slog.LevelDebug) {
+		s.core.Log.Debug("request received", "request_id", e.ID, "method", e.R.Method, "uri", clip(e.loggedURI(), maxLogged),
+			"from", e.R.RemoteAddr)
+	}
 	for _, check := range s.api.Checks {
 		if err := check(c); err != nil {
 			return err
@@ -171,7 +175,7 @@ func (s *Server[C]) fail(c C, err error, panicked bool) {
 	}
 	ours := f.Status >= http.StatusInternalServerError && f.Status != http.StatusNotImplemented
 	if ours && !panicked && !e.clientGone {
-		s.core.Log.Error("request failed", "request_id", e.ID, "method", e.R.Method, "uri", e.uri, "error", err)
+		s.core.Log.Error("request failed", "request_id", e.ID, "method", e.R.Method, "uri", e.loggedURI(), "error", err)
 	}
 	s.api.Encode(c, f)
 }
@@ -183,7 +187,7 @@ func (s *Server[C]) recovered(c C, p any) {
 	}
 	e := c.edge()
 	s.core.metrics.Panic()
-	s.core.Log.Error("handler panicked", "request_id", e.ID, "method", e.R.Method, "path", e.R.URL.Path, "panic", p,
+	s.core.Log.Error("handler panicked", "request_id", e.ID, "method", e.R.Method, "uri", e.loggedURI(), "panic", p,
 		"stack", string(debug.Stack()))
 	s.fail(c, fault.New(fault.Internal, "unexpected"), true)
 }

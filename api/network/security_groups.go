@@ -5,11 +5,11 @@ import (
 	"net/url"
 )
 
-// The aliases of the extensions of a network service that has security groups, and of one that finds those that other
-// projects share.
+// The aliases of the extensions of a network service that has security groups, and of one whose projects can share
+// them.
 const (
 	SecurityGroupExtension       = "security-group"
-	SharedSecurityGroupExtension = "security-groups-shared-filtering"
+	SharedSecurityGroupExtension = "rbac-security-groups"
 )
 
 // SecurityGroup is a security group of the network service, which filters the traffic of ports.
@@ -36,4 +36,19 @@ type SecurityGroupRule struct {
 // SecurityGroups lists the security groups that a query selects.
 func (c *Client) SecurityGroups(ctx context.Context, q url.Values) ([]SecurityGroup, error) {
 	return list(ctx, c, "/v2.0/security-groups", "security_groups", q, func(g SecurityGroup) string { return g.ID })
+}
+
+// SharedWith returns the ids of the security groups that other projects share with a project, or with all. The filter
+// shared of SecurityGroups would select those that are shared with the project of the client's account.
+func (c *Client) SharedWith(ctx context.Context, project string) (groups []string, err error) {
+	type grant struct {
+		ID     string `json:"id"`
+		Object string `json:"object_id"`
+	}
+	grants, err := list(ctx, c, "/v2.0/rbac-policies", "rbac_policies", url.Values{"object_type": {"security_group"},
+		"action": {"access_as_shared"}, "target_tenant": {project, "*"}}, func(g grant) string { return g.ID })
+	for _, g := range grants {
+		groups = append(groups, g.Object)
+	}
+	return groups, err
 }

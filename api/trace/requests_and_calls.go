@@ -39,6 +39,19 @@ func Handler(h http.Handler, exporter *Exporter) http.Handler {
 	})
 }
 
+// HidePath replaces the path in the span of a request by its route: the path has a secret.
+func HidePath(ctx context.Context, route string) {
+	s := spanOf(ctx)
+	if s == nil {
+		return
+	}
+	for i := range s.attributes {
+		if s.attributes[i].key == "url.path" {
+			s.attributes[i].text = route
+		}
+	}
+}
+
 // Call adds the trace of ctx to a request for another service. The caller calls done with the status of the answer, or
 // with 0 if there is none. Without a trace in ctx, Call does nothing.
 func Call(ctx context.Context, r *http.Request) (done func(status int)) {

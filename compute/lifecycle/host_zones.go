@@ -13,7 +13,7 @@ func (s Server) WithZones(z Zones) Server {
 // search any more, or the group of the server has changed; empty: it may be claimed.
 func (s Server) refuseChoice() string {
 	choice := s.Choices[0]
-	if s.zones != nil && s.zones.Zone(choice.Host) != choice.Zone {
+	if s.zones != nil && choice.Zone != "" && s.zones.Zone(choice.Host) != choice.Zone {
 		return fmt.Sprintf("its availability zone has changed from %s to %s", choice.Zone, s.zones.Zone(choice.Host))
 	}
 	_, why := s.ServerGroup().Refuse(choice.Host)

@@ -98,6 +98,7 @@ func startOn(t *testing.T, url string, change func(*Options)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	st.SetDefaultZone("nova")
 	aliases, err := pci.ParseAliases(true, `{"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}`)
 	if err != nil {
 		t.Fatal(err)

@@ -47,4 +47,8 @@ func TestRemoteConsoles(t *testing.T) {
 		{"2.31", "GET", strings.Replace(show, token[1][:8], "00000000", 1), "", 404, "Token not found"},
 	})
 	h.exchanges("ann:p1", []exchange{{"2.31", "GET", show, "", 403, ""}})
+	route := "os-console-auth-tokens/{token}"
+	if log := h.log.String(); strings.Contains(log, token[1]) || !strings.Contains(log, "uri=/v2.1/"+route) {
+		t.Errorf("the log has a token that opens a console:\n%s", log)
+	}
 }

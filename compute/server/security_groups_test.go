@@ -18,6 +18,7 @@ import (
 type groupNetworks struct {
 	mu     sync.Mutex
 	groups []network.SecurityGroup
+	shared map[string][]string // the ids of groups that a project may use beside its own
 	ports  []network.Port
 	silent bool         // it does not answer about its extensions
 	asked  atomic.Int32 // how often it was asked about them
@@ -83,7 +84,12 @@ func (n *groupNetworks) Extensions(context.Context) ([]string, error) {
 	if n.groups == nil {
 		return nil, nil
 	}
-	return []string{network.SecurityGroupExtension}, nil
+	return []string{network.SecurityGroupExtension, network.SharedSecurityGroupExtension}, nil
+}
+
+// SharedWith returns the ids of the groups that others share with a project.
+func (n *groupNetworks) SharedWith(_ context.Context, project string) ([]string, error) {
+	return n.shared[project], nil
 }
 
 // SecurityGroups returns the groups with an id, or of a project.
@@ -147,7 +153,9 @@ func TestSecurityGroupsOfServers(t *testing.T) {
 			{ID: "r1", Group: "g1", Direction: "ingress", Protocol: "tcp", RemoteGroup: "g1"},
 			{ID: "r2", Group: "g1", Direction: "egress"}}},
 		{ID: "g2", Name: "db", Project: "p1"}, {ID: "g3", Name: "twice", Project: "p1"},
-		{ID: "g4", Name: "twice", Project: "p1"}, {ID: "g5", Name: "other", Project: "p2"}}}
+		{ID: "g4", Name: "twice", Project: "p1"}, {ID: "g5", Name: "other", Project: "p2"},
+		{ID: "g6", Name: "lent", Project: "p2"}},
+		shared: map[string][]string{"p1": {"g6"}, "service": {"g5"}}}
 	h := startWith(t, func(o *Options) { o.Networks = n })
 	h.flavor("small", nil)
 	id := networkedServer(h, n, `, "security_groups": [{"name": "web"}, {"name": "g2"}, {"name": "web"}]`)
@@ -174,6 +182,9 @@ func TestSecurityGroupsOfServers(t *testing.T) {
 		{"2.1", "POST", path, `{"removeSecurityGroup": {"name": "web"}}`, 404, "not associated with the instance"},
 		{"2.1", "POST", path, `{"addSecurityGroup": {"name": "twice"}}`, 409, "Multiple security groups"},
 		{"2.1", "POST", path, `{"addSecurityGroup": {"name": "other"}}`, 404, "not found"},
+		{"2.1", "POST", path, `{"addSecurityGroup": {"name": "g5"}}`, 404, "not found"},
+		{"2.1", "POST", path, `{"addSecurityGroup": {"name": "lent"}}`, 202, ""},
+		{"2.1", "POST", path, `{"removeSecurityGroup": {"name": "g6"}}`, 202, ""},
 		{"2.1", "POST", path, `{"addSecurityGroup": {"name": " "}}`, 400, "cannot be empty"},
 		{"2.1", "POST", path, `{"addSecurityGroup": {"group": "web"}}`, 400, "name: it is missing"},
 		{"2.1", "POST", path, `{"addSecurityGroup": null}`, 400, "must be an object"},
@@ -182,6 +193,11 @@ func TestSecurityGroupsOfServers(t *testing.T) {
 	create := `{"server": {"name": "x", "flavorRef": "small", "security_groups": [{"name": "`
 	h.exchanges("ann:p1", []exchange{
 		{"2.1", "POST", "/servers", create + `other"}]}}`, 400, "Security group other not found"},
+		{"2.1", "POST", "/servers", create + `g5"}]}}`, 400, "Security group g5 not found"},
+		{"2.1", "POST", "/servers", create + `lent"}]}}`, 202, `"name":"lent"`},
+		{"2.1", "POST", "/servers", create + `x"}` + strings.Repeat(`, {"name": "x"}`, 250) + `]}}`, 400, "more than 250"},
+		{"2.1", "POST", "/servers", `{"server": {"name": "x", "flavorRef": "small", "networks": [{"uuid": "x"}` +
+			strings.Repeat(`, {"uuid": "x"}`, 250) + `]}}`, 400, "more than 250"},
 		{"2.1", "POST", "/servers", create + `twice"}]}}`, 409, "Multiple security groups"},
 		{"2.1", "POST", "/servers", create + `"}]}}`, 400, "from 1 to 255"},
 		{"2.1", "POST", "/servers", create + `default"}]}}`, 202, `"security_groups":[{"name":"default"}]`},

@@ -67,7 +67,7 @@ func Rows() []Row {
 		{Package: "api/identity", Kind: Contract, Imports: []string{"fault", "backoff", "config"},
 			Outside: []string{"golang.org/x/sync", "golang.org/x/crypto"}},
 		{Package: "api/cors", Kind: Contract},
-		{Package: "api/edge", Kind: Contract, Imports: []string{"fault", "api/rest", "api/identity", "api/cors"},
+		{Package: "api/edge", Kind: Contract, Imports: []string{"fault", "api/rest", "api/identity", "api/cors", "api/trace"},
 			Outside: []string{"github.com/google/uuid", "github.com/prometheus/client_golang"}},
 		{Package: "api/limits", Kind: Contract, Imports: []string{"fault", "api/rest"}},
 		{Package: "api/image", Kind: Contract, Imports: []string{"fault", "backoff", "api/identity", "api/rest",

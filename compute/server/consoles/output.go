@@ -62,7 +62,10 @@ func (s *Handlers) Output(c *request.Call, raw json.RawMessage, found lifecycle.
 func (s *Handlers) ask(c *request.Call, found lifecycle.Server, of host.ConsoleRequest) (out host.ConsoleOutput,
 	err error) {
 	of.Guest = found.ID
-	answer, closed := s.Requests.request(found.Host, of)
+	answer, closed, err := s.Requests.request(found.Host, of)
+	if err != nil {
+		return out, err
+	}
 	defer closed()
 	ctx, cancel := context.WithTimeout(c.R.Context(), consoleWait)
 	defer cancel()

@@ -35,7 +35,7 @@ func remoteRoutes(s *Handlers) request.Routes {
 			http.MethodPost: request.Since(compute.RemoteConsoles, s.OfServer(policies.CreateConsole, s.createRemote)),
 		},
 		"/v2.1/os-console-auth-tokens/{token}": {
-			http.MethodGet: request.Guarded(policies.ShowConsoleToken, s.showToken),
+			http.MethodGet: {Spec: edge.Spec{Rule: policies.ShowConsoleToken, Secret: true}, Handle: s.showToken},
 		},
 	}
 }
@@ -92,7 +92,10 @@ func (s *Handlers) issue(c *request.Call, found lifecycle.Server, typ string) (s
 	if vm := found.VMState(); found.Host == "" || vm == "stopped" || vm == "suspended" {
 		return "", fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
-	id := s.Tokens.issue(token{found.ID, kind(typ), s.Now().Add(s.Pages.TokenTTL)}, s.Now())
+	id, err := s.Tokens.issue(token{found.ID, found.Project, kind(typ), s.Now().Add(s.Pages.TokenTTL)}, s.Now())
+	if err != nil {
+		return "", err
+	}
 	s.Log.Info("console requested", "server", found.ID, "type", typ, "user", c.Who.User, "project", c.Who.Project)
 	base := c.BaseURL()
 	if kind(typ) == serial {

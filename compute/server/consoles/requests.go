@@ -25,17 +25,50 @@ type openConsole struct {
 	session *consoleSession // nil: not interactive
 }
 
-// request opens a request about a guest, and sets its id. close must be called when its caller stops waiting.
-func (r *Requests) request(name string, of host.ConsoleRequest) (answer <-chan host.ConsoleOutput, closed func()) {
+// The most requests that may be open: of one server, and sessions of the servers of one project.
+const (
+	maxServerRequests  = 20
+	maxProjectSessions = 100
+)
+
+// request opens a request about a guest, and sets its id. close must be called when its caller stops waiting. It
+// returns fault.Forbidden if there are too many.
+func (r *Requests) request(name string, of host.ConsoleRequest) (answer <-chan host.ConsoleOutput, closed func(),
+	err error) {
 	of.ID = uuid.NewString()
 	one := &openConsole{request: of, answer: make(chan host.ConsoleOutput, 1)}
-	return one.answer, r.add(name, one)
+	closed, err = r.add(name, one)
+	return one.answer, closed, err
 }
 
-// add adds a request and notifies the streams of the host. The returned function removes it.
-func (r *Requests) add(name string, one *openConsole) (remove func()) {
+// check returns fault.Forbidden if a server has the most open requests, or its project the most sessions.
+func (r *Requests) check(of *openConsole) error {
+	ofServer, ofProject := 0, 0
+	for _, all := range r.open {
+		for _, one := range all {
+			if one.request.Guest == of.request.Guest {
+				ofServer++
+			}
+			if of.session != nil && one.session != nil && one.session.project == of.session.project {
+				ofProject++
+			}
+		}
+	}
+	if ofServer >= maxServerRequests || ofProject >= maxProjectSessions {
+		return fault.New(fault.Forbidden, "Too many consoles of instance %s or its project are open (%d of %d, %d of %d); "+
+			"close one", of.request.Guest, ofServer, maxServerRequests, ofProject, maxProjectSessions)
+	}
+	return nil
+}
+
+// add adds a request and notifies the streams of the host. The returned function removes it. It returns fault.Forbidden
+// if there are too many.
+func (r *Requests) add(name string, one *openConsole) (remove func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.check(one); err != nil {
+		return nil, err
+	}
 	if r.open == nil {
 		r.open = map[string]map[string]*openConsole{}
 	}
@@ -56,7 +89,7 @@ func (r *Requests) add(name string, one *openConsole) (remove func()) {
 		if len(r.open[name]) == 0 {
 			delete(r.open, name)
 		}
-	}
+	}, nil
 }
 
 // Watch returns a channel that receives a value when a request for a host was opened.
@@ -136,7 +169,8 @@ func (r *Requests) attach(name, id string) (*consoleSession, error) {
 // with one of both streams.
 type consoleSession struct {
 	server   string
-	attached bool // guarded by Requests.mu: an agent has attached; another one is refused
+	project  string // of the server
+	attached bool   // guarded by Requests.mu: an agent has attached; another one is refused
 	ready    chan struct{}
 	input    chan []byte // to the guest
 	output   chan []byte // to the user

@@ -54,11 +54,14 @@ func (s *Handlers) open(ctx context.Context, found lifecycle.Server, vnc bool) (
 	if found.Host == "" {
 		return "", nil, nil, fault.New(fault.Conflict, "Instance %s is not ready", found.ID)
 	}
-	session = &consoleSession{server: found.ID, ready: make(chan struct{}), input: make(chan []byte),
-		output: make(chan []byte), ended: make(chan struct{})}
+	session = &consoleSession{server: found.ID, project: found.Project, ready: make(chan struct{}),
+		input: make(chan []byte), output: make(chan []byte), ended: make(chan struct{})}
 	one := &openConsole{session: session, answer: make(chan host.ConsoleOutput, 1),
 		request: host.ConsoleRequest{ID: uuid.NewString(), Guest: found.ID, Interactive: true, VNC: vnc}}
-	remove := s.Requests.add(found.Host, one)
+	remove, err := s.Requests.add(found.Host, one)
+	if err != nil {
+		return "", nil, nil, err
+	}
 	closed = func() {
 		session.end("the user has closed the console")
 		remove()

@@ -56,6 +56,10 @@ func readNetworkList(o *edge.Object, raw json.RawMessage, v compute.Version) (li
 			edge.Clip(string(raw)))
 		return nil
 	}
+	if len(entries) > maxRequested {
+		o.Invalid("networks", "it has %d elements, more than %d", len(entries), maxRequested)
+		return nil
+	}
 	for _, entry := range entries {
 		var r lifecycle.NetworkRequest
 		for key, value := range entry {

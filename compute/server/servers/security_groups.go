@@ -40,10 +40,17 @@ func securityGroupRoutes(s *Handlers) request.Routes {
 	}
 }
 
+// maxRequested is how many networks, and how many security groups, a request may have. Nova has no limit.
+const maxRequested = 250
+
 // readSecurityGroups reads security_groups: the names or ids of groups, each once.
 func readSecurityGroups(o *edge.Object) (names []string) {
 	var groups []struct{ Name string }
 	o.Decode("security_groups", &groups, "a list of objects with the key name")
+	if len(groups) > maxRequested {
+		o.Invalid("security_groups", "it has %d elements, more than %d", len(groups), maxRequested)
+		return nil
+	}
 	for _, g := range groups {
 		switch n := len([]rune(g.Name)); {
 		case n == 0 || n > 255:
@@ -126,8 +133,9 @@ func (f groupFinder) has(ctx context.Context) (groups, shared bool, err error) {
 	return groups, shared, nil
 }
 
-// find returns the groups of a project with these names or ids. It returns fault.NotFound for one that does not exist,
-// and fault.Conflict for a name that several have.
+// find returns the groups with these names or ids that a project has, or that others share with it. It returns
+// fault.NotFound for one that does not exist or that the project does not see, and fault.Conflict for a name that
+// several have.
 func (f groupFinder) find(ctx context.Context, project string, names []string) ([]lifecycle.SecurityGroup, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -150,7 +158,7 @@ func (f groupFinder) find(ctx context.Context, project string, names []string) (
 	for i := 0; i < len(names); i++ {
 		one, err := groupOf(project, names[i], all, has)
 		if fault.Is(err, fault.NotFound) && shared {
-			more, err := f.networks.SecurityGroups(ctx, url.Values{"shared": {"true"}, "fields": {"id", "name"}})
+			more, err := f.sharedWith(ctx, project)
 			if err != nil {
 				return nil, err
 			}
@@ -164,6 +172,39 @@ func (f groupFinder) find(ctx context.Context, project string, names []string) (
 		found = append(found, one)
 	}
 	return found, nil
+}
+
+// one returns the group with this name or id that a project has, or that others share with it.
+func (f groupFinder) one(ctx context.Context, project, name string, shared bool) (group lifecycle.SecurityGroup,
+	err error) {
+	all, err := f.networks.SecurityGroups(ctx, url.Values{"tenant_id": {project}, "fields": {"id", "name"}})
+	if err != nil {
+		return group, err
+	}
+	group, err = groupOf(project, name, all, true)
+	if !shared || !fault.Is(err, fault.NotFound) {
+		return group, err
+	}
+	if all, err = f.sharedWith(ctx, project); err != nil {
+		return group, err
+	}
+	return groupOf(project, name, all, true)
+}
+
+// sharedWith returns the groups that others share with a project.
+func (f groupFinder) sharedWith(ctx context.Context, project string) (all []network.SecurityGroup, err error) {
+	ids, err := f.networks.SharedWith(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(ids, maxDevices) {
+		more, err := f.networks.SecurityGroups(ctx, url.Values{"id": some, "fields": {"id", "name"}})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // groupOf returns the group with a name or an id. has is false if the network service has no groups.
@@ -373,7 +414,7 @@ func changeGroup(key string) func(s *Handlers, c *request.Call, raw json.RawMess
 
 // change adds a group to the ports of a server, or removes it from them.
 func (f groupFinder) change(ctx context.Context, found lifecycle.Server, name string, add bool) error {
-	has, _, err := f.has(ctx)
+	has, shared, err := f.has(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -385,11 +426,7 @@ func (f groupFinder) change(ctx context.Context, found lifecycle.Server, name st
 	case !has:
 		return fault.New(fault.Invalid, "Security group %s cannot be removed from instance %s: %s", name, found.ID, noGroups)
 	}
-	all, err := f.networks.SecurityGroups(ctx, url.Values{"tenant_id": {found.Project}, "fields": {"id", "name"}})
-	if err != nil {
-		return err
-	}
-	group, err := groupOf(found.Project, name, all, true)
+	group, err := f.one(ctx, found.Project, name, shared)
 	if err != nil {
 		return err
 	}
