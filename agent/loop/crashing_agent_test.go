@@ -304,8 +304,12 @@ func crashOnce(at int, after bool) (crashes func() *crash, only *crash) {
 }
 
 // crashAtCalls runs a scenario in a bubble with a crash before the agent's n-th call, and with one after it, for n = 1
-// and every step-th n, until a run has fewer calls. It fails if that is not between least and most calls.
+// and every step-th n, until a run has fewer calls. It fails if that is not between least and most calls. With the race
+// detector there are fewer crashes; CI runs these tests without it too.
 func crashAtCalls(t *testing.T, step, least, most int, scenario func(t *testing.T, crashes func() *crash)) {
+	if raceDetector && !testing.Short() {
+		step *= 4
+	}
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
 		for ; reached && at < most; at += step {
