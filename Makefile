@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim plan lab nested nova neutron bench bench-peer packages tools
+.PHONY: help build demo test check archtest fuzz sim plan conformance lab nested nova neutron bench bench-peer packages tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 
 plan: ## compare plans of random guests with brute force, for FOR (10m) in each of three tests, from case SEED (0)
 	$(GO) test -run 'Everything|Headroom' -count 1 -timeout 0 -v ./plan -plan.for=$(or $(FOR),10m) -plan.case=$(or $(SEED),0)
+
+conformance: tools ## compare with OpenStack's Placement at each microversion, and in 200 random worlds; 15 minutes
+	$(GO) test -count=1 -timeout 60m ./internal/conformance -sweep 1 -checks 200
 
 lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
