@@ -76,7 +76,7 @@ func imageAttributes(s lifecycle.Server) map[string]any {
 	all["min_disk"], all["min_ram"] = max(s.Flavor.DiskGB, source.MinDisk), source.MinRAM
 	all["image_type"], all["instance_uuid"], all["user_id"] = kind, s.ID, s.User
 	all[image.ShelvedServer] = s.ID
-	if s.Image != "" {
+	if delete(all, "base_image_ref"); s.Image != "" {
 		all["base_image_ref"] = s.Image
 	}
 	return all
@@ -174,6 +174,10 @@ func (d *dependencies) finishCopy(ctx context.Context, s lifecycle.Server, found
 	// Everybody can set these properties, and compute may delete the images of all projects.
 	all, err := d.Images.List(ctx, url.Values{"owner": {s.Project}, "instance_uuid": {s.ID}, "image_type": {"backup"},
 		"backup_type": {wanted.BackupType}, "status": {image.Active}})
+	if err != nil && isFinal(err) { // the new backup is complete
+		d.Log.Warn("the image service does not list backups; delete old ones yourself", "server", s.ID, "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -270,14 +274,15 @@ func (d *dependencies) losesDisk(ctx context.Context, s lifecycle.Server) (bool,
 const halfUploadsEvery = 10 * time.Minute
 
 // halfUploads deletes images without data that no server needs: the answer to a request that creates an image may come
-// after compute has given it up. An image with data is never deleted because a record lacks it. The images of servers
-// that compute does not know may belong to another cloud with the same image service, and stay.
+// after compute has given it up. An image with data is never deleted because a record lacks it: it becomes its user's,
+// such as a copy of the disk of a server that was deleted before the copy was checked. The images of servers that
+// compute does not know may belong to another cloud with the same image service, and stay.
 type halfUploads struct {
 	*dependencies
 	before map[string]bool // those that the last call has found
 }
 
-// remove deletes the images that the call before has found, too.
+// remove handles the images that the call before has found, too.
 func (h *halfUploads) remove(ctx context.Context) error {
 	if h.Images == nil {
 		return nil
@@ -288,7 +293,8 @@ func (h *halfUploads) remove(ctx context.Context) error {
 	}
 	found := map[string]bool{}
 	for _, i := range all {
-		if i.Status != "queued" && i.Status != "saving" {
+		half := i.Status == "queued" || i.Status == "saving"
+		if !half && i.Status != image.Active {
 			continue
 		}
 		s, err := h.store.Read(ctx, i.Properties[image.ShelvedServer])
@@ -298,16 +304,20 @@ func (h *halfUploads) remove(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.ShelvedImage != nil && s.ShelvedImage.ID == i.ID {
+		if s.ShelvedImage != nil && s.ShelvedImage.ID == i.ID || slices.Contains(s.UnusedImages, i.ID) {
 			continue
 		}
 		if found[i.ID] = true; !h.before[i.ID] {
 			continue
 		}
-		if err := h.Images.Delete(ctx, i.ID); err != nil && !fault.Is(err, fault.NotFound) {
+		change, done := h.Images.Delete, "image without data deleted"
+		if !half {
+			change, done = h.Images.Unmark, "image with data is its user's"
+		}
+		if err := change(ctx, i.ID); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		h.Log.Info("image without data deleted", "image", i.ID, "server", i.Properties[image.ShelvedServer])
+		h.Log.Info(done, "image", i.ID, "server", i.Properties[image.ShelvedServer])
 		delete(found, i.ID)
 	}
 	h.before = found

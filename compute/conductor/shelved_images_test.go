@@ -21,6 +21,7 @@ type imageService struct {
 
 	mu        sync.Mutex
 	protected bool // no image may be deleted
+	unlisted  bool // no images may be listed
 	all       map[string]image.Image
 	order     map[string]int // of creation
 }
@@ -89,6 +90,9 @@ func (s *imageService) Delete(_ context.Context, id string) error {
 func (s *imageService) List(_ context.Context, filter url.Values) ([]image.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.unlisted {
+		return nil, fault.New(fault.Forbidden, "images are not listed")
+	}
 	all := slices.Collect(maps.Values(s.all))
 	if owner, given := filter["owner"]; given {
 		all = slices.DeleteFunc(all, func(i image.Image) bool { return i.Owner != owner[0] })
@@ -296,7 +300,8 @@ func TestUnshelveIsRefusedWithoutImage(t *testing.T) {
 	}
 }
 
-// TestHalfUploads checks that images without data that no server needs are deleted, when they are found twice.
+// TestHalfUploads checks that images that no server needs are deleted if they have no data, and become their user's if
+// they have, when they are found twice.
 func TestHalfUploads(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	c.start(t.Context(), c.store, c.client(nil))
@@ -304,6 +309,7 @@ func TestHalfUploads(t *testing.T) {
 	c.settle(lifecycle.Active)
 	if _, err := c.store.Change(t.Context(), "s", func(s lifecycle.Server) lifecycle.Server {
 		s.ShelvedImage = &lifecycle.ShelvedImage{ID: "needed"}
+		s.UnusedImages = []string{"unused"} // DeleteImage deletes it
 		return s
 	}); err != nil {
 		t.Fatal(err)
@@ -312,12 +318,20 @@ func TestHalfUploads(t *testing.T) {
 		return image.Image{ID: id, Status: status, Properties: map[string]string{image.ShelvedServer: server}}
 	}
 	c.images.put(shelved("needed", "queued", "s"), shelved("late", "queued", "s"), shelved("data", image.Active, "s"),
+		shelved("unused", image.Active, "s"),
 		shelved("other", "queued", "server of another cloud"))
 	h := halfUploads{dependencies: c.conductor().dependencies}
-	for _, want := range [][]string{{"data", "late", "needed", "other"}, {"data", "needed", "other"},
-		{"data", "needed", "other"}} {
+	marked := func(id string) bool {
+		i, err := c.images.Image(t.Context(), id)
+		return err == nil && i.Properties[image.ShelvedServer] != ""
+	}
+	for n, want := range [][]string{{"data", "late", "needed", "other", "unused"}, {"data", "needed", "other", "unused"},
+		{"data", "needed", "other", "unused"}} {
 		if err := h.remove(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if marked("data") != (n == 0) || !marked("needed") || !marked("other") || !marked("unused") {
+			t.Errorf("after %d calls: %v has the mark: %v", n+1, "data", marked("data"))
 		}
 		if got := c.images.ids(); !slices.Equal(got, want) {
 			t.Errorf("%v remain, want %v", got, want)

@@ -19,7 +19,8 @@ func TestSnapshotAttributes(t *testing.T) {
 		ImageSnapshot: &flavor.Image{MinRAM: 64, MinDisk: 3, Properties: map[string]string{"hw_disk_bus": "scsi",
 			"os_type": "linux", "img_signature": "x", "os_glance_import_task": "y", image.ShelvedServer: "other"}},
 		ShelvedImage: &lifecycle.ShelvedImage{ID: "i", Format: "qcow2", Copy: &lifecycle.ImageCopy{Name: "copy",
-			BackupType: "daily", Properties: map[string]string{"os_type": "windows", "instance_uuid": "forged", "app": "web"}}}}
+			BackupType: "daily", Properties: map[string]string{"os_type": "windows", "instance_uuid": "forged",
+				"base_image_ref": "forged", "app": "web"}}}}
 	got := imageAttributes(s)
 	want := map[string]any{"id": "i", "name": "copy", "owner": "p", "visibility": "private", "disk_format": "qcow2",
 		"container_format": "bare", "min_disk": 10, "min_ram": 64, "image_type": "backup", "backup_type": "daily",
@@ -27,6 +28,10 @@ func TestSnapshotAttributes(t *testing.T) {
 		"app": "web", image.ShelvedServer: "s", "tags": []string{image.ShelvedTag}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	s.Image = ""
+	if got := imageAttributes(s)["base_image_ref"]; got != nil {
+		t.Errorf("without an image of the server: base_image_ref %v", got)
 	}
 }
 
@@ -60,6 +65,22 @@ func TestBackupRotation(t *testing.T) {
 	if i, err := c.images.Image(t.Context(), "d4"); err != nil || i.Properties[image.ShelvedServer] != "" ||
 		i.Properties["image_type"] != "backup" || i.Status != image.Active {
 		t.Errorf("%+v %v", i, err)
+	}
+}
+
+// TestBackupIsCompleteWithoutAList checks that a backup stays whose older ones the image service finally does not list.
+func TestBackupIsCompleteWithoutAList(t *testing.T) {
+	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
+	c.start(t.Context(), c.store, c.client(nil))
+	c.giveDisk()
+	c.images.unlisted = true
+	c.act(lifecycle.ActionRequested{ID: "b1", Action: lifecycle.Backup,
+		Copy: lifecycle.ImageCopy{Name: "b1", BackupType: "daily", Rotation: 1}})
+	c.waitFor("the backup ends", func() bool { return c.server().TaskState() == "" })
+	i, err := c.images.Image(t.Context(), "b1")
+	s := c.server()
+	if err != nil || i.Properties[image.ShelvedServer] != "" || s.Refusal != nil || len(s.UnusedImages) > 0 {
+		t.Errorf("%+v %v, server %+v %v", i, err, s.Refusal, s.UnusedImages)
 	}
 }
 

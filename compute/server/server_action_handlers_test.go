@@ -132,3 +132,17 @@ func TestUsersMayNotActAsOperatorsOrOnOtherProjects(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotSetsNoAttributes checks that metadata of a snapshot are properties of the image, and not its attributes.
+func TestSnapshotSetsNoAttributes(t *testing.T) {
+	h := start(t)
+	h.flavor("one", map[string]string{})
+	id := h.runningServer("web")
+	for _, key := range []string{"visibility", "protected", "owner", "locations"} {
+		r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action",
+			`{"createImage": {"name": "copy", "metadata": {"app": "web", "`+key+`": "x"}}}`)
+		if r.status != http.StatusBadRequest || !strings.Contains(r.text, key+" is an attribute of the image") {
+			t.Errorf("%s: %d %s", key, r.status, r.text)
+		}
+	}
+}
