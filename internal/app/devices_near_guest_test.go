@@ -156,6 +156,9 @@ func TestFewDevicesOfSharedClass(t *testing.T) {
 		"\nreport_in_placement = true\n[filter_scheduler]\npci_in_placement = true")
 	defer l.down()
 	want := map[string]string{"pci_passthrough:alias": "rare:2"}
+	if fits := l.headroom("rare", want); fits != 1 {
+		t.Errorf("the headroom is %d", fits)
+	}
 	l.boot("both", "ACTIVE", want)
 	refused := l.boot("more", "ERROR", want)
 	if !strings.Contains(refused.Fault.Message, "fewer than 2 free devices 10de:2335 on the host") {
