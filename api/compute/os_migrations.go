@@ -2,6 +2,7 @@ package compute
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 )
@@ -60,4 +61,22 @@ func (c *Client) Migrations(ctx context.Context, server string) ([]Migration, er
 	}
 	_, err := c.REST.Do(ctx, http.MethodGet, path, nil, &out)
 	return out.Migrations, err
+}
+
+// AbortMigration aborts a live migration of a server, by its number. The server stays on its host, unless the migration
+// is complete before.
+func (c *Client) AbortMigration(ctx context.Context, server string, number int64) error {
+	_, err := c.REST.Do(ctx, http.MethodDelete, migrationPath(server, number), nil, nil)
+	return err
+}
+
+// ForceMigration makes a live migration of a server complete, by its number, even if its guest is paused for that.
+func (c *Client) ForceMigration(ctx context.Context, server string, number int64) error {
+	_, err := c.REST.Do(ctx, http.MethodPost, migrationPath(server, number)+"/action",
+		map[string]any{"force_complete": nil}, nil)
+	return err
+}
+
+func migrationPath(server string, number int64) string {
+	return fmt.Sprintf("/v2.1/servers/%s/migrations/%d", url.PathEscape(server), number)
 }
