@@ -45,7 +45,8 @@ var counted = regexp.MustCompile(`(?m)^count ([0-9]+) written-once\r?$`)
 // A Linux guest of two agents and two real libvirtd is migrated live by `berth server migrate --live`, and back. It
 // continues to count, and its disk has what it has written. When the libvirtd of the destination is killed during a
 // migration, it runs on at the source. kill -9 of the agent of the destination changes nothing. When the agent of the
-// source is killed, the migration is completed later.
+// source is killed, the migration is completed later. An aborted migration leaves nothing at the destination, and a
+// slow one is forced to complete.
 func TestLibvirtLiveMigration(t *testing.T) {
 	t.Parallel()
 	a, b := libvirtd.StartPair(t)
@@ -77,6 +78,10 @@ func TestLibvirtLiveMigration(t *testing.T) {
 	m.awaitOn(from, s.ID)
 	m.awaitNoGuest(to, s.ID)
 	m.awaitHypervisor(to)
+
+	n = m.abort(s, from, to, n)
+	n = m.force(s, from, to, n)
+	from, to = to, from
 
 	if err := m.compute.compute().Act(t.Context(), s.ID, "os-migrateLive", migrateTo(to)); err != nil {
 		t.Fatal(err)
@@ -231,6 +236,59 @@ func (m *migrationLab) migrate(s compute.Server, from, to string, above int) (la
 	}
 	m.awaitNoGuest(from, s.ID)
 	return last
+}
+
+// abort aborts a slow migration of the server, which stays where it is, and returns how far it has counted afterwards.
+func (m *migrationLab) abort(s compute.Server, from, to string, above int) (last int) {
+	m.t.Helper()
+	must(m.t, m.compute.compute().Act(m.t.Context(), s.ID, "os-migrateLive", migrateTo(to)))
+	m.awaitCopying(to, s.ID)
+	m.run(0, "", "server", "migration", "abort", "counter")
+	m.awaitOn(from, s.ID)
+	m.wantMigration(s.ID, "cancelled")
+	m.awaitNoGuest(to, s.ID)
+	return m.console(m.t, from, s.ID, above+3)
+}
+
+// force forces a slow migration of the server to complete, and returns how far it has counted afterwards.
+func (m *migrationLab) force(s compute.Server, from, to string, above int) (last int) {
+	m.t.Helper()
+	must(m.t, m.compute.compute().Act(m.t.Context(), s.ID, "os-migrateLive", migrateTo(to)))
+	m.awaitCopying(to, s.ID)
+	m.run(0, "", "server", "migration", "force-complete", "counter")
+	m.awaitPaused(from, s.ID)
+	m.awaitOn(to, s.ID)
+	m.wantMigration(s.ID, "completed")
+	last = m.console(m.t, to, s.ID, above+3)
+	m.awaitNoGuest(from, s.ID)
+	return last
+}
+
+// wantMigration checks the status of the newest move of a server.
+func (m *migrationLab) wantMigration(id, status string) {
+	m.t.Helper()
+	list, err := m.compute.compute().Migrations(m.t.Context(), id)
+	if err != nil || len(list) == 0 || list[0].Status != status {
+		m.t.Errorf("the migration is not %s: %+v %v", status, list, err)
+	}
+}
+
+// awaitPaused waits until the domain of a server is paused on a host.
+func (m *migrationLab) awaitPaused(host, id string) {
+	m.t.Helper()
+	eventually(m.t, "the guest is paused on "+host, func() (bool, error) {
+		c, err := rpc.Dial(m.t.Context(), m.hosts[host].Socket, "qemu:///system", 0)
+		if err != nil {
+			return false, err
+		}
+		defer c.Close()
+		found, err := c.Lookup(m.t.Context(), uuid.MustParse(id))
+		if err != nil {
+			return false, err
+		}
+		state, _, err := c.State(m.t.Context(), found)
+		return state == rpc.Paused, err
+	})
 }
 
 func migrateTo(host string) map[string]any {
