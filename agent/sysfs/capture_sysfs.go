@@ -15,8 +15,8 @@ import (
 
 // What Capture keeps of a device. It keeps more than Read needs, so that an old capture can answer new questions.
 var (
-	keptFiles = []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "numa_node",
-		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device"}
+	keptFiles = append([]string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision"},
+		attributeNames()...)
 	keptLinks = []string{"driver", "iommu_group", "physfn"}
 	// keptKeys are the lines of uevent that Read needs. They are kept because a device whose uevent has them is read
 	// from it alone.

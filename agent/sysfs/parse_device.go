@@ -19,6 +19,27 @@ type raw struct {
 	net                        []string
 }
 
+// attributeFile is a file of an attribute that a device may lack.
+type attributeFile struct {
+	name  string
+	to    *attribute
+	ofAPF bool // only PFs have it
+}
+
+// files are the files of the attributes, in the order in which they are read: sriov_totalvfs says what is a PF.
+func (r *raw) files() []attributeFile {
+	return []attributeFile{{"numa_node", &r.numaNode, false}, {"sriov_totalvfs", &r.totalVFs, false},
+		{"sriov_numvfs", &r.numVFs, true}, {"sriov_vf_device", &r.vfDevice, true}}
+}
+
+// attributeNames are the names of these files.
+func attributeNames() (names []string) {
+	for _, file := range new(raw).files() {
+		names = append(names, file.name)
+	}
+	return names
+}
+
 // parseDevice parses what readDevice read. An error means that the device cannot be identified; a doubt is a sentence
 // about one property, which is then taken as unknown.
 func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) {

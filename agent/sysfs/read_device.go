@@ -82,12 +82,7 @@ func readDevice(fsys fs.FS, dir string) (r raw, err error) {
 
 // readAttributes reads the files that a device may lack.
 func readAttributes(fsys fs.FS, dir string, r *raw) (err error) {
-	for _, file := range []struct {
-		name  string
-		to    *attribute
-		ofAPF bool
-	}{{"numa_node", &r.numaNode, false}, {"sriov_totalvfs", &r.totalVFs, false}, {"sriov_numvfs", &r.numVFs, true},
-		{"sriov_vf_device", &r.vfDevice, true}} {
+	for _, file := range r.files() {
 		if file.name == "sriov_totalvfs" && r.physfn != "" || file.ofAPF && !r.totalVFs.there {
 			continue
 		}
