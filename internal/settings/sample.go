@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,12 @@ func Sample(agent bool) string {
 	if agent {
 		table = (&Settings{}).agentTable()
 	}
+	items := optionItems(guide.Options)
+	// The order of the guide, because that of the table is not always the same.
+	slices.SortFunc(table, func(a, b config.Option) int {
+		return cmp.Or(cmp.Compare(itemOf(a, items), itemOf(b, items)), strings.Compare(a.Group, b.Group),
+			strings.Compare(a.Option, b.Option))
+	})
 	var groups []string
 	for _, o := range table {
 		if !slices.Contains(groups, o.Group) {
@@ -31,7 +38,6 @@ func Sample(agent bool) string {
 	out := strings.Builder{}
 	out.WriteString("# The options of Berth with their defaults, as `berth options` prints them. Remove the # before an " +
 		"option to set it.\n")
-	items := optionItems(guide.Options)
 	for _, group := range groups {
 		out.WriteString("\n[" + group + "]\n")
 		before, seen := "", map[string]bool{}
@@ -91,11 +97,10 @@ func names(item string, o config.Option) bool {
 // link matches a link of Markdown.
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 
-// textOf returns the item about an option as lines of comments: one that begins with its name, else one that has it,
-// else the one about its group, or about the accounts of its group; empty if there is none.
-func textOf(o config.Option, items []string) string {
+// itemOf returns the index of the item about an option: one that begins with its name, else one that has it, else the
+// one about its group, or about the accounts of its group; -1 if there is none.
+func itemOf(o config.Option, items []string) int {
 	group := func(item string) bool { return strings.Contains(item, "`["+o.Group+"]") }
-	found := ""
 	for _, fits := range []func(item string) bool{
 		func(item string) bool {
 			head, _, _ := strings.Cut(item, ": ")
@@ -107,12 +112,20 @@ func textOf(o config.Option, items []string) string {
 		func(item string) bool { return group(item) && strings.Contains(item, "account") },
 	} {
 		if i := slices.IndexFunc(items, fits); i >= 0 {
-			found = items[i]
-			break
+			return i
 		}
 	}
+	return -1
+}
+
+// textOf returns the item about an option as lines of comments; empty if there is none.
+func textOf(o config.Option, items []string) string {
+	i := itemOf(o, items)
+	if i < 0 {
+		return ""
+	}
 	out := strings.Builder{}
-	for line := range strings.Lines(link.ReplaceAllString(found, "$1")) {
+	for line := range strings.Lines(link.ReplaceAllString(items[i], "$1")) {
 		line = strings.NewReplacer("`", "", `\*`, "*").Replace(strings.TrimSpace(line))
 		out.WriteString("# " + line + "\n")
 	}

@@ -21,6 +21,11 @@ func TestSample(t *testing.T) {
 	for name, agent := range map[string]bool{"services": false, "agent": true} {
 		t.Run(name, func(t *testing.T) {
 			sample := Sample(agent)
+			for range 5 {
+				if Sample(agent) != sample {
+					t.Fatal("two samples differ")
+				}
+			}
 			file, err := config.Parse("sample", []byte(sample))
 			if err != nil || len(file.Entries) > 0 {
 				t.Fatalf("%v %v", file, err)
