@@ -3,10 +3,11 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim plan conformance lab nested nova neutron bench bench-peer packages tools
+.PHONY: help build demo test check archtest fuzz sim plan conformance lab nested nova neutron bench bench-peer packages
+.PHONY: packages-test tools
 
 help: ## print these targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./berth, a static binary
 	$(GO) build $(VERBOSE) -trimpath -buildvcs=auto -ldflags='-s -w' -o berth ./cmd/berth
@@ -54,6 +55,10 @@ neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and R
 
 packages: ## build binaries, packages, images and the source archive of the commit into dist; needs only Go
 	cd packaging && $(GO) run . -out ../dist
+
+packages-test: ## build the packages twice, and follow one through its life on a fresh Debian (root, 15 minutes)
+	sh .ci/install-debian-packages "make packages-test" mmdebstrap systemd-container rpm
+	cd packaging && $(GO) test -count=1 -timeout 40m -v ./...
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/app ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan

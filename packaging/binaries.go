@@ -35,7 +35,8 @@ func (b *build) binary(arch string) (string, error) {
 
 // all builds these kinds of files for these architectures.
 func (b *build) all(arches, kinds []string) error {
-	steps := map[string]func(arch string) error{"binary": b.publish, "deb": b.deb, "rpm": b.rpm}
+	steps := map[string]func(arch string) error{"binary": b.publish, "deb": b.deb, "rpm": b.rpm, "oci": b.image,
+		"sbom": b.bill}
 	for _, kind := range kinds {
 		if steps[kind] == nil && kind != "source" {
 			return fmt.Errorf("-kinds: %q is not a kind of files", kind)
@@ -57,6 +58,9 @@ func (b *build) all(arches, kinds []string) error {
 				return fmt.Errorf("%s for %s: %w", kind, arch, err)
 			}
 		}
+	}
+	if slices.Contains(kinds, "source") {
+		return b.source()
 	}
 	return nil
 }

@@ -18,13 +18,16 @@ func main() {
 	out := flag.String("out", "dist", "directory of the files; those of an earlier build are removed")
 	version := flag.String("version", "", "version of the packages; default: from git")
 	arches := flag.String("arch", "amd64,arm64,ppc64le", "Go's names of the architectures, separated by commas")
-	kinds := flag.String("kinds", "binary,deb,rpm,oci,sbom,source", "what to build, separated by commas")
+	kinds := flag.String("kinds", strings.Join(allKinds(), ","), "what to build, separated by commas")
 	flag.Parse()
 	if err := run(*out, *version, strings.Split(*arches, ","), strings.Split(*kinds, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
 	}
 }
+
+// allKinds returns the kinds of files.
+func allKinds() []string { return []string{"binary", "deb", "rpm", "oci", "sbom", "source"} }
 
 // run builds the files for these architectures into the directory out.
 func run(out, version string, arches, kinds []string) error {
@@ -56,7 +59,7 @@ func emptied(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(dir, "berth[-_]*"))
+	old, err := filepath.Glob(filepath.Join(dir, "berth*"))
 	if err != nil {
 		return err
 	}

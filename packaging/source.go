@@ -56,6 +56,38 @@ func export(dir, version string) (tree, error) {
 	return t, err
 }
 
+// source writes the source archive: the commit with the modules that it needs in vendor, so that it builds without a
+// network. The file VERSION has what -ldflags set.
+func (b *build) source() error {
+	if _, err := command(b.dir, settled, "go", "mod", "vendor"); err != nil {
+		return err
+	}
+	text := "version " + b.version + "\ncommit " + b.commit + "\ntime " + b.time.Format(time.RFC3339) + "\n"
+	if err := os.WriteFile(filepath.Join(b.dir, "VERSION"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	name := "berth-" + b.version
+	parent := filepath.Join(b.temporary, "archive")
+	if err := os.Mkdir(parent, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(b.dir, filepath.Join(parent, name)); err != nil {
+		return err
+	}
+	plain := filepath.Join(b.temporary, name+".tar")
+	if err := archive(parent, plain, b.time); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(plain)
+	if err != nil {
+		return err
+	}
+	if data, err = compressed(data); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.out, "berth_"+b.version+"_source.tar.gz"), data, 0o644)
+}
+
 // git returns the output of a git command without white space around it.
 func git(args ...string) (string, error) {
 	out, err := command("", nil, "git", args...)

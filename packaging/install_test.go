@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// packagesOf builds the deb of this machine's architecture twice, as two versions of the same commit.
+func packagesOf(t *testing.T, versions ...string) (dir string) {
+	t.Helper()
+	dir = memory(t)
+	for _, version := range versions {
+		must(t, run(filepath.Join(dir, version), version, []string{runtime.GOARCH}, []string{"deb"}))
+	}
+	return dir
+}
+
+// guideBlocks returns the blocks of the guide's page on packages that run on the machine.
+func guideBlocks(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/guide/packages.md")
+	must(t, err)
+	var blocks []string
+	for _, found := range regexp.MustCompile("(?s)\n```sh machine\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, found[1])
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("docs/guide/packages.md has %d blocks instead of 2", len(blocks))
+	}
+	return blocks
+}
+
+const allUnits = "berth berth-placement berth-compute berth-network berth-image berth-agent"
+
+// A package is installed on a fresh Debian as the guide says, upgraded and downgraded while clients send requests,
+// removed and purged.
+func TestInstalledPackage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
+	}
+	const older, newer = "0.0.1~1", "0.0.1~2"
+	blocks := guideBlocks(t)
+	m := boot(t, packagesOf(t, older, newer))
+	m.run("cp /packages/" + older + "/*.deb .\n" + blocks[0])
+	m.nothingRuns()
+	m.checkUnits()
+	if out := m.run(blocks[1]); !strings.Contains(out, "ACTIVE") {
+		t.Fatalf("the server is not ACTIVE:\n%s", out)
+	}
+	clients := m.startClients()
+	m.install(newer, "berth")
+	m.install(older, "berth")
+	clients.stop()
+
+	m.restartsAfterKill("berth")
+	// The services alone serve their own state: the cloud of `berth up` is not theirs.
+	m.run(`systemctl disable --now berth
+cat >>/etc/berth/agent.conf <<'END'
+[DEFAULT]
+compute_driver = fake.FakeDriver
+END
+systemctl enable --now berth-placement berth-compute berth-network berth-image berth-agent
+berth flavor create small --vcpus 1 --ram 512
+berth server create alone --flavor small --wait`)
+	m.install(newer, "berth-compute")
+	if out := m.run("berth server list"); !strings.Contains(out, "alone") || strings.Contains(out, "web") {
+		t.Errorf("servers of the services alone:\n%s", out)
+	}
+	m.restartsAfterKill("berth-compute")
+
+	m.run("apt-get remove -y berth")
+	out := m.run("systemctl list-units --all --no-legend 'berth*'; ls /etc/systemd/system/multi-user.target.wants")
+	if strings.Contains(out, "berth") {
+		t.Errorf("units after the removal:\n%s", out)
+	}
+	m.run("test -s /var/lib/berth/up/compute.db -a -s /etc/berth/berth.conf")
+	m.run("apt-get install -y /packages/" + newer + "/berth_*.deb\nsystemctl start berth")
+	if out := m.run("berth server list"); !strings.Contains(out, "web") {
+		t.Errorf("the server is lost after a removal:\n%s", out)
+	}
+	m.run("apt-get purge -y berth\ntest ! -e /var/lib/berth\ntest ! -e /etc/berth\ntest ! -e /var/log/berth\nid berth")
+}
+
+// nothingRuns checks that the installation has started and enabled nothing, and listens nowhere.
+func (m *machine) nothingRuns() {
+	m.t.Helper()
+	out := m.run("for unit in " + allUnits +
+		"; do systemctl is-enabled $unit || true; systemctl is-active $unit || true; done")
+	for state := range strings.Lines(out) {
+		if state != "disabled\n" && state != "inactive\n" {
+			m.t.Errorf("a unit is %s", state)
+		}
+	}
+	// State 0A is LISTEN.
+	if out := m.run("grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 || true"); out != "" {
+		m.t.Errorf("after the installation something listens:\n%s", out)
+	}
+}
+
+// checkUnits checks the units with systemd itself. The exposure of a unit is from 0 to 10.
+func (m *machine) checkUnits() {
+	m.t.Helper()
+	if out := m.run("systemd-analyze verify --man=no /usr/lib/systemd/system/berth*.service"); out != "" {
+		m.t.Errorf("systemd-analyze verify:\n%s", out)
+	}
+	m.run("systemd-analyze security --no-pager --threshold=15 berth-placement berth-compute berth-network berth-image")
+	m.run("systemd-analyze security --no-pager --threshold=30 berth berth-agent")
+}
+
+// install installs a version over another one, and checks that this unit runs it.
+func (m *machine) install(version, unit string) {
+	m.t.Helper()
+	before := m.run("systemctl show -P MainPID " + unit)
+	m.run("apt-get install -y --allow-downgrades /packages/" + version + "/berth_*.deb")
+	if out := m.run("berth --version"); !strings.Contains(out, version) {
+		m.t.Errorf("%s is installed instead of %s", out, version)
+	}
+	after := m.run("systemctl is-active " + unit + "\nsystemctl show -P MainPID " + unit)
+	if strings.Contains(after, before) {
+		m.t.Errorf("%s was not restarted: %s", unit, after)
+	}
+	for other := range strings.FieldsSeq(allUnits) {
+		if strings.HasPrefix(other, "berth-") == strings.HasPrefix(unit, "berth-") {
+			continue
+		}
+		if out, _ := m.output("systemctl is-active " + other); strings.TrimSpace(out) != "inactive" {
+			m.t.Errorf("the upgrade has started %s: %s", other, out)
+		}
+	}
+}
+
+// restartsAfterKill checks that systemd starts a unit again whose process was killed.
+func (m *machine) restartsAfterKill(unit string) {
+	m.t.Helper()
+	m.run("kill -KILL $(systemctl show -P MainPID " + unit + ")\n" +
+		"i=0; until test $(systemctl show -P NRestarts " + unit + ") -ge 1 && systemctl is-active " + unit +
+		"; do i=$((i + 1)); test $i -lt 100; sleep 0.3; done")
+}
+
+// clients are programs on the machine that create servers, then read one, until they are stopped.
+type clients struct {
+	m     *machine
+	ended chan string
+}
+
+// clientScript writes the name of each server that was created, and each failure that is not one of the connection.
+const clientScript = `n=0
+while [ ! -e /run/stop ]; do
+	n=$((n + 1))
+	if [ $n -gt 50 ]; then # the host has 64 VCPUs
+		set -- server show load-1
+	else
+		set -- server create load-$n --flavor small
+	fi
+	if out=$(berth "$@" 2>&1); then
+		[ "$2" = show ] || echo "created load-$n"
+	else
+		case $out in
+		*'does not answer'* | *'connection refused'* | *'connection reset'* | *EOF*) ;;
+		*) echo "failed: $out" ;;
+		esac
+	fi
+	sleep 0.05
+done`
+
+// startClients starts the clients, and waits until they have created a server.
+func (m *machine) startClients() *clients {
+	m.t.Helper()
+	c := &clients{m: m, ended: make(chan string, 1)}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	m.t.Cleanup(cancel)
+	go func() {
+		out, err := m.command(ctx, clientScript).CombinedOutput()
+		if err != nil {
+			out = append(out, "failed: "+err.Error()...)
+		}
+		c.ended <- string(out)
+	}()
+	m.run("i=0; until berth server list | grep -q load-1; do i=$((i + 1)); test $i -lt 100; sleep 0.1; done")
+	return c
+}
+
+// stop ends the clients, and checks that no request has failed, and that every server that was created is there.
+func (c *clients) stop() {
+	m := c.m
+	m.t.Helper()
+	m.run("berth server create last --flavor small --wait\ntouch /run/stop")
+	out := <-c.ended
+	list := m.run("berth server list -o json")
+	created := 0
+	for line := range strings.Lines(out) {
+		name, is := strings.CutPrefix(strings.TrimSpace(line), "created ")
+		if !is {
+			m.t.Errorf("a request failed: %s", line)
+			continue
+		}
+		created++
+		if !strings.Contains(list, `"`+name+`"`) {
+			m.t.Errorf("%s was created and is lost", name)
+		}
+	}
+	if !strings.Contains(list, `"web"`) || created < 3 {
+		m.t.Errorf("%d servers were created; the list:\n%.2000s", created, list)
+	}
+	m.t.Logf("%d servers were created during an upgrade and a downgrade", created)
+}
