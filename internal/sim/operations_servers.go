@@ -45,7 +45,8 @@ func (op *operations) requestAction() {
 	actions := []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot, lifecycle.Rebuild, lifecycle.Resize,
 		lifecycle.Resize,
 		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
-		lifecycle.Unshelve, lifecycle.Snapshot, lifecycle.Pause, lifecycle.Unpause, lifecycle.Suspend, lifecycle.Resume}
+		lifecycle.Unshelve, lifecycle.Snapshot, lifecycle.Pause, lifecycle.Unpause, lifecycle.Suspend, lifecycle.Resume,
+		lifecycle.Rescue, lifecycle.Unrescue}
 	for range 4 {
 		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
 		action := actions[op.rng.IntN(len(actions))]
@@ -75,6 +76,9 @@ func (op *operations) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	}
 	e := lifecycle.ActionRequested{ID: op.name("m"), Action: action, Hard: hard,
 		EvacuateOptions: lifecycle.EvacuateOptions{KeepStopped: hard && action == lifecycle.Evacuate}}
+	if action == lifecycle.Rescue {
+		e.Image = "rescue image"
+	}
 	if action == lifecycle.Snapshot {
 		e.Copy = lifecycle.ImageCopy{Name: "copy", Properties: map[string]string{"snapshot_of": s.ID}}
 	}

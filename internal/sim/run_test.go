@@ -76,7 +76,7 @@ func TestSeeds(t *testing.T) {
 		"Observe", "ReadUses", "ReadAllocations", "WriteProvider", "CleanDevice", "ReadAllocation", "Build", "Rename",
 		"Migrate", "Destroy", "Upload", "ListGuests", "ReportGuest", "resize", "migrate",
 		"os-migrateLive", "confirmResize", "revertResize",
-		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
+		"shelve", "unshelve", "rescue", "unrescue", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
 		if done[kind] == 0 && kind != "action" && kind != "agent" && everything {
 			t.Errorf("%q never happened", kind)
 		}
