@@ -3,6 +3,7 @@ package request
 import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/compute/lifecycle"
 )
 
 // Call is one request and its response.
@@ -11,6 +12,8 @@ type Call struct {
 	Microversion compute.Version
 	Strategy     string // the auth_strategy, to which the rules of agents refer
 	Project      string // the project id in the path, or empty
+
+	server *lifecycle.Server // that the path names, once it is read
 }
 
 // Has reports whether the microversion of the request is v or newer.

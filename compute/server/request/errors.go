@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/fault"
 )
@@ -70,8 +71,21 @@ func errorKey(code int) string {
 	return "computeFault"
 }
 
-// Encode writes the response for an error.
+// Encode writes the response for an error. Only administrators see names of hosts in it.
 func (c *Call) Encode(f edge.Failure) {
+	message := f.Message(c.ID)
+	if c.server != nil {
+		message = c.WithoutHosts(*c.server, message)
+	}
 	rest.WriteJSON(c.W, f.Status, map[string]any{errorKey(f.Status): map[string]any{"code": f.Status,
-		"message": f.Message(c.ID)}})
+		"message": message}})
+}
+
+// WithoutHosts returns a text about a server as the caller may see it: without names of hosts, unless it is an
+// administrator.
+func (c *Call) WithoutHosts(s lifecycle.Server, text string) string {
+	if c.Who.IsAdmin() {
+		return text
+	}
+	return s.WithoutHosts(text)
 }

@@ -66,6 +66,7 @@ func (l *Lookups) ofServer(rule string, deleted func(*Call) bool, handle func(*C
 		if err != nil {
 			return err
 		}
+		c.server = &found
 		if err := c.Authorize(rule, OwnerOf(found)); err != nil {
 			return err
 		}

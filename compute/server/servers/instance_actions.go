@@ -170,7 +170,7 @@ func instanceEvents(c *request.Call, s lifecycle.Server, a lifecycle.PastAction,
 		addEventParts(c, &events[i], s, texts)
 	}
 	if details && events[0].Detailed != nil {
-		events[0].Details = request.OrNull(a.Failure())
+		events[0].Details = request.OrNull(c.WithoutHosts(s, a.Failure()))
 	}
 	return events
 }

@@ -33,6 +33,7 @@ func (s *Handlers) why(c *request.Call, found lifecycle.Server) error {
 	}
 	if !c.Who.IsAdmin() {
 		w = withoutHostData(w)
+		w.Fault = found.WithoutHosts(w.Fault)
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"why": w})
 }
