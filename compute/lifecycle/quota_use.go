@@ -3,7 +3,9 @@ package lifecycle
 import (
 	"slices"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/quota"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
 )
 
@@ -11,8 +13,10 @@ import (
 // counts the larger one of the source and the destination, although both have allocations in Placement. So a move that
 // needs no more is never refused, and neither a confirmation nor a revert can exceed a limit.
 //
-// Amounts of resource classes are those of its request to Placement, from before it is claimed. A server that is
-// shelved, or in ERROR without a guest, counts none, because it has no allocation.
+// Amounts of resource classes are those of its allocation, which may be more than it has requested: the PF of a card
+// takes the slices of all its VFs. Before it is claimed they are those of its request, and so are the classes of
+// guarantees, because the network service changes these. A server that is shelved, or in ERROR without a guest, counts
+// none, because it has no allocation.
 func (s Server) QuotaUse() quota.Amounts {
 	if !s.Ended.IsZero() || s.State == Deleted {
 		return nil
@@ -26,30 +30,29 @@ func (s Server) QuotaUse() quota.Amounts {
 	}
 	from := s.Move.From
 	source := quota.Amounts{quota.Cores: from.Flavor.VCPUs, quota.RAM: from.Flavor.MemoryMB}
-	addClasses(source, GroupAmounts(from.Ask.Groups))
+	requested := GroupAmounts(from.Ask.Groups)
 	for _, p := range from.Ports {
-		addClasses(source, GroupAmounts(p.Groups))
+		sumAmounts(requested, GroupAmounts(p.Groups))
 	}
+	addClasses(source, allocated(requested, from.Choice))
 	for name, n := range source {
 		use[name] = max(use[name], n)
 	}
 	return use
 }
 
-// ClassUse returns what the server requests of each resource class: for its flavor, and for its ports with those that
-// are being attached.
+// ClassUse returns what the server has of each resource class, or requests before it is claimed: for its flavor, and
+// for its ports with those that are being attached.
 func (s Server) ClassUse() resource.Amounts {
-	all := resource.Amounts{}
-	add := func(amounts resource.Amounts) {
-		for class, n := range amounts {
-			all[class] += n
-		}
-	}
-	if add(GroupAmounts(s.Ask.Groups)); len(s.Ask.Groups) == 0 {
-		add(s.RequestedAmounts)
+	all := GroupAmounts(s.Ask.Groups)
+	if len(s.Ask.Groups) == 0 {
+		sumAmounts(all, s.RequestedAmounts)
 	}
 	for _, p := range s.Ports {
-		add(GroupAmounts(p.Groups))
+		sumAmounts(all, GroupAmounts(p.Groups))
+	}
+	if len(s.Choices) > 0 && (s.presence() > absent || s.ClaimedHost() != "") {
+		all = allocated(all, &s.Choices[0])
 	}
 	var attaching []NetworkRequest
 	if len(s.Ports) == 0 {
@@ -63,19 +66,42 @@ func (s Server) ClassUse() resource.Amounts {
 	}
 	for _, r := range attaching {
 		if !s.HasPort(r.Port) {
-			add(s.PortAmounts[r.Port])
+			sumAmounts(all, s.PortAmounts[r.Port])
 		}
 	}
 	return all
+}
+
+// allocated returns the amounts of an allocation, with the requested ones of the classes that ports request with a QoS
+// policy; nil: all requested ones.
+func allocated(requested resource.Amounts, choice *schedule.Choice) resource.Amounts {
+	if choice == nil || len(choice.Allocation) == 0 {
+		return requested
+	}
+	all := resource.Amounts{}
+	for class, n := range requested {
+		if bandwidth.IsPortClass(class) {
+			all[class] = n
+		}
+	}
+	for _, amounts := range WithoutPorts(choice.Allocation) {
+		sumAmounts(all, amounts)
+	}
+	return all
+}
+
+// sumAmounts adds amounts to others.
+func sumAmounts(all, more resource.Amounts) {
+	for class, n := range more {
+		all[class] += n
+	}
 }
 
 // GroupAmounts returns what request groups request together.
 func GroupAmounts(groups []resource.Group) resource.Amounts {
 	all := resource.Amounts{}
 	for _, g := range groups {
-		for class, n := range g.Resources {
-			all[class] += n
-		}
+		sumAmounts(all, g.Resources)
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/quota"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
 )
 
@@ -30,6 +31,20 @@ func TestQuotaUse(t *testing.T) {
 	s.State, s.Ask = Active, resource.Ask{Groups: groups(resource.Amounts{"VCPU": 2, "CUSTOM_FPGA": 1})}
 	s.Ports = []Port{{ID: "p", Groups: groups(resource.Amounts{egress: 10})}, {ID: "created"}}
 	check("with its ports", s, all)
+
+	claimed := s
+	claimed.Choices = []schedule.Choice{{Host: "h", Allocation: resource.Allocation{"root": {"VCPU": 2},
+		"card": {"CUSTOM_FPGA": 8}, "nic": {egress: 99}, "vf": {"SRIOV_NET_VF": 1}}}}
+	has := all.With(quota.Amounts{"class:CUSTOM_FPGA": 8, "class:SRIOV_NET_VF": 1})
+	check("as it is allocated", claimed, has)
+	claimed.State = Claiming
+	check("while it is being claimed", claimed, has)
+	claimed.State = Scheduling
+	check("before it is claimed", claimed, all)
+	claimed.State, claimed.Host = Moving, "h"
+	claimed.Move = &Move{Kind: Migrating, Phase: Planning, From: claimed.ownResidence()}
+	claimed.Choices = nil
+	check("while it leaves its host", claimed, has)
 
 	attach := PortAttachRequested{ID: "a", Request: NetworkRequest{Port: "q"}, Amounts: resource.Amounts{egress: 5}}
 	s.PortChange = &PortChange{ID: "b", Request: NetworkRequest{Port: "r"}}

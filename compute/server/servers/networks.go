@@ -208,18 +208,21 @@ func (s networkFinder) found() map[string]resource.Amounts {
 	return s.amounts
 }
 
-// countAmounts keeps what a port requests, if it requests anything.
+// countAmounts keeps what a port requests: its guarantees, and a device if its vnic type needs one.
 func (s networkFinder) countAmounts(p network.Port) {
-	if p.Request == nil {
-		return
+	all := resource.Amounts{}
+	if class, needed := portrequest.Class(p.VNIC); needed {
+		all[class] = 1
 	}
-	for _, g := range p.Request.Groups {
-		for class, n := range g.Resources {
-			if s.amounts[p.ID] == nil {
-				s.amounts[p.ID] = resource.Amounts{}
+	if p.Request != nil {
+		for _, g := range p.Request.Groups {
+			for class, n := range g.Resources {
+				all[class] += n
 			}
-			s.amounts[p.ID][class] += n
 		}
+	}
+	if len(all) > 0 {
+		s.amounts[p.ID] = all
 	}
 }
 
