@@ -105,7 +105,8 @@ func serverFault(c *request.Call, s lifecycle.Server, status string) *compute.Se
 	if f == nil {
 		return nil
 	}
-	out := &compute.ServerFault{Code: f.Code, Message: c.WithoutHosts(s, f.Message), Created: compute.Time{Time: f.Created}}
+	out := &compute.ServerFault{Code: f.Code, Message: c.WithoutHosts(s, f.Message),
+		Created: compute.Time{Time: f.Created}}
 	if c.Who.IsAdmin() {
 		out.Details = f.Details
 	}
