@@ -27,7 +27,7 @@ func Sample(agent bool) string {
 	// The order of the guide, because that of the table is not always the same.
 	slices.SortFunc(table, func(a, b config.Option) int {
 		return cmp.Or(cmp.Compare(itemOf(a, items), itemOf(b, items)), strings.Compare(a.Group, b.Group),
-			strings.Compare(a.Option, b.Option))
+			strings.Compare(a.Option, b.Option), strings.Compare(a.Default, b.Default))
 	})
 	var groups []string
 	for _, o := range table {
