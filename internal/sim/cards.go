@@ -15,7 +15,10 @@ func (hv *hypervisorModel) removeVFs(m *simHost, pfs []device.ID) error {
 		if hv.chance(Builds, 20) {
 			return fault.New(fault.Unavailable, "the driver of %s does not remove the VFs now", pf)
 		}
-		if m.away[pf] || m.bare[pf] || m.numVFs(id) == 0 {
+		if m.away[pf] {
+			return fault.New(fault.Unavailable, "cannot read the number of VFs of %s", pf)
+		}
+		if m.bare[pf] || m.numVFs(id) == 0 {
 			continue
 		}
 		for _, d := range m.devices() {

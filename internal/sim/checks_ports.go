@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -49,16 +50,37 @@ func (ck *checks) portFault(s lifecycle.Server, held resource.Allocation) string
 		return fmt.Sprintf("%d ports are bound, and its record has %d", bound, len(s.Ports))
 	}
 	ck.report.Happened["ports bound"] += bound
-	got, rest := resource.Allocation{}, lifecycle.WithoutPorts(held)
-	for id, amounts := range held {
-		if len(rest[id]) == 0 {
-			got[id] = amounts
-		}
-	}
-	if want := ck.network.guaranteed(s); !got.Equal(want) {
+	got := onlyPorts(held)
+	if want := ck.network.guaranteed(s); !got.Equal(want) && !isShort(s) {
 		return fmt.Sprintf("it holds %v for its ports, which request %v", got, want)
 	}
 	return ""
+}
+
+// onlyPorts returns what an allocation has for ports.
+func onlyPorts(held resource.Allocation) resource.Allocation {
+	all, rest := resource.Allocation{}, lifecycle.WithoutPorts(held)
+	for id, amounts := range held {
+		if len(rest[id]) == 0 {
+			all[id] = amounts
+		}
+	}
+	return all
+}
+
+// isShort reports whether compute has recorded that a port of a server has less than its changed policy requests,
+// because the host has no room.
+func isShort(s lifecycle.Server) bool {
+	for _, p := range s.Ports {
+		for _, g := range p.Groups {
+			if len(g.Resources.Positive()) > 0 && p.Allocation[g.Suffix] == "" {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(s.History, func(h lifecycle.HistoryEntry) bool {
+		return strings.Contains(h.Text, "keeps the guarantee that it had before")
+	})
 }
 
 // vfFault returns what is wrong with the VF of a port of a quiescent server; empty if nothing is. The agent has picked

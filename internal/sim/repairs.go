@@ -399,20 +399,16 @@ func (rp *repairs) releaseReserved() (busy bool) {
 }
 
 // expected returns the allocation that a guest must have: its choice, with what the ports of a server request now. The
-// source of a move has the ports that it had when the move began, so what it holds for them counts.
+// source of a move has the ports that it had when the move began, so what it holds for them counts, and so does what a
+// server holds whose ports are short.
 func (rp *repairs) expected(s lifecycle.Server, residence lifecycle.Residence,
 	held resource.Allocation) resource.Allocation {
 	all := rp.shareOf(s, residence)
-	if residence.Consumer == s.ID {
+	if residence.Consumer == s.ID && !isShort(s) {
 		maps.Copy(all, rp.network.guaranteed(s))
 		return all
 	}
-	rest := lifecycle.WithoutPorts(held)
-	for id, amounts := range held {
-		if len(rest[id]) == 0 {
-			all[id] = amounts
-		}
-	}
+	maps.Copy(all, onlyPorts(held))
 	return all
 }
 

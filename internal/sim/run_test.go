@@ -77,7 +77,8 @@ func TestSeeds(t *testing.T) {
 		"Migrate", "Destroy", "Upload", "ListGuests", "ReportGuest", "resize", "migrate",
 		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rescue", "unrescue", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
-		if done[kind] == 0 && kind != "action" && kind != "agent" && everything {
+		// Actions are counted by their own names; "abort" is the choice of one of two, see TestAbortedMigrations.
+		if done[kind] == 0 && kind != "action" && kind != "agent" && kind != "abort" && everything {
 			t.Errorf("%q never happened", kind)
 		}
 	}
