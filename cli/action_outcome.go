@@ -29,6 +29,7 @@ var outcomes = map[string]outcome{
 	"revertResize":   {"reverted", isNotInVerifyResize},
 	"shelve":         {"shelved", hasStatus("SHELVED_OFFLOADED", "SHELVED")},
 	"unshelve":       {"unshelved", hasStatus("ACTIVE", "SHUTOFF")},
+	"restore":        {"restored", hasStatus("ACTIVE")},
 }
 
 func hasStatus(wanted ...string) func(before, after compute.Server) bool {

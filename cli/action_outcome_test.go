@@ -163,7 +163,7 @@ func TestEveryWaitedActionHasAnOutcome(t *testing.T) {
 	server := newServerCmd()
 	actions := []string{"reboot", "rebuild", "resize", "migrate", "os-migrateLive", "evacuate"}
 	for _, c := range []ServerActionCmd{server.Stop, server.Start, server.Confirm, server.Revert, server.Shelve,
-		server.Unshelve} {
+		server.Unshelve, server.Restore} {
 		actions = append(actions, c.action)
 	}
 	for _, action := range actions {

@@ -30,18 +30,24 @@ type ServerCmd struct {
 	Add    ServerAddCmd    `cmd:"" help:"Attach ports to servers."`
 	Remove ServerRemoveCmd `cmd:"" help:"Detach ports from servers."`
 
-	Stop      ServerActionCmd    `cmd:"" help:"Stop servers; they keep their devices."`
-	Start     ServerActionCmd    `cmd:"" help:"Start stopped servers."`
-	Reboot    ServerRebootCmd    `cmd:"" help:"Reboot servers."`
-	Rebuild   ServerRebuildCmd   `cmd:"" help:"Rebuild a server on its host with the devices that it has."`
-	Resize    ServerResizeCmd    `cmd:"" help:"Resize a server to another flavor, on any host; then confirm or revert."`
-	Confirm   ServerActionCmd    `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
-	Revert    ServerActionCmd    `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
+	Stop        ServerActionCmd  `cmd:"" help:"Stop servers; they keep their devices."`
+	Start       ServerActionCmd  `cmd:"" help:"Start stopped servers."`
+	Reboot      ServerRebootCmd  `cmd:"" help:"Reboot servers."`
+	Rebuild     ServerRebuildCmd `cmd:"" help:"Rebuild a server on its host with the devices that it has."`
+	Resize      ServerResizeCmd  `cmd:"" help:"Resize a server to another flavor, on any host; then confirm or revert."`
+	Confirm     ServerActionCmd  `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
+	Revert      ServerActionCmd  `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
+	ServerMoves `embed:""`
+	Shelve      ServerActionCmd `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
+	Unshelve    ServerActionCmd `cmd:"" help:"Schedule shelved servers again."`
+	Restore     ServerActionCmd `cmd:"" help:"Start servers again that were deleted and are not reclaimed yet."`
+}
+
+// ServerMoves are the commands that move servers to other hosts.
+type ServerMoves struct {
 	Migrate   ServerMigrateCmd   `cmd:"" help:"Migrate a server to another host; then confirm or revert. With --live it keeps running and needs no confirmation."`
 	Migration ServerMigrationCmd `cmd:"" help:"List moves, and abort or complete live migrations."`
 	Evacuate  ServerEvacuateCmd  `cmd:"" help:"Rebuild servers on other hosts if their host is down."`
-	Shelve    ServerActionCmd    `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
-	Unshelve  ServerActionCmd    `cmd:"" help:"Schedule shelved servers again."`
 }
 
 // newServerCmd returns the commands on servers, with the actions of those that only request one.
@@ -53,5 +59,6 @@ func newServerCmd() ServerCmd {
 		Revert:   ServerActionCmd{action: "revertResize"},
 		Shelve:   ServerActionCmd{action: "shelve"},
 		Unshelve: ServerActionCmd{action: "unshelve"},
+		Restore:  ServerActionCmd{action: "restore"},
 	}
 }

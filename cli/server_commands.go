@@ -136,7 +136,8 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 // ServerDeleteCmd deletes servers.
 type ServerDeleteCmd struct {
 	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Wait    bool     `help:"Wait until they no longer exist."`
+	Wait    bool     `help:"Wait until they no longer exist, or can be restored."`
+	Force   bool     `help:"Delete them at once, also those that could be restored."`
 }
 
 // Run deletes each server and prints the results; with --wait it returns when they no longer exist.
@@ -144,13 +145,19 @@ func (c *ServerDeleteCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	results, good, failed := g.eachServer(ctx, c.Servers, "deletion requested",
-		func(ctx context.Context, s compute.Server) error { return g.compute().DeleteServer(ctx, s.ID) })
+		func(ctx context.Context, s compute.Server) error {
+			if c.Force {
+				return g.compute().Act(ctx, s.ID, "forceDelete", nil)
+			}
+			return g.compute().DeleteServer(ctx, s.ID)
+		})
 	watch := g.watch()
 	for _, s := range good {
 		if !c.Wait {
 			break
 		}
-		if err := watch.gone(ctx, s.ID); err != nil {
+		result, err := watch.gone(ctx, s.ID, c.Force)
+		if err != nil {
 			failed = errors.Join(failed, of(s.Name, len(c.Servers), err))
 			if ctx.Err() != nil {
 				return failed
@@ -159,7 +166,7 @@ func (c *ServerDeleteCmd) Run(g *Globals) error {
 		}
 		for i := range results {
 			if results[i].ID == s.ID {
-				results[i].Result = "deleted"
+				results[i].Result = result
 			}
 		}
 	}

@@ -159,18 +159,21 @@ func (w *watch) confirmed(ctx context.Context, id string) (compute.Server, error
 	}
 }
 
-// gone waits until a server no longer exists.
-func (w *watch) gone(ctx context.Context, id string) error {
+// gone waits until a server no longer exists, or unless force until it is one that can be restored. It returns which
+// one it is, as a result of the command.
+func (w *watch) gone(ctx context.Context, id string, force bool) (result string, err error) {
 	for {
 		s, err := w.client.Server(ctx, id)
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		if err != nil {
-			return w.ended(ctx, err)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			return "deleted", nil
+		case err != nil:
+			return "", w.ended(ctx, err)
+		case !force && s.Status == "SOFT_DELETED" && (s.TaskState == nil || *s.TaskState == ""):
+			return "deleted; `berth server restore " + id + "` brings it back", nil
 		}
 		if err := w.next(ctx, []compute.Server{s}); err != nil {
-			return err
+			return "", err
 		}
 	}
 }

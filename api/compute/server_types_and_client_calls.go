@@ -280,8 +280,8 @@ func (c *Client) CreateServer(ctx context.Context, s CreateServer) (Created, err
 	return out.Server, err
 }
 
-// Server returns one server by id or by exact name; admins find those of all projects. It returns fault.Conflict if
-// several servers have the name.
+// Server returns one server by id or by exact name; admins find those of all projects, and those that are soft-deleted
+// if no other server has the name. It returns fault.Conflict if several servers have the name.
 func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	var out struct {
 		Server Server `json:"server"`
@@ -290,9 +290,15 @@ func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	if err == nil && out.Server.ID != "" || err != nil && !fault.Is(err, fault.NotFound) {
 		return out.Server, err // a name such as "detail" leads to an answer that is not a server
 	}
-	named, err := c.Servers(ctx, ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$", AllProjects: true})
-	if fault.Is(err, fault.Forbidden) {
-		named, err = c.Servers(ctx, ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$"})
+	search := ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$", AllProjects: true}
+	named, err := c.Servers(ctx, search)
+	switch {
+	case fault.Is(err, fault.Forbidden):
+		search.AllProjects = false
+		named, err = c.Servers(ctx, search)
+	case err == nil && len(named) == 0:
+		search.Deleted, search.Status = true, "SOFT_DELETED"
+		named, err = c.Servers(ctx, search)
 	}
 	switch {
 	case err != nil:

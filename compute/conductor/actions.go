@@ -50,7 +50,7 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 		action.DiskFormat, refusal, err = c.prepareCopy(ctx, s, action.Action)
 		return refusal, err
 	case lifecycle.Unshelve:
-		return c.refuseUnshelve(ctx, s), nil
+		return c.refuseUnshelve(ctx, s, *action), nil
 	case lifecycle.Live:
 		return scheduler.WhyNotLive(s), nil
 	case lifecycle.Migrate:

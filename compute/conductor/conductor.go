@@ -4,7 +4,7 @@
 // The files, from the bottom to the top: config.go, what all parts use; claim.go, min_count.go, restore_checks.go,
 // which stops steps after a restore, and shelved_images.go; steps.go, which performs one step of a server;
 // unanswered.go; conductor.go; the requests of users, operators and agents: actions.go, create_delete.go,
-// guest_report.go, dead_hosts.go and host_forget.go; run.go; open.go, which connects the parts.
+// guest_report.go, dead_hosts.go, host_forget.go and reclaim.go; run.go; open.go, which connects the parts.
 package conductor
 
 import (

@@ -53,6 +53,8 @@ type Store interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) error
 	Purge(ctx context.Context, before time.Time, keep int) error
 	IDsOnHost(ctx context.Context, host string) ([]string, error)
+	// IDsOfStatus lists the servers with a status of the Compute API that are not deleted.
+	IDsOfStatus(ctx context.Context, status string) ([]string, error)
 	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Forget(ctx context.Context, host string) error
@@ -77,6 +79,11 @@ type Options struct {
 	// how long the agent of a host has to follow assignments; then servers that wait for it are placed elsewhere
 	FollowWithin time.Duration
 
+	// [DEFAULT] reclaim_instance_interval: how long a deleted server can be restored; 0: it cannot
+	ReclaimInterval time.Duration
+	// [DEFAULT] shelved_offload_time: how long a server that is shelved keeps its guest; below 0: until a user offloads it
+	OffloadTime time.Duration
+
 	Times Times
 }
 
@@ -92,12 +99,14 @@ type Times struct {
 	Reconnect time.Duration
 	// the longest wait between two attempts of a step, default 30 s
 	Retry time.Duration
+	// how often servers are looked for that must be deleted or offloaded, default 10 s
+	Reclaim time.Duration
 }
 
 // withDefaults returns the times with defaults for zero fields.
 func (t Times) withDefaults() Times {
 	t.DeadHosts, t.Assignments = cmp.Or(t.DeadHosts, 10*time.Second), cmp.Or(t.Assignments, 2*time.Second)
-	t.Search = cmp.Or(t.Search, 10*time.Second)
+	t.Search, t.Reclaim = cmp.Or(t.Search, 10*time.Second), cmp.Or(t.Reclaim, 10*time.Second)
 	return t
 }
 

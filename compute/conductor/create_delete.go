@@ -26,10 +26,19 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	return made, nil
 }
 
-// Delete starts the deletion of a server. A second request is not an error. It returns fault.NotFound if the server
-// does not exist or is shown as deleted. A server is shown as deleted at once if the agent that must destroy its guest
-// does not report.
+// Delete starts the deletion of a server; with [DEFAULT] reclaim_instance_interval it can be restored. A second request
+// is not an error. It returns fault.NotFound if the server does not exist or is shown as deleted. A server is shown as
+// deleted at once if the agent that must destroy its guest does not report.
 func (c *Conductor) Delete(ctx context.Context, id string, by lifecycle.Caller) error {
+	return c.deleteNow(ctx, id, lifecycle.DeleteRequested{By: by, Soft: c.ReclaimInterval > 0})
+}
+
+// ForceDelete starts the deletion of a server, also of one that can be restored, as Delete does without the option.
+func (c *Conductor) ForceDelete(ctx context.Context, id string, by lifecycle.Caller) error {
+	return c.deleteNow(ctx, id, lifecycle.DeleteRequested{By: by})
+}
+
+func (c *Conductor) deleteNow(ctx context.Context, id string, request lifecycle.DeleteRequested) error {
 	server, err := c.store.Read(ctx, id)
 	if err != nil {
 		return err
@@ -37,6 +46,11 @@ func (c *Conductor) Delete(ctx context.Context, id string, by lifecycle.Caller) 
 	if !server.Ended.IsZero() {
 		return fault.New(fault.NotFound, "server %s is deleted already", id)
 	}
+	return c.delete(ctx, server, request)
+}
+
+// delete completes a request to delete a server with what is known of its hosts, and records it.
+func (c *Conductor) delete(ctx context.Context, server lifecycle.Server, request lifecycle.DeleteRequested) error {
 	silent := false
 	for _, residence := range server.Residences() {
 		alive, err := c.Agents.WhyAlive(ctx, residence.Host)
@@ -45,8 +59,8 @@ func (c *Conductor) Delete(ctx context.Context, id string, by lifecycle.Caller) 
 		}
 		silent = silent || alive == ""
 	}
-	exists := c.Agents.MayHave(server.Host, id)
-	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{By: by, Silent: silent, Exists: exists,
-		MayHavePorts: c.Network != nil})
+	request.Silent, request.Exists = silent, c.Agents.MayHave(server.Host, server.ID)
+	request.MayHavePorts = c.Network != nil
+	_, err := c.runner.Apply(ctx, server.ID, request)
 	return err
 }

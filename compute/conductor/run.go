@@ -90,6 +90,9 @@ func (c *Conductor) Run(ctx context.Context) error {
 		c.runEvery(ctx, c.Times.Assignments, "check followed assignments",
 			func() error { return c.CheckAssignments(ctx) })
 	})
+	background.Go(func() {
+		c.runEvery(ctx, c.Times.Reclaim, "reclaim servers", func() error { return c.Reclaim(ctx) })
+	})
 	c.Agents.Watch()
 	background.Go(func() {
 		c.runEvery(ctx, receivesEvery, "check that reports can be received",

@@ -119,7 +119,7 @@ func (d *dependencies) checkImage(ctx context.Context, s lifecycle.Server) (life
 	}
 	switch {
 	case err == nil:
-		return lifecycle.ImageChecked{ID: want.ID}, nil
+		return lifecycle.ImageChecked{ID: want.ID, Keep: d.keepsShelved()}, nil
 	case isFinal(err):
 		return lifecycle.Refused{Step: lifecycle.CheckImage, Reason: fault.TextOf(err)}, nil
 	}
@@ -232,7 +232,14 @@ func (d *dependencies) prepareUpload(ctx context.Context, s lifecycle.Server, ca
 }
 
 // refuseUnshelve returns why a server cannot be unshelved, or an empty string.
-func (d *dependencies) refuseUnshelve(ctx context.Context, s lifecycle.Server) string {
+func (d *dependencies) refuseUnshelve(ctx context.Context, s lifecycle.Server, a lifecycle.ActionRequested) string {
+	if !s.ShelvedAt.IsZero() { // its guest has the disk
+		if a.To == "" && a.Zone == nil {
+			return ""
+		}
+		return fmt.Sprintf("Cannot 'unshelve' instance %s to a host or an availability zone: it is on host %s still, in "+
+			"vm_state shelved; offload it first (shelveOffload)", s.ID, s.Host)
+	}
 	if s.ShelvedImage == nil {
 		return ""
 	}

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"strings"
 	"time"
 )
 
@@ -33,13 +32,6 @@ func (a Action) PastName() string {
 		return name
 	}
 	return string(a)
-}
-
-// failureBeginnings are the beginnings of the entries that report that an action failed.
-var failureBeginnings = []string{
-	"No valid host was found", "The guest cannot be ", "The server failed on ", "the guest failed on ",
-	"The live migration failed on ", "The server cannot be shelved", "The disk on ", "The move cannot be reverted",
-	"The port cannot be attached",
 }
 
 // PastActions returns the actions of the server's history, oldest first. The first one is its creation. Of a long
@@ -83,16 +75,6 @@ func (a PastAction) Failure() string {
 		}
 	}
 	return ""
-}
-
-// isFailure reports whether an entry of this text reports a failure.
-func isFailure(text string) bool {
-	for _, b := range failureBeginnings {
-		if strings.HasPrefix(text, b) {
-			return true
-		}
-	}
-	return false
 }
 
 // IsFailure reports whether the entry reports a failure.

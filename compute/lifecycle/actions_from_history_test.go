@@ -148,3 +148,29 @@ func TestDetails(t *testing.T) {
 		t.Error("a server without a guest can be changed")
 	}
 }
+
+// TestActionsOutlastEntries checks that a long history keeps the actions and failures, and drops the entries between.
+func TestActionsOutlastEntries(t *testing.T) {
+	s := ran(t)
+	for i := range maxActions - 10 {
+		s = beginAction(s, addHistory(s, noon, fmt.Sprint("reboot requested: ", i)), "reboot", "",
+			Caller{Request: fmt.Sprint(i)})
+		for entry := range 5 {
+			s = addHistory(s, noon, fmt.Sprint(i, " ", entry))
+		}
+	}
+	s = addHistory(s, noon, "The guest cannot be started on a")
+	for i := range 200 {
+		s = addHistory(s, noon, fmt.Sprint("last ", i))
+	}
+	past := s.PastActions()
+	if len(past) != maxActions-9 || past[1].By.Request != "0" || !past[len(past)-1].Failed {
+		t.Errorf("%d actions, the first by %s, the last %+v", len(past), past[1].By.Request, past[len(past)-1].Failed)
+	}
+	for i := range 2 * maxActions {
+		s = beginAction(s, addHistory(s, noon, fmt.Sprint("stop requested: ", i)), "stop", "", Caller{Request: fmt.Sprint(i)})
+	}
+	if past := s.PastActions(); len(past) != maxActions+1 || len(s.History) > maxActions+maxHistory {
+		t.Errorf("%d actions, %d entries", len(past), len(s.History))
+	}
+}

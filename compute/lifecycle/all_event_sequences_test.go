@@ -98,6 +98,10 @@ func events(s Server) []Event {
 		}
 		list = append(list, ActionRequested{ID: "i", Action: Shelve, DiskFormat: "qcow2"},
 			ActionRequested{ID: "i", Action: Snapshot, DiskFormat: "qcow2"})
+		if !s.Power.holds() && !s.Actual.holds() && s.Fault == nil && s.RescueImage == "" && s.Rescued == "" &&
+			(s.ShelvedImage == nil || s.ShelvedImage.Copy == nil) {
+			list = append(list, heldEvents(s)...)
+		}
 		for _, a := range []Action{Resize, Live, Evacuate} {
 			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true})
 		}
@@ -110,6 +114,16 @@ func events(s Server) []Event {
 	}
 	for _, a := range actions {
 		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
+	}
+	return list
+}
+
+// heldEvents are what can happen to a server that is kept on its host while it is deleted or shelved.
+func heldEvents(s Server) []Event {
+	list := []Event{DeleteRequested{Soft: true}, OffloadDue{}, OffloadDue{ShelvedAt: noon},
+		DeleteRequested{Reclaims: noon}, ActionRequested{ID: "w", Action: Restore}}
+	if s.ShelvedImage != nil {
+		list = append(list, ImageChecked{ID: "i", Keep: true})
 	}
 	return list
 }
@@ -347,6 +361,11 @@ func wrongImage(s Server) string {
 	switch {
 	case copying != (i != nil && i.Copy != nil) || copying && (s.State != Active || s.Shelved):
 		return "its disk is copied to no image, or an image waits for no copy"
+	case !s.ShelvedAt.IsZero() && s.Requested.IsZero() &&
+		(i == nil || i.Copy != nil || i.SHA512 == "" || s.State != Active || s.IsSoftDeleted()):
+		return "it is shelved on its host without an image, or without a guest"
+	case s.IsSoftDeleted() && i != nil:
+		return "it is soft-deleted and keeps its image"
 	case saving && (i == nil || s.State != Active):
 		return "its disk becomes an image, and there is none or no guest"
 	case i != nil && s.Shelved && i.SHA512 == "":
@@ -396,6 +415,7 @@ type node struct {
 type situation struct {
 	minCount, round, choices                 int
 	minCountReached, reported, shelved       bool
+	soft, kept                               bool
 	fault, launched, requested, moved, twice bool
 	stage, host, previous, rescue, rescued   string
 	power, actual                            Power
@@ -435,7 +455,7 @@ func (n node) key() situation {
 		power: s.Power, task: s.Task, facts: n.facts, networks: len(s.Networks), ports: len(s.Ports),
 		bound: s.BoundTo(s.Host), direct: len(s.Networks) > 0 && s.Networks[0].Tag == withDevice,
 		picked: s.portDevicesPicked(), refused: s.PortsRefused != "", awaits: s.AwaitsBindings()}
-	k.unused = len(s.UnusedImages)
+	k.unused, k.soft, k.kept = len(s.UnusedImages), s.IsSoftDeleted(), !s.ShelvedAt.IsZero()
 	if s.ShelvedImage != nil {
 		k.image = *s.ShelvedImage
 	}

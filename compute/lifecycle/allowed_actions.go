@@ -26,7 +26,26 @@ func (s Server) Refuse(a Action, hard bool) string {
 	if s.State == Failing { // nothing is left of its guest
 		return fmt.Sprintf("Cannot '%s' instance %s while what it held is released", a, s.ID)
 	}
-	var allowed []string
+	if a == Restore && s.State != Active {
+		return fmt.Sprintf("Cannot '%s' instance %s: its guest on %s is lost", a, s.ID, s.Host)
+	}
+	allowed := s.allowedStates(a, hard)
+	if !slices.Contains(allowed, vm) || vm == "error" && s.State != Active { // then it has no guest for the action
+		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
+	}
+	if a == Suspend && len(s.Devices) > 0 {
+		return s.refuseSuspend()
+	}
+	again := a == Reboot && hard &&
+		slices.Contains([]Task{Rebooting, RebootStarted, RebootingHard, RebootStartedHard}, s.Task)
+	if task != "" && !again && (a != Evacuate || s.State != Active) {
+		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
+	}
+	return ""
+}
+
+// allowedStates lists the values of vm_state in which an action may start.
+func (s Server) allowedStates(a Action, hard bool) (allowed []string) {
 	switch a {
 	case Start:
 		allowed = []string{"stopped"}
@@ -50,6 +69,9 @@ func (s Server) Refuse(a Action, hard bool) string {
 		allowed = []string{"rescued"}
 	case Rebuild, Evacuate, Rescue:
 		allowed = []string{"active", "stopped", "error"}
+		if a == Evacuate && s.Task == Restoring {
+			allowed = append(allowed, "soft-delete")
+		}
 	case Resize, Migrate:
 		allowed = []string{"active", "stopped"}
 	case Shelve, Snapshot, Backup:
@@ -57,22 +79,13 @@ func (s Server) Refuse(a Action, hard bool) string {
 	case Confirm, Revert:
 		allowed = []string{"resized"}
 	case Offload:
-		allowed = []string{"shelved"} // shelving offloads at once, so such a server has a task
+		allowed = []string{"shelved"}
 	case Unshelve:
-		allowed = []string{"shelved_offloaded"}
+		allowed = []string{"shelved", "shelved_offloaded"}
+	case Restore:
+		allowed = []string{"soft-delete"}
 	}
-	if !slices.Contains(allowed, vm) || vm == "error" && s.State != Active { // then it has no guest for the action
-		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
-	}
-	if a == Suspend && len(s.Devices) > 0 {
-		return s.refuseSuspend()
-	}
-	again := a == Reboot && hard &&
-		slices.Contains([]Task{Rebooting, RebootStarted, RebootingHard, RebootStartedHard}, s.Task)
-	if task != "" && !again && (a != Evacuate || s.State != Active) {
-		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
-	}
-	return ""
+	return allowed
 }
 
 // refuseReset returns why the state of the server cannot be set, or an empty string if it can.

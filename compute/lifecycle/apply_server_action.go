@@ -62,16 +62,29 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 		return beginShelving(s, e, now)
 	case Snapshot, Backup:
 		return beginCopy(s, e, now)
+	case Restore:
+		s = beginRestore(s)
+	case Offload:
+		return offload(s, "offloading; removing the guest on "+s.Host, now)
 	case Unshelve:
-		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
-		if s.Target = e.To; e.Zone != nil {
-			s.Zone = *e.Zone
-		}
-		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
+		return beginUnshelving(s, e, now)
 	case Reset:
 		return resetState(s, e.ToError, now)
 	}
 	return addHistory(s, now, fmt.Sprintf("%s requested: %s", e.Action, s.Task))
+}
+
+// beginUnshelving starts the guest of a server that is shelved on its host, or searches a host for another one.
+func beginUnshelving(s Server, e ActionRequested, now time.Time) Server {
+	if !s.ShelvedAt.IsZero() {
+		s.Power, s.Task = On, Unshelving
+		return addHistory(s, now, "unshelving; starting the guest on "+s.Host)
+	}
+	s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
+	if s.Target = e.To; e.Zone != nil {
+		s.Zone = *e.Zone
+	}
+	return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
 }
 
 // resetState sets or clears the state ERROR for an operator. The guest on the host is unchanged.
@@ -83,7 +96,7 @@ func resetState(s Server, toError bool, now time.Time) Server {
 		return advance(s, restoreRetried{}, now)
 	}
 	s = dropShelvedImage(s)
-	s.Task, s.Fault = "", nil
+	s.Task, s.Fault, s.SoftDeleted, s.ShelvedAt = "", nil, time.Time{}, time.Time{}
 	if toError {
 		s.Fault = &Fault{Code: 500, Message: "The state was set to ERROR by an operator.", Created: now}
 		return addHistory(s, now, "state set to ERROR by an operator")

@@ -29,6 +29,9 @@ func onHostDead(s Server, host string, now time.Time) Server {
 	case AwaitingMinCount, BindingPorts, Spawning:
 		return reschedule(s, hostDead, now)
 	case Active:
+		if !s.ShelvedAt.IsZero() { // the image has its disk
+			return onGuestGone(offload(s, "host "+host+" "+hostDead, now), hostDead, now)
+		}
 		return portChangeOnDeadHost(s, now)
 	}
 	return s // Active: an operator may evacuate the server

@@ -92,6 +92,7 @@ func ownGuest(s Server, g guestReport, now time.Time) Server {
 	case building:
 		s = recordDevices(s, g, now)
 		if g.state != "claimed" && g.power == s.ownPower() {
+			s.Rescued = g.rescue
 			s = onArrived(s, now, g.power)
 		}
 	case existing:
@@ -186,7 +187,12 @@ func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	if arrives && s.ShelvedImage != nil { // its disk may not be made yet: the image is needed
 		return addHistory(s, now, "the guest cannot be built on "+g.host+" now, its agent will try again: "+g.message)
 	}
-	s = dropShelvedImage(s) // it cannot be stopped
+	if s.ShelvedAt.IsZero() {
+		s = dropShelvedImage(s) // it cannot be stopped
+	}
+	if s.Task == SoftDeleting {
+		s.SoftDeleted = time.Time{}
+	}
 	settled := s.Task == "" && (s.State == Active || s.Phase() == Resized) && s.presence() == existing
 	if settled && g.retryIn > 0 && (g.power == Off || s.Power == On) && g.build == s.Builds {
 		return retryRefused(s, g, now)
@@ -250,13 +256,16 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 		if g.power != Off {
 			return s // late: from before the task
 		}
+	case SoftDeleting:
+		if g.power != Off {
+			return s // late
+		}
+		s.Task = ""
 	default:
 		if g.power != s.Power || g.rescue != s.RescueImage {
 			return s // late
 		}
-		if s.Task = ""; was == RebootStarted || was == RebootStartedHard {
-			s.Fault = nil
-		}
+		s = endTask(s)
 	}
 	if s.Task != Rebuilding && (g.build == 0 || g.build == s.Builds) {
 		s.AdminPass = "" // the guest has read it
@@ -270,6 +279,22 @@ func settleTask(s Server, g guestReport, now time.Time) Server {
 	s.Actual, s.Rescued = g.power, g.rescue
 	text := fmt.Sprintf("the guest %s on %s", powerWords[g.power], s.Host)
 	return addHistory(s, now, text+prefixed(", from the rescue image ", g.rescue))
+}
+
+// endTask ends the task of a guest that is as requested.
+func endTask(s Server) Server {
+	was := s.Task
+	s.Task = ""
+	switch was {
+	case RebootStarted, RebootStartedHard:
+		s.Fault = nil
+	case Restoring:
+		s.Fault, s.SoftDeleted = nil, time.Time{}
+	case Unshelving:
+		s.ShelvedAt = time.Time{}
+		s = dropShelvedImage(s) // the guest has its own disk
+	}
+	return s
 }
 
 // powerWords are the verbs of the history.
@@ -300,7 +325,8 @@ func onGuestFailed(s Server, message string, now time.Time) Server {
 		return reschedule(s, message, now)
 	case Active:
 		// The guest has run and may have had data, so it is not rebuilt elsewhere.
-		if s.uploadsDisk() && s.ShelvedImage.Copy == nil && s.ShelvedImage.SHA512 != "" { // these data are in the image
+		uploaded := s.uploadsDisk() && s.ShelvedImage.Copy == nil && s.ShelvedImage.SHA512 != ""
+		if uploaded || !s.ShelvedAt.IsZero() { // these data are in the image
 			return offload(s, "the guest is lost on "+s.Host+"; the image "+s.ShelvedImage.ID+" has its disk", now)
 		}
 		s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))

@@ -160,3 +160,20 @@ func prefixed(lead, text string) string {
 
 // trimStop returns the text without its final full stop.
 func trimStop(text string) string { return strings.TrimRight(text, ". ") }
+
+// failureBeginnings are the beginnings of the entries that report that an action failed.
+var failureBeginnings = []string{
+	"No valid host was found", "The guest cannot be ", "The server failed on ", "the guest failed on ",
+	"The live migration failed on ", "The server cannot be shelved", "The disk on ", "The move cannot be reverted",
+	"The port cannot be attached",
+}
+
+// isFailure reports whether an entry of this text reports a failure.
+func isFailure(text string) bool {
+	for _, b := range failureBeginnings {
+		if strings.HasPrefix(text, b) {
+			return true
+		}
+	}
+	return false
+}

@@ -27,10 +27,10 @@
 // move_events_and_effects.go and residence_and_presence.go are data and texts; move_state_machine.go is the state
 // machine of a move; server_record.go is the record; openstack_status.go, allowed_actions.go, server_residences.go,
 // due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
-// actions_from_history.go derive what others see of it; server_details.go and lock.go have what users change
-// without an action; server_events.go has the events; shelve.go has the image of a shelved server;
-// server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the ports and their handlers;
-// server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
+// actions_from_history.go derive what others see of it; server_details.go and lock.go have what users change without an
+// action; server_events.go has the events; shelve.go has the image of a shelved server and soft_deletion.go the
+// deletion that can be undone; server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the ports and
+// their handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
 // begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its move;
 // host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
 // apply_server_action.go and step_results.go are the handlers of events; lifecycle.go selects the handler.
@@ -94,7 +94,9 @@ func transition(s Server, e Event, now time.Time) (next Server, known bool) {
 	case HostUnresponsive:
 		return onHostUnresponsive(s, e, now), true
 	case DeleteRequested:
-		return beginAction(s, onDeleteRequested(s, e, now), deleteAction, "", e.By), true
+		return onDelete(s, e, now), true
+	case OffloadDue:
+		return onOffloadDue(s, e, now), true
 	case ActionRequested:
 		return beginAction(s, applyAction(s, e, now), e.Action.PastName(), "", e.By), true
 	case PortAttachRequested:

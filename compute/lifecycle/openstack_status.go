@@ -11,6 +11,10 @@ func (s Server) VMState() string {
 	switch {
 	case s.State == Deleted, !s.Ended.IsZero():
 		return "deleted"
+	case s.IsSoftDeleted() && s.Task != SoftDeleting:
+		return "soft-delete"
+	case !s.ShelvedAt.IsZero():
+		return "shelved"
 	case s.Fault != nil && s.State != Failing:
 		return "error"
 	case s.Launched.IsZero() && s.State != Active:
@@ -30,6 +34,9 @@ func (s Server) VMState() string {
 	}
 	return "active"
 }
+
+// IsSoftDeleted reports whether the server is deleted and can be restored: its guest is stopped, or is about to be.
+func (s Server) IsSoftDeleted() bool { return !s.SoftDeleted.IsZero() }
 
 // TaskState returns OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
 func (s Server) TaskState() string {
@@ -77,6 +84,12 @@ func (m Move) taskState() string {
 	return "resize_prep"
 }
 
+// Statuses that compute looks for.
+const (
+	StatusShelved     = "SHELVED"
+	StatusSoftDeleted = "SOFT_DELETED"
+)
+
 // Status returns the status shown by the Compute API, such as ACTIVE, BUILD or SHUTOFF. It follows from VMState and
 // TaskState.
 func (s Server) Status() string {
@@ -84,12 +97,14 @@ func (s Server) Status() string {
 	switch vm := s.VMState(); {
 	case vm == "deleted":
 		return "DELETED"
+	case vm == "soft-delete":
+		return StatusSoftDeleted
 	case vm == "error" && task != string(Rebuilding):
 		return "ERROR"
 	case vm == "building":
 		return "BUILD"
 	case vm == "shelved":
-		return "SHELVED"
+		return StatusShelved
 	case vm == "shelved_offloaded":
 		return "SHELVED_OFFLOADED"
 	case vm == "resized" && task == string(ResizeReverting):

@@ -16,12 +16,16 @@ import (
 // Amounts of resource classes are those of its allocation, which may be more than it has requested: the PF of a card
 // takes the slices of all its VFs. Before it is claimed they are those of its request, and so are the classes of
 // guarantees, because the network service changes these. A server that is shelved, or in ERROR without a guest, counts
-// none, because it has no allocation.
+// none, because it has no allocation. A server that is soft-deleted counts nothing else, as in Nova, until it is
+// restored.
 func (s Server) QuotaUse() quota.Amounts {
 	if !s.Ended.IsZero() || s.State == Deleted {
 		return nil
 	}
 	use := quota.Amounts{quota.Instances: 1, quota.Cores: s.Flavor.VCPUs, quota.RAM: s.Flavor.MemoryMB}
+	if s.VMState() == "soft-delete" && s.Task != Restoring {
+		use = quota.Amounts{}
+	}
 	if !slices.Contains([]State{Shelved, Error}, s.State) {
 		addClasses(use, s.ClassUse())
 	}

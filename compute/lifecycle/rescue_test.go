@@ -1,6 +1,10 @@
 package lifecycle
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
+)
 
 // TestRescue checks the states of a server that is rescued, what its host is assigned, and which actions it then has.
 func TestRescue(t *testing.T) {
@@ -39,5 +43,25 @@ func TestRescue(t *testing.T) {
 		ActionRequested{ID: "4", Action: Rebuild})
 	if e := broken.Entries()[0]; e.Rescue != "" {
 		t.Errorf("rebuilt: assigned %+v", e)
+	}
+}
+
+// TestEvacuateRescued checks that a rescue ends with an evacuation, which an operator can start from ERROR, or while
+// the rescue begins: the guest at the destination boots its disk, and no report ends a rescue that it does not have.
+func TestEvacuateRescued(t *testing.T) {
+	begun := applyAll(ran(t), ActionRequested{ID: "1", Action: Rescue, Image: "i"})
+	rescued := applyAll(begun, GuestRunning{Host: "a", Consumer: "s", Rescue: "i"},
+		ActionRequested{ID: "3", Action: Reset, ToError: true})
+	for name, s := range map[string]Server{"while it begins": begun, "from ERROR": rescued} {
+		s = applyAll(s, ActionRequested{ID: "m", Action: Evacuate}, Chosen{Choices: []schedule.Choice{choice("b")}},
+			AllocationsMoved{})
+		s = applyAll(s, Claimed{Try: s.Try})
+		if e := s.Entries()[0]; e.Host != "b" || e.Rescue != "" {
+			t.Errorf("%s: %s, assigned %+v", name, s.Stage(), e)
+		}
+		s = applyAll(s, GuestRunning{Host: "b", Consumer: "s"})
+		if s.Status() != "ACTIVE" || s.TaskState() != "" || s.Refuse(Stop, false) != "" {
+			t.Errorf("%s: %s %q", name, s.Status(), s.TaskState())
+		}
 	}
 }

@@ -2,6 +2,23 @@ package lifecycle
 
 import "time"
 
+// onDelete starts the deletion, or keeps the guest of a server that can be restored. Nova records no action for the
+// end of a soft deletion.
+func onDelete(s Server, e DeleteRequested, now time.Time) Server {
+	switch {
+	case !e.Reclaims.IsZero():
+		if !e.reclaims(s) {
+			return s // late
+		}
+		return onDeleteRequested(s, e, now)
+	case e.Soft && s.IsSoftDeleted() && s.Requested.IsZero() && s.Task != Restoring:
+		return s // requested before
+	case e.Soft && s.softDeletable():
+		return beginAction(s, beginSoftDeletion(s, e, now), deleteAction, "", e.By)
+	}
+	return beginAction(s, onDeleteRequested(s, e, now), deleteAction, "", e.By)
+}
+
 // onDeleteRequested starts the deletion. While allocations are being moved between consumers it waits for the result,
 // because only then is it certain which consumer must release them.
 func onDeleteRequested(s Server, e DeleteRequested, now time.Time) Server {

@@ -30,6 +30,7 @@ func beginMove(s Server, kind Kind, e ActionRequested, now time.Time) Server {
 		s.Flavor, s.Migration.NewFlavor, s.RequestedAmounts = e.Flavor, e.Flavor.ID, e.Amounts
 	}
 	s = endHold(dropShelvedImage(s))
+	s.Rescued, s.SoftDeleted = "", time.Time{}
 	s.State, s.Task, s.Round, s.FailedHosts, s.PreRebuild = Moving, "", 0, nil, nil
 	s.Host, s.Reported, s.PreviousConsumer, s.Devices, s.Cells, s.Choices = "", false, "", nil, nil, nil
 	s.Updated = now

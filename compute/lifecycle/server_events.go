@@ -70,7 +70,10 @@ type LeftoverReleased struct{ Consumer string }
 type ImageCreated struct{ ID string }
 
 // ImageChecked is the result of CheckImage: the image service has the data that was uploaded.
-type ImageChecked struct{ ID string }
+type ImageChecked struct {
+	ID   string
+	Keep bool // a server that is shelved keeps its guest on its host
+}
 
 // ImageDeleted is the result of DeleteImage: the image service has no such image, or it finally refuses to delete it.
 type ImageDeleted struct {
@@ -227,6 +230,9 @@ type DeleteRequested struct {
 	Exists bool // the server's host has or may have a guest of it; a database restored from a backup may lack it
 	// the network service may have ports of the server that its record lacks, for the same reason
 	MayHavePorts bool
+
+	Soft     bool      // keep the guest, so that the server can be restored, if it has one
+	Reclaims time.Time // the soft deletion that it ends; zero: it is a request of a user
 }
 
 // EvacuateOptions are how a server is evacuated.
@@ -234,6 +240,9 @@ type EvacuateOptions struct {
 	KeepStopped bool // the guest is not started at the destination
 	LosesDisk   bool // the guest's disk is on the host that is left
 }
+
+// OffloadDue is decided by compute: the server has been shelved on its host long enough.
+type OffloadDue struct{ ShelvedAt time.Time }
 
 // ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;
 // Server.LastAction is its ID then.
@@ -291,4 +300,5 @@ func (GuestGone) event()           {}
 func (HostDead) event()            {}
 func (HostUnresponsive) event()    {}
 func (DeleteRequested) event()     {}
+func (OffloadDue) event()          {}
 func (ActionRequested) event()     {}

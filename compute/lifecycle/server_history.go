@@ -6,8 +6,10 @@ import (
 )
 
 const (
-	maxHistory  = 64 // entries kept; of a longer history the beginning and the end
-	historyHead = 8  // entries kept from the beginning
+	// entries kept that neither begin an action nor report a failure; of a longer history the beginning and the end
+	maxHistory  = 64
+	historyHead = 8   // those kept from the beginning
+	maxActions  = 128 // the others kept at most, the newest
 )
 
 // addHistory returns the server with a further history entry. A repeated text only increments the count of the last
@@ -23,10 +25,31 @@ func addHistory(s Server, now time.Time, text string) Server {
 		return s
 	}
 	s.History = append(s.History, HistoryEntry{At: now, Text: text, Times: 1})
-	if len(s.History) > maxHistory {
-		s.History = slices.Delete(s.History, historyHead, historyHead+len(s.History)-maxHistory)
-	}
+	s.History = trimHistory(s.History)
 	return s
+}
+
+// trimHistory deletes what a history has too much. The beginnings of actions stay longest, because users are shown
+// them. It changes the list.
+func trimHistory(list []HistoryEntry) []HistoryEntry {
+	passing, passingAt, lastingAt := 0, -1, -1
+	for i, e := range list {
+		switch lasting := e.Action != "" || isFailure(e.Text); {
+		case lasting && lastingAt < 0:
+			lastingAt = i
+		case !lasting:
+			if passing++; passing == historyHead+1 {
+				passingAt = i
+			}
+		}
+	}
+	if len(list)-passing >= maxActions { // the last entry may become the beginning of an action
+		return slices.Delete(list, lastingAt, lastingAt+1)
+	}
+	if passing > maxHistory {
+		return slices.Delete(list, passingAt, passingAt+1)
+	}
+	return list
 }
 
 // Caller is who requests an action on a server, and by which request.

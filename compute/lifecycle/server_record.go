@@ -36,12 +36,14 @@ type Server struct {
 	Tags     []string
 	Lock     *Lock `json:",omitempty"` // nil: not locked
 	AccessIPs
-	AutoDisk bool          `json:",omitempty"` // OS-DCF:diskConfig is AUTO; shown only
-	Flavor   flavor.Flavor // as it was when the server was created or resized
-	Ask      resource.Ask  // the request to Placement; empty before it is prepared
-	Requests []pci.Request // Providers are set when a choice has been claimed
-	Group    string        // id of its server group; empty: none
-	Target   string        // the only host on which it may be created or unshelved; empty: any
+	AutoDisk bool `json:",omitempty"` // OS-DCF:diskConfig is AUTO; shown only
+	// config_drive was requested; shown only, because a driver that can make the drive always makes it
+	ConfigDrive bool          `json:",omitempty"`
+	Flavor      flavor.Flavor // as it was when the server was created or resized
+	Ask         resource.Ask  // the request to Placement; empty before it is prepared
+	Requests    []pci.Request // Providers are set when a choice has been claimed
+	Group       string        // id of its server group; empty: none
+	Target      string        // the only host on which it may be created or unshelved; empty: any
 	// what the flavor requests of each resource class, for quotas until Ask is prepared; nil: nothing counts
 	RequestedAmounts resource.Amounts `json:",omitempty"`
 	// the same of requested ports that are not read yet, by the id of the port
@@ -108,6 +110,9 @@ type Server struct {
 	Launched  time.Time // when the guest first ran; zero before
 	Ended     time.Time // when the server was deleted, as shown to users; zero before
 	Requested time.Time // when its deletion was requested; zero before
+	// when it was deleted so that it can be restored until it is reclaimed; zero: it was not
+	SoftDeleted time.Time
+	ShelvedAt   time.Time // since when it is shelved and has its guest on Host still; zero: it is not
 
 	Revision int64 // of the record; the store increments it
 

@@ -55,6 +55,9 @@ const (
 	Rescuing          Task = "rescuing"
 	Unrescuing        Task = "unrescuing"
 	Rebuilding        Task = "rebuilding"
+	SoftDeleting      Task = "soft-deleting"
+	Restoring         Task = "restoring"
+	Unshelving        Task = "unshelving" // the guest is on its host still, and must start
 	ResizeReverting   Task = "resize_reverting"
 	MigratingLive     Task = "migrating"
 	// the server is shelved: the image for its disk is created, then its agent uploads the disk
@@ -73,7 +76,7 @@ func (t Task) copies() bool { return t == ImageSnapshot || t == ImageBackup || t
 func Tasks() []Task {
 	return []Task{
 		PoweringOff, PoweringOn, Rebooting, RebootingHard, RebootStarted, RebootStartedHard, Pausing, Unpausing, Suspending,
-		Resuming, Rescuing, Unrescuing, Rebuilding, ResizeReverting,
+		Resuming, Rescuing, Unrescuing, Rebuilding, SoftDeleting, Restoring, Unshelving, ResizeReverting,
 		MigratingLive, ShelvingPendingUpload, ShelvingUploading, ImageSnapshot, ImageBackup, ImageUploading,
 	}
 }
@@ -102,6 +105,7 @@ const (
 	Shelve   Action = "shelve"
 	Offload  Action = "shelveOffload"
 	Unshelve Action = "unshelve"
+	Restore  Action = "restore"
 	Reset    Action = "os-resetState"
 	Snapshot Action = "createImage"
 	Backup   Action = "createBackup"

@@ -9,9 +9,6 @@ import (
 // beginShelving starts to shelve the server. With an image, its disk is uploaded first; without one, the guest has no
 // disk and is removed at once.
 func beginShelving(s Server, e ActionRequested, now time.Time) Server {
-	if s.Power.holds() { // its memory is not kept
-		s.Power = Off
-	}
 	if e.DiskFormat == "" {
 		return offload(s, "shelving; removing the guest on "+s.Host, now)
 	}
@@ -31,8 +28,16 @@ func beginCopy(s Server, e ActionRequested, now time.Time) Server {
 
 // offload removes the guest of a server that is shelved.
 func offload(s Server, text string, now time.Time) Server {
-	s.State, s.Task, s.Shelved = Shelving, "", true
+	s.State, s.Task, s.Shelved, s.ShelvedAt = Shelving, "", true, time.Time{}
 	return addHistory(s, now, text)
+}
+
+// onOffloadDue removes the guest of a server that has been shelved on its host long enough.
+func onOffloadDue(s Server, e OffloadDue, now time.Time) Server {
+	if s.State != Active || s.Task != "" || s.ShelvedAt.IsZero() || !s.ShelvedAt.Equal(e.ShelvedAt) {
+		return s // late
+	}
+	return offload(s, "[DEFAULT] shelved_offload_time has ended; removing the guest on "+s.Host, now)
 }
 
 // uploadsDisk reports whether the agent of Host must upload the disk of the guest.
@@ -70,7 +75,7 @@ func onImageResult(s Server, e Event, now time.Time) Server {
 		}
 	case ImageChecked:
 		if s.isDue(CheckImage) && e.ID == s.ShelvedImage.ID {
-			return onImageChecked(s, now)
+			return onImageChecked(s, e.Keep, now)
 		}
 	case ImageDeleted:
 		return onImageDeleted(s, e, now)
@@ -85,7 +90,9 @@ func onImageCreated(s Server, now time.Time) Server {
 		return addHistory(s, now, "the image "+s.ShelvedImage.ID+" is created; the agent of "+s.Host+" copies the disk "+
 			"and uploads it")
 	}
-	s.Task = ShelvingUploading
+	if s.Task = ShelvingUploading; s.Power.holds() { // its memory is not kept
+		s.Power = Off
+	}
 	return addHistory(s, now, "the image "+s.ShelvedImage.ID+" is created; the agent of "+s.Host+
 		" stops the guest and uploads its disk")
 }
@@ -109,12 +116,17 @@ func onDiskUpload(s Server, u *DiskUpload, now time.Time) Server {
 	return addHistory(s, now, fmt.Sprintf("the disk is uploaded: %d bytes", u.Bytes))
 }
 
-// onImageChecked ends a copy, or removes the guest of a server that is shelved: the image service has its disk.
-func onImageChecked(s Server, now time.Time) Server {
+// onImageChecked ends a copy. The image service has the disk of a server that is shelved: its guest is removed, or
+// stays on its host, stopped.
+func onImageChecked(s Server, keep bool, now time.Time) Server {
 	if s.ShelvedImage.Copy != nil {
 		text := "the image " + s.ShelvedImage.ID + " has a copy of the disk"
 		s.Task, s.ShelvedImage = "", nil
 		return addHistory(s, now, text)
+	}
+	if keep {
+		s.Task, s.ShelvedAt, s.Power = "", now, Off
+		return addHistory(s, now, "shelved: the image "+s.ShelvedImage.ID+" has the disk, and the guest stays on "+s.Host)
 	}
 	return offload(s, "the image "+s.ShelvedImage.ID+" has the disk; removing the guest on "+s.Host, now)
 }

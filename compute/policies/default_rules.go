@@ -36,6 +36,7 @@ const (
 	CreateServer         = "os_compute_api:servers:create"
 	DeleteServer         = "os_compute_api:servers:delete"
 	ForceDeleteServer    = "os_compute_api:os-deferred-delete:force"
+	RestoreServer        = "os_compute_api:os-deferred-delete:restore"
 	CreateSnapshot       = "os_compute_api:servers:create_image"
 	CreateBackup         = "os_compute_api:os-create-backup"
 	StartServer          = "os_compute_api:servers:start"
@@ -111,6 +112,7 @@ var guards = []policy.Row{
 	{Names: CreateServer, Check: member, What: "POST /servers"},
 	{Names: DeleteServer, Check: member, What: "DELETE /servers/{id}"},
 	{Names: ForceDeleteServer, Check: member, What: "POST /servers/{id}/action (forceDelete)"},
+	{Names: RestoreServer, Check: member, What: "POST /servers/{id}/action (restore)"},
 	{Names: CreateSnapshot, Check: member, What: "POST /servers/{id}/action (createImage)"},
 	{Names: CreateBackup, Check: member, What: "POST /servers/{id}/action (createBackup)"},
 	{Names: StartServer, Check: member, What: "POST /servers/{id}/action (os-start)"},

@@ -38,7 +38,8 @@ type serverIdentity struct {
 	Tags     []string          `json:"tags,omitzero"`
 	Lock     *lockRecord       `json:"lock,omitzero"`
 	accessRecord
-	AutoDisk bool `json:"auto_disk_config,omitzero"`
+	AutoDisk    bool `json:"auto_disk_config,omitzero"`
+	ConfigDrive bool `json:"config_drive,omitzero"`
 }
 
 // lockRecord keeps users from changing the server.
@@ -138,6 +139,8 @@ type serverTimes struct {
 	Launched        time.Time `json:"launched_at,omitzero"`
 	Deleted         time.Time `json:"deleted_at,omitzero"`
 	DeleteRequested time.Time `json:"delete_requested_at,omitzero"`
+	SoftDeleted     time.Time `json:"soft_deleted_at,omitzero"`
+	ShelvedAt       time.Time `json:"shelved_at,omitzero"`
 	Revision        int64     `json:"revision,omitzero"`
 }
 
@@ -317,7 +320,8 @@ func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.CreateRequest, s.Image,
 			optional(s.ImageSnapshot, toImage), firstBootRecord(s.FirstBoot), s.Zone, s.HostZone, s.Metadata, s.Tags,
-			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk},
+			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk,
+			s.ConfigDrive},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest), s.RequestedAmounts,
 			each(s.Topology, toGuestCell), s.PortAmounts, each(s.Networks, toNetwork),
 			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.MinCount, s.Power, s.RescueImage},
@@ -337,7 +341,8 @@ func toServer(s lifecycle.Server) serverRecord {
 			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
 			each(s.History, func(m lifecycle.HistoryEntry) historyRecord { return historyRecord(m) })},
-		serverTimes: serverTimes{s.Created, s.Updated, s.Launched, s.Ended, s.Requested, s.Revision},
+		serverTimes: serverTimes{s.Created, s.Updated, s.Launched, s.Ended, s.Requested, s.SoftDeleted, s.ShelvedAt,
+			s.Revision},
 	}
 }
 
@@ -354,6 +359,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Metadata: r.Metadata, Tags: r.Tags,
 		Lock:      optional(r.Lock, func(l lockRecord) lifecycle.Lock { return lifecycle.Lock(l) }),
 		AccessIPs: lifecycle.AccessIPs(r.accessRecord), AutoDisk: r.AutoDisk,
+		ConfigDrive: r.ConfigDrive,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
 		RequestedAmounts: r.Amounts, PortAmounts: r.PortAmounts,
@@ -386,6 +392,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),
 
 		Created: r.Created, Updated: r.Updated, Launched: r.Launched, Ended: r.Deleted, Requested: r.DeleteRequested,
+		SoftDeleted: r.SoftDeleted, ShelvedAt: r.ShelvedAt,
 		Revision: r.Revision,
 	}
 }

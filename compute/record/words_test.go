@@ -85,6 +85,7 @@ func TestStoredWordsAreUnchanged(t *testing.T) {
 				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted binding_ports",
 			"Task": "powering-off powering-on rebooting rebooting_hard reboot_started reboot_started_hard rebuilding " +
 				"pausing unpausing suspending resuming rescuing unrescuing resize_reverting migrating " +
+				"soft-deleting restoring unshelving " +
 				"shelving_image_pending_upload shelving_image_uploading image_snapshot image_backup image_uploading",
 			"Kind":  "resize migration live-migration evacuation",
 			"Power": "off paused suspended",

@@ -50,6 +50,11 @@ func (l *fakeConductor) Delete(ctx context.Context, id string, by lifecycle.Call
 	return l.event(ctx, id, lifecycle.DeleteRequested{By: by})
 }
 
+// ForceDelete records the request.
+func (l *fakeConductor) ForceDelete(ctx context.Context, id string, by lifecycle.Caller) error {
+	return l.Delete(ctx, id, by)
+}
+
 // Guest records a report of any agent.
 func (l *fakeConductor) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
 	return l.event(ctx, id, e)

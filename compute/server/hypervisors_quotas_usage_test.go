@@ -60,7 +60,8 @@ func TestHypervisors(t *testing.T) {
 		{"2.1", "GET", "/os-availability-zone/detail", "", 403, "role admin"},
 		{"2.1", "GET", "/os-availability-zone", "", 200, `{"zoneName":"nova","zoneState":{"available":true},"hosts":null}`},
 		{"2.1", "GET", "/os-server-groups", "", 200, `{"server_groups":[]}`},
-		{"2.1", "POST", "/servers/" + id + "/action", `{"restore": null}`, 400, "Berth does not support the action restore"},
+		{"2.1", "POST", "/servers/" + id + "/action", `{"addFloatingIp": {}}`, 400,
+			"Berth does not support the action addFloatingIp"},
 		{"2.1", "GET", "/servers/" + id + "/os-volume_attachments", "", 200, `{"volumeAttachments":[]}`},
 	})
 	h.exchanges("bob:p2", []exchange{

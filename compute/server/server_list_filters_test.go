@@ -124,6 +124,12 @@ func TestServerListFiltersOfRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := h.store.Change(t.Context(), ids["b"], func(s lifecycle.Server) lifecycle.Server {
+		s.AccessIPv4, s.AccessIPv6, s.ConfigDrive, s.AutoDisk = "192.0.2.7", "2001:db8::7", true, true
+		return s
+	}); err != nil {
+		t.Fatal(err)
+	}
 	h.assign(ids["b"], "host1")
 	h.apply(ids["b"], lifecycle.GuestRunning{Host: "host1", Consumer: ids["b"]})
 	for i, name := range []string{"a", "b", "c"} {
@@ -170,6 +176,15 @@ func TestServerListFiltersOfRecords(t *testing.T) {
 		{"2.1", "admin", "all_tenants=1&key_name=key-b", []string{"b"}},
 		{"2.1", "admin", "all_tenants=1&uuid=" + ids["c"], []string{"c"}},
 		{"2.1", "admin", "all_tenants=1&node=host1", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&access_ip_v4=192.0.2", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&access_ip_v6=^2001:db8::7$", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&access_ip_v4=192.0.3", nil},
+		{"2.1", "admin", "all_tenants=1&auto_disk_config=AUTO", []string{"b"}},
+		{"2.1", "admin", "all_tenants=1&config_drive=True", []string{"b"}},
+		{"2.83", "ann:p1", "config_drive=true", []string{"b"}},
+		{"2.83", "ann:p1", "config_drive=False", []string{"c", "a"}},
+		{"2.82", "ann:p1", "config_drive=true", all},
+		{"2.83", "ann:p1", "access_ip_v4=192.0.3", all},
 		{"2.1", "admin", "all_tenants=1&display_name=a|c", []string{"c", "a"}},
 		{"2.1", "admin", "all_tenants=1&description=the a", []string{"a"}},
 		{"2.1", "admin", "all_tenants=1&unknown=1", all},

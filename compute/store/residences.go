@@ -90,6 +90,12 @@ func (s *Store) IDsOnHost(ctx context.Context, host string) ([]string, error) {
 	return ids, wrap(err)
 }
 
+// IDsOfStatus lists the ids of the servers with a status of the Compute API that are not deleted, sorted.
+func (s *Store) IDsOfStatus(ctx context.Context, status string) ([]string, error) {
+	ids, err := s.texts(ctx, `SELECT id FROM compute_servers WHERE status = ? AND ended = 0 ORDER BY id`, status)
+	return ids, wrap(err)
+}
+
 // OnHost lists the servers with residences on a host, sorted by id.
 func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server

@@ -18,15 +18,18 @@ import (
 
 // ServerFilter selects the servers to list. They are sorted by creation, the newest first.
 type ServerFilter struct {
-	Project string    // empty: all projects
-	User    string    // exact
-	Name    string    // part of the name
-	Host    string    // exact
-	Status  string    // as the Compute API shows it
-	Flavor  string    // id
-	Deleted bool      // list only deleted servers
-	Since   time.Time // changed at or after this time, including deleted servers
-	Before  time.Time // changed at or before this time, including deleted servers
+	Project string // empty: all projects
+	User    string // exact
+	Name    string // part of the name
+	Host    string // exact
+	Status  string // as the Compute API shows it
+	Flavor  string // id
+	Deleted bool   // list only deleted servers
+
+	OrSoftDeleted bool      // with Deleted: also those that can be restored
+	NoSoftDeleted bool      // leave out those that can be restored
+	Since         time.Time // changed at or after this time, including deleted servers
+	Before        time.Time // changed at or before this time, including deleted servers
 	// not deleted, or deleted at or after this time; not with Deleted
 	ExistedSince time.Time
 	CreatedUntil time.Time // created at or before this time
@@ -212,7 +215,12 @@ func (f ServerFilter) where(d sqldb.Dialect) *where {
 	if !f.CreatedUntil.IsZero() {
 		w.and("created <= ?", micros(f.CreatedUntil))
 	}
+	if f.NoSoftDeleted {
+		w.and("status <> ?", lifecycle.StatusSoftDeleted)
+	}
 	switch {
+	case f.Deleted && f.OrSoftDeleted:
+		w.and("(ended > 0 OR status = ?)", lifecycle.StatusSoftDeleted)
 	case f.Deleted:
 		w.and("ended > 0")
 	case !f.ExistedSince.IsZero():

@@ -47,7 +47,7 @@ func fullServer() lifecycle.Server {
 	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{
 		"a": "b"}, []string{"t"}
 	s.Lock = &lifecycle.Lock{ByAdmin: true, Reason: "r"}
-	s.AccessIPv4, s.AutoDisk = "192.0.2.1", true
+	s.AccessIPv4, s.AutoDisk, s.ConfigDrive = "192.0.2.1", true, true
 	s.SecurityGroups = []lifecycle.SecurityGroup{{ID: "g"}}
 	s.ImageSnapshot = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3,
 		Properties: map[string]string{"hw_numa_nodes": "1"}}
@@ -68,6 +68,7 @@ func fullServer() lifecycle.Server {
 		Mappings: map[string][]provider.ID{"": {"root"}}}}
 	s.Fault = &lifecycle.Fault{Code: 500, Message: "m", Details: "d", Created: noon}
 	s.Launched, s.Ended, s.Requested, s.Revision = noon, noon, noon, 1
+	s.SoftDeleted, s.ShelvedAt = noon, noon
 	s.Topology = []numa.GuestCell{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024,
 		PageKB:   2048,
 		Emulator: 1}}

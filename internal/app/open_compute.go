@@ -55,6 +55,7 @@ func conductorConfig(s settings.Settings, log *slog.Logger, client *api.Client, 
 	return conductor.Config{Options: conductor.Options{Log: log, Pack: s.HostSettings.CPUs.Pack,
 		DefaultZone: s.DefaultZone, Aliases: s.Aliases,
 		PCIInPlacement: s.PCIInPlacement, Silence: s.Silence,
+		ReclaimInterval: s.ReclaimInterval, OffloadTime: s.OffloadTime,
 		Times: conductorTimes(s.Times.Compute)}, Providers: client, Aggregates: client,
 		Lease: held}
 }

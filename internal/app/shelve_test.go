@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
 )
 
 // disks returns the fake hypervisor with the guest of a server, to read and write its disk.
@@ -120,4 +121,48 @@ func TestShelvedServerKeepsItsDisk(t *testing.T) {
 	}
 	l.delete(s.ID)
 	l.until("the image is deleted", func() bool { return len(l.shelvedImages()) == 0 })
+}
+
+// With [DEFAULT] shelved_offload_time a shelved server stays on its host, with its allocation and its disk, and is
+// unshelved there. A user offloads it, or compute does after the time.
+func TestShelvedServerStaysOnItsHost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.up("shelved_offload_time = -1")
+	s := l.boot("web", "ACTIVE", nil)
+	if err := l.disks(s.ID).SetDisk(s.ID, "marker"); err != nil {
+		t.Fatal(err)
+	}
+	act := func(action string, arguments map[string]any) error {
+		t.Helper()
+		return l.compute().Act(t.Context(), s.ID, action, arguments)
+	}
+	must := func(action, status string) {
+		t.Helper()
+		if err := act(action, nil); err != nil {
+			t.Fatalf("%s: %v\n%s", action, err, l.conditions())
+		}
+		l.reaches(s.ID, status)
+	}
+	held := l.allocation(s.ID)
+	must("shelve", "SHELVED")
+	if len(l.allocation(s.ID)) != len(held) || len(l.shelvedImages()) != 1 {
+		t.Errorf("shelved it holds %v, images %v", l.allocation(s.ID), l.shelvedImages())
+	}
+	if err := act("unshelve", map[string]any{"availability_zone": "nova"}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("unshelved to a zone: %v", err)
+	}
+	must("unshelve", "ACTIVE")
+	l.until("the image is deleted", func() bool { return len(l.shelvedImages()) == 0 })
+	must("shelve", "SHELVED")
+	must("shelveOffload", "SHELVED_OFFLOADED")
+	must("unshelve", "ACTIVE")
+	if disk, err := l.disks(s.ID).Disk(s.ID); err != nil || disk != "marker" {
+		t.Errorf("the disk has %q (%v)\n%s", disk, err, l.history(s.ID))
+	}
+	must("shelve", "SHELVED")
+	l.down()
+	l.up("shelved_offload_time = 1")
+	defer l.down()
+	l.reaches(s.ID, "SHELVED_OFFLOADED")
 }

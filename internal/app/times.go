@@ -12,7 +12,7 @@ import (
 // conductorTimes returns the times of a conductor.
 func conductorTimes(t settings.ComputeTimes) conductor.Times {
 	return conductor.Times{DeadHosts: t.DeadHosts, Assignments: t.Assignments, Search: t.Search, Reconnect: t.Reconnect,
-		Retry: t.Retry,
+		Retry: t.Retry, Reclaim: t.Reclaim,
 		Audit: audit.Times{Every: t.AuditEvery, Again: t.AuditAgain, Soon: t.AuditSoon, Poll: t.AuditPoll}}
 }
 

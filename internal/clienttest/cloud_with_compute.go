@@ -19,7 +19,8 @@ func (c *Cloud) StartCompute(t testing.TB) (image, networks string) {
 	image = images.Image(t, c.Admin(t), keystone.Doc{"name": "cirros", "visibility": "public"}, "data")
 	u := startUp(t, c.keystoneOptions(), "[glance]", "endpoint_override = "+images.URL, "auth_type = password",
 		"auth_url = "+c.Keystone.URL, "username = "+c.Keystone.AdminUser, "password = "+c.Keystone.AdminPassword,
-		"project_name = "+c.Keystone.AdminProject, "user_domain_name = Default", "project_domain_name = Default")
+		"project_name = "+c.Keystone.AdminProject, "user_domain_name = Default", "project_domain_name = Default",
+		"[DEFAULT]", "reclaim_instance_interval = 3600")
 	c.Endpoint(t, c.Service(t, "compute"), c.Region, u.compute+"/v2.1")
 	return image, u.network
 }

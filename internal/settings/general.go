@@ -36,6 +36,8 @@ func (s *Settings) generalOptions() config.Options {
 		config.Text("berth", "otlp_endpoint", &s.OTLPEndpoint, ""),
 		config.List("berth", "ignored_properties", &s.IgnoredProperties),
 		config.Flag("DEFAULT", "allow_resize_to_same_host", &s.ResizeToSameHost, false),
+		config.Seconds("DEFAULT", "reclaim_instance_interval", &s.ReclaimInterval, 0, 0, 1<<31-1),
+		config.Seconds("DEFAULT", "shelved_offload_time", &s.OffloadTime, 0, -1, 1<<31-1),
 		config.Text("DEFAULT", "default_availability_zone", &s.DefaultZone, "nova"),
 		config.Text("DEFAULT", "default_schedule_zone", &s.ScheduleZone, ""),
 		config.Seconds("DEFAULT", "service_down_time", &s.Silence, 60, 1, 86400),

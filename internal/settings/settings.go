@@ -32,15 +32,17 @@ type Settings struct {
 	Rules   pci.Rules
 	Aliases pci.Aliases
 
-	ReportInPlacement bool     // [pci] report_in_placement
-	ReportNetwork     bool     // [berth] report_network_devices
-	PCIInPlacement    bool     // [filter_scheduler] pci_in_placement
-	ResizeToSameHost  bool     // [DEFAULT] allow_resize_to_same_host
-	DefaultZone       string   // [DEFAULT] default_availability_zone
-	ScheduleZone      string   // [DEFAULT] default_schedule_zone
-	InstancePassword  bool     // [api] enable_instance_password
-	PortsNeedVersion  bool     // [compute] ports_need_microversion
-	IgnoredProperties []string // [berth] ignored_properties
+	ReportInPlacement bool          // [pci] report_in_placement
+	ReportNetwork     bool          // [berth] report_network_devices
+	PCIInPlacement    bool          // [filter_scheduler] pci_in_placement
+	ReclaimInterval   time.Duration // [DEFAULT] reclaim_instance_interval; 0: a deleted server cannot be restored
+	OffloadTime       time.Duration // [DEFAULT] shelved_offload_time; below 0: never
+	ResizeToSameHost  bool          // [DEFAULT] allow_resize_to_same_host
+	DefaultZone       string        // [DEFAULT] default_availability_zone
+	ScheduleZone      string        // [DEFAULT] default_schedule_zone
+	InstancePassword  bool          // [api] enable_instance_password
+	PortsNeedVersion  bool          // [compute] ports_need_microversion
+	IgnoredProperties []string      // [berth] ignored_properties
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "": not set
 	ComputeDB   string // [database] connection: compute's own tables; "": not set

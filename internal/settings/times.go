@@ -20,6 +20,7 @@ type ComputeTimes struct {
 	Search      time.Duration // how often another host is searched for servers that wait for an agent
 	DeadHosts   time.Duration // how often servers on dead hosts are reconciled
 	Retry       time.Duration // the longest wait between two attempts of a step of a server
+	Reclaim     time.Duration // how often servers are looked for that must be deleted or offloaded
 
 	// ages of audits: without a difference, with one, without a report of the host; how often they are compared
 	AuditEvery, AuditAgain, AuditSoon, AuditPoll time.Duration
@@ -52,6 +53,7 @@ func TestTimes() Times {
 	return Times{
 		Compute: ComputeTimes{LeaseTTL: 3 * time.Second, LeaseRenew: 300 * ms, Reconnect: 10 * time.Second,
 			Assignments: 200 * ms, Search: time.Second, DeadHosts: 500 * ms, Retry: time.Second,
+			Reclaim:    300 * ms,
 			AuditEvery: 2 * time.Second, AuditAgain: 300 * ms, AuditSoon: 300 * ms, AuditPoll: 100 * ms},
 		Agent: AgentTimes{Retry: time.Second, Refusal: 300 * ms, SecondSync: 300 * ms, Followed: 100 * ms,
 			GuestSettle: 100 * ms, Check: 300 * ms, HeartbeatPoll: 100 * ms, HeartbeatRetry: 300 * ms, PowerVMPoll: 50 * ms},

@@ -38,6 +38,9 @@ func (cm *computeModel) startProcess() {
 			Pause: func(context.Context, int) {}, Wait: cm.wait, NewID: func() string { return cm.name("r") }},
 		Providers: client, Network: networkClient{cm.network, p}, Images: imageClient{cm.images, p}})
 	p.conductor = c
+	if cm.options.Held {
+		c.ReclaimInterval, c.OffloadTime = heldFor, heldFor
+	}
 	for _, m := range cm.hosts {
 		if row := m.host.row; row.known && !row.dead {
 			p.awaited = append(p.awaited, m.name)
@@ -114,7 +117,7 @@ func (cm *computeModel) remove(id string) {
 	cm.note("delete", id, s.Host, string(s.State))
 	cm.reason(id, "delete")
 	cm.event = lifecycle.DeleteRequested{}
-	cm.retryLater(id, cm.conductor.Delete(background, id, lifecycle.Caller{}))
+	cm.retryLater(id, cm.conductor.ForceDelete(background, id, lifecycle.Caller{}))
 	cm.event = nil
 	if cm.broken == Early && cm.servers[id].State == lifecycle.DeletingGuest {
 		cm.placement.drop(resource.ConsumerID(id))

@@ -182,6 +182,19 @@ func (s *store) IDsOnHost(_ context.Context, host string) (ids []string, err err
 	return ids, err
 }
 
+// IDsOfStatus lists the servers with a status.
+func (s *store) IDsOfStatus(_ context.Context, status string) (ids []string, err error) {
+	err = s.do(func() error {
+		for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+			if one := s.servers[id]; one.Status() == status && one.Ended.IsZero() {
+				ids = append(ids, id)
+			}
+		}
+		return nil
+	})
+	return ids, err
+}
+
 func (s *store) idsOn(host string) []string {
 	if h := s.states[host]; h != nil {
 		return slices.Sorted(maps.Keys(h.servers))

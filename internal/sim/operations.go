@@ -21,6 +21,7 @@ func (op *operations) stepSome() {
 
 // auditSome has compute perform the audits that are due.
 func (op *operations) auditSome() {
+	op.reclaim()
 	for audited := false; ; audited = true {
 		if !op.compute.conductor.Audits.AuditNext(background) {
 			if audited {

@@ -47,6 +47,9 @@ func (op *operations) requestAction() {
 		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
 		lifecycle.Unshelve, lifecycle.Snapshot, lifecycle.Pause, lifecycle.Unpause, lifecycle.Suspend, lifecycle.Resume,
 		lifecycle.Rescue, lifecycle.Unrescue}
+	if op.options.Held {
+		actions = append(actions, lifecycle.Restore, lifecycle.Restore, lifecycle.Shelve)
+	}
 	for range 4 {
 		s := op.compute.servers[ids[op.rng.IntN(len(ids))]]
 		action := actions[op.rng.IntN(len(actions))]
@@ -61,6 +64,9 @@ func (op *operations) requestAction() {
 		}
 		if s.State == lifecycle.Shelved {
 			action = lifecycle.Unshelve
+		}
+		if !s.ShelvedAt.IsZero() {
+			action = []lifecycle.Action{lifecycle.Unshelve, lifecycle.Offload}[op.rng.IntN(2)]
 		}
 		if op.ask(s, action) {
 			return
@@ -106,7 +112,8 @@ func (op *operations) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	}
 	op.note(string(action), s.ID, s.Host, e.To)
 	switch action {
-	case lifecycle.Resize, lifecycle.Migrate, lifecycle.Live, lifecycle.Evacuate, lifecycle.Shelve:
+	case lifecycle.Resize, lifecycle.Migrate, lifecycle.Live, lifecycle.Evacuate, lifecycle.Shelve,
+		lifecycle.Offload:
 		op.compute.reason(s.ID, string(action))
 	}
 	op.evacuated[s.ID] = op.evacuated[s.ID] || outOfReach
@@ -282,7 +289,12 @@ func (op *operations) createSome() {
 }
 
 func (op *operations) removeSome() {
-	if ids := op.compute.ids.list; len(ids) > 0 {
+	ids := op.compute.ids.list
+	switch {
+	case len(ids) == 0:
+	case op.options.Held && op.halfTheTime():
+		op.softDelete(ids[op.rng.IntN(len(ids))])
+	default:
 		op.compute.remove(ids[op.rng.IntN(len(ids))])
 	}
 }

@@ -84,6 +84,7 @@ type Options struct {
 	Often   string   // kind of operation that is done more often; empty: none
 	Direct  bool     // most servers have ports of vnic type direct, which change often
 	Groups  bool     // some servers are in server groups
+	Held    bool     // deleted servers can be restored, and shelved ones stay on their hosts for a time
 }
 
 // Report is the result of a simulation.

@@ -63,6 +63,7 @@ func actionSpecs() map[string]actionSpec {
 		"shelveOffload": {rule: policies.OffloadServer, action: lifecycle.Offload, code: accepted},
 		"unshelve": {rule: policies.UnshelveServer, action: lifecycle.Unshelve, code: accepted,
 			read: readUnshelve},
+		"restore": {rule: policies.RestoreServer, action: lifecycle.Restore, code: accepted},
 		"os-resetState": {rule: policies.ResetServer, action: lifecycle.Reset, code: accepted, whenLocked: true,
 			read: readReset},
 		"createImage": {rule: policies.CreateSnapshot, action: lifecycle.Snapshot, whenLocked: true, read: readSnapshot,
@@ -129,9 +130,9 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 	return nil
 }
 
-// forceDelete deletes a server, as DELETE does.
+// forceDelete deletes a server at once, also one that is soft-deleted.
 func (s *Handlers) forceDelete(c *request.Call, _ json.RawMessage, found lifecycle.Server) error {
-	if err := s.Conductor.Delete(c.R.Context(), found.ID, caller(c)); err != nil {
+	if err := s.Conductor.ForceDelete(c.R.Context(), found.ID, caller(c)); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusAccepted)
@@ -195,7 +196,6 @@ const onPorts = "addresses and groups belong to ports; attach, detach or change 
 
 // unsupportedActions are the actions of POST /servers/{id}/action that the API has and Berth refuses, with the reasons.
 var unsupportedActions = map[string]string{
-	"restore":           "a deleted server cannot be restored",
 	"changePassword":    onPassword,
 	"addFixedIp":        onPorts,
 	"removeFixedIp":     onPorts,

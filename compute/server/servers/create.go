@@ -161,7 +161,7 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	want.place = readPlace(c, o)
 	o.Text("key_name", &want.server.KeyName, 255)
 	want.server.UserData = readUserData(o)
-	o.Flag("config_drive", new(bool)) // ignored: a driver that can make the drive always makes it
+	o.Flag("config_drive", &want.server.ConfigDrive)
 	o.Require("flavorRef")
 	o.Scalar("flavorRef", &want.flavor, "the id of a flavor")
 	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link

@@ -264,7 +264,20 @@ func readAdminFilters(c *request.Call, w *serverQuery, q url.Values) error {
 	w.filter.Host = name
 	deleted, _ := request.Style.Bool(last(q, "deleted")) // as in Nova, other words mean false
 	w.filter.Deleted = w.filter.Deleted || deleted
+	addSoftDeleted(w, q)
 	return nil
+}
+
+// addSoftDeleted decides whether a list has servers that can be restored: with `deleted`, unless soft_deleted is false;
+// otherwise only if soft_deleted is true, or if what has changed is requested.
+func addSoftDeleted(w *serverQuery, q url.Values) {
+	soft, given := request.Style.Bool(last(q, "soft_deleted"))
+	changes := !q.Has("deleted") && (q.Has("changes-since") || q.Has("changes-before"))
+	if w.filter.Deleted {
+		w.filter.OrSoftDeleted = soft || !given
+		return
+	}
+	w.filter.NoSoftDeleted = !soft && !changes
 }
 
 // statuses are the statuses of the Compute API.

@@ -37,6 +37,7 @@ type Store interface {
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string, by lifecycle.Caller) error
+	ForceDelete(ctx context.Context, id string, by lifecycle.Caller) error
 	Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error)
 	ChangePort(ctx context.Context, id string, request lifecycle.PortChangeRequest) error
 }

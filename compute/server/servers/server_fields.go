@@ -14,11 +14,11 @@ type field func(lifecycle.Server) string
 // serverFields are the attributes by the names that the Compute API has for filters and sort keys. Berth's servers have
 // no kernel images, RAM disks and names of root devices.
 var serverFields = map[string]field{
-	"access_ip_v4":        empty,
-	"access_ip_v6":        empty,
-	"auto_disk_config":    empty,
+	"access_ip_v4":        func(s lifecycle.Server) string { return s.AccessIPv4 },
+	"access_ip_v6":        func(s lifecycle.Server) string { return s.AccessIPv6 },
+	"auto_disk_config":    func(s lifecycle.Server) string { return diskConfig(s.AutoDisk) },
 	"availability_zone":   func(s lifecycle.Server) string { return s.HostZone },
-	"config_drive":        empty,
+	"config_drive":        configDrive,
 	"created_at":          func(s lifecycle.Server) string { return timeText(s.Created) },
 	"display_description": func(s lifecycle.Server) string { return s.Description },
 	"display_name":        func(s lifecycle.Server) string { return s.Name },
@@ -49,6 +49,14 @@ var serverFields = map[string]field{
 
 // empty is the field of an attribute that no server has.
 func empty(lifecycle.Server) string { return "" }
+
+// configDrive returns config_drive as the Compute API shows it: True or empty.
+func configDrive(s lifecycle.Server) string {
+	if s.ConfigDrive {
+		return "True"
+	}
+	return ""
+}
 
 // timeText returns a time as the text that a filter matches; empty for none.
 func timeText(t time.Time) string {

@@ -52,7 +52,8 @@ func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) co
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
 		Metadata: request.NotNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: serverFlavor(c, s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: addresses(s),
-		Links: c.Links("servers", s.ID), DiskConfig: diskConfig(s.AutoDisk), KeyName: request.OrNull(s.KeyName),
+		Links: c.Links("servers", s.ID), DiskConfig: diskConfig(s.AutoDisk), ConfigDrive: configDrive(s),
+		KeyName: request.OrNull(s.KeyName),
 		VMState: s.VMState(), TaskState: request.OrNull(s.TaskState()), LaunchedAt: request.MicrosOrNull(s.Launched),
 		TerminatedAt: request.MicrosOrNull(s.Ended),
 		Volumes:      []any{}, IPv4: s.AccessIPv4, IPv6: s.AccessIPv6}
