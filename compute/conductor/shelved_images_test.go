@@ -41,6 +41,13 @@ func (s *imageService) protect() {
 	s.protected = true
 }
 
+// unlist makes the service refuse lists.
+func (s *imageService) unlist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlisted = true
+}
+
 func (s *imageService) Image(_ context.Context, id string) (image.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,7 +73,7 @@ func TestBackupIsCompleteWithoutAList(t *testing.T) {
 	c := operation{hosts: map[string]int{"a": 1}, setup: withDisks}.prepare(t)
 	c.start(t.Context(), c.store, c.client(nil))
 	c.giveDisk()
-	c.images.unlisted = true
+	c.images.unlist()
 	c.act(lifecycle.ActionRequested{ID: "b1", Action: lifecycle.Backup,
 		Copy: lifecycle.ImageCopy{Name: "b1", BackupType: "daily", Rotation: 1}})
 	c.waitFor("the backup ends", func() bool { return c.server().TaskState() == "" })
