@@ -44,3 +44,17 @@ func TestTheFirstReportWaitsForOneSync(t *testing.T) {
 		t.Errorf("no host report, pending %v", d.pending)
 	}
 }
+
+// An agent that is admitted again reports its guests: the other agent may have reported that they do not run.
+func TestAnAgentThatIsAdmittedAgainReportsItsGuests(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(nil)
+	before := len(d.reports)
+	d.deliver(state.HostReported{Err: fault.New(fault.Conflict, "another agent serves the host")})
+	d.advanceTime(10*time.Minute, nil)
+	if len(d.reports) == before || d.phase() != host.Running {
+		t.Errorf("%d reports more, phase %s", len(d.reports)-before, d.phase())
+	}
+}

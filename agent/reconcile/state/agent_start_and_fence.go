@@ -69,12 +69,14 @@ func (c *Core) Fence(err error) {
 	c.Condition("instance", fault.TextOf(err)+"; until then nothing is built or destroyed")
 }
 
-// Unfence resumes work after compute has accepted a report.
+// Unfence resumes work after compute has accepted a report. The guests are reported again: another agent may have
+// reported them meanwhile.
 func (c *Core) Unfence() {
 	if !c.Fenced {
 		return
 	}
 	c.Fenced, c.Wake, c.WantSync = false, true, true
+	clear(c.Acked)
 	c.Condition("instance")
 }
 
