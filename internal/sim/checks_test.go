@@ -149,7 +149,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 		"pool": func(w *World) {
 			for _, m := range w.hosts {
 				for i, d := range m.host.row.report.Devices {
-					if d.State == pci.Available && !d.Spent {
+					if d.State == pci.Available && !d.Spent && !d.Disabled && d.Slices == 0 {
 						m.host.row.report.Devices[i].State = "unclaimable"
 						return
 					}
