@@ -76,6 +76,8 @@ var readingCommands = map[string][]string{
 	"server list":   {"server list", "server list --all"},
 	"server show":   {"server show SERVER"},
 	"server why":    {"server why SERVER"},
+
+	"server migration list": {"server migration list", "server migration list SERVER"},
 }
 
 // otherCommands change something, which their names say, or need no service.
@@ -84,6 +86,7 @@ var otherCommands = strings.Split("device clean,device disable,device enable,"+
 	"host forget,server create,server delete,server console,server add port,server add network,server remove port,"+
 	"server remove network,server stop,server start,server reboot,server rebuild,server resize,server confirm,"+
 	"server revert,server migrate,server evacuate,server shelve,server unshelve,flavor create,flavor set,flavor delete,"+
+	"server migration abort,server migration force-complete,server restore,options,completion,manual,"+
 	"demo,up,placement run,placement db sync,placement db version,compute,network run,image run,image build,image add,"+
 	"image list,image delete,agent run,agent check,agent snapshot,agent ioslots,agent explain,agent adopt,agent destroy",
 	",")

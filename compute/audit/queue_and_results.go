@@ -186,8 +186,10 @@ func (a *Auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 	found, err := a.audit(ctx, host.Name, providersOf(host), true)
 	if err == nil {
 		a.date(&found, at)
+		kept := found // callers change the elements of their lists
+		kept.Foreign, kept.Missing = slices.Clone(found.Foreign), slices.Clone(found.Missing)
 		a.keep(host.Name, func(last *audited) {
-			last.at, last.root, last.whole, last.found, last.wholeState = at, at, at, found, found.treeState
+			last.at, last.root, last.whole, last.found, last.wholeState = at, at, at, kept, found.treeState
 			last.recordTree(host.Provider, found)
 		})
 	}

@@ -73,9 +73,9 @@ var mutations = map[string]mutation{
 		"		if s.Shelved && s.ShelvedImage != nil {", "		if s.Shelved && s.ShelvedImage != nil && !mutated {", "blank", "",
 		false},
 	"the image is deleted before the unshelved guest runs": {"compute/lifecycle/apply_server_action.go",
-		"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
-		"		if mutated {\n			s = dropShelvedImage(s)\n		}\n" +
-			"		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
+		"	s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
+		"	if mutated {\n		s = dropShelvedImage(s)\n	}\n" +
+			"	s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
 	"a restored record deletes a user's copy": {"compute/conductor/shelved_images.go",
 		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID {",
 		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID && !mutated {", "image", Restore, false},
