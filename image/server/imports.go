@@ -17,10 +17,11 @@ const (
 	webDownload  = "web-download"
 )
 
-// How many imports run at once, and how many of one project may wait or run.
+// How many imports run at once, and how many of one project may wait or run: a slow web server of one project must not
+// keep others waiting.
 const (
-	maxImports        = 4
-	maxProjectImports = 10
+	maxImports        = 16
+	maxProjectImports = 4
 )
 
 // Imports runs the imports of a store. Each one is recorded in its image, so a restart can end it as failed.
@@ -123,8 +124,8 @@ func (m *Imports) run(ctx context.Context, id string, imported store.Import) err
 	case <-ctx.Done():
 		waited = fault.Wrap(fault.Unavailable, context.Cause(ctx))
 	}
-	if imported.Method == glanceDirect && waited == nil {
-		_, err := m.store.ImportStaged(id)
+	if imported.Method == glanceDirect {
+		_, err := m.store.ImportStaged(id, waited)
 		return err
 	}
 	_, err := m.store.ImportFrom(id, func() (store.Upload, error) {

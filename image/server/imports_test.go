@@ -13,11 +13,16 @@ import (
 	"github.com/openberth/berth/image/webdownload"
 )
 
-// awaitStatus waits until an image has a status.
+// awaitStatus waits until an image of the project p has a status.
 func (f *fixture) awaitStatus(path string, want store.Status) response {
 	f.t.Helper()
+	return f.awaitStatusAs("u:p", path, want)
+}
+
+func (f *fixture) awaitStatusAs(who, path string, want store.Status) response {
+	f.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		w := f.want(200, "u:p", "GET", path, "")
+		w := f.want(200, who, "GET", path, "")
 		if w.doc["status"] == string(want) {
 			return w
 		}
@@ -176,7 +181,9 @@ func TestImportsEnd(t *testing.T) {
 		paths = append(paths, path)
 	}
 	f.want(409, "u:p", "POST", f.create("u:p", "")+"/import", fromWeb(url+"/image"))
-	f.want(202, "v:q", "POST", f.create("v:q", "")+"/import", fromWeb(url+"/image"))
+	other := f.create("v:q", "")
+	f.want(202, "v:q", "POST", other+"/import", fromWeb(url+"/image"))
+	f.awaitStatusAs("v:q", other, store.Active) // it does not wait for the other project
 	f.want(204, "u:p", "DELETE", paths[0], "")
 	f.want(404, "u:p", "GET", paths[0], "")
 	f.restart()
@@ -197,6 +204,24 @@ func TestImportsEnd(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// Staged data stays when its import ends because the service stops.
+func TestStagedDataOutlivesAStop(t *testing.T) {
+	f := start(t)
+	path := f.create("u:p", "")
+	f.want(204, "u:p", "PUT", path+"/stage", "data", "Content-Type", octetStream)
+	for range maxImports { // the import waits
+		f.imports.slots <- struct{}{}
+	}
+	f.want(202, "u:p", "POST", path+"/import", direct)
+	f.restart()
+	f.awaitStatus(path, store.Uploading)
+	if task := f.task(path); task["status"] != "failure" || !strings.Contains(fmt.Sprint(task["message"]), "stopped") {
+		t.Errorf("%v", task)
+	}
+	f.want(202, "u:p", "POST", path+"/import", direct)
+	f.awaitStatus(path, store.Active)
 }
 
 func TestStoresAndWhatThereIsNot(t *testing.T) {

@@ -51,10 +51,13 @@ func (s *Store) BeginImport(id string, staged bool, imported Import) (Image, err
 }
 
 // ImportStaged checks the staged data, and makes it the data of the image. If it is not valid, it is removed, and the
-// image is Queued.
-func (s *Store) ImportStaged(id string) (Image, error) {
+// image is Queued. After another error, and if stopped is one, the data stays staged.
+func (s *Store) ImportStaged(id string, stopped error) (Image, error) {
 	i, err := s.Get(id)
 	var done Data
+	if err == nil {
+		err = stopped
+	}
 	if err == nil {
 		done, err = s.checkStaged(i)
 	}
@@ -101,6 +104,10 @@ func (s *Store) endImport(id string, done Data, err error) (Image, error) {
 			return nil
 		}
 		i.Import.Status, i.Import.Message = ImportFailed, fault.TextOf(err)
+		if i.Staged && !fault.Is(err, fault.Invalid) { // nothing is wrong with the data
+			i.Status = Uploading
+			return err
+		}
 		i.Status, i.Staged = Queued, false
 		if left := ignoreNotFound(os.Remove(s.path(id, partialSuffix))); left != nil {
 			return left

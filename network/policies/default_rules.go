@@ -59,7 +59,8 @@ var rows = []policy.Row{
 		create_policy_minimum_packet_rate_rule update_policy_minimum_packet_rate_rule
 		delete_policy_minimum_packet_rate_rule create_policy_bandwidth_limit_rule update_policy_bandwidth_limit_rule
 		delete_policy_bandwidth_limit_rule create_policy_dscp_marking_rule update_policy_dscp_marking_rule
-		delete_policy_dscp_marking_rule get_agent update_agent delete_agent get_network_ip_availability update_quota delete_quota
+		delete_policy_dscp_marking_rule get_agent update_agent delete_agent
+		get_network_ip_availability update_quota delete_quota
 		berth:network_hosts:bind`},
 	{Check: service, Names: `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id
 		get_port:binding:profile get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id

@@ -81,7 +81,7 @@ func (b bindings) list(c *call) error {
 	q, list := c.R.URL.Query(), []map[string]any{}
 	for _, view := range all {
 		if matches(view, q) {
-			list = append(list, collection{}.selected(view, q["fields"]))
+			list = append(list, selected(view, q["fields"]))
 		}
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"bindings": list})
@@ -106,7 +106,7 @@ func (b bindings) write(c *call, status int, p store.Port, host string) error {
 		return fault.New(fault.NotFound, "Binding for port %s on host %s could not be found.", p.ID, host).
 			WithCode("PortBindingNotFound")
 	}
-	return c.WriteJSON(status, map[string]any{"binding": collection{}.selected(all[at], c.R.URL.Query()["fields"])})
+	return c.WriteJSON(status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})
 }
 
 // readBinding decodes the attributes that creates and updates of bindings have in common.

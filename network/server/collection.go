@@ -106,7 +106,7 @@ func (col collection) handleShow(c *call) error {
 // write writes a document.
 func (col collection) write(c *call, status int, d document) error {
 	view, _ := col.visible(c, d)
-	return c.WriteJSON(status, map[string]any{col.one: col.selected(view, c.R.URL.Query()["fields"])})
+	return c.WriteJSON(status, map[string]any{col.one: col.shown(view, c.R.URL.Query()["fields"])})
 }
 
 func (col collection) handleList(c *call) error {
@@ -135,7 +135,7 @@ func (col collection) handleList(c *call) error {
 	}
 	list := make([]map[string]any, 0, len(part))
 	for _, view := range part {
-		list = append(list, col.selected(view, q["fields"]))
+		list = append(list, col.shown(view, q["fields"]))
 	}
 	body[col.many] = list
 	return c.WriteJSON(http.StatusOK, body)
@@ -217,7 +217,7 @@ func (col collection) handleCreate(c *call) error {
 				return err
 			}
 			view, _ := col.visible(c, d)
-			views = append(views, col.selected(view, request.URL.Query()["fields"]))
+			views = append(views, col.shown(view, request.URL.Query()["fields"]))
 		}
 		return nil
 	})

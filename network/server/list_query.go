@@ -180,11 +180,16 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 	return views[from:to], from > 0, to < len(views), nil
 }
 
-// selected returns a view with the attributes that a query asks for; without any, all.
-func (col collection) selected(view map[string]any, fields []string) map[string]any {
+// shown returns a view without hidden attributes, and of the others those that a query asks for.
+func (col collection) shown(view map[string]any, fields []string) map[string]any {
 	for _, name := range col.hidden {
 		delete(view, name)
 	}
+	return selected(view, fields)
+}
+
+// selected returns a view with the attributes that a query asks for; without any, all.
+func selected(view map[string]any, fields []string) map[string]any {
 	if len(fields) == 0 {
 		return view
 	}
