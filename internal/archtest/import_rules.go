@@ -39,7 +39,7 @@ var unreachable = map[string][]string{
 	"compute/scheduler": {"compute/allocations", "compute/ports", "compute/audit", "compute/conductor"},
 }
 
-var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth"}
+var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth", "securitygroup"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string(nil), base...), more...)
@@ -56,6 +56,7 @@ func Rows() []Row {
 		{Package: "numa", Kind: Domain, Imports: []string{"pci", "resource"}},
 		{Package: "plan", Kind: Pure, Imports: []string{"pci", "numa", "resource"}},
 		{Package: "bandwidth", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
+		{Package: "securitygroup", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "diskimage", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "backoff", Kind: Adapter},
 		{Package: "config", Kind: Adapter, Imports: []string{"fault"}},

@@ -51,6 +51,7 @@ type Segment struct {
 // Port is what a binding depends on. Allocation has the provider of each request group; nil: none.
 type Port struct {
 	VNICType   string
+	Filtered   bool // it has security groups that must be enforced
 	Switchdev  bool // binding:profile has the capability switchdev: its VF is connected by its representor
 	PCISlot    string
 	Allocation map[string]string
@@ -67,17 +68,19 @@ type Bound struct {
 
 // mechanism is how the agents of a type bind ports.
 type mechanism struct {
-	agent bandwidth.AgentType
-	vnics []string   // that it binds
-	rules []qos.Type // that it accepts
+	agent   bandwidth.AgentType
+	filters bool       // the agent enforces security groups
+	vnics   []string   // that it binds
+	rules   []qos.Type // that it accepts
 }
 
 // mechanisms lists the mechanisms in the order in which they try a port without an allocation.
 func mechanisms() []mechanism {
 	return []mechanism{
-		{bandwidth.OpenVSwitch, []string{"normal", "direct", "vdpa"}, []qos.Type{qos.MinimumBandwidth, qos.MinimumPacketRate,
+		{bandwidth.OpenVSwitch, false, []string{"normal", "direct", "vdpa"}, []qos.Type{qos.MinimumBandwidth,
+			qos.MinimumPacketRate,
 			qos.BandwidthLimit, qos.DSCPMarking}},
-		{bandwidth.NICSwitch, []string{"direct", "macvtap", "direct-physical"}, []qos.Type{qos.MinimumBandwidth,
+		{bandwidth.NICSwitch, false, []string{"direct", "macvtap", "direct-physical"}, []qos.Type{qos.MinimumBandwidth,
 			qos.BandwidthLimit}},
 	}
 }
@@ -89,6 +92,25 @@ func SupportsRule(agent bandwidth.AgentType, vnicType string, kind qos.Type) boo
 		return (agent == "" || m.agent == agent) && (vnicType == "" || slices.Contains(m.vnics, vnicType)) &&
 			slices.Contains(m.rules, kind)
 	})
+}
+
+// noFilter is why a port with security groups cannot be where nothing enforces them.
+const noFilter = "security groups are enforced on Linux bridges only, not on bridges of Open vSwitch and VFs; use " +
+	"the default group of the project, which is not enforced there, or a host whose network is on a Linux bridge"
+
+// NoFilter returns why the security groups of a port are not enforced, if its vnic type, or the agent that has bound
+// it, decides that; empty if they are enforced or if that is not known. agent is empty for a port that is not bound.
+func NoFilter(vnicType string, agent bandwidth.AgentType) string {
+	filters := func(m mechanism) bool {
+		return m.filters && (agent == "" || m.agent == agent)
+	}
+	all := mechanisms()
+	if agent == "" && vnicType == "normal" || slices.ContainsFunc(all, func(m mechanism) bool {
+		return filters(m) && slices.Contains(m.vnics, vnicType)
+	}) {
+		return ""
+	}
+	return noFilter
 }
 
 // Bind selects the agent and the segment for a port. refusal is why no agent can bind it; empty if one can.
@@ -226,6 +248,8 @@ func (m mechanism) check(port Port, a Agent) string {
 			"its log", a.Type.Section())
 	case !slices.Contains(m.vnics, port.VNICType):
 		return fmt.Sprintf("it does not bind ports of vnic type %s", port.VNICType)
+	case port.Filtered && !m.filters:
+		return noFilter
 	case a.VNICTypes != nil && !slices.Contains(a.VNICTypes, port.VNICType):
 		return fmt.Sprintf("[%s] vnic_type_prohibit_list prohibits the vnic type %s on its host", a.Type.DriverSection(),
 			port.VNICType)

@@ -39,7 +39,11 @@ func (s *Service) bind(ctx context.Context, tx *store.Tx, p *store.Port, n store
 	if err != nil {
 		return err
 	}
-	bound, refusal := binding.Bind(bindingPort(*p, n, allocation), agents)
+	port := bindingPort(*p, n, allocation)
+	if port.Filtered, err = hasOwnGroups(ctx, tx, *p); err != nil {
+		return err
+	}
+	bound, refusal := binding.Bind(port, agents)
 	if refusal != "" {
 		b.VIF, b.Reason = binding.Failed, refusal
 		s.Log.Warn("port not bound", "port", p.ID, "host", b.Host, "reason", refusal)

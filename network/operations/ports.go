@@ -39,10 +39,16 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err != nil {
 			return err
 		}
+		if err := (SecurityGroups{s}).selectGroups(ctx, tx, &p); err != nil {
+			return err
+		}
 		if err := checkPairs(p); err != nil {
 			return err
 		}
 		if err := checkPortPolicy(ctx, tx, p, n); err != nil {
+			return err
+		}
+		if err := checkFilter(ctx, tx, p, ""); err != nil {
 			return err
 		}
 		if err := s.bind(ctx, tx, &p, n); err != nil {
@@ -136,13 +142,22 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {
 		return err
 	}
+	given = !slices.Equal(slices.Sorted(slices.Values(p.Groups)), old.Groups)
+	if err := checkGroups(ctx, tx, p, given); err != nil {
+		return err
+	}
 	moved := p.Binding.Host != old.Binding.Host
 	if moved {
 		if err := tx.LeaveHost(ctx, old); err != nil {
 			return err
 		}
 	}
-	if moved || p.Binding.VNIC != old.Binding.VNIC || !reflect.DeepEqual(p.Binding.Profile, old.Binding.Profile) {
+	if err := checkChangedFilter(ctx, tx, old, *p); err != nil {
+		return err
+	}
+	regrouped := p.Binding.VIF == binding.Failed && !slices.Equal(p.Groups, old.Groups)
+	if moved || regrouped || p.Binding.VNIC != old.Binding.VNIC ||
+		!reflect.DeepEqual(p.Binding.Profile, old.Binding.Profile) {
 		if err := s.bind(ctx, tx, p, n); err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func notFound(kind, id string) error {
 }
 
 // invalid returns a fault for a value that is not valid.
-func invalid(format string, args ...any) error {
+func invalid(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "Invalid input for operation: "+format, args...).WithCode("InvalidInput")
 }
 
@@ -85,6 +85,10 @@ func kindOf(o store.Object) string {
 		return "Port"
 	case *store.Policy:
 		return "QosPolicy"
+	case *store.SecurityGroup:
+		return "SecurityGroup"
+	case *store.SecurityGroupRule:
+		return "SecurityGroupRule"
 	}
 	return "Agent"
 }

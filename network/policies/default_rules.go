@@ -7,6 +7,8 @@
 //	networks, subnets, ports: read         yes     shared networks    yes       yes, of all projects
 //	networks, subnets, ports: change       yes     no                 no        yes
 //	QoS policies: read                     yes     shared policies    yes       yes
+//	security groups: read                  yes     no                 yes       yes
+//	security groups: change                yes     no                 no        yes
 //	provider, binding, QoS changes         no      no                 binding   yes
 //	resource_request                       no      no                 yes       yes
 //	agents                                 no      no                 report    yes
@@ -69,8 +71,10 @@ var rows = []policy.Row{
 	{Check: member, Names: `create_network update_network delete_network delete_subnet update_subnet create_port
 		delete_port update_port:binding:vnic_type create_port:binding:vnic_type update_network:port_security_enabled
 		create_network:port_security_enabled update_port:qos_policy_id update_network:qos_policy_id
-		update_networks_tags update_subnets_tags update_ports_tags update_policies_tags`},
+		create_security_group update_security_group delete_security_group create_security_group_rule
+		delete_security_group_rule update_security_groups_tags update_networks_tags update_subnets_tags update_ports_tags update_policies_tags`},
 	{Check: edit, Names: `update_port`},
+	{Check: shared, Names: `get_security_group get_security_group_rule`},
 	{Check: external, Names: `get_network`},
 	{Check: ofPort, Names: `get_port`},
 	{Check: shared, Names: `get_subnet get_policy get_policy_minimum_bandwidth_rule get_policy_minimum_packet_rate_rule

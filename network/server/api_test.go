@@ -238,7 +238,7 @@ func TestBadRequests(t *testing.T) {
 		{"/v2.0/ports", `{"port": {"network_id": "` + n + `", "binding:vnic_type": "x"}}`, "HTTPBadRequest"},
 		{"/v2.0/ports", `{"port": {"network_id": "` + n + `", "fixed_ips": [{}]}}`, "HTTPBadRequest"},
 		{"/v2.0/ports", `{"port": {"network_id": "` + n + `", "resource_request": {}}}`, "HTTPBadRequest"},
-		{"/v2.0/ports", `{"port": {"network_id": "` + n + `", "security_groups": ["x"]}}`, "HTTPBadRequest"},
+		{"/v2.0/ports", `{"port": {"network_id": "` + n + `", "extra_dhcp_opts": ["x"]}}`, "HTTPBadRequest"},
 	} {
 		f.fails(400, c.kind, "admin", "POST", c.path, c.body)
 	}
@@ -503,8 +503,8 @@ func TestAddressPairsNeedPortSecurity(t *testing.T) {
 	f.fails(409, code, "demo", "POST", "/v2.0/ports", `{"port": {"network_id": "`+n+`", "port_security_enabled": false, `+
 		pairs+`}}`)
 	port := "/v2.0/ports/" + f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`", `+pairs+`}`)["id"].(string)
-	f.fails(409, code, "demo", "PUT", port, `{"port": {"port_security_enabled": false}}`)
-	body := `{"port": {"port_security_enabled": false, "allowed_address_pairs": []}}`
+	f.fails(409, code, "demo", "PUT", port, `{"port": {"security_groups": [], "port_security_enabled": false}}`)
+	body := `{"port": {"security_groups": [], "port_security_enabled": false, "allowed_address_pairs": []}}`
 	if status, answer := f.do("demo", "PUT", port, body); status != 200 {
 		t.Errorf("%d %v", status, answer)
 	}

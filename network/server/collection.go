@@ -257,6 +257,14 @@ func (col collection) authorize(c *call, rule string, o *edge.Object, target map
 				return err
 			}
 		}
+		var ids []string
+		if name == "security_groups" && json.Unmarshal(raw, &ids) == nil {
+			for _, id := range ids {
+				if _, err := (groups{c.srv}).collection().named().read(c, id); err != nil {
+					return err
+				}
+			}
+		}
 		if name == "fixed_ips" && strings.Contains(string(raw), "ip_address") && policies.Has(rule+":fixed_ips:ip_address") {
 			if err := c.Authorize(rule+":fixed_ips:ip_address", target); err != nil {
 				return err

@@ -20,7 +20,7 @@ var control = []string{"fields", "sort_key", "sort_dir", "limit", "marker", "pag
 var tagFilters = []string{"tags", "tags-any", "not-tags", "not-tags-any"}
 
 // booleans are the filters whose values are booleans.
-var booleans = []string{"admin_state_up", "shared", "router:external", "enable_dhcp", "is_default"}
+var booleans = []string{"admin_state_up", "shared", "router:external", "enable_dhcp", "is_default", "stateful"}
 
 // storeFilter returns the part of a query that the database filters by.
 func storeFilter(q url.Values) store.Filter {

@@ -25,7 +25,7 @@ func (s *server) ports() collection {
 	return collection{one: "port", many: "ports", missing: "PortNotFound",
 		attributes: with("network_id", "admin_state_up", "status", "mac_address", "device_id", "device_owner", "fixed_ips",
 			"binding:host_id", "binding:vnic_type", "binding:vif_type", "qos_policy_id", "qos_network_policy_id",
-			"port_security_enabled"),
+			"port_security_enabled", "security_groups"),
 		list: s.listPorts, show: s.showPort, draft: s.draftInNetwork, create: s.createPort, update: s.updatePort,
 		remove: func(c *call, id string, revision int) error {
 			return s.ops.DeletePort(c.R.Context(), id, revision)
@@ -129,7 +129,7 @@ func (c *call) port(p store.Port, w world) document {
 	}
 	maps.Copy(view, map[string]any{"network_id": p.Network, "mac_address": p.MAC, "admin_state_up": p.AdminUp,
 		"status": p.Status, "device_id": p.Device, "device_owner": p.Owner, "fixed_ips": ips,
-		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": []string{},
+		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": notNil(p.Groups),
 		"port_security_enabled": p.PortSecurity, "binding:host_id": p.Binding.Host, "binding:vnic_type": p.Binding.VNIC,
 		"binding:profile": profile, "binding:vif_type": p.Binding.VIF, "binding:vif_details": vifDetails(p, n),
 		"qos_policy_id": edge.OrNull(p.Policy), "qos_network_policy_id": edge.OrNull(n.Policy),
@@ -233,7 +233,8 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 		o.Decode("binding:profile", &p.Binding.Profile, "an object")
 	}
 	readPairs(o, p)
-	o.Ignore("security_groups", "extra_dhcp_opts", "dns_name", "dns_domain", "tags", "propagate_uplink_status",
+	readGroups(o, p)
+	o.Ignore("extra_dhcp_opts", "dns_name", "dns_domain", "tags", "propagate_uplink_status",
 		"device_profile", "hints", "hardware_offload_type", "trusted")
 	return readFixedIPs(o)
 }
@@ -256,6 +257,19 @@ func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
 		ips = append(ips, store.FixedIP(one))
 	}
 	return ips, given
+}
+
+// readGroups decodes the security groups of a port. null is the default group of a new port, and none of another.
+func readGroups(o *edge.Object, p *store.Port) {
+	if !o.Has("security_groups") {
+		return
+	}
+	var list []string
+	o.Decode("security_groups", &list, "a list of the ids of security groups")
+	if p.ID != "" && list == nil {
+		list = []string{}
+	}
+	p.Groups = list
 }
 
 func readPairs(o *edge.Object, p *store.Port) {

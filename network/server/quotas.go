@@ -29,8 +29,7 @@ func (c *call) mayQuota(rule string) (string, error) {
 
 // writeQuota writes limits; resources without a limit in Berth have none.
 func writeQuota(c *call, limits map[string]int) error {
-	view := map[string]any{"router": -1, "floatingip": -1, "security_group": -1, "security_group_rule": -1,
-		"rbac_policy": -1, "subnetpool": -1}
+	view := map[string]any{"router": -1, "floatingip": -1, "rbac_policy": -1, "subnetpool": -1}
 	for name, limit := range limits {
 		view[name] = limit
 	}

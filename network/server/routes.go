@@ -22,6 +22,8 @@ func (s *server) routes() []edge.Route[*call] {
 	s.mount(&all, "/v2.0/network-ip-availabilities", s.ipAvailabilities())
 	s.mount(&all, "/v2.0/segments", s.segments())
 	s.mount(&all, "/v2.0/qos/policies", s.qosPolicies())
+	s.mount(&all, "/v2.0/security-groups", groups{s}.collection())
+	s.mount(&all, "/v2.0/security-group-rules", groups{s}.rules())
 	s.mount(&all, "/v2.0/agents", s.agents())
 	all = append(all, s.ruleRoutes()...)
 	all = append(all, bindings{s}.routes()...)
@@ -38,6 +40,7 @@ var absent = map[string]string{
 	"log/logs": "logs of security groups", "network_segment_ranges": "segment ranges", "local_ips": "local IPs",
 	"address-groups": "address groups", "ndp_proxies": "NDP proxies", "lbaas/loadbalancers": "load balancers",
 	"vpn/vpnservices": "VPN services", "fwaas/firewall_groups": "firewalls", "bgpvpn/bgpvpns": "BGP VPNs",
+	"default-security-group-rules": "templates for the rules of new security groups",
 }
 
 // absentRoutes answer with 404 and a sentence for collections that Berth does not have.
@@ -65,7 +68,8 @@ func showVersions(c *call) error {
 // showVersion is GET /v2.0: the resources of the API.
 func showVersion(c *call) error {
 	var list []any
-	for _, path := range []string{"networks", "subnets", "ports", "segments", "agents", "quotas", "extensions"} {
+	for _, path := range []string{"networks", "subnets", "ports", "segments", "security-groups",
+		"security-group-rules", "agents", "quotas", "extensions"} {
 		list = append(list, map[string]any{"name": strings.TrimSuffix(path, "s"), "collection": path,
 			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2.0/" + path}}})
 	}

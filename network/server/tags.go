@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
@@ -22,8 +23,9 @@ func (s *server) tagRoutes() []edge.Route[*call] {
 		col  collection
 		set  setTags
 	}{{"networks", s.networks(), tagsOf[store.Network](s)}, {"subnets", s.subnets(), tagsOf[store.Subnet](s)},
-		{"ports", s.ports(), tagsOf[store.Port](s)}, {"policies", s.qosPolicies(), tagsOf[store.Policy](s)}} {
-		h := tags{t.col.named(), "update_" + t.path + "_tags", t.set}
+		{"ports", s.ports(), tagsOf[store.Port](s)}, {"policies", s.qosPolicies(), tagsOf[store.Policy](s)},
+		{"security-groups", groups{s}.collection(), tagsOf[store.SecurityGroup](s)}} {
+		h := tags{t.col.named(), "update_" + strings.ReplaceAll(t.path, "-", "_") + "_tags", t.set}
 		path := "/v2.0/" + t.path + "/{id}/tags"
 		all = append(all, edge.Route[*call]{Path: path, Methods: methods{http.MethodGet: {Handle: h.list},
 			http.MethodPut: {Handle: h.replace}, http.MethodDelete: {Handle: h.clear}}},

@@ -43,6 +43,9 @@ func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
 			return duplicate(err)
 		}
 	}
+	if err := tx.setMembers(ctx, *p); err != nil {
+		return err
+	}
 	return Put(ctx, tx, p)
 }
 
@@ -61,6 +64,10 @@ func (tx *Tx) DeletePort(ctx context.Context, p Port) error {
 		return err
 	}
 	if err := tx.LeaveHost(ctx, p); err != nil {
+		return err
+	}
+	p.Groups = nil
+	if err := tx.setMembers(ctx, p); err != nil {
 		return err
 	}
 	return Delete[Port](ctx, tx, p.ID)

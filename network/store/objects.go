@@ -31,6 +31,9 @@ func (*Quota) table() string   { return "network_quotas" }
 func (*Change) table() string  { return "network_changes" }
 func (*Event) table() string   { return "network_events" }
 
+func (*SecurityGroup) table() string     { return "network_security_groups" }
+func (*SecurityGroupRule) table() string { return "network_security_group_rules" }
+
 func (n *Network) columns() columns { return columns{policy: n.Policy} }
 func (s *Subnet) columns() columns  { return columns{network: s.Network} }
 func (*Policy) columns() columns    { return columns{} }
@@ -38,6 +41,13 @@ func (a *Agent) columns() columns   { return columns{host: a.Host} }
 func (*Quota) columns() columns     { return columns{} }
 func (*Change) columns() columns    { return columns{} }
 func (e *Event) columns() columns   { return columns{device: e.Server} }
+
+func (*SecurityGroup) columns() columns { return columns{} }
+
+// columns has the group of a rule as its policy, and its remote group as its device.
+func (r *SecurityGroupRule) columns() columns {
+	return columns{policy: r.Group, device: r.RemoteGroup}
+}
 
 func (p *Port) columns() columns {
 	return columns{network: p.Network, policy: p.Policy, host: p.Binding.Host, device: p.Device}

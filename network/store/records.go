@@ -120,7 +120,8 @@ type Port struct {
 	Owner        string                `json:"owner,omitempty"`
 	FixedIPs     []FixedIP             `json:"fixed_ips,omitempty"`
 	Pairs        []AddressPair         `json:"pairs,omitempty"`
-	Binding      Binding               `json:"binding"` // the active one
+	Groups       []string              `json:"security_groups,omitempty"` // ids, sorted
+	Binding      Binding               `json:"binding"`                   // the active one
 	Inactive     []InactiveBinding     `json:"inactive_bindings,omitempty"`
 	Policy       string                `json:"policy,omitempty"`
 	DNSName      string                `json:"dns_name,omitempty"`
@@ -145,6 +146,27 @@ type Policy struct {
 	Shared    bool   `json:"shared"`
 	IsDefault bool   `json:"is_default"`
 	Rules     []Rule `json:"rules"`
+}
+
+// SecurityGroup is a security group. Its rules are records of their own; a change of them counts as one of the group.
+type SecurityGroup struct {
+	Base
+	Default   bool `json:"default"` // of its project
+	Stateless bool `json:"stateless"`
+}
+
+// SecurityGroupRule is a rule of a security group, normalised. Base.Name is empty. Texts that are empty and numbers
+// that are nil mean any.
+type SecurityGroupRule struct {
+	Base
+	Group        string `json:"group"`
+	Direction    string `json:"direction"`
+	EtherType    string `json:"ethertype"`
+	Protocol     string `json:"protocol,omitempty"`
+	Min          *int   `json:"min,omitempty"`
+	Max          *int   `json:"max,omitempty"`
+	RemoteGroup  string `json:"remote_group,omitempty"`
+	RemotePrefix string `json:"remote_prefix,omitempty"`
 }
 
 // AgentDevice is a provider of bandwidth that an agent reports.

@@ -45,4 +45,14 @@ var schema = []sqldb.Migration{
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL`),
 	sqldb.Table("network_events", objectColumns),
+	sqldb.Table("network_security_groups", objectColumns, "project"),
+	sqldb.Table("network_security_group_rules", objectColumns, "project", "policy", "device"),
+	sqldb.Table("network_group_members", `
+			security_group VARCHAR(64) NOT NULL,
+			port VARCHAR(64) NOT NULL,
+			address VARCHAR(64) NOT NULL,
+			PRIMARY KEY (security_group, port, address)`, "port"),
+	sqldb.Table("network_group_changes", `
+			security_group VARCHAR(64) NOT NULL PRIMARY KEY,
+			revision BIGINT NOT NULL`),
 }

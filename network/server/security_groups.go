@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/securitygroup"
+)
+
+// groups has the handlers of security groups and their rules.
+type groups struct{ *server }
+
+func (s groups) operations() operations.SecurityGroups {
+	return operations.SecurityGroups{Service: s.ops}
+}
+
+// collection returns the collection of security groups.
+func (s groups) collection() collection {
+	return collection{one: "security_group", many: "security_groups", missing: "SecurityGroupNotFound",
+		attributes: with("stateful", "shared"),
+		list:       s.list, show: s.show, draft: draftProject,
+		create: func(c *call, o *edge.Object) (document, error) {
+			g := store.SecurityGroup{}
+			g.Project, _ = c.project(o)
+			readSecurityGroup(o, &g)
+			if err := o.Finish(); err != nil {
+				return document{}, err
+			}
+			g, err := s.operations().Create(c.R.Context(), g)
+			if err != nil {
+				return document{}, err
+			}
+			return s.show(c, g.ID)
+		},
+		update: func(c *call, id string, revision int, o *edge.Object) (document, error) {
+			_, err := s.operations().Update(c.R.Context(), id, revision, func(g *store.SecurityGroup) error {
+				o := o.Copy()
+				readSecurityGroup(o, g)
+				return o.Finish()
+			})
+			if err != nil {
+				return document{}, err
+			}
+			return s.show(c, id)
+		},
+		remove: func(c *call, id string, revision int) error {
+			return s.operations().Delete(c.R.Context(), id, revision)
+		}}
+}
+
+func readSecurityGroup(o *edge.Object, g *store.SecurityGroup) {
+	o.Text("name", &g.Name, 255)
+	o.Text("description", &g.Description, 255)
+	stateful := !g.Stateless
+	o.Flag("stateful", &stateful)
+	g.Stateless = !stateful
+}
+
+// ensureDefaults creates the default groups of the projects that a list of groups is about: that of the caller,
+// and one that the query names and whose groups the caller may see.
+func (s groups) ensureDefaults(c *call, q url.Values) error {
+	for _, project := range append(slices.Concat(q["project_id"], q["tenant_id"]), c.Who.Project) {
+		if len(project) > 255 || !c.allowed("get_security_group", c.target(project, nil)) {
+			continue
+		}
+		if err := s.operations().EnsureDefault(c.R.Context(), project); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s groups) list(c *call, q url.Values) (list []document, err error) {
+	if err := s.ensureDefaults(c, q); err != nil {
+		return nil, err
+	}
+	ctx := c.R.Context()
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		found, err := store.List[store.SecurityGroup](ctx, tx, storeFilter(q))
+		if err != nil {
+			return err
+		}
+		ids := []string{}
+		for _, g := range found {
+			ids = append(ids, g.ID)
+		}
+		rules, err := rulesByGroup(ctx, tx, ids)
+		list = nil
+		for _, g := range found {
+			list = append(list, c.securityGroup(g, rules[g.ID]))
+		}
+		return err
+	})
+	return list, err
+}
+
+// rulesByGroup returns the rules of groups, the oldest first.
+func rulesByGroup(ctx context.Context, tx *store.Tx, groups []string) (map[string][]store.SecurityGroupRule, error) {
+	all := map[string][]store.SecurityGroupRule{}
+	if len(groups) == 0 {
+		return all, nil
+	}
+	rules, err := store.List[store.SecurityGroupRule](ctx, tx, store.Filter{Policies: groups})
+	for _, r := range rules {
+		all[r.Group] = append(all[r.Group], r)
+	}
+	for _, list := range all {
+		slices.SortStableFunc(list, func(a, b store.SecurityGroupRule) int { return int(a.Created - b.Created) })
+	}
+	return all, err
+}
+
+func (s groups) show(c *call, id string) (d document, err error) {
+	ctx := c.R.Context()
+	g, err := operations.Get[store.SecurityGroup](ctx, s.ops, id)
+	if err != nil {
+		return d, err
+	}
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		rules, err := rulesByGroup(ctx, tx, []string{id})
+		d = c.securityGroup(g, rules[id])
+		return err
+	})
+	return d, err
+}
+
+// securityGroup returns the document of a group.
+func (c *call) securityGroup(g store.SecurityGroup, rules []store.SecurityGroupRule) document {
+	view := common(g.Base)
+	views := []map[string]any{}
+	for _, r := range rules {
+		views = append(views, ruleOfGroup(r))
+	}
+	maps.Copy(view, map[string]any{"stateful": !g.Stateless, "shared": false, "security_group_rules": views})
+	return document{view, c.target(g.Project, nil)}
+}
+
+// rules returns the collection of the rules of security groups.
+func (s groups) rules() collection {
+	return collection{one: "security_group_rule", many: "security_group_rules", missing: "SecurityGroupRuleNotFound",
+		attributes: slices.DeleteFunc(with("security_group_id", "direction", "ethertype", "protocol", "port_range_min",
+			"port_range_max", "remote_group_id", "remote_address_group_id", "remote_ip_prefix", "normalized_cidr"),
+			func(name string) bool { return name == "name" }),
+		list: func(c *call, q url.Values) ([]document, error) {
+			if err := s.ensureDefaults(c, q); err != nil {
+				return nil, err
+			}
+			f := storeFilter(q)
+			f.Policies, f.Devices = q["security_group_id"], q["remote_group_id"]
+			found, err := operations.List[store.SecurityGroupRule](c.R.Context(), s.ops, f)
+			var list []document
+			for _, r := range found {
+				list = append(list, c.securityGroupRule(r))
+			}
+			return list, err
+		},
+		show: func(c *call, id string) (document, error) {
+			r, err := operations.Get[store.SecurityGroupRule](c.R.Context(), s.ops, id)
+			return c.securityGroupRule(r), err
+		},
+		draft: s.draftRule, create: s.createRule,
+		remove: func(c *call, id string, revision int) error {
+			return s.operations().DeleteRule(c.R.Context(), id, revision)
+		}}
+}
+
+// draftRule returns the target of a new rule: the project of its group, which the caller must see, as the remote group.
+func (s groups) draftRule(c *call, o *edge.Object) (map[string]any, error) {
+	o = o.Copy()
+	var group, remote string
+	o.Text("security_group_id", &group, 255)
+	o.Text("remote_group_id", &remote, 255)
+	if group == "" {
+		o.Invalid("security_group_id", "the group of the rule is missing")
+	}
+	if err := o.Err(); err != nil {
+		return nil, err
+	}
+	d, err := s.collection().named().read(c, group)
+	if err == nil && remote != "" {
+		_, err = s.collection().named().read(c, remote)
+	}
+	return d.target, err
+}
+
+func (s groups) createRule(c *call, o *edge.Object) (document, error) {
+	r := store.SecurityGroupRule{}
+	if _, err := c.project(o); err != nil { // the rule belongs to the project of its group
+		return document{}, err
+	}
+	o.Text("description", &r.Description, 255)
+	o.Text("security_group_id", &r.Group, 255)
+	o.Text("remote_group_id", &r.RemoteGroup, 255)
+	o.Text("remote_ip_prefix", &r.RemotePrefix, 255)
+	o.Text("ethertype", &r.EtherType, 255)
+	o.Word("direction", &r.Direction, securitygroup.Ingress, securitygroup.Egress)
+	if r.Direction == "" {
+		o.Invalid("direction", "'' is not in ['%s', '%s']", securitygroup.Ingress, securitygroup.Egress)
+	}
+	if !edge.IsNull(o.Keys["protocol"]) {
+		o.Scalar("protocol", &r.Protocol, "the name or the number of a protocol")
+	}
+	r.Min, r.Max = optionalNumber(o, "port_range_min"), optionalNumber(o, "port_range_max")
+	o.Ignore("protocol", "remote_address_group_id", "tags")
+	if err := o.Finish(); err != nil {
+		return document{}, err
+	}
+	r, err := s.operations().CreateRule(c.R.Context(), r)
+	return c.securityGroupRule(r), err
+}
+
+// optionalNumber decodes a number; nil for null or a missing key.
+func optionalNumber(o *edge.Object, key string) *int {
+	if text := strings.TrimSpace(string(o.Keys[key])); text == "null" || text == "" || text == `""` {
+		delete(o.Keys, key)
+		return nil
+	}
+	n := 0
+	o.Number(key, &n, -1<<31, maxRate)
+	return &n
+}
+
+// ruleOfGroup returns a rule as the API shows it.
+func ruleOfGroup(r store.SecurityGroupRule) map[string]any {
+	view := common(r.Base)
+	delete(view, "name")
+	delete(view, "tags")
+	maps.Copy(view, map[string]any{"security_group_id": r.Group, "direction": r.Direction, "ethertype": r.EtherType,
+		"protocol": edge.OrNull(r.Protocol), "port_range_min": numberOrNull(r.Min), "port_range_max": numberOrNull(r.Max),
+		"remote_group_id": edge.OrNull(r.RemoteGroup), "remote_address_group_id": nil,
+		"remote_ip_prefix": edge.OrNull(r.RemotePrefix), "normalized_cidr": edge.OrNull(r.RemotePrefix)})
+	return view
+}
+
+func numberOrNull(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// securityGroupRule returns the document of a rule.
+func (c *call) securityGroupRule(r store.SecurityGroupRule) document {
+	return document{ruleOfGroup(r), c.target(r.Project, nil)}
+}

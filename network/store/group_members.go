@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/sqldb"
+)
+
+// member is an address of a port in a security group; the address is empty for a port without any.
+type member struct{ group, address string }
+
+// membersOf returns what a port adds to its security groups: its addresses, and those of its address pairs.
+func membersOf(p Port) map[member]bool {
+	all := map[member]bool{}
+	for _, g := range p.Groups {
+		all[member{g, ""}] = true
+		for _, ip := range p.FixedIPs {
+			all[member{g, ip.Address}] = true
+		}
+		for _, pair := range p.Pairs {
+			all[member{g, pair.Address}] = true
+		}
+	}
+	return all
+}
+
+// setMembers makes a port a member of its security groups, and of no others, and records the revision at which the
+// members of a group changed.
+func (tx *Tx) setMembers(ctx context.Context, p Port) error {
+	had, err := sqldb.QueryList(ctx, tx.tx, `SELECT security_group, address FROM network_group_members WHERE port = ?`,
+		[]any{p.ID}, func(rows *sql.Rows) (m member, err error) {
+			err = rows.Scan(&m.group, &m.address)
+			return m, err
+		})
+	if err != nil {
+		return err
+	}
+	want, changed := membersOf(p), map[string]bool{}
+	for _, m := range had {
+		if want[m] {
+			delete(want, m)
+			continue
+		}
+		changed[m.group] = true
+		if _, err := tx.tx.Exec(ctx, `DELETE FROM network_group_members
+			WHERE security_group = ? AND port = ? AND address = ?`,
+			m.group, p.ID, m.address); err != nil {
+			return err
+		}
+	}
+	for m := range want {
+		changed[m.group] = true
+		if _, err := tx.tx.Exec(ctx, `INSERT INTO network_group_members (security_group, port, address) VALUES (?, ?, ?)`,
+			m.group, p.ID, m.address); err != nil {
+			return err
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(changed)) {
+		if err := tx.tx.Upsert(ctx, "network_group_changes", []string{"security_group"}, []string{"revision"}, group,
+			tx.Revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Members returns the addresses and networks of the members of a security group, sorted as texts.
+func (tx *Tx) Members(ctx context.Context, group string) ([]string, error) {
+	return tx.texts(ctx, `SELECT DISTINCT address FROM network_group_members WHERE security_group = ? AND address <> ''
+		ORDER BY address`, group)
+}
+
+// PortsOfGroup returns the ids of the ports that have a security group, sorted.
+func (tx *Tx) PortsOfGroup(ctx context.Context, group string) ([]string, error) {
+	return tx.texts(ctx, `SELECT DISTINCT port FROM network_group_members WHERE security_group = ? ORDER BY port`, group)
+}
+
+// texts returns the result of a query with one text column.
+func (tx *Tx) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	return sqldb.QueryList(ctx, tx.tx, query, args, func(rows *sql.Rows) (text string, err error) {
+		err = rows.Scan(&text)
+		return text, err
+	})
+}
+
+// ChangedMembers returns the security groups whose members have changed after a revision.
+func (tx *Tx) ChangedMembers(ctx context.Context, since int64) ([]string, error) {
+	return tx.texts(ctx, `SELECT security_group FROM network_group_changes WHERE revision > ?`, since)
+}
+
+// ForgetGroup removes what is recorded of the members of a security group that is deleted.
+func (tx *Tx) ForgetGroup(ctx context.Context, group string) error {
+	_, err := tx.tx.Exec(ctx, `DELETE FROM network_group_changes WHERE security_group = ?`, group)
+	return err
+}
