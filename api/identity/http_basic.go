@@ -27,6 +27,7 @@ const BasicChallenge = `Basic realm="Berth"`
 // BasicOptions configure HTTPBasic.
 type BasicOptions struct {
 	File     string            // [DEFAULT] http_basic_auth_user_file, in the format of Apache's htpasswd
+	Roles    string            // [berth] roles_file, with lines NAME:PROJECT:ROLE,ROLE; "": none. It may be missing
 	Admins   []string          // names of the accounts with the role admin
 	Services []string          // names of the accounts with the role service
 	Projects map[string]string // project by account; an account that is missing has a project of its own name
@@ -43,9 +44,10 @@ const (
 // HTTPBasic authenticates callers by HTTP Basic authentication (RFC 7617) with the accounts of a file, as Ironic's
 // auth_strategy http_basic does. It is safe for concurrent use.
 //
-// The roles of an account follow from the options: admin, service, or else member and reader. The id of a user is its
-// name. A change of the file is used within a second; a file that is not valid is logged, and the last valid one
-// remains in use. A removed account, and a removed file, are refused within the same time.
+// The project and the roles of an account are those of the roles file. Those of an account that is not in this file
+// follow from the options: admin, service, or else member and reader. The id of a user is its name. A change of a file
+// is used within a second; a file that is not valid is logged, and the last valid one remains in use. A removed
+// account, and a removed user file, are refused within the same time.
 type HTTPBasic struct {
 	options  BasicOptions
 	attempts *attempts
@@ -54,13 +56,15 @@ type HTTPBasic struct {
 	wrong    *cache[[]byte]    // the hash that they did not match; nil: there was no account
 	now      func() time.Time
 
-	mu       sync.Mutex
-	accounts map[string][]byte // bcrypt hash by name
-	read     fs.FileInfo       // of the file when it was read; nil: it is missing
-	checked  time.Time
+	mu        sync.Mutex
+	accounts  map[string][]byte // bcrypt hash by name
+	grants    map[string]Grant  // by name; of the roles file
+	read      fs.FileInfo       // of the user file when it was read; nil: it is missing
+	rolesRead fs.FileInfo       // of the roles file; nil: there was none
+	checked   time.Time
 }
 
-// NewHTTPBasic reads the file. It returns fault.Invalid with the file and the line for a file that cannot be used.
+// NewHTTPBasic reads the files. It returns fault.Invalid with the file and the line for a file that cannot be used.
 func NewHTTPBasic(o BasicOptions) (*HTTPBasic, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -73,6 +77,9 @@ func NewHTTPBasic(o BasicOptions) (*HTTPBasic, error) {
 		return nil, userFileFault(o.File, err)
 	}
 	if b.accounts, err = readUserFile(o.File); err != nil {
+		return nil, err
+	}
+	if err := b.readRoles(); err != nil {
 		return nil, err
 	}
 	b.checked = b.now()
@@ -95,11 +102,11 @@ func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
 	if len(name)+len(password) > maxCredentials {
 		return Identity{}, refused
 	}
-	hash, other := b.hashOf(name)
+	hash, other, grant := b.accountOf(name)
 	key := cacheKey{sum: sha256.Sum256([]byte(string(b.secret[:]) + name + "\x00" + password))}
 	now := b.now()
 	if known, found := b.correct.get(key, now); found && bytes.Equal(known, hash) {
-		return b.identity(name), nil
+		return b.identity(name, grant), nil
 	}
 	if known, found := b.wrong.get(key, now); found && bytes.Equal(known, hash) {
 		return Identity{}, refused
@@ -121,11 +128,15 @@ func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
 	}
 	b.attempts.succeed(from)
 	b.correct.put(key, hash, now.Add(passwordCacheTime))
-	return b.identity(name), nil
+	return b.identity(name, grant), nil
 }
 
-// identity returns the caller with this name.
-func (b *HTTPBasic) identity(name string) Identity {
+// identity returns the caller with this name; grant is its entry in the roles file, without roles if it has none.
+func (b *HTTPBasic) identity(name string, grant Grant) Identity {
+	if len(grant.Roles) > 0 {
+		return Identity{User: name, UserName: name, Project: grant.Project, ProjectName: grant.Project,
+			Roles: implied(grant.Roles)}
+	}
 	id := Identity{User: name, UserName: name, Project: b.options.Projects[name]}
 	if id.Project == "" {
 		id.Project = name
@@ -143,22 +154,64 @@ func (b *HTTPBasic) identity(name string) Identity {
 	return id
 }
 
-// hashOf returns the hash of an account, nil if there is no such account, and the hash of any account. It reads the
-// file again if it has changed.
-func (b *HTTPBasic) hashOf(name string) (hash, other []byte) {
+// accountOf returns the hash of an account, nil if there is no such account, the hash of any account, and what the roles
+// file grants the account. It reads the files again if they have changed.
+func (b *HTTPBasic) accountOf(name string) (hash, other []byte, grant Grant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := b.now(); now.Sub(b.checked) >= userFileInterval {
 		b.checked = now
+		if err := b.readRoles(); err != nil {
+			b.options.Log.Error("roles file not usable, the last one remains in use", "error", err)
+		}
 		b.refresh()
 	}
 	for _, other = range b.accounts {
 		break
 	}
-	return b.accounts[name], other
+	return b.accounts[name], other, b.grants[name]
 }
 
-// refresh reads the file if it has changed. The caller holds mu.
+// readRoles reads the roles file if it has changed. The caller holds mu. It is called before the user file is read, so
+// that an account is never accepted before its roles. A file that disappears is a fault: without it an account would
+// have other roles than its administrator gave it.
+func (b *HTTPBasic) readRoles() error {
+	if b.options.Roles == "" {
+		return nil
+	}
+	info, err := os.Stat(b.options.Roles)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && b.rolesRead == nil: // there was none, or its absence is logged already
+		return nil
+	case err != nil:
+		b.rolesRead = nil
+		return rolesFileFault(b.options.Roles, err)
+	case unchanged(info, b.rolesRead):
+		return nil
+	}
+	b.rolesRead = info
+	text, err := os.ReadFile(b.options.Roles)
+	if err != nil {
+		return rolesFileFault(b.options.Roles, err)
+	}
+	grants, err := ParseRoles(b.options.Roles, text)
+	if err == nil {
+		b.grants = grants
+	}
+	return err
+}
+
+func rolesFileFault(file string, err error) error {
+	return fault.New(fault.Invalid, "cannot read [berth] roles_file = %s: %w; restore it, or write the roles of "+
+		"accounts with `berth user set`", file, err)
+}
+
+// unchanged reports whether a file is the one that was read.
+func unchanged(info, read fs.FileInfo) bool {
+	return read != nil && os.SameFile(info, read) && info.ModTime().Equal(read.ModTime()) && info.Size() == read.Size()
+}
+
+// refresh reads the user file if it has changed. The caller holds mu.
 func (b *HTTPBasic) refresh() {
 	info, err := os.Stat(b.options.File)
 	switch {
@@ -171,8 +224,7 @@ func (b *HTTPBasic) refresh() {
 	case err != nil:
 		b.options.Log.Error("user file not read, the last one remains in use", "file", b.options.File, "error", err)
 		return
-	case b.read != nil && os.SameFile(info, b.read) && info.ModTime().Equal(b.read.ModTime()) &&
-		info.Size() == b.read.Size():
+	case unchanged(info, b.read):
 		return
 	}
 	b.read = info
@@ -187,7 +239,7 @@ func (b *HTTPBasic) refresh() {
 
 func userFileFault(file string, err error) error {
 	return fault.New(fault.Invalid, "cannot read [DEFAULT] http_basic_auth_user_file = %s: %w; "+
-		"create it with `htpasswd -B -c %s NAME`", file, err, file)
+		"create it with `berth user add NAME --user-file %s`", file, err, file)
 }
 
 // readUserFile reads the accounts of a file.
@@ -196,15 +248,15 @@ func readUserFile(file string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, userFileFault(file, err)
 	}
-	return parseUserFile(file, text)
+	return ParseUsers(file, text)
 }
 
 var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
-// parseUserFile parses lines of the form name:hash. Empty lines and lines that begin with # are ignored. It returns
+// ParseUsers parses the lines name:hash of a user file; it returns the hashes by name. Empty lines and lines that begin with # are ignored. It returns
 // fault.Invalid with the line of the first error. Only bcrypt is accepted, because the other hashes of htpasswd can be
 // reversed within seconds.
-func parseUserFile(file string, text []byte) (map[string][]byte, error) {
+func ParseUsers(file string, text []byte) (map[string][]byte, error) {
 	accounts := map[string][]byte{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for number := 1; lines.Scan(); number++ {

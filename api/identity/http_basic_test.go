@@ -135,11 +135,72 @@ func TestHTTPBasicFileErrors(t *testing.T) {
 func FuzzUserFile(f *testing.F) {
 	f.Add([]byte("bob:$2y$05$" + strings.Repeat("a", 53) + "\n#x\n\ncarol:x"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		accounts, err := parseUserFile("f", text)
+		accounts, err := ParseUsers("f", text)
 		for name, hash := range accounts {
 			if err == nil && (name == "" || !bytes.Contains(text, append([]byte(name+":"), hash...))) {
 				t.Errorf("%q has %q", name, hash)
 			}
 		}
 	})
+}
+
+// The roles file decides about the accounts that it has, and its changes are used. A file that is not valid, or that
+// disappears, changes nothing. An account is not accepted without its roles when both files are new.
+func TestHTTPBasicRolesFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	roles := path + ".roles"
+	writeUserFile(t, path, userLine(t, "root", "r"), userLine(t, "bob", "b"), userLine(t, "eve", "e"))
+	writeUserFile(t, roles, "# roles\n\nbob:web:reader\nroot:ops:admin,service\n")
+	var log bytes.Buffer
+	b, err := NewHTTPBasic(BasicOptions{File: path, Roles: roles, Admins: []string{"bob"},
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	b.now = func() time.Time { return now }
+	want := func(name, password, project, roles string) {
+		t.Helper()
+		id, err := b.Authenticate(asUser(name, password))
+		if got := strings.Join(id.Roles, " "); err != nil || id.Project != project || got != roles {
+			t.Errorf("%s: %+v, %v", name, id, err)
+		}
+	}
+	want("bob", "b", "web", "reader") // not admin, as the option says
+	want("root", "r", "ops", "admin service member reader")
+	want("eve", "e", "eve", "member reader")
+	later := func(text string) {
+		now = now.Add(2 * time.Second)
+		writeUserFile(t, roles, text)
+	}
+	later("bob:web:member\nroot:ops:admin\neve:green:service\n")
+	want("bob", "b", "web", "member reader")
+	want("eve", "e", "green", "service")
+	later("bob:web:admin\nbob:web:admin\n")
+	want("bob", "b", "web", "member reader")
+	if !strings.Contains(log.String(), roles+":2: account bob is in the file twice") {
+		t.Error(log.String())
+	}
+	now = now.Add(2 * time.Second)
+	if err := os.Remove(roles); err != nil {
+		t.Fatal(err)
+	}
+	want("bob", "b", "web", "member reader")
+	now = now.Add(2 * time.Second)
+	want("bob", "b", "web", "member reader")
+	if n := strings.Count(log.String(), "no such file"); n != 1 {
+		t.Errorf("the missing file is logged %d times: %s", n, log.String())
+	}
+	later("bob:web:reader\n")
+	want("bob", "b", "web", "reader")
+}
+
+func TestParseRolesRefuses(t *testing.T) {
+	for _, text := range []string{"bob", "bob:web", "bob::member", ":web:member", "bob:web:", "bob:web:member,",
+		"bob:web:mem ber", "bob:w b:member", "bob:web:member:x", "bob:web:member\nbob:web:reader"} {
+		if grants, err := ParseRoles("f", []byte(text)); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(
+			fault.TextOf(err), "f:") {
+			t.Errorf("%q: %v %v", text, grants, err)
+		}
+	}
 }

@@ -33,6 +33,7 @@ type grammar struct {
 	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or show what it would do."`
 	Preflight preflightCmd `cmd:"" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`
 
+	User       userCmd       `cmd:"" help:"Add, list, change and remove the accounts of http_basic, in the files of this machine."`
 	Options    optionsCmd    `cmd:"" help:"Print a configuration file with every option as a comment, with its default and its description."`
 	Completion completionCmd `cmd:"" help:"Print the completion of commands and flags for a shell."`
 	Manual     manualCmd     `cmd:"" hidden:"" help:"Write the manual pages into a directory."`

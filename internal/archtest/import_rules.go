@@ -274,6 +274,8 @@ func assembly() []Row {
 			"agent/survey",
 			"agent/sysfs", "agent/powervm/…", "internal/httpserver", "docs/guide"}},
 		{Package: "docs/guide", Kind: Domain},
+		{Package: "internal/userfile", Kind: Adapter, Imports: []string{"fault", "datafile", "api/identity"},
+			Outside: []string{"golang.org/x/crypto"}},
 		{Package: "internal/linuxguest", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "internal/ownlibvirt", Kind: Adapter, Imports: []string{"fault"},
 			Outside: []string{"github.com/google/uuid"}},

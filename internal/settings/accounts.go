@@ -17,12 +17,16 @@ const (
 	neutronGroup   = "neutron"
 )
 
+// RolesSuffix is appended to the name of the user file for the default of [berth] roles_file.
+const RolesSuffix = ".roles"
+
 // accountOptions are the rows of AccountSettings, and of [keystone_authtoken].
 func (s *Settings) accountOptions() config.Options {
 	b := &s.Accounts.Basic
 	return append(config.Listed(slices.Concat(identity.KnownKeystone(), identity.KnownCalls(placementGroup),
 		identity.KnownCalls(computeGroup), identity.KnownCalls(neutronGroup))),
 		config.Text("DEFAULT", "http_basic_auth_user_file", &b.File, "/etc/berth/htpasswd"),
+		config.Text("berth", "roles_file", &b.Roles, ""),
 		config.List("berth", "admin_users", &b.Admins),
 		config.List("berth", "service_users", &b.Services),
 		config.ParsedList("berth", "user_projects", &b.Projects, parseUserProjects))
@@ -31,6 +35,9 @@ func (s *Settings) accountOptions() config.Options {
 // readAccounts reads the accounts with which services call each other.
 func (s *Settings) readAccounts(cfg *config.Config, _ *slog.Logger) (err error) {
 	a := &s.Accounts
+	if _, set := cfg.Get("berth", "roles_file"); !set {
+		a.Basic.Roles = a.Basic.File + RolesSuffix
+	}
 	if a.Placement, err = identity.ReadCalls(cfg, placementGroup); err != nil {
 		return err
 	}
