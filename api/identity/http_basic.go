@@ -154,8 +154,8 @@ func (b *HTTPBasic) identity(name string, grant Grant) Identity {
 	return id
 }
 
-// accountOf returns the hash of an account, nil if there is no such account, the hash of any account, and what the roles
-// file grants the account. It reads the files again if they have changed.
+// accountOf returns the hash of an account, nil if there is no such account, the hash of any account, and what the
+// roles file grants the account. It reads the files again if they have changed.
 func (b *HTTPBasic) accountOf(name string) (hash, other []byte, grant Grant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,9 +253,9 @@ func readUserFile(file string) (map[string][]byte, error) {
 
 var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
-// ParseUsers parses the lines name:hash of a user file; it returns the hashes by name. Empty lines and lines that begin with # are ignored. It returns
-// fault.Invalid with the line of the first error. Only bcrypt is accepted, because the other hashes of htpasswd can be
-// reversed within seconds.
+// ParseUsers parses the lines name:hash of a user file; it returns the hashes by name. Empty lines and lines that begin
+// with # are ignored. It returns fault.Invalid with the line of the first error. Only bcrypt is accepted, because the
+// other hashes of htpasswd can be reversed within seconds.
 func ParseUsers(file string, text []byte) (map[string][]byte, error) {
 	accounts := map[string][]byte{}
 	lines := bufio.NewScanner(bytes.NewReader(text))

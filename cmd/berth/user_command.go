@@ -98,7 +98,7 @@ func printUser(g *cli.Globals, u userResult) error {
 	if u.Password != "" {
 		rows = append(rows, []string{"password", u.Password})
 	}
-	return g.Print(u, []string{"Field", "Value"}, rows)
+	return cli.Print(g, u, []string{"Field", "Value"}, rows)
 }
 
 func dashed(text string) string {
@@ -159,7 +159,7 @@ func (c *userListCmd) Run(g *cli.Globals, s streams) error {
 	for _, u := range list {
 		rows = append(rows, []string{u.Name, dashed(u.Project), dashed(strings.Join(u.Roles, ", "))})
 	}
-	return g.Print(list, []string{"Name", "Project", "Roles"}, rows)
+	return cli.Print(g, list, []string{"Name", "Project", "Roles"}, rows)
 }
 
 type userShowCmd struct {
