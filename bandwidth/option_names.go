@@ -24,8 +24,11 @@ type OptionError struct {
 
 // Section returns the section of Neutron's files that configures an agent type.
 func (t AgentType) Section() string {
-	if t == NICSwitch {
+	switch t {
+	case NICSwitch:
 		return "SRIOV_NIC"
+	case LinuxBridge:
+		return "linux_bridge"
 	}
 	return "ovs"
 }

@@ -29,6 +29,9 @@ const (
 	OVN         AgentType = "OVN Controller agent"
 )
 
+// LinuxBridge is the type of agents that connect ports by Linux bridges. They have no provider in Placement.
+const LinuxBridge AgentType = "Linux bridge agent"
+
 // namespaces are the name spaces of the IDs. Neutron's mechanism drivers define them.
 var namespaces = map[AgentType]provider.ID{
 	OpenVSwitch: "87ee7d5c-73bb-11e8-9008-c4d987b2a692",

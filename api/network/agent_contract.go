@@ -52,7 +52,78 @@ type HostPort struct {
 	MaxIngress      int    `json:"max_ingress_kbps,omitempty"`
 	Trusted         bool   `json:"trusted"`     // binding:profile trusted
 	SpoofCheck      bool   `json:"spoof_check"` // port security, and no trust
+
+	PortIdentity
 }
+
+// PortIdentity is what a port is in its network.
+type PortIdentity struct {
+	Network      string        `json:"network_id"`
+	Owner        string        `json:"device_owner,omitempty"`
+	Project      string        `json:"project_id,omitempty"`
+	Bridge       string        `json:"bridge,omitempty"` // that has the interface of the port; empty: the driver's
+	Name         string        `json:"name,omitempty"`   // its host name in the network
+	FixedIPs     []FixedIP     `json:"fixed_ips,omitempty"`
+	PortSecurity bool          `json:"port_security_enabled"`
+	Pairs        []AddressPair `json:"allowed_address_pairs,omitempty"`
+	Groups       []string      `json:"security_groups,omitempty"` // their UUIDs
+}
+
+// AddressPair is an address, or a network in CIDR notation, that a port may use beside its own.
+type AddressPair struct {
+	Address string `json:"ip_address"`
+	MAC     string `json:"mac_address,omitempty"` // empty: that of the port
+}
+
+// HostNetworks is the answer of GET /berth/v1/hosts/{host}/networks: the networks that a host connects by its own Linux
+// bridges, and the ports of the host there. A port whose server is about to migrate to the host is one of them. The
+// request also creates and removes the host's own ports on these networks.
+type HostNetworks struct {
+	Networks []HostNetwork `json:"networks"`
+	Ports    []HostPort    `json:"ports"`
+}
+
+// HostNetwork is a network that a host connects by a Linux bridge.
+type HostNetwork struct {
+	ID              string       `json:"id"`
+	Name            string       `json:"name,omitempty"`
+	Bridge          string       `json:"bridge"`
+	NetworkType     string       `json:"network_type"`
+	PhysicalNetwork string       `json:"physical_network,omitempty"`
+	SegmentationID  int          `json:"segmentation_id,omitempty"`
+	MTU             int          `json:"mtu"`
+	DNSDomain       string       `json:"dns_domain,omitempty"`
+	Port            string       `json:"port_id,omitempty"` // the host's own port; empty: it has none
+	MAC             string       `json:"mac,omitempty"`     // of that port
+	Subnets         []HostSubnet `json:"subnets"`
+	Peers           []string     `json:"peers,omitempty"` // addresses of the other ends of a tunnelled network
+	Names           []HostName   `json:"names,omitempty"` // of all ports of the network
+}
+
+// Routed reports whether the hosts of a network route it: they have the addresses of its gateways.
+func (n HostNetwork) Routed() bool { return n.NetworkType == "vxlan" }
+
+// HostSubnet is a subnet of a network of a host.
+type HostSubnet struct {
+	ID        string   `json:"id"`
+	IPVersion int      `json:"ip_version"`
+	CIDR      string   `json:"cidr"`
+	Gateway   string   `json:"gateway_ip,omitempty"` // empty: none
+	DHCP      bool     `json:"enable_dhcp"`
+	DNS       []string `json:"dns_nameservers,omitempty"`
+	Routes    []Route  `json:"host_routes,omitempty"`
+	Address   string   `json:"address,omitempty"` // of the host's own port; empty: it has none there
+}
+
+// HostName is the name of an address in a network.
+type HostName struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+}
+
+// TapName returns the name of the interface of a port on its host, as Nova and Neutron's agents form it: a name of a
+// Linux interface has at most 15 bytes.
+func TapName(port string) string { return "tap" + port[:min(len(port), 11)] }
 
 // HostAccount is the body of PUT /berth/v1/hosts/{host}/account.
 type HostAccount struct {

@@ -270,3 +270,10 @@ func (c *Client) HostPorts(ctx context.Context, host string, since int64) (all H
 	answer, err := c.REST.Do(ctx, http.MethodGet, path, nil, &all)
 	return all, withType(err, answer)
 }
+
+// HostNetworks returns the networks of a host that are connected by Linux bridges. Only `berth network` has this
+// request.
+func (c *Client) HostNetworks(ctx context.Context, host string) (all HostNetworks, err error) {
+	answer, err := c.REST.Do(ctx, http.MethodGet, "/berth/v1/hosts/"+url.PathEscape(host)+"/networks", nil, &all)
+	return all, withType(err, answer)
+}

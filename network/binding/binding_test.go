@@ -39,6 +39,10 @@ func TestBind(t *testing.T) {
 	silent.Silent, noDirect.VNICTypes = true, []string{"normal", "smart-nic", "vdpa"}
 	copied := ovsAgent()
 	copied.Devices = append(copied.Devices, Device{Name: "copy", Provider: "pf0", PhysicalNetworks: []string{"physnet0"}})
+	bridges := Agent{Type: bandwidth.LinuxBridge, AdminUp: true, Tunnels: []string{"vxlan"},
+		Bridges: map[string]string{"lan": "br-lan"}, Devices: []Device{{Name: "br-lan", PhysicalNetworks: []string{"lan"}}}}
+	tunnel := []Segment{{UUID: "s2", Type: "vxlan"}}
+	physical := func(kind string) []Segment { return []Segment{{UUID: "s3", Type: kind, PhysicalNetwork: "lan"}} }
 	agents := []Agent{nicAgent(), ovsAgent()}
 	for _, c := range []struct {
 		name    string
@@ -77,6 +81,18 @@ func TestBind(t *testing.T) {
 			Bound{}, "no ports with the capability switchdev"},
 		{"direct without an SR-IOV agent", Port{VNICType: "direct", Segments: flat}, []Agent{ovsAgent()}, Bound{},
 			`only with {"capabilities": ["switchdev"]}`},
+		{"a tunnel", Port{VNICType: "normal", Network: "0123456789abcdef", Segments: tunnel}, []Agent{ovsAgent(), bridges},
+			Bound{"bridge", bandwidth.LinuxBridge, "s2", "brq0123456789a"}, ""},
+		{"a tunnel of another agent", Port{VNICType: "normal", Segments: tunnel}, []Agent{ovsAgent()},
+			Bound{"ovs", bandwidth.OpenVSwitch, "s2", ""}, ""},
+		{"a bridge of the operator", Port{VNICType: "normal", Network: "n", Segments: physical("flat")}, []Agent{bridges},
+			Bound{"bridge", bandwidth.LinuxBridge, "s3", "br-lan"}, ""},
+		{"a VLAN of the operator's bridge", Port{VNICType: "normal", Network: "n", Segments: physical("vlan")},
+			[]Agent{bridges}, Bound{"bridge", bandwidth.LinuxBridge, "s3", "brqn"}, ""},
+		{"a VF for a Linux bridge agent", Port{VNICType: "direct", Segments: tunnel}, []Agent{bridges}, Bound{},
+			"it does not bind ports of vnic type direct"},
+		{"no tunnels", Port{VNICType: "normal", Segments: tunnel}, []Agent{{Type: bandwidth.LinuxBridge, AdminUp: true}},
+			Bound{}, "none of its devices is connected"},
 		{"a prohibited type", Port{VNICType: "direct", Switchdev: true, Segments: flat}, []Agent{noDirect}, Bound{},
 			"[ovs_driver] vnic_type_prohibit_list prohibits the vnic type direct"},
 		{"a permitted type", Port{VNICType: "normal", Segments: flat}, []Agent{noDirect},

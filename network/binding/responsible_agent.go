@@ -39,6 +39,8 @@ type Agent struct {
 	Provider  string   // of packet rates; empty: it has none
 	VNICTypes []string // that its configuration permits; nil: all that its mechanism binds
 	Devices   []Device
+	Tunnels   []string          // types of tunnelled networks that a Linux bridge agent connects
+	Bridges   map[string]string // the operator's bridges of a Linux bridge agent, by physical network
 }
 
 // Segment is a segment of the port's network.
@@ -55,6 +57,7 @@ type Port struct {
 	Switchdev  bool // binding:profile has the capability switchdev: its VF is connected by its representor
 	PCISlot    string
 	Allocation map[string]string
+	Network    string // UUID
 	Segments   []Segment
 }
 
@@ -63,8 +66,12 @@ type Bound struct {
 	VIF     string
 	Agent   bandwidth.AgentType
 	Segment string // the UUID of the segment
-	Bridge  string // of Open vSwitch that is connected to the segment; empty: another device, or a network without one
+	Bridge  string // that is connected to the segment; empty: another device, or a network without one
 }
+
+// BridgeName returns the name of the Linux bridge of a network, as Neutron's agent forms it: a name of a Linux
+// interface has at most 15 bytes.
+func BridgeName(network string) string { return "brq" + network[:min(len(network), 11)] }
 
 // mechanism is how the agents of a type bind ports.
 type mechanism struct {
@@ -77,6 +84,7 @@ type mechanism struct {
 // mechanisms lists the mechanisms in the order in which they try a port without an allocation.
 func mechanisms() []mechanism {
 	return []mechanism{
+		{bandwidth.LinuxBridge, true, []string{"normal"}, nil},
 		{bandwidth.OpenVSwitch, false, []string{"normal", "direct", "vdpa"}, []qos.Type{qos.MinimumBandwidth,
 			qos.MinimumPacketRate,
 			qos.BandwidthLimit, qos.DSCPMarking}},
@@ -144,9 +152,9 @@ func Bind(port Port, agents []Agent) (bound Bound, refusal string) {
 		return Bound{VIF: "hostdev_physical", Agent: bandwidth.NICSwitch, Segment: port.Segments[0].UUID}, ""
 	}
 	if len(reasons) == 0 {
-		return Bound{}, "no agent of the host has reported itself; set [ovs] bridge_mappings or [SRIOV_NIC] " +
-			"physical_device_mappings and [neutron] endpoint_override or auth_type in the configuration of `berth agent` " +
-			"there, start it, and see `berth host show`"
+		return Bound{}, "no agent of the host has reported itself; set [vxlan] local_ip, [linux_bridge] or [ovs] " +
+			"bridge_mappings, or [SRIOV_NIC] physical_device_mappings, and [neutron] endpoint_override or auth_type in the " +
+			"configuration of `berth agent` there, start it, and see `berth host show`"
 	}
 	return Bound{}, strings.Join(reasons, "; ")
 }
@@ -231,8 +239,14 @@ func (m mechanism) bind(port Port, a Agent) (Bound, string) {
 			continue
 		}
 		bound := Bound{VIF: m.vif(port.VNICType), Agent: a.Type, Segment: s.UUID}
-		if a.Type == bandwidth.OpenVSwitch {
+		switch a.Type {
+		case bandwidth.OpenVSwitch:
 			bound.Bridge = device
+		case bandwidth.LinuxBridge:
+			bound.Bridge = BridgeName(port.Network)
+			if own := a.Bridges[s.PhysicalNetwork]; own != "" && s.Type == "flat" {
+				bound.Bridge = own
+			}
 		}
 		return bound, ""
 	}
@@ -279,10 +293,12 @@ func checkSlot(port Port, devices []Device) string {
 }
 
 // reaches reports whether one of the devices is connected to a segment, and returns its name. An Open vSwitch agent
-// connects ports to segments without a physical network too, which no device has.
+// connects ports to segments without a physical network too, which no device has; a Linux bridge agent to local ones,
+// and to those whose tunnels it has.
 func (a Agent) reaches(s Segment, devices []Device) (device string, reached bool) {
 	if s.PhysicalNetwork == "" {
-		return "", a.Type == bandwidth.OpenVSwitch
+		return "", a.Type == bandwidth.OpenVSwitch ||
+			a.Type == bandwidth.LinuxBridge && (s.Type == "local" || slices.Contains(a.Tunnels, s.Type))
 	}
 	for _, d := range devices {
 		if slices.Contains(d.PhysicalNetworks, s.PhysicalNetwork) {
@@ -294,6 +310,8 @@ func (a Agent) reaches(s Segment, devices []Device) (device string, reached bool
 
 func (m mechanism) vif(vnicType string) string {
 	switch {
+	case m.agent == bandwidth.LinuxBridge:
+		return "bridge"
 	case m.agent == bandwidth.OpenVSwitch:
 		return "ovs"
 	case vnicType == "direct-physical":

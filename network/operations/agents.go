@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/network"
@@ -56,7 +57,8 @@ func (s Agents) ReportAgent(ctx context.Context, host, kind string, r api.AgentR
 			return err
 		}
 		if found && s.agents.recent(id, s.Now()) && a.Provider == old.Provider &&
-			slices.Equal(a.VNICTypes, old.VNICTypes) && reflect.DeepEqual(a.Devices, old.Devices) {
+			slices.Equal(a.VNICTypes, old.VNICTypes) && reflect.DeepEqual(a.Devices, old.Devices) &&
+			reflect.DeepEqual(bridging(a), bridging(old)) {
 			return nil
 		}
 		return s.bindFailed(ctx, tx, host)
@@ -211,6 +213,14 @@ func changedSince(ctx context.Context, tx *store.Tx, host string, since int64) (
 func hostPort(p store.Port, n store.Network, policy store.Policy) api.HostPort {
 	out := api.HostPort{ID: p.ID, Device: p.Device, Agent: p.Binding.Agent, VIF: p.Binding.VIF, VNIC: p.Binding.VNIC,
 		MAC: p.MAC, AdminUp: p.AdminUp && n.AdminUp, MTU: n.MTU}
+	out.PortIdentity = api.PortIdentity{Network: p.Network, Owner: p.Owner, Project: p.Project, Name: hostName(p),
+		Bridge: p.Binding.Bridge, PortSecurity: p.PortSecurity, Groups: p.Groups}
+	for _, ip := range p.FixedIPs {
+		out.FixedIPs = append(out.FixedIPs, api.FixedIP(ip))
+	}
+	for _, pair := range p.Pairs {
+		out.Pairs = append(out.Pairs, api.AddressPair(pair))
+	}
 	out.PCISlot = network.SlotOf(p.Binding.Profile)
 	switch v := p.Binding.Profile["trusted"].(type) {
 	case bool:
@@ -238,4 +248,16 @@ func hostPort(p store.Port, n store.Network, policy store.Policy) api.HostPort {
 		}
 	}
 	return out
+}
+
+// hostName returns the host name of a port in its network: its dns_name, or, as Neutron forms it, one of its first
+// address; empty if it has none.
+func hostName(p store.Port) string {
+	if p.DNSName != "" {
+		return p.DNSName
+	}
+	for _, ip := range p.FixedIPs {
+		return "host-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.Address)
+	}
+	return ""
 }

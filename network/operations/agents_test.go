@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,8 +30,9 @@ func agents(t *testing.T, s *Service) {
 	all, err := a.HostPorts(ctx, host, 0)
 	want := api.HostPort{ID: p.ID, Agent: "NIC Switch agent", VIF: "hw_veb", VNIC: "direct", MAC: p.MAC, AdminUp: true,
 		MTU: 1500, PhysicalNetwork: "physnet0", NetworkType: "vlan", SegmentationID: 7, PCISlot: "0000:06:02.0",
-		SpoofCheck: true}
-	if err != nil || len(all.Ports) != 1 || all.Ports[0] != want {
+		SpoofCheck: true, PortIdentity: api.PortIdentity{Network: n.ID, PortSecurity: true,
+			Groups: p.Groups}}
+	if err != nil || len(all.Ports) != 1 || !reflect.DeepEqual(all.Ports[0], want) {
 		t.Errorf("ports %+v, want %+v; %v", all.Ports, want, err)
 	}
 	quiet, err := a.HostPorts(ctx, host, all.Revision)

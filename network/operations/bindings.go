@@ -98,7 +98,7 @@ func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before stor
 
 // bindingPort returns what a binding depends on.
 func bindingPort(p store.Port, n store.Network, allocation map[string]string) binding.Port {
-	b := binding.Port{VNICType: p.Binding.VNIC, Allocation: allocation}
+	b := binding.Port{VNICType: p.Binding.VNIC, Allocation: allocation, Network: n.ID}
 	b.PCISlot = network.SlotOf(p.Binding.Profile)
 	capabilities, _ := p.Binding.Profile["capabilities"].([]any)
 	b.Switchdev = slices.Contains(capabilities, "switchdev")
@@ -115,6 +115,8 @@ func agentsOf(ctx context.Context, tx *store.Tx, s *Service, host string) ([]bin
 	for _, a := range list {
 		one := binding.Agent{Type: bandwidth.AgentType(a.Type), AdminUp: a.AdminUp, Provider: a.Provider,
 			VNICTypes: a.VNICTypes, Silent: s.agents.silent(a, s.Now())}
+		c := bridging(a)
+		one.Tunnels, one.Bridges = c.TunnelTypes, c.BridgeMappings
 		for _, d := range a.Devices {
 			one.Devices = append(one.Devices, binding.Device(d))
 		}

@@ -161,7 +161,7 @@ func (s *Service) DeleteNetwork(ctx context.Context, id string, revision int) er
 		if _, err := current[store.Network](ctx, tx, id, revision); err != nil {
 			return err
 		}
-		ports, err := store.Count[store.Port](ctx, tx, store.Filter{Networks: []string{id}})
+		ports, err := removeHostPorts(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,13 @@ func (s *Service) AddSegment(ctx context.Context, network string, segment store.
 		}
 		added = list[0]
 		n.Segments = append(n.Segments, added)
-		return nil
+		subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{network}})
+		for _, sub := range subnets {
+			if err == nil {
+				err = checkRouted(ctx, tx, s, *n, sub)
+			}
+		}
+		return err
 	})
 	return added, err
 }

@@ -52,6 +52,9 @@ func (s *Service) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway
 					"another range", sub.CIDR, sub.Network, o.ID, o.CIDR)
 			}
 		}
+		if err := checkRouted(ctx, tx, s, n, sub); err != nil {
+			return err
+		}
 		return putSubnet(ctx, tx, s, &sub)
 	})
 	return sub, err
@@ -173,6 +176,13 @@ func (s *Service) UpdateSubnet(ctx context.Context, id string, revision int,
 				return conflict("GatewayIpInUse", "Current gateway ip %s already in use by port %s. Unable to update.",
 					sub.Gateway, port)
 			}
+			n, err := get[store.Network](ctx, tx, sub.Network)
+			if err != nil {
+				return err
+			}
+			if err := checkRouted(ctx, tx, s, n, sub); err != nil {
+				return err
+			}
 		}
 		s.edited(&sub.Base)
 		return putSubnet(ctx, tx, s, &sub)
@@ -186,6 +196,9 @@ func (s *Service) DeleteSubnet(ctx context.Context, id string, revision int) err
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
 		sub, err := current[store.Subnet](ctx, tx, id, revision)
 		if err != nil {
+			return err
+		}
+		if err := leaveSubnet(ctx, tx, s, sub); err != nil {
 			return err
 		}
 		used, err := tx.Addresses(ctx, id)

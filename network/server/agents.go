@@ -72,6 +72,14 @@ func (s *server) hostPorts(c *call) error {
 	return err
 }
 
+func (s *server) hostNetworks(c *call) error {
+	networks, err := s.onAgents().HostNetworks(c.R.Context(), c.R.PathValue("host"))
+	if err == nil {
+		rest.WriteJSON(c.W, http.StatusOK, networks)
+	}
+	return err
+}
+
 // agents returns the collection of agents.
 func (s *server) agents() collection {
 	return collection{one: "agent", many: "agents", missing: "AgentNotFound",
@@ -128,6 +136,8 @@ func (s *server) agentRoutes() []edge.Route[*call] {
 			http.MethodPut: {Spec: edge.Spec{Rule: policies.ReportAgent, Quiet: true}, Handle: s.byAgent(s.reportAgent)}}},
 		{Path: "/berth/v1/hosts/{host}/ports", Methods: methods{
 			http.MethodGet: {Spec: edge.Spec{Rule: policies.ReadPorts, Quiet: true}, Handle: s.byAgent(s.hostPorts)}}},
+		{Path: "/berth/v1/hosts/{host}/networks", Methods: methods{
+			http.MethodGet: {Spec: edge.Spec{Rule: policies.ReadPorts, Quiet: true}, Handle: s.byAgent(s.hostNetworks)}}},
 		{Path: "/berth/v1/hosts/{host}/account", Methods: methods{
 			http.MethodPut: {Spec: edge.Spec{Rule: policies.BindHost}, Handle: s.bindHost}}},
 	}

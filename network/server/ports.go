@@ -198,7 +198,8 @@ func vifDetails(p store.Port, n store.Network) map[string]any {
 	if p.Binding.Bridge != "" {
 		details["bridge_name"] = p.Binding.Bridge
 	}
-	if p.Binding.Bridge != "" || vlan != 0 && p.Binding.Agent == string(bandwidth.NICSwitch) {
+	if p.Binding.Bridge != "" && p.Binding.Agent == string(bandwidth.OpenVSwitch) ||
+		vlan != 0 && p.Binding.Agent == string(bandwidth.NICSwitch) {
 		details["vlan"] = strconv.Itoa(vlan)
 	}
 	return details

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/openberth/berth/sqldb"
 )
@@ -46,11 +48,23 @@ func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
 	if err := tx.setMembers(ctx, *p); err != nil {
 		return err
 	}
+	for _, b := range p.Inactive {
+		_, err := tx.tx.Exec(ctx, `INSERT INTO network_arriving_ports (port, host) VALUES (?, ?)`, p.ID, b.Host)
+		if err != nil {
+			return duplicate(err)
+		}
+	}
 	return Put(ctx, tx, p)
 }
 
+// Arriving returns the ports that have an inactive binding to a host.
+func (tx *Tx) Arriving(ctx context.Context, host string) ([]string, error) {
+	ports, err := tx.pairs(ctx, `SELECT port, host FROM network_arriving_ports WHERE host = ?`, host)
+	return slices.Sorted(maps.Keys(ports)), err
+}
+
 func (tx *Tx) dropAddresses(ctx context.Context, port string) error {
-	for _, table := range []string{"network_addresses", "network_macs"} {
+	for _, table := range []string{"network_addresses", "network_macs", "network_arriving_ports"} {
 		if _, err := tx.tx.Exec(ctx, `DELETE FROM `+table+` WHERE port = ?`, port); err != nil {
 			return err
 		}

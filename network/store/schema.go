@@ -55,4 +55,8 @@ var schema = []sqldb.Migration{
 	sqldb.Table("network_group_changes", `
 			security_group VARCHAR(64) NOT NULL PRIMARY KEY,
 			revision BIGINT NOT NULL`),
+	sqldb.Table("network_arriving_ports", `
+			port VARCHAR(64) NOT NULL,
+			host VARCHAR(255) NOT NULL,
+			PRIMARY KEY (port, host)`, "host"),
 }

@@ -1,0 +1,250 @@
+package operations
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	api "github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/qos"
+	"github.com/openberth/berth/network/store"
+)
+
+// bridged is the vif_type of ports that Linux bridges connect.
+const bridged = "bridge"
+
+// HostNetworks returns the networks that a host connects by Linux bridges, with its ports there. A host has an own port
+// on each of them that its agent routes or serves by DHCP: it is created by the first request after a port of a server
+// is bound to the host, and removed when the last one has left.
+func (s Agents) HostNetworks(ctx context.Context, host string) (all api.HostNetworks, err error) {
+	complete := false
+	if err = s.Store.Read(ctx, func(tx *store.Tx) error {
+		all, complete, err = s.hostNetworks(ctx, tx, host, false)
+		return err
+	}); err != nil || complete {
+		return all, err
+	}
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		all, _, err = s.hostNetworks(ctx, tx, host, true)
+		return err
+	})
+	return all, err
+}
+
+// hostNetworks returns the networks of a host. complete reports whether the host has the own ports that it needs, and
+// no others; with write it gets them.
+func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, write bool) (all api.HostNetworks,
+	complete bool, err error) {
+	all = api.HostNetworks{Networks: []api.HostNetwork{}, Ports: []api.HostPort{}}
+	ports, own, err := bridgedPorts(ctx, tx, host)
+	if err != nil {
+		return all, false, err
+	}
+	ends, err := tunnelEnds(ctx, tx)
+	if err != nil {
+		return all, false, err
+	}
+	complete = true
+	used := map[string]store.Network{}
+	for _, p := range ports {
+		if _, known := used[p.Network]; !known {
+			n, err := get[store.Network](ctx, tx, p.Network)
+			if err != nil {
+				return all, false, err
+			}
+			used[n.ID] = n
+		}
+		policy, _, err := store.Get[store.Policy](ctx, tx, qos.Effective(p.Policy, used[p.Network].Policy))
+		if err != nil {
+			return all, false, err
+		}
+		all.Ports = append(all.Ports, hostPort(p, used[p.Network], policy))
+	}
+	for _, id := range slices.Sorted(maps.Keys(used)) {
+		at := slices.IndexFunc(ports, func(p store.Port) bool { return p.Network == id })
+		one, ready, err := s.hostNetwork(ctx, tx, hostNetworkOf{used[id], ports[at].Binding, own[id], ends, write})
+		if err != nil {
+			return all, false, err
+		}
+		complete = complete && ready
+		delete(own, id)
+		all.Networks = append(all.Networks, one)
+	}
+	for _, p := range own {
+		complete = false
+		if !write {
+			break
+		}
+		if err := tx.DeletePort(ctx, p); err != nil {
+			return all, false, err
+		}
+	}
+	return all, complete, nil
+}
+
+// bridgedPorts returns the ports of servers that Linux bridges of a host connect, each with its binding to this host as
+// the active one, and the host's own ports by network.
+func bridgedPorts(ctx context.Context, tx *store.Tx, host string) (ports []store.Port, own map[string]store.Port,
+	err error) {
+	own = map[string]store.Port{}
+	bound, err := store.List[store.Port](ctx, tx, store.Filter{Hosts: []string{host}})
+	if err != nil {
+		return nil, nil, err
+	}
+	arriving, err := tx.Arriving(ctx, host)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range arriving {
+		p, err := get[store.Port](ctx, tx, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Binding, _ = bindingOn(p, host)
+		bound = append(bound, p)
+	}
+	for _, p := range bound {
+		switch {
+		case isHostPort(p):
+			own[p.Network] = p
+		case p.Binding.VIF == bridged && p.Binding.Agent == string(bandwidth.LinuxBridge):
+			ports = append(ports, p)
+		}
+	}
+	slices.SortFunc(ports, func(a, b store.Port) int { return cmp.Compare(a.ID, b.ID) })
+	return ports, own, nil
+}
+
+// hostNetworkOf is what hostNetwork needs: the network, a binding of a port to the host, the host's own port, and the
+// ends of tunnels by host.
+type hostNetworkOf struct {
+	network store.Network
+	binding store.Binding
+	own     store.Port
+	ends    map[string]string
+	write   bool
+}
+
+// hostNetwork returns a network of a host. ready is whether the host has the own port that it needs.
+func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf) (out api.HostNetwork, ready bool,
+	err error) {
+	n := of.network
+	out = api.HostNetwork{ID: n.ID, Name: n.Name, Bridge: of.binding.Bridge, MTU: n.MTU, DNSDomain: n.DNSDomain,
+		Subnets: []api.HostSubnet{}}
+	for _, segment := range n.Segments {
+		if segment.UUID == of.binding.Segment {
+			out.NetworkType, out.PhysicalNetwork, out.SegmentationID = segment.Type, segment.PhysicalNetwork, segment.ID
+		}
+	}
+	subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{n.ID}})
+	if err != nil {
+		return out, false, err
+	}
+	own, ready, err := s.hostOwnPort(ctx, tx, of, subnets, out.Routed())
+	if err != nil {
+		return out, false, err
+	}
+	out.Port, out.MAC = own.ID, own.MAC
+	for _, sub := range subnets {
+		if sub.Segment != "" && sub.Segment != of.binding.Segment {
+			continue
+		}
+		one := api.HostSubnet{ID: sub.ID, IPVersion: sub.IPVersion, CIDR: sub.CIDR, Gateway: sub.Gateway, DHCP: sub.DHCP,
+			DNS: sub.DNS}
+		for _, r := range sub.Routes {
+			one.Routes = append(one.Routes, api.Route(r))
+		}
+		for _, ip := range own.FixedIPs {
+			if ip.Subnet == sub.ID {
+				one.Address = ip.Address
+			}
+		}
+		out.Subnets = append(out.Subnets, one)
+	}
+	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{n.ID}})
+	out.Names, out.Peers = namesOf(ports), peersOf(ports, of.binding.Host, of.ends)
+	if !out.Routed() {
+		out.Peers = nil
+	}
+	return out, ready, err
+}
+
+// hostOwnPort returns the host's own port on a network, with an address of each subnet of IPv4 that the host routes or
+// serves by DHCP; an empty one if it needs none or no address is free. Without write, ready is false if that is another
+// port than the host has.
+func (s Agents) hostOwnPort(ctx context.Context, tx *store.Tx, of hostNetworkOf, subnets []store.Subnet, routed bool) (
+	own store.Port, ready bool, err error) {
+	var wanted []store.FixedIP
+	for _, sub := range subnets {
+		if sub.IPVersion == 4 && (routed || sub.DHCP) && (sub.Segment == "" || sub.Segment == of.binding.Segment) {
+			wanted = append(wanted, store.FixedIP{Subnet: sub.ID})
+		}
+	}
+	same := len(wanted) == len(of.own.FixedIPs) && !slices.ContainsFunc(wanted, func(w store.FixedIP) bool {
+		return !slices.ContainsFunc(of.own.FixedIPs, func(ip store.FixedIP) bool { return ip.Subnet == w.Subnet })
+	})
+	if same || !of.write {
+		return of.own, same, nil
+	}
+	if own = of.own; len(wanted) == 0 {
+		return store.Port{}, true, tx.DeletePort(ctx, own)
+	}
+	if own.ID == "" {
+		own = store.Port{Base: store.Base{Project: of.network.Project}, Network: of.network.ID, AdminUp: true,
+			Device: "dhcp-" + of.binding.Host, Owner: hostPortOwner, Status: active}
+		own.Binding = store.Binding{Host: of.binding.Host, VNIC: "normal", VIF: bridged, Bridge: of.binding.Bridge,
+			Agent: string(bandwidth.LinuxBridge), Segment: of.binding.Segment}
+		s.begin(&own.Base)
+		own.Number = firstRevision
+		if err := selectMAC(ctx, tx, &own); err != nil {
+			return own, false, err
+		}
+	}
+	a, err := newAddressing(ctx, tx, own)
+	if err != nil {
+		return own, false, err
+	}
+	for i, w := range wanted {
+		if at := slices.IndexFunc(own.FixedIPs, func(ip store.FixedIP) bool { return ip.Subnet == w.Subnet }); at >= 0 {
+			wanted[i] = own.FixedIPs[at]
+		}
+	}
+	if own.FixedIPs, err = a.requested(ctx, wanted); err != nil {
+		s.Log.Warn("no own address of a host", "host", of.binding.Host, "network", of.network.ID, "error", err)
+		return of.own, true, nil
+	}
+	return own, true, tx.PutPort(ctx, &own)
+}
+
+// namesOf returns the names of the ports of a network.
+func namesOf(ports []store.Port) (names []api.HostName) {
+	for _, p := range ports {
+		for _, ip := range p.FixedIPs {
+			if p.Owner != hostPortOwner {
+				names = append(names, api.HostName{Name: hostName(p), Address: ip.Address})
+			}
+		}
+	}
+	slices.SortFunc(names, func(a, b api.HostName) int { return cmp.Compare(a.Address, b.Address) })
+	return names
+}
+
+// peersOf returns the tunnel ends of the hosts that have ports of a network, except one host, sorted.
+func peersOf(ports []store.Port, except string, ends map[string]string) (peers []string) {
+	add := func(b store.Binding) {
+		at := ends[b.Host]
+		if at != "" && b.Host != except && b.Agent == string(bandwidth.LinuxBridge) && !slices.Contains(peers, at) {
+			peers = append(peers, at)
+		}
+	}
+	for _, p := range ports {
+		add(p.Binding)
+		for _, b := range p.Inactive {
+			add(b.Binding)
+		}
+	}
+	slices.Sort(peers)
+	return peers
+}

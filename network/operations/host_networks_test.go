@@ -1,0 +1,148 @@
+package operations
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	api "github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/network/store"
+)
+
+// tunnelCloud returns a service whose hosts cmp1 and cmp2 have tunnels, and a network of type vxlan with a subnet.
+func tunnelCloud(t *testing.T) (*Service, store.Network, store.Subnet) {
+	t.Helper()
+	s := open(t, databases.SQLite(t), nil)
+	s.Segments.TenantTypes, s.Segments.Tunnels = []string{"vxlan"}, map[string][][2]int{"vxlan": {{100, 101}}}
+	for name, at := range map[string]string{host: "198.51.100.1", host2: "198.51.100.2"} {
+		must(t, Agents{s}.ReportAgent(t.Context(), name, string(bandwidth.LinuxBridge), api.AgentReport{
+			Configurations: map[string]any{"tunnel_types": []string{"vxlan"}, "tunneling_ip": at}}))
+	}
+	n, err := s.CreateNetwork(t.Context(), store.Network{AdminUp: true})
+	must(t, err)
+	sub, err := s.CreateSubnet(t.Context(), store.Subnet{Network: n.ID, IPVersion: 4, CIDR: "10.0.0.0/29", DHCP: true},
+		false)
+	must(t, err)
+	return s, n, sub
+}
+
+// guestPort creates a port of a server on a host.
+func guestPort(t *testing.T, s *Service, network, on string) store.Port {
+	t.Helper()
+	p, err := s.CreatePort(t.Context(), store.Port{Network: network, AdminUp: true, Owner: "compute:nova",
+		Device: string(server), Binding: store.Binding{Host: on, VNIC: "normal"}}, nil)
+	must(t, err)
+	return p
+}
+
+func hostNetworks(t *testing.T, s *Service, of string) api.HostNetworks {
+	t.Helper()
+	all, err := Agents{s}.HostNetworks(t.Context(), of)
+	must(t, err)
+	return all
+}
+
+// TestHostNetworks follows the networks of two hosts: their own ports, the ends of tunnels, and a migration.
+func TestHostNetworks(t *testing.T) {
+	s, n, sub := tunnelCloud(t)
+	if n.MTU != 1450 || n.Segments[0].Type != "vxlan" || n.Segments[0].ID != 100 {
+		t.Errorf("network %+v", n)
+	}
+	if all := hostNetworks(t, s, host); len(all.Networks)+len(all.Ports) != 0 {
+		t.Errorf("without ports: %+v", all)
+	}
+	p := guestPort(t, s, n.ID, host)
+	if p.Binding.VIF != "bridge" || p.Binding.Bridge != "brq"+n.ID[:11] {
+		t.Fatalf("binding %+v", p.Binding)
+	}
+	all := hostNetworks(t, s, host)
+	if len(all.Networks) != 1 || len(all.Ports) != 1 || all.Ports[0].ID != p.ID ||
+		all.Ports[0].FixedIPs[0].Address != "10.0.0.2" || all.Ports[0].Bridge != p.Binding.Bridge {
+		t.Fatalf("with a port: %+v", all)
+	}
+	one := all.Networks[0]
+	if one.Subnets[0].Address != "10.0.0.3" || one.Subnets[0].Gateway != "10.0.0.1" || one.MAC == "" ||
+		!one.Routed() || len(one.Peers) != 0 || one.Names[0] != (api.HostName{Name: "host-10-0-0-2", Address: "10.0.0.2"}) {
+		t.Errorf("network of the host: %+v", one)
+	}
+	if again := hostNetworks(t, s, host); again.Networks[0].Port != one.Port {
+		t.Errorf("a second port: %s, %s", one.Port, again.Networks[0].Port)
+	}
+	_, err := Bindings{s}.Add(t.Context(), p.ID, store.Binding{Host: host2, VNIC: "normal"})
+	must(t, err)
+	there := hostNetworks(t, s, host2)
+	if len(there.Networks) != 1 || len(there.Ports) != 1 ||
+		!slices.Equal(there.Networks[0].Peers, []string{"198.51.100.1"}) {
+		t.Errorf("before the migration: %+v", there)
+	}
+	if here := hostNetworks(t, s, host); !slices.Equal(here.Networks[0].Peers, []string{"198.51.100.2"}) {
+		t.Errorf("the other end: %+v", here.Networks[0])
+	}
+	_, err = Bindings{s}.Activate(t.Context(), p.ID, host2)
+	must(t, err)
+	must(t, Bindings{s}.Delete(t.Context(), p.ID, host))
+	if here := hostNetworks(t, s, host); len(here.Networks)+len(here.Ports) != 0 {
+		t.Errorf("after the migration: %+v", here)
+	}
+	must(t, s.DeletePort(t.Context(), p.ID, NoRevision))
+	must(t, s.DeleteSubnet(t.Context(), sub.ID, NoRevision))
+	must(t, s.DeleteNetwork(t.Context(), n.ID, NoRevision))
+	if left, err := List[store.Port](t.Context(), s, store.Filter{}); err != nil || len(left) != 0 {
+		t.Errorf("ports that are left: %+v %v", left, err)
+	}
+}
+
+// TestSubnetsOfRoutedNetworks refuses subnets with gateways that overlap, and VNIs beyond the ranges.
+func TestSubnetsOfRoutedNetworks(t *testing.T) {
+	s, _, sub := tunnelCloud(t)
+	other, err := s.CreateNetwork(t.Context(), store.Network{})
+	must(t, err)
+	create := func(cidr string, gateway bool) (store.Subnet, error) {
+		return s.CreateSubnet(t.Context(), store.Subnet{Network: other.ID, IPVersion: 4, CIDR: cidr}, !gateway)
+	}
+	if _, err := create("10.0.0.0/16", true); fault.KindOf(err) != fault.Conflict ||
+		!strings.Contains(fault.TextOf(err), "overlaps with 10.0.0.0/29") {
+		t.Errorf("an overlapping subnet: %v", err)
+	}
+	inner, err := create("10.0.0.0/24", false)
+	must(t, err)
+	if _, err := s.UpdateSubnet(t.Context(), inner.ID, NoRevision, func(sub *store.Subnet) error {
+		sub.Gateway = "10.0.0.254"
+		sub.Pools = nil
+		return nil
+	}); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("a gateway for an overlapping subnet: %v", err)
+	}
+	if _, err := create("10.1.0.0/24", true); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.CreateNetwork(t.Context(), store.Network{}); fault.CodeOf(err) != "NoNetworkAvailable" {
+		t.Errorf("a third network of two VNIs: %v", err)
+	}
+	flat, err := s.CreateNetwork(t.Context(), store.Network{Segments: []store.Segment{{Type: "flat",
+		PhysicalNetwork: "lan"}}})
+	must(t, err)
+	_, err = s.CreateSubnet(t.Context(), store.Subnet{Network: flat.ID, IPVersion: 4, CIDR: sub.CIDR}, false)
+	if err != nil {
+		t.Errorf("the same range on a network that no host routes: %v", err)
+	}
+}
+
+// TestFullSubnetOfAHost leaves a host without an own address when no address is free; its ports keep theirs.
+func TestFullSubnetOfAHost(t *testing.T) {
+	s, n, _ := tunnelCloud(t)
+	for range 5 {
+		guestPort(t, s, n.ID, host)
+	}
+	all := hostNetworks(t, s, host)
+	if len(all.Ports) != 5 || all.Networks[0].Port != "" || all.Networks[0].Subnets[0].Address != "" {
+		t.Errorf("%+v", all)
+	}
+	must(t, s.DeletePort(t.Context(), all.Ports[0].ID, NoRevision))
+	if all = hostNetworks(t, s, host); all.Networks[0].Subnets[0].Address == "" {
+		t.Errorf("with a free address: %+v", all.Networks[0])
+	}
+}

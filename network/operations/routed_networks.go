@@ -1,0 +1,128 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"slices"
+
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/store"
+)
+
+// hostPortOwner is the device_owner of a host's own port on a network, Neutron's for the ports of DHCP agents.
+const hostPortOwner = "network:dhcp"
+
+// isHostPort reports whether a port is a host's own on a network that it connects by a Linux bridge.
+func isHostPort(p store.Port) bool {
+	return p.Owner == hostPortOwner && p.Binding.Agent == string(bandwidth.LinuxBridge)
+}
+
+// bridgeConfiguration is what a Linux bridge agent reports in its configurations, with Neutron's names.
+type bridgeConfiguration struct {
+	TunnelTypes    []string          `json:"tunnel_types"`
+	TunnelingIP    string            `json:"tunneling_ip"`
+	BridgeMappings map[string]string `json:"bridge_mappings"`
+}
+
+// bridging returns the configuration of a Linux bridge agent; that of another agent is empty.
+func bridging(a store.Agent) (c bridgeConfiguration) {
+	if a.Type != string(bandwidth.LinuxBridge) || json.Unmarshal([]byte(a.Conf), &c) != nil {
+		return bridgeConfiguration{}
+	}
+	return c
+}
+
+// tunnelEnds returns the addresses of the hosts whose Linux bridge agents have tunnels, by host.
+func tunnelEnds(ctx context.Context, tx *store.Tx) (map[string]string, error) {
+	agents, err := store.List[store.Agent](ctx, tx, store.Filter{})
+	ends := map[string]string{}
+	for _, a := range agents {
+		if at := bridging(a).TunnelingIP; at != "" {
+			ends[a.Host] = at
+		}
+	}
+	return ends, err
+}
+
+// removeHostPorts removes the own ports of hosts on a network, unless it has other ports, and returns their number.
+func removeHostPorts(ctx context.Context, tx *store.Tx, network string) (others int, err error) {
+	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{network}})
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range ports {
+		if !isHostPort(p) {
+			others++
+		}
+	}
+	for _, p := range ports {
+		if others > 0 {
+			break
+		}
+		if err := tx.DeletePort(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	return others, nil
+}
+
+// leaveSubnet takes the addresses of a subnet from the own ports of hosts, unless other ports have some: a host gets
+// one again with its next request.
+func leaveSubnet(ctx context.Context, tx *store.Tx, s *Service, sub store.Subnet) error {
+	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{sub.Network}})
+	if err != nil {
+		return err
+	}
+	in := func(ip store.FixedIP) bool { return ip.Subnet == sub.ID }
+	for _, p := range ports {
+		if !isHostPort(p) && slices.ContainsFunc(p.FixedIPs, in) {
+			return nil
+		}
+	}
+	for _, p := range ports {
+		if isHostPort(p) && slices.ContainsFunc(p.FixedIPs, in) {
+			p.FixedIPs = slices.DeleteFunc(slices.Clone(p.FixedIPs), in)
+			s.edited(&p.Base)
+			if err := tx.PutPort(ctx, &p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkRouted refuses a subnet with a gateway that overlaps with one of another routed network: each host has the
+// addresses of both, and packets to an address have one route. The hosts route vxlan networks if they are tenant
+// networks, or if a Linux bridge agent has tunnels.
+func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network, sub store.Subnet) error {
+	cidr, err := netip.ParsePrefix(sub.CIDR)
+	if sub.Gateway == "" || err != nil || !isTunnelled(n) {
+		return nil
+	}
+	ends, err := tunnelEnds(ctx, tx)
+	if err != nil || len(ends) == 0 && !slices.Contains(s.Segments.TenantTypes, "vxlan") {
+		return err
+	}
+	networks, err := store.List[store.Network](ctx, tx, store.Filter{})
+	if err != nil {
+		return err
+	}
+	subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{})
+	for _, o := range subnets {
+		other, err := netip.ParsePrefix(o.CIDR)
+		at := slices.IndexFunc(networks, func(n store.Network) bool { return n.ID == o.Network })
+		if err != nil || o.ID == sub.ID || o.Network == n.ID || o.Gateway == "" || at < 0 || !isTunnelled(networks[at]) ||
+			!other.Overlaps(cidr) {
+			continue
+		}
+		return conflict("SubnetOverlapsRoutedNetwork", "the subnet %s overlaps with %s, a subnet of another network that "+
+			"the hosts route; use another range, or set gateway_ip to null for a network without a way out", cidr, other)
+	}
+	return err
+}
+
+// isTunnelled reports whether a network has a segment of type vxlan, which its hosts route.
+func isTunnelled(n store.Network) bool {
+	return slices.ContainsFunc(n.Segments, func(seg store.Segment) bool { return seg.Type == "vxlan" })
+}
