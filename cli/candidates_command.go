@@ -51,17 +51,17 @@ func (c *CandidatesCmd) Run(g *Globals) error {
 	if c.Explain {
 		doc, err := client.Explain(ctx, ask)
 		if err != nil {
-			return err
+			return withSimilarNames(ctx, g, query, err)
 		}
 		var holders names
 		if !c.Long && g.Output != "json" {
 			holders = g.consumerNames(ctx, holdersOf(doc))
 		}
-		return g.explain(doc, holders)
+		return explain(g, doc, holders)
 	}
 	found, err := client.Candidates(ctx, ask)
 	if err != nil {
-		return err
+		return withSimilarNames(ctx, g, query, err)
 	}
 	var known names
 	if !c.Long && g.Output != "json" && len(found.List) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 )
 
 // The addresses of the services without an option.
@@ -101,12 +102,31 @@ func (a *commandAccount) connect(client *rest.Client, kind, address, missing str
 	}
 	switch {
 	case address != "":
-		client.Base = strings.TrimRight(address, "/")
+		client.Base = strings.TrimRight(WithScheme(address), "/")
 	case locate != nil:
 		client.Locate = locate
+	case a.cloud.name != "":
+		client.Account = failedAccount{fault.New(fault.Invalid, "%s has no address of the %s service; set %s there, or the "+
+			"URL on the command line", a.cloud.place(""), kind, overrides[kind])}
 	default:
 		client.Base = missing
 	}
+}
+
+// overrides are the options of a cloud with the address of a type of service.
+var overrides = map[string]string{placement.CatalogType: "placement_endpoint_override",
+	compute.CatalogType: "compute_endpoint_override", network.CatalogType: "network_endpoint_override",
+	image.CatalogType: "image_endpoint_override"}
+
+// WithScheme returns an address with http:// if it has no scheme, or https:// if its port is 443.
+func WithScheme(address string) string {
+	switch {
+	case address == "" || strings.Contains(address, "://"):
+		return address
+	case strings.HasSuffix(strings.SplitN(address, "/", 2)[0], ":443"):
+		return "https://" + address
+	}
+	return "http://" + address
 }
 
 // failedAccount is the account of a command that has none: every request fails with the reason.
@@ -165,8 +185,5 @@ func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token st
 
 // endpoint returns the address of a type of service that the cloud sets; empty if it sets none.
 func (c cloud) endpoint(kind string) string {
-	names := map[string]string{placement.CatalogType: "placement_endpoint_override",
-		compute.CatalogType: "compute_endpoint_override", network.CatalogType: "network_endpoint_override",
-		image.CatalogType: "image_endpoint_override"}
-	return cmp.Or(c.get(names[kind]), c.get("endpoint"))
+	return cmp.Or(c.get(overrides[kind]), c.get("endpoint"))
 }

@@ -79,7 +79,8 @@ func readCloudsFile(name string) (cloud, error) {
 	}
 	found, ok := clouds[name]
 	if !ok {
-		return cloud{}, fault.New(fault.NotFound, "%s has no cloud %s; correct OS_CLOUD or the file", file, name)
+		return cloud{}, fault.New(fault.NotFound, "%s has no cloud %s; %s", file, name, fault.DidYouMean(name,
+			sortedKeys(clouds), "correct OS_CLOUD or the file"))
 	}
 	_, secrets, err := readFirst(cloudsFiles("secure", "OS_CLIENT_SECURE_FILE"))
 	if err != nil {

@@ -2,16 +2,16 @@ package cli
 
 // Commands are the client commands. Kong fills the fields of NewCommands; the tags are the help texts.
 type Commands struct {
-	Device     DeviceCmd     `cmd:"" help:"Show the devices of all hosts."`
-	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
-	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
-	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
-	Flavor     FlavorCmd     `cmd:"" help:"Create, list, show, change and delete flavors."`
-	Headroom   HeadroomCmd   `cmd:"" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
-	Heal       HealCmd       `cmd:"" help:"Make the network service and Placement agree with the servers of compute."`
-	Port       PortCmd       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
-	Policy     PolicyCmd     `cmd:"" help:"List QoS policies with their rules."`
-	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
+	Server     ServerCmd     `cmd:"" group:"Servers, flavors and images:" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
+	Flavor     FlavorCmd     `cmd:"" group:"Servers, flavors and images:" help:"Create, list, show, change and delete flavors."`
+	Port       PortCmd       `cmd:"" group:"Networks:" help:"List ports with their servers, hosts and guarantees."`
+	Policy     PolicyCmd     `cmd:"" group:"Networks:" help:"List QoS policies with their rules."`
+	Host       HostCmd       `cmd:"" group:"Hosts, devices and resources:" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
+	Device     DeviceCmd     `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
+	Provider   ProviderCmd   `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers, their trees and usages."`
+	Candidates CandidatesCmd `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
+	Headroom   HeadroomCmd   `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
+	Heal       HealCmd       `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`
 }
 
 // NewCommands returns the client commands, for Kong to fill.

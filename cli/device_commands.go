@@ -68,7 +68,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 				}
 			}
 			if i >= 0 && !h.Devices[i].Spent { // a missing device may come back
-				return g.printClean(h.Devices[i])
+				return printClean(g, h.Devices[i])
 			}
 		}
 		if backoff.Sleep(ctx, cmp.Or(c.pause, time.Second)) != nil {
@@ -82,7 +82,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 }
 
 // printClean prints that a device is clean.
-func (g *Globals) printClean(d host.Device) error {
+func printClean(g *Globals, d host.Device) error {
 	if g.Output == "json" {
 		return g.print(d, nil, nil)
 	}
@@ -111,7 +111,7 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 		return err
 	}
 	products := deviceNames()
-	list, holders, rows := []host.Device{}, []string{}, [][]string{}
+	list, holders := []host.Device{}, []string{}
 	for _, d := range all {
 		if (c.Host != "" && c.Host != d.Host) || (c.State != "" && c.State != d.State) {
 			continue
@@ -122,13 +122,18 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 	if !c.Long && g.Output != "json" {
 		known = g.consumerNames(ctx, holders)
 	}
-	for _, d := range list {
-		rows = append(rows, []string{d.Host, d.Address, idText(d),
-			dash(products(d.VendorID, d.ProductID)), d.Type, d.ResourceClass, numaText(d.NUMANode), stateText(d),
-			dash(holderText(d, known.of(d.Holder))), dash(disabledText(d))})
-	}
-	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder",
-		"Disabled"}, rows)
+	return printList(g, list, "Host", c.Long, []column[host.Device]{
+		{name: "Host", text: func(d host.Device) string { return d.Host }},
+		{name: "Address", text: func(d host.Device) string { return d.Address }},
+		{name: "ID", text: idText},
+		{name: "Name", text: func(d host.Device) string { return dash(products(d.VendorID, d.ProductID)) }},
+		{name: "Type", text: func(d host.Device) string { return d.Type }},
+		{name: "Class", text: func(d host.Device) string { return d.ResourceClass }},
+		{name: "NUMA", text: func(d host.Device) string { return numaText(d.NUMANode) }},
+		{name: "State", text: stateText},
+		{name: "Holder", text: func(d host.Device) string { return dash(holderText(d, known.of(d.Holder))) }},
+		{name: "Disabled", text: func(d host.Device) string { return dash(disabledText(d)) }},
+	})
 }
 
 // holderText returns the holder of a device, whose name is given; and of a consumer that compute has not placed on the
@@ -142,7 +147,7 @@ func holderText(d host.Device, name string) string {
 	default:
 		name += ", not placed here"
 	}
-	return name + ", since " + d.UnknownSince.UTC().Format(time.RFC3339)
+	return name + ", since " + localTime(d.UnknownSince)
 }
 
 // idText returns the vendor and product id of a device; "-" for one that the host does not have now.
@@ -194,14 +199,16 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 	}
 	i := slices.IndexFunc(all, func(d host.Device) bool { return d.Host == c.Host && d.Address == c.Address })
 	if i < 0 {
-		return fault.New(fault.NotFound, "host %s has no device %s; see `berth device list`", c.Host,
-			c.Address)
+		var known []string
+		for _, d := range all {
+			if d.Host == c.Host {
+				known = append(known, d.Address)
+			}
+		}
+		return fault.New(fault.NotFound, "host %s has no device %s; %s", c.Host, c.Address, fault.DidYouMean(c.Address,
+			known, "`berth device list --host "+c.Host+"` shows all"))
 	}
 	d := all[i]
-	wanted := "-"
-	if !d.Wanted.IsZero() {
-		wanted = d.Wanted.UTC().Format(time.RFC3339)
-	}
 	var holder, providers names
 	if g.Output != "json" {
 		holder = g.consumerNames(ctx, []string{d.Holder})
@@ -217,7 +224,7 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 		dash(providers.both(d.Provider)),
 		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse),
 		"used", yes(d.Spent),
-		"cleaning requested", wanted, "cleaning refused", dash(d.Refused), "disabled", dash(disabledText(d))))
+		"cleaning requested", localTime(d.Wanted), "cleaning refused", dash(d.Refused), "disabled", dash(disabledText(d))))
 }
 
 // shapeText returns in which way a card is used, or can be, that is offered as its PF and as its VFs; empty for any

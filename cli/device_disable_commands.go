@@ -236,7 +236,7 @@ func disabledText(d host.Device) string {
 			text = x.Address + ": " + text
 		}
 		if !x.Until.IsZero() {
-			text += ", until " + x.Until.UTC().Format(time.RFC3339)
+			text += ", until " + localTime(x.Until)
 		}
 		switch {
 		case x.Requested:

@@ -10,7 +10,7 @@ import (
 
 // explain prints why there are no candidates: the reason, the funnel, clauses that exclude each other, and the nearest
 // misses. holders are the names of the consumers.
-func (g *Globals) explain(e placement.Explanation, holders names) error {
+func explain(g *Globals, e placement.Explanation, holders names) error {
 	if g.Output == "json" {
 		return g.print(e, nil, nil)
 	}

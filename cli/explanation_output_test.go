@@ -10,8 +10,8 @@ import (
 
 func TestExplanationOutput(t *testing.T) {
 	var b strings.Builder
-	g := Globals{Stdout: &b, Output: "table"}
-	err := g.explain(placement.Explanation{Reason: "all are taken",
+	g := Globals{Stdout: &b, OutputFlags: OutputFlags{Output: "table"}}
+	err := explain(&g, placement.Explanation{Reason: "all are taken",
 		Funnel: []placement.ExplainFunnelRow{{Clause: "has A", Left: 3}}, Minimal: []string{"A:2"},
 		Nearest: []placement.ExplainNearestMiss{{Host: "h", Deficits: []placement.ExplainDeficit{{Class: "A",
 			Cause: "held", Asks: 2, Free: 1, Of: 4,

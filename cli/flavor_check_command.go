@@ -141,10 +141,10 @@ func (k knownNames) missing(specs map[string]string) (findings []string) {
 	return findings
 }
 
-// similar ends a finding about an unknown name with the most similar known one, if there is one.
+// similar ends a finding about an unknown name with the similar known ones, if there are any.
 func similar(name string, known map[string]bool) string {
-	if near := fault.Similar(name, sortedKeys(known), 2); len(near) > 0 {
-		return "; a similar name is " + near[0]
+	if hint := fault.DidYouMean(name, sortedKeys(known), ""); hint != "" {
+		return "; " + hint
 	}
 	return ""
 }

@@ -66,14 +66,12 @@ func (c *FlavorListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{}
-	for _, f := range list {
-		rows = append(rows, flavorRow(f))
+	var columns []column[compute.Flavor]
+	for i, name := range flavorHeader() {
+		columns = append(columns, column[compute.Flavor]{name: name,
+			text: func(f compute.Flavor) string { return flavorRow(f)[i] }})
 	}
-	if list == nil {
-		list = []compute.Flavor{}
-	}
-	return g.print(list, flavorHeader(), rows)
+	return printList(g, list, "Name", false, columns)
 }
 
 func flavorHeader() []string {
@@ -102,10 +100,10 @@ func (c *FlavorShowCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	return g.printFlavor(f)
+	return printFlavor(g, f)
 }
 
-func (g *Globals) printFlavor(f compute.Flavor) error {
+func printFlavor(g *Globals, f compute.Flavor) error {
 	description := ""
 	if f.Described != nil && f.Description != nil {
 		description = *f.Description
@@ -163,7 +161,7 @@ func (c *FlavorSetCmd) Run(g *Globals) error {
 	if f, err = client.Flavor(ctx, f.ID); err != nil {
 		return err
 	}
-	return g.printFlavor(f)
+	return printFlavor(g, f)
 }
 
 // FlavorDeleteCmd deletes flavors.

@@ -30,7 +30,7 @@ type Globals struct {
 	CAFile       string `help:"CAs that may issue the services' certificates, in PEM. Default: those of the account's cloud, or of this machine." env:"BERTH_CA_FILE,OS_CACERT" placeholder:"FILE"`
 	CertFile     string `help:"Client certificate for services that require one, in PEM." env:"BERTH_CERT_FILE,OS_CERT" placeholder:"FILE"`
 	KeyFile      string `help:"Key of --cert-file. Default: in the same file." env:"BERTH_KEY_FILE,OS_KEY" placeholder:"FILE"`
-	Output       string `short:"o" help:"Output format: table or json." enum:"table,json" default:"table"`
+	OutputFlags
 
 	Stdin  io.Reader    `kong:"-"` // nil: standard input
 	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
@@ -40,6 +40,14 @@ type Globals struct {
 	Interrupt context.Context `kong:"-"` // ends when the user interrupts the command; nil: never
 
 	signed *commandAccount // of the first request; nil: not determined yet
+}
+
+// AfterApply adds the scheme to URLs that have none.
+func (g *Globals) AfterApply() error {
+	for _, url := range []*string{&g.PlacementURL, &g.ComputeURL, &g.NetworkURL, &g.ImageURL} {
+		*url = WithScheme(*url)
+	}
+	return nil
 }
 
 // account returns the account of the command, which it determines at the first call.

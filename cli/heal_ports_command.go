@@ -45,6 +45,9 @@ const nothingToHeal = 4
 func (c *HealPortsCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	if err := knownHost(ctx, g, c.Host); err != nil {
+		return err
+	}
 	request := host.HealPorts{Host: c.Host, Apply: c.Apply}
 	for _, name := range c.Servers {
 		s, err := g.compute().Server(ctx, name)

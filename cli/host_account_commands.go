@@ -30,7 +30,7 @@ func (c *HostBindCmd) Run(g *Globals) error {
 	if err := g.hosts().Bind(ctx, c.Host, c.Account); err != nil {
 		return err
 	}
-	return g.printHostAccount(hostAccount{c.Host, c.Account})
+	return printHostAccount(g, hostAccount{c.Host, c.Account})
 }
 
 // HostUnbindCmd removes the binding of a host.
@@ -48,9 +48,9 @@ func (c *HostUnbindCmd) Run(g *Globals) error {
 	if err := g.hosts().Unbind(ctx, c.Host); err != nil {
 		return err
 	}
-	return g.printHostAccount(hostAccount{Host: c.Host})
+	return printHostAccount(g, hostAccount{Host: c.Host})
 }
 
-func (g *Globals) printHostAccount(a hostAccount) error {
+func printHostAccount(g *Globals, a hostAccount) error {
 	return g.print(a, []string{"Host", "Account"}, [][]string{{a.Host, dash(a.Account)}})
 }

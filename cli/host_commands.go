@@ -115,19 +115,20 @@ func (c *HostListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{}
-	for _, h := range list {
-		held := 0
-		for _, d := range h.Devices {
-			if d.Holder != "" {
-				held++
+	return printList(g, list, "Host", false, []column[host.Report]{
+		{name: "Host", text: func(h host.Report) string { return h.Host }},
+		{name: "State", text: hostState},
+		{name: "Last report", text: lastReport},
+		{name: "Devices", text: func(h host.Report) string { return strconv.Itoa(len(h.Devices)) }},
+		{name: "Held", text: func(h host.Report) string {
+			held := 0
+			for _, d := range h.Devices {
+				if d.Holder != "" {
+					held++
+				}
 			}
-		}
-		rows = append(rows, []string{h.Host, hostState(h), lastReport(h), strconv.Itoa(len(h.Devices)),
-			strconv.Itoa(held), dash(strings.Join(h.Conditions, "; "))})
-	}
-	if list == nil {
-		list = []host.Report{}
-	}
-	return g.print(list, []string{"Host", "State", "Last report", "Devices", "Held", "Conditions"}, rows)
+			return strconv.Itoa(held)
+		}},
+		{name: "Conditions", text: func(h host.Report) string { return dash(strings.Join(h.Conditions, "; ")) }},
+	})
 }

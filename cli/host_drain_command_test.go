@@ -98,7 +98,8 @@ func TestHostDrainFallsBackToCold(t *testing.T) {
 			d := newDrainedHost(t, test.live)
 			var out strings.Builder
 			command := &HostDrainCmd{Host: "cmp1", Cold: test.cold, Each: commandTime}
-			err := command.Run(&Globals{ComputeURL: d.URL, Token: "admin", Output: "json", Stdout: &out, Stderr: io.Discard})
+			err := command.Run(&Globals{ComputeURL: d.URL, Token: "admin", Stdout: &out, Stderr: io.Discard,
+				OutputFlags: OutputFlags{Output: "json"}})
 			var got []drainedServer
 			if err != nil || json.Unmarshal([]byte(out.String()), &got) != nil || len(got) != 1 ||
 				!slices.Equal(d.actions, test.actions) {

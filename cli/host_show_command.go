@@ -102,9 +102,4 @@ func hostState(h host.Report) string {
 }
 
 // lastReport returns when compute received the last report of a host.
-func lastReport(h host.Report) string {
-	if h.Seen.IsZero() {
-		return "-"
-	}
-	return h.Seen.UTC().Format(time.RFC3339)
-}
+func lastReport(h host.Report) string { return localTime(h.Seen) }

@@ -38,19 +38,16 @@ func (c *ImageListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	header := []string{"NAME", "STATUS", "FORMAT", "SIZE", "VISIBILITY"}
-	if c.Long {
-		header = append(header, "ID", "OWNER", "SHA-512")
-	}
-	var rows [][]string
-	for _, i := range all {
-		row := []string{cmp.Or(i.Name, i.ID), i.Status, dash(i.DiskFormat), sizeText(i.Size), i.Visibility}
-		if c.Long {
-			row = append(row, i.ID, i.Owner, dash(i.SHA512))
-		}
-		rows = append(rows, row)
-	}
-	return g.print(all, header, rows)
+	return printList(g, all, "Name", c.Long, []column[image.Listed]{
+		{name: "ID", text: func(i image.Listed) string { return i.ID }},
+		{name: "Name", text: func(i image.Listed) string { return dash(i.Name) }},
+		{name: "Status", text: func(i image.Listed) string { return i.Status }},
+		{name: "Format", text: func(i image.Listed) string { return dash(i.DiskFormat) }},
+		{name: "Size", text: func(i image.Listed) string { return sizeText(i.Size) }},
+		{name: "Visibility", text: func(i image.Listed) string { return i.Visibility }},
+		{name: "Owner", long: true, text: func(i image.Listed) string { return dash(i.Owner) }},
+		{name: "SHA-512", long: true, text: func(i image.Listed) string { return dash(i.SHA512) }},
+	})
 }
 
 // sizeText returns a size in MiB.
@@ -76,35 +73,13 @@ func (c *ImageDeleteCmd) Run(g *Globals) error {
 	}
 	var failed error
 	for _, name := range c.Images {
-		id, err := imageID(all, name)
+		id, err := imageNamed(all, name)
 		if err == nil {
 			err = g.images().Delete(ctx, id)
 		}
 		failed = errors.Join(failed, err)
 	}
 	return failed
-}
-
-// imageID returns the id of the image with this id or name.
-func imageID(all []image.Listed, name string) (string, error) {
-	var ids []string
-	for _, i := range all {
-		if i.ID == name {
-			return name, nil
-		}
-		if i.Name == name {
-			ids = append(ids, i.ID)
-		}
-	}
-	switch len(ids) {
-	case 0:
-		return "", fault.New(fault.NotFound, "there is no image %q; `berth image list` shows all", name)
-	case 1:
-		return ids[0], nil
-	}
-	return "", fault.New(fault.Conflict, "%d images have the name %q; write one of the ids %s", len(ids),
-		name,
-		strings.Join(ids, ", "))
 }
 
 // ImageAddCmd creates an image and uploads its data.

@@ -52,21 +52,20 @@ func (c *NetworkListCmd) Run(g *Globals) error {
 	for _, s := range subnets {
 		cidrs[s.Network] = append(cidrs[s.Network], s.CIDR)
 	}
-	header := []string{"Name", "Type", "Physical network", "Segment", "Subnets", "Policy"}
-	if c.Long {
-		header = append([]string{"ID"}, append(header, "MTU", "Shared", "Project")...)
-	}
-	rows := [][]string{}
-	for _, n := range list {
-		slices.Sort(cidrs[n.ID])
-		row := []string{cmp.Or(n.Name, n.ID), dash(n.NetworkType), dash(n.PhysicalNetwork), numberOrDash(n.SegmentationID),
-			dash(strings.Join(cidrs[n.ID], ", ")), dash(cmp.Or(policies[n.Policy], n.Policy))}
-		if c.Long {
-			row = append([]string{n.ID}, append(row, fmt.Sprint(n.MTU), fmt.Sprint(n.Shared), n.Project)...)
-		}
-		rows = append(rows, row)
-	}
-	return g.print(list, header, rows)
+	return printList(g, list, "Name", c.Long, []column[network.Network]{
+		{name: "ID", long: true, text: func(n network.Network) string { return n.ID }},
+		{name: "Name", text: func(n network.Network) string { return cmp.Or(n.Name, n.ID) }},
+		{name: "Type", text: func(n network.Network) string { return dash(n.NetworkType) }},
+		{name: "Physical network", text: func(n network.Network) string { return dash(n.PhysicalNetwork) }},
+		{name: "Segment", text: func(n network.Network) string { return numberOrDash(n.SegmentationID) }},
+		{name: "Subnets", text: func(n network.Network) string {
+			return dash(strings.Join(slices.Sorted(slices.Values(cidrs[n.ID])), ", "))
+		}},
+		{name: "Policy", text: func(n network.Network) string { return dash(cmp.Or(policies[n.Policy], n.Policy)) }},
+		{name: "MTU", long: true, text: func(n network.Network) string { return fmt.Sprint(n.MTU) }},
+		{name: "Shared", long: true, text: func(n network.Network) string { return yes(n.Shared) }},
+		{name: "Project", long: true, text: func(n network.Network) string { return n.Project }},
+	})
 }
 
 func numberOrDash(n int) string {
@@ -88,6 +87,9 @@ func (c *PortListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	client, query := g.networks(), url.Values{}
+	if err := knownHost(ctx, g, c.Host); err != nil {
+		return err
+	}
 	if c.Host != "" {
 		query.Set("binding:host_id", c.Host)
 	}
@@ -119,32 +121,35 @@ func (c *PortListCmd) Run(g *Globals) error {
 	if !c.Long && g.Output != "json" {
 		servers = g.serverNames(ctx, list)
 	}
-	rows := [][]string{}
-	for _, p := range list {
-		rows = append(rows, c.row(p, names, servers))
-	}
-	header := []string{"Name", "Network", "Addresses", "Status", "Server", "Host", "Policy", "Guarantee"}
-	if c.Long {
-		header = append([]string{"ID"}, append(header, "MAC", "VNIC type", "VIF type", "Provider")...)
-	}
-	return g.print(list, header, rows)
+	return printList(g, list, "Name", c.Long, portColumns(names, servers))
 }
 
-// row returns the cells of a port. names are those of networks and policies.
-func (c *PortListCmd) row(p network.Port, names, servers map[string]string) []string {
-	var addresses []string
-	for _, ip := range p.FixedIPs {
-		addresses = append(addresses, ip.Address)
+// portColumns returns the columns of ports. names are those of networks and policies.
+func portColumns(names, servers map[string]string) []column[network.Port] {
+	policyOf := func(p network.Port) string { return cmp.Or(p.Policy, p.NetworkPolicy) }
+	return []column[network.Port]{
+		{name: "ID", long: true, text: func(p network.Port) string { return p.ID }},
+		{name: "Name", text: func(p network.Port) string { return cmp.Or(p.Name, p.ID) }},
+		{name: "Network", text: func(p network.Port) string { return cmp.Or(names[p.Network], p.Network) }},
+		{name: "Addresses", text: func(p network.Port) string {
+			var addresses []string
+			for _, ip := range p.FixedIPs {
+				addresses = append(addresses, ip.Address)
+			}
+			return dash(strings.Join(addresses, ", "))
+		}},
+		{name: "Status", text: func(p network.Port) string { return p.Status }},
+		{name: "Server", text: func(p network.Port) string { return dash(cmp.Or(servers[p.Device], p.Device)) }},
+		{name: "Host", text: func(p network.Port) string { return dash(p.Host) }},
+		{name: "Policy", text: func(p network.Port) string { return dash(cmp.Or(names[policyOf(p)], policyOf(p))) }},
+		{name: "Guarantee", text: func(p network.Port) string { return dash(guarantee(p)) }},
+		{name: "MAC", long: true, text: func(p network.Port) string { return p.MAC }},
+		{name: "VNIC type", long: true, text: func(p network.Port) string { return p.VNIC }},
+		{name: "VIF type", long: true, text: func(p network.Port) string { return dash(p.VIF) }},
+		{name: "Provider", long: true, text: func(p network.Port) string {
+			return dash(strings.Join(slices.Sorted(maps.Values(p.Allocation())), ", "))
+		}},
 	}
-	policy := cmp.Or(p.Policy, p.NetworkPolicy)
-	row := []string{cmp.Or(p.Name, p.ID), cmp.Or(names[p.Network], p.Network), dash(strings.Join(addresses, ", ")),
-		p.Status, dash(cmp.Or(servers[p.Device], p.Device)), dash(p.Host), dash(cmp.Or(names[policy], policy)),
-		dash(guarantee(p))}
-	if c.Long {
-		providers := slices.Sorted(maps.Values(p.Allocation()))
-		row = append([]string{p.ID}, append(row, p.MAC, p.VNIC, dash(p.VIF), dash(strings.Join(providers, ", ")))...)
-	}
-	return row
 }
 
 // guarantee returns what a port requests from Placement, as text.
@@ -189,23 +194,19 @@ func (c *PolicyListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	header := []string{"Name", "Shared", "Rules"}
-	if c.Long {
-		header = append([]string{"ID"}, append(header, "Project")...)
-	}
-	rows := [][]string{}
-	for _, p := range list {
-		var rules []string
-		for _, r := range p.Rules {
-			rules = append(rules, ruleText(r))
-		}
-		row := []string{cmp.Or(p.Name, p.ID), fmt.Sprint(p.Shared), dash(strings.Join(rules, ", "))}
-		if c.Long {
-			row = append([]string{p.ID}, append(row, p.Project)...)
-		}
-		rows = append(rows, row)
-	}
-	return g.print(list, header, rows)
+	return printList(g, list, "Name", c.Long, []column[network.Policy]{
+		{name: "ID", long: true, text: func(p network.Policy) string { return p.ID }},
+		{name: "Name", text: func(p network.Policy) string { return cmp.Or(p.Name, p.ID) }},
+		{name: "Shared", text: func(p network.Policy) string { return yes(p.Shared) }},
+		{name: "Rules", text: func(p network.Policy) string {
+			var rules []string
+			for _, r := range p.Rules {
+				rules = append(rules, ruleText(r))
+			}
+			return dash(strings.Join(rules, ", "))
+		}},
+		{name: "Project", long: true, text: func(p network.Policy) string { return p.Project }},
+	})
 }
 
 // ruleText returns a rule as text, such as "at least 1000 kbit/s egress".

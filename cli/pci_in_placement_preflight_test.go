@@ -56,7 +56,8 @@ func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.
 		}
 	}))
 	t.Cleanup(server.Close)
-	return &Globals{PlacementURL: server.URL, ComputeURL: server.URL, Token: "admin", Output: "table"}
+	return &Globals{PlacementURL: server.URL, ComputeURL: server.URL, Token: "admin",
+		OutputFlags: OutputFlags{Output: "table"}}
 }
 
 // Each reason that prevents pci_in_placement is reported on its own.

@@ -52,26 +52,26 @@ func (c *ProviderListCmd) Run(g *Globals) error {
 	defer cancel()
 	list, err := g.placement().Providers(ctx, query)
 	if err != nil {
-		return err
+		return withSimilarNames(ctx, g, query, err)
 	}
 	known := namesOf(list)
 	if len(query) > 0 && !c.Long && g.Output != "json" { // the list has not all parents and roots
 		known = g.providerNames(ctx, nil)
 	}
-	out, rows := []providerRow{}, [][]string{}
+	out := make([]providerRow, 0, len(list))
 	for _, p := range list {
 		out = append(out, providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation})
-		row := []string{p.Name, strconv.Itoa(p.Generation), known.of(string(p.Root)), dash(known.of(string(p.Parent)))}
-		if c.Long {
-			row = []string{string(p.ID), p.Name, strconv.Itoa(p.Generation), string(p.Root), dash(string(p.Parent))}
-		}
-		rows = append(rows, row)
 	}
-	header := []string{"Name", "Generation", "Root", "Parent"}
 	if c.Long {
-		header = []string{"UUID", "Name", "Generation", "Root", "Parent"}
+		known = names{}
 	}
-	return g.print(out, header, rows)
+	return printList(g, out, "Name", c.Long, []column[providerRow]{
+		{name: "UUID", long: true, text: func(p providerRow) string { return string(p.UUID) }},
+		{name: "Name", text: func(p providerRow) string { return p.Name }},
+		{name: "Generation", text: func(p providerRow) string { return strconv.Itoa(p.Generation) }},
+		{name: "Root", text: func(p providerRow) string { return known.of(string(p.Root)) }},
+		{name: "Parent", text: func(p providerRow) string { return dash(known.of(string(p.Parent))) }},
+	})
 }
 
 // ProviderTreeCmd prints trees.
@@ -168,11 +168,18 @@ func findProvider(ctx context.Context, client *placement.Client, name string) (p
 	if err != nil {
 		return provider.Provider{}, err
 	}
-	if len(list) == 0 {
-		return provider.Provider{}, fault.New(fault.NotFound, "no resource provider has the %s %q; see `berth "+
-			"provider list`", key, name)
+	if len(list) > 0 {
+		return list[0], nil
 	}
-	return list[0], nil
+	all, err := client.Providers(ctx, nil)
+	if err != nil {
+		return provider.Provider{}, err
+	}
+	var known []string
+	for _, p := range all {
+		known = append(known, p.Name)
+	}
+	return provider.Provider{}, unknownName("resource provider", name, known, "berth provider list")
 }
 
 // ProviderShowCmd shows one provider.

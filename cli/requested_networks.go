@@ -3,15 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 )
 
@@ -114,33 +111,4 @@ func (c *NetworkChoice) requested(ctx context.Context, g *Globals) (want compute
 		want.List = append(want.List, one.NetworkRequest)
 	}
 	return want, nil
-}
-
-// networkID returns the id of a network by name or id.
-func (g *Globals) networkID(ctx context.Context, idOrName string) (string, error) {
-	return idByName(ctx, idOrName, "network", g.networks().Networks, func(n network.Network) string { return n.ID })
-}
-
-// portID returns the id of a port by name or id.
-func (g *Globals) portID(ctx context.Context, idOrName string) (string, error) {
-	return idByName(ctx, idOrName, "port", g.networks().Ports, func(p network.Port) string { return p.ID })
-}
-
-// idByName returns the id of the object with a name. A UUID is returned as it is: compute checks it. It returns
-// fault.NotFound if no object has the name, and fault.Conflict if several have it.
-func idByName[T any](ctx context.Context, idOrName, noun string,
-	list func(context.Context, url.Values) ([]T, error), id func(T) string) (string, error) {
-	if uuid.Validate(idOrName) == nil {
-		return idOrName, nil
-	}
-	found, err := list(ctx, url.Values{"name": {idOrName}})
-	switch {
-	case err != nil:
-		return "", err
-	case len(found) == 0:
-		return "", fault.New(fault.NotFound, "no %s has the id or the name %q", noun, idOrName)
-	case len(found) > 1:
-		return "", fault.New(fault.Conflict, "%d %ss have the name %q; use the id", len(found), noun, idOrName)
-	}
-	return id(found[0]), nil
 }

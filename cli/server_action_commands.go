@@ -78,13 +78,19 @@ func (c *ServerRebootCmd) Run(g *Globals) error {
 // ServerRebuildCmd rebuilds a server.
 type ServerRebuildCmd struct {
 	Server string `arg:"" help:"Name or id."`
-	Image  string `help:"UUID of the image; without it the server has no image." placeholder:"UUID"`
+	Image  string `help:"Name or id of the image; without it the server has no image." placeholder:"IMAGE"`
 	Waiting
 }
 
 // Run requests the action.
 func (c *ServerRebuildCmd) Run(g *Globals) error {
-	return g.act(c.Waiting, []string{c.Server}, "rebuild", map[string]any{"imageRef": c.Image})
+	ctx, cancel := g.context()
+	defer cancel()
+	image, err := imageID(ctx, g, c.Image)
+	if err != nil {
+		return err
+	}
+	return g.act(c.Waiting, []string{c.Server}, "rebuild", map[string]any{"imageRef": image})
 }
 
 // ServerResizeCmd resizes a server.

@@ -13,7 +13,7 @@ import (
 type ServerCreateCmd struct {
 	Name   string `arg:"" help:"Name; with --count, -1, -2, … is appended."`
 	Flavor string `required:"" help:"Name or id of the flavor."`
-	Image  string `help:"UUID of the image." placeholder:"UUID"`
+	Image  string `help:"Name or id of the image." placeholder:"IMAGE"`
 	Count  int    `help:"Number of servers." default:"1"`
 	NetworkChoice
 	Wait bool `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
@@ -40,7 +40,11 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: c.Image,
+	image, err := imageID(ctx, g, c.Image)
+	if err != nil {
+		return err
+	}
+	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: image,
 		Networks: networks, MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
 	if err != nil {
 		return err
@@ -82,6 +86,9 @@ type ServerListCmd struct {
 func (c *ServerListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	if err := knownHost(ctx, g, c.Host); err != nil {
+		return err
+	}
 	wanted := compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host, AllProjects: c.All == nil || *c.All,
 		Deleted: c.Deleted}
 	list, err := g.compute().Servers(ctx, wanted)
@@ -110,7 +117,7 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 	}
 	rows := pairs("id", s.ID, "name", s.Name, "status", statusOf(s), "project", s.ProjectID, "user", s.UserID, "host",
 		dash(hostOf(s)),
-		"created", s.Created.String(), "updated", s.Updated.String(), "fault", dash(faultOf(s)))
+		"created", localTime(s.Created.Time), "updated", localTime(s.Updated.Time), "fault", dash(faultOf(s)))
 	if image, ok := s.Image.(map[string]any); ok {
 		rows = append(rows, []string{"image", fmt.Sprint(image["id"])})
 	}

@@ -37,15 +37,30 @@ func (c *ServerMigrationListCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	if list == nil {
-		list = []compute.Migration{}
+	for i := range list {
+		list[i].Created = utcTime(list[i].Created)
+		if updated := list[i].Updated; updated != nil {
+			utc := utcTime(*updated)
+			list[i].Updated = &utc
+		}
 	}
-	rows := [][]string{}
-	for _, m := range list {
-		rows = append(rows, []string{strconv.FormatInt(m.ID, 10), m.Instance, m.Kind, m.Status, orDash(m.SourceHost),
-			orDash(m.DestHost), m.Created})
+	var known names
+	if g.Output != "json" {
+		var servers []string
+		for _, m := range list {
+			servers = append(servers, m.Instance)
+		}
+		known = g.consumerNames(ctx, servers)
 	}
-	return g.print(list, []string{"ID", "Server", "Type", "Status", "From", "To", "Created"}, rows)
+	return printList(g, list, "-ID", false, []column[compute.Migration]{
+		{name: "ID", text: func(m compute.Migration) string { return strconv.FormatInt(m.ID, 10) }},
+		{name: "Server", text: func(m compute.Migration) string { return known.of(m.Instance) }},
+		{name: "Type", text: func(m compute.Migration) string { return m.Kind }},
+		{name: "Status", text: func(m compute.Migration) string { return m.Status }},
+		{name: "From", text: func(m compute.Migration) string { return orDash(m.SourceHost) }},
+		{name: "To", text: func(m compute.Migration) string { return orDash(m.DestHost) }},
+		{name: "Created", text: func(m compute.Migration) string { return localTimeOf(m.Created) }},
+	})
 }
 
 func orDash(text *string) string {

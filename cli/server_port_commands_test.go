@@ -147,7 +147,7 @@ func TestServerCreateRefusesNetworks(t *testing.T) {
 		"--network ,fixed-ip=10.0.0.9":   "has no name",
 		"--port fast,fixed-ip=10.0.0.9":  `"fixed-ip=10.0.0.9" is not valid after the port: give tag=VALUE`,
 		"--network nope":                 `no network has the id or the name "nope"`,
-		"--network twin":                 `2 networks have the name "twin"; use the id`,
+		"--network twin":                 `2 networks have the name "twin"; use one of the ids 1, 2`,
 		"--port lan":                     `no port has the id or the name "lan"`,
 	} {
 		c := newPortsCloud(t)

@@ -19,13 +19,21 @@ type listedServer struct {
 // server, with long all.
 func (g *Globals) printServers(ctx context.Context, list []compute.Server, long bool) error {
 	held := g.devicesOf(ctx, list)
-	docs, rows := []listedServer{}, [][]string{}
+	docs := make([]listedServer, 0, len(list))
 	for _, s := range list {
-		docs = append(docs, listedServer{s, append([]string{}, held[s.ID]...)})
-		rows = append(rows, []string{s.ID, s.Name, statusOf(s), dash(hostOf(s)), dash(flavorOf(s)),
-			dash(heldText(s, held[s.ID], long)), dash(faultOf(s))})
+		docs = append(docs, listedServer{s, held[s.ID]})
 	}
-	return g.print(docs, []string{"ID", "Name", "Status", "Host", "Flavor", "Devices", "Fault"}, rows)
+	return printList(g, docs, "Name", long, []column[listedServer]{
+		{name: "ID", text: func(s listedServer) string { return s.ID }},
+		{name: "Name", text: func(s listedServer) string { return s.Name }},
+		{name: "Status", text: func(s listedServer) string { return statusOf(s.Server) }},
+		{name: "Host", text: func(s listedServer) string { return dash(hostOf(s.Server)) }},
+		{name: "Flavor", text: func(s listedServer) string { return dash(flavorOf(s.Server)) }},
+		{name: "Addresses", long: true, text: func(s listedServer) string { return dash(addressesText(s.Server)) }},
+		{name: "Devices", text: func(s listedServer) string { return dash(heldText(s.Server, s.Devices, long)) }},
+		{name: "Created", long: true, text: func(s listedServer) string { return localTime(s.Created.Time) }},
+		{name: "Fault", text: func(s listedServer) string { return dash(faultOf(s.Server)) }},
+	})
 }
 
 // printWaited prints the servers of a command whose error has their faults: the table does not repeat these.

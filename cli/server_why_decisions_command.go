@@ -97,13 +97,13 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 		fmt.Fprintf(&b, "  %s\n", why.Details)
 	}
 	if len(why.History) > 0 {
-		b.WriteString("history (UTC):\n")
+		b.WriteString("history:\n")
 	} else {
 		b.WriteString("The choice of the host and the history are shown to administrators only.\n")
 	}
 	named := replacer(providers)
 	for _, m := range why.History {
-		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("2006-01-02 15:04:05.000"), named.Replace(m.Text))
+		fmt.Fprintf(&b, "  %s  %s", m.At.Local().Format("2006-01-02 15:04:05.000"), named.Replace(m.Text))
 		if m.Times > 1 {
 			fmt.Fprintf(&b, " (%d times)", m.Times)
 		}

@@ -69,7 +69,7 @@ func TestCommandOnSeveralServersTriesAll(t *testing.T) {
 	defer server.Close()
 	var out strings.Builder
 	err := (&ServerActionCmd{Servers: []string{"a", "busy", "c"}, action: "os-stop"}).Run(&Globals{Stdout: &out,
-		Output: "json", ComputeURL: server.URL, Token: "admin"})
+		OutputFlags: OutputFlags{Output: "json"}, ComputeURL: server.URL, Token: "admin"})
 	if err == nil || !strings.Contains(err.Error(), "busy: it is moving") ||
 		!strings.Contains(err.Error(), "failed for 1 of 3 servers") {
 		t.Error(err)

@@ -94,12 +94,15 @@ func (c *Client) Flavor(ctx context.Context, idOrName string) (Flavor, error) {
 	if err != nil {
 		return Flavor{}, err
 	}
+	var known []string
 	for _, f := range all {
 		if f.Name == idOrName {
 			return f, nil
 		}
+		known = append(known, f.Name)
 	}
-	return Flavor{}, fault.New(fault.NotFound, "no flavor has the id or the name %q", idOrName)
+	return Flavor{}, fault.New(fault.NotFound, "no flavor has the id or the name %q; %s", idOrName,
+		fault.DidYouMean(idOrName, known, "`berth flavor list` shows all"))
 }
 
 // CreateFlavor creates a flavor.

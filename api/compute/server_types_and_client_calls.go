@@ -304,12 +304,28 @@ func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	case err != nil:
 		return Server{}, err
 	case len(named) == 0:
-		return Server{}, fault.New(fault.NotFound, "no server has the id or the name %q", idOrName)
+		return Server{}, fault.New(fault.NotFound, "no server has the id or the name %q; %s", idOrName,
+			fault.DidYouMean(idOrName, c.someNames(ctx, search.AllProjects), "`berth server list` shows all"))
 	case len(named) > 1:
 		return Server{}, fault.New(fault.Conflict, "%d servers have the name %q; use the id",
 			len(named), idOrName)
 	}
 	return named[0], nil
+}
+
+// someNames returns the names of the newest servers: as many as one answer has, none without an answer.
+func (c *Client) someNames(ctx context.Context, all bool) (known []string) {
+	var page struct {
+		Servers []struct{ Name string } `json:"servers"`
+	}
+	query := ListServers{AllProjects: all}.query()
+	if _, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers?"+query.Encode(), nil, &page); err != nil {
+		return nil
+	}
+	for _, s := range page.Servers {
+		known = append(known, s.Name)
+	}
+	return known
 }
 
 // ServerByID returns one server by its id alone.

@@ -25,10 +25,15 @@ func TestHintsForWrongURLs(t *testing.T) {
 		want string
 	}{
 		{[]string{"server", "list", "--compute-url", closed}, closed + " does not answer: dial"},
-		{[]string{"server", "list", "--compute-url", closed}, "set its URL with --compute-url (or BERTH_COMPUTE_URL)"},
-		{[]string{"provider", "list", "--placement-url", closed + "/"}, "set its URL with --placement-url"},
-		{[]string{"server", "list", "--compute-url", d.urls["placement"]}, "swapped?"},
-		{[]string{"provider", "list", "--placement-url", d.urls["compute"]}, "swapped?"},
+		{[]string{"server", "list", "--compute-url", closed},
+			"start the Compute API there, or correct its URL with --compute-url (or BERTH_COMPUTE_URL)"},
+		{[]string{"provider", "list", "--placement-url", closed + "/"},
+			"start the Placement API there, or correct its URL with --placement-url"},
+		{[]string{"server", "list", "--compute-url", d.urls["placement"]}, "so it is not the Compute API: correct the URL"},
+		{[]string{"provider", "list", "--placement-url", d.urls["compute"]}, "so it is not the Placement API: correct the"},
+		{[]string{"image", "list", "--image-url", d.urls["compute"]}, "so it is not the Image API: correct the URL"},
+		{[]string{"network", "list", "--network-url", d.urls["compute"]}, "so it is not the Networking API: correct the"},
+		{[]string{"server", "list", "--compute-url", strings.TrimPrefix(closed, "http://")}, closed + " does not answer"},
 	} {
 		if _, stderr, status := output(t, c.args...); status != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: status %d, want %q: %s", c.args, status, c.want, stderr)
@@ -70,7 +75,7 @@ func TestMistypedCommandIsAnError(t *testing.T) {
 		`did you mean "list"`: {"provider", "lst"},
 		"the commands of `berth provider` are list, tree, show":      {"provider", "frobnicate"},
 		"the commands of `berth flavor` are create, list, show, set": {"flavor"},
-		"the commands of `berth` are device, host, provider, server": {"frobnicate"},
+		"the commands of `berth` are server, flavor, port, policy":   {"frobnicate"},
 		"the commands of `berth placement` are run, db":              {"placement", "frobnicate"},
 	} {
 		if _, stderr, status := output(t, args...); status != 2 || !strings.Contains(stderr, want) {

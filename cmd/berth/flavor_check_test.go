@@ -50,7 +50,7 @@ func TestFlavorCheck_C1_C2_C3_C4_C6(t *testing.T) {
 	check(1, []string{gpu, "resources2:CUSTOM_GPU=1", "group_policy=strict"},
 		`group_policy: the value "strict" is not valid`)
 	check(1, []string{"resources1:CUSTOM_GPUS=1"}, "Placement has no resource class CUSTOM_GPUS, so no host "+
-		"offers it; a similar name is CUSTOM_GPU")
+		"offers it; did you mean CUSTOM_GPU?")
 	check(1, []string{gpu, slot + "VENDOR_ID_10DF=required"},
 		"Placement has no trait CUSTOM_POWERVM_IOSLOT_VENDOR_ID_10DF")
 	check(1, []string{gpu, "trait1:CUSTOM_=required"}, "no trait CUSTOM_,")

@@ -39,6 +39,23 @@ func usageSentence(err error) string {
 	return fmt.Sprintf("%s; the commands of `%s` are %s", text, command, strings.Join(list, ", "))
 }
 
+// joinNegative returns a command line in which a negative number is joined with the flag before it: --count -1 becomes
+// --count=-1. No flag of one letter is a digit, so it can be the value only.
+func joinNegative(args []string) []string {
+	var out []string
+	for _, arg := range args {
+		last := len(out) - 1
+		negative := len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
+		if negative && last >= 0 && strings.HasPrefix(out[last], "--") && out[last] != "--" &&
+			!strings.Contains(out[last], "=") {
+			out[last] += "=" + arg
+			continue
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
 // verbs returns the names of the commands below a command.
 func verbs(n *kong.Node) (names []string) {
 	for _, child := range n.Children {

@@ -1,12 +1,21 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 )
 
 // Set by the linker when packages are built; empty otherwise.
 var release, commit string
+
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(s streams) error {
+	_, err := fmt.Fprintln(s.out, version())
+	return err
+}
 
 // version returns the version of this binary: of its package, or what Go has recorded (see versionText).
 func version() string {
