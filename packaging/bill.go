@@ -38,12 +38,18 @@ func (b *build) bill(arch string) error {
 		Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}}
 	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std",
 		Version: strings.TrimPrefix(info.GoVersion, "go"), PackageURL: "pkg:golang/std@" + info.GoVersion}
+	terms, err := b.licences(arch)
+	if err != nil {
+		return err
+	}
+	standard.Licenses = terms[0].listed()
 	components, needed := []cyclonedx.Component{standard}, []string{"std"}
-	for _, module := range info.Deps {
+	for i, module := range info.Deps {
 		component, err := componentOf(module)
 		if err != nil {
 			return err
 		}
+		component.Licenses = terms[i+1].listed()
 		components, needed = append(components, component), append(needed, component.BOMRef)
 	}
 	bom := cyclonedx.NewBOM()
@@ -57,6 +63,15 @@ func (b *build) bill(arch string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(b.out, "berth_"+b.version+"_linux_"+arch+".cdx.json"), out.Bytes(), 0o644)
+}
+
+// listed returns the licences in the form of a bill of materials.
+func (l licence) listed() *cyclonedx.Licenses {
+	var all cyclonedx.Licenses
+	for _, id := range l.ids {
+		all = append(all, cyclonedx.LicenseChoice{License: &cyclonedx.License{ID: id}})
+	}
+	return &all
 }
 
 // uuidOf returns a UUID of version 8, whose bits are those of a checksum.

@@ -16,6 +16,7 @@ type build struct {
 	tree
 	out, temporary string
 	generated      []generated
+	terms          map[string][]licence // of the modules of the binaries, by architecture
 }
 
 // settled are variables of Go that change the binary. They replace those of the environment.
@@ -65,7 +66,7 @@ func (b *build) all(arches, kinds []string) error {
 	return nil
 }
 
-// publish copies the binary of an architecture to the directory of the results.
+// publish copies the binary of an architecture to the directory of the results, with the terms of its modules.
 func (b *build) publish(arch string) error {
 	path, err := b.binary(arch)
 	if err != nil {
@@ -75,7 +76,15 @@ func (b *build) publish(arch string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(b.out, "berth_"+b.version+"_linux_"+arch), data, 0o755)
+	name := filepath.Join(b.out, "berth_"+b.version+"_linux_"+arch)
+	if err := os.WriteFile(name, data, 0o755); err != nil {
+		return err
+	}
+	terms, err := b.notices(arch)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name+".licences.txt", terms, 0o644)
 }
 
 // sums writes SHA256SUMS of all other files of the directory.

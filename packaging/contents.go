@@ -18,8 +18,8 @@ type item struct {
 	data   []byte
 }
 
-// contents returns the files that do not depend on the architecture; family is deb or rpm.
-func (b *build) contents(family string) ([]item, error) {
+// contents returns the files beside the program; family is deb or rpm.
+func (b *build) contents(family, arch string) ([]item, error) {
 	var list []item
 	for _, u := range units() {
 		text, err := u.text()
@@ -42,7 +42,7 @@ func (b *build) contents(family string) ([]item, error) {
 		}
 		list = append(list, item{path: at.path, mode: 0o644, config: at.config, data: data})
 	}
-	documents, err := b.documents()
+	documents, err := b.documents(arch)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (b *build) contents(family string) ([]item, error) {
 	return list, nil
 }
 
-// documents returns the licence, the changes and the guide.
-func (b *build) documents() ([]item, error) {
+// documents returns the licences, the changes and the guide.
+func (b *build) documents(arch string) ([]item, error) {
 	var list []item
 	add := func(path string, data []byte) {
 		list = append(list, item{path: "/usr/share/doc/berth/" + path, mode: 0o644, data: data})
@@ -66,6 +66,14 @@ func (b *build) documents() ([]item, error) {
 		return nil, err
 	}
 	add("copyright", licence)
+	terms, err := b.notices(arch)
+	if err != nil {
+		return nil, err
+	}
+	if terms, err = compressed(terms); err != nil {
+		return nil, err
+	}
+	add("modules.gz", terms)
 	changes, err := os.ReadFile(filepath.Join(b.dir, "CHANGELOG.md"))
 	if err != nil {
 		return nil, err

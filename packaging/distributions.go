@@ -69,7 +69,7 @@ func (b *build) info(family, name, arch string) (*nfpm.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := b.contents(family)
+	list, err := b.contents(family, arch)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ import (
 // imageUser is the user of the image: a number that no distribution gives to a user.
 const imageUser = 64500
 
-// image builds the OCI image of an architecture: a tar file of a layout with its index. The image has the program, a
-// user, and a directory for state.
+// image builds the OCI image of an architecture: a tar file of a layout with its index. The image has the program, its
+// licences, a user, and a directory for state.
 func (b *build) image(arch string) error {
 	data, err := b.layer(arch)
 	if err != nil {
@@ -82,6 +82,14 @@ func (b *build) layer(arch string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	terms, err := b.notices(arch)
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile(filepath.Join(b.dir, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
 	const user = "berth:x:64500:64500:Berth:/var/lib/berth:/sbin/nologin\n"
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -93,7 +101,9 @@ func (b *build) layer(arch string) ([]byte, error) {
 	}{
 		{"etc/", 0o755, 0, nil}, {"etc/passwd", 0o644, 0, []byte(user)}, {"etc/group", 0o644, 0, []byte("berth:x:64500:\n")},
 		{"tmp/", 0o1777, 0, nil}, {"usr/", 0o755, 0, nil}, {"usr/bin/", 0o755, 0, nil},
-		{"usr/bin/berth", 0o755, 0, program}, {"var/", 0o755, 0, nil}, {"var/lib/", 0o755, 0, nil},
+		{"usr/bin/berth", 0o755, 0, program}, {"usr/share/", 0o755, 0, nil}, {"usr/share/doc/", 0o755, 0, nil},
+		{"usr/share/doc/berth/", 0o755, 0, nil}, {"usr/share/doc/berth/copyright", 0o644, 0, own},
+		{"usr/share/doc/berth/modules", 0o644, 0, terms}, {"var/", 0o755, 0, nil}, {"var/lib/", 0o755, 0, nil},
 		{"var/lib/berth/", 0o700, imageUser, nil},
 	} {
 		header := &tar.Header{Name: entry.name, Mode: entry.mode, Uid: entry.owner, Gid: entry.owner, ModTime: b.time,

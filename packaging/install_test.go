@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// packagesOf builds the deb of this machine's architecture twice, as two versions of the same commit.
-func packagesOf(t *testing.T, versions ...string) (dir string) {
+// packagesOf builds the package of a kind for this machine's architecture, as versions of the same commit.
+func packagesOf(t *testing.T, kind string, versions ...string) (dir string) {
 	t.Helper()
 	dir = memory(t)
 	for _, version := range versions {
-		must(t, run(filepath.Join(dir, version), version, []string{runtime.GOARCH}, []string{"deb"}))
+		must(t, run(filepath.Join(dir, version), version, []string{runtime.GOARCH}, []string{kind}))
 	}
 	return dir
 }
@@ -46,7 +46,7 @@ func TestInstalledPackage(t *testing.T) {
 	}
 	const older, newer = "0.0.1~1", "0.0.1~2"
 	blocks := guideBlocks(t)
-	m := boot(t, packagesOf(t, older, newer))
+	m := boot(t, packagesOf(t, "deb", older, newer))
 	m.run("cp /packages/" + older + "/*.deb .\n" + blocks[0])
 	m.nothingRuns()
 	m.checkUnits()
@@ -85,6 +85,37 @@ berth server create alone --flavor small --wait`)
 		t.Errorf("the server is lost after a removal:\n%s", out)
 	}
 	m.run("apt-get purge -y berth\ntest ! -e /var/lib/berth\ntest ! -e /etc/berth\ntest ! -e /var/log/berth\nid berth")
+}
+
+// A package with RPM is installed, upgraded and removed by rpm, without its check of dependencies: the machine is a
+// Debian, whose rpm knows no other packages. State and configuration survive.
+func TestInstalledRPM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
+	}
+	const older, newer = "0.0.1~1", "0.0.1~2"
+	m := boot(t, packagesOf(t, "rpm", older, newer))
+	rpm := func(args string) { m.t.Helper(); m.run("rpm --force-debian --nodeps " + args) }
+	rpm("-i /packages/" + older + "/*.rpm")
+	m.nothingRuns()
+	m.checkUnits()
+	m.run("test \"$(stat -c %G:%a /etc/berth/berth.conf)\" = berth:640")
+	if out := m.run(guideBlocks(t)[1]); !strings.Contains(out, "ACTIVE") {
+		t.Fatalf("the server is not ACTIVE:\n%s", out)
+	}
+	before := m.run("systemctl show -P MainPID berth")
+	rpm("-U /packages/" + newer + "/*.rpm")
+	if out := m.run("berth --version\nberth server list"); !strings.Contains(out, newer) || !strings.Contains(out, "web") {
+		t.Errorf("after the upgrade:\n%s", out)
+	}
+	if after := m.run("systemctl is-active berth\nsystemctl show -P MainPID berth"); strings.Contains(after, before) {
+		t.Errorf("berth was not restarted: %s", after)
+	}
+	rpm("-e berth")
+	m.run("test -s /var/lib/berth/up/compute.db -a -s /etc/berth/berth.conf.rpmsave -a ! -e /usr/bin/berth")
+	if out, _ := m.output("systemctl is-active berth"); strings.TrimSpace(out) != "inactive" {
+		t.Errorf("berth is %s after the removal", out)
+	}
 }
 
 // nothingRuns checks that the installation has started and enabled nothing, and listens nowhere.

@@ -20,19 +20,19 @@ type machine struct {
 	leader string // process id of its systemd
 }
 
-// debian returns a tar file of a minimal Debian 12 with systemd. It is made once and kept in the user's cache.
+// debian returns a tar file of a minimal Debian 12 with systemd and rpm. It is made once and kept in the user's cache.
 func debian(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	must(t, err)
-	file := filepath.Join(cache, "berth-packaging", "bookworm.tar")
+	file := filepath.Join(cache, "berth-packaging", "bookworm-with-rpm.tar")
 	if _, err := os.Stat(file); err == nil {
 		return file
 	}
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	next := filepath.Join(filepath.Dir(file), fmt.Sprintf("next-%d.tar", os.Getpid()))
 	must(t, runs(exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--variant=minbase",
-		"--include=systemd,systemd-sysv,dbus", "--format=tar", "bookworm", next)))
+		"--include=systemd,systemd-sysv,dbus,rpm", "--format=tar", "bookworm", next)))
 	must(t, os.Rename(next, file))
 	return file
 }

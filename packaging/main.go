@@ -47,7 +47,7 @@ func run(out, version string, arches, kinds []string) error {
 	if err != nil {
 		return err
 	}
-	b := build{tree: tree, out: out, temporary: temporary}
+	b := build{tree: tree, out: out, temporary: temporary, terms: map[string][]licence{}}
 	if err := b.all(arches, kinds); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func TestSameBytes(t *testing.T) {
 		must(t, err)
 		return string(text)
 	}
-	if a, b := sums("first"), sums("second"); a != b || strings.Count(a, "\n") != 3*5+1 {
+	if a, b := sums("first"), sums("second"); a != b || strings.Count(a, "\n") != 3*6+1 {
 		t.Errorf("the files differ:\n%s\n%s", a, b)
 	}
 }
@@ -81,7 +81,8 @@ func checkContents(t *testing.T, dir string) {
 	for name, list := range map[string]string{"deb": string(deb), "rpm": string(rpm)} {
 		for path, mode := range map[string]string{"/usr/bin/berth": "-rwxr-xr-x", "/etc/berth/berth.conf": "-rw-r-----",
 			"/etc/berth/agent.conf": "-rw-------", "/usr/lib/systemd/system/berth-agent.service": "-rw-r--r--",
-			"/usr/share/man/man1/berth-server.1.gz":        "-rw-r--r--",
+			"/usr/share/man/man1/berth-server.1.gz": "-rw-r--r--",
+			"/usr/share/doc/berth/copyright":        "-rw-r--r--", "/usr/share/doc/berth/modules.gz": "-rw-r--r--",
 			"/usr/share/bash-completion/completions/berth": "-rw-r--r--"} {
 			found := false
 			for line := range strings.Lines(list) {
@@ -112,11 +113,21 @@ func checkBill(t *testing.T, binary, bill string) {
 	text, err := os.ReadFile(bill)
 	must(t, err)
 	var doc struct {
-		Components []struct{ Name, Version string }
+		Components []struct {
+			Name, Version string
+			Licenses      []struct{ License struct{ ID string } }
+		}
 	}
 	must(t, json.Unmarshal(text, &doc))
 	if len(doc.Components) != len(info.Deps)+1 || len(info.Deps) < 20 {
 		t.Errorf("%d components for %d modules", len(doc.Components), len(info.Deps))
+	}
+	notices, err := os.ReadFile(binary + ".licences.txt")
+	must(t, err)
+	for _, c := range doc.Components {
+		if len(c.Licenses) == 0 || c.Licenses[0].License.ID == "" || !strings.Contains(string(notices), "\n"+c.Name+"\n") {
+			t.Errorf("%s has no licence in the bill of materials or no text: %v", c.Name, c.Licenses)
+		}
 	}
 }
 
@@ -145,14 +156,10 @@ func checkImage(t *testing.T, file string) {
 	must(t, json.Unmarshal(manifest.Layers, &layers))
 	packed, err := gzip.NewReader(strings.NewReader(string(blob(layers[0].Digest))))
 	must(t, err)
-	size := 0
-	readTar(t, packed, func(name string, data []byte) {
-		if name == "usr/bin/berth" {
-			size = len(data)
-		}
-	})
-	if size < 1<<20 || len(layers) != 1 {
-		t.Errorf("%d layers, a program of %d bytes", len(layers), size)
+	sizes := map[string]int{}
+	readTar(t, packed, func(name string, data []byte) { sizes[name] = len(data) })
+	if sizes["usr/bin/berth"] < 1<<20 || sizes["usr/share/doc/berth/modules"] < 10000 || len(layers) != 1 {
+		t.Errorf("%d layers, files of these sizes: %v", len(layers), sizes)
 	}
 }
 
