@@ -164,6 +164,7 @@ func (c cloud) calls(files rest.TLSFiles) (calls identity.ServiceCalls, token st
 		k.ProjectID, k.ProjectName = get("project_id"), get("project_name")
 		k.ProjectDomainID, k.ProjectDomainName = c.domain("project_")
 		k.DomainID, k.DomainName, k.SystemScope = get("domain_id"), get("domain_name"), get("system_scope")
+		k.TrustID = get("trust_id")
 		if k.UserID == "" {
 			err = c.require("auth_url", "username", "password")
 		}

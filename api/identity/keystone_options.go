@@ -30,6 +30,7 @@ type KeystoneOptions struct {
 	ProjectDomainName, ProjectDomainID string
 	DomainName, DomainID               string
 	SystemScope                        string // "all"
+	TrustID                            string // the token has what the trust delegates; excludes the other scopes
 
 	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
 
@@ -205,7 +206,7 @@ func (read *reader) service(o *KeystoneOptions) {
 		o.ProjectName, o.ProjectID = read.text("project_name", "tenant_name"), read.text("project_id", "tenant_id")
 		o.ProjectDomainName, o.ProjectDomainID = read.domain("project_")
 		o.DomainName, o.DomainID = read.text("domain_name"), read.text("domain_id")
-		o.SystemScope = read.text("system_scope")
+		o.SystemScope, o.TrustID = read.text("system_scope"), read.text("trust_id")
 	default:
 		read.invalidAuthType()
 	}

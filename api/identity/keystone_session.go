@@ -200,6 +200,8 @@ func (o KeystoneOptions) body() any {
 	user["password"] = o.Password
 	auth := doc{"identity": doc{"methods": []string{"password"}, "password": doc{"user": user}}}
 	switch {
+	case o.TrustID != "":
+		auth["scope"] = doc{"OS-TRUST:trust": doc{"id": o.TrustID}}
 	case o.ProjectID != "":
 		auth["scope"] = doc{"project": doc{"id": o.ProjectID}}
 	case o.ProjectName != "":

@@ -68,6 +68,7 @@ service_type = placement
 	t.Run("an application credential, as user and as service", func(t *testing.T) {
 		applicationCredential(t, real, placement, services)
 	})
+	t.Run("a trust, as user and as service", func(t *testing.T) { trust(t, real, placement, ann, lab) })
 	t.Run("expired", func(t *testing.T) {
 		token := real.Token(t, "ann", "ann", "lab")
 		allowed(t, placement, token, "")
@@ -135,6 +136,32 @@ func applicationCredential(t *testing.T, real *keystone.Keystone, placement *ide
 		!got.Has("service") {
 		t.Errorf("%+v", got)
 	}
+}
+
+// trust tests a trust by which ann delegates one of her roles in her project to the user placement: its tokens are
+// ann's with this role alone, until she deletes it.
+func trust(t *testing.T, real *keystone.Keystone, placement *identity.Keystone, ann, lab string) {
+	type doc = keystone.Doc
+	own := real.Token(t, "ann", "ann", "lab")
+	trustee := allowed(t, placement, real.Token(t, "placement", "placement", "services"), "").User
+	var made struct{ Trust struct{ ID string } }
+	real.Call(t, own, "POST", "/OS-TRUST/trusts", doc{"trust": doc{"trustor_user_id": ann, "trustee_user_id": trustee,
+		"project_id": lab, "impersonation": true, "roles": []doc{{"name": "reader"}}}}, http.StatusCreated, &made)
+	token := real.Call(t, "", "POST", "/auth/tokens", doc{"auth": doc{
+		"identity": doc{"methods": []string{"password"}, "password": doc{"user": doc{"id": trustee, "password": "placement"}}},
+		"scope":    doc{"OS-TRUST:trust": doc{"id": made.Trust.ID}}}}, http.StatusCreated, nil).Get("X-Subject-Token")
+	if id := allowed(t, placement, token, ""); id.User != ann || id.Project != lab || !id.Has("reader") || id.Has("member") {
+		t.Errorf("the token of a trust is of %+v", id)
+	}
+	service := newFromFile(t, fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nuser_id = %s\n"+
+		"password = placement\ntrust_id = %s\n", real.URL, trustee, made.Trust.ID))
+	if session, err := service.SignIn(t.Context()); err != nil {
+		t.Error(err)
+	} else if id := allowed(t, placement, session, ""); id.User != ann || id.Project != lab {
+		t.Errorf("the account with trust_id is %+v", id)
+	}
+	real.Call(t, own, "DELETE", "/OS-TRUST/trusts/"+made.Trust.ID, nil, http.StatusNoContent, nil)
+	eventuallyForbidden(t, placement, token)
 }
 
 func newFromFile(t *testing.T, text string) *identity.Keystone {
