@@ -147,10 +147,12 @@ func trust(t *testing.T, real *keystone.Keystone, placement *identity.Keystone, 
 	var made struct{ Trust struct{ ID string } }
 	real.Call(t, own, "POST", "/OS-TRUST/trusts", doc{"trust": doc{"trustor_user_id": ann, "trustee_user_id": trustee,
 		"project_id": lab, "impersonation": true, "roles": []doc{{"name": "reader"}}}}, http.StatusCreated, &made)
+	user := doc{"id": trustee, "password": "placement"}
 	token := real.Call(t, "", "POST", "/auth/tokens", doc{"auth": doc{
-		"identity": doc{"methods": []string{"password"}, "password": doc{"user": doc{"id": trustee, "password": "placement"}}},
+		"identity": doc{"methods": []string{"password"}, "password": doc{"user": user}},
 		"scope":    doc{"OS-TRUST:trust": doc{"id": made.Trust.ID}}}}, http.StatusCreated, nil).Get("X-Subject-Token")
-	if id := allowed(t, placement, token, ""); id.User != ann || id.Project != lab || !id.Has("reader") || id.Has("member") {
+	id := allowed(t, placement, token, "")
+	if id.User != ann || id.Project != lab || !id.Has("reader") || id.Has("member") {
 		t.Errorf("the token of a trust is of %+v", id)
 	}
 	service := newFromFile(t, fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nuser_id = %s\n"+
