@@ -32,6 +32,7 @@ const requestTime = time.Minute
 
 // commandAccount is the account of a command, with the addresses and certificates that belong to it.
 type commandAccount struct {
+	url     string // that serves all APIs; empty: none
 	cloud   cloud
 	account *identity.Account // nil: token
 	token   string
@@ -40,21 +41,33 @@ type commandAccount struct {
 	err     error // why there is no account, or which certificate cannot be used; returned by each request
 }
 
+// DefaultCloud is the cloud of clouds.yaml that commands use if nothing else selects an account or an address. `berth
+// init` writes it.
+const DefaultCloud = "berth"
+
+// addressed reports whether the command line has an address of a service.
+func addressed(g *Globals) bool {
+	return cmp.Or(g.URL, g.PlacementURL, g.ComputeURL, g.NetworkURL, g.ImageURL) != ""
+}
+
 // newCommandAccount returns the account of a command: the token of the command line, else that of the OS_ variables or
-// of a cloud in clouds.yaml, else the administrator of noauth2. files are the certificates of the command line. It
-// makes no call.
-func newCommandAccount(token, cloud string, files rest.TLSFiles) *commandAccount {
+// of a cloud in clouds.yaml, else that of DefaultCloud unless addressed, else the administrator of noauth2. addressed:
+// the command line has an address of a service. files are the certificates of the command line. It makes no call.
+func newCommandAccount(token, cloud string, addressed bool, files rest.TLSFiles) *commandAccount {
 	a := &commandAccount{token: token, files: files, http: &http.Client{Timeout: requestTime}}
-	a.err = a.find(cloud)
+	a.err = a.find(cloud, addressed)
 	return a
 }
 
 // find determines the account of a command without --token, and the certificates of its requests. name is that of the
 // cloud in clouds.yaml.
-func (a *commandAccount) find(name string) (err error) {
+func (a *commandAccount) find(name string, addressed bool) (err error) {
 	var calls identity.ServiceCalls
 	if a.token == "" {
-		if a.cloud, err = readCloud(name); err != nil {
+		if a.cloud, err = readCloud(name); err == nil && name == "" && !addressed && !a.cloud.isSet() {
+			a.cloud, err = readDefaultCloud(a.cloud)
+		}
+		if err != nil {
 			return err
 		}
 		a.files = a.cloud.certificates(a.files)
@@ -89,6 +102,9 @@ func (a *commandAccount) connect(client *rest.Client, kind, address, missing str
 		client.HTTP = a.http
 	}
 	client.TLSNames = a.files.Names
+	if address == "" && a.url != "" {
+		address = strings.TrimRight(WithScheme(a.url), "/") + "/" + kind
+	}
 	address = cmp.Or(address, a.cloud.endpoint(kind))
 	locate := a.account.Locate(kind)
 	if kind == compute.CatalogType {

@@ -49,6 +49,25 @@ func readCloud(name string) (cloud, error) {
 	return c, nil
 }
 
+// isSet reports whether an option is set.
+func (c cloud) isSet() bool {
+	for _, value := range c.options {
+		if value != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// readDefaultCloud returns the cloud DefaultCloud if there is a clouds.yaml that has it, else the other one.
+func readDefaultCloud(other cloud) (cloud, error) {
+	_, clouds, err := readFirst(cloudsFiles("clouds", "OS_CLIENT_CONFIG_FILE"))
+	if _, found := clouds[DefaultCloud]; err != nil || !found {
+		return other, err
+	}
+	return readCloud(DefaultCloud)
+}
+
 // cloudsFiles returns the files that are searched for a name such as clouds, in the order of OpenStack's clients.
 func cloudsFiles(name, variable string) []string {
 	var files []string

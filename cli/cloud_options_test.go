@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -167,5 +168,94 @@ func TestCertificatesOfCloud(t *testing.T) {
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
+	}
+}
+
+// --url is the address of all services. Without an address and an account the cloud berth of clouds.yaml is used.
+func TestOneAddressAndDefaultCloud(t *testing.T) {
+	url, last := service(t)
+	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+	text := "clouds:\n  berth:\n    auth_type: http_basic\n    auth: {username: ann, password: secret}\n" +
+		"    compute_endpoint_override: " + url + "/compute/v2.1\n"
+	if err := os.WriteFile(clouds, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := map[string]string{"OS_CLIENT_CONFIG_FILE": clouds}
+	for _, c := range []struct {
+		name      string
+		variables map[string]string
+		globals   Globals
+		user      string // empty: the token admin
+	}{
+		{"the default cloud", file, Globals{}, "ann"},
+		{"an address", file, Globals{ComputeURL: url}, ""},
+		{"one address", file, Globals{URL: url + "/"}, ""},
+		{"a token", file, Globals{URL: url, Token: "admin"}, ""},
+		{"variables", map[string]string{"OS_CLIENT_CONFIG_FILE": clouds, "OS_AUTH_TYPE": "http_basic", "OS_USERNAME": "bob",
+			"OS_PASSWORD": "x", "OS_ENDPOINT": url}, Globals{}, "bob"},
+	} {
+		setVariables(t, c.variables)
+		if _, err := c.globals.hosts().Hosts(t.Context()); err != nil {
+			t.Fatal(c.name, err)
+		}
+		name, _, _ := (&http.Request{Header: *last}).BasicAuth()
+		if name != c.user || c.user == "" && last.Get("X-Auth-Token") != "admin" {
+			t.Errorf("%s: signed as %q, token %q", c.name, name, last.Get("X-Auth-Token"))
+		}
+	}
+	g := Globals{URL: url + "/"}
+	if base := g.networks().REST.Base; base != url+"/network" {
+		t.Errorf("network at %s", base)
+	}
+	setVariables(t, nil)
+	if base := (&Globals{}).networks().REST.Base; base != DefaultNetworkURL {
+		t.Errorf("without clouds.yaml: network at %s", base)
+	}
+}
+
+// The cloud that `berth cloud` prints is the one with which it was called.
+func TestCloudCommand(t *testing.T) {
+	setVariables(t, map[string]string{"OS_AUTH_TYPE": "http_basic", "OS_USERNAME": "ann", "OS_PASSWORD": "secret"})
+	path, ca := filepath.Join(t.TempDir(), "clouds.yaml"), filepath.Join(t.TempDir(), "ca.pem")
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", path)
+	var out strings.Builder
+	g := Globals{URL: "https://c:8770", CAFile: ca, Stdout: &out, Stderr: &out}
+	if err := (&CloudCmd{Name: "red", Write: true}).Run(&g); err != nil {
+		t.Fatal(err)
+	}
+	for name, endpoint := range map[string]string{"red": "https://c:8770/compute/v2.1",
+		"red-placement": "https://c:8770/placement"} {
+		c, err := readCloud(name)
+		for option, want := range map[string]string{"username": "ann", "password": "secret", "endpoint": endpoint,
+			"image_endpoint_override": "https://c:8770/image", "cacert": ca} {
+			if err != nil || c.get(option) != want {
+				t.Errorf("%s: %s is %q, want %q; %v", name, option, c.get(option), want, err)
+			}
+		}
+	}
+	setVariables(t, map[string]string{"OS_AUTH_URL": "http://k:5000", "OS_USERNAME": "ann", "OS_PASSWORD": "secret",
+		"OS_PROJECT_NAME": "red", "OS_REGION_NAME": "R"})
+	out.Reset()
+	if err := (&CloudCmd{Name: "k"}).Run(&Globals{Stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "auth_url: http://k:5000") || strings.Contains(text, "endpoint") ||
+		!strings.Contains(text, "region_name: R") || strings.Contains(text, "k-placement") {
+		t.Error(text)
+	}
+	setVariables(t, nil)
+	out.Reset()
+	if err := (&CloudCmd{Name: "n"}).Run(&Globals{Stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "auth_type: admin_token") ||
+		!strings.Contains(text, "network_endpoint_override: "+DefaultNetworkURL) {
+		t.Error(text)
 	}
 }

@@ -12,6 +12,7 @@ type Commands struct {
 	Candidates CandidatesCmd `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
 	Headroom   HeadroomCmd   `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
 	Heal       HealCmd       `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`
+	Cloud      CloudCmd      `cmd:"" group:"Services:" help:"Print the account and the addresses of this command as a clouds.yaml, or write them into yours."`
 }
 
 // NewCommands returns the client commands, for Kong to fill.

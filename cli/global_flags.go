@@ -21,6 +21,7 @@ import (
 
 // Globals are the flags of every client command.
 type Globals struct {
+	URL          string `help:"URL that serves all APIs, as berth up --listen does, such as http://127.0.0.1:8770." env:"BERTH_URL" placeholder:"URL"`
 	PlacementURL string `help:"URL of the Placement API. Default: that of the account's cloud, or http://127.0.0.1:8778." env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
 	ComputeURL   string `help:"URL of the Compute API. Default: that of the account's cloud, or http://127.0.0.1:8774." env:"BERTH_COMPUTE_URL" placeholder:"URL"`
 	NetworkURL   string `help:"URL of the Networking API. Default: that of the account's cloud, or http://127.0.0.1:9696." env:"BERTH_NETWORK_URL" placeholder:"URL"`
@@ -53,7 +54,8 @@ func (g *Globals) AfterApply() error {
 // account returns the account of the command, which it determines at the first call.
 func (g *Globals) account() *commandAccount {
 	if g.signed == nil {
-		g.signed = newCommandAccount(g.Token, g.OSCloud, g.TLSFiles())
+		g.signed = newCommandAccount(g.Token, g.OSCloud, addressed(g), g.TLSFiles())
+		g.signed.url = g.URL
 	}
 	return g.signed
 }

@@ -85,9 +85,11 @@ func (c *Call) begin(core *core, w http.ResponseWriter, r *http.Request, trustPr
 	if trustProxy {
 		c.R, c.proxy = forwarded(r)
 	}
+	c.proxy.prefix += mountOf(r)
 }
 
-// Prefix returns the prefix of the API's paths at a proxy: empty, or it begins with a slash.
+// Prefix returns the prefix of the API's paths at a proxy and at an address of several APIs: empty, or it begins with a
+// slash.
 func (c *Call) Prefix() string { return c.proxy.prefix }
 
 // BaseURL returns the URL of the API that the client used, without a slash at the end, and with the prefix. The default

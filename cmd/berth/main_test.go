@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if built, err = os.MkdirTemp("", "berth-program"); err != nil {
 		panic(err)
 	}
+	if err := os.Setenv("BERTH_LISTEN", "127.0.0.1:0"); err != nil { // of `berth up`, at the same time in many tests
+		panic(err)
+	}
 	status := m.Run()
 	os.RemoveAll(built)
 	os.Exit(status)

@@ -14,6 +14,7 @@ import (
 
 type upCmd struct {
 	files
+	Listen          string `help:"Address that serves all APIs, below /placement, /compute, /network and /image. Default: ${default}; none: it is not served." default:"127.0.0.1:8770" env:"BERTH_LISTEN" placeholder:"HOST:PORT"`
 	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 	ListenImage     string `help:"Address of the Image API; it is not served with [glance]. Default: ${default}." default:"127.0.0.1:9292" env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
@@ -54,6 +55,10 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if conf.Images.At == "" {
 		apis = append(apis, image)
 	}
+	one := &endpoint{name: "berth", flag: "--listen", address: c.Listen, noauth: open}
+	if c.Listen != "none" {
+		apis = append(apis, one)
+	}
 	if err := listen(conf, log, apis...); err != nil {
 		return err
 	}
@@ -80,6 +85,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if all.Image != nil {
 		image.handler = all.Image.Handler
 	}
+	one.handler = all.Handler()
 	fmt.Fprintln(s.out, agentLine(conf))
 	if !conf.RunsAgent() {
 		return serve(ctx, s, conf.Connections, log, apis...)

@@ -86,7 +86,7 @@ func Rows() []Row {
 		{Package: "sqldb", Kind: Database, Imports: []string{"fault", "backoff", "datafile"},
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
-		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "diskimage"),
+		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "diskimage", "internal/cloudsfile"),
 			Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
 				"github.com/jaypipes/pcidb", "github.com/google/uuid", "golang.org/x/sys"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
@@ -274,6 +274,8 @@ func assembly() []Row {
 			"agent/survey",
 			"agent/sysfs", "agent/powervm/…", "internal/httpserver", "docs/guide"}},
 		{Package: "docs/guide", Kind: Domain},
+		{Package: "internal/cloudsfile", Kind: Adapter, Imports: []string{"fault", "datafile"},
+			Outside: []string{"go.yaml.in/yaml/v4"}},
 		{Package: "internal/userfile", Kind: Adapter, Imports: []string{"fault", "datafile", "api/identity"},
 			Outside: []string{"golang.org/x/crypto"}},
 		{Package: "internal/linuxguest", Kind: Adapter, Imports: []string{"fault"}},

@@ -225,7 +225,8 @@ func (f Files) change(edit func(*content) error) error {
 		if w.before == w.after {
 			continue
 		}
-		if err := replace(w.path, w.after); err != nil {
+		// A new file may be read by the group of its directory, which in /etc/berth of the packages is that of the services.
+		if err := datafile.ReplaceKept(w.path, []byte(w.after), 0o640); err != nil {
 			return fault.New(fault.Unavailable, "cannot write %s: %w; run the command as the owner of the file", w.path,
 				err)
 		}
@@ -248,46 +249,4 @@ func lockDirectory(dir string) (*os.File, error) {
 		return nil, errors.Join(fault.New(fault.Unavailable, "cannot lock %s: %w", dir, err), lock.Close())
 	}
 	return lock, nil
-}
-
-// replace replaces the content of a file durably. The owner, the group and the mode stay. A new file may be read by the
-// group of its directory, which in /etc/berth of the packages is that of the services.
-func replace(path, text string) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	like, mode := filepath.Dir(path), fs.FileMode(0o640)
-	if info, err := os.Stat(path); err == nil {
-		like, mode = path, info.Mode().Perm()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	unfinished := path + datafile.Unfinished
-	_ = os.Remove(unfinished) // of a process that was killed; its mode would remain
-	err := os.WriteFile(unfinished, []byte(text), 0o600)
-	if err == nil {
-		err = giveAs(unfinished, like)
-	}
-	if err == nil {
-		err = os.Chmod(unfinished, mode)
-	}
-	if err == nil {
-		err = datafile.Complete(path)
-	}
-	if err != nil {
-		_ = os.Remove(unfinished)
-	}
-	return err
-}
-
-// giveAs gives a file the owner and the group of another one, if they differ.
-func giveAs(path, like string) error {
-	var own, other syscall.Stat_t
-	if err := errors.Join(syscall.Stat(path, &own), syscall.Stat(like, &other)); err != nil {
-		return err
-	}
-	if own.Uid == other.Uid && own.Gid == other.Gid {
-		return nil
-	}
-	return os.Chown(path, int(other.Uid), int(other.Gid))
 }
