@@ -91,7 +91,7 @@ func TestChangedPolicyWithoutRoomRefusesTheHost(t *testing.T) {
 	c.server.State = lifecycle.BindingPorts
 	event, err := c.binder.Bind(t.Context(), c.server)
 	refused, is := event.(lifecycle.PortsNotBound)
-	if err != nil || !is || !strings.Contains(refused.Reason, "no room for the policy of port p, which has changed") {
+	if err != nil || !is || !strings.Contains(refused.Reason, "port p what its policy, which has changed") {
 		t.Errorf("%+v %v", event, err)
 	}
 	if p := c.network.ports[0]; p.Host == "a" {

@@ -75,11 +75,25 @@ func tryChoice(s Server, now time.Time) Server {
 		s = addHistory(s, now, fmt.Sprintf("cannot be on %s: %s", s.Choices[0].Host, why))
 		return loseChoice(s, why, now)
 	}
+	if s.quota != nil {
+		if err := s.quota(s); err != nil {
+			return exceedQuota(s, err.Error(), now)
+		}
+	}
 	if s.Move != nil {
 		return advance(s, choicesFound{}, now)
 	}
 	s.State = Claiming
 	return countClaim(s, now)
+}
+
+// exceedQuota continues without the first choice, whose allocation exceeds a quota. Another round would find the same.
+func exceedQuota(s Server, why string, now time.Time) Server {
+	s = addHistory(s, now, fmt.Sprintf("cannot be on %s: %s", s.Choices[0].Host, why))
+	if s.Choices = s.Choices[1:]; len(s.Choices) > 0 {
+		return tryChoice(s, now)
+	}
+	return giveUp(s, now, why, s.State != Scheduling)
 }
 
 // onClaimed records that the first choice is claimed. The guest is built there, unless the move does something first or

@@ -29,8 +29,8 @@
 // due_steps.go, expected_allocations.go, host_assignment.go, guests_to_remove.go, detect_outdated_record.go and
 // actions_from_history.go derive what others see of it; server_details.go and lock.go have what users change without an
 // action; server_events.go has the events; shelve.go has the image of a shelved server and soft_deletion.go the
-// deletion that can be undone; server_ports.go, port_change.go, port_queue.go and deleted_ports.go have the ports and
-// their handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
+// deletion that can be undone; server_ports.go, port_change.go, port_queue.go, port_guarantees.go and deleted_ports.go
+// have the ports and their handlers; server_history.go, excluded_hosts_and_chosen_providers.go, server_fault.go and
 // begin_rebuild_and_build_number.go change a part of the record; server_during_move.go connects a server with its move;
 // host_search.go, server_deletion.go, after_allocation_release.go, guest_report.go, dead_host.go,
 // apply_server_action.go and step_results.go are the handlers of events; lifecycle.go selects the handler.
@@ -46,7 +46,7 @@ import (
 func Next(s Server, e Event, now time.Time) (Server, []Step) {
 	next, _ := transition(s, e, now.UTC())
 	next = endPortChange(s, next)
-	next = startPortChanges(detachDeletedPorts(next, now.UTC()), now.UTC())
+	next = withoutOldGuarantees(startPortChanges(detachDeletedPorts(next, now.UTC()), now.UTC()))
 	return next, next.Steps()
 }
 

@@ -119,12 +119,12 @@ func withdrawPort(s Server, reason string, now time.Time) Server {
 }
 
 // detachDevice begins to detach a port that has a device.
-func detachDevice(s Server, device pci.Request, port Port, now time.Time) Server {
-	s.PortChange.Device, s.PortChange.Port = &device, &port
+func detachDevice(s Server, device pci.Request, now time.Time) Server {
+	s.PortChange.Device = &device
 	s.Requests = withoutRequest(s.Requests, device.ID)
 	s = addAmounts(s, device, -1)
-	return addHistory(s, now, fmt.Sprintf("detaching port %s; waiting for the agent of %s to free its device", port.ID,
-		s.Host))
+	return addHistory(s, now, fmt.Sprintf("detaching port %s; waiting for the agent of %s to free its device",
+		s.PortChange.Detach, s.Host))
 }
 
 // keepPort ends a detachment that the hypervisor has refused: the server keeps the port.

@@ -67,10 +67,10 @@ func detachPort(s Server, change, id string, now time.Time) Server {
 		port = s.Ports[at]
 		s.Ports = slices.Delete(slices.Clone(s.Ports), at, at+1) // its agent detaches it
 	}
-	s.PortChange = &PortChange{ID: change, Detach: id, Request: requestOf(s, port)}
+	s.PortChange = &PortChange{ID: change, Detach: id, Request: requestOf(s, port), Port: &port}
 	for _, r := range s.Requests {
 		if r.Port != nil && r.Port.ID == id {
-			return detachDevice(s, r, port, now)
+			return detachDevice(s, r, now)
 		}
 	}
 	return addHistory(s, now, "detaching port "+id)

@@ -19,6 +19,12 @@ import (
 // none, because it has no allocation. A server that is soft-deleted counts nothing else, as in Nova, until it is
 // restored.
 func (s Server) QuotaUse() quota.Amounts {
+	return s.useOf(s.presence() > absent || s.ClaimedHost() != "")
+}
+
+// useOf returns what the server counts. claims is whether it has, or is about to claim, the allocation of its first
+// choice.
+func (s Server) useOf(claims bool) quota.Amounts {
 	if !s.Ended.IsZero() || s.State == Deleted {
 		return nil
 	}
@@ -27,7 +33,7 @@ func (s Server) QuotaUse() quota.Amounts {
 		use = quota.Amounts{}
 	}
 	if !slices.Contains([]State{Shelved, Error}, s.State) {
-		addClasses(use, s.ClassUse())
+		addClasses(use, s.classUse(claims))
 	}
 	if s.Move == nil {
 		return use
@@ -35,9 +41,7 @@ func (s Server) QuotaUse() quota.Amounts {
 	from := s.Move.From
 	source := quota.Amounts{quota.Cores: from.Flavor.VCPUs, quota.RAM: from.Flavor.MemoryMB}
 	requested := GroupAmounts(from.Ask.Groups)
-	for _, p := range from.Ports {
-		sumAmounts(requested, GroupAmounts(p.Groups))
-	}
+	sumAmounts(requested, s.guaranteesOf(from.Ports))
 	addClasses(source, allocated(requested, from.Choice))
 	for name, n := range source {
 		use[name] = max(use[name], n)
@@ -45,25 +49,20 @@ func (s Server) QuotaUse() quota.Amounts {
 	return use
 }
 
-// ClassUse returns what the server has of each resource class, or requests before it is claimed: for its flavor, and
-// for its ports with those that are being attached.
-func (s Server) ClassUse() resource.Amounts {
+// classUse returns what the server has of each resource class, or requests before it is claimed: for its flavor, and
+// for its ports with those that are being attached or detached.
+func (s Server) classUse(claims bool) resource.Amounts {
 	all := GroupAmounts(s.Ask.Groups)
 	if len(s.Ask.Groups) == 0 {
 		sumAmounts(all, s.RequestedAmounts)
 	}
-	for _, p := range s.Ports {
-		sumAmounts(all, GroupAmounts(p.Groups))
-	}
-	if len(s.Choices) > 0 && (s.presence() > absent || s.ClaimedHost() != "") {
+	sumAmounts(all, s.guaranteesOf(s.Ports))
+	if len(s.Choices) > 0 && claims {
 		all = allocated(all, &s.Choices[0])
 	}
 	var attaching []NetworkRequest
 	if len(s.Ports) == 0 {
 		attaching = append(attaching, s.Networks...)
-	}
-	if s.PortChange != nil {
-		attaching = append(attaching, s.PortChange.Request)
 	}
 	for _, q := range s.PortQueue {
 		attaching = append(attaching, q.Request)
@@ -72,6 +71,10 @@ func (s Server) ClassUse() resource.Amounts {
 		if !s.HasPort(r.Port) {
 			sumAmounts(all, s.PortAmounts[r.Port])
 		}
+	}
+	sumAmounts(all, s.portChangeUse())
+	for _, more := range s.Reserved {
+		sumAmounts(all, more)
 	}
 	return all
 }
@@ -94,26 +97,26 @@ func allocated(requested resource.Amounts, choice *schedule.Choice) resource.Amo
 	return all
 }
 
-// sumAmounts adds amounts to others.
-func sumAmounts(all, more resource.Amounts) {
-	for class, n := range more {
-		all[class] += n
-	}
-}
-
-// GroupAmounts returns what request groups request together.
-func GroupAmounts(groups []resource.Group) resource.Amounts {
-	all := resource.Amounts{}
-	for _, g := range groups {
-		sumAmounts(all, g.Resources)
-	}
-	return all
-}
-
 func addClasses(use quota.Amounts, amounts resource.Amounts) {
 	for class, n := range amounts {
 		if n > 0 {
 			use[quota.ClassPrefix+string(class)] += n
 		}
 	}
+}
+
+// WithQuota returns the server with the check of its quotas; nil: they are not checked. It is not a part of the record.
+// check returns an error if the server, as it would be with its first choice, exceeds a limit.
+func (s Server) WithQuota(check func(Server) error) Server {
+	s.quota = check
+	return s
+}
+
+// ClaimUse returns what the server would count with the allocation of its first choice.
+func (s Server) ClaimUse() quota.Amounts { return s.useOf(true) }
+
+// BeginsClaim reports whether an event has begun the claim of a choice, which may have more than the request: the PF of
+// a card takes the slices of all its VFs, and the policy of a port may have changed.
+func BeginsClaim(before, after Server) bool {
+	return after.ClaimedHost() != "" && (before.ClaimedHost() == "" || len(after.Choices) != len(before.Choices))
 }

@@ -48,6 +48,10 @@ type Server struct {
 	RequestedAmounts resource.Amounts `json:",omitempty"`
 	// the same of requested ports that are not read yet, by the id of the port
 	PortAmounts map[string]resource.Amounts `json:",omitempty"`
+	// what ports request since they were recorded, by the id of the port; see ReportGuarantees
+	Guarantees map[string]Guarantee `json:",omitempty"`
+	// what ports get by changes of policies that are not complete, by the id of the change; see ReserveGuarantees
+	Reserved map[string]resource.Amounts `json:",omitempty"`
 	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
 	MinCount int `json:",omitempty"`
 
@@ -117,6 +121,7 @@ type Server struct {
 	Revision int64 // of the record; the store increments it
 
 	group *schedule.ServerGroup // not stored; see WithGroup
+	quota func(Server) error    // not stored; see WithQuota
 	zones Zones                 // not stored; see WithZones
 }
 
@@ -279,7 +284,14 @@ type Port struct {
 	VIF                      string                 // binding:vif_type on Host, or on the last one
 	Bridge                   string                 // that the network service names for its interface; empty: none
 	Device                   string                 // address of the device that it is bound with; empty: none
+	Revision                 int                    // of the port as it was read
 	VLAN                     int                    // tag that the device or the bridge adds; 0: none; or Untagged
+}
+
+// Guarantee is what a port requests from Placement since a revision of the port.
+type Guarantee struct {
+	Revision int
+	Amounts  resource.Amounts
 }
 
 // Untagged is the VLAN of a port whose bridge adds no tag, and drops frames with a tag.

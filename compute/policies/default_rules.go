@@ -82,6 +82,7 @@ const (
 // Berth's own rules.
 const (
 	ExplainServer   = "berth:servers:why"
+	CountGuarantees = "berth:servers:guarantees"
 	ListHosts       = "berth:hosts:list"
 	ReportHost      = "berth:hosts:report"
 	ForgetHost      = "berth:hosts:forget"
@@ -154,6 +155,7 @@ var guards = []policy.Row{
 	{Names: UpdateExtraSpec, Check: admin, What: "PUT /flavors/{id}/os-extra_specs/{key}"},
 	{Names: DeleteExtraSpec, Check: admin, What: "DELETE /flavors/{id}/os-extra_specs/{key}"},
 	{Names: ExplainServer, Check: reader, What: "GET /berth/v1/servers/{id}/why"},
+	{Names: CountGuarantees, Check: service, What: "PUT /berth/v1/servers/{id}/guarantees/{change}"},
 	{Names: ListHosts, Check: service, What: "GET /berth/v1/hosts"},
 	{Names: ReportHost, Check: agent, What: "PUT /berth/v1/hosts/{host}"},
 	{Names: ForgetHost, Check: admin, What: "DELETE /berth/v1/hosts/{host}"},

@@ -99,8 +99,9 @@ func (b *Binder) attachPort(ctx context.Context, s lifecycle.Server, ports []net
 	want := scheduler.ReadPort(p, change.Request, n.Name)
 	_, needsDevice := portrequest.Class(want.VNIC)
 	var device *pci.Request
-	refusal, err := "", error(nil)
-	if p.Host != s.Host || needsDevice { // else it was bound before an interruption, with its allocation
+	refusal, err := b.countAttached(ctx, s, want)
+	// a port without a device that is bound was bound before an interruption, with its allocation
+	if err == nil && refusal == "" && (p.Host != s.Host || needsDevice) {
 		want, device, refusal, err = b.claimPort(ctx, s, want, scheduler.WantsOf(s, want, p, n))
 	}
 	if err == nil && refusal == "" && device != nil {

@@ -51,6 +51,9 @@ type Store interface {
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
+	// ChangeWithinQuota changes a server; fault.Forbidden with quota.Exceeded if it would count more than a limit permits.
+	ChangeWithinQuota(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (
+		lifecycle.Server, error)
 }
 
 // Placement has the requests to Placement that plans of healing need; *placement.Client implements it.

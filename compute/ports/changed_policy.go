@@ -25,6 +25,7 @@ import (
 func asRequestedNow(want lifecycle.Port, p network.Port, host string) lifecycle.Port {
 	now := scheduler.ReadPort(p, lifecycle.NetworkRequest{}, "")
 	if len(want.Groups) == 0 && len(now.Groups) == 0 {
+		want.Revision = now.Revision
 		return want
 	}
 	allocation := map[string]provider.ID{}
@@ -38,6 +39,7 @@ func asRequestedNow(want lifecycle.Port, p network.Port, host string) lifecycle.
 		}
 	}
 	want.Groups, want.SameSubtree, want.Allocation = now.Groups, now.SameSubtree, allocation
+	want.Revision = now.Revision
 	return want
 }
 
@@ -56,6 +58,11 @@ func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p n
 	changed := b.verify || !reflect.DeepEqual(record.Groups, want.Groups) ||
 		!maps.Equal(known.Allocation, want.Allocation)
 	if reason == "" && changed {
+		if reason, err = b.countGrowth(ctx, b.server.ID, record, want); err != nil {
+			return want, err
+		}
+	}
+	if reason == "" && changed {
 		amounts := Amounts{Port: want.ID, Of: guaranteesOf(want), Keep: b.short}
 		if err = b.SetAmounts(ctx, b.server, amounts); err != nil && !placement.Refused(err) {
 			return want, err
@@ -66,11 +73,11 @@ func (b portBinding) claimPolicy(ctx context.Context, record lifecycle.Port, p n
 	case reason == "":
 		return want, nil
 	case !b.guest:
-		return want, fault.New(fault.Conflict, "host %s has no room for the policy of port %s, "+
-			"which has changed: %s", b.server.Host, want.ID, reason)
+		return want, fault.New(fault.Conflict, "host %s cannot give port %s what its policy, which has "+
+			"changed, requests: %s", b.server.Host, want.ID, reason)
 	}
 	b.short[want.ID] = reason
-	b.Log.Warn("the host has no room for the changed policy of a port, which keeps what it had", "server", b.server.ID,
+	b.Log.Warn("a port keeps what it had before its policy changed", "server", b.server.ID,
 		"host", b.server.Host, "port", want.ID, "reason", reason)
 	return want, nil
 }

@@ -230,7 +230,14 @@ func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
 func (b *Binder) apply(ctx context.Context, p portsPlan, out *Healing) {
 	ctx = context.WithoutCancel(ctx) // what is begun is completed or undone
 	written := 0
-	var err error
+	refusal, err := "", error(nil)
+	if len(out.Adds) > 0 {
+		refusal, err = b.countHealed(ctx, p.server.ID, p.after)
+	}
+	if err != nil || refusal != "" {
+		out.State, out.Reason = NotAllocated, cmp.Or(refusal, fault.TextOf(err))
+		return
+	}
 	for i, port := range p.after {
 		if err = b.writePort(ctx, p.server, p.before[i], port); err != nil {
 			out.State, out.Reason = NotWritten, "port "+port.ID+": "+fault.TextOf(err)
@@ -244,6 +251,11 @@ func (b *Binder) apply(ctx context.Context, p portsPlan, out *Healing) {
 			return
 		}
 		out.State, out.Reason = NotAllocated, fault.TextOf(err)
+	}
+	if len(out.Adds) > 0 {
+		if _, err := b.countHealed(ctx, p.server.ID, p.before); err != nil {
+			b.Log.Warn("quota of a server that is not healed counts the healed amounts", "server", p.server.ID, "error", err)
+		}
 	}
 	var lost []string
 	for i, port := range p.before[:min(written+1, len(p.before))] { // the answer of the last one may have been lost

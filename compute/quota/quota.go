@@ -6,6 +6,7 @@ package quota
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -117,6 +118,12 @@ func Check(limits, used, requested Amounts) error {
 	}
 	slices.Sort(e.Over)
 	return fault.Wrap(fault.Forbidden, e)
+}
+
+// IsExceeded reports whether an error is that of a request that would exceed a limit.
+func IsExceeded(err error) bool {
+	_, exceeded := errors.AsType[*Exceeded](err)
+	return exceeded
 }
 
 // Error returns Nova's sentence: the limits, what is used and what is requested, each in the order of the resources.

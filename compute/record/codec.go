@@ -56,6 +56,18 @@ func each[A, B any](list []A, convert func(A) B) []B {
 	return out
 }
 
+// eachValue converts the values of a map. A nil map stays nil.
+func eachValue[A, B any](of map[string]A, convert func(A) B) map[string]B {
+	if of == nil {
+		return nil
+	}
+	out := make(map[string]B, len(of))
+	for key, one := range of {
+		out[key] = convert(one)
+	}
+	return out
+}
+
 // optional converts what a pointer points to. A nil pointer stays nil.
 func optional[A, B any](from *A, convert func(A) B) *B {
 	if from == nil {

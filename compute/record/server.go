@@ -72,6 +72,8 @@ type serverRequest struct {
 	NUMACells   []guestCellRecord `json:"numa_cells,omitzero"`
 
 	PortAmounts map[string]resource.Amounts `json:"requested_port_amounts,omitzero"`
+	Guarantees  map[string]guaranteeRecord  `json:"port_guarantees,omitzero"`
+	Reserved    map[string]resource.Amounts `json:"reserved_guarantees,omitzero"`
 
 	Networks []networkRecord       `json:"requested_networks,omitzero"`
 	Groups   []securityGroupRecord `json:"security_groups,omitzero"`
@@ -80,6 +82,12 @@ type serverRequest struct {
 	MinCount int                   `json:"min_count,omitzero"`
 	Power    lifecycle.Power       `json:"desired_power,omitzero"`
 	Rescue   string                `json:"rescue_image,omitzero"`
+}
+
+// guaranteeRecord is what a port requests since a revision.
+type guaranteeRecord struct {
+	Revision int              `json:"revision,omitzero"`
+	Amounts  resource.Amounts `json:"amounts,omitzero"`
 }
 
 // securityGroupRecord is a security group of the ports that are created with the server.
@@ -323,7 +331,9 @@ func toServer(s lifecycle.Server) serverRecord {
 			optional(s.Lock, func(l lifecycle.Lock) lockRecord { return lockRecord(l) }), accessRecord(s.AccessIPs), s.AutoDisk,
 			s.ConfigDrive},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest), s.RequestedAmounts,
-			each(s.Topology, toGuestCell), s.PortAmounts, each(s.Networks, toNetwork),
+			each(s.Topology, toGuestCell), s.PortAmounts,
+			eachValue(s.Guarantees, func(g lifecycle.Guarantee) guaranteeRecord { return guaranteeRecord(g) }), s.Reserved,
+			each(s.Networks, toNetwork),
 			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.MinCount, s.Power, s.RescueImage},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
@@ -363,7 +373,9 @@ func fromServer(r serverRecord) lifecycle.Server {
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
 		RequestedAmounts: r.Amounts, PortAmounts: r.PortAmounts,
-		Topology: each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
+		Guarantees: eachValue(r.Guarantees, func(g guaranteeRecord) lifecycle.Guarantee { return lifecycle.Guarantee(g) }),
+		Reserved:   r.Reserved,
+		Topology:   each(r.NUMACells, fromGuestCell), Networks: each(r.Networks, fromNetwork),
 		SecurityGroups: each(r.Groups, fromSecurityGroup),
 		Group:          r.Group,
 		Target:         r.Target,

@@ -127,7 +127,7 @@ func PortInUse(p network.Port) error {
 // ReadPort converts a port. Its allocation is that of binding:profile.
 func ReadPort(p network.Port, r lifecycle.NetworkRequest, networkName string) lifecycle.Port {
 	out := lifecycle.Port{ID: p.ID, Network: p.Network, NetworkName: networkName, MAC: p.MAC, VNIC: p.VNIC, Tag: r.Tag,
-		Created: r.Port == "", Host: p.Host, VIF: p.VIF}
+		Created: r.Port == "", Host: p.Host, VIF: p.VIF, Revision: p.Revision}
 	out.Device = network.SlotOf(p.Profile)
 	out = WithDetails(out, p)
 	for _, ip := range p.FixedIPs {

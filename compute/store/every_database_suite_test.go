@@ -32,7 +32,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"clean requests", cleanRequests}, {"forget a host", forgetHost},
 			{"disabled hosts", disabledHosts}, {"disabled devices", disabledDevices}, {"bindings of hosts", bindings},
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
-			{"quotas", quotaLimits}, {"quota of key pairs", quotaOfKeyPairs},
+			{"quotas", quotaLimits}, {"quotas of claims", quotaOfClaims}, {"quota of key pairs", quotaOfKeyPairs},
 			{"aggregates", aggregates}, {"zones during claims", zonesDuringClaims},
 			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
 			{"server groups of 64 clients", groupRaces},

@@ -4,16 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/quota"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -86,6 +90,67 @@ func quotaLimits(t *testing.T, s *store.Store) {
 	}
 	_, err = s.Change(ctx, "c", func(one lifecycle.Server) lifecycle.Server { one.Flavor.VCPUs = 100; return one })
 	must(t, err) // a step is never refused
+}
+
+// quotaOfClaims lets two servers claim cards, and ports get guarantees, of which the limit permits one.
+func quotaOfClaims(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	const fpga, egress = "class:CUSTOM_FPGA", "class:NET_BW_EGR_KILOBIT_PER_SEC"
+	s.SetQuotas(quota.Amounts{fpga: 8, egress: 1000}, nil)
+	choice := func(host string, slices int) schedule.Choice {
+		return schedule.Choice{Host: host, Allocation: resource.Allocation{"card": {"CUSTOM_FPGA": slices}}}
+	}
+	var clients sync.WaitGroup
+	for _, id := range []string{"a", "b"} {
+		one := ofProject(id, "p")
+		one.State, one.Ask = lifecycle.Scheduling, resource.Ask{Groups: []resource.Group{{
+			Resources: resource.Amounts{"CUSTOM_FPGA": 1}}}}
+		must(t, s.Create(ctx, one))
+		clients.Go(func() {
+			_, err := s.Change(ctx, id, func(found lifecycle.Server) lifecycle.Server {
+				next, _ := lifecycle.Next(found, lifecycle.Chosen{Candidates: 2,
+					Choices: []schedule.Choice{choice("h1", 9), choice("h2", 6)}}, noon)
+				return next
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+	claimed, refusal := 0, "Quota exceeded for "+fpga+": Requested 5, but already used 7 of 8"
+	for _, id := range []string{"a", "b"} {
+		one, err := s.Read(ctx, id)
+		must(t, err)
+		switch {
+		case one.ClaimedHost() == "h2":
+			claimed++
+		case one.State != lifecycle.Error || !strings.Contains(one.Fault.Message, refusal):
+			t.Errorf("%s is %s on %s: %+v", id, one.State, one.ClaimedHost(), one.Fault)
+		}
+	}
+	if use, err := s.QuotaUse(ctx, "p", ""); err != nil || claimed != 1 || use[fpga] != 6 {
+		t.Errorf("%d claimed, %v, %v", claimed, use, err)
+	}
+
+	var accepted atomic.Int32
+	must(t, s.Create(ctx, ofProject("q", "q")))
+	for n := range 16 {
+		clients.Go(func() {
+			_, err := s.ChangeWithinQuota(ctx, "q", func(found lifecycle.Server) lifecycle.Server {
+				return found.ReserveGuarantees(fmt.Sprint(n), resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 300})
+			})
+			if err == nil {
+				accepted.Add(1)
+			} else if !quota.IsExceeded(err) {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+	if use, err := s.QuotaUse(ctx, "q", ""); err != nil || accepted.Load() != 3 || use[egress] != 900 {
+		t.Errorf("%d accepted, %v, %v", accepted.Load(), use, err)
+	}
 }
 
 // quotaRaces lets 64 clients create, resize and delete servers of one project, in two processes.

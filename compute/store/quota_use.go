@@ -100,6 +100,7 @@ type quotaRequest struct {
 	project, user string
 	more          quota.Amounts
 	late          bool           // only the transaction knows more
+	always        bool           // any growth is checked, also without a request of a user
 	limits        *ProjectLimits // nil: not known
 }
 

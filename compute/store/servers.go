@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -98,11 +99,22 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 // fault.NotFound if the server does not exist. next gets the server with its group and the zones of
 // hosts; it may be called more than once. If
 // next returns the record unchanged, nothing is written. It returns fault.Forbidden with quota.Exceeded if next accepts
-// an action that exceeds a limit of the project; the steps that follow from an accepted action are never refused.
+// an action that exceeds a limit of the project. Of the steps that follow from an accepted action only a claim loses
+// the choices that exceed one.
 func (s *Store) Change(
 	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
 ) (after lifecycle.Server, err error) {
-	request := quotaRequest{late: true}
+	return s.changeWith(ctx, id, quotaRequest{late: true}, next)
+}
+
+// ChangeWithinQuota is Change that refuses any change with which the server counts more than a limit permits.
+func (s *Store) ChangeWithinQuota(ctx context.Context, id string,
+	next func(lifecycle.Server) lifecycle.Server) (after lifecycle.Server, err error) {
+	return s.changeWith(ctx, id, quotaRequest{late: true, always: true}, next)
+}
+
+func (s *Store) changeWith(ctx context.Context, id string, request quotaRequest,
+	next func(lifecycle.Server) lifecycle.Server) (after lifecycle.Server, err error) {
 	err = s.withLimits(ctx, &request, func() error {
 		return s.withGroupOf(ctx, id, func() error {
 			after, err = s.change(ctx, id, &request, next)
@@ -110,6 +122,33 @@ func (s *Store) Change(
 		})
 	})
 	return after, err
+}
+
+// nextWithin applies next to a server in a transaction. A request that exceeds a limit of the project is refused; of
+// the choices of a server those are lost whose allocation would exceed one.
+func nextWithin(ctx context.Context, tx *sqldb.Tx, request *quotaRequest, before lifecycle.Server,
+	next func(lifecycle.Server) lifecycle.Server) (after lifecycle.Server, err error) {
+	after = next(before)
+	requested := after.LastAction != before.LastAction || request.always
+	if !requested && !lifecycle.BeginsClaim(before, after) {
+		return after, nil
+	}
+	request.project, request.user = after.Project, after.User
+	request.more = quota.Growth(before.QuotaUse(), after.QuotaUse())
+	err = request.check(ctx, tx)
+	if requested || !quota.IsExceeded(err) {
+		return after, err
+	}
+	var unread error
+	after = next(before.WithQuota(func(claimed lifecycle.Server) error {
+		request.more = quota.Growth(before.QuotaUse(), claimed.ClaimUse())
+		err := request.check(ctx, tx)
+		if err != nil && !quota.IsExceeded(err) {
+			unread = cmp.Or(unread, err)
+		}
+		return err
+	}))
+	return after.WithQuota(nil), unread
 }
 
 // change is an attempt of Change. It returns errLimitsUnknown if the limits are needed and not known.
@@ -135,18 +174,15 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		if err != nil {
 			return err
 		}
-		after = next(before.WithGroup(group).WithZones(zones)).WithGroup(nil).WithZones(nil)
+		after, err = nextWithin(ctx, tx, request, before.WithGroup(group).WithZones(zones), next)
+		if err != nil {
+			return err
+		}
+		after = after.WithGroup(nil).WithZones(nil)
 		after.ID, after.Revision = before.ID, before.Revision
 		if reflect.DeepEqual(before, after) {
 			touched = nil
 			return nil
-		}
-		if after.LastAction != before.LastAction {
-			request.project, request.user = after.Project, after.User
-			request.more = quota.Growth(before.QuotaUse(), after.QuotaUse())
-			if err := request.check(ctx, tx); err != nil {
-				return err
-			}
 		}
 		after.Revision++
 		text, err := record.EncodeServer(after)

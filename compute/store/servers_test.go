@@ -99,6 +99,9 @@ func fullServer() lifecycle.Server {
 		Refusals: 3}
 	s.SecurityGroups = []lifecycle.SecurityGroup{{ID: "g", Name: "default"}}
 	s.RequestedAmounts = resource.Amounts{"VCPU": 1}
+	s.Guarantees = map[string]lifecycle.Guarantee{"port": {Revision: 2,
+		Amounts: resource.Amounts{"NET_BW_EGR_KILOBIT_PER_SEC": 2000}}}
+	s.Reserved = map[string]resource.Amounts{"change": {"NET_BW_EGR_KILOBIT_PER_SEC": 500}}
 	s.PortAmounts = map[string]resource.Amounts{"port": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 	from.Consumer = "m0"
 	s.Leftovers = []lifecycle.Residence{from}

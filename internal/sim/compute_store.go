@@ -53,6 +53,12 @@ func (s *store) Change(_ context.Context, id string, next func(lifecycle.Server)
 	return after, err
 }
 
+// ChangeWithinQuota is Change: no project has a limit.
+func (s *store) ChangeWithinQuota(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (
+	lifecycle.Server, error) {
+	return s.Change(ctx, id, next)
+}
+
 // Create stores new servers.
 func (s *store) Create(_ context.Context, servers ...lifecycle.Server) error {
 	return s.do(func() error {

@@ -38,6 +38,7 @@ func fromPlacement(err error) error {
 // A change of allocations has three steps, and each may be repeated:
 //
 //	record     stores the change with the amounts before and after it; ports in it cannot change until it ends
+//	reserve    counts what servers get more in the quotas of compute, which may refuse it
 //	allocate   writes the allocations of all consumers in one request, unless they have the amounts after the change
 //	finish     writes the ports and the network, or nothing if Placement has refused, and deletes the record
 //
@@ -92,6 +93,18 @@ const lost = "PlacementAllocationChanged"
 // complete makes a recorded change. If Placement does not answer, the change stays recorded and Run completes it. first
 // is whether this is the first attempt, so that Placement cannot have the amounts after the change by it.
 func (s *Service) complete(ctx context.Context, c store.Change, first bool) error {
+	if !first { // Placement may have the amounts already
+		_, done, err := s.allocationsAfter(ctx, c, false)
+		if err == nil && done && len(c.Consumers) > 0 {
+			return s.finish(ctx, c.ID, true)
+		}
+	}
+	if err := (guarantees{s}).reserve(ctx, c); err != nil {
+		if fault.Is(err, fault.Unavailable) && !first {
+			return err
+		}
+		return cmp.Or(s.finish(ctx, c.ID, false), err)
+	}
 	refused := s.allocate(ctx, c, first)
 	if fault.Is(refused, fault.Unavailable) || fault.Is(refused, fault.Internal) {
 		return fault.New(fault.Unavailable, "Placement has not confirmed the change of allocations: %w; the change is "+
@@ -170,6 +183,9 @@ func (s *Service) finish(ctx context.Context, id string, accepted bool) error {
 			if err := write(ctx, tx, Reports{s}, c); err != nil {
 				return err
 			}
+		}
+		if err := (guarantees{s}).record(ctx, tx, c); err != nil {
+			return err
 		}
 		return store.Delete[store.Change](ctx, tx, id)
 	})

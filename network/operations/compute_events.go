@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -78,8 +79,8 @@ func (s Reports) Once(ctx context.Context) (left int, err error) {
 	}
 	for some := range slices.Chunk(recorded, maxReported) {
 		done, failed := s.report(ctx, some)
-		if failed == nil && len(done) > 0 {
-			failed = s.Store.Write(ctx, func(tx *store.Tx) error {
+		if len(done) > 0 {
+			written := s.Store.Write(ctx, func(tx *store.Tx) error {
 				for _, id := range done {
 					if err := store.Delete[store.Event](ctx, tx, id); err != nil {
 						return err
@@ -87,9 +88,9 @@ func (s Reports) Once(ctx context.Context) (left int, err error) {
 				}
 				return nil
 			})
-		}
-		if failed != nil {
-			done = nil
+			if failed = cmp.Or(failed, written); written != nil {
+				done = nil
+			}
 		}
 		if left += len(some) - len(done); err == nil {
 			err = failed
@@ -99,18 +100,31 @@ func (s Reports) Once(ctx context.Context) (left int, err error) {
 }
 
 // report reports some events, and returns the ids of those that must not be reported again.
-func (s Reports) report(ctx context.Context, some []store.Event) (done []string, err error) {
+func (s Reports) report(ctx context.Context, all []store.Event) (done []string, err error) {
 	var events []compute.ExternalEvent
-	for _, e := range some {
+	var some []store.Event
+	for _, e := range all {
+		if e.Event == store.Guarantees {
+			accepted, failed := guarantees{s.Service}.send(ctx, e)
+			if accepted {
+				done = append(done, e.ID)
+			}
+			err = cmp.Or(err, failed)
+			continue
+		}
+		some = append(some, e)
 		events = append(events, compute.ExternalEvent{Name: e.Event, Server: e.Server, Tag: e.Port})
 	}
-	answers, err := s.Compute.ReportEvents(ctx, events...)
-	none := fault.Is(err, fault.NotFound)
+	if len(some) == 0 {
+		return done, err
+	}
+	answers, failed := s.Compute.ReportEvents(ctx, events...)
+	none := fault.Is(failed, fault.NotFound)
 	switch {
-	case err != nil && !none:
-		return nil, err
+	case failed != nil && !none:
+		return done, failed
 	case !none && len(answers) != len(some):
-		return nil, fault.New(fault.Unavailable, "compute has answered %d of %d events", len(answers),
+		return done, fault.New(fault.Unavailable, "compute has answered %d of %d events", len(answers),
 			len(some))
 	}
 	for i, e := range some {
@@ -121,7 +135,7 @@ func (s Reports) report(ctx context.Context, some []store.Event) (done []string,
 				"code", answers[i].Code)
 		}
 	}
-	return done, nil
+	return done, err
 }
 
 // isFinal reports whether an event with this code must not be reported again: it is accepted, it is about a server that

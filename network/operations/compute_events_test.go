@@ -18,6 +18,23 @@ type fakeCompute struct {
 	fails error
 	short bool // the answer has no events
 	calls chan []string
+
+	limit int // of egress bandwidth beside used; 0: none
+	used  int
+	sent  []compute.Guarantees
+	lost  error // after a call of SendGuarantees
+}
+
+// SendGuarantees implements Compute.
+func (f *fakeCompute) SendGuarantees(_ context.Context, _, _ string, g compute.Guarantees) error {
+	if f.fails != nil {
+		return f.fails
+	}
+	f.sent = append(f.sent, g)
+	if more := g.More[string(egr)]; more > 0 && f.limit > 0 && f.used+more > f.limit {
+		return fault.New(fault.Conflict, "Quota exceeded")
+	}
+	return f.lost
 }
 
 // ReportEvents implements Compute.

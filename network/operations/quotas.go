@@ -26,9 +26,9 @@ func (s *Service) limits(ctx context.Context, tx *store.Tx, project string) (map
 	limits := map[string]int{}
 	for resource, limit := range s.Quotas {
 		limits[resource] = limit
-		if own, ok := q.Limits[resource]; ok {
-			limits[resource] = own
-		}
+	}
+	for resource, own := range q.Limits {
+		limits[resource] = own
 	}
 	return limits, found, err
 }

@@ -211,4 +211,5 @@ type SegmentRanges struct {
 // Compute is what the operations need of compute; *compute.Client implements it.
 type Compute interface {
 	ReportEvents(ctx context.Context, events ...compute.ExternalEvent) ([]compute.ExternalEvent, error)
+	SendGuarantees(ctx context.Context, server, change string, g compute.Guarantees) error
 }

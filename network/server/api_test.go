@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -301,6 +302,25 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("%d, limit %d", status, limit("demo"))
 	}
 	f.fails(404, "TenantQuotaNotFound", "admin", "DELETE", "/v2.0/quotas/demo", "")
+
+	// what is read can be written, and a written value is read
+	_, read := f.do("admin", "GET", "/v2.0/quotas/demo", "")
+	read["quota"].(map[string]any)["router"] = 7
+	read["quota"].(map[string]any)["port"] = -1
+	body, err := json.Marshal(read)
+	must(t, err)
+	status, written := f.do("admin", "PUT", "/v2.0/quotas/demo", string(body))
+	_, again := f.do("admin", "GET", "/v2.0/quotas/demo", "")
+	if status != 200 || fmt.Sprint(written) != fmt.Sprint(read) || fmt.Sprint(again) != fmt.Sprint(read) {
+		t.Errorf("%d: read %v, written %v, then %v", status, read, written, again)
+	}
+	f.fails(400, "InvalidInput", "admin", "PUT", "/v2.0/quotas/demo", `{"quota": {"network": 0, "check_limit": true}}`)
+	for body, want := range map[string]int{`{"network": 0, "force": true}`: 200, `{"network": -2}`: 400,
+		`{"nets": 1}`: 400, `{"network": "5"}`: 200} {
+		if status, answer := f.do("admin", "PUT", "/v2.0/quotas/demo", `{"quota": `+body+`}`); status != want {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
 }
 
 // TestHostAccounts: the first account that reports a host is bound to the host.

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 )
 
 // quotas has the handlers of quotas.
@@ -27,13 +30,25 @@ func (c *call) mayQuota(rule string) (string, error) {
 	return project, c.Authorize(rule, c.target(project, nil))
 }
 
-// writeQuota writes limits; resources without a limit in Berth have none.
-func writeQuota(c *call, limits map[string]int) error {
-	view := map[string]any{"router": -1, "floatingip": -1, "rbac_policy": -1, "subnetpool": -1}
+// otherQuotas are the names of Neutron's quotas of resources that Berth does not have, or does not limit. They are
+// accepted and shown, so that a client can write what it has read.
+var otherQuotas = []string{"router", "floatingip", "rbac_policy", "subnetpool", "trunk", "address_group"}
+
+// shownLimits returns all limits that are set, and -1 for the others.
+func (s quotas) shownLimits(limits map[string]int) map[string]any {
+	view := map[string]any{}
+	for _, name := range otherQuotas {
+		view[name] = -1
+	}
 	for name, limit := range limits {
 		view[name] = limit
 	}
-	return c.WriteJSON(http.StatusOK, map[string]any{"quota": view})
+	return view
+}
+
+// writeQuota writes limits.
+func (s quotas) writeQuota(c *call, limits map[string]int) error {
+	return c.WriteJSON(http.StatusOK, map[string]any{"quota": s.shownLimits(limits)})
 }
 
 func (s quotas) listQuotas(c *call) error {
@@ -43,13 +58,10 @@ func (s quotas) listQuotas(c *call) error {
 	found, err := s.ops.Projects(c.R.Context())
 	list := []map[string]any{}
 	for _, q := range found {
-		view := map[string]any{"project_id": q.ID, "tenant_id": q.ID}
-		for name, limit := range s.ops.Quotas {
-			if own, ok := q.Limits[name]; ok {
-				limit = own
-			}
-			view[name] = limit
-		}
+		limits := maps.Clone(s.ops.Quotas)
+		maps.Copy(limits, q.Limits)
+		view := s.shownLimits(limits)
+		view["project_id"], view["tenant_id"] = q.ID, q.ID
 		list = append(list, view)
 	}
 	if err == nil {
@@ -72,14 +84,14 @@ func (s quotas) writeLimits(c *call, project string) error {
 	if err != nil {
 		return err
 	}
-	return writeQuota(c, limits)
+	return s.writeQuota(c, limits)
 }
 
 func (s quotas) defaultQuota(c *call) error {
 	if _, err := c.mayQuota("get_quota"); err != nil {
 		return err
 	}
-	return writeQuota(c, s.ops.Quotas)
+	return s.writeQuota(c, s.ops.Quotas)
 }
 
 func (s quotas) quotaDetails(c *call) error {
@@ -96,7 +108,7 @@ func (s quotas) quotaDetails(c *call) error {
 		return err
 	}
 	view := map[string]any{}
-	for name, limit := range limits {
+	for name, limit := range s.shownLimits(limits) {
 		view[name] = map[string]any{"limit": limit, "used": used[name], "reserved": 0}
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"quota": view})
@@ -112,21 +124,48 @@ func (s quotas) updateQuota(c *call) error {
 		return err
 	}
 	limits := map[string]int{}
-	for name := range s.ops.Quotas {
+	names := append(slices.Sorted(maps.Keys(s.ops.Quotas)), otherQuotas...)
+	for _, name := range names {
 		if limit := 0; o.Number(name, &limit, -1, maxRate) {
 			limits[name] = limit
 		}
 	}
-	for _, name := range []string{"project_id", "tenant_id", "force", "check_limit"} {
+	force, check := false, false
+	o.Flag("force", &force)
+	o.Flag("check_limit", &check)
+	for _, name := range []string{"project_id", "tenant_id"} {
 		delete(o.Keys, name)
+	}
+	if force && check {
+		o.Invalid("check_limit", "give either force or check_limit")
 	}
 	if err := o.Finish(); err != nil {
 		return err
+	}
+	if check {
+		if err := s.checkUsed(c, project, limits); err != nil {
+			return err
+		}
 	}
 	if err := s.ops.SetLimits(c.R.Context(), project, limits); err != nil {
 		return err
 	}
 	return s.writeLimits(c, project)
+}
+
+// checkUsed refuses limits below what a project has.
+func (s quotas) checkUsed(c *call, project string, limits map[string]int) error {
+	used, err := s.ops.Used(c.R.Context(), project)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if limit := limits[name]; limit >= 0 && limit < used[name] {
+			return fault.New(fault.Invalid, "Invalid input for quota: %s %d is below what project %s has, which is %d; "+
+				"choose a larger limit, or leave out check_limit", name, limit, project, used[name]).WithCode("InvalidInput")
+		}
+	}
+	return nil
 }
 
 func (s quotas) resetQuota(c *call) error {

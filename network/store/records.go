@@ -216,11 +216,15 @@ type Change struct {
 	Deleted   []string                  `json:"deleted,omitempty"` // ports that are removed
 }
 
+// Guarantees is the name of the event that a change of the policies of a server's ports has ended.
+const Guarantees = "berth-guarantees"
+
 // Event is an event that is reported to compute until compute has accepted it. It is stored in the transaction that
 // makes the change. Base.ID is random.
 type Event struct {
 	Base
 	Event  string `json:"event"`  // the name in the Compute API
 	Server string `json:"server"` // the id of the server
-	Port   string `json:"port"`
+	Port   string `json:"port,omitempty"`
+	Change string `json:"change,omitempty"` // of allocations that has ended, for Guarantees
 }

@@ -25,6 +25,8 @@ import (
 type Store interface {
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error)
+	ChangeWithinQuota(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (
+		lifecycle.Server, error)
 	ListServers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
 	ServerRefs(ctx context.Context, f store.ServerFilter) ([]store.ServerRef, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)

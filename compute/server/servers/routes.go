@@ -6,5 +6,5 @@ import "github.com/openberth/berth/compute/server/request"
 func Routes(s *Handlers) request.Routes {
 	return request.Join(serverRoutes(s), actionRoutes(s), whyRoutes(s), migrationRoutes(s), metadataRoutes(s),
 		tagRoutes(s), instanceActionRoutes(s), interfaceRoutes(s), addressRoutes(s), volumeRoutes(s), securityGroupRoutes(s),
-		eventRoutes(s), topologyRoutes(s), shareRoutes(s), passwordRoutes(s))
+		eventRoutes(s), guaranteeRoutes(s), topologyRoutes(s), shareRoutes(s), passwordRoutes(s))
 }

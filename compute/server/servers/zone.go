@@ -114,6 +114,9 @@ func checkZone(ctx context.Context, s *Handlers, of schedule.Aggregates, zone st
 // null for the zone, the server may be in any zone.
 func readUnshelve(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
+	if err := countPorts(s, c, found); err != nil {
+		return err
+	}
 	if !c.Has(compute.UnshelveZone) {
 		return nil
 	}
