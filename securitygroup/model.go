@@ -84,8 +84,8 @@ func decideBasics(port Port, p Packet) (d Decision, decided bool) {
 		return Decision{Reason: fmt.Sprintf("the port may not use the MAC address %s", p.MAC)}, true
 	case out && (!six && udp(67, 68) || six && udp(547, 546)):
 		return Decision{Reason: "a port may not answer as a DHCP server"}, true
-	case out && p.Protocol == ICMPv6 && six && p.Type == routerAdvertisement:
-		return Decision{Reason: "a port may not send router advertisements"}, true
+	case out && p.Protocol == ICMPv6 && six && slices.Contains(Forbidden(), p.Type):
+		return Decision{Reason: "a port may not send router advertisements and redirects"}, true
 	case out && !six && udp(68, 67) && (p.Source.IsUnspecified() || port.owns(p)):
 		return Decision{Allowed: true, Reason: "it is a request of DHCP"}, true
 	case out && six && udp(546, 547) && port.owns(p):
@@ -111,6 +111,7 @@ const (
 	routerAdvertisement   = 134
 	neighbourSolicitation = 135
 	neighbourAdvertise    = 136
+	redirect              = 137
 	multicastReport2      = 143
 )
 
@@ -122,6 +123,9 @@ func Discovery(egress bool) []int {
 	}
 	return []int{multicastQuery, routerAdvertisement, neighbourSolicitation, neighbourAdvertise}
 }
+
+// Forbidden returns the types of ICMPv6 that a port may never send, because only routers do.
+func Forbidden() []int { return []int{routerAdvertisement, redirect} }
 
 func isDiscovery(p Packet, egress bool) bool {
 	return p.Protocol == ICMPv6 && p.Destination.Is6() && slices.Contains(Discovery(egress), p.Type)

@@ -1,0 +1,297 @@
+package groupfilter
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/securitygroup"
+)
+
+// Port is a port of a guest of the host.
+type Port struct {
+	securitygroup.Port
+	Tap    string // the interface of the guest in the bridge
+	Bridge string
+}
+
+// State is what the tables depend on. Zones has the zone of connection tracking of each bridge that has one; the
+// connections of other bridges are in the zone of the host.
+type State struct {
+	Ports  []Port
+	Groups map[string]securitygroup.Group
+	Zones  map[string]int
+}
+
+// The marks. Those of packets name the state of a decision, and are removed before a packet leaves the bridge.
+const (
+	passed    = "0x42455254" // a decision has let the packet pass
+	profiles  = 0x42000000   // or'ed with the number of a profile: a decision is to be made
+	profileID = 0x00ffffff
+
+	// Blocked is the bit in the mark of a connection that the rules permit no more: its packets are dropped.
+	Blocked = 0x40000000
+)
+
+const pass = "meta mark set " + passed + " accept"
+
+// profile is a list of groups that ports have, with the chains of their rules.
+type profile struct {
+	name      string // of its chains, after the prefix
+	mark      string
+	groups    []string
+	stateless bool
+}
+
+// Render returns the tables for a state. Equal states have equal tables, whatever was before.
+func Render(s State) Ruleset {
+	r := Ruleset{newTable(), newTable()}
+	r.frame()
+	all := profilesOf(s)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		r.addProfile(all[key])
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Groups)) {
+		r.addGroup(s, s.Groups[id])
+	}
+	ports := slices.SortedFunc(slices.Values(s.Ports), func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
+	for _, p := range ports {
+		if p.Secured {
+			r.addPort(p, all[key(p.Groups)])
+		}
+	}
+	for _, bridge := range slices.Sorted(maps.Keys(s.Zones)) {
+		r.inet.chains["zone"] = append(r.inet.chains["zone"],
+			fmt.Sprintf("iifname %q ct zone set %d", bridge, s.Zones[bridge]))
+	}
+	return r
+}
+
+// key returns a list of groups as a text, whatever its order.
+func key(groups []string) string {
+	return strings.Join(slices.Sorted(slices.Values(groups)), " ")
+}
+
+// profilesOf returns the profiles of the ports by their keys. The number of a profile comes from its groups alone, so
+// that it stays the same in each state without a collision.
+func profilesOf(s State) map[string]profile {
+	all, used := map[string]profile{}, map[uint32]bool{}
+	keys := map[string][]string{}
+	for _, p := range s.Ports {
+		if p.Secured {
+			keys[key(p.Groups)] = slices.Sorted(slices.Values(p.Groups))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		sum := sha256.Sum256([]byte(k))
+		id := binary.BigEndian.Uint32(sum[:4]) & profileID
+		for used[id] || profiles|id == 0x42455254 {
+			id = (id + 1) & profileID
+		}
+		used[id] = true
+		stateless := len(keys[k]) > 0 && !slices.ContainsFunc(keys[k], func(g string) bool { return !s.Groups[g].Stateless })
+		all[k] = profile{hex.EncodeToString(sum[:8]), fmt.Sprintf("0x%08x", profiles|id), keys[k], stateless}
+	}
+	return all
+}
+
+// frame adds what does not depend on ports.
+func (r Ruleset) frame() {
+	for name, definition := range map[string]string{"ports": "type ifname;", "macs": "type ifname . ether_addr;",
+		"sources4": "type ifname . ether_addr . ipv4_addr;", "sources6": "type ifname . ether_addr . ipv6_addr;",
+	} {
+		r.bridge.sets[name] = &set{definition: definition, elements: map[string]string{}}
+	}
+	r.bridge.sets["neighbours"] = &set{definition: "type ifname : verdict;", isMap: true, elements: map[string]string{}}
+	r.bridge.sets["marks"] = &set{definition: "type ifname : mark;", isMap: true, elements: map[string]string{}}
+	for name, definition := range map[string]string{"from": "type mark : verdict;", "to": "type mark : verdict;",
+		"local4": "type ifname . ipv4_addr : verdict;", "local6": "type ifname . ipv6_addr : verdict;"} {
+		r.inet.sets[name] = &set{definition: definition, isMap: true, elements: map[string]string{}}
+	}
+	for _, c := range bridgeChains() {
+		r.bridge.chains[c.name], r.bridge.hooks[c.name] = slices.Clone(c.rules), c.hook
+	}
+	for _, c := range inetChains() {
+		r.inet.chains[c.name], r.inet.hooks[c.name] = slices.Clone(c.rules), c.hook
+	}
+}
+
+// addProfile adds the chains of a profile.
+func (r Ruleset) addProfile(p profile) {
+	for _, d := range []struct{ prefix, basics, lookup, group string }{{"from-", "basics_from", "from", "out-"},
+		{"to-", "basics_to", "to", "in-"}} {
+		chain := d.prefix + p.name
+		rules := []string{"jump " + d.basics}
+		if !p.stateless {
+			rules = append(rules, "jump connections")
+		}
+		for _, g := range p.groups {
+			rules = append(rules, "jump "+d.group+g)
+			if _, has := r.inet.chains[d.group+g]; !has {
+				r.inet.chains[d.group+g] = nil // a group whose rules are not known permits nothing
+			}
+		}
+		r.inet.chains[chain] = append(rules, "drop")
+		r.inet.sets[d.lookup].elements[p.mark] = "goto " + chain
+	}
+}
+
+// addPort adds the elements of a port.
+func (r Ruleset) addPort(p Port, of profile) {
+	tap := strconv.Quote(p.Tap)
+	r.bridge.sets["ports"].elements[tap] = ""
+	r.bridge.sets["marks"].elements[tap] = of.mark
+	for _, s := range p.Sources() {
+		r.bridge.sets["macs"].elements[tap+" . "+s.MAC] = ""
+		address := s.Address.Addr()
+		if address.Is6() {
+			r.addTarget(p, s.Address)
+		}
+		local, family := "local4", "4"
+		if address.Is6() {
+			local, family = "local6", "6"
+		}
+		if !s.Address.IsSingleIP() {
+			r.addNetwork(p, s, of, family)
+			continue
+		}
+		r.bridge.sets["sources"+family].elements[fmt.Sprintf("%s . %s . %s", tap, s.MAC, address)] = ""
+		at := fmt.Sprintf("%q . %s", p.Bridge, address)
+		if _, has := r.inet.sets[local].elements[at]; !has || slices.Contains(p.Addresses, address) {
+			r.inet.sets[local].elements[at] = "goto to-" + of.name
+		}
+	}
+}
+
+// addNetwork adds the rules for an address pair that is a network: sets without intervals have no networks.
+func (r Ruleset) addNetwork(p Port, s securitygroup.Pair, of profile, family string) {
+	from := fmt.Sprintf("iifname %q ether saddr %s", p.Tap, s.MAC)
+	word := "ip"
+	if family == "6" {
+		word = "ip6"
+	} else {
+		r.bridge.chains["arp_networks"] = append(r.bridge.chains["arp_networks"], fmt.Sprintf(
+			"iifname %q arp saddr ether %s arp saddr ip %s accept", p.Tap, s.MAC, s.Address))
+	}
+	r.bridge.chains["networks"+family] = append(r.bridge.chains["networks"+family],
+		fmt.Sprintf("%s %s saddr %s accept", from, word, s.Address))
+	r.inet.chains["local_networks"] = append(r.inet.chains["local_networks"],
+		fmt.Sprintf("oifname %q %s daddr %s goto to-%s", p.Bridge, word, s.Address, of.name))
+}
+
+// addTarget adds the rule for the addresses of IPv6 that a port may advertise as its own: the target of a neighbour
+// advertisement, which nft 1.0.6 knows only as bytes at an offset.
+func (r Ruleset) addTarget(p Port, of netip.Prefix) {
+	chain := "neighbour-" + p.Tap
+	rules := slices.DeleteFunc(r.bridge.chains[chain], func(rule string) bool { return rule == "drop" })
+	r.bridge.chains[chain] = append(rules, "@th,64,128 "+hexRange(of)+" return", "drop")
+	r.bridge.sets["neighbours"].elements[strconv.Quote(p.Tap)] = "goto " + chain
+}
+
+// hexRange returns a network of IPv6 as a range of numbers.
+func hexRange(p netip.Prefix) string {
+	first := p.Masked().Addr().As16()
+	last := first
+	for bit := p.Bits(); bit < 128; bit++ {
+		last[bit/8] |= 0x80 >> (bit % 8)
+	}
+	if first == last {
+		return fmt.Sprintf("0x%x", first)
+	}
+	return fmt.Sprintf("0x%x-0x%x", first, last)
+}
+
+// addGroup adds the chains of a group, and the sets of the members of its remote groups.
+func (r Ruleset) addGroup(s State, g securitygroup.Group) {
+	in, out := "in-"+g.ID, "out-"+g.ID
+	_, from := r.inet.chains[in]
+	if !from {
+		return // no port has it
+	}
+	for _, rule := range g.Rules {
+		chain := in
+		if rule.Direction == securitygroup.Egress {
+			chain = out
+		}
+		r.inet.chains[chain] = append(r.inet.chains[chain], r.rule(s, rule)+" "+pass)
+	}
+}
+
+// rule returns the conditions of a rule in nft's syntax.
+func (r Ruleset) rule(s State, rule securitygroup.Rule) string {
+	word, family := "ip", "4"
+	parts := []string{"meta nfproto ipv4"}
+	if rule.EtherType == securitygroup.IPv6 {
+		word, family, parts = "ip6", "6", []string{"meta nfproto ipv6"}
+	}
+	side := "saddr"
+	if rule.Direction == securitygroup.Egress {
+		side = "daddr"
+	}
+	switch {
+	case rule.RemoteGroup != "":
+		parts = append(parts, fmt.Sprintf("%s %s @%s", word, side, r.members(s, rule.RemoteGroup, family)))
+	case rule.RemotePrefix != "":
+		parts = append(parts, fmt.Sprintf("%s %s %s", word, side, rule.RemotePrefix))
+	}
+	n, _ := securitygroup.ProtocolNumber(rule.Protocol)
+	if n != 0 {
+		parts = append(parts, fmt.Sprintf("meta l4proto %d", n))
+	}
+	switch {
+	case rule.Min == nil:
+	case n == securitygroup.ICMP || n == securitygroup.ICMPv6:
+		name := "icmp"
+		if n == securitygroup.ICMPv6 {
+			name = "icmpv6"
+		}
+		parts = append(parts, fmt.Sprintf("%s type %d", name, *rule.Min))
+		if rule.Max != nil {
+			parts = append(parts, fmt.Sprintf("%s code %d", name, *rule.Max))
+		}
+	default:
+		parts = append(parts, fmt.Sprintf("th dport %d-%d", *rule.Min, *rule.Max))
+	}
+	return strings.Join(parts, " ")
+}
+
+// members adds the set of the members of a group for one family, and returns its name.
+func (r Ruleset) members(s State, group, family string) string {
+	name := "members" + family + "-" + group
+	if r.inet.sets[name] != nil {
+		return name
+	}
+	one := &set{definition: "type ipv" + family + "_addr; flags interval;", elements: map[string]string{}}
+	for _, p := range outermost(s.Groups[group].Members) {
+		if p.Addr().Is4() == (family == "4") {
+			text := p.String()
+			if p.IsSingleIP() {
+				text = p.Addr().String()
+			}
+			one.elements[text] = ""
+		}
+	}
+	r.inet.sets[name] = one
+	return name
+}
+
+// outermost returns networks without those that another one contains, which a set with intervals refuses.
+func outermost(all []netip.Prefix) (list []netip.Prefix) {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b netip.Prefix) int {
+		return cmp.Or(a.Masked().Addr().Compare(b.Masked().Addr()), a.Bits()-b.Bits())
+	})
+	for _, p := range sorted {
+		p = p.Masked()
+		if n := len(list); n == 0 || !list[n-1].Contains(p.Addr()) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
