@@ -25,8 +25,8 @@ func numbers(list []int) string {
 
 const isIP = "ether type { ip, ip6 } "
 
-// bridgeChains check the sources of frames, set the marks, and drop frames that no decision has let pass. The priorities
-// are before and after those of br_netfilter, which are 0.
+// bridgeChains check the sources of frames, set the marks, and drop frames that no decision has let pass. The
+// priorities are before and after those of br_netfilter, which are 0.
 func bridgeChains() []chain {
 	unset := "meta mark != " + passed + " drop"
 	return []chain{

@@ -36,12 +36,20 @@ func (s State) Connections() Connections {
 	for _, p := range s.Ports {
 		for _, source := range p.Sources() {
 			if source.Address.IsSingleIP() {
-				at := place{s.Zones[p.Bridge], source.Address.Addr()}
-				c.ports[at] = append(c.ports[at], p)
+				zone := s.Zones[p.Bridge]
+				c.add(zone.Number, source.Address.Addr(), p)
+				if len(zone.Inside) > 0 {
+					c.add(0, source.Address.Addr(), p)
+				}
 			}
 		}
 	}
 	return c
+}
+
+func (c Connections) add(zone int, address netip.Addr, p Port) {
+	at := place{zone, address}
+	c.ports[at] = append(c.ports[at], p)
 }
 
 // Blocks reports whether the packets of a connection must be dropped: a port of the host is one of its ends, and its

@@ -22,12 +22,22 @@ type Port struct {
 	Bridge string
 }
 
-// State is what the tables depend on. Zones has the zone of connection tracking of each bridge that has one; the
-// connections of other bridges are in the zone of the host.
+// State is what the tables depend on. Zones has the zone of each bridge; the connections of other bridges are in the
+// zone of the host.
 type State struct {
 	Ports  []Port
 	Groups map[string]securitygroup.Group
-	Zones  map[string]int
+	Zones  map[string]Zone
+}
+
+// Zone is where the kernel tracks the connections of a bridge, so that those of two networks with equal addresses do
+// not mix. If the host routes the network, the connections that it routes, or that it is an end of, are in the zone of
+// the host, 0, because NAT needs that: only connections between addresses of Inside, except those of Host, are in the
+// zone of the bridge. Without Inside all are.
+type Zone struct {
+	Number int // from 1 to 65535
+	Inside []netip.Prefix
+	Host   []netip.Addr
 }
 
 // The marks. Those of packets name the state of a decision, and are removed before a packet leaves the bridge.
@@ -68,10 +78,33 @@ func Render(s State) Ruleset {
 		}
 	}
 	for _, bridge := range slices.Sorted(maps.Keys(s.Zones)) {
-		r.inet.chains["zone"] = append(r.inet.chains["zone"],
-			fmt.Sprintf("iifname %q ct zone set %d", bridge, s.Zones[bridge]))
+		r.addZone(bridge, s.Zones[bridge])
 	}
 	return r
+}
+
+// addZone adds the rules that set the zone of the connections of a bridge.
+func (r Ruleset) addZone(bridge string, z Zone) {
+	add := func(format string, args ...any) {
+		r.inet.chains["zone"] = append(r.inet.chains["zone"], fmt.Sprintf("iifname %q ", bridge)+fmt.Sprintf(format, args...))
+	}
+	for _, a := range z.Host {
+		add("%s daddr %s return", word(a), a)
+	}
+	for _, p := range z.Inside {
+		add("%s daddr %s ct zone set %d", word(p.Addr()), p, z.Number)
+	}
+	if len(z.Inside) == 0 {
+		add("ct zone set %d", z.Number)
+	}
+}
+
+// word returns nft's word for the family of an address.
+func word(a netip.Addr) string {
+	if a.Is6() {
+		return "ip6"
+	}
+	return "ip"
 }
 
 // key returns a list of groups as a text, whatever its order.
@@ -173,10 +206,8 @@ func (r Ruleset) addPort(p Port, of profile) {
 // addNetwork adds the rules for an address pair that is a network: sets without intervals have no networks.
 func (r Ruleset) addNetwork(p Port, s securitygroup.Pair, of profile, family string) {
 	from := fmt.Sprintf("iifname %q ether saddr %s", p.Tap, s.MAC)
-	word := "ip"
-	if family == "6" {
-		word = "ip6"
-	} else {
+	word := word(s.Address.Addr())
+	if family == "4" {
 		r.bridge.chains["arp_networks"] = append(r.bridge.chains["arp_networks"], fmt.Sprintf(
 			"iifname %q arp saddr ether %s arp saddr ip %s accept", p.Tap, s.MAC, s.Address))
 	}

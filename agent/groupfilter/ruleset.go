@@ -67,8 +67,8 @@ func (r Ruleset) Text() string {
 
 // Remove returns the commands that remove Berth's tables.
 func Remove() string {
-	return fmt.Sprintf("add table bridge %[1]s\ndelete table bridge %[1]s\nadd table inet %[1]s\ndelete table inet %[1]s\n",
-		Table)
+	return fmt.Sprintf("add table bridge %[1]s\ndelete table bridge %[1]s\nadd table inet %[1]s\n"+
+		"delete table inet %[1]s\n", Table)
 }
 
 func (r Ruleset) body() string {

@@ -22,12 +22,15 @@ func pair(t testing.TB) (h *host, a, b *guest, s groupfilter.State) {
 	h.bridge("br1")
 	a, b = h.connect("br1", 1), h.connect("br1", 2)
 	b.serve(80)
-	s = groupfilter.State{Groups: map[string]securitygroup.Group{"open": openGroup("open"), "server": openGroup("server")},
-		Zones: map[string]int{"br1": 7}, Ports: []groupfilter.Port{a.port("br1", "open"), b.port("br1", "server")}}
+	s = groupfilter.State{
+		Groups: map[string]securitygroup.Group{"open": openGroup("open"), "server": openGroup("server")},
+		Zones:  map[string]groupfilter.Zone{"br1": {Number: 7}},
+		Ports:  []groupfilter.Port{a.port("br1", "open"), b.port("br1", "server")}}
 	return h, a, b, s
 }
 
-// TestRemovedRuleEndsConnections removes the rule of open connections: they stop, and continue when the rule is back. A connection that another rule permits is not cut.
+// TestRemovedRuleEndsConnections removes the rule of open connections: they stop, and continue when
+// the rule is back. A connection that another rule permits is not cut.
 func TestRemovedRuleEndsConnections(t *testing.T) {
 	h, a, b, s := pair(t)
 	h.apply(s)
@@ -169,8 +172,10 @@ func TestNothingIsWrittenAtARestart(t *testing.T) {
 	}
 	h.run("nft", "delete", "table", "inet", groupfilter.Table)
 	h.apply(s)
-	if out := handles(); !strings.Contains(out, groupfilter.Render(s).Version()) || !strings.Contains(out, "table inet other") {
-		t.Errorf("the tables are not repaired:\n%s", out)
+	for _, want := range []string{groupfilter.Render(s).Version(), "table inet other"} {
+		if out := handles(); !strings.Contains(out, want) {
+			t.Errorf("the tables are not repaired: no %s in\n%s", want, out)
+		}
 	}
 	h.run("nft", "flush", "ruleset")
 	h.apply(s)
@@ -203,7 +208,7 @@ func TestChangesEqualTheText(t *testing.T) {
 	fewer.Groups = map[string]securitygroup.Group{"open": remote.Groups["open"], "server": s.Groups["server"],
 		"peers": {ID: "peers", Members: members[2:]}}
 	states := []groupfilter.State{s, without(s, "server"), groups(s, 0, "open", "server"), groups(s, 1), pairs, remote,
-		fewer, {}, {Zones: map[string]int{"br2": 3}}, {Ports: s.Ports[:1]}}
+		fewer, {}, {Zones: map[string]groupfilter.Zone{"br2": {Number: 3}}}, {Ports: s.Ports[:1]}}
 	list := func() string { return h.run("nft", "list", "ruleset") }
 	for i, first := range states {
 		for _, step := range []int{1, 3, 7} {
@@ -241,7 +246,7 @@ func sorted(listing string) string {
 func TestEqualAddressesInTwoNetworks(t *testing.T) {
 	h := newHost(t)
 	s := groupfilter.State{Groups: map[string]securitygroup.Group{"open": openGroup("open"), "server": openGroup("server"),
-		"closed": openGroup("closed")}, Zones: map[string]int{"br1": 7, "br2": 8}}
+		"closed": openGroup("closed")}, Zones: map[string]groupfilter.Zone{"br1": {Number: 7}, "br2": {Number: 8}}}
 	conns := map[string]net.Conn{}
 	for _, bridge := range []string{"br1", "br2"} {
 		h.bridge(bridge)
@@ -279,7 +284,8 @@ func TestEqualAddressesInTwoNetworks(t *testing.T) {
 // passes by the same rules.
 func TestHostAndGuests(t *testing.T) {
 	h, a, b, s := pair(t)
-	s.Zones = nil // the host has an address in the bridge, and NAT
+	s.Zones = map[string]groupfilter.Zone{"br1": {Number: 7, Inside: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")},
+		Host: []netip.Addr{netip.MustParseAddr("10.0.0.254")}}}
 	b.serve(81)
 	outside := h.connect("br1", 3)
 	outside.serve(80)
@@ -342,6 +348,12 @@ func TestBridgeWithoutFilter(t *testing.T) {
 	for _, to := range []netip.Addr{b.four, b.six} {
 		if a.reaches("tcp", to, 80) {
 			t.Errorf("%s is reached without a decision", to)
+		}
+	}
+	h.apply(s)
+	for _, to := range []netip.Addr{b.four, b.six} { // a neighbour may have to be found again
+		if _, err := a.open(to, 80); err != nil {
+			t.Errorf("the bridge is not served again: %v", err)
 		}
 	}
 }

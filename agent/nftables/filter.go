@@ -28,11 +28,14 @@ type Filter struct {
 // timeout is how long nft may take.
 const timeout = 30 * time.Second
 
-// Apply makes the kernel enforce a state. It writes differences only, in one transaction: a failure changes nothing.
-func (f *Filter) Apply(ctx context.Context, s groupfilter.State) error {
+// apply makes the kernel enforce a state. It writes differences only, in one transaction: a failure changes nothing.
+func (f *Filter) apply(ctx context.Context, s groupfilter.State) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	want := groupfilter.Render(s)
+	if err := f.serveBridges(ctx, s); err != nil {
+		return err
+	}
 	present, err := f.present(ctx, want)
 	if err != nil {
 		return err
@@ -106,20 +109,26 @@ func Remove(ctx context.Context) error {
 
 // run runs nft and returns its output.
 func run(ctx context.Context, stdin string, args ...string) (string, error) {
+	return runProgram(ctx, "nft", stdin, args...)
+}
+
+// runProgram runs a program and returns its output.
+func runProgram(ctx context.Context, name, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	path, err := exec.LookPath("nft")
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fault.New(fault.Unavailable, "security groups are not enforced: the program nft is missing; install the "+
-			"package nftables")
+		return "", fault.New(fault.Unavailable, "security groups are not enforced: the program %s is missing; install the "+
+			"package %s", name, map[string]string{"nft": "nftables", "ip": "iproute2", "modprobe": "kmod"}[name])
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return "", fault.New(fault.Unavailable, "security groups are not enforced: nft %s: %w: %s; the agent must run as root, "+
-			"and the kernel needs nf_tables with the families bridge and inet", strings.Join(args, " "), err, firstLines(errs.String()))
+		return "", fault.New(fault.Unavailable, "security groups are not enforced: %s %s: %w: %s; the agent must run as "+
+			"root, and the kernel needs br_netfilter, and nf_tables with the families bridge and inet", name,
+			strings.Join(args, " "), err, firstLines(errs.String()))
 	}
 	return out.String(), nil
 }

@@ -112,11 +112,10 @@ func newHost(t testing.TB) *host {
 	return h
 }
 
-// bridge adds a bridge whose frames pass the filter.
+// bridge adds a bridge.
 func (h *host) bridge(name string) {
 	h.t.Helper()
-	h.run("ip", "link", "add", name, "type", "bridge", "nf_call_iptables", "1", "nf_call_ip6tables", "1",
-		"mcast_snooping", "0", "forward_delay", "0")
+	h.run("ip", "link", "add", name, "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")
 	h.run("ip", "link", "set", name, "up")
 }
 
@@ -158,7 +157,7 @@ func (g *guest) port(bridge string, groups ...string) groupfilter.Port {
 func (h *host) apply(s groupfilter.State) {
 	h.t.Helper()
 	var err error
-	h.do(func() { err = h.filter.Apply(context.Background(), s) })
+	h.do(func() { err = h.filter.apply(context.Background(), s) })
 	if err != nil {
 		h.t.Fatal(err)
 	}

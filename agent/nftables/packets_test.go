@@ -57,7 +57,8 @@ func randomRule(r *rand.Rand, id int, groups []string) securitygroup.Rule {
 
 // randomState returns groups with random rules for ports of guests.
 func randomState(r *rand.Rand, guests []*guest) groupfilter.State {
-	s := groupfilter.State{Groups: map[string]securitygroup.Group{}, Zones: map[string]int{"br1": 7}}
+	s := groupfilter.State{Groups: map[string]securitygroup.Group{},
+		Zones: map[string]groupfilter.Zone{"br1": {Number: 7}}}
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		g := securitygroup.Group{ID: name, Stateless: r.IntN(6) == 0}

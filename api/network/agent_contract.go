@@ -81,6 +81,29 @@ type AddressPair struct {
 type HostNetworks struct {
 	Networks []HostNetwork `json:"networks"`
 	Ports    []HostPort    `json:"ports"`
+	// Groups are the security groups of these ports, and the remote groups of their rules.
+	Groups []HostSecurityGroup `json:"security_groups,omitempty"`
+}
+
+// HostSecurityGroup is what a host needs of a security group. Of a group that none of its ports has, it needs the
+// members only.
+type HostSecurityGroup struct {
+	ID        string                  `json:"id"`
+	Stateless bool                    `json:"stateless,omitempty"`
+	Rules     []HostSecurityGroupRule `json:"rules,omitempty"`
+	Members   []string                `json:"members,omitempty"` // addresses and networks, if a rule names the group
+}
+
+// HostSecurityGroupRule is a rule of a security group. Texts that are empty and numbers that are nil mean any.
+type HostSecurityGroupRule struct {
+	ID           string `json:"id"`
+	Direction    string `json:"direction"`
+	EtherType    string `json:"ethertype"`
+	Protocol     string `json:"protocol,omitempty"`
+	Min          *int   `json:"port_range_min,omitempty"`
+	Max          *int   `json:"port_range_max,omitempty"`
+	RemoteGroup  string `json:"remote_group_id,omitempty"`
+	RemotePrefix string `json:"remote_ip_prefix,omitempty"`
 }
 
 // HostNetwork is a network that a host connects by a Linux bridge.

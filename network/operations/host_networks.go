@@ -81,7 +81,8 @@ func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, wri
 			return all, false, err
 		}
 	}
-	return all, complete, nil
+	all.Groups, err = hostGroups(ctx, tx, all.Ports)
+	return all, complete, err
 }
 
 // bridgedPorts returns the ports of servers that Linux bridges of a host connect, each with its binding to this host as

@@ -193,7 +193,8 @@ func vifDetails(p store.Port, n store.Network) map[string]any {
 		details["reason"] = p.Binding.Reason
 	}
 	if p.Binding.Agent != "" {
-		details["port_filter"], details["connectivity"] = false, "l2"
+		details["connectivity"] = "l2"
+		details["port_filter"] = binding.NoFilter(p.Binding.VNIC, bandwidth.AgentType(p.Binding.Agent)) == ""
 	}
 	if p.Binding.Bridge != "" {
 		details["bridge_name"] = p.Binding.Bridge
