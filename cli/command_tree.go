@@ -2,21 +2,27 @@ package cli
 
 // Commands are the client commands. Kong fills the fields of NewCommands; the tags are the help texts.
 type Commands struct {
-	Server     ServerCmd     `cmd:"" group:"Servers, flavors and images:" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
-	Flavor     FlavorCmd     `cmd:"" group:"Servers, flavors and images:" help:"Create, list, show, change and delete flavors."`
-	Port       PortCmd       `cmd:"" group:"Networks:" help:"List ports with their servers, hosts and guarantees."`
-	Policy     PolicyCmd     `cmd:"" group:"Networks:" help:"List QoS policies with their rules."`
-	Host       HostCmd       `cmd:"" group:"Hosts, devices and resources:" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
-	Device     DeviceCmd     `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
-	Provider   ProviderCmd   `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers, their trees and usages."`
-	Candidates CandidatesCmd `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
-	Headroom   HeadroomCmd   `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
-	Heal       HealCmd       `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`
-	Cloud      CloudCmd      `cmd:"" group:"Services:" help:"Print the account and the addresses of this command as a clouds.yaml, or write them into yours."`
+	Server        ServerCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
+	Flavor        FlavorCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create, list, show, change and delete flavors."`
+	Subnet        SubnetCmd        `cmd:"" group:"Networks:" help:"Create, list, show, change and delete subnets."`
+	QoS           QoSCmd           `cmd:"" name:"qos" group:"Networks:" help:"Create, list, show, change and delete QoS policies and their rules."`
+	SecurityGroup SecurityGroupCmd `cmd:"" name:"security-group" group:"Networks:" help:"Create, list, show, change and delete security groups and their rules."`
+	KeyPair       KeyPairCmd       `cmd:"" name:"keypair" group:"Servers, flavors and images:" help:"Create, list, show and delete key pairs for the guests of servers."`
+	Aggregate     AggregateCmd     `cmd:"" group:"Hosts, devices and resources:" help:"Create, list, show, change and delete aggregates of hosts."`
+	Quota         QuotaCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Show and set what projects may use."`
+	Port          PortCmd          `cmd:"" group:"Networks:" help:"Create, list, show, change and delete ports."`
+	Policy        PolicyCmd        `cmd:"" group:"Networks:" help:"List QoS policies with their rules."`
+	Host          HostCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
+	Device        DeviceCmd        `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
+	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers, their trees and usages."`
+	Candidates    CandidatesCmd    `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
+	Headroom      HeadroomCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
+	Heal          HealCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`
+	Cloud         CloudCmd         `cmd:"" group:"Services:" help:"Print the account and the addresses of this command as a clouds.yaml, or write them into yours."`
 }
 
 // NewCommands returns the client commands, for Kong to fill.
-func NewCommands() Commands { return Commands{Server: newServerCmd()} }
+func NewCommands() Commands { return Commands{Server: newServerCmd(), Aggregate: newAggregateCmd()} }
 
 // ServerCmd groups the commands on servers.
 type ServerCmd struct {
@@ -26,6 +32,7 @@ type ServerCmd struct {
 	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
 	Why    ServerWhyCmd    `cmd:"" help:"Explain where a server was placed, and why."`
 
+	Group   ServerGroupCmd   `cmd:"" help:"Create, list, show and delete server groups."`
 	Console ServerConsoleCmd `cmd:"" help:"Connect to the serial console of a server. Ctrl-] ends the connection."`
 
 	Add    ServerAddCmd    `cmd:"" help:"Attach ports to servers."`

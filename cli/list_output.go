@@ -11,13 +11,18 @@ type column[T any] struct {
 	long bool // shown with --long, and if -c names it
 }
 
-// printList prints a list: as JSON, or as a table with the columns that are not long, or with long all. order is the
-// column by which the list is sorted unless --sort names another one; with a "-" before it the order is descending.
-func printList[T any](g *Globals, list []T, order string, long bool, columns []column[T]) error {
-	var header []string
+// headerOf returns the names of columns.
+func headerOf[T any](columns []column[T]) (header []string) {
 	for _, c := range columns {
 		header = append(header, c.name)
 	}
+	return header
+}
+
+// printList prints a list: as JSON, or as a table with the columns that are not long, or with long all. order is the
+// column by which the list is sorted unless --sort names another one; with a "-" before it the order is descending.
+func printList[T any](g *Globals, list []T, order string, long bool, columns []column[T]) error {
+	header := headerOf(columns)
 	type entry struct {
 		doc T
 		row []string

@@ -17,15 +17,27 @@ import (
 // unknownName returns the error for a name that no object of a kind has. known are the names of all objects; list is
 // the command that shows them.
 func unknownName(noun, name string, known []string, list string) error {
+	slices.SortFunc(known, naturalOrder)
 	return fault.New(fault.NotFound, "no %s has the id or the name %q; %s", noun, name,
 		fault.DidYouMean(name, known, "`"+list+"` shows all"))
 }
 
+// plural returns the plural of a noun.
+func plural(noun string) string {
+	if short, is := strings.CutSuffix(noun, "y"); is {
+		return short + "ies"
+	}
+	return noun + "s"
+}
+
+// mostIDs is how many ids of objects with the same name an error has.
+const mostIDs = 5
+
 // severalNames returns the error for a name that several objects of a kind have.
 func severalNames(noun, name string, ids []string) error {
 	slices.Sort(ids)
-	return fault.New(fault.Conflict, "%d %ss have the name %q; use one of the ids %s", len(ids), noun, name,
-		strings.Join(ids, ", "))
+	return fault.New(fault.Conflict, "%d %s have the name %q; use one of the ids %s", len(ids), plural(noun),
+		name, strings.Join(ids[:min(len(ids), mostIDs)], ", "))
 }
 
 // networkID returns the id of a network by name or id.

@@ -15,12 +15,20 @@ import (
 
 // NetworkCommands are the client commands on networks.
 type NetworkCommands struct {
-	List NetworkListCmd `cmd:"" help:"List networks."`
+	Create createOfKind[networkKind, networkFlags] `cmd:"" help:"Create a network."`
+	List   NetworkListCmd                          `cmd:"" help:"List networks."`
+	Show   showOfKind[networkKind]                 `cmd:"" help:"Show a network."`
+	Set    setOfKind[networkKind, networkChanges]  `cmd:"" help:"Change a network."`
+	Delete deleteOfKind[networkKind]               `cmd:"" help:"Delete networks."`
 }
 
 // PortCmd groups the commands on ports.
 type PortCmd struct {
-	List PortListCmd `cmd:"" help:"List ports with their servers, hosts and guarantees."`
+	Create createOfKind[portKind, portFlags] `cmd:"" help:"Create a port."`
+	List   PortListCmd                       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
+	Show   showOfKind[portKind]              `cmd:"" help:"Show a port."`
+	Set    setOfKind[portKind, portChanges]  `cmd:"" help:"Change a port."`
+	Delete deleteOfKind[portKind]            `cmd:"" help:"Delete ports."`
 }
 
 // PolicyCmd groups the commands on QoS policies.

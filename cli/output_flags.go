@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/fault"
 )
 
@@ -86,8 +88,16 @@ func (o *OutputFlags) order(header []string, usual string) (func(a, b []string) 
 		if descending {
 			order = -order
 		}
-		return cmp.Or(order, slices.CompareFunc(a, b, naturalOrder))
+		return cmp.Or(order, slices.CompareFunc(a, b, unlessIDs), slices.CompareFunc(a, b, naturalOrder))
 	}, nil
+}
+
+// unlessIDs compares two texts that are not both ids, whose order is random.
+func unlessIDs(a, b string) int {
+	if uuid.Validate(a) == nil && uuid.Validate(b) == nil {
+		return 0
+	}
+	return naturalOrder(a, b)
 }
 
 // naturalOrder compares two texts; numbers in them by their values, so that cmp2 is before cmp10.

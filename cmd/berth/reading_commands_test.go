@@ -77,6 +77,23 @@ var readingCommands = map[string][]string{
 	"server show":   {"server show SERVER"},
 	"server why":    {"server why SERVER"},
 
+	"aggregate list":      {"aggregate list"},
+	"keypair list":        {"keypair list"},
+	"network show":        {"network show net"},
+	"port show":           {"port show nope"},
+	"qos policy list":     {"qos policy list"},
+	"qos policy show":     {"qos policy show nope"},
+	"qos rule list":       {"qos rule list nope"},
+	"quota show":          {"quota show admin"},
+	"security-group list": {"security-group list"},
+	"security-group show": {"security-group show default"},
+	"subnet list":         {"subnet list"},
+	"subnet show":         {"subnet show nope"},
+	"server group list":   {"server group list"},
+	"server group show":   {"server group show nope"},
+
+	"security-group rule list": {"security-group rule list", "security-group rule list default"},
+
 	"server migration list": {"server migration list", "server migration list SERVER"},
 }
 
@@ -88,7 +105,13 @@ var otherCommands = strings.Split("device clean,device disable,device enable,"+
 	"server revert,server migrate,server evacuate,server shelve,server unshelve,flavor create,flavor set,flavor delete,"+
 	"server migration abort,server migration force-complete,server restore,options,completion,manual,"+
 	"demo,up,placement run,placement db sync,placement db version,compute,network run,image run,image build,image add,"+
-	"image list,image delete,agent run,agent check,agent snapshot,agent ioslots,agent explain,agent adopt,agent destroy",
+	"image list,image delete,version,"+
+	"network create,network set,network delete,subnet create,subnet set,subnet delete,port create,port set,port delete,"+
+	"qos policy create,qos policy set,qos policy delete,qos rule add,qos rule remove,security-group create,"+
+	"security-group set,security-group delete,security-group rule add,security-group rule remove,keypair create,"+
+	"keypair show,keypair delete,aggregate create,aggregate show,aggregate set,aggregate delete,aggregate add,"+
+	"aggregate remove,server group create,server group delete,quota set,quota reset,"+
+	"agent run,agent check,agent snapshot,agent ioslots,agent explain,agent adopt,agent destroy",
 	",")
 
 // readingPaths are paths of the Compute API and the host API, and the first request of each kind of the Networking API.
@@ -151,7 +174,8 @@ func TestReadingCommandsWriteNothing(t *testing.T) {
 		}
 		for _, line := range lines {
 			args := strings.Fields(replace.Replace(line))
-			if strings.HasPrefix(name, "port") || strings.HasPrefix(name, "policy") || strings.HasPrefix(name, "network") {
+			if slices.Contains([]string{"port", "policy", "network", "subnet", "qos", "security-group", "quota"},
+				strings.Fields(name)[0]) {
 				args = append(args, "--network-url", recorder.link("command", f.network.urls["network"]))
 			}
 			_, stderr, status := output(t, f.args(args...)...)

@@ -88,7 +88,7 @@ func Rows() []Row {
 
 		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "diskimage", "internal/cloudsfile"),
 			Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
-				"github.com/jaypipes/pcidb", "github.com/google/uuid", "golang.org/x/sys"}},
+				"github.com/jaypipes/pcidb", "github.com/google/uuid", "golang.org/x/sys", "golang.org/x/crypto"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
 		{Package: "internal/conformance", Kind: Reference, Outside: []string{"modernc.org/sqlite"}},

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// QuotaCmd groups the commands on quotas.
+type QuotaCmd struct {
+	Show  quotaShow  `cmd:"" help:"Show the limits of a project, and what it uses."`
+	Set   quotaSet   `cmd:"" help:"Set limits of a project."`
+	Reset quotaReset `cmd:"" help:"Give a project the default limits again."`
+}
+
+// quotaService is a service with quotas.
+type quotaService struct {
+	name        string
+	client      func(*Globals) *rest.Client
+	path, key   string // of the limits of a project, and the key of an answer
+	detail      string // the end of the path with what is used
+	used        string // the attribute with what is used
+	notResource map[string]bool
+}
+
+// quotaServices are the services with quotas.
+var quotaServices = []quotaService{
+	{name: "compute", client: computeService, path: "/v2.1/os-quota-sets/", key: "quota_set", detail: "/detail",
+		used: "in_use", notResource: map[string]bool{"id": true}},
+	{name: "network", client: networkService, path: "/v2.0/quotas/", key: "quota", detail: "/details", used: "used",
+		notResource: map[string]bool{"project_id": true, "tenant_id": true}},
+}
+
+// quotaLimit is a limit of a project, and what it uses.
+type quotaLimit struct {
+	Service  string `json:"service"`
+	Resource string `json:"resource"`
+	Limit    string `json:"limit"` // -1: none
+	Used     string `json:"used"`
+}
+
+// limits returns the limits of a project, sorted by name.
+func (s quotaService) limits(ctx context.Context, g *Globals, project string) ([]quotaLimit, error) {
+	answer, err := s.client(g).Do(ctx, http.MethodGet, s.path+pathEscape(project)+s.detail, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	var body map[string]document
+	if err := decode(answer.Body, &body); err != nil {
+		return nil, err
+	}
+	list := []quotaLimit{}
+	for _, resource := range sortedKeys(body[s.key]) {
+		amounts, is := body[s.key][resource].(map[string]any)
+		if !is || s.notResource[resource] {
+			continue
+		}
+		list = append(list, quotaLimit{s.name, resource, valueText("", amounts["limit"]),
+			valueText("", amounts[s.used])})
+	}
+	return list, nil
+}
+
+// allLimits returns the limits of a project in all services. A service that does not answer is left out with a note.
+func allLimits(ctx context.Context, g *Globals, project string) (list []quotaLimit, err error) {
+	var failed error
+	for _, s := range quotaServices {
+		some, err := s.limits(ctx, g, project)
+		if err != nil {
+			failed = err
+			continue
+		}
+		list = append(list, some...)
+	}
+	if len(list) == 0 {
+		return nil, failed
+	}
+	return list, failed
+}
+
+// quotaShow shows the limits of a project.
+type quotaShow struct {
+	Project string `arg:"" help:"Id of the project; with noauth2 and http_basic its name."`
+}
+
+// Run prints the limits.
+func (c *quotaShow) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	return printLimits(ctx, g, c.Project)
+}
+
+// printLimits prints the limits of a project, also if one of the services does not answer.
+func printLimits(ctx context.Context, g *Globals, project string) error {
+	list, failed := allLimits(ctx, g, project)
+	if len(list) == 0 && failed != nil {
+		return failed
+	}
+	err := printList(g, list, "Service", false, []column[quotaLimit]{
+		{name: "Service", text: func(l quotaLimit) string { return l.Service }},
+		{name: "Resource", text: func(l quotaLimit) string { return l.Resource }},
+		{name: "Limit", text: func(l quotaLimit) string { return unlimited(l.Limit) }},
+		{name: "Used", text: func(l quotaLimit) string { return l.Used }},
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+func unlimited(limit string) string {
+	if limit == "-1" {
+		return "none"
+	}
+	return limit
+}
+
+// quotaSet sets limits of a project.
+type quotaSet struct {
+	Project string            `arg:"" help:"Id of the project; with noauth2 and http_basic its name."`
+	Limits  map[string]string `arg:"" name:"resource=limit" help:"Limits, such as instances=20 cores=40 port=100; -1 or none for no limit."`
+}
+
+// Run sets the limits and prints all. Nothing is set if a resource is not known.
+func (c *quotaSet) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	changes := make([]map[string]any, len(quotaServices))
+	known, all := map[string]int{}, []string{}
+	for i, s := range quotaServices {
+		changes[i] = map[string]any{}
+		list, err := s.limits(ctx, g, c.Project)
+		if err != nil {
+			return err
+		}
+		for _, l := range list {
+			known[l.Resource], all = i, append(all, l.Resource)
+		}
+	}
+	for _, resource := range sortedKeys(c.Limits) {
+		text := c.Limits[resource]
+		if text == none {
+			text = "-1"
+		}
+		limit, err := strconv.Atoi(text)
+		i, is := known[resource]
+		switch {
+		case !is:
+			return fault.New(fault.NotFound, "no service has a limit for %q; %s", resource, fault.DidYouMean(resource, all,
+				"`berth quota show "+c.Project+"` shows all"))
+		case err != nil || limit < -1:
+			return fault.New(fault.Invalid, "%s=%s is not valid: write a number, or none", resource, c.Limits[resource])
+		}
+		changes[i][resource] = limit
+	}
+	for i, s := range quotaServices {
+		if len(changes[i]) == 0 {
+			continue
+		}
+		_, err := s.client(g).Do(ctx, http.MethodPut, s.path+pathEscape(c.Project), map[string]any{s.key: changes[i]}, nil)
+		if err != nil {
+			return err
+		}
+	}
+	return printLimits(ctx, g, c.Project)
+}
+
+// quotaReset removes the limits of a project.
+type quotaReset struct {
+	Project string `arg:"" help:"Id of the project; with noauth2 and http_basic its name."`
+}
+
+// Run removes the limits of the project in each service and prints the defaults.
+func (c *quotaReset) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	for _, s := range quotaServices {
+		if _, err := s.client(g).Do(ctx, http.MethodDelete, s.path+pathEscape(c.Project), nil, nil); err != nil &&
+			!fault.Is(err, fault.NotFound) { // it has the defaults already
+			return err
+		}
+	}
+	return printLimits(ctx, g, c.Project)
+}
