@@ -49,7 +49,8 @@ func guideChapter(t *testing.T, title string) string {
 
 // The sh blocks of the chapter, in order. Some exist once for each kind of database.
 const (
-	copyJournal = iota
+	setNames = iota // runs before each of the others
+	copyJournal
 	copyDatabases
 	putDatabase
 	showState
@@ -164,17 +165,17 @@ func (s *guideSite) data(machine string, parts ...string) string {
 // run runs a block of the chapter on a machine, with variables such as "NAME=compute", and returns what it prints.
 func (s *guideSite) run(machine string, block int, variables ...string) string {
 	s.t.Helper()
-	s.ran[block] = true
-	return s.shell(machine, s.blocks[block], variables...)
+	s.ran[setNames], s.ran[block] = true, true
+	return s.shell(machine, s.blocks[setNames]+strings.Join(variables, "\n")+"\n"+s.blocks[block])
 }
 
 // shell runs a script on a machine.
-func (s *guideSite) shell(machine, script string, variables ...string) string {
+func (s *guideSite) shell(machine, script string) string {
 	t := s.t
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "set -eux\n"+script)
 	cmd.Dir, cmd.WaitDelay = s.path(machine), 10*time.Second
-	cmd.Env = append(append(s.env, "PWD="+cmd.Dir), variables...)
+	cmd.Env = append(s.env, "PWD="+cmd.Dir)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(t, cmd.Start())
@@ -186,9 +187,9 @@ func (s *guideSite) shell(machine, script string, variables ...string) string {
 			s.systemctl(c.verb, strings.TrimPrefix(c.service, "berth-"), c.machine)
 			close(c.done)
 		case err := <-ended:
-			fmt.Fprintf(&s.shown, "on %s, %v:\n%s", machine, variables, out.String())
+			fmt.Fprintf(&s.shown, "on %s:\n%s", machine, out.String())
 			if err != nil {
-				t.Fatalf("on %s, %v: %v: %s", machine, variables, err, out.String())
+				t.Fatalf("on %s: %v: %s", machine, err, out.String())
 			}
 			return out.String()
 		}
