@@ -54,8 +54,8 @@ func columnNamed(header []string, name string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fault.New(fault.Invalid, "there is no column %q: %s", name, fault.DidYouMean(name, header,
-		"the columns are "+strings.Join(header, ", ")))
+	return 0, fault.New(fault.Invalid, "there is no column %q: the columns are %s", name,
+		strings.Join(header, ", "))
 }
 
 // sortRows sorts the rows of a table by --sort; without it they stay as they are.
