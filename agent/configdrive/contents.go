@@ -55,6 +55,24 @@ const maxUserData = 65535
 // Make returns the drive of a server, an ISO 9660 file system. The fault is Invalid for user data that are too large,
 // and for addresses and networks that are not valid.
 func Make(s Server) ([]byte, error) {
+	documents, err := Documents(s)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for name, content := range documents {
+		name = strings.ToUpper(name)
+		if !strings.Contains(name, ".") {
+			name += "." // a name without an extension
+		}
+		files[name] = content
+	}
+	return image("config-2", []string{"OPENSTACK", "LATEST"}, files), nil
+}
+
+// Documents returns the documents of a server by their names: meta_data.json, network_data.json, vendor_data.json,
+// vendor_data2.json and, if it has any, user_data. Faults are those of Make.
+func Documents(s Server) (map[string][]byte, error) {
 	if len(s.UserData) > maxUserData {
 		return nil, fault.New(fault.Invalid, "the user data have %d bytes, and %d are permitted", len(s.UserData),
 			maxUserData)
@@ -71,8 +89,8 @@ func Make(s Server) ([]byte, error) {
 		return nil, fault.Wrap("", err)
 	}
 	files := map[string][]byte{}
-	for name, content := range map[string]any{"META_DATA.JSON": meta, "NETWORK_DATA.JSON": net,
-		"VENDOR_DATA.JSON": struct{}{}, "VENDOR_DATA2.JSON": struct{}{}} {
+	for name, content := range map[string]any{"meta_data.json": meta, "network_data.json": net,
+		"vendor_data.json": struct{}{}, "vendor_data2.json": struct{}{}} {
 		text, err := json.MarshalIndent(content, "", "  ")
 		if err != nil {
 			return nil, fault.Wrap(fault.Internal, err)
@@ -80,9 +98,9 @@ func Make(s Server) ([]byte, error) {
 		files[name] = append(text, '\n')
 	}
 	if s.UserData != nil {
-		files["USER_DATA."] = s.UserData
+		files["user_data"] = s.UserData
 	}
-	return image("config-2", []string{"OPENSTACK", "LATEST"}, files), nil
+	return files, nil
 }
 
 // HostName returns the host name of a server: the given one, or its name with the characters that a host name may have,

@@ -101,6 +101,14 @@ type DataPlane interface {
 	Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string)
 }
 
+// HostNetworks are the networks that the host connects by Linux bridges; *bridges.Bridges implements it.
+type HostNetworks interface {
+	// Sync makes the networks those of the network service, and returns the conditions.
+	Sync(ctx context.Context) (conditions []string)
+	// Prepare makes the networks of ports before their guest is built or received. Unavailable: try again later.
+	Prepare(ctx context.Context, ports []string) error
+}
+
 // NetworkAgents receives heartbeats; *network.Client implements it. NotFound: the network service has no such request,
 // as Neutron.
 type NetworkAgents interface {
@@ -127,7 +135,11 @@ type Reported struct {
 type Networking struct {
 	DataPlane    DataPlane     // configures VFs for ports; nil: devices with physical_network are used as they are
 	PortInterval time.Duration // interval between two comparisons of VFs with their ports; 0: 30 seconds
-	Network      NetworkAgents // receives the heartbeats of the host's network agents; nil: none are sent
+	Bridges      HostNetworks  // nil: no network is connected by bridges of the agent
+	// BridgeAgent is the heartbeat of the host's Linux bridge agent, with Bridges
+	BridgeAgent    bandwidth.Heartbeat
+	BridgeInterval time.Duration // interval between two reads of the networks of Bridges; 0: 5 seconds
+	Network        NetworkAgents // receives the heartbeats of the host's network agents; nil: none are sent
 }
 
 // Options configure an agent. Those without a default must be set.
@@ -193,6 +205,8 @@ type Agent struct {
 	cancels map[string]context.CancelFunc // of the effects in progress, by work; used by serve alone
 	forces  map[string]chan struct{}      // of the live migrations in progress, by work; used by serve alone
 
+	conditions networkConditions
+
 	driverFailed atomic.Bool // hypervisor.Starter has failed, and must be called again
 
 	start sync.Once // closes Started
@@ -237,6 +251,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.PortInterval <= 0 {
 		o.PortInterval = 30 * time.Second
+	}
+	if o.BridgeInterval <= 0 {
+		o.BridgeInterval = 5 * time.Second
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 8

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/vfconfig"
 )
 
@@ -28,7 +27,7 @@ func (a *Agent) compareVFs(ctx context.Context) {
 		call, cancel := context.WithTimeout(ctx, callTime)
 		conditions := a.o.DataPlane.Compare(call, a.assignedVFs)
 		cancel()
-		a.deliver(ctx, state.VFsCompared{Conditions: conditions})
+		a.deliver(ctx, a.conditions.vfsCompared(conditions))
 	}
 }
 
@@ -37,4 +36,29 @@ func (a *Agent) assignedVFs() []vfconfig.Assigned {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state.AssignedVFs()
+}
+
+// bridgeTime limits one pass over the networks of the host.
+const bridgeTime = 2 * time.Minute
+
+// syncBridges makes the networks of the host those of the network service at each interval, until ctx ends.
+func syncBridges(ctx context.Context, a *Agent) {
+	if a.o.Bridges == nil {
+		return
+	}
+	for {
+		call, cancel := context.WithTimeout(ctx, bridgeTime)
+		conditions := a.o.Bridges.Sync(call)
+		cancel()
+		if e, changed := a.conditions.bridgesSynced(conditions); changed && ctx.Err() == nil {
+			a.deliver(ctx, e)
+		}
+		timer := time.NewTimer(a.o.BridgeInterval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
 }

@@ -144,6 +144,7 @@ func (a *Agent) serve(ctx context.Context, j *journal.Journal) error {
 		running.Go(func() { a.sendHeartbeats(ctx) })
 	}
 	running.Go(func() { a.compareVFs(ctx) })
+	running.Go(func() { syncBridges(ctx, a) })
 	running.Go(func() { a.watchGuests(ctx) })
 	running.Go(func() { a.checkHypervisor(ctx) })
 	if driver, ok := a.o.Hypervisor.(hypervisor.Maintainer); ok {
@@ -218,5 +219,9 @@ func (a *Agent) Heartbeats() []bandwidth.Heartbeat {
 	if a.state == nil {
 		return nil
 	}
-	return a.state.Heartbeats()
+	list := a.state.Heartbeats()
+	if a.o.Bridges != nil {
+		list = append(list, a.o.BridgeAgent)
+	}
+	return list
 }

@@ -94,11 +94,11 @@ func (a *Agent) performWork(ctx context.Context, e state.Effect) (done state.Wor
 	case state.ResetVFs:
 		done.Err = a.o.DataPlane.Reset(ctx, e.Devices)
 	case state.Build:
-		if done.Err = prepare(ctx, a.o.Prepare, e.Sets); done.Err == nil {
+		if done.Err = prepare(ctx, a.o, e.Sets, e.Guest); done.Err == nil {
 			done.Err = a.o.Hypervisor.Build(ctx, e.Guest)
 		}
 	case state.Receive:
-		if done.Err = prepare(ctx, a.o.Prepare, e.Sets); done.Err == nil {
+		if done.Err = prepare(ctx, a.o, e.Sets, e.Guest); done.Err == nil {
 			done.Err = a.o.Hypervisor.(hypervisor.Receiver).Receive(ctx, e.Guest)
 		}
 	case state.Forget:
@@ -137,15 +137,35 @@ func settleMigration(ctx context.Context, h hypervisor.Hypervisor, id string) (d
 	return i >= 0 && guests[i].Departed, fault.Wrap("", err)
 }
 
-// prepare prepares sets of devices.
-func prepare(ctx context.Context, by Preparer, sets []device.MatchedSet) error {
+// prepare prepares what a guest needs before it starts: sets of devices, and the networks of its ports.
+func prepare(ctx context.Context, o Options, sets []device.MatchedSet, g hypervisor.Guest) error {
 	for _, set := range sets {
-		if err := by.Prepare(ctx, set); err != nil {
+		if err := o.Prepare.Prepare(ctx, set); err != nil {
 			return fault.Wrap("", err)
 		}
 	}
-	return nil
+	return prepareBridges(ctx, o.Bridges, g)
 }
+
+// prepareBridges makes the networks of the ports of a guest that is about to run. A guest without ports on bridges
+// needs none.
+func prepareBridges(ctx context.Context, by HostNetworks, g hypervisor.Guest) error {
+	var ports []string
+	for _, i := range g.Interfaces {
+		if i.VIF == linuxBridge {
+			ports = append(ports, i.Port)
+		}
+	}
+	if by == nil || g.Stopped || len(ports) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bridgeTime)
+	defer cancel()
+	return fault.Wrap("", by.Prepare(ctx, ports))
+}
+
+// linuxBridge is the vif_type of ports that a bridge of the host connects.
+const linuxBridge = "bridge"
 
 // setVFs changes the number of VFs of a PF.
 func setVFs(to VFSetter, pf device.ID, count int) error {

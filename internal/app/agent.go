@@ -111,6 +111,8 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 		Networking: loop.Networking{PortInterval: s.PortInterval,
 			DataPlane: openDataPlane(s, endpoints.Network, log.With("service", "agent"))},
 	}
+	openBridges(&o.Networking, s, bridgeParts{dir, endpoints.Network, guests, firstBoot(s.Host, endpoints.Compute),
+		log.With("service", "agent")})
 	if endpoints.Network != nil {
 		o.Network = endpoints.Network
 	} else if sentence := s.Unreported(); sentence != "" {

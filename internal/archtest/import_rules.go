@@ -92,7 +92,8 @@ func Rows() []Row {
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
 
 		{Package: "internal/conformance", Kind: Reference, Outside: []string{"modernc.org/sqlite"}},
-	}, slices.Concat(services(contracts), computeRules(contracts), agentRules(contracts), assembly(), testSupport())...)
+	}, slices.Concat(services(contracts), computeRules(contracts), agentRules(contracts), bridgeRules(),
+		assembly(), testSupport())...)
 }
 
 // computeRules returns the rules of the packages of compute.
@@ -260,6 +261,19 @@ func agentRules(contracts []string) []Row {
 			"agent/vfconfig", "api/host", "agent/reconcile/state", "agent/reconcile/sync", "agent/reconcile/guests")},
 		{Package: "agent/loop", Kind: Server, Imports: with(contracts, "agent/…", "backoff"),
 			Outside: []string{"github.com/google/uuid"}},
+	}
+}
+
+// bridgeRules returns the rules of the packages of networks on Linux bridges.
+func bridgeRules() []Row {
+	return []Row{
+		{Package: "agent/bridgeplan", Kind: Pure, Imports: []string{"api/network"}},
+		{Package: "agent/bridgelink", Kind: Adapter, Imports: []string{"fault", "agent/bridgeplan"},
+			Outside: []string{"github.com/vishvananda/netlink"}},
+		{Package: "agent/dnsmasq", Kind: Adapter, Imports: []string{"fault", "datafile", "agent/bridgeplan"}},
+		{Package: "agent/metadata", Kind: Adapter, Imports: []string{"fault", "agent/configdrive"}},
+		{Package: "agent/bridges", Kind: Adapter, Imports: []string{"fault", "datafile", "api/network",
+			"agent/bridgeplan"}},
 	}
 }
 

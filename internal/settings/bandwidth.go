@@ -19,10 +19,14 @@ import (
 // not need it.
 func (s Settings) Unreported() string {
 	calls := s.Accounts.Network
-	if len(s.Bandwidth.Own) == 0 || calls.Address != "" || calls.Type == identity.KeystoneAccount {
+	own := slices.Clone(s.Bandwidth.Own)
+	if s.LinuxBridges.Configured() {
+		own = append(own, "[linux_bridge] or [vxlan]")
+	}
+	if len(own) == 0 || calls.Address != "" || calls.Type == identity.KeystoneAccount {
 		return ""
 	}
-	return strings.Join(s.Bandwidth.Own, " and ") + ": the network service does not learn this, so it binds no port to " +
+	return strings.Join(own, " and ") + ": the network service does not learn this, so it binds no port to " +
 		"this host, because [neutron] names none; set [neutron] endpoint_override, or auth_type with an account of Keystone"
 }
 

@@ -15,6 +15,7 @@ import (
 func (s *Settings) table() config.Options {
 	return slices.Concat(s.generalOptions(), s.connectionOptions(), s.accountOptions(), s.tlsOptions(), s.policyOptions(),
 		s.placementOptions(), s.computeQuotaOptions(), s.networkOptions(), s.deviceOptions(), s.bandwidthOptions(),
+		s.bridgeOptions(),
 		s.hostOptions(), s.libvirtOptions(), s.powerVMOptions(), s.imageOptions())
 }
 
@@ -49,6 +50,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	faults = cfg.Read(table)
 	for _, check := range []func(*config.Config, *slog.Logger) error{s.checkGeneral, s.checkDevices, s.readAliases,
 		s.checkPlacement, s.readAccounts, s.checkConnections, s.checkHost, s.checkLibvirt, s.checkTLS, s.readBandwidth,
+		s.checkBridges,
 		s.checkQuota, s.checkNetwork, s.readGlance, s.readImports, s.readPolicies} {
 		err := check(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {

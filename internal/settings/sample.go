@@ -13,6 +13,7 @@ import (
 // agentTable returns the rows of the options that an agent reads.
 func (s *Settings) agentTable() config.Options {
 	return slices.Concat(s.generalOptions(), s.accountOptions(), s.tlsOptions(), s.deviceOptions(), s.bandwidthOptions(),
+		s.bridgeOptions(),
 		s.hostOptions(), s.libvirtOptions(), s.powerVMOptions(), s.imageOptions())
 }
 

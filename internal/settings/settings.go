@@ -48,18 +48,19 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "": not set
 	NetworkDB   string // [network_database] connection; "": not set
 
-	Placement  PlacementSettings
-	Compute    ComputeSettings
-	Quota      QuotaSettings
-	Network    NetworkSettings
-	Images     ImageSettings
-	ImageStore ImageStoreSettings
-	Accounts   AccountSettings
-	TLS        TLSSettings
-	Bandwidth  BandwidthSettings
-	PowerVM    PowerVMSettings
-	Libvirt    LibvirtSettings
-	Consoles   ConsoleSettings
+	Placement    PlacementSettings
+	Compute      ComputeSettings
+	Quota        QuotaSettings
+	Network      NetworkSettings
+	Images       ImageSettings
+	ImageStore   ImageStoreSettings
+	Accounts     AccountSettings
+	TLS          TLSSettings
+	Bandwidth    BandwidthSettings
+	LinuxBridges BridgeSettings
+	PowerVM      PowerVMSettings
+	Libvirt      LibvirtSettings
+	Consoles     ConsoleSettings
 
 	Sysfs        string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity     hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb

@@ -1,0 +1,217 @@
+package bridgeplan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/network"
+)
+
+const id = "0a1b2c3d-4444-4000-8000-000000000001"
+
+func routed() network.HostNetwork {
+	return network.HostNetwork{ID: id, Bridge: "brq0a1b2c3d-44", NetworkType: "vxlan", SegmentationID: 7, MTU: 1450,
+		Port: "own", MAC: "fa:16:3e:00:00:01", Peers: []string{"198.51.100.3", "198.51.100.2"},
+		Subnets: []network.HostSubnet{{ID: "s", IPVersion: 4, CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", DHCP: true,
+			Address: "10.0.0.9"}}}
+}
+
+func provider(kind string) network.HostNetwork {
+	n := routed()
+	n.NetworkType, n.PhysicalNetwork, n.Peers = kind, "lan", nil
+	return n
+}
+
+var own = Host{TunnelIP: "198.51.100.1", TunnelPort: 4789, Interfaces: map[string]string{"lan": "eth1"}}
+
+// perform applies operations to links, as the kernel does.
+func perform(present map[string]Link, list []Operation) {
+	for _, o := range list {
+		l := present[o.Link.Name]
+		switch o.Verb {
+		case Create:
+			l = o.Link
+			l.MAC, l.MTU, l.Up, l.Master, l.Addresses, l.Ends, l.Settings = "", 1500, false, "", nil, nil, map[string]string{}
+			if l.Peer != "" {
+				present[l.Peer] = Link{Name: l.Peer, Kind: Veth, Owner: l.Owner, Peer: l.Name, MTU: 1500,
+					Settings: map[string]string{}}
+			}
+		case Delete:
+			delete(present, o.Link.Name)
+			delete(present, o.Link.Peer)
+			continue
+		case SetMAC:
+			l.MAC = o.Link.MAC
+		case SetMTU:
+			l.MTU = o.Link.MTU
+		case SetMaster:
+			l.Master = o.Link.Master
+		case SetUp:
+			l.Up = true
+		case AddAddress:
+			l.Addresses = append(slices.Clone(l.Addresses), o.Address)
+		case DelAddress:
+			l.Addresses = slices.DeleteFunc(slices.Clone(l.Addresses), func(a Address) bool { return a == o.Address })
+		case AddEnd:
+			l.Ends = append(slices.Clone(l.Ends), o.Value)
+		case DelEnd:
+			l.Ends = slices.DeleteFunc(slices.Clone(l.Ends), func(end string) bool { return end == o.Value })
+		case Set:
+			l.Settings = maps.Clone(l.Settings)
+			l.Settings[o.Name] = o.Value
+		}
+		present[o.Link.Name] = l
+	}
+}
+
+// settle performs what the host needs for networks, and checks that nothing remains to be done.
+func settle(t *testing.T, present map[string]Link, networks ...network.HostNetwork) map[string]string {
+	t.Helper()
+	links, refused := own.Links(networks)
+	list, more := Operations(links, present)
+	maps.Copy(refused, more)
+	perform(present, list)
+	if list, _ = Operations(links, present); len(list) != 0 && len(refused) == 0 {
+		t.Errorf("operations that remain: %v", list)
+	}
+	return refused
+}
+
+// TestOperations makes a routed network, changes it, interrupts its making after each operation, and removes it.
+func TestOperations(t *testing.T) {
+	operator := map[string]Link{"eth0": {Name: "eth0", Up: true}, "virbr0": {Name: "virbr0", Kind: Bridge}}
+	present := maps.Clone(operator)
+	if refused := settle(t, present, routed()); len(refused) != 0 {
+		t.Fatal(refused)
+	}
+	bridge, tunnel, host := present["brq0a1b2c3d-44"], present["vxlan-7"], present["bro0a1b2c3d-44"]
+	if bridge.MAC != "02:0a:1b:2c:3d:44" || bridge.Addresses[0].Prefix.String() != "10.0.0.1/24" ||
+		!bridge.Addresses[0].NoRoute || bridge.Settings["ipv4/conf/brq0a1b2c3d-44/arp_ignore"] != "1" {
+		t.Errorf("bridge %+v", bridge)
+	}
+	if tunnel.Master != bridge.Name || !slices.Equal(tunnel.Ends, []string{"198.51.100.2", "198.51.100.3"}) {
+		t.Errorf("tunnel %+v", tunnel)
+	}
+	if host.Addresses[0].NoRoute || host.MAC != "fa:16:3e:00:00:01" || present[host.Peer].Master != bridge.Name {
+		t.Errorf("own interface %+v", host)
+	}
+	changed := routed()
+	changed.MTU, changed.Peers = 1400, []string{"198.51.100.4"}
+	changed.Subnets[0].Gateway, changed.Subnets[0].Address = "", "10.0.0.8"
+	settle(t, present, changed)
+	if b := present["brq0a1b2c3d-44"]; b.MTU != 1400 || len(b.Addresses) != 0 {
+		t.Errorf("without a gateway: %+v", b)
+	}
+	if a := present["bro0a1b2c3d-44"].Addresses; len(a) != 1 || a[0].Prefix.String() != "10.0.0.8/24" || !a[0].NoRoute {
+		t.Errorf("own address %v", a)
+	}
+	links, _ := own.Links([]network.HostNetwork{routed()})
+	all, _ := Operations(links, operator)
+	for n := range all {
+		part := maps.Clone(operator)
+		perform(part, all[:n])
+		if refused := settle(t, part, routed()); len(refused) != 0 {
+			t.Errorf("after %d operations: %v", n, refused)
+		}
+	}
+	settle(t, present)
+	if !maps.EqualFunc(present, operator, func(a, b Link) bool { return a.Name == b.Name }) {
+		t.Errorf("left: %v", present)
+	}
+}
+
+// TestForeignLinks neither changes nor removes links that Berth has not made, and says what prevents a network.
+func TestForeignLinks(t *testing.T) {
+	for name, c := range map[string]struct {
+		network network.HostNetwork
+		link    Link
+		want    string
+	}{
+		"the bridge's name": {routed(), Link{Name: "brq0a1b2c3d-44", Kind: Bridge, Up: true}, "Berth has not made"},
+		"an interface with addresses": {provider("flat"), Link{Name: "eth1", Addresses: make([]Address, 1)},
+			"which it would lose"},
+		"an interface in another bridge": {provider("flat"), Link{Name: "eth1", Master: "br0"}, "belongs to br0"},
+		"no interface":                   {provider("flat"), Link{Name: "eth7"}, "eth1 does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			present := map[string]Link{c.link.Name: c.link}
+			var all string
+			for _, why := range settle(t, present, c.network) {
+				all += why
+			}
+			if !strings.Contains(all, c.want) {
+				t.Errorf("%q", all)
+			}
+			if now := present[c.link.Name]; now.Up != c.link.Up || now.Master != c.link.Master || now.Kind != c.link.Kind {
+				t.Errorf("changed: %+v", now)
+			}
+		})
+	}
+	present := map[string]Link{"brq0a1b2c3d-44": {Name: "brq0a1b2c3d-44", Kind: Bridge}}
+	if refused := settle(t, present, routed()); len(refused) != 0 {
+		t.Errorf("a bridge that a killed process has left: %v", refused)
+	}
+}
+
+// TestProviderNetworks connects flat networks and VLANs by an interface and by a bridge of the operator.
+func TestProviderNetworks(t *testing.T) {
+	present := map[string]Link{"eth1": {Name: "eth1"}}
+	settle(t, present, provider("vlan"))
+	if v := present["eth1.7"]; v.Kind != VLAN || v.On != "eth1" || v.Master != "brq0a1b2c3d-44" {
+		t.Errorf("VLAN %+v", v)
+	}
+	if b := present["brq0a1b2c3d-44"]; len(b.Addresses) != 0 || b.Settings["ipv4/conf/brq0a1b2c3d-44/forwarding"] != "0" {
+		t.Errorf("a host routes a provider network: %+v", b)
+	}
+	if a := present["bro0a1b2c3d-44"].Addresses; len(a) != 1 || !a[0].NoRoute {
+		t.Errorf("the own address has a route: %v", a)
+	}
+	operators := Host{Bridges: map[string]string{"lan": "br-lan"}}
+	n := provider("flat")
+	n.Bridge = "br-lan"
+	links, refused := operators.Links([]network.HostNetwork{n})
+	if len(refused) != 0 || len(links) != 2 || links[1].Master != "br-lan" {
+		t.Errorf("a bridge of the operator: %+v %v", links, refused)
+	}
+	if rules := operators.Rules([]network.HostNetwork{n}); strings.Contains(rules, `"br-lan"`) {
+		t.Errorf("rules for what passes the operator's bridge: %s", rules)
+	}
+	if _, refused = (Host{}).Links([]network.HostNetwork{routed(), provider("flat")}); len(refused) != 1 {
+		t.Errorf("a host without options: %v", refused)
+	}
+}
+
+// TestServers computes the files of DHCP servers.
+func TestServers(t *testing.T) {
+	n := routed()
+	n.Names = []network.HostName{{Name: "web", Address: "10.0.0.5"}, {Name: "bad name\n", Address: "10.0.0.6"}}
+	ports := []network.HostPort{{MAC: "fa:16:3e:00:00:05", PortIdentity: network.PortIdentity{Network: id, Name: "web",
+		FixedIPs: []network.FixedIP{{Subnet: "s", Address: "10.0.0.5"}}}}}
+	list := Servers(network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: ports})
+	if len(list) != 1 || list[0].Hosts != "fa:16:3e:00:00:05,10.0.0.5,web\n" ||
+		list[0].Names != "10.0.0.5 web\n10.0.0.6 badname\n" ||
+		list[0].Options != "tag:subnet0,option:dns-server,10.0.0.1\ntag:subnet0,option:mtu,1450\n"+
+			"tag:subnet0,option:router,10.0.0.1\n" {
+		t.Errorf("%+v", list)
+	}
+	for _, line := range []string{"interface=brq0a1b2c3d-44", "dhcp-range=set:subnet0,10.0.0.0,static,255.255.255.0,86400",
+		"domain=openstacklocal"} {
+		if !slices.Contains(strings.Split(list[0].Config, "\n"), line) {
+			t.Errorf("no line %s in %s", line, list[0].Config)
+		}
+	}
+	n = provider("flat")
+	n.Subnets[0].DNS, n.Subnets[0].Routes = []string{"192.0.2.53"}, []network.Route{{Destination: "10.9.0.0/16",
+		NextHop: "10.0.0.2"}}
+	list = Servers(network.HostNetworks{Networks: []network.HostNetwork{n}})
+	if !strings.Contains(list[0].Options, "classless-static-route,10.9.0.0/16,10.0.0.2,169.254.169.254/32,10.0.0.9,"+
+		"0.0.0.0/0,10.0.0.1\n") || !strings.Contains(list[0].Config, "interface=bro") {
+		t.Errorf("a provider network: %+v", list)
+	}
+	n.Subnets[0].DHCP = false
+	if list = Servers(network.HostNetworks{Networks: []network.HostNetwork{n}}); len(list) != 0 {
+		t.Errorf("without enable_dhcp: %+v", list)
+	}
+}

@@ -1,0 +1,138 @@
+package bridgeplan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/network"
+)
+
+// DHCP is a DHCP and DNS server of a network: the files of dnsmasq. A change of Config needs a new start, a change of
+// the others a signal.
+type DHCP struct {
+	Network string
+	Config  string // the options; %DIR% means the directory of the files
+	Hosts   string // the addresses of ports
+	Options string // what guests get with them
+	Names   string // the names of addresses, as /etc/hosts
+}
+
+// Servers returns the DHCP servers of a host: one for each network with a subnet of IPv4 that has enable_dhcp and an
+// address of the host. They answer only to the ports of this host.
+func Servers(all network.HostNetworks) (list []DHCP) {
+	for _, n := range all.Networks {
+		var served []network.HostSubnet
+		for _, s := range n.Subnets {
+			if p, err := netip.ParsePrefix(s.CIDR); err == nil && p.Addr().Is4() && s.DHCP && serverOf(n, s) != "" {
+				served = append(served, s)
+			}
+		}
+		if len(served) > 0 {
+			list = append(list, server(n, served, all.Ports))
+		}
+	}
+	return list
+}
+
+// serverOf returns the address by which the host serves a subnet; empty: it has none there.
+func serverOf(n network.HostNetwork, s network.HostSubnet) string {
+	if hasGateway(n, s) {
+		return s.Gateway
+	}
+	return s.Address
+}
+
+// leaseTime is how long guests keep their address without a renewal, in seconds: a day, as Neutron's.
+const leaseTime = 86400
+
+// server returns the DHCP server of a network for its served subnets.
+func server(n network.HostNetwork, served []network.HostSubnet, ports []network.HostPort) DHCP {
+	d := DHCP{Network: n.ID}
+	domain := strings.Trim(n.DNSDomain, ".")
+	if domain == "" {
+		domain = "openstacklocal" // Neutron's default
+	}
+	lines := []string{"# Berth writes this file; changes are lost.", "no-hosts", "bind-interfaces",
+		"except-interface=lo", "pid-file=%DIR%/pid", "dhcp-leasefile=%DIR%/leases", "dhcp-hostsfile=%DIR%/hosts",
+		"dhcp-optsfile=%DIR%/options", "addn-hosts=%DIR%/names", "dhcp-authoritative", "dhcp-ignore=tag:!known",
+		"quiet-dhcp", "domain=" + domain, "local=/" + domain + "/", "expand-hosts", "domain-needed", "bogus-priv"}
+	for _, side := range []string{n.Bridge, OwnInterface(n.ID)} {
+		if slices.ContainsFunc(served, func(s network.HostSubnet) bool { return hasGateway(n, s) == (side == n.Bridge) }) {
+			lines = append(lines, "interface="+side)
+		}
+	}
+
+	for i, s := range served {
+		p, _ := netip.ParsePrefix(s.CIDR)
+		lines = append(lines, fmt.Sprintf("dhcp-range=set:subnet%d,%s,static,%s,%d", i, p.Masked().Addr(),
+			netmask(p.Bits()), leaseTime))
+		d.Options += optionsOf(n, s, fmt.Sprintf("tag:subnet%d", i))
+		for _, port := range ports {
+			for _, ip := range port.FixedIPs {
+				if port.Network == n.ID && ip.Subnet == s.ID {
+					d.Hosts += fmt.Sprintf("%s,%s,%s\n", port.MAC, ip.Address, hostLabel(port.Name))
+
+				}
+			}
+		}
+	}
+	d.Config = strings.Join(append(lines, "dhcp-lease-max=65536"), "\n") + "\n"
+	for _, name := range n.Names {
+		if label := hostLabel(name.Name); label != "" {
+			d.Names += name.Address + " " + label + "\n"
+		}
+	}
+	return d
+}
+
+// netmask returns the mask of a network of IPv4, such as 255.255.255.0.
+func netmask(bits int) netip.Addr {
+	mask := ^uint32(0) << (32 - bits)
+	return netip.AddrFrom4([4]byte{byte(mask >> 24), byte(mask >> 16), byte(mask >> 8), byte(mask)})
+}
+
+// hostLabel returns a host name without characters that would have a meaning in the files.
+func hostLabel(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, name)
+}
+
+// optionsOf returns the lines of the options of a subnet. The guests of a subnet that the host does not route get a
+// route to the metadata service by the host's own address.
+func optionsOf(n network.HostNetwork, s network.HostSubnet, tag string) string {
+	var b strings.Builder
+	line := func(option string, values ...string) {
+		fmt.Fprintf(&b, "%s\n", strings.Join(append([]string{tag, "option:" + option}, values...), ","))
+	}
+	servers := s.DNS
+	if len(servers) == 0 {
+		servers = []string{serverOf(n, s)}
+	}
+	line("dns-server", servers...)
+	line("mtu", fmt.Sprint(n.MTU))
+	if s.Gateway == "" {
+		line("router") // empty: without it dnsmasq names itself
+	} else {
+		line("router", s.Gateway)
+	}
+	var routes []string
+	for _, r := range s.Routes {
+		routes = append(routes, r.Destination, r.NextHop)
+	}
+	if !hasGateway(n, s) {
+		routes = append(routes, "169.254.169.254/32", s.Address)
+	}
+	if s.Gateway != "" && len(routes) > 0 && !slices.Contains(routes, "0.0.0.0/0") {
+		routes = append(routes, "0.0.0.0/0", s.Gateway)
+	}
+	if len(routes) > 0 {
+		line("classless-static-route", routes...)
+	}
+	return b.String()
+}

@@ -1,0 +1,229 @@
+// Package bridgeplan computes what a host has for the networks that it connects by Linux bridges: its links and their
+// settings, the operations that lead there, the rules of nftables, and the files of its DHCP servers.
+//
+// A network of type vxlan is routed by its hosts:
+//
+//	tap… ─┐                  gateway address, the same on all hosts, and its MAC address
+//	tap… ─┼─ bridge brq… ────┤
+//	      ├─ vxlan-VNI       to the other hosts that have guests of the network
+//	      └─ brp… ═══ bro…   the host's own address, from which it reaches all guests
+//
+// Frames of the gateway's MAC address do not leave the host, so each guest uses the gateway of its own host.
+package bridgeplan
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/api/network"
+)
+
+// Host is what the operator has configured on a host.
+type Host struct {
+	TunnelIP   string            // [vxlan] local_ip; empty: no tunnels
+	TunnelPort int               // [vxlan] udp_dstport
+	Bridges    map[string]string // [linux_bridge] bridge_mappings: bridges of the operator by physical network
+	Interfaces map[string]string // [linux_bridge] physical_interface_mappings: interfaces by physical network
+}
+
+// Kind is the kind of a link.
+type Kind string
+
+// The kinds of links that a plan creates, and Other for all that it does not create.
+const (
+	Bridge Kind = "bridge"
+	VXLAN  Kind = "vxlan"
+	VLAN   Kind = "vlan"
+	Veth   Kind = "veth"
+	Other  Kind = ""
+)
+
+// Address is an address of a link with the length of its network's prefix.
+type Address struct {
+	Prefix  netip.Prefix
+	NoRoute bool // the network is not reached by this link
+}
+
+// Link is a network interface of the host. Desired and present links have the same form; a desired one has only what
+// matters.
+type Link struct {
+	Name      string
+	Kind      Kind
+	Owner     string // UUID of the network for which Berth has made it; empty: it is not Berth's
+	MAC       string // empty: any
+	MTU       int
+	Up        bool
+	Master    string // the bridge that it belongs to; empty: none
+	Addresses []Address
+	Settings  map[string]string // below /proc/sys/net, such as ipv4/conf/NAME/rp_filter
+
+	Peer string   // of Veth: the other end
+	VNI  int      // of VXLAN
+	From string   // of VXLAN: the address of this host
+	Port int      // of VXLAN: of UDP
+	Ends []string // of VXLAN: the addresses of the other hosts, sorted
+	On   string   // of VLAN: the link below
+	Tag  int      // of VLAN
+}
+
+// OwnInterface returns the name of the host's own interface in a network.
+func OwnInterface(network string) string { return "bro" + network[:min(len(network), 11)] }
+
+// ownPeer returns the name of the other end of OwnInterface, which is in the bridge.
+func ownPeer(network string) string { return "brp" + network[:min(len(network), 11)] }
+
+// tunnelName returns the name of the VXLAN device of a VNI, as Neutron's agent forms it.
+func tunnelName(vni int) string { return "vxlan-" + strconv.Itoa(vni) }
+
+// GatewayMAC returns the MAC address of the gateways of a network, the same on each host: a locally administered one
+// from the digits of its UUID.
+func GatewayMAC(id string) string {
+	digits := strings.ReplaceAll(id, "-", "")
+	if len(digits) < 10 {
+		digits += "0000000000"
+	}
+	mac := "02"
+	for i := range 5 {
+		mac += ":" + digits[2*i:2*i+2]
+	}
+	return mac
+}
+
+// isOperators reports whether the bridge of a network is the operator's.
+func (h Host) isOperators(n network.HostNetwork) bool {
+	return n.NetworkType == "flat" && h.Bridges[n.PhysicalNetwork] != "" && h.Bridges[n.PhysicalNetwork] == n.Bridge
+}
+
+// hasGateway reports whether the hosts of a network route a subnet.
+func hasGateway(n network.HostNetwork, s network.HostSubnet) bool {
+	return n.Routed() && s.Gateway != "" && s.IPVersion == 4
+}
+
+// Links returns the links that a host needs for its networks, in the order in which they are made. refused are the
+// networks that cannot be connected, each with a sentence.
+func (h Host) Links(networks []network.HostNetwork) (links []Link, refused map[string]string) {
+	refused = map[string]string{}
+	for _, n := range networks {
+		list, refusal := h.linksOf(n)
+		if refusal != "" {
+			refused[n.ID] = refusal
+			continue
+		}
+		links = append(links, list...)
+	}
+	return links, refused
+}
+
+// linksOf returns the links of a network.
+func (h Host) linksOf(n network.HostNetwork) (links []Link, refusal string) {
+	if !h.isOperators(n) {
+		links = append(links, bridgeOf(n))
+	}
+	switch n.NetworkType {
+	case "vxlan":
+		if h.TunnelIP == "" {
+			return nil, "it is of type vxlan; set [vxlan] local_ip on this host"
+		}
+		links = append(links, Link{Name: tunnelName(n.SegmentationID), Kind: VXLAN, Owner: n.ID, MTU: n.MTU, Up: true,
+			Master: n.Bridge, VNI: n.SegmentationID, From: h.TunnelIP, Port: h.TunnelPort, Ends: slices.Sorted(
+				slices.Values(n.Peers)), Settings: noIPv6(tunnelName(n.SegmentationID))})
+	case "flat", "vlan":
+		below := cmp.Or(h.Interfaces[n.PhysicalNetwork], h.Bridges[n.PhysicalNetwork])
+		if below == "" {
+			return nil, "this host is not connected to the physical network " + n.PhysicalNetwork + "; set [linux_bridge] " +
+				"bridge_mappings or physical_interface_mappings"
+		}
+		switch {
+		case n.NetworkType == "vlan":
+			name := vlanName(below, n.SegmentationID)
+			links = append(links, Link{Name: name, Kind: VLAN, Owner: n.ID, MTU: n.MTU, Up: true, Master: n.Bridge, On: below,
+				Tag: n.SegmentationID, Settings: noIPv6(name)})
+		case !h.isOperators(n):
+			links = append(links, Link{Name: below, Kind: Other, Up: true, Master: n.Bridge})
+		}
+	}
+	return append(links, ownLinks(n)...), ""
+}
+
+// vlanName returns the name of a VLAN device: a name of a Linux interface has at most 15 bytes.
+func vlanName(below string, tag int) string {
+	suffix := "." + strconv.Itoa(tag)
+	return below[:min(len(below), 15-len(suffix))] + suffix
+}
+
+// noIPv6 are the settings of a link on which the host has no address of IPv6, not even a link-local one.
+func noIPv6(name string) map[string]string {
+	return map[string]string{"ipv6/conf/" + name + "/disable_ipv6": "1"}
+}
+
+// hostLink are the settings of a link with addresses of the host: it answers for these only (arp_ignore), asks with
+// these only (arp_announce, because the gateway's address has another MAC address), and accepts packets of guests to
+// which the host sends by the other link (rp_filter: loose).
+func hostLink(name string, forwards bool) map[string]string {
+	all := noIPv6(name)
+	conf := "ipv4/conf/" + name + "/"
+	all[conf+"arp_ignore"], all[conf+"arp_announce"], all[conf+"rp_filter"] = "1", "2", "2"
+	all[conf+"forwarding"] = "0"
+	if forwards {
+		all[conf+"forwarding"] = "1"
+	}
+	return all
+}
+
+// bridgeOf returns the bridge of a network. It has the gateways of the subnets that the hosts route.
+func bridgeOf(n network.HostNetwork) Link {
+	b := Link{Name: n.Bridge, Kind: Bridge, Owner: n.ID, MTU: n.MTU, Up: true}
+	for _, s := range n.Subnets {
+		if p, ok := inSubnet(s, s.Gateway); ok && hasGateway(n, s) {
+			b.Addresses = append(b.Addresses, Address{p, true})
+		}
+	}
+	if n.Routed() {
+		b.MAC = GatewayMAC(n.ID)
+	}
+	b.Settings = hostLink(n.Bridge, len(b.Addresses) > 0)
+	return b
+}
+
+// ownLinks returns the host's own interface in a network and its end in the bridge; none without an own address.
+func ownLinks(n network.HostNetwork) []Link {
+	if n.Port == "" {
+		return nil
+	}
+	own := Link{Name: OwnInterface(n.ID), Kind: Veth, Owner: n.ID, MAC: n.MAC, MTU: n.MTU, Up: true, Peer: ownPeer(n.ID)}
+	routed := false
+	for _, s := range n.Subnets {
+		if p, ok := inSubnet(s, s.Address); ok {
+			own.Addresses = append(own.Addresses, Address{p, !hasGateway(n, s)})
+			routed = routed || hasGateway(n, s)
+		}
+	}
+	own.Settings = hostLink(own.Name, routed)
+	end := Link{Name: own.Peer, Kind: Veth, Owner: n.ID, MTU: n.MTU, Up: true, Master: n.Bridge, Peer: own.Name,
+		Settings: noIPv6(own.Peer)}
+	return []Link{own, end}
+}
+
+// inSubnet returns an address with the prefix of its subnet.
+func inSubnet(s network.HostSubnet, address string) (netip.Prefix, bool) {
+	a, err := netip.ParseAddr(address)
+	p, err2 := netip.ParsePrefix(s.CIDR)
+	if err != nil || err2 != nil || a.Is4() != p.Addr().Is4() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(a, p.Bits()), true
+}
+
+// Forwards reports whether the host routes one of the networks, so it must forward packets.
+func Forwards(networks []network.HostNetwork) bool {
+	return slices.ContainsFunc(networks, func(n network.HostNetwork) bool {
+		return slices.ContainsFunc(n.Subnets, func(s network.HostSubnet) bool { return hasGateway(n, s) })
+	})
+}
+
+// sorted returns the keys of settings in order.
+func sorted(settings map[string]string) []string { return slices.Sorted(maps.Keys(settings)) }

@@ -1,0 +1,298 @@
+// Package bridges makes the networks of a host that are connected by Linux bridges: it reads them from the network
+// service, and makes links, rules, DHCP servers and metadata servers what package bridgeplan computes. It keeps the
+// last state on disk, so a host whose network service does not answer keeps its networks.
+package bridges
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/openberth/berth/agent/bridgeplan"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/fault"
+)
+
+// Source returns the networks of a host; *network.Client implements it. NotFound: the network service has no such
+// request, as Neutron.
+type Source interface {
+	HostNetworks(ctx context.Context, host string) (network.HostNetworks, error)
+}
+
+// Kernel reads and changes links and rules; bridgelink.Kernel implements it.
+type Kernel interface {
+	Links(want []bridgeplan.Link) (map[string]bridgeplan.Link, error)
+	Perform(o bridgeplan.Operation) error
+	SetRules(ctx context.Context, text string) error
+	Rules(ctx context.Context) (string, error)
+	Forward() (changed bool, err error)
+}
+
+// DHCP runs DHCP servers; dnsmasq.Servers implements it. The faults are by network.
+type DHCP interface {
+	Apply(ctx context.Context, want []bridgeplan.DHCP) map[string]error
+}
+
+// Metadata answers guests by interfaces of the host; *metadata.Service implements it. The faults are by network.
+type Metadata interface {
+	Serve(port int, interfaces map[string]string) map[string]error
+}
+
+// Filter enforces the security groups of ports. Apply makes the rules of the host those of its ports, all or nothing.
+// It may be repeated.
+type Filter interface {
+	Apply(ctx context.Context, all network.HostNetworks) error
+}
+
+// Options configure the networks of a host.
+type Options struct {
+	Name     string // of the host
+	File     string // that keeps the last state
+	Host     bridgeplan.Host
+	Source   Source
+	Kernel   Kernel
+	DHCP     DHCP
+	Metadata Metadata
+	Filter   Filter // nil: no security groups are enforced
+	Log      *slog.Logger
+}
+
+// Bridges are the networks of one host. The methods may be called concurrently.
+type Bridges struct {
+	o     Options
+	calls sync.Mutex // held while the networks are made; not while the service is called
+
+	mu    sync.Mutex // guards the fields below
+	state network.HostNetworks
+	read  bool   // state is that of the service or of the file
+	known bool   // there is a state: the host has or has had a network
+	rules string // that nft has printed after the last change
+	text  string // of the last change; empty: none
+}
+
+// New returns the networks of a host. It changes nothing.
+func New(o Options) *Bridges { return &Bridges{o: o} }
+
+// Sync makes the networks those that the network service has now, or the last known ones if it does not answer, and
+// returns the conditions of the host.
+func (b *Bridges) Sync(ctx context.Context) (conditions []string) {
+	conditions, failed := b.sync(ctx)
+	for _, err := range failed {
+		conditions = append(conditions, fault.TextOf(err))
+	}
+	slices.Sort(conditions)
+	return slices.Compact(conditions)
+}
+
+// Prepare makes the networks of ports before their guest is built. Unavailable: try again later; the guest must not
+// start. A port that the network service does not list is not connected by Berth.
+func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
+	fetched, err := b.o.Source.HostNetworks(ctx, b.o.Name)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	use := &fetched
+	if err != nil {
+		if fetched, err = b.lastOf(ports, err); err != nil {
+			return err
+		}
+		use = nil
+	}
+	_, failed := b.make(ctx, use)
+	for _, p := range fetched.Ports {
+		if err := failed[p.Network]; slices.Contains(ports, p.ID) && err != nil {
+			return fault.New(fault.Unavailable, "port %s: %w", p.ID, err)
+		}
+	}
+	if err := failed[everyNetwork]; err != nil {
+		return fault.New(fault.Unavailable, "%w", err)
+	}
+	return nil
+}
+
+// lastOf returns the last known state, for a service that has not answered. Unavailable: a port is not part of it.
+func (b *Bridges) lastOf(ports []string, unanswered error) (network.HostNetworks, error) {
+	all, _, err := b.last()
+	if err != nil {
+		return all, err
+	}
+	for _, id := range ports {
+		if !slices.ContainsFunc(all.Ports, func(p network.HostPort) bool { return p.ID == id }) {
+			return all, fault.New(fault.Unavailable, "the networks of this host cannot be read: %w", unanswered)
+		}
+	}
+	return all, nil
+}
+
+// everyNetwork is the key of faults that concern all networks.
+const everyNetwork = ""
+
+// sync reads the networks and makes them.
+func (b *Bridges) sync(ctx context.Context) (conditions []string, failed map[string]error) {
+	fetched, err := b.o.Source.HostNetworks(ctx, b.o.Name)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil
+	case err != nil:
+		conditions = append(conditions, "the networks of this host cannot be read, so changes of them have no effect: "+
+			fault.TextOf(err))
+		more, failed := b.make(ctx, nil)
+		return append(conditions, more...), failed
+	}
+	return b.make(ctx, &fetched)
+}
+
+// make makes the networks: fetched, or the last known ones if that is nil. Nothing is made if none are known.
+func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (conditions []string,
+	failed map[string]error) {
+	b.calls.Lock()
+	defer b.calls.Unlock()
+	failed = map[string]error{}
+	last, known, err := b.last()
+	if err != nil {
+		return []string{fault.TextOf(err)}, map[string]error{everyNetwork: err}
+	}
+	if fetched == nil && !known {
+		return nil, failed
+	}
+	all := last
+	if fetched != nil {
+		present, err := b.o.Kernel.Links(nil)
+		if err != nil {
+			return nil, map[string]error{everyNetwork: err}
+		}
+		all, conditions = retain(*fetched, last, present)
+		if err := b.keep(all); err != nil {
+			return nil, map[string]error{everyNetwork: err}
+		}
+	}
+	if len(all.Networks) == 0 && !known {
+		return conditions, failed // a host that has never had a network needs no program
+	}
+	b.connect(ctx, all, failed)
+	return conditions, failed
+}
+
+// connect makes links, rules and servers for networks.
+func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed map[string]error) {
+	links, refused := b.o.Host.Links(all.Networks)
+	for id, why := range refused {
+		failed[id] = unconnected(id, why)
+	}
+	// Rules come before links: a guest or a host is never reachable by a link without its rules.
+	if err := b.setRules(ctx, all.Networks); err != nil {
+		failed[everyNetwork] = err
+		return
+	}
+	present, err := b.o.Kernel.Links(links)
+	if err != nil {
+		failed[everyNetwork] = err
+		return
+	}
+	list, refused := bridgeplan.Operations(links, present)
+	for id, why := range refused {
+		failed[id] = unconnected(id, why)
+	}
+	for _, o := range list {
+		if failed[o.Link.Owner] != nil && o.Verb != bridgeplan.Delete {
+			continue
+		}
+		if err := b.o.Kernel.Perform(o); err != nil {
+			failed[o.Link.Owner] = err
+			continue
+		}
+		b.o.Log.Info("network link changed", "operation", o.String(), "network", o.Link.Owner)
+	}
+	if bridgeplan.Forwards(all.Networks) {
+		changed, err := b.o.Kernel.Forward()
+		if err != nil {
+			failed[everyNetwork] = err
+		} else if changed {
+			b.o.Log.Warn("host forwards packets now", "setting", "net.ipv4.ip_forward")
+		}
+	}
+	b.serve(ctx, all, failed)
+}
+
+// unconnected returns the fault for a network that cannot be connected.
+func unconnected(id, why string) error {
+	return fault.New(fault.Conflict, "network %s is not connected: %s", id, why)
+}
+
+// serve makes the servers of networks, and the filter of their ports.
+func (b *Bridges) serve(ctx context.Context, all network.HostNetworks, failed map[string]error) {
+	var ready []network.HostNetwork
+	interfaces := map[string]string{}
+	for _, n := range all.Networks {
+		if failed[n.ID] != nil {
+			continue
+		}
+		ready = append(ready, n)
+		if on := bridgeplan.ServedBy(n); on != "" {
+			interfaces[n.ID] = on
+		}
+	}
+	for id, err := range b.o.DHCP.Apply(ctx, bridgeplan.Servers(network.HostNetworks{Networks: ready, Ports: all.Ports})) {
+		failed[id] = err
+	}
+	for id, err := range b.o.Metadata.Serve(bridgeplan.MetadataPort, interfaces) {
+		failed[id] = err
+	}
+	if b.o.Filter != nil {
+		if err := b.o.Filter.Apply(ctx, all); err != nil {
+			failed[everyNetwork] = err
+		}
+	}
+}
+
+// setRules makes the rules of networks those of the host, if they are not: another program may have changed them.
+func (b *Bridges) setRules(ctx context.Context, networks []network.HostNetwork) error {
+	text := b.o.Host.Rules(networks)
+	b.mu.Lock()
+	known, same := b.rules, text == b.text
+	b.mu.Unlock()
+	if same {
+		if present, err := b.o.Kernel.Rules(ctx); err == nil && present == known {
+			return nil
+		}
+	}
+	if err := b.o.Kernel.SetRules(ctx, text); err != nil {
+		return err
+	}
+	present, err := b.o.Kernel.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rules, b.text = present, text
+	return nil
+}
+
+// retain adds to the fetched networks the last known ones that guests still use: their interfaces are in the bridge.
+// Such a port may have left the host a moment ago, and its guest is about to end, or to arrive elsewhere.
+func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Link) (all network.HostNetworks,
+	conditions []string) {
+	all = network.HostNetworks{Networks: slices.Clone(fetched.Networks), Ports: slices.Clone(fetched.Ports)}
+	for _, n := range last.Networks {
+		listed := slices.ContainsFunc(all.Networks, func(o network.HostNetwork) bool { return o.ID == n.ID })
+		if members := bridgeplan.Members(present, n.Bridge); !listed && len(members) > 0 && owned(present, n) {
+			all.Networks = append(all.Networks, n)
+			conditions = append(conditions, "network "+n.ID+" has no port on this host any more, and stays as long as "+
+				members[0]+" is in its bridge "+n.Bridge)
+		}
+	}
+	for _, p := range last.Ports {
+		listed := slices.ContainsFunc(all.Ports, func(o network.HostPort) bool { return o.ID == p.ID })
+		if _, exists := present[network.TapName(p.ID)]; !listed && exists {
+			all.Ports = append(all.Ports, p)
+		}
+	}
+	return all, conditions
+}
+
+// owned reports whether Berth has made the bridge of a network.
+func owned(present map[string]bridgeplan.Link, n network.HostNetwork) bool {
+	return present[n.Bridge].Owner == n.ID
+}

@@ -1,0 +1,119 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"slices"
+
+	"github.com/openberth/berth/agent/bridgelink"
+	"github.com/openberth/berth/agent/bridgeplan"
+	"github.com/openberth/berth/agent/bridges"
+	"github.com/openberth/berth/agent/configdrive"
+	"github.com/openberth/berth/agent/dnsmasq"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/libvirt"
+	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/metadata"
+	api "github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/settings"
+)
+
+// NetworksFile is the file of the agent's directory that has the networks which the host connects by Linux bridges.
+const NetworksFile = "networks.json"
+
+// ServersDir is the directory of the DHCP servers of the host. It is gone after the host has booted again, as they are.
+const ServersDir = "/run/berth/networks"
+
+// bridgeParts are what the networks of a host need beside the settings.
+type bridgeParts struct {
+	dir     string // of the agent
+	network *api.Client
+	guests  hypervisor.Hypervisor
+	boot    libvirt.FirstBoot
+	log     *slog.Logger
+}
+
+// openBridges completes the networking of an agent with the networks that its host connects by Linux bridges. Without
+// their options, or without a network service, there are none; neither on a captured machine.
+func openBridges(o *loop.Networking, s settings.Settings, parts bridgeParts) {
+	b := s.LinuxBridges
+	if !b.Configured() || parts.network == nil || s.Sysfs != "/sys" {
+		return
+	}
+	host := bridgeplan.Host{TunnelIP: b.TunnelIP, TunnelPort: b.TunnelPort, Bridges: byNetwork(b.Bridges),
+		Interfaces: byNetwork(b.Interfaces)}
+	var made *bridges.Bridges
+	served := metadata.New(func(ctx context.Context, network string, at netip.Addr) (configdrive.Server, error) {
+		return metadataOf(ctx, made, parts, network, at)
+	}, parts.log)
+	made = bridges.New(bridges.Options{Name: s.Host, File: filepath.Join(parts.dir, NetworksFile), Host: host,
+		Source: parts.network, Kernel: bridgelink.Kernel{}, DHCP: dnsmasq.Servers{Dir: ServersDir}, Metadata: served,
+		Log: parts.log})
+	o.Bridges, o.BridgeAgent = made, bridgeHeartbeat(s)
+}
+
+// byNetwork returns the devices of mappings by physical network.
+func byNetwork(mappings []bandwidth.Mapping) map[string]string {
+	out := map[string]string{}
+	for _, m := range mappings {
+		out[m.Physnet] = m.Device
+	}
+	return out
+}
+
+// bridgeHeartbeat returns what the network service must receive about the Linux bridge agent of a host.
+func bridgeHeartbeat(s settings.Settings) bandwidth.Heartbeat {
+	b := s.LinuxBridges
+	h := bandwidth.Heartbeat{Agent: bandwidth.LinuxBridge, Host: s.Host, Configurations: map[string]any{
+		"bridge_mappings": byNetwork(b.Bridges), "interface_mappings": byNetwork(b.Interfaces), "tunnel_types": []string{}}}
+	if b.TunnelIP != "" {
+		h.Configurations["tunnel_types"], h.Configurations["tunneling_ip"] = []string{"vxlan"}, b.TunnelIP
+	}
+	for _, m := range slices.Concat(b.Bridges, b.Interfaces) {
+		h.Devices = append(h.Devices, bandwidth.HeartbeatDevice{Name: m.Device, PhysicalNetworks: []string{m.Physnet}})
+	}
+	return h
+}
+
+// metadataOf returns what the documents of a guest say, which is known by its network and its address: the same as on
+// its config drive.
+func metadataOf(ctx context.Context, from *bridges.Bridges, parts bridgeParts, network string, at netip.Addr) (
+	out configdrive.Server, err error) {
+	all, err := from.State()
+	if err != nil {
+		return out, err
+	}
+	i := slices.IndexFunc(all.Ports, func(p api.HostPort) bool {
+		return p.Network == network && slices.ContainsFunc(p.FixedIPs, func(ip api.FixedIP) bool {
+			return ip.Address == at.String()
+		})
+	})
+	if i < 0 || all.Ports[i].Device == "" {
+		return out, fault.New(fault.NotFound, "no guest of this host has the address %s in network %s", at, network)
+	}
+	server := all.Ports[i].Device
+	guests, err := parts.guests.Guests(ctx)
+	if err != nil {
+		return out, err
+	}
+	g := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == server || g.Server == server })
+	if g < 0 {
+		return out, fault.New(fault.NotFound, "this host has no guest of server %s", server)
+	}
+	if out, err = parts.boot(ctx, server); err != nil {
+		return out, err
+	}
+	out.ID, out.Name = server, guests[g].Name
+	for i, one := range out.Interfaces {
+		for _, of := range guests[g].Interfaces {
+			if of.Port == one.Port {
+				out.Interfaces[i].MAC = of.MAC
+			}
+		}
+	}
+	return out, nil
+}
