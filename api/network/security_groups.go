@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 )
 
@@ -51,4 +52,25 @@ func (c *Client) SharedWith(ctx context.Context, project string) (groups []strin
 		groups = append(groups, g.Object)
 	}
 	return groups, err
+}
+
+// PacketDecision is what the security groups of a port decide about the first packet of a connection.
+type PacketDecision struct {
+	Allowed   bool   `json:"allowed"`
+	Reason    string `json:"reason"`
+	Address   string `json:"address"`              // of the port
+	Group     string `json:"group_id,omitempty"`   // whose rule permits the packet
+	GroupName string `json:"group_name,omitempty"` // of that group
+	Rule      string `json:"rule_id,omitempty"`
+	// NotEnforced is why nothing enforces the decision where the port is bound; empty if something does.
+	NotEnforced string `json:"not_enforced,omitempty"`
+}
+
+// ExplainPacket returns what the security groups of a port decide about a packet. The query has from or to, the address
+// of the other end, and protocol, port, type, code and address, that of the port. Only `berth network` has this
+// request.
+func (c *Client) ExplainPacket(ctx context.Context, port string, q url.Values) (d PacketDecision, err error) {
+	path := "/berth/v1/ports/" + url.PathEscape(port) + "/packet-decision?" + q.Encode()
+	answer, err := c.REST.Do(ctx, http.MethodGet, path, nil, &d)
+	return d, withType(err, answer)
 }

@@ -285,9 +285,15 @@ func checkGroups(ctx context.Context, tx *store.Tx, p *store.Port, given bool) e
 		return conflict("PortSecurityPortHasSecurityGroup", "Port has security group associated. Cannot disable port "+
 			"security until the security groups are removed; send security_groups: [] too")
 	}
+	stateless := map[bool]bool{}
 	for _, id := range p.Groups {
-		if _, err := get[store.SecurityGroup](ctx, tx, id); err != nil {
+		g, err := get[store.SecurityGroup](ctx, tx, id)
+		if err != nil {
 			return err
+		}
+		if stateless[g.Stateless] = true; len(stateless) > 1 {
+			return conflict("SecurityGroupConflict", "Cannot apply both stateful and stateless security groups on the same "+
+				"port; %s is the first that differs", id)
 		}
 	}
 	return nil

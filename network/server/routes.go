@@ -28,6 +28,7 @@ func (s *server) routes() []edge.Route[*call] {
 	all = append(all, s.ruleRoutes()...)
 	all = append(all, bindings{s}.routes()...)
 	all = append(all, s.tagRoutes()...)
+	all = append(all, groups{s}.decisionRoutes()...)
 	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)
 	return append(all, absentRoutes()...)
