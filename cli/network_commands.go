@@ -24,11 +24,12 @@ type NetworkCommands struct {
 
 // PortCmd groups the commands on ports.
 type PortCmd struct {
-	Create createOfKind[portKind, portFlags] `cmd:"" help:"Create a port."`
-	List   PortListCmd                       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
-	Show   showOfKind[portKind]              `cmd:"" help:"Show a port."`
-	Set    setOfKind[portKind, portChanges]  `cmd:"" help:"Change a port."`
-	Delete deleteOfKind[portKind]            `cmd:"" help:"Delete ports."`
+	Create  createOfKind[portKind, portFlags] `cmd:"" help:"Create a port."`
+	List    PortListCmd                       `cmd:"" help:"List ports with their servers, hosts and guarantees."`
+	Show    showOfKind[portKind]              `cmd:"" help:"Show a port."`
+	Explain PortExplainCmd                    `cmd:"" help:"Explain whether the security groups of a port let a packet pass."`
+	Set     setOfKind[portKind, portChanges]  `cmd:"" help:"Change a port."`
+	Delete  deleteOfKind[portKind]            `cmd:"" help:"Delete ports."`
 }
 
 // PolicyCmd groups the commands on QoS policies.

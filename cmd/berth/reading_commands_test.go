@@ -80,6 +80,7 @@ var readingCommands = map[string][]string{
 	"aggregate list":      {"aggregate list"},
 	"keypair list":        {"keypair list"},
 	"network show":        {"network show net"},
+	"port explain":        {"port explain nope --from 10.0.0.1"},
 	"port show":           {"port show nope"},
 	"qos policy list":     {"qos policy list"},
 	"qos policy show":     {"qos policy show nope"},

@@ -113,3 +113,12 @@ func (f *fixture) put(path, body string) {
 		f.t.Errorf("PUT %s %s: %d %v", path, body, status, answer)
 	}
 }
+
+// text returns the status and the body of the answer to a GET request.
+func (f *fixture) text(token, path string) (int, string) {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("X-Auth-Token", token)
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
