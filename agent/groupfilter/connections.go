@@ -38,7 +38,7 @@ func (s State) Connections() Connections {
 			if source.Address.IsSingleIP() {
 				zone := s.Zones[p.Bridge]
 				c.add(zone.Number, source.Address.Addr(), p)
-				if len(zone.Inside) > 0 {
+				if len(zone.Host) > 0 {
 					c.add(0, source.Address.Addr(), p)
 				}
 			}

@@ -31,9 +31,9 @@ type State struct {
 }
 
 // Zone is where the kernel tracks the connections of a bridge, so that those of two networks with equal addresses do
-// not mix. If the host routes the network, the connections that it routes, or that it is an end of, are in the zone of
-// the host, 0, because NAT needs that: only connections between addresses of Inside, except those of Host, are in the
-// zone of the bridge. Without Inside all are.
+// not mix. If the host has addresses in the network, the connections that it routes, or that it is an end of, are in the
+// zone of the host, 0, because NAT needs that: only connections between two addresses of Inside, neither of them of
+// Host, are in the zone of the bridge. Without Host all are.
 type Zone struct {
 	Number int // from 1 to 65535
 	Inside []netip.Prefix
@@ -88,14 +88,19 @@ func (r Ruleset) addZone(bridge string, z Zone) {
 	add := func(format string, args ...any) {
 		r.inet.chains["zone"] = append(r.inet.chains["zone"], fmt.Sprintf("iifname %q ", bridge)+fmt.Sprintf(format, args...))
 	}
-	for _, a := range z.Host {
-		add("%s daddr %s return", word(a), a)
-	}
-	for _, p := range z.Inside {
-		add("%s daddr %s ct zone set %d", word(p.Addr()), p, z.Number)
-	}
-	if len(z.Inside) == 0 {
+	if len(z.Host) == 0 {
 		add("ct zone set %d", z.Number)
+	}
+	for _, a := range z.Host {
+		add("%[1]s saddr %[2]s return", word(a), a)
+		add("%[1]s daddr %[2]s return", word(a), a)
+	}
+	for _, from := range z.Inside {
+		for _, to := range z.Inside {
+			if len(z.Host) > 0 && from.Addr().Is4() == to.Addr().Is4() {
+				add("%[1]s saddr %[2]s %[1]s daddr %[3]s ct zone set %[4]d", word(to.Addr()), from, to, z.Number)
+			}
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func TestRender(t *testing.T) {
 		`iifname "tap1" ether saddr fa:16:3e:00:00:01 ip saddr 10.9.0.0/24 accept`,
 		"@th,64,128 0x20010db8000000000000000000000000-0x20010db800000000ffffffffffffffff return",
 		`oifname "br1" ip daddr 10.9.0.0/24 goto to-`, `iifname "br1" ip daddr 10.0.0.254 return`,
-		`iifname "br1" ip daddr 10.0.0.0/24 ct zone set 5`, "jump in-unknown", "jump out-web",
+		`iifname "br1" ip saddr 10.0.0.0/24 ip daddr 10.0.0.0/24 ct zone set 5`, "jump in-unknown", "jump out-web",
 		"fe80::f816:3eff:fe00:1", "add chain inet berth_groups version-",
 	} {
 		if !strings.Contains(text, want) {

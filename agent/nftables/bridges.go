@@ -3,7 +3,10 @@ package nftables
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/openberth/berth/agent/groupfilter"
 	"github.com/openberth/berth/fault"
@@ -12,10 +15,36 @@ import (
 // bridgeSettings is where the kernel has the settings of br_netfilter.
 const bridgeSettings = "/proc/sys/net/bridge/"
 
+// bridge is a bridge of the host.
+type bridge struct {
+	Name      string `json:"ifname"`
+	Addresses []struct {
+		Local netip.Addr `json:"local"`
+	} `json:"addr_info"`
+	Info struct {
+		Data struct {
+			Four int `json:"nf_call_iptables"`
+			Six  int `json:"nf_call_ip6tables"`
+		} `json:"info_data"`
+	} `json:"linkinfo"`
+}
+
+// bridges returns the bridges of the host.
+func bridges(ctx context.Context) (all []bridge, err error) {
+	out, err := runProgram(ctx, "ip", "", "-json", "-details", "address", "show", "type", "bridge")
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return nil, fault.New(fault.Internal, "bridges are not read: the output of ip is not JSON: %w; install iproute2", err)
+	}
+	return all, nil
+}
+
 // serveBridges makes br_netfilter pass the frames of the bridges of ports to the chains of family inet: only of these
 // bridges, by an option of each. It loads the module if that is missing, and then disables it for other bridges, which
-// it would serve by default.
-func (f *Filter) serveBridges(ctx context.Context, s groupfilter.State) error {
+// it would serve by default. It adds the addresses that the host has in the bridges to the zones of the state.
+func (f *Filter) serveBridges(ctx context.Context, s *groupfilter.State) error {
 	wanted := map[string]bool{}
 	for _, p := range s.Ports {
 		if p.Secured {
@@ -28,23 +57,15 @@ func (f *Filter) serveBridges(ctx context.Context, s groupfilter.State) error {
 	if err := f.loadModule(ctx); err != nil {
 		return err
 	}
-	out, err := runProgram(ctx, "ip", "", "-json", "-details", "link", "show", "type", "bridge")
+	all, err := bridges(ctx)
 	if err != nil {
 		return err
 	}
-	var bridges []struct {
-		Name string `json:"ifname"`
-		Info struct {
-			Data struct {
-				Four int `json:"nf_call_iptables"`
-				Six  int `json:"nf_call_ip6tables"`
-			} `json:"info_data"`
-		} `json:"linkinfo"`
-	}
-	if err := json.Unmarshal([]byte(out), &bridges); err != nil {
-		return fault.New(fault.Internal, "bridges are not read: the output of ip is not JSON: %w; install iproute2", err)
-	}
-	for _, b := range bridges {
+	s.Zones = maps.Clone(s.Zones)
+	for _, b := range all {
+		if zone, has := s.Zones[b.Name]; has {
+			s.Zones[b.Name] = withHost(zone, b)
+		}
 		if !wanted[b.Name] || b.Info.Data.Four == 1 && b.Info.Data.Six == 1 {
 			continue
 		}
@@ -55,6 +76,18 @@ func (f *Filter) serveBridges(ctx context.Context, s groupfilter.State) error {
 		f.Log.Info("bridge filtered by security groups", "bridge", b.Name, "nf_call_iptables", 1, "nf_call_ip6tables", 1)
 	}
 	return nil
+}
+
+// withHost returns a zone with the addresses that the host has in the bridge: an operator may have given it some.
+func withHost(zone groupfilter.Zone, b bridge) groupfilter.Zone {
+	zone.Host = slices.Clone(zone.Host)
+	for _, a := range b.Addresses {
+		if a.Local.IsValid() && !a.Local.IsLinkLocalUnicast() && !slices.Contains(zone.Host, a.Local) {
+			zone.Host = append(zone.Host, a.Local)
+		}
+	}
+	slices.SortFunc(zone.Host, netip.Addr.Compare)
+	return zone
 }
 
 // loadModule loads the module br_netfilter if the kernel does not have it yet.

@@ -284,8 +284,8 @@ func TestEqualAddressesInTwoNetworks(t *testing.T) {
 // passes by the same rules.
 func TestHostAndGuests(t *testing.T) {
 	h, a, b, s := pair(t)
-	s.Zones = map[string]groupfilter.Zone{"br1": {Number: 7, Inside: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")},
-		Host: []netip.Addr{netip.MustParseAddr("10.0.0.254")}}}
+	s.Zones = map[string]groupfilter.Zone{"br1": {Number: 7,
+		Inside: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}}
 	b.serve(81)
 	outside := h.connect("br1", 3)
 	outside.serve(80)
@@ -340,12 +340,20 @@ func TestHostAndGuests(t *testing.T) {
 // TestBridgeWithoutFilter: if br_netfilter does not serve a bridge any more, nothing passes.
 func TestBridgeWithoutFilter(t *testing.T) {
 	h, a, b, s := pair(t)
+	c := h.connect("br1", 3) // without port security
+	c.serve(80)
+	h.run("ip", "addr", "add", "10.0.0.254/24", "dev", "br1")
+	host := &guest{space: h.space}
+	host.serve(80)
 	h.apply(s)
-	if !a.reaches("tcp", b.four, 80) {
-		t.Fatal("nothing passes")
+	others := []netip.Addr{b.four, b.six, c.four, c.six, netip.MustParseAddr("10.0.0.254")}
+	for _, to := range others {
+		if !a.reaches("tcp", to, 80) {
+			t.Errorf("%s is not reached", to)
+		}
 	}
 	h.run("ip", "link", "set", "br1", "type", "bridge", "nf_call_iptables", "0", "nf_call_ip6tables", "0")
-	for _, to := range []netip.Addr{b.four, b.six} {
+	for _, to := range others {
 		if a.reaches("tcp", to, 80) {
 			t.Errorf("%s is reached without a decision", to)
 		}

@@ -32,10 +32,10 @@ const timeout = 30 * time.Second
 func (f *Filter) apply(ctx context.Context, s groupfilter.State) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	want := groupfilter.Render(s)
-	if err := f.serveBridges(ctx, s); err != nil {
+	if err := f.serveBridges(ctx, &s); err != nil {
 		return err
 	}
+	want := groupfilter.Render(s)
 	present, err := f.present(ctx, want)
 	if err != nil {
 		return err

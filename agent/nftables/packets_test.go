@@ -38,6 +38,9 @@ func randomRule(r *rand.Rand, id int, groups []string) securitygroup.Rule {
 			kind++
 		}
 		rule.Min = &kind
+		if code := r.IntN(4); code < 2 { // the probes have code 0
+			rule.Max = &code
+		}
 	}
 	switch r.IntN(4) {
 	case 0:

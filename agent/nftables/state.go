@@ -100,22 +100,17 @@ func addZones(s *groupfilter.State, networks []network.HostNetwork) error {
 		used[number] = true
 		zone := groupfilter.Zone{Number: number}
 		for _, sub := range n.Subnets {
-			if !n.Routed() {
-				break
-			}
 			prefix, err := netip.ParsePrefix(sub.CIDR)
 			if err != nil {
 				return invalid("a subnet of network", n.ID, err)
 			}
 			zone.Inside = append(zone.Inside, prefix.Masked())
 			for _, text := range []string{sub.Gateway, sub.Address} {
-				if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(zone.Host, a) {
+				a, err := netip.ParseAddr(text)
+				if n.Routed() && err == nil && !slices.Contains(zone.Host, a) {
 					zone.Host = append(zone.Host, a)
 				}
 			}
-		}
-		if n.Routed() && len(zone.Inside) == 0 {
-			continue // the zone of the host
 		}
 		s.Zones[n.Bridge] = zone
 	}

@@ -15,7 +15,8 @@ func TestStateOf(t *testing.T) {
 	ssh := 22
 	all := network.HostNetworks{
 		Networks: []network.HostNetwork{
-			{ID: "n1", Bridge: "br1", NetworkType: "vlan"},
+			{ID: "n1", Bridge: "br1", NetworkType: "vlan", Subnets: []network.HostSubnet{{CIDR: "192.0.2.0/24",
+				Gateway: "192.0.2.1"}}},
 			{ID: "n2", Bridge: "br2", NetworkType: "vxlan", Subnets: []network.HostSubnet{{CIDR: "10.0.0.0/24",
 				Gateway: "10.0.0.1", Address: "10.0.0.1"}, {CIDR: "2001:db8::/64", Address: "2001:db8::5"}}},
 			{ID: "n3", Bridge: "br3", NetworkType: "vxlan"}},
@@ -37,7 +38,8 @@ func TestStateOf(t *testing.T) {
 			Members: []netip.Prefix{prefix("10.0.0.2/32"), prefix("10.9.0.0/24")},
 			Rules: []securitygroup.Rule{{ID: "r", Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", Min: &ssh,
 				Max: &ssh, RemoteGroup: "g"}}}},
-		Zones: map[string]groupfilter.Zone{"br1": {Number: s.Zones["br1"].Number},
+		Zones: map[string]groupfilter.Zone{"br1": {Number: s.Zones["br1"].Number, Inside: []netip.Prefix{prefix("192.0.2.0/24")}},
+			"br3": {Number: s.Zones["br3"].Number},
 			"br2": {Number: s.Zones["br2"].Number, Inside: []netip.Prefix{prefix("10.0.0.0/24"), prefix("2001:db8::/64")},
 				Host: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::5")}}},
 	}
