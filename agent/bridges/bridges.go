@@ -274,7 +274,8 @@ func (b *Bridges) setRules(ctx context.Context, networks []network.HostNetwork) 
 // Such a port may have left the host a moment ago, and its guest is about to end, or to arrive elsewhere.
 func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Link) (all network.HostNetworks,
 	conditions []string) {
-	all = network.HostNetworks{Networks: slices.Clone(fetched.Networks), Ports: slices.Clone(fetched.Ports)}
+	all = network.HostNetworks{Networks: slices.Clone(fetched.Networks), Ports: slices.Clone(fetched.Ports),
+		Groups: slices.Clone(fetched.Groups)}
 	for _, n := range last.Networks {
 		listed := slices.ContainsFunc(all.Networks, func(o network.HostNetwork) bool { return o.ID == n.ID })
 		if members := bridgeplan.Members(present, n.Bridge); !listed && len(members) > 0 && owned(present, n) {
@@ -287,9 +288,26 @@ func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Li
 		listed := slices.ContainsFunc(all.Ports, func(o network.HostPort) bool { return o.ID == p.ID })
 		if _, exists := present[network.TapName(p.ID)]; !listed && exists {
 			all.Ports = append(all.Ports, p)
+			all.Groups = withGroups(all.Groups, last.Groups, fetched.Ports)
 		}
 	}
 	return all, conditions
+}
+
+// withGroups returns security groups with the last known rules of those that none of some ports has: a port that stays
+// has its rules as long.
+func withGroups(groups, last []network.HostSecurityGroup, ports []network.HostPort) []network.HostSecurityGroup {
+	for _, g := range last {
+		at := slices.IndexFunc(groups, func(o network.HostSecurityGroup) bool { return o.ID == g.ID })
+		has := func(p network.HostPort) bool { return slices.Contains(p.Groups, g.ID) }
+		switch {
+		case at < 0:
+			groups = append(groups, g)
+		case !slices.ContainsFunc(ports, has):
+			groups[at].Rules, groups[at].Stateless = g.Rules, g.Stateless
+		}
+	}
+	return groups
 }
 
 // owned reports whether Berth has made the bridge of a network.

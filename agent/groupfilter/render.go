@@ -31,8 +31,8 @@ type State struct {
 }
 
 // Zone is where the kernel tracks the connections of a bridge, so that those of two networks with equal addresses do
-// not mix. If the host has addresses in the network, the connections that it routes, or that it is an end of, are in the
-// zone of the host, 0, because NAT needs that: only connections between two addresses of Inside, neither of them of
+// not mix. If the host has addresses in the network, the connections that it routes, or that it is an end of, are in
+// the zone of the host, 0, because NAT needs that: only connections between two addresses of Inside, neither of them of
 // Host, are in the zone of the bridge. Without Host all are.
 type Zone struct {
 	Number int // from 1 to 65535

@@ -38,7 +38,8 @@ func TestStateOf(t *testing.T) {
 			Members: []netip.Prefix{prefix("10.0.0.2/32"), prefix("10.9.0.0/24")},
 			Rules: []securitygroup.Rule{{ID: "r", Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", Min: &ssh,
 				Max: &ssh, RemoteGroup: "g"}}}},
-		Zones: map[string]groupfilter.Zone{"br1": {Number: s.Zones["br1"].Number, Inside: []netip.Prefix{prefix("192.0.2.0/24")}},
+		Zones: map[string]groupfilter.Zone{
+			"br1": {Number: s.Zones["br1"].Number, Inside: []netip.Prefix{prefix("192.0.2.0/24")}},
 			"br3": {Number: s.Zones["br3"].Number},
 			"br2": {Number: s.Zones["br2"].Number, Inside: []netip.Prefix{prefix("10.0.0.0/24"), prefix("2001:db8::/64")},
 				Host: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::5")}}},

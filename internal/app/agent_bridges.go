@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/libvirt"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/metadata"
+	"github.com/openberth/berth/agent/nftables"
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
@@ -52,7 +53,7 @@ func openBridges(o *loop.Networking, s settings.Settings, parts bridgeParts) {
 	}, parts.log)
 	made = bridges.New(bridges.Options{Name: s.Host, File: filepath.Join(parts.dir, NetworksFile), Host: host,
 		Source: parts.network, Kernel: bridgelink.Kernel{}, DHCP: dnsmasq.Servers{Dir: ServersDir}, Metadata: served,
-		Log: parts.log})
+		Filter: &nftables.Filter{Log: parts.log}, Log: parts.log})
 	o.Bridges, o.BridgeAgent = made, bridgeHeartbeat(s)
 }
 

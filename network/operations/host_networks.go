@@ -47,7 +47,7 @@ func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, wri
 		return all, false, err
 	}
 	complete = true
-	used := map[string]store.Network{}
+	used, policies := map[string]store.Network{}, map[string]store.Policy{"": {}}
 	for _, p := range ports {
 		if _, known := used[p.Network]; !known {
 			n, err := get[store.Network](ctx, tx, p.Network)
@@ -56,11 +56,13 @@ func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, wri
 			}
 			used[n.ID] = n
 		}
-		policy, _, err := store.Get[store.Policy](ctx, tx, qos.Effective(p.Policy, used[p.Network].Policy))
-		if err != nil {
-			return all, false, err
+		effective := qos.Effective(p.Policy, used[p.Network].Policy)
+		if _, known := policies[effective]; !known {
+			if policies[effective], _, err = store.Get[store.Policy](ctx, tx, effective); err != nil {
+				return all, false, err
+			}
 		}
-		all.Ports = append(all.Ports, hostPort(p, used[p.Network], policy))
+		all.Ports = append(all.Ports, hostPort(p, used[p.Network], policies[effective]))
 	}
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		at := slices.IndexFunc(ports, func(p store.Port) bool { return p.Network == id })

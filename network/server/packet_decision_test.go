@@ -15,7 +15,8 @@ func TestPacketDecision(t *testing.T) {
 		"direction": "ingress", "protocol": "tcp", "port_range_min": 22, "port_range_max": 22,
 		"remote_ip_prefix": "192.0.2.0/24"}`)
 	peer := f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`"}`)["id"].(string)
-	port := f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`", "security_groups": ["`+web+`"]}`)["id"].(string)
+	port := f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`",
+		"security_groups": ["`+web+`"]}`)["id"].(string)
 	for _, c := range []struct {
 		port, query, token string
 		status             int

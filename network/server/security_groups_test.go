@@ -224,7 +224,8 @@ func TestSecurityGroupsOfPorts(t *testing.T) {
 	f.fails(409, "SecurityGroupNotEnforced", "demo", "POST", "/v2.0/ports", `{"port": {"network_id": "`+n+`",
 		"binding:vnic_type": "direct", "security_groups": ["`+web+`"]}}`)
 	port(`, "binding:vnic_type": "direct"`)
-	free := f.create("demo", "/v2.0/security-groups", "security_group", `{"name": "free", "stateful": false}`)["id"].(string)
+	free := f.create("demo", "/v2.0/security-groups", "security_group",
+		`{"name": "free", "stateful": false}`)["id"].(string)
 	f.fails(409, "SecurityGroupConflict", "demo", "PUT", path, `{"port": {"security_groups": ["`+web+`", "`+free+`"]}}`)
 	if got := f.list("demo", "/v2.0/ports?security_groups="+web, "ports"); len(got) != 2 {
 		t.Errorf("ports with the group: %v", got)
