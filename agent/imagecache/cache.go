@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -94,6 +95,7 @@ func (c *Cache) Get(ctx context.Context, id string) (Base, error) {
 				"downloaded again", c.path(id, string(format)), err)
 		}
 		if err == nil {
+			c.touch(base.Path)
 			return base, nil
 		}
 	}
@@ -151,7 +153,10 @@ func (c *Cache) release(id string) {
 }
 
 // path returns the path of an image's file.
-func (c *Cache) path(id, suffix string) string { return filepath.Join(c.dir, id+"."+suffix) }
+func (c *Cache) path(id, suffix string) string { return c.file(id + "." + suffix) }
+
+// file returns the path of a file of the cache.
+func (c *Cache) file(name string) string { return filepath.Join(c.dir, name) }
 
 // inspect returns the image in a file. The error is os.ErrNotExist if there is none.
 func (c *Cache) inspect(path string, format diskimage.Format) (Base, error) {
@@ -269,4 +274,12 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 		err = f.Sync()
 	}
 	return fault.Wrap(fault.Unavailable, err) // what is there is kept: the next call continues
+}
+
+// touch makes now the time of the last use of a copy.
+func (c *Cache) touch(path string) {
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err != nil {
+		c.log.Warn("time of the last use of an image not recorded", "file", path, "error", err)
+	}
 }

@@ -5,17 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
-
-// unfinished begins the suffix of a download that is not complete.
-const unfinished = "part"
 
 // RemoveUnused removes the copies, and the interrupted downloads, that no guest has used for an age. used reports
 // whether a guest uses a copy with this file name; then its time of last use becomes now. Files that the cache has not
@@ -31,10 +25,8 @@ func (c *Cache) RemoveUnused(used func(name string) bool, now time.Time, age tim
 	}
 	var failed []error
 	for _, e := range entries {
-		id, suffix, _ := strings.Cut(e.Name(), ".")
-		known := strings.HasPrefix(suffix, unfinished) || suffix == sumSuffix || suffix == string(diskimage.QCOW2) ||
-			suffix == string(diskimage.Raw)
-		if uuid.Validate(id) != nil || !known || !c.tryAcquire(id) {
+		id, suffix, ok := ownFile(e.Name())
+		if !ok || !c.tryAcquire(id) {
 			continue
 		}
 		inUse := used(e.Name())

@@ -17,9 +17,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// sumSuffix is the suffix of the file with the SHA-512 sum of an image's copy.
-const sumSuffix = "sha512"
-
 // Restore downloads the copy of an image again if its file, which a guest's disk names, has vanished. sha512 is the sum
 // of the copy that the disk was made from; if it is empty, the sum that the cache has recorded counts, and without that
 // the one of the image service. A file that the cache would not make is left alone. The copy is never replaced by other

@@ -27,6 +27,8 @@ type agentCmd struct {
 	IOSlots agentIOSlotsCmd `cmd:"" name:"ioslots" help:"List the physical I/O slots of a PowerVM system as paragraphs of an inventory file. Needs no service."`
 	Explain agentExplainCmd `cmd:"" help:"Show whether guests may have an I/O slot, and what each paragraph of the inventory files says about it."`
 
+	Images agentImagesCmd `cmd:"" help:"List the copies of images on this host with what they take on its disk. Needs no service."`
+
 	Adopt   agentAdoptCmd   `cmd:"" help:"Show the effect of following compute's assignments although they are older or of another cloud; with --yes, follow them."`
 	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute does not assign to it. Stop the agent first."`
 }

@@ -64,13 +64,31 @@ func openPowerVM(s settings.Settings, parts driverParts) (hypervisor.Hypervisor,
 // imageDir is the directory of images below that of the guests, as Nova names it.
 const imageDir = "_base"
 
+// CachedImages returns the copies of images on this host. It calls no service and not libvirt.
+func CachedImages(s settings.Settings) ([]imagecache.Copy, error) {
+	driver, err := newLibvirt(s, driverParts{})
+	if err != nil {
+		return nil, err
+	}
+	used, err := libvirt.UsedImages(driver)
+	if err != nil {
+		return nil, err
+	}
+	return imagecache.Copies(filepath.Join(s.Libvirt.Instances, imageDir), used)
+}
+
 // openLibvirt returns the driver for libvirt. It does not connect.
 func openLibvirt(s settings.Settings, parts driverParts) (hypervisor.Hypervisor, error) {
+	return newLibvirt(s, parts)
+}
+
+func newLibvirt(s settings.Settings, parts driverParts) (*libvirt.Driver, error) {
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
 		FirstBoot: parts.boot, Host: s.Host, VNC: s.Libvirt.VNC, Migration: libvirt.Migration(s.Libvirt.Migration),
 		Detaching: libvirt.Detaching(s.Libvirt.Detaching),
-		Cleanup:   libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge},
+		Cleanup: libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge,
+			Most: int64(s.Libvirt.ImageCacheMax)},
 		Images: imagecache.New(filepath.Join(s.Libvirt.Instances, imageDir), imageSource(parts.images),
 			slog.Default()).Share(s.Host)})
 }

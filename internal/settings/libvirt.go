@@ -22,6 +22,9 @@ const libvirtGroup, imageCacheGroup = "libvirt", "image_cache"
 // defaultImageCleanup is the default of [image_cache] manager_interval, in seconds: Nova's.
 const defaultImageCleanup = 2400
 
+// defaultImageCacheMax is the default of [DEFAULT] image_cache_max_size, in bytes: Glance's.
+const defaultImageCacheMax = 10 << 30
+
 // libvirtOptions are the rows of LibvirtSettings. Defaults are Nova's, except instances_path, which is not below the
 // agent's directory, because only the agent may read that: guests run as another user.
 func (s *Settings) libvirtOptions() config.Options {
@@ -42,6 +45,7 @@ func (s *Settings) libvirtOptions() config.Options {
 		config.Seconds(libvirtGroup, "live_migration_completion_timeout", &m.Limit, 800, 0, 1<<20),
 		config.Number(libvirtGroup, "device_detach_attempts", &d.Attempts, 8, 1, 1000),
 		config.Seconds(libvirtGroup, "device_detach_timeout", &d.Timeout, 20, 1, 3600),
+		config.Number("DEFAULT", "image_cache_max_size", &l.ImageCacheMax, defaultImageCacheMax, 0, 1<<62),
 		config.Seconds(imageCacheGroup, "manager_interval", &l.ImageCleanup, defaultImageCleanup, -1, 1<<31-1),
 		config.Flag(imageCacheGroup, "remove_unused_base_images", &s.raw.removeImages, true),
 		config.Seconds(imageCacheGroup, "remove_unused_original_minimum_age_seconds", &l.ImageAge, 86400, 0, 1<<31-1),

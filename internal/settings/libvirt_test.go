@@ -52,7 +52,7 @@ func TestLibvirtSettings(t *testing.T) {
 				URI: "qemu+tls://%s.example.org:1/system?pkipath=/x", Address: "192.0.2.1", TLS: true, Converge: true,
 				Bandwidth: 5, Limit: 800 * time.Second}}),
 	} {
-		want.VNC = true
+		want.VNC, want.ImageCacheMax = true, 10<<30
 		if want.Migration == (LiveMigration{}) {
 			want.Migration = migration
 		}

@@ -171,6 +171,7 @@ type LibvirtSettings struct {
 	Shutdown  time.Duration // [DEFAULT] shutdown_timeout, seconds in the file
 	// Copies of images that no guest uses are removed: how often they are looked for, 0: never; and after which time.
 	ImageCleanup, ImageAge time.Duration
+	ImageCacheMax          int // [DEFAULT] image_cache_max_size: bytes that all copies may take; 0: no limit
 
 	VNC bool // [vnc] enabled: guests have displays
 

@@ -65,6 +65,9 @@ type Images interface {
 	NoUploads() string // why Upload is not possible; empty: it is
 	Downloads() []imagecache.Download
 	RemoveUnused(used func(name string) bool, now time.Time, age time.Duration) (removed []string, err error)
+	// Shrink removes the least recently used copies until all take at most most bytes; those that guests use remain.
+	Shrink(used func(name string) bool, now time.Time, most int64) (removed []string, left int64, err error)
+	Bytes() (int64, error)
 }
 
 // FirstBoot returns the key, the user data and what else the guest of a server reads from its config drive. The driver
@@ -116,6 +119,7 @@ const emulated = "guests run with emulated CPUs, which is slow: KVM is not avail
 type Cleanup struct {
 	Every time.Duration // [image_cache] manager_interval; 0: no removal
 	Age   time.Duration // [image_cache] remove_unused_original_minimum_age_seconds
+	Most  int64         // [DEFAULT] image_cache_max_size, in bytes; 0: no limit
 }
 
 // Migration configures live migration.

@@ -15,16 +15,37 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Maintain removes copies of images that no guest uses any more, until ctx ends.
+// limitCheck is the time between two comparisons of the size of the images with its limit.
+const limitCheck = time.Minute
+
+// Maintain removes copies of images that no guest uses any more, until ctx ends: those that have been unused for long
+// after each interval, and more whenever all copies take more than their limit.
 func (d *Driver) Maintain(ctx context.Context) {
 	if d.o.Images == nil || d.o.Cleanup.Every <= 0 {
 		return
 	}
-	for backoff.Sleep(ctx, d.o.Cleanup.Every) == nil {
+	due := time.Now().Add(d.o.Cleanup.Every)
+	for backoff.Sleep(ctx, min(d.o.Cleanup.Every, limitCheck)) == nil {
+		full := !time.Now().Before(due)
+		if !full && !overLimit(d) {
+			continue
+		}
+		if full {
+			due = time.Now().Add(d.o.Cleanup.Every)
+		}
 		if err := removeUnusedImages(d, time.Now()); err != nil {
 			d.o.Log.Warn("unused images not removed, will retry", "error", err)
 		}
 	}
+}
+
+// overLimit reports whether the images take more than their limit.
+func overLimit(d *Driver) bool {
+	if d.o.Cleanup.Most <= 0 {
+		return false
+	}
+	bytes, err := d.o.Images.Bytes()
+	return err == nil && bytes > d.o.Cleanup.Most // the next search reports the error
 }
 
 // removeUnusedImages removes copies that are not the backing file of a disk. While a disk is being made, it removes
@@ -34,16 +55,32 @@ func removeUnusedImages(d *Driver, now time.Time) error {
 		return nil
 	}
 	defer d.making.Unlock()
-	backing, err := backingFiles(d)
+	used, err := UsedImages(d)
 	if err != nil {
 		return err
 	}
-	used := func(name string) bool { return strings.Contains(backing, name) }
 	removed, err := d.o.Images.RemoveUnused(used, now, d.o.Cleanup.Age)
 	for _, name := range removed {
 		d.o.Log.Info("unused image removed", "file", name)
 	}
+	if err != nil || d.o.Cleanup.Most <= 0 {
+		return err
+	}
+	removed, left, err := d.o.Images.Shrink(used, now, d.o.Cleanup.Most)
+	for _, name := range removed {
+		d.o.Log.Info("image removed, all took more than the limit", "file", name)
+	}
+	if left > d.o.Cleanup.Most {
+		d.o.Log.Debug("images take more than the limit, and are used", "bytes", left, "limit", d.o.Cleanup.Most)
+	}
 	return err
+}
+
+// UsedImages returns a function that reports whether the disk of a guest refers to a copy of an image, by its file
+// name. It calls no service.
+func UsedImages(d *Driver) (used func(name string) bool, err error) {
+	backing, err := backingFiles(d)
+	return func(name string) bool { return strings.Contains(backing, name) }, err
 }
 
 // backingFiles returns the names of the backing files of all disks of guests, each on a line, also of other hosts that

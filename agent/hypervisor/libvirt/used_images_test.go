@@ -51,7 +51,11 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 	d.making.RUnlock()
 	remain(30*time.Minute, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw", badImage+".raw")
 	remain(2*time.Hour, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw")
+	d.o.Cleanup.Most = 1 // the disks refer to what remains
+	remain(2*time.Hour, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw")
+	d.o.Cleanup.Most = 0
 	must(t, d.Destroy(t.Context(), g.ID))
 	remain(150*time.Minute, rawImage+".raw", rawImage+".sha512", qcow2Image+".raw")
+	d.o.Cleanup = Cleanup{Age: 100 * time.Hour, Most: 1}
 	remain(4 * time.Hour)
 }
