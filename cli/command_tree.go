@@ -2,6 +2,7 @@ package cli
 
 // Commands are the client commands. Kong fills the fields of NewCommands; the tags are the help texts.
 type Commands struct {
+	Launch        LaunchCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create a server with the usual flavor, network and key pair, and wait until it runs."`
 	Server        ServerCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
 	Flavor        FlavorCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create, list, show, change and delete flavors."`
 	Subnet        SubnetCmd        `cmd:"" group:"Networks:" help:"Create, list, show, change and delete subnets."`

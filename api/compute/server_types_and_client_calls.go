@@ -197,6 +197,7 @@ type CreateServer struct {
 	Flavor      string            `json:"flavorRef"` // its id
 	Image       string            `json:"imageRef"`  // may be empty
 	Networks    Networks          `json:"networks"`
+	KeyName     string            `json:"key_name,omitempty"` // of a key pair of the user
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`

@@ -30,6 +30,7 @@ type grammar struct {
 	Preflight preflightCmd `cmd:"" group:"Services:" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`
 	Options   optionsCmd   `cmd:"" group:"Services:" help:"Print a configuration file with every option as a comment, with its default and its description."`
 
+	Init initCmd `cmd:"" group:"Services:" help:"Make a cloud on this machine: accounts, configuration, services, flavors, a network with NAT and DHCP, a key pair and clouds.yaml. Or join this machine to one."`
 	User userCmd `cmd:"" group:"Services:" help:"Add, list, change and remove the accounts of http_basic, in the files of this machine."`
 
 	Demo       demoCmd       `cmd:"" group:"This program:" help:"Run a guided tour of a small cloud on this machine, in a temporary directory."`

@@ -157,3 +157,30 @@ func without(of *yaml.Node, key string) {
 		}
 	}
 }
+
+// Read returns the options of a cloud in the file at path, with those of its part auth; found is false if the file or
+// the cloud does not exist.
+func Read(path, name string) (options map[string]string, found bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fault.Wrap(fault.Unavailable, err)
+	}
+	var doc struct{ Clouds map[string]map[string]any }
+	if yaml.Unmarshal(text, &doc) != nil { // its error may contain a password
+		return nil, false, fault.New(fault.Invalid, "%s is not a clouds.yaml; correct it, or move it away", path)
+	}
+	whole, found := doc.Clouds[name]
+	options = map[string]string{}
+	auth, _ := whole["auth"].(map[string]any)
+	for _, from := range []map[string]any{whole, auth} {
+		for option, value := range from {
+			if word, ok := value.(string); ok {
+				options[option] = word
+			}
+		}
+	}
+	return options, found, nil
+}

@@ -1,0 +1,244 @@
+package setup
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/datafile"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/cloudsfile"
+)
+
+// callTime is the time limit of one call.
+const callTime = time.Minute
+
+// connect makes a client of an API use the account of a cloud of clouds.yaml.
+func (c *Cloud) connect(client *rest.Client, cloud, kind string) error {
+	options, found, err := cloudsfile.Read(c.o.cloudsFile(), cloud)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fault.New(fault.NotFound, "%s has no cloud %s; `berth init` makes it again", c.o.cloudsFile(), cloud)
+	}
+	calls := identity.ServiceCalls{Type: identity.BasicAccount, Name: options["username"], Password: options["password"]}
+	account, err := calls.Account()
+	if err != nil {
+		return err
+	}
+	files := rest.TLSFiles{}
+	if c.o.tls() {
+		files.CAFile = c.o.caFile()
+	}
+	transport, err := files.Transport()
+	if err != nil {
+		return err
+	}
+	client.Base, client.Account = c.o.URL()+"/"+kind, account
+	client.HTTP = &http.Client{Transport: transport, Timeout: callTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return nil
+}
+
+func (c *Cloud) compute(cloud string) (*compute.Client, error) {
+	client := compute.NewClient("", nil, "")
+	return client, c.connect(client.REST, cloud, compute.CatalogType)
+}
+
+func (c *Cloud) networks() (*network.Client, error) {
+	client := network.NewClient("", nil, "")
+	return client, c.connect(client.REST, adminCloud, network.CatalogType)
+}
+
+func (c *Cloud) hosts() (host.Client, error) {
+	client := host.Client{REST: &rest.Client{Headers: map[string]string{}}}
+	return client, c.connect(client.REST, adminCloud, compute.CatalogType)
+}
+
+func (c *Cloud) flavor(f Flavor) thing {
+	find := func(ctx context.Context) (*compute.Client, compute.Flavor, error) {
+		client, err := c.compute(adminCloud)
+		if err != nil {
+			return client, compute.Flavor{}, err
+		}
+		found, err := client.Flavor(ctx, f.Name)
+		return client, found, err
+	}
+	return thing{id: "flavor " + f.Name, what: fmt.Sprintf("the flavor %s: %d VCPU, %d MiB, %d GiB", f.Name, f.VCPUs,
+		f.RAM, f.Disk), hint: "berth flavor delete " + f.Name + " --os-cloud " + adminCloud,
+		made: func(ctx context.Context) (bool, error) {
+			_, _, err := find(ctx)
+			return foundOr(err)
+		},
+		make: func(ctx context.Context) error {
+			client, err := c.compute(adminCloud)
+			if err != nil {
+				return err
+			}
+			_, err = client.CreateFlavor(ctx, compute.CreateFlavor{Name: f.Name, VCPUs: f.VCPUs, RAM: f.RAM, Disk: f.Disk})
+			return err
+		},
+		undo: func(ctx context.Context) error {
+			client, found, err := find(ctx)
+			if err == nil {
+				err = client.DeleteFlavor(ctx, found.ID)
+			}
+			return unlessMissing(err)
+		}}
+}
+
+// foundOr returns true for no error, and false for fault.NotFound.
+func foundOr(err error) (bool, error) {
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func unlessMissing(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// network is the network of the servers with its subnet. It is shared by all projects.
+func (c *Cloud) network() thing {
+	n := c.o.Network
+	find := func(ctx context.Context) (client *network.Client, found []network.Network, err error) {
+		if client, err = c.networks(); err == nil {
+			found, err = client.Networks(ctx, url.Values{"name": {n.Name}})
+		}
+		return client, found, err
+	}
+	what := fmt.Sprintf("the network %s, %s, with NAT and DHCP", n.Name, n.CIDR)
+	if c.o.Driver == Fake {
+		what = fmt.Sprintf("the network %s, %s; with the driver fake nothing connects it", n.Name, n.CIDR)
+	}
+	return thing{id: "network " + n.Name, what: what,
+		hint: "berth network delete " + n.Name + " --os-cloud " + adminCloud,
+		made: func(ctx context.Context) (bool, error) {
+			_, found, err := find(ctx)
+			return err == nil && len(found) > 0 && len(found[0].Subnets) > 0, err
+		},
+		make: func(ctx context.Context) error {
+			client, found, err := find(ctx)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				made, err := client.CreateNetwork(ctx, map[string]any{"name": n.Name, "shared": true})
+				if err != nil {
+					return err
+				}
+				found = append(found, made)
+			}
+			_, err = client.CreateSubnet(ctx, map[string]any{"network_id": found[0].ID, "ip_version": 4, "cidr": n.CIDR,
+				"name": n.Name})
+			return err
+		},
+		undo: func(ctx context.Context) error {
+			client, found, err := find(ctx)
+			for _, one := range found {
+				_, deleted := client.REST.Do(ctx, http.MethodDelete, "/v2.0/networks/"+one.ID, nil, nil)
+				err = errors.Join(err, unlessMissing(deleted))
+			}
+			return err
+		}}
+}
+
+// usualKeys are the public keys of ~/.ssh that are used, in this order.
+var usualKeys = []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"}
+
+// publicKey returns the file of the user's public key; without one it is the file of the key to make.
+func (c *Cloud) publicKey() string {
+	if c.o.Key != "" {
+		return c.o.Key
+	}
+	for _, name := range usualKeys {
+		if path := filepath.Join(c.o.Home, ".ssh", name); exists(path) {
+			return path
+		}
+	}
+	return filepath.Join(c.o.Home, ".ssh", usualKeys[0])
+}
+
+// sshKey is the user's key for ssh. An existing one is used.
+func (c *Cloud) sshKey() thing {
+	public := c.publicKey()
+	private := strings.TrimSuffix(public, ".pub")
+	return thing{id: "key " + private, what: "the key for ssh " + private, hint: "rm " + private + " " + public,
+		made: done(exists(public)),
+		make: func(context.Context) error { return c.makeKey(private, public) },
+		undo: func(context.Context) error { return errors.Join(removeFile(private), removeFile(public)) }}
+}
+
+// makeKey writes an ed25519 key. The public key is written last: it marks that both are complete.
+func (c *Cloud) makeKey(private, public string) error {
+	if c.o.Key != "" {
+		return fault.New(fault.Invalid, "there is no key %s; correct ssh_key", public)
+	}
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, c.o.User+"@berth")
+	if err != nil {
+		return fault.Wrap(fault.Internal, err)
+	}
+	line, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err)
+	}
+	if exists(private) { // of an interrupted run: the record has it
+		if err := removeFile(private); err != nil {
+			return err
+		}
+	}
+	if err := datafile.ReplaceKept(private, pem.EncodeToMemory(block), 0o600); err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	text := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(line))) + " " + c.o.User + "@berth\n"
+	return fault.Wrap(fault.Unavailable, datafile.ReplaceKept(public, []byte(text), 0o644))
+}
+
+// keyPair is the user's key in compute, under the name of the user's cloud.
+func (c *Cloud) keyPair() thing {
+	path := "/v2.1/os-keypairs/" + clouds0
+	call := func(ctx context.Context, method, path string, body any) error {
+		client, err := c.compute(clouds0)
+		if err == nil {
+			_, err = client.REST.Do(ctx, method, path, body, nil)
+		}
+		return err
+	}
+	return thing{id: "key pair", what: "the key pair " + clouds0 + " of " + c.o.User + ", from " + c.publicKey(),
+		hint: "berth keypair delete " + clouds0,
+		made: func(ctx context.Context) (bool, error) { return foundOr(call(ctx, http.MethodGet, path, nil)) },
+		make: func(ctx context.Context) error {
+			text, err := os.ReadFile(c.publicKey())
+			if err != nil {
+				return fault.New(fault.Unavailable, "cannot read the public key: %w", err)
+			}
+			return call(ctx, http.MethodPost, "/v2.1/os-keypairs", map[string]any{"keypair": map[string]any{
+				"name": clouds0, "public_key": strings.TrimSpace(string(text))}})
+		},
+		undo: func(ctx context.Context) error { return unlessMissing(call(ctx, http.MethodDelete, path, nil)) }}
+}

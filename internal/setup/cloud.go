@@ -1,0 +1,342 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/fault"
+)
+
+// The limits of waiting for the services, and for the first report of the host.
+const (
+	answerTime = 60 * time.Second
+	reportTime = 3 * time.Minute
+)
+
+// things returns all things in the order in which they are made.
+func (c *Cloud) things() []thing {
+	o := c.o
+	list := []thing{c.directory(o.Config, 0o750), c.directory(o.stateDir(), 0o700)}
+	for _, path := range []string{filepath.Dir(filepath.Dir(o.cloudsFile())), filepath.Dir(o.cloudsFile()),
+		filepath.Join(o.Home, ".ssh")} {
+		list = append(list, c.directory(path, 0o700))
+	}
+	if o.tls() {
+		list = append(list, c.authority(), c.certificate())
+	}
+	list = append(list, c.clouds(), c.account(admin, adminCloud, admin, "admin"),
+		c.account(o.User, clouds0, o.Project, "member"),
+		c.block(o.confFile(), c.configuration(), "the configuration"),
+		c.block(o.envFile(), "BERTH_LISTEN="+o.Listen+"\n", "the address of the APIs"), c.service())
+	for _, f := range o.Flavors {
+		list = append(list, c.flavor(f))
+	}
+	return append(list, c.network(), c.sshKey(), c.keyPair())
+}
+
+// New returns the cloud with these options. given are those of the command line and of the file; usual are those of the
+// machine and its user, for options that are not given. If an earlier run has made a cloud in the data directory, its
+// options apply, and a given one that differs is fault.Conflict.
+func New(given, usual Options, out io.Writer) (*Cloud, error) {
+	made, found, err := ReadOptions(cmp.Or(given.Data, packagedData))
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		o, err := over(given, usual).Complete()
+		return &Cloud{o, out}, err
+	}
+	merged, err := over(given, made).Complete()
+	if err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(merged, made) {
+		return nil, fault.New(fault.Conflict, "`berth init` has made a cloud with other options (see %s); remove it with "+
+			"`berth init --undo` first, or give no options", made.recordFile())
+	}
+	return &Cloud{made, out}, nil
+}
+
+// over returns the given options, and those of base where none is given.
+func over(given, base Options) Options {
+	out := reflect.ValueOf(&base).Elem()
+	from := reflect.ValueOf(given)
+	for i := range from.NumField() {
+		if !from.Field(i).IsZero() && from.Type().Field(i).Name != "Network" {
+			out.Field(i).Set(from.Field(i))
+		}
+	}
+	base.Network.Name = cmp.Or(given.Network.Name, base.Network.Name)
+	base.Network.CIDR = cmp.Or(given.Network.CIDR, base.Network.CIDR)
+	return base
+}
+
+// Plan prints what Make would make. It changes nothing.
+func (c *Cloud) Plan(ctx context.Context) error {
+	r := &record{path: c.o.recordFile()}
+	if err := r.read(); err != nil {
+		return err
+	}
+	problems := c.problems(ctx, r)
+	running, _ := c.process().running(ctx)
+	for _, t := range c.things() {
+		state := "would make"
+		switch made, err := c.isMade(ctx, t, running); {
+		case err == nil && made && r.has(t.id):
+			state = "has made  "
+		case err == nil && made:
+			state = "would keep"
+		}
+		c.say("%s %s", state, t.what)
+	}
+	return errors.Join(problems...)
+}
+
+// isMade is made of a thing. Things of the APIs are not made while the service does not run.
+func (c *Cloud) isMade(ctx context.Context, t thing, running bool) (bool, error) {
+	if ofAPI(t) && !running {
+		return false, nil
+	}
+	return t.made(ctx)
+}
+
+// Make makes what is missing, and prints it. It first returns all reasons why it cannot.
+func (c *Cloud) Make(ctx context.Context) error {
+	if err := makeDirectory(c.o.Data); err != nil {
+		return err
+	}
+	r, err := openRecord(c.o)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if problems := c.problems(ctx, r); len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	r.Options = c.o
+	changed := 0
+	for _, t := range c.things() {
+		n, err := c.makeOne(ctx, r, t)
+		if err != nil {
+			return fault.New(fault.KindOf(err), "cannot make %s: %w; correct this and run `berth init` again, or remove what "+
+				"was made with `berth init --undo`", t.what, err)
+		}
+		changed += n
+		if t.id == "service" {
+			if err := c.awaitServices(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if changed == 0 {
+		c.say("nothing to do: the cloud is as `berth init` makes it; `berth init --undo` removes it")
+		return nil
+	}
+	c.next()
+	return nil
+}
+
+// makeOne makes a thing if it is missing, and returns how many it has made. A thing that exists already and is not in
+// the record belongs to others: it is used, and not removed by Undo.
+func (c *Cloud) makeOne(ctx context.Context, r *record, t thing) (int, error) {
+	made, err := t.made(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if made {
+		if !r.has(t.id) && !strings.HasPrefix(t.id, "directory ") {
+			c.say("exists   %s: it is used, and `berth init --undo` keeps it", t.what)
+		}
+		return 0, nil
+	}
+	if err := r.add(t.id); err != nil {
+		return 0, err
+	}
+	if err := t.make(ctx); err != nil {
+		return 0, err
+	}
+	c.say("made     %s\n           undo: %s", t.what, t.hint)
+	return 1, nil
+}
+
+// awaitServices waits until the APIs answer and the host has reported.
+func (c *Cloud) awaitServices(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime+reportTime)
+	defer cancel()
+	client, err := c.hosts()
+	if err != nil {
+		return err
+	}
+	p, began, said := c.process(), time.Now(), false
+	for {
+		hosts, err := client.Hosts(ctx)
+		if err == nil && len(hosts) > 0 {
+			return nil
+		}
+		if err == nil {
+			err = fault.New(fault.Unavailable, "the services answer, but the agent has not reported this host")
+		}
+		running, _ := p.running(ctx)
+		if answer := rest.StatusOf(err); !running || answer != nil && answer.Code < 500 && time.Since(began) > answerTime {
+			return fault.New(fault.Unavailable, "the cloud does not run: %w; %s has the reason", err, p.log())
+		}
+		if !said && time.Since(began) > 3*time.Second {
+			c.say("waiting  for the services and the first report of this host; %s has the log", p.log())
+			said = true
+		}
+		if backoff.Sleep(ctx, 200*time.Millisecond) != nil {
+			return fault.New(fault.Unavailable, "the cloud is not ready in time: %w; %s has the reason", err, p.log())
+		}
+	}
+}
+
+// log returns where the log of the program is.
+func (p process) log() string {
+	if p.unit != "" {
+		return "`journalctl -u " + p.unit + "`"
+	}
+	return p.logFile
+}
+
+// next prints what can be done now.
+func (c *Cloud) next() {
+	c.say(`
+The cloud is ready at %s. The commands of %s use the account %s by default;
+--os-cloud %s is that of the administrator. Next:
+
+    berth image build debian.img                 # a small Linux, or: berth image add URL --name debian
+    berth image add debian.img --name debian
+    berth launch web --image debian
+
+`+"`berth init --undo` removes all of this.", c.o.URL(), c.o.Home, c.o.User, adminCloud)
+}
+
+// ofAPI reports whether a thing is in the services.
+func ofAPI(t thing) bool {
+	for _, kind := range []string{"flavor ", "network ", "key pair"} {
+		if len(t.id) >= len(kind) && t.id[:len(kind)] == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Undo removes what Make has made, in the opposite order. It returns fault.Conflict if the cloud has servers or images,
+// unless force is set: then it deletes them.
+func (c *Cloud) Undo(ctx context.Context, force bool) error {
+	if !exists(c.o.recordFile()) {
+		c.say("nothing to do: there is no cloud that `berth init` made in %s", c.o.Data)
+		return nil
+	}
+	r, err := openRecord(c.o)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := c.emptied(ctx, r, force); err != nil {
+		return err
+	}
+	running, err := c.process().running(ctx)
+	if err != nil {
+		return err
+	}
+	things := c.things()
+	for i := range things {
+		t := things[len(things)-1-i]
+		if !r.has(t.id) {
+			continue
+		}
+		if ofAPI(t) && !running { // its state is removed with the directory, if that is recorded
+			c.say("gone     %s: the service does not run", t.what)
+		} else if err := t.undo(ctx); err != nil {
+			return fault.New(fault.KindOf(err), "cannot remove %s: %w; correct this and run `berth init --undo` again",
+				t.what, err)
+		} else {
+			c.say("removed  %s", t.what)
+		}
+		if err := r.remove(t.id); err != nil {
+			return err
+		}
+	}
+	return r.removeLast(c.o.Data)
+}
+
+// emptied returns whether the cloud has no servers and images; with force it deletes the servers. A cloud that does not
+// run has no state if it is not made completely.
+func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
+	if !r.has("service") {
+		return nil
+	}
+	if running, err := c.process().running(ctx); err != nil {
+		return err
+	} else if !running {
+		if force {
+			return nil
+		}
+		return fault.New(fault.Conflict, "the cloud does not run, so its servers are not known; start it with `berth init`, "+
+			"or use --force: guests that run then remain on this machine")
+	}
+	client, err := c.compute(adminCloud)
+	if err != nil {
+		return err
+	}
+	servers, err := client.Servers(ctx, compute.ListServers{AllProjects: true})
+	if err != nil {
+		return err
+	}
+	images, err := c.images()
+	if err != nil {
+		return err
+	}
+	all, err := images.List(ctx)
+	if err != nil {
+		return err
+	}
+	if len(servers)+len(all) == 0 {
+		return nil
+	}
+	if !force {
+		return fault.New(fault.Conflict, "the cloud has %d servers and %d images, which would be deleted; delete them, or "+
+			"use --force", len(servers), len(all))
+	}
+	return c.deleteServers(ctx, client, servers)
+}
+
+// deleteServers deletes servers and returns when they are gone.
+func (c *Cloud) deleteServers(ctx context.Context, client *compute.Client, servers []compute.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	for _, s := range servers {
+		if err := client.Act(ctx, s.ID, "forceDelete", nil); err != nil {
+			if err := unlessMissing(client.DeleteServer(ctx, s.ID)); err != nil {
+				return err
+			}
+		}
+		c.say("deleting the server %s", s.Name)
+	}
+	for {
+		left, err := client.Servers(ctx, compute.ListServers{AllProjects: true})
+		if err == nil && len(left) == 0 {
+			return nil
+		}
+		if backoff.Sleep(ctx, 200*time.Millisecond) != nil {
+			return fault.New(fault.Unavailable, "%d servers are not deleted in time (%v); `berth server list --os-cloud %s` "+
+				"shows them", len(left), err, adminCloud)
+		}
+	}
+}
+
+func (c *Cloud) images() (image.Catalogue, error) {
+	client := &rest.Client{Headers: map[string]string{}}
+	return image.Catalogue{REST: client}, c.connect(client, adminCloud, image.CatalogType)
+}

@@ -1,0 +1,191 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/datafile"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/cloudsfile"
+	"github.com/openberth/berth/internal/userfile"
+)
+
+// directory is a directory. Only an empty one is removed, except the state of the cloud, which is removed whole.
+func (c *Cloud) directory(path string, mode fs.FileMode) thing {
+	state := path == c.o.stateDir()
+	what := "the directory " + path
+	if state {
+		what += ", for the state of the cloud"
+	}
+	return thing{id: "directory " + path, what: what, hint: "rm -r " + path, made: done(exists(path)),
+		make: func(context.Context) error {
+			err := os.MkdirAll(path, mode)
+			if err == nil && strings.HasPrefix(path, c.o.Home+"/") {
+				err = datafile.GiveAs(path, c.o.Home)
+			}
+			return fault.Wrap(fault.Unavailable, err)
+		},
+		undo: func(context.Context) error {
+			if state {
+				return fault.Wrap(fault.Unavailable, os.RemoveAll(path))
+			}
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				c.say("kept     %s: it has files that `berth init` did not make", path)
+			}
+			return nil
+		}}
+}
+
+func (c *Cloud) authority() thing {
+	o := c.o
+	return thing{id: "authority", what: "a certificate authority in " + o.caFile(), hint: "rm " + o.caFile() + " " +
+		o.caKey(),
+		made: func(context.Context) (bool, error) {
+			_, err1 := readCertificate(o.caFile())
+			_, err2 := readKey(o.caKey())
+			return err1 == nil && err2 == nil, nil
+		},
+		make: func(context.Context) error { return makeAuthority(o.caKey(), o.caFile(), time.Now()) },
+		undo: func(context.Context) error { return errors.Join(removeFile(o.caFile()), removeFile(o.caKey())) }}
+}
+
+// certificate is made again some time before it expires.
+func (c *Cloud) certificate() thing {
+	o := c.o
+	return thing{id: "certificate", what: "a certificate for " + o.host() + " in " + o.certFile(),
+		hint: "rm " + o.certFile() + " " + o.keyFile(),
+		made: func(context.Context) (bool, error) { return certificateUsable(o, time.Now()), nil },
+		make: func(ctx context.Context) error {
+			if err := makeCertificate(o, time.Now()); err != nil {
+				return err
+			}
+			return c.reload(ctx)
+		},
+		undo: func(context.Context) error { return errors.Join(removeFile(o.certFile()), removeFile(o.keyFile())) }}
+}
+
+// clouds are the clouds of the user and of the administrator in the user's clouds.yaml, with new passwords.
+func (c *Cloud) clouds() thing {
+	path := c.o.cloudsFile()
+	return thing{id: "clouds", what: "the clouds " + clouds0 + " and " + adminCloud + " in " + path,
+		hint: "remove them from " + path,
+		made: func(context.Context) (bool, error) {
+			_, user, err := cloudsfile.Read(path, clouds0)
+			_, root, err2 := cloudsfile.Read(path, adminCloud)
+			return user && root, errors.Join(err, err2)
+		},
+		make: func(context.Context) error {
+			_, err := cloudsfile.Merge(path, c.cloud(clouds0, c.o.User, userfile.NewPassword()),
+				c.cloud(adminCloud, admin, userfile.NewPassword()))
+			return err
+		},
+		undo: func(context.Context) error {
+			_, err := cloudsfile.Remove(path, clouds0, adminCloud)
+			return err
+		}}
+}
+
+func (c *Cloud) cloud(name, user, password string) cloudsfile.Cloud {
+	url := c.o.URL()
+	out := cloudsfile.Cloud{Name: name, Type: "http_basic", Auth: []cloudsfile.Option{{Name: "username", Value: user},
+		{Name: "password", Value: password}, {Name: "endpoint", Value: url + "/compute/v2.1"}}}
+	for _, kind := range []string{"compute", "image", "network", "placement"} {
+		path := "/" + kind
+		if kind == "compute" {
+			path += "/v2.1"
+		}
+		out.Options = append(out.Options, cloudsfile.Option{Name: kind + "_endpoint_override", Value: url + path})
+	}
+	if c.o.tls() {
+		out.Options = append(out.Options, cloudsfile.Option{Name: "cacert", Value: c.o.caFile()})
+	}
+	return out
+}
+
+// account is an account of the user file, with the password that clouds.yaml has for a cloud.
+func (c *Cloud) account(name, cloud, project, role string) thing {
+	files := userfile.Files{Users: c.o.userFile(), Roles: c.o.rolesFile()}
+	return thing{id: "account " + name, what: fmt.Sprintf("the account %s with the role %s in project %s", name, role,
+		project), hint: "berth user remove " + name + " --user-file " + c.o.userFile(),
+		made: func(context.Context) (bool, error) {
+			options, _, err := cloudsfile.Read(c.o.cloudsFile(), cloud)
+			if err != nil {
+				return false, err
+			}
+			return files.Matches(name, options["password"])
+		},
+		make: func(context.Context) error {
+			options, _, err := cloudsfile.Read(c.o.cloudsFile(), cloud)
+			if err != nil {
+				return err
+			}
+			if _, err := files.Show(name); err == nil { // of an interrupted run
+				return files.SetPassword(name, options["password"])
+			}
+			return files.Add(userfile.User{Name: name, Project: project, Roles: []string{role}}, options["password"])
+		},
+		undo: func(context.Context) error {
+			err := files.Remove(name)
+			if fault.Is(err, fault.NotFound) {
+				err = nil
+			}
+			return errors.Join(err, removeEmpty(files.Users), removeEmpty(files.Roles))
+		}}
+}
+
+// removeEmpty removes a file if it has no content.
+func removeEmpty(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
+		return nil
+	}
+	return removeFile(path)
+}
+
+// block is the part of init in a file.
+func (c *Cloud) block(path, lines, what string) thing {
+	return thing{id: "part of " + path, what: what + " in " + path, hint: "remove the marked part of " + path,
+		made: func(context.Context) (bool, error) {
+			_, same, err := readBlock(path, lines)
+			return same, err
+		},
+		make: func(context.Context) error { return writeBlock(path, lines) },
+		undo: func(context.Context) error { return writeBlock(path, "") }}
+}
+
+// configuration returns the options of the cloud.
+func (c *Cloud) configuration() string {
+	o := c.o
+	var b strings.Builder
+	driver := "libvirt.LibvirtDriver"
+	if o.Driver == Fake {
+		driver = "fake.FakeDriver"
+	}
+	fmt.Fprintf(&b, "[DEFAULT]\ncompute_driver = %s\nhttp_basic_auth_user_file = %s\n", driver, o.userFile())
+	if o.Host != "" {
+		fmt.Fprintf(&b, "host = %s\n", o.Host)
+	}
+	b.WriteString("[api]\nauth_strategy = http_basic\n")
+	if o.tls() {
+		fmt.Fprintf(&b, "[ssl]\ncert_file = %s\nkey_file = %s\n", o.certFile(), o.keyFile())
+	}
+	if o.Sysfs != "" {
+		fmt.Fprintf(&b, "[berth]\nsysfs = %s\n", o.Sysfs)
+	}
+	if o.Config != packagedConf { // beside another agent of this machine
+		fmt.Fprintf(&b, "[oslo_concurrency]\nlock_path = %s\n", o.stateDir())
+	}
+	if o.Driver == Fake { // ports are bound to a bridge that does not exist
+		b.WriteString("[ovs]\nbridge_mappings = fake:br-fake\n[ml2]\ntenant_network_types = vlan\n" +
+			"[ml2_type_vlan]\nnetwork_vlan_ranges = fake:100:199\n")
+	}
+	if o.Driver == Libvirt {
+		b.WriteString("[ml2]\ntenant_network_types = vxlan\n[ml2_type_vxlan]\nvni_ranges = 1:65535\n")
+		fmt.Fprintf(&b, "[vxlan]\nenable_vxlan = true\nlocal_ip = %s\n", o.Local)
+	}
+	return b.String()
+}

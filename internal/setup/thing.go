@@ -1,0 +1,33 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// Cloud is the cloud that init makes.
+type Cloud struct {
+	o   Options
+	out io.Writer
+}
+
+func (c *Cloud) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+// thing is one thing that init makes. made reports whether it exists as it should; make makes it, also if an earlier
+// attempt was interrupted; undo removes it, also if it is gone already.
+type thing struct {
+	id   string // in the record
+	what string // for people
+	hint string // how to undo it alone, for people
+	made func(context.Context) (bool, error)
+	make func(context.Context) error
+	undo func(context.Context) error
+}
+
+// clouds0 is the cloud of the user, which commands use by default.
+const clouds0 = "berth"
+
+func done(made bool) func(context.Context) (bool, error) {
+	return func(context.Context) (bool, error) { return made, nil }
+}
