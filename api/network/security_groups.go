@@ -39,21 +39,6 @@ func (c *Client) SecurityGroups(ctx context.Context, q url.Values) ([]SecurityGr
 	return list(ctx, c, "/v2.0/security-groups", "security_groups", q, func(g SecurityGroup) string { return g.ID })
 }
 
-// SharedWith returns the ids of the security groups that other projects share with a project, or with all. The filter
-// shared of SecurityGroups would select those that are shared with the project of the client's account.
-func (c *Client) SharedWith(ctx context.Context, project string) (groups []string, err error) {
-	type grant struct {
-		ID     string `json:"id"`
-		Object string `json:"object_id"`
-	}
-	grants, err := list(ctx, c, "/v2.0/rbac-policies", "rbac_policies", url.Values{"object_type": {"security_group"},
-		"action": {"access_as_shared"}, "target_tenant": {project, "*"}}, func(g grant) string { return g.ID })
-	for _, g := range grants {
-		groups = append(groups, g.Object)
-	}
-	return groups, err
-}
-
 // PacketDecision is what the security groups of a port decide about the first packet of a connection.
 type PacketDecision struct {
 	Allowed   bool   `json:"allowed"`

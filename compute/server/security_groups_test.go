@@ -87,8 +87,11 @@ func (n *groupNetworks) Extensions(context.Context) ([]string, error) {
 	return []string{network.SecurityGroupExtension, network.SharedSecurityGroupExtension}, nil
 }
 
-// SharedWith returns the ids of the groups that others share with a project.
-func (n *groupNetworks) SharedWith(_ context.Context, project string) ([]string, error) {
+// SharedWith returns the ids of the groups or networks that others share with a project.
+func (n *groupNetworks) SharedWith(_ context.Context, kind, project string) ([]string, error) {
+	if kind == network.SharedNetwork {
+		return nil, nil
+	}
 	return n.shared[project], nil
 }
 

@@ -19,7 +19,7 @@ var tunnelRanges = map[string]config.Name{
 
 // quotaOptions are the default limits of a project, by resource.
 var quotaOptions = map[string]int{"network": 100, "subnet": 100, "port": 500, "security_group": 10,
-	"security_group_rule": 100}
+	"security_group_rule": 100, "rbac_policy": 10, "subnetpool": -1}
 
 // networkOptions are the rows of the options of the network service.
 func (s *Settings) networkOptions() config.Options {

@@ -36,6 +36,9 @@ func (s *Service) CreateNetwork(ctx context.Context, n store.Network) (store.Net
 		if err := checkNetworkPolicy(ctx, tx, n); err != nil {
 			return err
 		}
+		if err := (Sharing{s}).share(ctx, tx, SharedNetwork, n.Base, false, n.Shared); err != nil {
+			return err
+		}
 		return store.Put(ctx, tx, &n)
 	})
 	return n, err
@@ -151,6 +154,9 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 			return err
 		}
 	}
+	if err := (Sharing{s}).share(ctx, tx, SharedNetwork, n.Base, old.Shared, n.Shared); err != nil {
+		return err
+	}
 	s.edited(&n.Base)
 	return nil
 }
@@ -177,6 +183,9 @@ func (s *Service) DeleteNetwork(ctx context.Context, id string, revision int) er
 			if err := store.Delete[store.Subnet](ctx, tx, sub.ID); err != nil {
 				return err
 			}
+		}
+		if err := (Sharing{s}).forget(ctx, tx, id); err != nil {
+			return err
 		}
 		return store.Delete[store.Network](ctx, tx, id)
 	})

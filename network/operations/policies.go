@@ -26,6 +26,9 @@ func (s Policies) CreatePolicy(ctx context.Context, p store.Policy) (store.Polic
 		if err := checkDefault(ctx, tx, p); err != nil {
 			return err
 		}
+		if err := (Sharing{s.Service}).share(ctx, tx, SharedPolicy, p.Base, false, p.Shared); err != nil {
+			return err
+		}
 		return store.Put(ctx, tx, &p)
 	})
 	return p, err
@@ -64,10 +67,14 @@ func (s Policies) UpdatePolicy(ctx context.Context, id string, revision int,
 		if p, err = current[store.Policy](ctx, tx, id, revision); err != nil {
 			return err
 		}
+		old := p
 		if err := change(&p); err != nil {
 			return err
 		}
 		if err := checkDefault(ctx, tx, p); err != nil {
+			return err
+		}
+		if err := (Sharing{s.Service}).share(ctx, tx, SharedPolicy, p.Base, old.Shared, p.Shared); err != nil {
 			return err
 		}
 		s.edited(&p.Base)
@@ -96,6 +103,9 @@ func (s Policies) DeletePolicy(ctx context.Context, id string, revision int) err
 			return conflict("QosPolicyInUse", "QoS Policy %s is used by port %s.", id, ports[0].ID)
 		case len(networks) > 0:
 			return conflict("QosPolicyInUse", "QoS Policy %s is used by network %s.", id, networks[0].ID)
+		}
+		if err := (Sharing{s.Service}).forget(ctx, tx, id); err != nil {
+			return err
 		}
 		return store.Delete[store.Policy](ctx, tx, id)
 	})

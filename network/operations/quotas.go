@@ -8,7 +8,7 @@ import (
 
 // DefaultQuotas returns Neutron's default limits of a project, by resource.
 func DefaultQuotas() map[string]int {
-	return map[string]int{"network": 100, "subnet": 100, "port": 500, "qos_policy": 100, "security_group": 10,
+	return map[string]int{"network": 100, "subnet": 100, "port": 500, "qos_policy": 100, "rbac_policy": 10, "subnetpool": -1, "security_group": 10,
 		"security_group_rule": 100}
 }
 
@@ -94,6 +94,10 @@ func count(ctx context.Context, tx *store.Tx, resource, project string) (int, er
 		return store.Count[store.Subnet](ctx, tx, f)
 	case "port":
 		return store.Count[store.Port](ctx, tx, f)
+	case "rbac_policy":
+		return store.Count[store.RBACPolicy](ctx, tx, f)
+	case "subnetpool":
+		return store.Count[store.SubnetPool](ctx, tx, f)
 	case "security_group":
 		return store.Count[store.SecurityGroup](ctx, tx, f)
 	case "security_group_rule":

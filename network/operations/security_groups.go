@@ -167,6 +167,9 @@ func (s SecurityGroups) Delete(ctx context.Context, id string, revision int) err
 		if err := tx.ForgetGroup(ctx, id); err != nil {
 			return err
 		}
+		if err := (Sharing{s.Service}).forget(ctx, tx, id); err != nil {
+			return err
+		}
 		return store.Delete[store.SecurityGroup](ctx, tx, id)
 	})
 }

@@ -85,6 +85,10 @@ func kindOf(o store.Object) string {
 		return "Port"
 	case *store.Policy:
 		return "QosPolicy"
+	case *store.RBACPolicy:
+		return "RbacPolicy"
+	case *store.SubnetPool:
+		return "SubnetPool"
 	case *store.SecurityGroup:
 		return "SecurityGroup"
 	case *store.SecurityGroupRule:

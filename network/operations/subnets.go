@@ -10,8 +10,14 @@ import (
 )
 
 // CreateSubnet stores a new subnet. hasGateway is whether Gateway and not the default applies: an empty one then means
-// none. Without Pools all host addresses except the gateway belong to one.
+// none. Without Pools all host addresses except the gateway belong to one. A subnet with a SubnetPool and without a
+// CIDR gets a prefix of the default length of the pool.
 func (s *Service) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway bool) (store.Subnet, error) {
+	return SubnetPools{s}.CreateSubnet(ctx, sub, hasGateway, 0)
+}
+
+// completeSubnet sets the gateway and the allocation pools of a new subnet, and refuses one that contradicts itself.
+func completeSubnet(sub store.Subnet, hasGateway bool) (store.Subnet, error) {
 	cidr, err := netip.ParsePrefix(sub.CIDR)
 	if err != nil || address.Version(cidr.Addr()) != sub.IPVersion || cidr.Masked() != cidr {
 		return sub, invalid("'%s' is not a valid IPv%d network; write for example 192.0.2.0/24, without host bits", sub.CIDR,
@@ -25,39 +31,45 @@ func (s *Service) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway
 			sub.Pools = append(sub.Pools, store.Pool{Start: p.First.String(), End: p.Last.String()})
 		}
 	}
-	if err := checkSubnet(sub); err != nil {
-		return sub, err
+	return sub, checkSubnet(sub)
+}
+
+// createSubnet stores a new subnet that no other one of its network overlaps. Subnets of one IP version must have the
+// same subnet pool.
+func createSubnet(ctx context.Context, tx *store.Tx, s *Service, sub *store.Subnet) error {
+	n, err := get[store.Network](ctx, tx, sub.Network)
+	if err != nil {
+		return err
 	}
-	wanted := sub
-	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		sub = wanted
-		n, err := get[store.Network](ctx, tx, sub.Network)
-		if err != nil {
-			return err
+	s.begin(&sub.Base)
+	if err := s.checkQuota(ctx, tx, "subnet", sub.Project); err != nil {
+		return err
+	}
+	if err := checkSegment(n, sub.Segment); err != nil {
+		return err
+	}
+	others, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{sub.Network}})
+	if err != nil {
+		return err
+	}
+	cidr, err := netip.ParsePrefix(sub.CIDR)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if other, err := netip.ParsePrefix(o.CIDR); err == nil && other.Overlaps(cidr) {
+			return invalid("Requested subnet with cidr: %s for network: %s overlaps with another subnet, %s (%s); use "+
+				"another range", sub.CIDR, sub.Network, o.ID, o.CIDR)
 		}
-		s.begin(&sub.Base)
-		if err := s.checkQuota(ctx, tx, "subnet", sub.Project); err != nil {
-			return err
+		if o.IPVersion == sub.IPVersion && o.SubnetPool != sub.SubnetPool {
+			return fault.New(fault.Invalid, "Subnets hosted on the same network must be allocated from the same subnet pool: "+
+				"subnet %s has %q; use that, or another network", o.ID, o.SubnetPool).WithCode("NetworkSubnetPoolAffinityError")
 		}
-		if err := checkSegment(n, sub.Segment); err != nil {
-			return err
-		}
-		others, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{sub.Network}})
-		if err != nil {
-			return err
-		}
-		for _, o := range others {
-			if other, err := netip.ParsePrefix(o.CIDR); err == nil && other.Overlaps(cidr) {
-				return invalid("Requested subnet with cidr: %s for network: %s overlaps with another subnet, %s (%s); use "+
-					"another range", sub.CIDR, sub.Network, o.ID, o.CIDR)
-			}
-		}
-		if err := checkRouted(ctx, tx, s, n, sub); err != nil {
-			return err
-		}
-		return putSubnet(ctx, tx, s, &sub)
-	})
-	return sub, err
+	}
+	if err := checkRouted(ctx, tx, s, n, *sub); err != nil {
+		return err
+	}
+	return putSubnet(ctx, tx, s, sub)
 }
 
 // checkSegment refuses a segment that the network does not have.

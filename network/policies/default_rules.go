@@ -6,7 +6,8 @@
 //	                                       owner   others             service   admin
 //	networks, subnets, ports: read         yes     shared networks    yes       yes, of all projects
 //	networks, subnets, ports: change       yes     no                 no        yes
-//	QoS policies: read                     yes     shared policies    yes       yes
+//	QoS policies, subnet pools: read       yes     shared ones        yes       yes
+//	subnet pools, RBAC policies: change    yes     no                 no        yes
 //	security groups: read                  yes     no                 yes       yes
 //	security groups: change                yes     no                 no        yes
 //	provider, binding, QoS changes         no      no                 binding   yes
@@ -36,6 +37,7 @@ const (
 	external = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:shared or rule:external"
 	ofPort   = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:network_owner"
 	netOwner = "rule:context_is_admin or rule:service_api or rule:network_owner"
+	wildcard = "rule:restrict_wildcard"
 	edit     = "rule:project_member_api or rule:context_is_admin or rule:service_api"
 )
 
@@ -73,6 +75,11 @@ var rows = []policy.Row{
 		create_network:port_security_enabled update_port:qos_policy_id update_network:qos_policy_id
 		create_security_group update_security_group delete_security_group create_security_group_rule
 		delete_security_group_rule update_security_groups_tags update_networks_tags update_subnets_tags update_ports_tags update_policies_tags`},
+	{Check: member, Names: `create_rbac_policy update_rbac_policy delete_rbac_policy
+		create_subnetpool update_subnetpool delete_subnetpool update_subnetpools_tags`},
+	{Check: wildcard, Names: `create_rbac_policy:target_tenant create_rbac_policy:target_project
+		update_rbac_policy:target_tenant`},
+	{Check: admin, Names: `create_subnetpool:shared create_subnetpool:is_default update_subnetpool:is_default`},
 	{Check: edit, Names: `update_port`},
 	{Check: shared, Names: `get_security_group get_security_group_rule`},
 	{Check: external, Names: `get_network`},
@@ -85,7 +92,8 @@ var rows = []policy.Row{
 		update_port:fixed_ips:ip_address update_port:port_security_enabled update_port:allowed_address_pairs`},
 	{Check: "rule:context_is_admin or rule:service_api or rule:network_owner or not rule:network_device",
 		Names: `create_port:device_owner update_port:device_owner`},
-	{Check: reader, Names: `get_quota`},
+	{Check: reader, Names: `get_quota get_rbac_policy`},
+	{Check: shared, Names: `get_subnetpool`},
 	{Check: anybody, Names: `get_rule_type get_service_provider get_extension`},
 	{Check: agent, Names: `berth:network_agents:report berth:host_ports:read`},
 }
@@ -111,6 +119,8 @@ func base() []policy.Rule {
 		{Name: "external", Check: "True:%(router:external)s", Description: "The network is external."},
 		{Name: "network_owner", Check: "project_id:%(network:project_id)s",
 			Description: "A caller of the project of the network."},
+		{Name: "restrict_wildcard", Check: "not True:%(wildcard)s or rule:context_is_admin",
+			Description: "An administrator shares with all projects, others with single ones."},
 		{Name: "network_device", Check: "'network':%(owner_kind)s", Description: "The device_owner begins with network:."},
 	}
 }

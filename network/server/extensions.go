@@ -36,8 +36,12 @@ var extensions = [][2]string{
 	{"qos-pps-minimum-rule-alias", "Ability to enable pps rule alias"},
 	{"qos-rule-type-details", "Details of QoS rule types"},
 	{"qos-rules-alias", "Ability to modify QoS rules without policy"},
+	{"quota-check-limit", "Quota engine limit check"},
 	{"quota_details", "Quota details"},
 	{"quotas", "Quota management support"},
+	{"rbac-policies", "RBAC Policies"},
+	{"rbac-security-groups", "Add security_group type to network RBAC"},
+	{"rbac-subnetpool", "Add subnetpool type to RBAC"},
 	{"revision-if-match", "If-Match constraints based on revision_number"},
 	{"security-group", "security-group"},
 	{"security-groups-normalized-cidr", "Normalized CIDR field for security group rules"},
@@ -49,6 +53,8 @@ var extensions = [][2]string{
 	{"standard-attr-tag", "Tag support for resources"},
 	{"standard-attr-timestamp", "Resource timestamps"},
 	{"stateful-security-group", "Stateful security group"},
+	{"subnet_allocation", "Subnet Allocation"},
+	{"default-subnetpools", "Default Subnetpools"},
 	{"subnet-service-types", "Subnet service types"},
 }
 

@@ -67,7 +67,7 @@ func (s *server) showNetwork(c *call, id string) (d document, err error) {
 // network returns the document of a network.
 func (c *call) network(n store.Network, subnets []string) document {
 	view := common(n.Base)
-	maps.Copy(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared,
+	maps.Copy(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared || c.isShared(n.ID),
 		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
 		"port_security_enabled": n.PortSecurity, "qos_policy_id": edge.OrNull(n.Policy),
 		"availability_zone_hints": notNil(n.ZoneHints), "availability_zones": []string{}, "ipv4_address_scope": nil,
@@ -81,7 +81,7 @@ func (c *call) network(n store.Network, subnets []string) document {
 		}
 		view["segments"] = list
 	}
-	return document{view, c.target(n.Project, map[string]any{"shared": n.Shared, "router:external": n.External,
+	return document{view, c.target(n.Project, map[string]any{"shared": n.Shared || c.isShared(n.ID), "router:external": n.External,
 		"network:project_id": n.Project, "network:tenant_id": n.Project})}
 }
 

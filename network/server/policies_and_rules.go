@@ -83,8 +83,9 @@ func (c *call) policy(p store.Policy) document {
 		v["type"], v["qos_policy_id"] = r.Type, p.ID
 		rules = append(rules, v)
 	}
-	maps.Copy(view, map[string]any{"shared": p.Shared, "is_default": p.IsDefault, "rules": rules})
-	return document{view, c.target(p.Project, map[string]any{"shared": p.Shared})}
+	shared := p.Shared || c.isShared(p.ID)
+	maps.Copy(view, map[string]any{"shared": shared, "is_default": p.IsDefault, "rules": rules})
+	return document{view, c.target(p.Project, map[string]any{"shared": shared})}
 }
 
 // ruleView returns a rule as the API shows it.

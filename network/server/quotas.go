@@ -32,7 +32,7 @@ func (c *call) mayQuota(rule string) (string, error) {
 
 // otherQuotas are the names of Neutron's quotas of resources that Berth does not have, or does not limit. They are
 // accepted and shown, so that a client can write what it has read.
-var otherQuotas = []string{"router", "floatingip", "rbac_policy", "subnetpool", "trunk", "address_group"}
+var otherQuotas = []string{"router", "floatingip", "trunk", "address_group"}
 
 // shownLimits returns all limits that are set, and -1 for the others.
 func (s quotas) shownLimits(limits map[string]int) map[string]any {

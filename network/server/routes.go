@@ -16,18 +16,21 @@ func (s *server) routes() []edge.Route[*call] {
 		{Path: "/v2.0/extensions", Methods: methods{http.MethodGet: {Handle: listExtensions}}},
 		{Path: "/v2.0/extensions/{alias}", Methods: methods{http.MethodGet: {Handle: showExtension}}},
 	}
-	s.mount(&all, "/v2.0/networks", s.networks())
-	s.mount(&all, "/v2.0/subnets", s.subnets())
-	s.mount(&all, "/v2.0/ports", s.ports())
+	var shared []edge.Route[*call]
+	s.mount(&shared, "/v2.0/networks", s.networks())
+	s.mount(&shared, "/v2.0/subnets", s.subnets())
+	s.mount(&shared, "/v2.0/subnetpools", pools{s}.collection())
+	s.mount(&shared, "/v2.0/ports", s.ports())
 	s.mount(&all, "/v2.0/network-ip-availabilities", s.ipAvailabilities())
 	s.mount(&all, "/v2.0/segments", s.segments())
-	s.mount(&all, "/v2.0/qos/policies", s.qosPolicies())
-	s.mount(&all, "/v2.0/security-groups", groups{s}.collection())
-	s.mount(&all, "/v2.0/security-group-rules", groups{s}.rules())
+	s.mount(&all, "/v2.0/rbac-policies", rbac{s}.collection())
+	s.mount(&shared, "/v2.0/qos/policies", s.qosPolicies())
+	s.mount(&shared, "/v2.0/security-groups", groups{s}.collection())
+	s.mount(&shared, "/v2.0/security-group-rules", groups{s}.rules())
 	s.mount(&all, "/v2.0/agents", s.agents())
-	all = append(all, s.ruleRoutes()...)
+	shared = append(append(shared, s.ruleRoutes()...), s.tagRoutes()...)
+	all = append(all, withShares(shared)...)
 	all = append(all, bindings{s}.routes()...)
-	all = append(all, s.tagRoutes()...)
 	all = append(all, groups{s}.decisionRoutes()...)
 	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)
@@ -69,7 +72,7 @@ func showVersions(c *call) error {
 // showVersion is GET /v2.0: the resources of the API.
 func showVersion(c *call) error {
 	var list []any
-	for _, path := range []string{"networks", "subnets", "ports", "segments", "security-groups",
+	for _, path := range []string{"networks", "subnets", "subnetpools", "ports", "segments", "rbac-policies", "security-groups",
 		"security-group-rules", "agents", "quotas", "extensions"} {
 		list = append(list, map[string]any{"name": strings.TrimSuffix(path, "s"), "collection": path,
 			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2.0/" + path}}})

@@ -137,8 +137,8 @@ func (c *call) securityGroup(g store.SecurityGroup, rules []store.SecurityGroupR
 	for _, r := range rules {
 		views = append(views, ruleOfGroup(r))
 	}
-	maps.Copy(view, map[string]any{"stateful": !g.Stateless, "shared": false, "security_group_rules": views})
-	return document{view, c.target(g.Project, nil)}
+	maps.Copy(view, map[string]any{"stateful": !g.Stateless, "shared": c.isShared(g.ID), "security_group_rules": views})
+	return document{view, c.target(g.Project, map[string]any{"shared": c.isShared(g.ID)})}
 }
 
 // rules returns the collection of the rules of security groups.

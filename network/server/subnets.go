@@ -80,7 +80,7 @@ func (s *server) showSubnet(c *call, id string) (document, error) {
 
 // subnet returns the document of a subnet.
 func (c *call) subnet(sub store.Subnet, n store.Network) document {
-	view := common(sub.Base)
+	view, shared := common(sub.Base), n.Shared || c.isShared(n.ID)
 	pools, routes := []map[string]any{}, []map[string]any{}
 	for _, p := range sub.Pools {
 		pools = append(pools, map[string]any{"start": p.Start, "end": p.End})
@@ -91,9 +91,9 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 	maps.Copy(view, map[string]any{"network_id": sub.Network, "ip_version": sub.IPVersion, "cidr": sub.CIDR,
 		"gateway_ip": edge.OrNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
 		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": edge.OrNull(sub.RAMode),
-		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment), "subnetpool_id": nil,
-		"service_types": notNil(sub.Service), "shared": n.Shared})
-	return document{view, c.target(sub.Project, map[string]any{"shared": n.Shared, "network:project_id": n.Project,
+		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment), "subnetpool_id": edge.OrNull(sub.SubnetPool),
+		"service_types": notNil(sub.Service), "shared": shared})
+	return document{view, c.target(sub.Project, map[string]any{"shared": shared, "network:project_id": n.Project,
 		"network:tenant_id": n.Project})}
 }
 
@@ -142,9 +142,7 @@ func (s *server) createSubnet(c *call, o *edge.Object) (document, error) {
 	o.Text("network_id", &sub.Network, 255)
 	o.Number("ip_version", &sub.IPVersion, 4, 6)
 	o.Text("cidr", &sub.CIDR, 64)
-	if sub.CIDR == "" {
-		o.Invalid("cidr", "it is required; Berth has no subnet pools")
-	}
+	bits, useDefault := readSubnetPool(o, &sub)
 	if p, err := netip.ParsePrefix(sub.CIDR); err == nil {
 		sub.CIDR = p.Masked().String()
 		if sub.IPVersion == 0 {
@@ -155,12 +153,57 @@ func (s *server) createSubnet(c *call, o *edge.Object) (document, error) {
 	o.Word("ipv6_address_mode", &sub.AddressMode, ipv6Modes...)
 	o.Text("segment_id", &sub.Segment, 64)
 	hasGateway := readSubnet(o, &sub)
-	o.Ignore("subnetpool_id", "prefixlen", "use_default_subnetpool")
 	if err := o.Finish(); err != nil {
 		return document{}, err
 	}
-	sub, err := s.ops.CreateSubnet(c.R.Context(), sub, hasGateway)
+	var err error
+	if sub.SubnetPool, err = s.visiblePool(c, sub, useDefault); err != nil {
+		return document{}, err
+	}
+	sub, err = pools{s}.operations().CreateSubnet(c.R.Context(), sub, hasGateway, bits)
 	return c.subnet(sub, store.Network{}), err
+}
+
+// readSubnetPool decodes the subnet pool of a new subnet, and returns the length of the prefix to allocate; 0: that of
+// the pool.
+func readSubnetPool(o *edge.Object, sub *store.Subnet) (bits int, useDefault bool) {
+	o.Text("subnetpool_id", &sub.SubnetPool, 64)
+	o.Flag("use_default_subnetpool", &useDefault)
+	given := o.Number("prefixlen", &bits, 1, 128)
+	switch {
+	case useDefault && sub.SubnetPool != "":
+		o.Invalid("use_default_subnetpool", "it excludes subnetpool_id; give one of them")
+	case useDefault && sub.IPVersion == 0:
+		o.Invalid("ip_version", "it is required with a subnet pool; give 4 or 6")
+	case useDefault:
+	case sub.SubnetPool == "" && sub.CIDR == "":
+		o.Invalid("cidr", "it is required without subnetpool_id and use_default_subnetpool")
+	case sub.SubnetPool == "" && given:
+		o.Invalid("prefixlen", "it is the length of a subnet of a subnet pool; give subnetpool_id, or leave it out")
+	case sub.SubnetPool != "" && sub.IPVersion == 0:
+		o.Invalid("ip_version", "it is required with a subnet pool; give 4 or 6")
+	}
+	if sub.CIDR != "" && given {
+		o.Invalid("prefixlen", "it excludes cidr; give one of them")
+	}
+	return bits, useDefault
+}
+
+// visiblePool returns the id of the subnet pool of a new subnet, which the caller may use; empty: none.
+func (s *server) visiblePool(c *call, sub store.Subnet, useDefault bool) (id string, err error) {
+	id = sub.SubnetPool
+	if useDefault {
+		p, err := pools{s}.operations().DefaultPool(c.R.Context(), sub.IPVersion)
+		if err != nil {
+			return "", err
+		}
+		id = p.ID
+	}
+	if id == "" {
+		return "", nil
+	}
+	_, err = pools{s}.collection().named().read(c, id)
+	return id, err
 }
 
 func (s *server) updateSubnet(c *call, id string, revision int, o *edge.Object) (document, error) {

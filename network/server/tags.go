@@ -24,7 +24,8 @@ func (s *server) tagRoutes() []edge.Route[*call] {
 		set  setTags
 	}{{"networks", s.networks(), tagsOf[store.Network](s)}, {"subnets", s.subnets(), tagsOf[store.Subnet](s)},
 		{"ports", s.ports(), tagsOf[store.Port](s)}, {"policies", s.qosPolicies(), tagsOf[store.Policy](s)},
-		{"security-groups", groups{s}.collection(), tagsOf[store.SecurityGroup](s)}} {
+		{"security-groups", groups{s}.collection(), tagsOf[store.SecurityGroup](s)},
+		{"subnetpools", pools{s}.collection(), tagsOf[store.SubnetPool](s)}} {
 		h := tags{t.col.named(), "update_" + strings.ReplaceAll(t.path, "-", "_") + "_tags", t.set}
 		path := "/v2.0/" + t.path + "/{id}/tags"
 		all = append(all, edge.Route[*call]{Path: path, Methods: methods{http.MethodGet: {Handle: h.list},

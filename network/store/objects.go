@@ -31,11 +31,17 @@ func (*Quota) table() string   { return "network_quotas" }
 func (*Change) table() string  { return "network_changes" }
 func (*Event) table() string   { return "network_events" }
 
+func (*RBACPolicy) table() string { return "network_rbac_policies" }
+func (*SubnetPool) table() string { return "network_subnet_pools" }
+
+func (p *RBACPolicy) columns() columns { return columns{policy: p.Object, host: p.Target} }
+func (*SubnetPool) columns() columns   { return columns{} }
+
 func (*SecurityGroup) table() string     { return "network_security_groups" }
 func (*SecurityGroupRule) table() string { return "network_security_group_rules" }
 
 func (n *Network) columns() columns { return columns{policy: n.Policy} }
-func (s *Subnet) columns() columns  { return columns{network: s.Network} }
+func (s *Subnet) columns() columns  { return columns{network: s.Network, policy: s.SubnetPool} }
 func (*Policy) columns() columns    { return columns{} }
 func (a *Agent) columns() columns   { return columns{host: a.Host} }
 func (*Quota) columns() columns     { return columns{} }

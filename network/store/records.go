@@ -69,6 +69,7 @@ type Subnet struct {
 	AddressMode string      `json:"address_mode,omitempty"`
 	Segment     string      `json:"segment,omitempty"`
 	Service     []string    `json:"service_types,omitempty"`
+	SubnetPool  string      `json:"subnet_pool,omitempty"` // from which it is allocated; empty: none
 }
 
 // FixedIP is an address of a port.
@@ -146,6 +147,28 @@ type Policy struct {
 	Shared    bool   `json:"shared"`
 	IsDefault bool   `json:"is_default"`
 	Rules     []Rule `json:"rules"`
+}
+
+// RBACPolicy shares an object with a project. Base.Project is the project that has created it.
+type RBACPolicy struct {
+	Base
+	Type   string `json:"object_type"` // network, qos_policy, security_group or subnetpool
+	Object string `json:"object"`
+	Action string `json:"action"`
+	Target string `json:"target"` // a project; *: all
+}
+
+// SubnetPool is a set of prefixes from which subnets are allocated.
+type SubnetPool struct {
+	Base
+	IPVersion     int      `json:"ip_version"`
+	Prefixes      []string `json:"prefixes"`
+	MinLength     int      `json:"min_length"` // of the prefixes of subnets
+	MaxLength     int      `json:"max_length"`
+	DefaultLength int      `json:"default_length"`
+	Quota         *int     `json:"quota,omitempty"` // of a project: IPv4 addresses, or IPv6 networks of length 64
+	Shared        bool     `json:"shared"`
+	IsDefault     bool     `json:"is_default"`
 }
 
 // SecurityGroup is a security group. Its rules are records of their own; a change of them counts as one of the group.

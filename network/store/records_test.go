@@ -65,6 +65,8 @@ func TestRecords(t *testing.T) {
 	golden[store.Quota](t, st, db, "network_quotas")
 	golden[store.Change](t, st, db, "network_changes")
 	golden[store.Event](t, st, db, "network_events")
+	golden[store.RBACPolicy](t, st, db, "network_rbac_policies")
+	golden[store.SubnetPool](t, st, db, "network_subnet_pools")
 	golden[store.SecurityGroup](t, st, db, "network_security_groups")
 	golden[store.SecurityGroupRule](t, st, db, "network_security_group_rules")
 }

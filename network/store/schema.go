@@ -20,7 +20,7 @@ var schema = []sqldb.Migration{
 			id VARCHAR(64) NOT NULL,
 			revision BIGINT NOT NULL`),
 	sqldb.Table("network_networks", objectColumns, "project", "policy"),
-	sqldb.Table("network_subnets", objectColumns, "network"),
+	sqldb.Table("network_subnets", objectColumns, "network", "policy"),
 	sqldb.Table("network_ports", objectColumns, "project", "network", "policy", "host, revision", "device"),
 	sqldb.Table("network_policies", objectColumns, "project"),
 	sqldb.Table("network_agents", objectColumns, "host"),
@@ -45,6 +45,8 @@ var schema = []sqldb.Migration{
 			account VARCHAR(255) NOT NULL,
 			strategy VARCHAR(32) NOT NULL`),
 	sqldb.Table("network_events", objectColumns),
+	sqldb.Table("network_rbac_policies", objectColumns, "project", "policy", "host"),
+	sqldb.Table("network_subnet_pools", objectColumns, "project"),
 	sqldb.Table("network_security_groups", objectColumns, "project"),
 	sqldb.Table("network_security_group_rules", objectColumns, "project", "policy", "device"),
 	sqldb.Table("network_group_members", `

@@ -61,7 +61,7 @@ type Networks interface {
 	UpdatePort(ctx context.Context, id string, attributes map[string]any) (network.Port, error)
 	Extensions(ctx context.Context) ([]string, error)
 	SecurityGroups(ctx context.Context, query url.Values) ([]network.SecurityGroup, error)
-	SharedWith(ctx context.Context, project string) (groups []string, err error)
+	SharedWith(ctx context.Context, kind, project string) (ids []string, err error)
 }
 
 // Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid

@@ -148,8 +148,12 @@ func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkReq
 	if err != nil {
 		return nil, err
 	}
+	shared, err := s.Networks.SharedWith(c.R.Context(), network.SharedNetwork, c.Who.Project)
+	if err != nil {
+		return nil, err
+	}
 	all = slices.DeleteFunc(all, func(n network.Network) bool {
-		return n.External || len(n.Subnets) == 0 || !n.Shared && n.Project != c.Who.Project
+		return n.External || len(n.Subnets) == 0 || n.Project != c.Who.Project && !slices.Contains(shared, n.ID)
 	})
 	switch len(all) {
 	case 0:
@@ -158,6 +162,18 @@ func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkReq
 		return []lifecycle.NetworkRequest{{Network: all[0].ID}}, s.checkPolicy(c, all[0])
 	}
 	return nil, fault.New(fault.Conflict, "Multiple possible networks found, use a Network ID to be more specific.")
+}
+
+// isVisible reports whether the caller may use a network that was found.
+func (s networkFinder) isVisible(c *request.Call, found []network.Network) (bool, error) {
+	if len(found) == 0 {
+		return false, nil
+	}
+	if found[0].External || found[0].Project == c.Who.Project || c.Who.IsAdmin() {
+		return true, nil
+	}
+	shared, err := s.Networks.SharedWith(c.R.Context(), network.SharedNetwork, c.Who.Project)
+	return slices.Contains(shared, found[0].ID), err
 }
 
 // findNetwork checks one entry against the network service.
@@ -183,10 +199,14 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 		return r, portrequest.CheckVNICType(p.ID, p.VNIC)
 	}
 	found, err := s.Networks.Networks(c.R.Context(), url.Values{"id": {r.Network}})
+	if err != nil {
+		return r, err
+	}
+	visible, err := s.isVisible(c, found)
 	switch {
 	case err != nil:
 		return r, err
-	case len(found) == 0, !found[0].Shared && !found[0].External && found[0].Project != c.Who.Project && !c.Who.IsAdmin():
+	case !visible:
 		return r, fault.New(fault.Invalid, "Network %s could not be found.", r.Network)
 	case found[0].External && !c.Who.IsAdmin():
 		return r, fault.New(fault.Forbidden, "It is not allowed to create an interface on external network %s",

@@ -193,7 +193,7 @@ func (f groupFinder) one(ctx context.Context, project, name string, shared bool)
 
 // sharedWith returns the groups that others share with a project.
 func (f groupFinder) sharedWith(ctx context.Context, project string) (all []network.SecurityGroup, err error) {
-	ids, err := f.networks.SharedWith(ctx, project)
+	ids, err := f.networks.SharedWith(ctx, network.SharedSecurityGroup, project)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"maps"
+	"net/url"
+
+	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/store"
+)
+
+// pools has the handlers of subnet pools.
+type pools struct{ *server }
+
+func (s pools) operations() operations.SubnetPools { return operations.SubnetPools{Service: s.ops} }
+
+// collection returns the collection of subnet pools.
+func (s pools) collection() collection {
+	return collection{one: "subnetpool", many: "subnetpools", missing: "SubnetPoolNotFound",
+		attributes: with("shared", "is_default", "ip_version", "default_prefixlen", "min_prefixlen", "max_prefixlen",
+			"default_quota", "address_scope_id"),
+		list: func(c *call, q url.Values) ([]document, error) {
+			found, err := operations.List[store.SubnetPool](c.R.Context(), s.ops, storeFilter(q))
+			var list []document
+			for _, p := range found {
+				list = append(list, c.subnetPool(p))
+			}
+			return list, err
+		},
+		show: func(c *call, id string) (document, error) {
+			p, err := operations.Get[store.SubnetPool](c.R.Context(), s.ops, id)
+			return c.subnetPool(p), err
+		},
+		draft: draftProject,
+		create: func(c *call, o *edge.Object) (document, error) {
+			p := store.SubnetPool{}
+			p.Project, _ = c.project(o)
+			o.Require("prefixes")
+			o.Flag("shared", &p.Shared)
+			readPool(o, &p)
+			if err := o.Finish(); err != nil {
+				return document{}, err
+			}
+			p, err := s.operations().Create(c.R.Context(), p)
+			if err != nil {
+				return document{}, err
+			}
+			return c.subnetPool(p), c.loadShares()
+		},
+		update: func(c *call, id string, revision int, o *edge.Object) (document, error) {
+			p, err := s.operations().Update(c.R.Context(), id, revision, func(p *store.SubnetPool) error {
+				o := o.Copy()
+				readPool(o, p)
+				return o.Finish()
+			})
+			return c.subnetPool(p), err
+		},
+		remove: func(c *call, id string, revision int) error {
+			return s.operations().Delete(c.R.Context(), id, revision)
+		}}
+}
+
+// readPool decodes the attributes of a subnet pool that creates and updates have in common.
+func readPool(o *edge.Object, p *store.SubnetPool) {
+	o.Text("name", &p.Name, 255)
+	o.Text("description", &p.Description, 255)
+	o.Flag("is_default", &p.IsDefault)
+	o.Number("min_prefixlen", &p.MinLength, 1, 128)
+	o.Number("max_prefixlen", &p.MaxLength, 1, 128)
+	o.Number("default_prefixlen", &p.DefaultLength, 1, 128)
+	if o.Has("prefixes") {
+		p.Prefixes = nil
+		o.Decode("prefixes", &p.Prefixes, "a list of networks")
+	}
+	if o.Has("default_quota") {
+		limit, none := 0, edge.IsNull(o.Keys["default_quota"])
+		if o.Number("default_quota", &limit, 0, maxRate); none {
+			p.Quota = nil
+		} else {
+			p.Quota = &limit
+		}
+	}
+	if scope := ""; o.Text("address_scope_id", &scope, 255) && scope != "" {
+		o.Invalid("address_scope_id", "Berth has no address scopes; leave it out, or use Neutron if the cloud needs them")
+	}
+}
+
+// subnetPool returns the document of a subnet pool.
+func (c *call) subnetPool(p store.SubnetPool) document {
+	shared := p.Shared || c.isShared(p.ID)
+	view := common(p.Base)
+	var quota any
+	if p.Quota != nil {
+		quota = *p.Quota
+	}
+	maps.Copy(view, map[string]any{"prefixes": notNil(p.Prefixes), "ip_version": p.IPVersion, "shared": shared,
+		"is_default": p.IsDefault, "min_prefixlen": p.MinLength, "max_prefixlen": p.MaxLength,
+		"default_prefixlen": p.DefaultLength, "default_quota": quota, "address_scope_id": nil})
+	return document{view, c.target(p.Project, map[string]any{"shared": shared})}
+}
