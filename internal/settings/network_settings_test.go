@@ -19,7 +19,9 @@ func TestNetworkOptions(t *testing.T) {
 	}
 	s.Network.Policy = Policy{}
 	none := map[string][][2]int{"vxlan": nil, "geneve": nil, "gre": nil}
-	quotas := map[string]int{"network": 100, "subnet": 100, "port": 500, "security_group": 10, "security_group_rule": 100, "rbac_policy": 10, "subnetpool": -1}
+	quotas := map[string]int{"network": 100, "subnet": 100, "port": 500, "security_group": 10,
+		"security_group_rule": 100, "rbac_policy": 10,
+		"subnetpool": -1}
 	if want := (NetworkSettings{TenantTypes: []string{"local"}, Flat: []string{"*"}, Tunnels: none, MTU: 1500,
 		Quotas: quotas}); !reflect.DeepEqual(s.Network, want) {
 		t.Errorf("defaults %+v, want %+v", s.Network, want)

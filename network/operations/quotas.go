@@ -8,7 +8,8 @@ import (
 
 // DefaultQuotas returns Neutron's default limits of a project, by resource.
 func DefaultQuotas() map[string]int {
-	return map[string]int{"network": 100, "subnet": 100, "port": 500, "qos_policy": 100, "rbac_policy": 10, "subnetpool": -1, "security_group": 10,
+	return map[string]int{"network": 100, "subnet": 100, "port": 500, "qos_policy": 100, "rbac_policy": 10,
+		"subnetpool": -1, "security_group": 10,
 		"security_group_rule": 100}
 }
 

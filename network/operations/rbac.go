@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/network/store"
 )
@@ -182,7 +183,7 @@ func usersOf(ctx context.Context, tx *store.Tx, p store.RBACPolicy) (map[string]
 		}
 	}
 	for _, port := range ports {
-		if !isTrusted(port) {
+		if !strings.HasPrefix(port.Owner, "network:") {
 			users[port.Project] = true
 		}
 	}

@@ -160,6 +160,13 @@ func (s SubnetPools) Delete(ctx context.Context, id string, revision int) error 
 	})
 }
 
+// CreateSubnet stores a new subnet. hasGateway is whether Gateway and not the default applies: an empty one then means
+// none. Without Pools all host addresses except the gateway belong to one. A subnet with a SubnetPool and without a
+// CIDR gets a prefix of the default length of the pool.
+func (s *Service) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway bool) (store.Subnet, error) {
+	return SubnetPools{s}.CreateSubnet(ctx, sub, hasGateway, 0)
+}
+
 // CreateSubnet is Service.CreateSubnet. bits is the length of the prefix of a subnet without a CIDR; 0: that of the
 // pool.
 func (s SubnetPools) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway bool, bits int) (store.Subnet,
@@ -203,7 +210,8 @@ func (s SubnetPools) allocate(ctx context.Context, tx *store.Tx, sub *store.Subn
 		return err
 	}
 	if p.IPVersion != sub.IPVersion {
-		return invalid("subnet pool %s has IPv%d prefixes, and the subnet has ip_version %d", p.ID, p.IPVersion, sub.IPVersion)
+		return invalid("subnet pool %s has IPv%d prefixes, and the subnet has ip_version %d", p.ID, p.IPVersion,
+			sub.IPVersion)
 	}
 	others, err := store.List[store.Subnet](ctx, tx, store.Filter{Policies: []string{p.ID}})
 	if err != nil {
@@ -256,11 +264,11 @@ func (s SubnetPools) allocate(ctx context.Context, tx *store.Tx, sub *store.Subn
 func checkLength(p store.SubnetPool, bits int) error {
 	switch {
 	case bits < p.MinLength:
-		return fault.New(fault.Invalid, "Unable to allocate subnet with prefix length %d, minimum allowed prefix is %d.", bits,
-			p.MinLength).WithCode("MinPrefixSubnetAllocationError")
+		return fault.New(fault.Invalid, "Unable to allocate subnet with prefix length %d, minimum allowed prefix is %d.",
+			bits, p.MinLength).WithCode("MinPrefixSubnetAllocationError")
 	case bits > p.MaxLength:
-		return fault.New(fault.Invalid, "Unable to allocate subnet with prefix length %d, maximum allowed prefix is %d.", bits,
-			p.MaxLength).WithCode("MaxPrefixSubnetAllocationError")
+		return fault.New(fault.Invalid, "Unable to allocate subnet with prefix length %d, maximum allowed prefix is %d.",
+			bits, p.MaxLength).WithCode("MaxPrefixSubnetAllocationError")
 	}
 	return nil
 }
@@ -280,8 +288,8 @@ func checkPoolQuota(p store.SubnetPool, project string, others []store.Subnet, b
 		}
 	}
 	if new(big.Int).Add(used, size(bits)).Cmp(big.NewInt(int64(*p.Quota))) > 0 {
-		return conflict("SubnetPoolQuotaExceeded", "Per-tenant subnet pool prefix quota exceeded: project %s has %s of %d, and "+
-			"requests %s; choose a longer prefix", project, used, *p.Quota, size(bits))
+		return conflict("SubnetPoolQuotaExceeded", "Per-tenant subnet pool prefix quota exceeded: project %s has %s of %d, "+
+			"and requests %s; choose a longer prefix", project, used, *p.Quota, size(bits))
 	}
 	return nil
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
-// CreateSubnet stores a new subnet. hasGateway is whether Gateway and not the default applies: an empty one then means
-// none. Without Pools all host addresses except the gateway belong to one. A subnet with a SubnetPool and without a
-// CIDR gets a prefix of the default length of the pool.
-func (s *Service) CreateSubnet(ctx context.Context, sub store.Subnet, hasGateway bool) (store.Subnet, error) {
-	return SubnetPools{s}.CreateSubnet(ctx, sub, hasGateway, 0)
-}
-
 // completeSubnet sets the gateway and the allocation pools of a new subnet, and refuses one that contradicts itself.
 func completeSubnet(sub store.Subnet, hasGateway bool) (store.Subnet, error) {
 	cidr, err := netip.ParsePrefix(sub.CIDR)

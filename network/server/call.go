@@ -34,7 +34,8 @@ func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.
 // target returns the attributes of an object for the policy. Those that rules of every kind refer to are always set.
 func (c *call) target(project string, more map[string]any) map[string]any {
 	t := map[string]any{"project_id": project, "tenant_id": project, "shared": false, "router:external": false,
-		"network:project_id": nil, "network:tenant_id": nil, "owner_kind": "", "wildcard": false, "auth_strategy": c.srv.Strategy}
+		"network:project_id": nil, "network:tenant_id": nil, "owner_kind": "",
+		"wildcard": false, "auth_strategy": c.srv.Strategy}
 	for key, value := range more {
 		t[key] = value
 	}

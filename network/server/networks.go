@@ -81,8 +81,8 @@ func (c *call) network(n store.Network, subnets []string) document {
 		}
 		view["segments"] = list
 	}
-	return document{view, c.target(n.Project, map[string]any{"shared": n.Shared || c.isShared(n.ID), "router:external": n.External,
-		"network:project_id": n.Project, "network:tenant_id": n.Project})}
+	return document{view, c.target(n.Project, map[string]any{"shared": n.Shared || c.isShared(n.ID),
+		"router:external": n.External, "network:project_id": n.Project, "network:tenant_id": n.Project})}
 }
 
 func providerAttributes(seg store.Segment) map[string]any {

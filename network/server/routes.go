@@ -72,8 +72,8 @@ func showVersions(c *call) error {
 // showVersion is GET /v2.0: the resources of the API.
 func showVersion(c *call) error {
 	var list []any
-	for _, path := range []string{"networks", "subnets", "subnetpools", "ports", "segments", "rbac-policies", "security-groups",
-		"security-group-rules", "agents", "quotas", "extensions"} {
+	for _, path := range []string{"networks", "subnets", "subnetpools", "ports", "segments", "rbac-policies",
+		"security-groups", "security-group-rules", "agents", "quotas", "extensions"} {
 		list = append(list, map[string]any{"name": strings.TrimSuffix(path, "s"), "collection": path,
 			"links": []any{map[string]any{"rel": "self", "href": c.BaseURL() + "/v2.0/" + path}}})
 	}

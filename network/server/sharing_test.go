@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Networks, QoS policies, subnet pools and security groups are shared with one project, or by an administrator with all.
+// Networks, QoS policies, subnet pools and security groups are shared with one project, or by an administrator with
+// all.
 func TestSharing(t *testing.T) {
 	f := start(t)
 	n := f.create("demo", "/v2.0/networks", "network", `{"name": "n"}`)["id"].(string)
@@ -15,11 +16,12 @@ func TestSharing(t *testing.T) {
 	pool := f.create("demo", "/v2.0/subnetpools", "subnetpool", `{"name": "s", "prefixes": ["10.1.0.0/16"],
 		"min_prefixlen": 24}`)["id"].(string)
 	group := f.create("demo", "/v2.0/security-groups", "security_group", `{"name": "g"}`)["id"].(string)
-	for kind, o := range map[string][2]string{"network": {n, "/v2.0/networks/"}, "subnetpool": {pool, "/v2.0/subnetpools/"},
+	for kind, o := range map[string][2]string{"network": {n, "/v2.0/networks/"},
+		"subnetpool": {pool, "/v2.0/subnetpools/"},
 		"qos_policy": {policy, "/v2.0/qos/policies/"}, "security_group": {group, "/v2.0/security-groups/"}} {
 		share := func(target string) string {
-			return fmt.Sprintf(`{"object_type": %q, "object_id": %q, "action": "access_as_shared", "target_tenant": %q}`, kind,
-				o[0], target)
+			return fmt.Sprintf(`{"object_type": %q, "object_id": %q, "action": "access_as_shared", "target_tenant": %q}`,
+				kind, o[0], target)
 		}
 		f.sees("other", o[1]+o[0], 404, false)
 		f.fails(400, "InvalidInput", "other", "POST", "/v2.0/rbac-policies", `{"rbac_policy": `+share("other")+`}`)
@@ -39,13 +41,13 @@ func TestSharing(t *testing.T) {
 		}
 		f.sees("third", o[1]+o[0], 404, false)
 	}
-	for body, kind := range map[string]string{
-		`{"object_type": "network", "object_id": "` + n + `", "action": "access_as_external", "target_tenant": "x"}`: "InvalidInput",
-		`{"object_type": "network", "object_id": "` + n + `", "action": "look", "target_tenant": "x"}`:               "InvalidInput",
-		`{"object_type": "router", "object_id": "` + n + `", "action": "access_as_shared", "target_tenant": "x"}`:    "InvalidInput",
-		`{"object_type": "network", "object_id": "` + n + `", "action": "access_as_shared"}`:                         "HTTPBadRequest",
+	for keys, kind := range map[string]string{
+		`"object_type": "network", "action": "access_as_external", "target_tenant": "x"`: "InvalidInput",
+		`"object_type": "network", "action": "look", "target_tenant": "x"`:               "InvalidInput",
+		`"object_type": "router", "action": "access_as_shared", "target_tenant": "x"`:    "InvalidInput",
+		`"object_type": "network", "action": "access_as_shared"`:                         "HTTPBadRequest",
 	} {
-		f.fails(400, kind, "demo", "POST", "/v2.0/rbac-policies", `{"rbac_policy": `+body+`}`)
+		f.fails(400, kind, "demo", "POST", "/v2.0/rbac-policies", `{"rbac_policy": {"object_id": "`+n+`", `+keys+`}}`)
 	}
 }
 
@@ -67,7 +69,8 @@ func (f *fixture) sees(token, path string, want int, shared bool) {
 // An object stays shared with the projects that use it, and lists filter by shared.
 func TestSharedObjectsInUse(t *testing.T) {
 	f := start(t)
-	n := f.create("admin", "/v2.0/networks", "network", `{"name": "n", "project_id": "demo", "shared": true}`)["id"].(string)
+	made := f.create("admin", "/v2.0/networks", "network", `{"name": "n", "project_id": "demo", "shared": true}`)
+	n := made["id"].(string)
 	f.create("demo", "/v2.0/networks", "network", `{"name": "own"}`)
 	f.create("demo", "/v2.0/subnets", "subnet", `{"network_id": "`+n+`", "cidr": "10.0.0.0/24", "ip_version": 4,
 		"name": "s"}`)
@@ -164,7 +167,8 @@ func TestSubnetPools(t *testing.T) {
 	f.fails(400, "SubnetPoolDeleteError", "demo", "DELETE", "/v2.0/subnetpools/"+id, "")
 	f.fails(400, "IllegalSubnetPoolPrefixUpdate", "demo", "PUT", "/v2.0/subnetpools/"+id,
 		`{"subnetpool": {"prefixes": ["10.0.0.0/24"]}}`)
-	f.put("/v2.0/subnetpools/"+id, `{"subnetpool": {"prefixes": ["10.0.0.0/22"], "default_quota": null, "is_default": true}}`)
+	f.put("/v2.0/subnetpools/"+id,
+		`{"subnetpool": {"prefixes": ["10.0.0.0/22"], "default_quota": null, "is_default": true}}`)
 	f.fails(400, "InvalidInput", "admin", "POST", "/v2.0/subnetpools",
 		`{"subnetpool": {"prefixes": ["10.9.0.0/24"], "is_default": true}}`)
 	body := `{"subnet": {"network_id": "` + network() + `", "ip_version": 4, "use_default_subnetpool": true}}`

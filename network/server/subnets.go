@@ -91,10 +91,11 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 	maps.Copy(view, map[string]any{"network_id": sub.Network, "ip_version": sub.IPVersion, "cidr": sub.CIDR,
 		"gateway_ip": edge.OrNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
 		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": edge.OrNull(sub.RAMode),
-		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment), "subnetpool_id": edge.OrNull(sub.SubnetPool),
+		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment),
+		"subnetpool_id": edge.OrNull(sub.SubnetPool),
 		"service_types": notNil(sub.Service), "shared": shared})
-	return document{view, c.target(sub.Project, map[string]any{"shared": shared, "network:project_id": n.Project,
-		"network:tenant_id": n.Project})}
+	return document{view, c.target(sub.Project, map[string]any{"shared": shared,
+		"network:project_id": n.Project, "network:tenant_id": n.Project})}
 }
 
 // readSubnet decodes the attributes of a subnet that creates and updates have in common. hasGateway reports whether
