@@ -14,6 +14,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// newID is the id of a new image.
+const newID = "10000000-0000-4000-8000-00000000000e"
+
 // refusing is an image service that answers uploads with a status and deletions with another one.
 type refusing struct {
 	upload, remove int
@@ -27,7 +30,7 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write([]byte(`{"id": "new", "status": "queued"}`))
+		_, _ = w.Write([]byte(`{"id": "` + newID + `", "status": "queued"}`))
 	case r.Method == http.MethodPut:
 		w.WriteHeader(s.upload)
 		_, _ = w.Write([]byte(`{"error": {"message": "the image is refused"}}`))
@@ -37,7 +40,7 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/upload"):
 		_, _ = w.Write([]byte(`{"received": 0}`))
 	default:
-		_, _ = w.Write([]byte(`{"id": "new", "status": "` + s.status + `"}`))
+		_, _ = w.Write([]byte(`{"id": "` + newID + `", "status": "` + s.status + `"}`))
 	}
 }
 
@@ -51,11 +54,12 @@ func TestRefusedImageIsDeleted(t *testing.T) {
 		says    []string // none: success
 		deleted []string
 	}{
-		"refused": {refusing{upload: 400, remove: 204}, "", []string{"the image is refused"}, []string{"/v2/images/new"}},
-		"remains": {refusing{upload: 400, remove: 403}, "", []string{"refused", "berth image delete new"},
-			[]string{"/v2/images/new"}},
-		"resumed": {refusing{upload: 400, remove: 204}, "new", []string{"the image is refused"}, nil},
-		"other upload": {refusing{upload: 409, remove: 409, status: "saving"}, "new", []string{"the image is refused"},
+		"refused": {refusing{upload: 400, remove: 204}, "", []string{"the image is refused"},
+			[]string{"/v2/images/" + newID}},
+		"remains": {refusing{upload: 400, remove: 403}, "", []string{"refused", "berth image delete " + newID},
+			[]string{"/v2/images/" + newID}},
+		"resumed": {refusing{upload: 400, remove: 204}, newID, []string{"the image is refused"}, nil},
+		"other upload": {refusing{upload: 409, remove: 409, status: "saving"}, newID, []string{"the image is refused"},
 			nil},
 		"answer lost": {refusing{upload: 409, remove: 204, status: "active"}, "", nil, nil},
 	} {

@@ -8,14 +8,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
@@ -24,38 +23,59 @@ import (
 type ImageCommands struct {
 	Add    ImageAddCmd    `cmd:"" help:"Upload an image from a file or a URL; an upload that was interrupted can be continued."`
 	List   ImageListCmd   `cmd:"" help:"List images."`
+	Show   ImageShowCmd   `cmd:"" help:"Show an image."`
+	Set    ImageSetCmd    `cmd:"" help:"Change, hide, protect, deactivate or activate an image."`
+	Save   ImageSaveCmd   `cmd:"" help:"Download an image to a file; the same command continues an interrupted download."`
 	Delete ImageDeleteCmd `cmd:"" help:"Delete images."`
+	Member ImageMemberCmd `cmd:"" help:"Share images with other projects."`
+	Accept ImageAnswerCmd `cmd:"" help:"Accept an image that another project shares: lists show it."`
+	Reject ImageAnswerCmd `cmd:"" help:"Reject an image that another project shares: lists leave it out."`
+}
+
+// NewImageCommands returns the client commands on images, for Kong to fill.
+func NewImageCommands() ImageCommands {
+	return ImageCommands{Accept: ImageAnswerCmd{status: "accepted"}, Reject: ImageAnswerCmd{status: "rejected"}}
 }
 
 // ImageListCmd lists images.
-type ImageListCmd struct{ LongOutput }
+type ImageListCmd struct {
+	Hidden       bool   `help:"Only hidden images."`
+	Visibility   string `help:"Only private, shared, community or public images, or all that the project may see." placeholder:"WORD"`
+	MemberStatus string `help:"Of the images that are shared with the project, those that it has accepted, rejected, or not answered (pending), or all." placeholder:"STATUS"`
+	LongOutput
+}
 
 // Run prints the images.
 func (c *ImageListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	all, err := g.images().List(ctx)
+	query := url.Values{}
+	for name, value := range map[string]string{"visibility": c.Visibility, "member_status": c.MemberStatus} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if c.Hidden {
+		query.Set("os_hidden", "true")
+	}
+	all, err := listImages(ctx, g, query)
 	if err != nil {
 		return err
 	}
-	return printList(g, all, "Name", c.Long, []column[image.Listed]{
-		{name: "ID", text: func(i image.Listed) string { return i.ID }},
-		{name: "Name", text: func(i image.Listed) string { return dash(i.Name) }},
-		{name: "Status", text: func(i image.Listed) string { return i.Status }},
-		{name: "Format", text: func(i image.Listed) string { return dash(i.DiskFormat) }},
-		{name: "Size", text: func(i image.Listed) string { return sizeText(i.Size) }},
-		{name: "Visibility", text: func(i image.Listed) string { return i.Visibility }},
-		{name: "Owner", long: true, text: func(i image.Listed) string { return dash(i.Owner) }},
-		{name: "SHA-512", long: true, text: func(i image.Listed) string { return dash(i.SHA512) }},
+	return printList(g, all, "Name", c.Long, []column[document]{
+		attribute("ID", "id"), attribute("Name", "name"), attribute("Status", "status"), attribute("Format", "disk_format"),
+		{name: "Size", text: func(d document) string { return sizeText(sizeOf(d)) }},
+		attribute("Visibility", "visibility"), long(attribute("Owner", "owner")), long(attribute("Tags", "tags")),
+		long(attribute("Created", "created_at")), long(attribute("SHA-512", "os_hash_value")),
 	})
 }
 
-// sizeText returns a size in MiB.
-func sizeText(bytes *int64) string {
-	if bytes == nil {
+// sizeText returns a size in MiB; "-" for -1.
+func sizeText(bytes int64) string {
+	if bytes < 0 {
 		return "-"
 	}
-	return strconv.FormatInt((*bytes+1<<20-1)>>20, 10) + " MiB"
+	return strconv.FormatInt((bytes+1<<20-1)>>20, 10) + " MiB"
 }
 
 // ImageDeleteCmd deletes images.
@@ -63,23 +83,15 @@ type ImageDeleteCmd struct {
 	Images []string `arg:"" name:"image" help:"Names or ids."`
 }
 
-// Run deletes the images. It tries all, and returns the failures.
+// Run deletes the images, also after failures, and prints the results.
 func (c *ImageDeleteCmd) Run(g *Globals) error {
-	ctx, cancel := g.context()
-	defer cancel()
-	all, err := g.images().List(ctx)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, name := range c.Images {
-		id, err := imageNamed(all, name)
+	return removeEach(g, "images", c.Images, func(ctx context.Context, name string) (string, error) {
+		id, err := imageAnywhere(ctx, g, name)
 		if err == nil {
 			err = g.images().Delete(ctx, id)
 		}
-		failed = errors.Join(failed, err)
-	}
-	return failed
+		return id, err
+	})
 }
 
 // ImageAddCmd creates an image and uploads its data.
@@ -91,14 +103,9 @@ type ImageAddCmd struct {
 	MinDisk    int               `help:"Smallest root disk of a flavor, in GiB." placeholder:"GIB"`
 	MinRAM     int               `name:"min-ram" help:"Smallest memory of a flavor, in MiB." placeholder:"MIB"`
 	Property   map[string]string `help:"Properties of the image; may be repeated." placeholder:"KEY=VALUE"`
-	Resume     string            `help:"Continue the upload of this image." placeholder:"ID"`
+	Resume     string            `help:"Continue the upload of this image (name or id)." placeholder:"IMAGE"`
+	Quietness
 }
-
-// Attempts to send the data, and the longest wait between two of them.
-const (
-	uploadAttempts = 6
-	uploadWait     = 10 * time.Second
-)
 
 // Run creates the image and sends its data. An interrupted transfer is continued; after the last attempt the error
 // names the command that continues it. If the data is refused, the image that Run has created is deleted.
@@ -109,23 +116,11 @@ func (c *ImageAddCmd) Run(g *Globals) error {
 		return err
 	}
 	defer source.close()
-	id := c.Resume
-	if id == "" {
-		if id, err = c.create(ctx, g, source); err != nil {
-			return err
-		}
+	id, err := c.image(ctx, g, source)
+	if err != nil {
+		return err
 	}
-	waits := backoff.Exponential{First: time.Second, Max: uploadWait, Jitter: backoff.Around}
-	for attempt := 1; ; attempt++ {
-		err = c.send(ctx, g, source, id)
-		if err == nil || attempt == uploadAttempts || ctx.Err() != nil || !mayContinue(err) {
-			break
-		}
-		fmt.Fprintf(g.stderr(), "the transfer stopped: %s; trying again\n", fault.TextOf(err))
-		if backoff.Sleep(ctx, waits.Wait(attempt)) != nil {
-			break
-		}
-	}
+	err = retried(ctx, g, func() error { return c.send(ctx, g, source, id) })
 	switch {
 	case err == nil:
 	case mayContinue(err):
@@ -136,17 +131,19 @@ func (c *ImageAddCmd) Run(g *Globals) error {
 	default:
 		return err
 	}
-	i, err := g.images().Show(ctx, id)
+	made, err := readImage(ctx, g, id)
 	if err != nil {
 		return err
 	}
-	return g.print(i, []string{"FIELD", "VALUE"}, pairs("id", i.ID, "name", i.Name, "status", i.Status, "format",
-		i.DiskFormat, "size", sizeText(i.Size), "visibility", i.Visibility, "sha512", i.SHA512))
+	return printObject(g, made)
 }
 
-// mayContinue reports whether a transfer that ended with this error can be continued.
-func mayContinue(err error) bool {
-	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled)
+// image returns the id of the image that gets the data: a new one, or that of --resume.
+func (c *ImageAddCmd) image(ctx context.Context, g *Globals, source *imageSource) (string, error) {
+	if c.Resume != "" {
+		return imageAnywhere(ctx, g, c.Resume)
+	}
+	return c.create(ctx, g, source)
 }
 
 // deleteRefused deletes an image whose data was refused. The error names an image that remains.
@@ -198,8 +195,13 @@ func (c *ImageAddCmd) send(ctx context.Context, g *Globals, source *imageSource,
 		return err
 	}
 	defer data.Close()
-	shown := &progress{Reader: data, to: g.stderr(), name: source.name, done: from, total: source.size}
-	err = g.imageData().Upload(ctx, id, shown, from, source.size)
+	shown, bounded, end := newProgress(ctx, g, c.Quiet, source.name, from, source.size)
+	defer end()
+	shown.Reader = data
+	err = g.imageData().Upload(bounded, id, shown, from, source.size)
+	if paused := context.Cause(bounded); err != nil && paused != nil && ctx.Err() == nil {
+		err = fault.New(fault.Unavailable, "%w", paused)
+	}
 	if fault.Is(err, fault.Conflict) {
 		if i, shown := g.images().Show(ctx, id); shown == nil && i.Status == image.Active {
 			return nil // the answer to an earlier attempt was lost
@@ -301,31 +303,4 @@ func (s *imageSource) detect(ctx context.Context) (diskimage.Format, error) {
 		return "", fault.New(fault.Unavailable, "cannot read the image: %w", err)
 	}
 	return diskimage.Detect(head[:n])
-}
-
-// progress prints how much of the data has been read, at most every two seconds.
-type progress struct {
-	io.Reader
-	to          io.Writer
-	name        string
-	done, total int64
-	shown       time.Time
-}
-
-// Read implements io.Reader.
-func (p *progress) Read(data []byte) (int, error) {
-	n, err := p.Reader.Read(data)
-	p.done += int64(n)
-	if p.shown.IsZero() {
-		p.shown = time.Now()
-	}
-	if time.Since(p.shown) > 2*time.Second || err == io.EOF {
-		p.shown = time.Now()
-		of := ""
-		if p.total > 0 {
-			of = fmt.Sprintf(" of %d MiB (%d %%)", p.total>>20, p.done*100/p.total)
-		}
-		fmt.Fprintf(p.to, "%s: %d MiB%s\n", p.name, p.done>>20, of)
-	}
-	return n, err
 }

@@ -173,13 +173,19 @@ func deleteEach(g *Globals, k *kind, objects []string) error {
 // removeEach removes objects, also after failures, and prints the results. remove returns the id of an object.
 func removeEach(g *Globals, nouns string, objects []string,
 	remove func(ctx context.Context, name string) (id string, err error)) error {
+	return eachObject(g, nouns, objects, "deleted", remove)
+}
+
+// eachObject does something with each object, also after failures, and prints the results. do returns an id.
+func eachObject(g *Globals, nouns string, objects []string, done string,
+	do func(ctx context.Context, name string) (id string, err error)) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	results, rows, failed := []objectResult{}, [][]string{}, []error(nil)
 	for _, name := range objects {
-		r := objectResult{Object: name, Result: "deleted"}
+		r := objectResult{Object: name, Result: done}
 		var err error
-		if r.ID, err = remove(ctx, name); err != nil {
+		if r.ID, err = do(ctx, name); err != nil {
 			r.Result, r.Error = "failed", fault.TextOf(err)
 			failed = append(failed, of(name, len(objects), err))
 		}

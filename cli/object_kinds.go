@@ -39,6 +39,7 @@ const (
 	byOffset paging = "offset"
 )
 
+func imageService(g *Globals) *rest.Client   { return g.images().REST }
 func networkService(g *Globals) *rest.Client { return g.networks().REST }
 func computeService(g *Globals) *rest.Client { return g.compute().REST }
 

@@ -149,7 +149,8 @@ var argumentsOfCommands = map[string]string{
 	"server add port": "obj2", "server add network": "obj2", "server remove port": "obj2",
 	"server remove network": "obj2", "qos rule add": "--type bandwidth-limit --rate 1", "qos rule remove": "r",
 	"device show": "0000:00:00.0", "device disable": "0000:00:00.0 --reason x", "device enable": "0000:00:00.0",
-	"device clean": "0000:00:00.0", "image set": "--name x", "image member add": "p", "image member remove": "p",
+	"device clean": "0000:00:00.0", "image set": "--name x", "image member add": "p", "image save": "/nonexistent/file",
+	"port explain": "--from 10.0.0.1", "image member remove": "p",
 }
 
 // Every command whose first argument is an object takes its name, and suggests similar names for a mistyped one.

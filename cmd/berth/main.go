@@ -43,7 +43,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is main with its arguments and outputs as parameters. It returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
-	g := grammar{Commands: cli.NewCommands()}
+	g := grammar{Commands: cli.NewCommands(), Image: imageCmd{ImageCommands: cli.NewImageCommands()}}
 	g.Stdout, g.Stderr = stdout, stderr
 	status, exited := 0, false
 	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
