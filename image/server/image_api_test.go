@@ -277,6 +277,15 @@ func TestMembers(t *testing.T) {
 	if w := f.want(200, "v:q", "GET", path+"/members", ""); len(w.doc["members"].([]any)) != 1 {
 		t.Errorf("%s", w.Body)
 	}
+	for _, schema := range []string{"member", "members", "task", "tasks"} {
+		f.want(200, "u:p", "GET", "/v2/schemas/"+schema, "")
+	}
+	shared := f.want(200, "v:q", "GET", path+"/members/q", "").doc
+	f.want(200, "u:p", "PATCH", path, `[{"op": "add", "path": "/a", "value": "b"}]`, "Content-Type", patchTypes[0])
+	if again := f.want(200, "v:q", "GET", path+"/members/q", "").doc; again["created_at"] != shared["created_at"] ||
+		again["updated_at"] != shared["updated_at"] || again["updated_at"] == "0001-01-01T00:00:00Z" {
+		t.Errorf("a change of the image changes the member: %v, before %v", again, shared)
+	}
 	f.want(404, "u:p", "GET", path+"/members/r", "")
 	f.want(204, "u:p", "DELETE", path+"/members/q", "")
 	f.want(404, "v:q", "GET", path, "")
@@ -324,6 +333,8 @@ func TestLists(t *testing.T) {
 		"?sort=name:asc&tag=t0&limit=2":       "[i0 i3 i6]",
 		"?name=i3":                            "[i3]",
 		"?sort=name:asc&name=in:i3,i5":        "[i3 i5]",
+		"?name=in:%22i3%22,%22a,b%22":         "[i3]",
+		"?os_hidden=False&name=hidden":        "[]",
 		"?visibility=public":                  "[everybody]",
 		"?os_hidden=true":                     "[hidden]",
 		"?created_at=gt:2999-01-01T00:00:00":  "[]",
@@ -338,7 +349,7 @@ func TestLists(t *testing.T) {
 		t.Errorf("an administrator sees %v", all)
 	}
 	for _, query := range []string{"limit=x", "marker=x", "sort=x", "sort=name:up", "visibility=x", "size_min=x",
-		"created_at=x", "member_status=x", "sort=name&sort_key=id"} {
+		"created_at=x", "member_status=x", "os_hidden=x", "name=in:a%22b", "sort=name&sort_key=id"} {
 		f.want(400, "u:p", "GET", "/v2/images?"+query, "")
 	}
 }

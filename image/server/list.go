@@ -2,7 +2,10 @@ package server
 
 import (
 	"cmp"
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -93,7 +96,7 @@ func (c *call) isListed(i store.Image, q url.Values) (bool, error) {
 	if visibility != "" && visibility != "all" && i.Visibility != visibility {
 		return false, nil
 	}
-	status, wanted := i.Members[c.Who.Project], cmp.Or(q.Get("member_status"), "accepted")
+	status, wanted := i.Members[c.Who.Project].Status, cmp.Or(q.Get("member_status"), "accepted")
 	switch wanted {
 	case "accepted", "pending", "rejected", "all":
 	default:
@@ -112,7 +115,11 @@ func (c *call) isListed(i store.Image, q url.Values) (bool, error) {
 
 // matches reports whether an image passes all filters of a query. Hidden images are listed only by their filter.
 func matches(doc map[string]any, i store.Image, q url.Values) (bool, error) {
-	if i.Hidden != (q.Get("os_hidden") == "true") {
+	hidden := strings.ToLower(cmp.Or(q.Get("os_hidden"), "false"))
+	if hidden != "true" && hidden != "false" {
+		return false, fault.New(fault.Invalid, "os_hidden must be true or false")
+	}
+	if i.Hidden != (hidden == "true") {
 		return false, nil
 	}
 	for name, values := range q {
@@ -145,12 +152,23 @@ func passes(doc map[string]any, i store.Image, name, value string) (bool, error)
 	}
 	have := edge.TextOf(doc[name])
 	if list, ok := strings.CutPrefix(value, "in:"); ok {
-		return slices.Contains(strings.Split(list, ","), have), nil
+		values, err := listOf(name, list)
+		return slices.Contains(values, have), err
 	}
 	if name == "protected" {
 		return have == strings.ToLower(value), nil
 	}
 	return have == value, nil
+}
+
+// listOf returns the values of a filter such as in:one,"two, with a comma".
+func listOf(name, text string) ([]string, error) {
+	values, err := csv.NewReader(strings.NewReader(text)).Read()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fault.New(fault.Invalid, "%s has a list that is not valid: %w; write in:ONE,TWO, and a value with a "+
+			"comma in double quotes", name, err)
+	}
+	return values, nil
 }
 
 // comparesTime applies a filter such as gt:2026-01-01T00:00:00Z. Times of one form have the order of their texts.

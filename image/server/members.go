@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/image/store"
@@ -42,8 +43,10 @@ func (s *server) changeTags(c *call, change func(i *store.Image, tag string) err
 
 // memberView returns the document of a member.
 func memberView(i store.Image, member string) map[string]any {
-	return map[string]any{"image_id": i.ID, "member_id": member, "status": i.Members[member],
-		"created_at": view(i)["created_at"], "updated_at": view(i)["updated_at"], "schema": "/v2/schemas/member"}
+	m := i.Members[member]
+	return map[string]any{"image_id": i.ID, "member_id": member, "status": m.Status,
+		"created_at": m.Created.Format(time.RFC3339), "updated_at": m.Updated.Format(time.RFC3339),
+		"schema": "/v2/schemas/member"}
 }
 
 // listMembers is GET /v2/images/{id}/members. A member sees only itself.
@@ -109,9 +112,10 @@ func (s *server) addMember(c *call) error {
 		}
 		members := maps.Clone(i.Members)
 		if members == nil {
-			members = map[string]string{}
+			members = map[string]store.Member{}
 		}
-		members[body.Member] = "pending"
+		now := time.Now().UTC()
+		members[body.Member] = store.Member{Status: "pending", Created: now, Updated: now}
 		i.Members = members
 		return nil
 	})
@@ -130,7 +134,9 @@ func (s *server) changeMember(c *call) error {
 		return fault.New(fault.Invalid, "status must be pending, accepted or rejected")
 	}
 	return s.changeMembers(c, i, member, func(i *store.Image) error {
-		i.Members[member] = body.Status
+		m := i.Members[member]
+		m.Status, m.Updated = body.Status, time.Now().UTC()
+		i.Members[member] = m
 		return nil
 	})
 }

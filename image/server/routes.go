@@ -17,6 +17,12 @@ func (s *server) routes() []edge.Route[*call] {
 		{Path: "/v2", Public: true, Methods: methods{http.MethodGet: {Handle: showVersions(http.StatusMultipleChoices)}}},
 		{Path: "/v2/schemas/image", Methods: methods{http.MethodGet: {Handle: showSchema(imageSchema)}}},
 		{Path: "/v2/schemas/images", Methods: methods{http.MethodGet: {Handle: showSchema(imagesSchema)}}},
+		{Path: "/v2/schemas/member", Methods: methods{http.MethodGet: {Handle: showSchema(memberSchema)}}},
+		{Path: "/v2/schemas/members", Methods: methods{http.MethodGet: {Handle: showSchema(listSchema("members",
+			memberSchema))}}},
+		{Path: "/v2/schemas/task", Methods: methods{http.MethodGet: {Handle: showSchema(taskSchema)}}},
+		{Path: "/v2/schemas/tasks", Methods: methods{http.MethodGet: {Handle: showSchema(listSchema("tasks",
+			taskSchema))}}},
 		{Path: "/v2/info/import", Methods: methods{http.MethodGet: {Handle: s.showImportMethods}}},
 		{Path: "/v2/info/stores", Methods: methods{http.MethodGet: {Handle: s.showStores(false)}}},
 		{Path: "/v2/info/stores/detail", Methods: methods{http.MethodGet: {Handle: s.showStores(true)}}},
@@ -73,6 +79,29 @@ var (
 		"links": []any{map[string]any{"rel": "first", "href": "{first}"}, map[string]any{"rel": "next", "href": "{next}"},
 			map[string]any{"rel": "describedby", "href": "{schema}"}}}
 )
+
+// The schemas of a member and of a task.
+var (
+	memberSchema = objectSchema("member", "member_id", "image_id", "status", "created_at", "updated_at", "schema")
+	taskSchema   = objectSchema("task", "id", "type", "status", "message", "image_id", "request_id", "user_id", "owner",
+		"expires_at", "created_at", "updated_at", "self", "schema")
+)
+
+// objectSchema returns the schema of an object whose attributes are texts or null.
+func objectSchema(name string, attributes ...string) map[string]any {
+	properties := map[string]any{}
+	for _, attribute := range attributes {
+		properties[attribute] = map[string]any{"type": []string{"null", "string"}}
+	}
+	return map[string]any{"name": name, "properties": properties}
+}
+
+// listSchema returns the schema of a list.
+func listSchema(name string, one map[string]any) map[string]any {
+	return map[string]any{"name": name, "properties": map[string]any{
+		name: map[string]any{"type": "array", "items": one}, "schema": map[string]any{"type": "string"}},
+		"links": []any{map[string]any{"rel": "describedby", "href": "{schema}"}}}
+}
 
 // schemaProperties returns the schema of each attribute of an image.
 func schemaProperties() map[string]any {

@@ -39,7 +39,7 @@ type Image struct {
 	Status  Status `json:"status"`
 
 	Visibility string            `json:"visibility"`        // public, community, shared or private
-	Members    map[string]string `json:"members,omitempty"` // status by project: pending, accepted or rejected
+	Members    map[string]Member `json:"members,omitempty"` // by project
 	Protected  bool              `json:"protected,omitempty"`
 	Hidden     bool              `json:"hidden,omitempty"`
 	Tags       []string          `json:"tags,omitempty"` // sorted
@@ -54,6 +54,13 @@ type Image struct {
 	Staged bool    `json:"staged,omitempty"` // the whole data is received, and not yet imported
 	Import *Import `json:"import,omitempty"` // the last one; nil: none
 
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+}
+
+// Member is a project that an image is shared with.
+type Member struct {
+	Status  string    `json:"status"` // pending, accepted or rejected
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
 }
