@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/dnsmasq"
 	"github.com/openberth/berth/agent/metadata"
+	"github.com/openberth/berth/agent/nftables"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/machines"
@@ -59,7 +60,7 @@ func serveHost(dir string) {
 	b = bridges.New(bridges.Options{Name: "host", File: filepath.Join(dir, "state.json"), Log: log,
 		Host:   bridgeplan.Host{TunnelIP: os.Getenv("TUNNEL_IP"), TunnelPort: 4789},
 		Source: fileSource(filepath.Join(dir, "wanted.json")), Kernel: bridgelink.Kernel{},
-		DHCP: dnsmasq.Servers{Dir: "/run/berth/networks"},
+		DHCP: dnsmasq.Servers{Dir: "/run/berth/networks"}, Filter: &nftables.Filter{Log: log},
 		Metadata: metadata.New(func(_ context.Context, id string, at netip.Addr) (configdrive.Server, error) {
 			all, err := b.State()
 			for _, p := range all.Ports {

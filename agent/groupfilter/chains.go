@@ -62,6 +62,7 @@ func bridgeChains() []chain {
 		{"arp_networks", "", nil}, {"networks4", "", nil}, {"networks6", "", nil},
 		{"forward", "forward priority -10", []string{
 			"iifname @ports " + isIP + unset,
+			"iifname != @ports meta mark " + passed + " accept", // of the host, decided by postrouting
 			"oifname @ports jump destination",
 		}},
 		{"destination", "", []string{

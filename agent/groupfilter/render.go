@@ -34,10 +34,15 @@ type State struct {
 // not mix. If the host has addresses in the network, the connections that it routes, or that it is an end of, are in
 // the zone of the host, 0, because NAT needs that: only connections between two addresses of Inside, neither of them of
 // Host, are in the zone of the bridge. Without Host all are.
+//
+// The host may send to guests by an interface of its own, the other end of which is in the bridge, and receive from them
+// by the bridge. What it routes there has been decided before it enters the bridge, where its connection is not known.
 type Zone struct {
 	Number int // from 1 to 65535
 	Inside []netip.Prefix
 	Host   []netip.Addr
+	Own    string // the interface of the host; empty: none
+	Routed bool   // the host routes the network by it
 }
 
 // The marks. Those of packets name the state of a decision, and are removed before a packet leaves the bridge.
@@ -74,7 +79,7 @@ func Render(s State) Ruleset {
 	ports := slices.SortedFunc(slices.Values(s.Ports), func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
 	for _, p := range ports {
 		if p.Secured {
-			r.addPort(p, all[key(p.Groups)])
+			r.addPort(p, all[key(p.Groups)], s.sides(p.Bridge))
 		}
 	}
 	for _, bridge := range slices.Sorted(maps.Keys(s.Zones)) {
@@ -94,6 +99,9 @@ func (r Ruleset) addZone(bridge string, z Zone) {
 	for _, a := range z.Host {
 		add("%[1]s saddr %[2]s return", word(a), a)
 		add("%[1]s daddr %[2]s return", word(a), a)
+	}
+	if z.Routed {
+		add("meta mark %s notrack", passed)
 	}
 	for _, from := range z.Inside {
 		for _, to := range z.Inside {
@@ -181,8 +189,16 @@ func (r Ruleset) addProfile(p profile) {
 	}
 }
 
-// addPort adds the elements of a port.
-func (r Ruleset) addPort(p Port, of profile) {
+// sides returns the interfaces by which the host sends to the guests in a bridge.
+func (s State) sides(bridge string) []string {
+	if own := s.Zones[bridge].Own; own != "" {
+		return []string{bridge, own}
+	}
+	return []string{bridge}
+}
+
+// addPort adds the elements of a port. sides are the interfaces by which the host sends to it.
+func (r Ruleset) addPort(p Port, of profile, sides []string) {
 	tap := strconv.Quote(p.Tap)
 	r.bridge.sets["ports"].elements[tap] = ""
 	r.bridge.sets["marks"].elements[tap] = of.mark
@@ -197,19 +213,21 @@ func (r Ruleset) addPort(p Port, of profile) {
 			local, family = "local6", "6"
 		}
 		if !s.Address.IsSingleIP() {
-			r.addNetwork(p, s, of, family)
+			r.addNetwork(p, s, of, family, sides)
 			continue
 		}
 		r.bridge.sets["sources"+family].elements[fmt.Sprintf("%s . %s . %s", tap, s.MAC, address)] = ""
-		at := fmt.Sprintf("%q . %s", p.Bridge, address)
-		if _, has := r.inet.sets[local].elements[at]; !has || slices.Contains(p.Addresses, address) {
-			r.inet.sets[local].elements[at] = "goto to-" + of.name
+		for _, side := range sides {
+			at := fmt.Sprintf("%q . %s", side, address)
+			if _, has := r.inet.sets[local].elements[at]; !has || slices.Contains(p.Addresses, address) {
+				r.inet.sets[local].elements[at] = "goto to-" + of.name
+			}
 		}
 	}
 }
 
 // addNetwork adds the rules for an address pair that is a network: sets without intervals have no networks.
-func (r Ruleset) addNetwork(p Port, s securitygroup.Pair, of profile, family string) {
+func (r Ruleset) addNetwork(p Port, s securitygroup.Pair, of profile, family string, sides []string) {
 	from := fmt.Sprintf("iifname %q ether saddr %s", p.Tap, s.MAC)
 	word := word(s.Address.Addr())
 	if family == "4" {
@@ -218,8 +236,10 @@ func (r Ruleset) addNetwork(p Port, s securitygroup.Pair, of profile, family str
 	}
 	r.bridge.chains["networks"+family] = append(r.bridge.chains["networks"+family],
 		fmt.Sprintf("%s %s saddr %s accept", from, word, s.Address))
-	r.inet.chains["local_networks"] = append(r.inet.chains["local_networks"],
-		fmt.Sprintf("oifname %q %s daddr %s goto to-%s", p.Bridge, word, s.Address, of.name))
+	for _, side := range sides {
+		r.inet.chains["local_networks"] = append(r.inet.chains["local_networks"],
+			fmt.Sprintf("oifname %q %s daddr %s goto to-%s", side, word, s.Address, of.name))
+	}
 }
 
 // addTarget adds the rule for the addresses of IPv6 that a port may advertise as its own: the target of a neighbour

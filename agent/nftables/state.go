@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/openberth/berth/agent/bridgeplan"
 	"github.com/openberth/berth/agent/groupfilter"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
@@ -98,7 +99,10 @@ func addZones(s *groupfilter.State, networks []network.HostNetwork) error {
 			number = number%zones + 1
 		}
 		used[number] = true
-		zone := groupfilter.Zone{Number: number}
+		zone := groupfilter.Zone{Number: number, Routed: n.Routed()}
+		if n.Port != "" {
+			zone.Own = bridgeplan.OwnInterface(n.ID)
+		}
 		for _, sub := range n.Subnets {
 			prefix, err := netip.ParsePrefix(sub.CIDR)
 			if err != nil {

@@ -17,7 +17,7 @@ func TestStateOf(t *testing.T) {
 		Networks: []network.HostNetwork{
 			{ID: "n1", Bridge: "br1", NetworkType: "vlan", Subnets: []network.HostSubnet{{CIDR: "192.0.2.0/24",
 				Gateway: "192.0.2.1"}}},
-			{ID: "n2", Bridge: "br2", NetworkType: "vxlan", Subnets: []network.HostSubnet{{CIDR: "10.0.0.0/24",
+			{ID: "n2", Bridge: "br2", NetworkType: "vxlan", Port: "p", Subnets: []network.HostSubnet{{CIDR: "10.0.0.0/24",
 				Gateway: "10.0.0.1", Address: "10.0.0.1"}, {CIDR: "2001:db8::/64", Address: "2001:db8::5"}}},
 			{ID: "n3", Bridge: "br3", NetworkType: "vxlan"}},
 		Ports: []network.HostPort{{ID: "0123456789abcdef", MAC: "fa:16:3e:00:00:01", PortIdentity: network.PortIdentity{
@@ -40,9 +40,10 @@ func TestStateOf(t *testing.T) {
 				Max: &ssh, RemoteGroup: "g"}}}},
 		Zones: map[string]groupfilter.Zone{
 			"br1": {Number: s.Zones["br1"].Number, Inside: []netip.Prefix{prefix("192.0.2.0/24")}},
-			"br3": {Number: s.Zones["br3"].Number},
+			"br3": {Number: s.Zones["br3"].Number, Routed: true},
 			"br2": {Number: s.Zones["br2"].Number, Inside: []netip.Prefix{prefix("10.0.0.0/24"), prefix("2001:db8::/64")},
-				Host: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::5")}}},
+				Host: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::5")}, Own: "bron2",
+				Routed: true}},
 	}
 	if err != nil || !reflect.DeepEqual(s, want) || s.Zones["br1"].Number == s.Zones["br2"].Number ||
 		s.Zones["br1"].Number == 0 {

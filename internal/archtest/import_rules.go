@@ -200,7 +200,7 @@ func agentRules(contracts []string) []Row {
 		{Package: "agent/facts", Kind: Pure, Imports: []string{"pci"}},
 		{Package: "agent/survey", Kind: Pure, Imports: with(domain, "agent/device", "agent/facts")},
 		{Package: "agent/groupfilter", Kind: Pure, Imports: []string{"securitygroup"}},
-		{Package: "agent/nftables", Kind: Adapter, Imports: with(contracts, "agent/groupfilter"),
+		{Package: "agent/nftables", Kind: Adapter, Imports: with(contracts, "agent/groupfilter", "agent/bridgeplan"),
 			Outside: []string{"github.com/vishvananda/netlink"}},
 		{Package: "agent/kind", Kind: Pure, Imports: with(domain, "agent/device", "agent/survey")},
 		{Package: "agent/treeplan", Kind: Pure, Imports: with(domain, "agent/device")},
