@@ -44,11 +44,11 @@ func (r Ruleset) tables() []struct {
 	}{{"bridge " + Table, r.bridge}, {"inet " + Table, r.inet}}
 }
 
-// versionChain is the prefix of the name of an empty chain of table inet, which has the digest of the ruleset. So one
-// list of chains shows whether a kernel has the ruleset.
+// versionChain is the prefix of the name of an empty chain of each table, which has the digest of the ruleset. So the
+// lists of chains show whether a kernel has the ruleset.
 const versionChain = "version-"
 
-// Version returns the name of the chain that a kernel with this ruleset has in table inet.
+// Version returns the name of the chain that a kernel with this ruleset has in both tables.
 func (r Ruleset) Version() string {
 	sum := sha256.Sum256([]byte(r.body()))
 	return versionChain + hex.EncodeToString(sum[:12])
@@ -61,7 +61,9 @@ func (r Ruleset) Text() string {
 		fmt.Fprintf(&b, "add table %s\ndelete table %s\n", t.name, t.name)
 	}
 	b.WriteString(r.body())
-	fmt.Fprintf(&b, "add chain inet %s %s\n", Table, r.Version())
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "add chain %s %s\n", t.name, r.Version())
+	}
 	return b.String()
 }
 
@@ -138,7 +140,9 @@ func (r Ruleset) Changes(to Ruleset) string {
 	for i := range now {
 		changes(&b, now[i].name, now[i].table, then[i].table)
 	}
-	fmt.Fprintf(&b, "delete chain inet %s %s\nadd chain inet %s %s\n", Table, r.Version(), Table, to.Version())
+	for _, t := range now {
+		fmt.Fprintf(&b, "delete chain %s %s\nadd chain %s %s\n", t.name, r.Version(), t.name, to.Version())
+	}
 	return b.String()
 }
 

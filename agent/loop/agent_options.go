@@ -138,7 +138,7 @@ type Networking struct {
 	Bridges      HostNetworks  // nil: no network is connected by bridges of the agent
 	// BridgeAgent is the heartbeat of the host's Linux bridge agent, with Bridges
 	BridgeAgent    bandwidth.Heartbeat
-	BridgeInterval time.Duration // interval between two reads of the networks of Bridges; 0: 5 seconds
+	BridgeInterval time.Duration // interval between two reads of the networks of Bridges; 0: 2 seconds
 	Network        NetworkAgents // receives the heartbeats of the host's network agents; nil: none are sent
 }
 
@@ -253,7 +253,7 @@ func (o *Options) setDefaults() {
 		o.PortInterval = 30 * time.Second
 	}
 	if o.BridgeInterval <= 0 {
-		o.BridgeInterval = 5 * time.Second
+		o.BridgeInterval = 2 * time.Second
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 8

@@ -177,6 +177,9 @@ func TestNothingIsWrittenAtARestart(t *testing.T) {
 			t.Errorf("the tables are not repaired: no %s in\n%s", want, out)
 		}
 	}
+	h.run("nft", "delete", "table", "bridge", groupfilter.Table)
+	h.apply(s)
+	h.run("nft", "list", "table", "bridge", groupfilter.Table)
 	h.run("nft", "flush", "ruleset")
 	h.apply(s)
 	var err error
@@ -217,7 +220,7 @@ func TestChangesEqualTheText(t *testing.T) {
 			h.filter = &Filter{Log: slog.New(slog.DiscardHandler)}
 			h.apply(first)
 			h.apply(second)
-			if !h.filter.known {
+			if !h.filter.known && len(second.Ports) > 0 {
 				t.Errorf("%d to %d: the difference was not written", i, j)
 			}
 			got := list()

@@ -35,6 +35,9 @@ func (f *Filter) apply(ctx context.Context, s groupfilter.State) error {
 	if err := f.serveBridges(ctx, &s); err != nil {
 		return err
 	}
+	if len(s.Ports) == 0 {
+		return f.removeTables(ctx)
+	}
 	want := groupfilter.Render(s)
 	present, err := f.present(ctx, want)
 	if err != nil {
@@ -69,7 +72,8 @@ func (f *Filter) present(ctx context.Context, want groupfilter.Ruleset) (bool, e
 	if err != nil {
 		return false, err
 	}
-	has := func(r groupfilter.Ruleset) bool { return strings.Contains(out, "chain "+r.Version()) }
+	// both tables have the chain
+	has := func(r groupfilter.Ruleset) bool { return strings.Count(out, "chain "+r.Version()+" ") == 2 }
 	if f.known && !has(f.current) {
 		f.Log.Warn("security groups written again, because another program removed or changed the tables",
 			"table", groupfilter.Table)
@@ -99,6 +103,16 @@ func (f *Filter) write(ctx context.Context, want groupfilter.Ruleset) error {
 	}
 	f.Log.Debug("security groups written", "bytes", len(text), "took", time.Since(begin))
 	return nil
+}
+
+// removeTables removes the tables of a host without ports, if it has them.
+func (f *Filter) removeTables(ctx context.Context) error {
+	f.known, f.stale = false, false
+	out, err := run(ctx, "", "list", "tables")
+	if err != nil || !strings.Contains(out, " "+groupfilter.Table+"\n") {
+		return err
+	}
+	return Remove(ctx)
 }
 
 // Remove removes Berth's tables: nothing is filtered any more.

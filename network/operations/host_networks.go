@@ -21,7 +21,17 @@ const bridged = "bridge"
 func (s Agents) HostNetworks(ctx context.Context, host string) (all api.HostNetworks, err error) {
 	complete := false
 	if err = s.Store.Read(ctx, func(tx *store.Tx) error {
+		mark, err := markOf(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if all, complete = s.answers.get(host, mark); complete {
+			return nil
+		}
 		all, complete, err = s.hostNetworks(ctx, tx, host, false)
+		if err == nil && complete {
+			s.answers.put(host, mark, all)
+		}
 		return err
 	}); err != nil || complete {
 		return all, err

@@ -11,5 +11,5 @@ import (
 func New(st *store.Store, p Placement) *Service {
 	return &Service{Store: st, Placement: p, Segments: DefaultSegmentRanges(), Quotas: DefaultQuotas(),
 		Log: slog.Default(), Now: time.Now, recorded: make(chan struct{}, 1),
-		agents: newLiveness(time.Now())}
+		agents: newLiveness(time.Now()), answers: &hostAnswers{}}
 }

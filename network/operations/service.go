@@ -40,6 +40,7 @@ type Service struct {
 
 	recorded chan struct{} // receives when an event for compute is recorded
 	agents   *liveness
+	answers  *hostAnswers
 }
 
 // Times are the waits of a network service. Zero fields have the defaults.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -95,4 +96,19 @@ func (tx *Tx) ChangedMembers(ctx context.Context, since int64) ([]string, error)
 func (tx *Tx) ForgetGroup(ctx context.Context, group string) error {
 	_, err := tx.tx.Exec(ctx, `DELETE FROM network_group_changes WHERE security_group = ?`, group)
 	return err
+}
+
+// HostMark returns the number of rows, and the revision of the newest one, of each table that the networks of hosts
+// depend on: a text that is another one after each change.
+func (tx *Tx) HostMark(ctx context.Context) (mark string, err error) {
+	for _, table := range []string{"network_networks", "network_subnets", "network_ports", "network_policies",
+		"network_security_groups", "network_security_group_rules", "network_group_changes"} {
+		var count, newest int64
+		row := tx.tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(MAX(revision), 0) FROM `+table)
+		if err := row.Scan(&count, &newest); err != nil {
+			return "", err
+		}
+		mark += fmt.Sprint(count, "@", newest, " ")
+	}
+	return mark, nil
 }
