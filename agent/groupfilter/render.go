@@ -36,7 +36,7 @@ type State struct {
 // Host, are in the zone of the bridge. Without Host all are.
 //
 // The host may send to guests by an interface of its own, the other end of which is in the bridge, and receive from
-// them by the bridge. What it routes there has been decided before it enters the bridge, where its connection is not known.
+// them by the bridge. What it routes there is decided before it enters the bridge, where its connection is not known.
 type Zone struct {
 	Number int // from 1 to 65535
 	Inside []netip.Prefix

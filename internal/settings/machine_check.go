@@ -1,12 +1,14 @@
 package settings
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/openberth/berth/agent/facts"
+	"github.com/openberth/berth/agent/nftables"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/sysfs"
 	"github.com/openberth/berth/fault"
@@ -65,6 +67,11 @@ func Check(path string, files ...string) (CheckReport, error) {
 	}
 	for _, note := range append(notes, survey.SplitGroups(verdicts)...) {
 		c.add(LevelWarning, note.String())
+	}
+	if s.LinuxBridges.Configured() && s.Sysfs == "/sys" {
+		for _, sentence := range nftables.Warnings(context.Background()) {
+			c.add(LevelWarning, sentence)
+		}
 	}
 	if sentence := s.Unreported(); sentence != "" {
 		c.add(LevelWarning, sentence+"; `berth up` needs neither, because it is the network service")

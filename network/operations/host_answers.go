@@ -1,12 +1,9 @@
 package operations
 
 import (
-	"context"
-	"fmt"
 	"sync"
 
 	api "github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/network/store"
 )
 
 // hostAnswers keeps the last answer for each host, because agents ask every few seconds and mostly nothing has changed.
@@ -39,15 +36,4 @@ func (h *hostAnswers) put(host, mark string, all api.HostNetworks) {
 		h.byHost = map[string]hostAnswer{}
 	}
 	h.byHost[host] = hostAnswer{mark, all}
-}
-
-// markOf returns a text that is another one after each change of what the answers for hosts depend on. Agents count by
-// their tunnels only, because their heartbeats change nothing else.
-func markOf(ctx context.Context, tx *store.Tx) (string, error) {
-	ends, err := tunnelEnds(ctx, tx)
-	if err != nil {
-		return "", err
-	}
-	mark, err := tx.HostMark(ctx)
-	return fmt.Sprint(mark, ends), err
 }

@@ -3,6 +3,7 @@ package operations
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -260,4 +261,15 @@ func peersOf(ports []store.Port, except string, ends map[string]string) (peers [
 	}
 	slices.Sort(peers)
 	return peers
+}
+
+// markOf returns a text that is another one after each change of what the answers for hosts depend on. Agents count by
+// their tunnels only, because their heartbeats change nothing else.
+func markOf(ctx context.Context, tx *store.Tx) (string, error) {
+	ends, err := tunnelEnds(ctx, tx)
+	if err != nil {
+		return "", err
+	}
+	mark, err := tx.HostMark(ctx)
+	return fmt.Sprint(mark, ends), err
 }
