@@ -31,7 +31,7 @@ func (b *build) deb(arch string) error {
 		return err
 	}
 	info.Depends = []string{"systemd"}
-	info.Suggests = []string{"libvirt-daemon-system", "qemu-utils"}
+	info.Suggests = []string{"libvirt-daemon-system", "qemu-utils", "nftables", "dnsmasq-base"}
 	info.Deb.Compression = "gzip"
 	scripts, err := b.scripts("deb", "postinst", "prerm", "postrm")
 	if err != nil {

@@ -139,7 +139,7 @@ func TestEveryListFollowsTheRules(t *testing.T) {
 
 // newNames are arguments that are not names of objects: new names, files, amounts and words.
 var newNames = []string{"name", "source", "query", "address", "account", "resource=limit", "shell", "dir", "file",
-	"rule", "project"}
+	"rule", "project", "token"}
 
 // argumentsOfCommands are the flags and arguments that commands need beside a mistyped name.
 var argumentsOfCommands = map[string]string{

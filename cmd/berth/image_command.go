@@ -32,7 +32,15 @@ func (c *imageRunCmd) Run(ctx context.Context, s streams) error {
 
 type imageBuildCmd struct {
 	File string `arg:"" help:"The file to write, a raw disk of 48 MiB." type:"path"`
+	Name string `help:"Also add it to the image service under this name. root logs in there with the key pair of the server." placeholder:"NAME"`
 }
 
 // Run builds the image, and replaces the file if it exists.
-func (c *imageBuildCmd) Run(ctx context.Context) error { return linuxguest.Build(ctx, c.File) }
+func (c *imageBuildCmd) Run(ctx context.Context, g *cli.Globals) error {
+	if err := linuxguest.Build(ctx, c.File); err != nil || c.Name == "" {
+		return err
+	}
+	add := cli.ImageAddCmd{Source: c.File, Name: c.Name, Format: "raw", Visibility: "shared",
+		Property: map[string]string{"os_admin_user": "root"}}
+	return add.Run(g)
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/join"
 )
 
 // Entries of a data directory that only one user needs. (sqldb protects the databases.)
@@ -71,7 +72,7 @@ func protectDataDir(dir string, entries []fs.DirEntry, log *slog.Logger) error {
 
 // isBerthEntry reports whether Berth creates entries of this name in a data directory.
 func isBerthEntry(name string) bool {
-	return name == AgentDir || name == ImageDir || name == ComputeLock ||
+	return name == join.File || name == join.LockFile || name == AgentDir || name == ImageDir || name == ComputeLock ||
 		name == NetworkLock || strings.HasPrefix(name, placementFile) ||
 		strings.HasPrefix(name, computeFile) || strings.HasPrefix(name, networkFile)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/join"
 )
 
 // mounted is an API at the address of all APIs.
@@ -37,8 +38,9 @@ type catalogEntry struct {
 }
 
 // Handler returns a handler that serves all APIs, each below a path. At / is a catalog of them, at /healthz the health
-// of all; both need no account.
+// of all; both need no account. At join.Path hosts exchange tokens for their accounts.
 func (c *Cloud) Handler() http.Handler {
+	joining := join.Handler(join.Tokens{Dir: c.Dir}, c.log)
 	handlers, prefixes := map[string]http.Handler{}, []string{}
 	for _, api := range c.apis() {
 		handlers[api.prefix] = edge.Mount(api.prefix, api.service.Handler)
@@ -49,6 +51,8 @@ func (c *Cloud) Handler() http.Handler {
 		switch h := handlers["/"+first]; {
 		case h != nil:
 			h.ServeHTTP(w, r)
+		case r.URL.Path == join.Path:
+			joining.ServeHTTP(w, r)
 		case r.URL.Path == "/healthz":
 			c.health(w, r)
 		case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):

@@ -7,9 +7,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloudsfile"
@@ -159,8 +162,136 @@ func (c *Cloud) network() thing {
 			for _, one := range found {
 				_, deleted := client.REST.Do(ctx, http.MethodDelete, "/v2.0/networks/"+one.ID, nil, nil)
 				err = errors.Join(err, unlessMissing(deleted))
+				if err == nil {
+					err = c.awaitNoBridge(ctx, one.ID)
+				}
 			}
 			return err
+		}}
+}
+
+// groupRule is a rule of a security group, as the API shows it.
+type groupRule struct {
+	ID        string  `json:"id"`
+	Direction string  `json:"direction"`
+	EtherType string  `json:"ethertype"`
+	Protocol  *string `json:"protocol"`
+	From      *int    `json:"port_range_min"`
+	Prefix    *string `json:"remote_ip_prefix"`
+}
+
+// rule is a rule that lets a protocol of IPv4 through to the servers of the user's default security group; port 0: any.
+func (c *Cloud) rule(protocol string, port int) thing {
+	what := protocol
+	if port > 0 {
+		what = fmt.Sprintf("%s port %d", protocol, port)
+	}
+	client := func() (*rest.Client, error) {
+		n := network.NewClient("", nil, "")
+		return n.REST, c.connect(n.REST, clouds0, network.CatalogType)
+	}
+	find := func(ctx context.Context) (group string, found []groupRule, err error) {
+		var answer struct {
+			Groups []struct {
+				ID    string      `json:"id"`
+				Rules []groupRule `json:"security_group_rules"`
+			} `json:"security_groups"`
+		}
+		r, err := client()
+		if err == nil {
+			_, err = r.Do(ctx, http.MethodGet, "/v2.0/security-groups?name=default", nil, &answer)
+		}
+		if err == nil && len(answer.Groups) == 0 {
+			err = fault.New(fault.Unavailable, "the user's project has no default security group")
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		for _, one := range answer.Groups[0].Rules {
+			if one.Direction == "ingress" && one.EtherType == "IPv4" && one.Protocol != nil && *one.Protocol == protocol &&
+				one.Prefix != nil && *one.Prefix == anyAddress && (port == 0 || one.From != nil && *one.From == port) {
+				found = append(found, one)
+			}
+		}
+		return answer.Groups[0].ID, found, nil
+	}
+	return thing{id: "rule " + what, what: "a rule of the default security group of " + c.o.User + ": " + what +
+		" from everywhere", hint: "berth security-group rule list default",
+		made: func(ctx context.Context) (bool, error) {
+			_, found, err := find(ctx)
+			return len(found) > 0, err
+		},
+		make: func(ctx context.Context) error {
+			group, _, err := find(ctx)
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"security_group_id": group, "direction": "ingress", "ethertype": "IPv4",
+				"protocol": protocol, "remote_ip_prefix": anyAddress}
+			if port > 0 {
+				body["port_range_min"], body["port_range_max"] = port, port
+			}
+			r, err := client()
+			if err == nil {
+				_, err = r.Do(ctx, http.MethodPost, "/v2.0/security-group-rules", map[string]any{"security_group_rule": body}, nil)
+			}
+			return err
+		},
+		undo: func(ctx context.Context) error {
+			_, found, err := find(ctx)
+			for _, one := range found {
+				r, err := client()
+				if err == nil {
+					_, err = r.Do(ctx, http.MethodDelete, "/v2.0/security-group-rules/"+one.ID, nil, nil)
+				}
+				if unlessMissing(err) != nil {
+					return err
+				}
+			}
+			return err
+		}}
+}
+
+// anyAddress is every address of IPv4.
+const anyAddress = "0.0.0.0/0"
+
+// bridgeTime is how long the agent may take to remove the bridge of a network.
+const bridgeTime = 2 * time.Minute
+
+// awaitNoBridge waits until the agent has removed the bridge of a network from this machine.
+func (c *Cloud) awaitNoBridge(ctx context.Context, id string) error {
+	name := "brq" + id[:min(11, len(id))]
+	for until := time.Now().Add(bridgeTime); ; {
+		if _, err := net.InterfaceByName(name); err != nil {
+			return nil
+		}
+		if time.Now().After(until) {
+			c.say("kept     the bridge %s: the agent does not remove it", name)
+			return nil
+		}
+		if err := backoff.Sleep(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// tables are the tables of nftables that the agent makes.
+var tables = []string{"inet berth_networks", "bridge berth_networks", "inet berth_groups", "bridge berth_groups"}
+
+// hostTables are the tables of the agent, which exist while it runs and after it has ended.
+func (c *Cloud) hostTables() thing {
+	return thing{id: "tables", what: "the tables berth_networks and berth_groups of nftables, which the agent fills",
+		hint: "nft delete table inet berth_networks, and so on",
+		made: func(ctx context.Context) (bool, error) {
+			out, err := exec.CommandContext(ctx, "nft", "list", "tables").Output()
+			return strings.Contains(string(out), "berth_"), fault.Wrap(fault.Unavailable, err)
+		},
+		make: func(context.Context) error { return nil }, // the agent makes them
+		undo: func(ctx context.Context) error {
+			for _, table := range tables {
+				_ = exec.CommandContext(ctx, "nft", append([]string{"delete", "table"}, strings.Fields(table)...)...).Run()
+			}
+			return nil // a table that does not exist is an error too
 		}}
 }
 

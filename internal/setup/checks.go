@@ -29,22 +29,22 @@ func (c *Cloud) problems(ctx context.Context, r *record) (all []error) {
 	if err != nil {
 		all = append(all, err)
 	}
-	c.checkDirectories(add)
+	checkDirectories(c, add)
 	if c.o.Driver == Libvirt {
-		c.checkLibvirt(add)
+		checkLibvirt(c, add)
 	}
-	c.checkFiles(r, add)
+	checkFiles(c, r, add)
 	if running && !r.has("service") {
 		add("a service of Berth runs already; stop it with `systemctl disable --now berth`")
 	}
 	if !running {
-		c.checkPorts(add)
+		checkPorts(c, add)
 	}
 	return all
 }
 
 // checkDirectories checks that this user can write the directories, and that the disk has room.
-func (c *Cloud) checkDirectories(add func(string, ...any)) {
+func checkDirectories(c *Cloud, add func(string, ...any)) {
 	for _, dir := range []string{c.o.Config, c.o.Data, c.o.Home} {
 		at := dir
 		for at != "/" && !exists(at) {
@@ -71,7 +71,7 @@ func (c *Cloud) checkDirectories(add func(string, ...any)) {
 var libvirtSockets = []string{"/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"}
 
 // checkLibvirt checks what virtual machines and their network need.
-func (c *Cloud) checkLibvirt(add func(string, ...any)) {
+func checkLibvirt(c *Cloud, add func(string, ...any)) {
 	if os.Geteuid() != 0 {
 		add("virtual machines and networks need root; run `sudo berth init`, or try --driver fake")
 	}
@@ -92,7 +92,7 @@ func (c *Cloud) checkLibvirt(add func(string, ...any)) {
 }
 
 // checkFiles checks that existing files are those of an earlier run.
-func (c *Cloud) checkFiles(r *record, add func(string, ...any)) {
+func checkFiles(c *Cloud, r *record, add func(string, ...any)) {
 	o := c.o
 	text, err := os.ReadFile(o.confFile())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func (c *Cloud) checkFiles(r *record, add func(string, ...any)) {
 }
 
 // checkPorts checks that the addresses of the APIs are free.
-func (c *Cloud) checkPorts(add func(string, ...any)) {
+func checkPorts(c *Cloud, add func(string, ...any)) {
 	addresses := []string{c.o.Listen}
 	for variable, address := range apiPorts {
 		if own := os.Getenv(variable); own != "" && c.process().unit == "" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +26,17 @@ const (
 
 // things returns all things in the order in which they are made.
 func (c *Cloud) things() []thing {
+	if c.o.Join != "" {
+		return hostThings(c)
+	}
 	o := c.o
 	list := []thing{c.directory(o.Config, 0o750), c.directory(o.stateDir(), 0o700)}
 	for _, path := range []string{filepath.Dir(filepath.Dir(o.cloudsFile())), filepath.Dir(o.cloudsFile()),
 		filepath.Join(o.Home, ".ssh")} {
 		list = append(list, c.directory(path, 0o700))
+	}
+	if o.Driver == Libvirt {
+		list = append(list, c.directory(o.instances(), 0o755), c.hostTables())
 	}
 	if o.tls() {
 		list = append(list, c.authority(), c.certificate())
@@ -41,7 +48,7 @@ func (c *Cloud) things() []thing {
 	for _, f := range o.Flavors {
 		list = append(list, c.flavor(f))
 	}
-	return append(list, c.network(), c.sshKey(), c.keyPair())
+	return append(list, c.network(), c.rule("tcp", 22), c.rule("icmp", 0), c.sshKey(), c.keyPair())
 }
 
 // New returns the cloud with these options. given are those of the command line and of the file; usual are those of the
@@ -54,7 +61,7 @@ func New(given, usual Options, out io.Writer) (*Cloud, error) {
 	}
 	if !found {
 		o, err := over(given, usual).Complete()
-		return &Cloud{o, out}, err
+		return &Cloud{o: o, out: out}, err
 	}
 	merged, err := over(given, made).Complete()
 	if err != nil {
@@ -64,7 +71,7 @@ func New(given, usual Options, out io.Writer) (*Cloud, error) {
 		return nil, fault.New(fault.Conflict, "`berth init` has made a cloud with other options (see %s); remove it with "+
 			"`berth init --undo` first, or give no options", made.recordFile())
 	}
-	return &Cloud{made, out}, nil
+	return &Cloud{o: made, out: out}, nil
 }
 
 // over returns the given options, and those of base where none is given.
@@ -214,8 +221,7 @@ func (c *Cloud) next() {
 The cloud is ready at %s. The commands of %s use the account %s by default;
 --os-cloud %s is that of the administrator. Next:
 
-    berth image build debian.img                 # a small Linux, or: berth image add URL --name debian
-    berth image add debian.img --name debian
+    berth image build debian.img --name debian    # a small Linux, or: berth image add URL --name debian
     berth launch web --image debian
 
 `+"`berth init --undo` removes all of this.", c.o.URL(), c.o.Home, c.o.User, adminCloud)
@@ -223,7 +229,7 @@ The cloud is ready at %s. The commands of %s use the account %s by default;
 
 // ofAPI reports whether a thing is in the services.
 func ofAPI(t thing) bool {
-	for _, kind := range []string{"flavor ", "network ", "key pair"} {
+	for _, kind := range []string{"flavor ", "network ", "rule ", "key pair"} {
 		if len(t.id) >= len(kind) && t.id[:len(kind)] == kind {
 			return true
 		}
@@ -250,7 +256,9 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
+	c.joined = r.Joined
 	things := c.things()
+	things = append(things[:2:2], append(c.hostAccounts(r), things[2:]...)...) // after the service
 	for i := range things {
 		t := things[len(things)-1-i]
 		if !r.has(t.id) {
@@ -275,6 +283,13 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 // run has no state if it is not made completely.
 func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 	if !r.has("service") {
+		return nil
+	}
+	if c.o.Join != "" {
+		if n := guestsHere(c); n > 0 && !force {
+			return fault.New(fault.Conflict, "this host has %d guests; move them away with `berth host drain %s --os-cloud %s` "+
+				"on the first machine, or use --force: they then remain on this machine", n, hostName(c), adminCloud)
+		}
 		return nil
 	}
 	if running, err := c.process().running(ctx); err != nil {
@@ -302,21 +317,46 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 	if err != nil {
 		return err
 	}
-	if len(servers)+len(all) == 0 {
-		return nil
+	others, err := c.otherHosts(ctx)
+	if err != nil {
+		return err
 	}
-	if !force {
+	switch {
+	case len(servers)+len(all)+len(others) == 0:
+		return nil
+	case !force && len(others) > 0:
+		return fault.New(fault.Conflict, "other machines are hosts of the cloud (%s); run `berth init --undo` there and "+
+			"`berth host forget HOST --os-cloud %s` here, or use --force: their guests then remain on them",
+			strings.Join(others, ", "), adminCloud)
+	case !force:
 		return fault.New(fault.Conflict, "the cloud has %d servers and %d images, which would be deleted; delete them, or "+
 			"use --force", len(servers), len(all))
 	}
 	return c.deleteServers(ctx, client, servers)
 }
 
-// deleteServers deletes servers and returns when they are gone.
+// otherHosts returns the names of the hosts of the cloud beside this machine.
+func (c *Cloud) otherHosts(ctx context.Context) (names []string, err error) {
+	client, err := c.hosts()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := client.Hosts(ctx)
+	for _, h := range hosts {
+		if h.Host != hostName(c) {
+			names = append(names, h.Host)
+		}
+	}
+	return names, err
+}
+
+// deleteServers deletes servers and returns when those of this machine are gone. Other machines may be gone already.
 func (c *Cloud) deleteServers(ctx context.Context, client *compute.Client, servers []compute.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
+	here, name := map[string]bool{}, hostName(c)
 	for _, s := range servers {
+		here[s.ID] = s.Place == nil || s.Place.Host == nil || *s.Place.Host == "" || *s.Place.Host == name
 		if err := client.Act(ctx, s.ID, "forceDelete", nil); err != nil {
 			if err := unlessMissing(client.DeleteServer(ctx, s.ID)); err != nil {
 				return err
@@ -326,6 +366,7 @@ func (c *Cloud) deleteServers(ctx context.Context, client *compute.Client, serve
 	}
 	for {
 		left, err := client.Servers(ctx, compute.ListServers{AllProjects: true})
+		left = slices.DeleteFunc(left, func(s compute.Server) bool { return !here[s.ID] })
 		if err == nil && len(left) == 0 {
 			return nil
 		}

@@ -15,12 +15,13 @@ import (
 	"github.com/openberth/berth/internal/userfile"
 )
 
-// directory is a directory. Only an empty one is removed, except the state of the cloud, which is removed whole.
+// directory is a directory. Only an empty one is removed, except those of the state of the services, of the agent and
+// of the disks of guests, which are removed whole.
 func (c *Cloud) directory(path string, mode fs.FileMode) thing {
-	state := path == c.o.stateDir()
+	state := path == c.o.stateDir() || path == c.o.instances() || c.o.Join != "" && path == c.o.agentDir()
 	what := "the directory " + path
 	if state {
-		what += ", for the state of the cloud"
+		what += " for the state"
 	}
 	return thing{id: "directory " + path, what: what, hint: "rm -r " + path, made: done(exists(path)),
 		make: func(context.Context) error {
@@ -138,6 +139,18 @@ func (c *Cloud) account(name, cloud, project, role string) thing {
 		}}
 }
 
+// hostAccounts are the accounts of hosts for which tokens were made.
+func (c *Cloud) hostAccounts(r *record) (list []thing) {
+	for _, id := range r.Made {
+		if name, ok := strings.CutPrefix(id, "account "+hostPrefix); ok {
+			t := c.account(hostPrefix+name, "", hostProject, "service")
+			t.made = done(true)
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // removeEmpty removes a file if it has no content.
 func removeEmpty(path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
@@ -161,11 +174,8 @@ func (c *Cloud) block(path, lines, what string) thing {
 func (c *Cloud) configuration() string {
 	o := c.o
 	var b strings.Builder
-	driver := "libvirt.LibvirtDriver"
-	if o.Driver == Fake {
-		driver = "fake.FakeDriver"
-	}
-	fmt.Fprintf(&b, "[DEFAULT]\ncompute_driver = %s\nhttp_basic_auth_user_file = %s\n", driver, o.userFile())
+	fmt.Fprintf(&b, "[DEFAULT]\ncompute_driver = %s\nhttp_basic_auth_user_file = %s\n",
+		driverOption(o.Driver), o.userFile())
 	if o.Host != "" {
 		fmt.Fprintf(&b, "host = %s\n", o.Host)
 	}
@@ -179,13 +189,25 @@ func (c *Cloud) configuration() string {
 	if o.Config != packagedConf { // beside another agent of this machine
 		fmt.Fprintf(&b, "[oslo_concurrency]\nlock_path = %s\n", o.stateDir())
 	}
+	if o.Data != packagedData {
+		fmt.Fprintf(&b, "[DEFAULT]\ninstances_path = %s\n", o.instances())
+	}
 	if o.Driver == Fake { // ports are bound to a bridge that does not exist
 		b.WriteString("[ovs]\nbridge_mappings = fake:br-fake\n[ml2]\ntenant_network_types = vlan\n" +
 			"[ml2_type_vlan]\nnetwork_vlan_ranges = fake:100:199\n")
 	}
+	b.WriteString(o.virtOption())
 	if o.Driver == Libvirt {
 		b.WriteString("[ml2]\ntenant_network_types = vxlan\n[ml2_type_vxlan]\nvni_ranges = 1:65535\n")
 		fmt.Fprintf(&b, "[vxlan]\nenable_vxlan = true\nlocal_ip = %s\n", o.Local)
 	}
 	return b.String()
+}
+
+// virtOption returns the options for the kind of virtual machines.
+func (o Options) virtOption() string {
+	if o.Virt == "" {
+		return ""
+	}
+	return "[libvirt]\nvirt_type = " + o.Virt + "\n"
 }

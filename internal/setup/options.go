@@ -22,19 +22,21 @@ import (
 
 // Options are what the cloud should be. They have the same names in the file of `berth init --file`.
 type Options struct {
-	Driver  string   `yaml:"driver" json:"driver"`               // libvirt or fake
-	Listen  string   `yaml:"listen" json:"listen"`               // address of all APIs: HOST or HOST:PORT
-	Host    string   `yaml:"host" json:"host,omitempty"`         // name of the host; empty: that of the machine
-	User    string   `yaml:"user" json:"user"`                   // account of the user
-	Project string   `yaml:"project" json:"project"`             // of the user
-	Network Network  `yaml:"network" json:"network"`             // with NAT and DHCP
-	Flavors []Flavor `yaml:"flavors" json:"flavors"`             // empty: the usual ones
-	Key     string   `yaml:"ssh_key" json:"ssh_key,omitempty"`   // public key; empty: one of ~/.ssh, or a new one
-	Sysfs   string   `yaml:"sysfs" json:"sysfs,omitempty"`       // [berth] sysfs, for tries
-	Config  string   `yaml:"config_dir" json:"config_dir"`       // directory of the configuration
-	Data    string   `yaml:"data_dir" json:"data_dir"`           // directory of the state
-	Home    string   `yaml:"home" json:"home"`                   // home directory of the user
-	Local   string   `yaml:"local_ip" json:"local_ip,omitempty"` // of this machine, for networks over several machines
+	Driver  string   `yaml:"driver" json:"driver"`                 // libvirt or fake
+	Listen  string   `yaml:"listen" json:"listen"`                 // address of all APIs: HOST or HOST:PORT
+	Host    string   `yaml:"host" json:"host,omitempty"`           // name of the host; empty: that of the machine
+	User    string   `yaml:"user" json:"user"`                     // account of the user
+	Project string   `yaml:"project" json:"project"`               // of the user
+	Network Network  `yaml:"network" json:"network"`               // with NAT and DHCP
+	Flavors []Flavor `yaml:"flavors" json:"flavors"`               // empty: the usual ones
+	Key     string   `yaml:"ssh_key" json:"ssh_key,omitempty"`     // public key; empty: one of ~/.ssh, or a new one
+	Virt    string   `yaml:"virt_type" json:"virt_type,omitempty"` // kvm or qemu; empty: kvm where it works
+	Sysfs   string   `yaml:"sysfs" json:"sysfs,omitempty"`         // [berth] sysfs, for tries
+	Config  string   `yaml:"config_dir" json:"config_dir"`         // directory of the configuration
+	Data    string   `yaml:"data_dir" json:"data_dir"`             // directory of the state
+	Home    string   `yaml:"home" json:"home"`                     // home directory of the user
+	Join    string   `yaml:"-" json:"join,omitempty"`              // URL of the cloud that this machine has joined
+	Local   string   `yaml:"local_ip" json:"local_ip,omitempty"`   // of this machine, for networks over several machines
 }
 
 // Network is the network of the servers.
@@ -78,7 +80,8 @@ func ReadFile(path string) (o Options, err error) {
 	d.KnownFields(true)
 	if err := d.Decode(&o); err != nil && !errors.Is(err, io.EOF) {
 		return o, fault.New(fault.Invalid, "%s is not valid: %w; the options are driver, listen, host, user, project, "+
-			"network (name, cidr), flavors (name, vcpus, ram, disk), ssh_key, sysfs, local_ip, config_dir, data_dir and home",
+			"network (name, cidr), flavors (name, vcpus, ram, disk), ssh_key, virt_type, sysfs, local_ip, config_dir, "+
+			"data_dir and home",
 			path, err)
 	}
 	return o, nil
@@ -90,7 +93,7 @@ func (o Options) Complete() (Options, error) {
 	o.User, o.Project = cmp.Or(o.User, "user"), cmp.Or(o.Project, "default")
 	o.Network.Name = cmp.Or(o.Network.Name, "private")
 	o.Config, o.Data = cmp.Or(o.Config, packagedConf), cmp.Or(o.Data, packagedData)
-	if len(o.Flavors) == 0 {
+	if len(o.Flavors) == 0 && o.Join == "" {
 		o.Flavors = usualFlavors()
 	}
 	if o.Driver != Libvirt && o.Driver != Fake {
@@ -105,13 +108,16 @@ func (o Options) Complete() (Options, error) {
 			"machines reach, such as 10.0.0.1", host)
 	}
 	o.Listen = net.JoinHostPort(host, port)
-	if o.Local == "" {
+	if o.Local == "" && o.Join == "" {
 		o.Local = host
 	}
 	for _, dir := range []*string{&o.Config, &o.Data, &o.Home} {
 		if *dir, err = filepath.Abs(*dir); err != nil {
 			return o, fault.New(fault.Invalid, "the directory %q is not valid: %w", *dir, err)
 		}
+	}
+	if o.Join != "" {
+		return o, nil
 	}
 	if o.Network.CIDR == "" {
 		o.Network.CIDR, err = freeRange(hostRanges())
@@ -128,11 +134,14 @@ func (o Options) host() string {
 	return host
 }
 
-// tls reports whether the APIs need TLS: other machines can reach them.
-func (o Options) tls() bool { return !net.ParseIP(o.host()).IsLoopback() }
+// tls reports whether the APIs are served with TLS: at each address but the usual one.
+func (o Options) tls() bool { return o.host() != loopback }
 
 // URL returns the URL of all APIs.
 func (o Options) URL() string {
+	if o.Join != "" {
+		return o.Join
+	}
 	if o.tls() {
 		return "https://" + o.Listen
 	}
@@ -148,7 +157,8 @@ func (o Options) caFile() string     { return filepath.Join(o.Config, "ca.pem") 
 func (o Options) caKey() string      { return filepath.Join(o.Config, "ca.key") }
 func (o Options) certFile() string   { return filepath.Join(o.Config, "cert.pem") }
 func (o Options) keyFile() string    { return filepath.Join(o.Config, "key.pem") }
-func (o Options) stateDir() string   { return filepath.Join(o.Data, "up") } // as berth.service of the packages
+func (o Options) stateDir() string   { return filepath.Join(o.Data, "up") }        // as berth.service of the packages
+func (o Options) instances() string  { return filepath.Join(o.Data, "instances") } // the default of instances_path
 func (o Options) recordFile() string { return filepath.Join(o.Data, "init.json") }
 func (o Options) pidFile() string    { return filepath.Join(o.Data, "berth.pid") }
 func (o Options) logFile() string    { return filepath.Join(o.Data, "berth.log") }

@@ -11,12 +11,15 @@ import (
 
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/join"
 )
 
 // record is the file that says what was made, in the order in which it was made.
 type record struct {
 	Options Options  `json:"options"`
 	Made    []string `json:"made"` // ids of things; each is written before the thing is made
+
+	Joined *join.Joined `json:"joined,omitempty"` // the account of this host in the cloud that it has joined
 
 	path string
 	lock *os.File
@@ -25,11 +28,15 @@ type record struct {
 // ReadOptions returns the options of the cloud that an earlier run has made in a data directory; ok is false without
 // such a cloud.
 func ReadOptions(data string) (o Options, ok bool, err error) {
+	r, err := readRecord(data)
+	return r.Options, r.Options.Data != "", err
+}
+
+// readRecord reads the record of a data directory without its lock.
+func readRecord(data string) (record, error) {
 	r := record{path: filepath.Join(data, "init.json")}
-	if err := r.read(); err != nil {
-		return o, false, err
-	}
-	return r.Options, r.Options.Data != "", nil
+	err := r.read()
+	return r, err
 }
 
 // openRecord reads the record, or begins one, and locks it against other runs.

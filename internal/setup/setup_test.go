@@ -186,7 +186,7 @@ func TestMakeOne(t *testing.T) {
 	o := tryOptions(dir)
 	must(t, os.Mkdir(o.Data, 0o700))
 	var out strings.Builder
-	c := &Cloud{o, &out}
+	c := &Cloud{o: o, out: &out}
 	r, err := openRecord(o)
 	must(t, err)
 	defer r.close()

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"github.com/openberth/berth/internal/join"
 )
 
 // Cloud is the cloud that init makes.
 type Cloud struct {
 	o   Options
 	out io.Writer
+
+	joined *join.Joined // on a machine that has joined: the account of this host
 }
 
 func (c *Cloud) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
@@ -30,4 +34,12 @@ const clouds0 = "berth"
 
 func done(made bool) func(context.Context) (bool, error) {
 	return func(context.Context) (bool, error) { return made, nil }
+}
+
+// driverOption returns the value of [DEFAULT] compute_driver.
+func driverOption(driver string) string {
+	if driver == Fake {
+		return "fake.FakeDriver"
+	}
+	return "libvirt.LibvirtDriver"
 }
