@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/openberth/berth/compute/schedule"
@@ -25,8 +26,8 @@ func (s Server) ServerGroup() *schedule.ServerGroup {
 	return s.group.Moving()
 }
 
-// OnlyHost returns the only host that the server may be placed on, by its move its creation or its server
-// group; empty: any.
+// OnlyHost returns the only host that the server may be placed on, by its move, its creation, its server group or its
+// hints; empty: any.
 func (s Server) OnlyHost() string {
 	switch {
 	case s.Move != nil && s.Move.To != "":
@@ -34,14 +35,33 @@ func (s Server) OnlyHost() string {
 	case s.Move == nil && s.Target != "":
 		return s.Target
 	}
-	return s.ServerGroup().OnlyHost()
+	return cmp.Or(s.ServerGroup().OnlyHost(), s.hints.OnlyHost())
 }
+
+// WithHints returns the server with what its scheduler hints require of its host; nil: nothing. It is not a part of the
+// record: the scheduler reads it before it chooses hosts.
+func (s Server) WithHints(h *schedule.HostHints) Server {
+	s.hints = h
+	return s
+}
+
+// Hints returns what the scheduler hints of the server require of its host; nil: nothing.
+func (s Server) Hints() *schedule.HostHints { return s.hints }
 
 // GroupHosts lists the hosts on which the server counts as a member of its group, sorted: where it has its guest, where
 // it is being claimed, and during a move the source, to which it may return. Leftovers do not count, nor does a server
 // that is shown as deleted: their guests are not used again.
 func (s Server) GroupHosts() []string {
-	if s.Group == "" || !s.Ended.IsZero() {
+	if s.Group == "" {
+		return nil
+	}
+	return s.UsedHosts()
+}
+
+// UsedHosts lists the hosts where the server has its guest, where it is being claimed, and to which it may return from a
+// move, sorted; none of a server that is shown as deleted.
+func (s Server) UsedHosts() []string {
+	if !s.Ended.IsZero() {
 		return nil
 	}
 	hosts := []string{s.AllocatedHost(), s.ClaimedHost()}

@@ -44,6 +44,9 @@ type Server struct {
 	Requests    []pci.Request // Providers are set when a choice has been claimed
 	Group       string        // id of its server group; empty: none
 	Target      string        // the only host on which it may be created or unshelved; empty: any
+	// the scheduler hints same_host and different_host: ids of servers
+	SameHost      []string `json:",omitempty"`
+	DifferentHost []string `json:",omitempty"`
 	// what the flavor requests of each resource class, for quotas until Ask is prepared; nil: nothing counts
 	RequestedAmounts resource.Amounts `json:",omitempty"`
 	// the same of requested ports that are not read yet, by the id of the port
@@ -121,6 +124,7 @@ type Server struct {
 	Revision int64 // of the record; the store increments it
 
 	group *schedule.ServerGroup // not stored; see WithGroup
+	hints *schedule.HostHints   // not stored; see WithHints
 	quota func(Server) error    // not stored; see WithQuota
 	zones Zones                 // not stored; see WithZones
 }

@@ -79,6 +79,8 @@ type serverRequest struct {
 	Groups   []securityGroupRecord `json:"security_groups,omitzero"`
 	Group    string                `json:"server_group_id,omitzero"`
 	Target   string                `json:"target_host,omitzero"`
+	Same     []string              `json:"same_host,omitzero"`
+	Other    []string              `json:"different_host,omitzero"`
 	MinCount int                   `json:"min_count,omitzero"`
 	Power    lifecycle.Power       `json:"desired_power,omitzero"`
 	Rescue   string                `json:"rescue_image,omitzero"`
@@ -334,7 +336,8 @@ func toServer(s lifecycle.Server) serverRecord {
 			each(s.Topology, toGuestCell), s.PortAmounts,
 			eachValue(s.Guarantees, func(g lifecycle.Guarantee) guaranteeRecord { return guaranteeRecord(g) }), s.Reserved,
 			each(s.Networks, toNetwork),
-			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.MinCount, s.Power, s.RescueImage},
+			each(s.SecurityGroups, toSecurityGroup), s.Group, s.Target, s.SameHost, s.DifferentHost,
+			s.MinCount, s.Power, s.RescueImage},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
@@ -379,6 +382,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 		SecurityGroups: each(r.Groups, fromSecurityGroup),
 		Group:          r.Group,
 		Target:         r.Target,
+		SameHost:       r.Same,
+		DifferentHost:  r.Other,
 		MinCount:       r.MinCount,
 		Power:          r.Power,
 

@@ -29,6 +29,7 @@ type Input struct {
 	Pack          bool
 	Only          string            // name of the only permitted host; empty: any
 	Group         *ServerGroup      // of the server; nil: none
+	Hints         *HostHints        // of the server; nil: none
 	Demand        AggregateDemand   // of the aggregates of the host
 	ExcludedHosts map[string]string // hosts by name that are not permitted, and why
 	FailedHosts   map[string]string // hosts by name where the server failed, and why
@@ -147,9 +148,12 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	return Refusal{}
 }
 
-// refuseByGroups returns why the server group or the aggregates of a host exclude it.
+// refuseByGroups returns why the server group, the hints or the aggregates of a host exclude it.
 func (p Input) refuseByGroups(host string) Refusal {
 	if filter, reason := p.Group.Refuse(host); reason != "" {
+		return Refusal{Filter: filter, Reason: reason}
+	}
+	if filter, reason := p.Hints.Refuse(host); reason != "" {
 		return Refusal{Filter: filter, Reason: reason}
 	}
 	return p.Demand.refuse(host)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -32,11 +33,10 @@ func (c Scheduler) Choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 
 // choose is Choose without the bound of queries.
 func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) (lifecycle.Event, error) {
-	group, err := c.store.GroupOf(ctx, s)
+	s, err := c.withGroupAndHints(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	s = s.WithGroup(group)
 	request, devices, err := c.request(ctx, s, ports.wants)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Conflict) {
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: fault.TextOf(err)}, nil
@@ -52,13 +52,36 @@ func (c Scheduler) choose(ctx context.Context, s lifecycle.Server, ports Ports) 
 		e.Ports, e.PortDevices = ports.List, devices
 		event = e
 	case lifecycle.NoValidHost:
-		if group := s.ServerGroup(); group.OnlyHost() != "" { // the query was about that host
+		if only := s.Hints().OnlyHost(); only != "" && s.OnlyHost() == only { // the query was about that host
+			e.Reason = fmt.Sprintf("the hint same_host permits only the host of %s: %s", strings.Join(s.SameHost, ", "),
+				e.Reason)
+		} else if group := s.ServerGroup(); group.OnlyHost() != "" {
 			e.Reason = fmt.Sprintf("server group %s has the policy affinity, so only the host of its members is permitted: %s",
 				group.ID, e.Reason)
 		}
 		event = e
 	}
 	return event, err
+}
+
+// withGroupAndHints returns a server with what its group and its hints require of its host. Servers of other projects,
+// which its user may not see, count as missing.
+func (c Scheduler) withGroupAndHints(ctx context.Context, s lifecycle.Server) (lifecycle.Server, error) {
+	group, err := c.store.GroupOf(ctx, s)
+	if err != nil || len(s.SameHost)+len(s.DifferentHost) == 0 {
+		return s.WithGroup(group), err
+	}
+	hints := &schedule.HostHints{Same: s.SameHost, Different: s.DifferentHost, Hosts: map[string][]string{}}
+	for _, id := range slices.Concat(s.SameHost, s.DifferentHost) {
+		other, err := c.store.Read(ctx, id)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return s, err
+		}
+		if err == nil && other.Project == s.Project {
+			hints.Hosts[id] = other.UsedHosts()
+		}
+	}
+	return s.WithGroup(group).WithHints(hints), nil
 }
 
 // scheduleRequest schedules a server with the request to Placement.
@@ -148,7 +171,7 @@ func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifec
 	if err := c.excludeWithoutDisk(ctx, s, *input); err != nil {
 		return err
 	}
-	input.Group, input.Only = s.ServerGroup(), s.Target
+	input.Group, input.Hints, input.Only = s.ServerGroup(), s.Hints(), s.Target
 	if s.Move != nil {
 		input.Only = s.Move.To
 	}

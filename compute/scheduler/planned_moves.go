@@ -105,11 +105,10 @@ func (c Scheduler) OtherHost(ctx context.Context, s lifecycle.Server, host strin
 	maps.Copy(failed, s.FailedHosts)
 	failed[host] = cmp.Or(s.FailedHosts[host], "its agent does not answer")
 	c.placement, s.FailedHosts = room, failed
-	group, err := c.store.GroupOf(ctx, s)
+	s, err = c.withGroupAndHints(ctx, s)
 	if err != nil {
 		return choice, "", err
 	}
-	s = s.WithGroup(group)
 	event, err := c.searchHosts(ctx, s, ask)
 	switch e := event.(type) {
 	case lifecycle.Chosen:

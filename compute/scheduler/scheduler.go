@@ -46,6 +46,8 @@ type Store interface {
 	RemovalHosts(ctx context.Context, server string) ([]string, error)
 	// HostAggregates returns the aggregates of each host
 	HostAggregates(ctx context.Context) (map[string][]schedule.Aggregate, error)
+	// Read returns a server; fault.NotFound
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	// GroupOf returns what the group of a server requires of its host; nil: nothing
 	GroupOf(ctx context.Context, server lifecycle.Server) (*schedule.ServerGroup, error)
 }

@@ -107,7 +107,7 @@ func TestErrorBodies(t *testing.T) {
 		{"POST", servers, create(`, "max_count": 5000`), nil, 400, "badRequest", "from 1 to 4096"},
 		{"POST", servers, create(`, "metadata": {"k": 1}`), nil, 400, "badRequest", "an object of texts"},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "os:scheduler_hints": {"same_host": "g"}}`, nil,
-			400, "badRequest", "policy affinity"},
+			400, "badRequest", "is not the UUID of a server"},
 		{"POST", servers, `{"server": {"name": "a", "flavorRef": "small"}, "OS-SCH-HNT:scheduler_hints": {"colour": 1}}`,
 			nil, 400, "badRequest", "Additional properties"},
 		{"PUT", "/v2.1/os-services/enable", `{"host": "h", "binary": "nova-compute", "colour": 1}`, admin, 400,

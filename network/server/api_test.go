@@ -584,3 +584,48 @@ func rounded(text string) string {
 	}
 	return fmt.Sprintf("%.0f %.0f", total, used)
 }
+
+// TestListParameters reads lists with each kind of parameter: repeated keys, forms of booleans, times, fields, pages.
+func TestListParameters(t *testing.T) {
+	f := start(t)
+	for _, name := range []string{"a", "b", "c"} {
+		f.create("demo", "/v2.0/networks", "network", `{"name": "`+name+`", "mtu": 1400}`)
+	}
+	for query, want := range map[string][]string{
+		"name=a&name=c&sort_key=name":                           {"a", "c"},
+		"admin_state_up=TRUE&sort_key=name":                     {"a", "b", "c"},
+		"admin_state_up=0":                                      nil,
+		"router:external=false&shared=0&name=b":                 {"b"},
+		"mtu=1400&status=ACTIVE&sort_key=name&limit=2":          {"a", "b"},
+		"sort_key=name&sort_dir=desc":                           {"c", "b", "a"},
+		"sort_key=mtu&sort_key=name&sort_dir=asc&sort_dir=desc": {"c", "b", "a"},
+		"changed_since=2100-01-01T00:00:00":                     nil,
+		"changed_since=2000-01-01T00:00:00Z&sort_key=name":      {"a", "b", "c"},
+		"provider:network_type=local&sort_key=name":             nil,
+		"revision_number=1&name=a":                              {"a"},
+		"tenant_id=demo&project_id=demo&name=a":                 {"a"},
+		"description=&name=a":                                   {"a"},
+	} {
+		if got := f.names("demo", "/v2.0/networks?"+query, "networks"); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for query, kind := range map[string]string{"admin_state_up=t": "InvalidInput", "shared=yes": "InvalidInput",
+		"changed_since=yesterday": "InvalidInput", "colour=1": "HTTPBadRequest", "sort_key=colour": "HTTPBadRequest",
+		"sort_key=name&sort_dir=up": "HTTPBadRequest", "limit=-1": "HTTPBadRequest", "marker=x": "HTTPBadRequest"} {
+		f.fails(400, kind, "demo", "GET", "/v2.0/networks?"+query, "")
+	}
+	_, answer := f.do("demo", "GET", "/v2.0/networks?fields=name&fields=mtu&name=a", "")
+	if got := fmt.Sprint(answer["networks"]); got != "[map[mtu:1400 name:a]]" {
+		t.Error(got)
+	}
+	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
+	for path, body := range map[string]string{"/v2.0/networks": `{"network": {"dns_domain": "example.org."}}`,
+		"/v2.0/ports": `{"port": {"network_id": "` + n + `", "dns_name": "web"}}`} {
+		status, answer := f.do("demo", "POST", path, body)
+		if status != 400 || !strings.Contains(fmt.Sprint(answer), "no names in a DNS service") {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+	f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+n+`", "dns_name": "", "extra_dhcp_opts": []}`)
+}

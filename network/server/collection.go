@@ -14,6 +14,9 @@ import (
 	"github.com/openberth/berth/network/policies"
 )
 
+// noDNS is why names for DNS are refused.
+const noDNS = "Berth registers no names in a DNS service; leave it out, or use Neutron if the cloud needs them"
+
 // document is an object of a collection: what the API shows, and what the policy rules refer to.
 type document struct {
 	view   map[string]any

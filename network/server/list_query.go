@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
@@ -14,7 +15,10 @@ import (
 )
 
 // control are the query parameters that are no filters.
-var control = []string{"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"}
+var control = []string{"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse", changedSince}
+
+// changedSince selects the objects that have changed at a time or later.
+const changedSince = "changed_since"
 
 // tagFilters are the filters by tags.
 var tagFilters = []string{"tags", "tags-any", "not-tags", "not-tags-any"}
@@ -37,10 +41,16 @@ func (col *collection) checkQuery(q url.Values) error {
 			return fault.New(fault.Invalid, "'%s' is invalid attribute for filtering; leave it out", name)
 		}
 		for _, text := range q[name] {
-			if _, err := strconv.ParseBool(strings.ToLower(text)); err != nil && slices.Contains(booleans, name) {
+			if slices.Contains(booleans, name) && !slices.Contains([]string{"true", "false", "1", "0"}, strings.ToLower(text)) {
 				return fault.New(fault.Invalid, "'%s' cannot be converted to boolean; filter %s by true or false", text,
 					name).WithCode("InvalidInput")
 			}
+		}
+	}
+	if text := q.Get(changedSince); text != "" {
+		if _, err := parseTime(text); err != nil || !slices.Contains(col.attributes, "updated_at") {
+			return fault.New(fault.Invalid, "The input changed_since must be in the following format: YYYY-MM-DDTHH:MM:SS, "+
+				"for a collection whose objects have updated_at; it is '%s'", edge.Clip(text)).WithCode("InvalidInput")
 		}
 	}
 	if len(q["sort_key"]) != len(q["sort_dir"]) && len(q["sort_dir"]) > 0 {
@@ -61,6 +71,11 @@ func (col *collection) checkQuery(q url.Values) error {
 
 // matches reports whether a view meets all filters of a query: for each one, at least one value.
 func matches(view map[string]any, q url.Values) bool {
+	if since, err := parseTime(q.Get(changedSince)); err == nil {
+		if updated, err := parseTime(edge.TextOf(view["updated_at"])); err != nil || updated.Before(since) {
+			return false
+		}
+	}
 	for name, values := range q {
 		if slices.Contains(control, name) {
 			continue
@@ -77,6 +92,11 @@ func matches(view map[string]any, q url.Values) bool {
 		}
 	}
 	return true
+}
+
+// parseTime reads a time of the API, in UTC with or without the letter Z.
+func parseTime(text string) (time.Time, error) {
+	return time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(text, "Z"))
 }
 
 // equals compares an attribute with the text of a filter. A list is equal if one of its elements is. A filter of

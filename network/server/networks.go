@@ -112,6 +112,7 @@ func readNetwork(o *edge.Object, n *store.Network) {
 	o.Flag("port_security_enabled", &n.PortSecurity)
 	o.Number("mtu", &n.MTU, 0, 65535)
 	o.Text("qos_policy_id", &n.Policy, 255)
+	o.Reasons = map[string]string{"dns_domain": noDNS}
 	o.Ignore("vlan_transparent", "vlan_qinq", "dns_domain", "availability_zone_hints", "subnets")
 }
 

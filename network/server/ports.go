@@ -236,7 +236,9 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 	}
 	readPairs(o, p)
 	readGroups(o, p)
-	o.Ignore("extra_dhcp_opts", "dns_name", "dns_domain", "tags", "propagate_uplink_status",
+	o.Reasons = map[string]string{"dns_name": noDNS, "dns_domain": noDNS,
+		"extra_dhcp_opts": "Berth has no DHCP options of single ports; leave it out"}
+	o.Ignore("tags", "propagate_uplink_status",
 		"device_profile", "hints", "hardware_offload_type", "trusted")
 	return readFixedIPs(o)
 }

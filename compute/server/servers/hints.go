@@ -14,8 +14,6 @@ import (
 
 // refusedHints are the hints of Nova's filters that Berth does not have, with the reasons. Other hints are unknown.
 var refusedHints = map[string]string{
-	"same_host":          "use a server group with the policy affinity",
-	"different_host":     "use a server group with the policy anti-affinity",
 	"build_near_host_ip": "hosts have no addresses that the scheduler knows; use an availability zone",
 	"query":              "require traits in the flavor or the image",
 	"target_cell":        "Berth has no cells",
@@ -23,9 +21,14 @@ var refusedHints = map[string]string{
 	"cidr":               "hosts have no addresses that the scheduler knows; use an availability zone",
 }
 
-// readHints reads the scheduler hints of a new server and removes them from the keys of the body. group is the id of
-// its server group.
-func readHints(c *request.Call, others map[string]json.RawMessage) (group string, err error) {
+// hints are the scheduler hints of a new server.
+type hints struct {
+	group           string   // id of its server group
+	same, different []string // ids of servers
+}
+
+// readHints reads the scheduler hints of a new server and removes them from the keys of the body.
+func readHints(c *request.Call, others map[string]json.RawMessage) (h hints, err error) {
 	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
 		raw, given := others[key]
 		delete(others, key)
@@ -34,20 +37,50 @@ func readHints(c *request.Call, others map[string]json.RawMessage) (group string
 		}
 		var hints map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &hints); err != nil {
-			return "", fault.New(fault.Invalid, "Invalid input for %s: it should be an object", key)
+			return h, fault.New(fault.Invalid, "Invalid input for %s: it should be an object", key)
 		}
 		o := c.NewObject(key, hints)
-		if o.Text("group", &group, 255); group != "" {
-			if _, err := uuid.Parse(group); err != nil {
-				o.Invalid("group", "it is %q, and should be the UUID of a server group", edge.Clip(group))
+		if o.Text("group", &h.group, 255); h.group != "" {
+			if _, err := uuid.Parse(h.group); err != nil {
+				o.Invalid("group", "it is %q, and should be the UUID of a server group", edge.Clip(h.group))
 			}
 		}
+		h.same, h.different = readServers(o, "same_host"), readServers(o, "different_host")
 		o.Reasons = refusedHints
 		if err := o.Finish(); err != nil {
-			return "", err
+			return h, err
 		}
 	}
-	return group, nil
+	return h, nil
+}
+
+// maxHinted is how many servers a hint may name.
+const maxHinted = 100
+
+// readServers reads a hint that is the UUID of a server, or a list of them.
+func readServers(o *edge.Object, key string) (ids []string) {
+	raw, given := o.Keys[key]
+	if delete(o.Keys, key); !given || edge.IsNull(raw) {
+		return nil
+	}
+	one := ""
+	if err := json.Unmarshal(raw, &one); err == nil {
+		ids = []string{one}
+	} else if err := json.Unmarshal(raw, &ids); err != nil {
+		o.Invalid(key, "it should be the UUID of a server, or a list of them")
+		return nil
+	}
+	if len(ids) > maxHinted {
+		o.Invalid(key, "it has %d elements; at most %d are allowed", len(ids), maxHinted)
+	}
+	for i, id := range ids {
+		parsed, err := uuid.Parse(id)
+		if err != nil {
+			o.Invalid(key, "%q is not the UUID of a server", edge.Clip(id))
+		}
+		ids[i] = parsed.String()
+	}
+	return ids
 }
 
 // checkGroup returns fault.Invalid unless the caller may put servers into a group: it is one of its project.

@@ -169,6 +169,11 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 		if s.Group != "" {
 			v.Hints["group"] = s.Group
 		}
+		for key, ids := range map[string][]string{"same_host": s.SameHost, "different_host": s.DifferentHost} {
+			if len(ids) > 0 {
+				v.Hints[key] = ids
+			}
+		}
 	}
 }
 
