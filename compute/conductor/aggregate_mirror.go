@@ -46,14 +46,15 @@ func (c *Conductor) runMirror(ctx context.Context) {
 	if !is || c.Config.Aggregates == nil {
 		return
 	}
+	first := true
 	for failures := 0; ctx.Err() == nil; {
 		wait := mirrorEvery
-		if err := c.mirrorAll(ctx, of); err != nil && ctx.Err() == nil {
+		if err := c.mirrorAll(ctx, of, first); err != nil && ctx.Err() == nil {
 			failures++
 			wait = min(time.Duration(failures)*time.Second, time.Minute)
 			c.Log.Warn("aggregates of hosts not written to Placement, will retry", "error", err)
 		} else {
-			failures = 0
+			first, failures = false, 0
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -66,14 +67,16 @@ func (c *Conductor) runMirror(ctx context.Context) {
 }
 
 // mirrorAll makes the root provider of each host a member of the host's aggregates, and ends memberships that were
-// removed. Other aggregates of the providers stay. A host that is refused does not keep the others from it.
-func (c *Conductor) mirrorAll(ctx context.Context, of aggregateStore) (failed error) {
+// removed. Other aggregates of the providers stay, except those whose ids compute has made: the host has left them, or
+// they were created after the backup from which compute's database was restored. every is whether all hosts are read,
+// as at a start: a restore needs one. A host that is refused does not keep the others from it.
+func (c *Conductor) mirrorAll(ctx context.Context, of aggregateStore, every bool) (failed error) {
 	all, err := of.Aggregates(ctx)
 	if err != nil {
 		return err
 	}
 	ended, err := of.AggregateRemovals(ctx)
-	if err != nil || len(all)+len(ended) == 0 {
+	if err != nil || len(all)+len(ended) == 0 && !every {
 		return err
 	}
 	roots, err := c.dependencies.store.Roots(ctx)
@@ -87,7 +90,7 @@ func (c *Conductor) mirrorAll(ctx context.Context, of aggregateStore) (failed er
 				wanted = append(wanted, resource.AggregateID(a.UUID))
 			}
 		}
-		if host.Root == "" || len(wanted)+len(ended[host.Name]) == 0 {
+		if host.Root == "" || len(wanted)+len(ended[host.Name]) == 0 && !every {
 			continue
 		}
 		if err := c.mirrorHost(ctx, host.Root, wanted, ended[host.Name]); err != nil {
@@ -122,7 +125,7 @@ func (c *Conductor) mirrorHost(ctx context.Context, root provider.ID, wanted []r
 		}
 		before := slices.Clone(doc.Aggregates)
 		doc.Aggregates = slices.DeleteFunc(append(doc.Aggregates, wanted...), func(id resource.AggregateID) bool {
-			return slices.Contains(ended, string(id))
+			return slices.Contains(ended, string(id)) || store.IsAggregateUUID(string(id)) && !slices.Contains(wanted, id)
 		})
 		slices.Sort(doc.Aggregates)
 		doc.Aggregates = slices.Compact(doc.Aggregates)

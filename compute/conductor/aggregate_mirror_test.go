@@ -65,7 +65,7 @@ func TestMirroredAggregates(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		for conductor.mirrorAll(ctx, c.store) != nil {
+		for conductor.mirrorAll(ctx, c.store, false) != nil {
 			if in.failures < 0 {
 				t.Fatal("it fails forever")
 			}
@@ -113,9 +113,37 @@ func TestRefusedHostDoesNotStopTheMirror(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	err = New(c.store, c.placement, config).mirrorAll(t.Context(), c.store)
+	err = New(c.store, c.placement, config).mirrorAll(t.Context(), c.store, false)
 	if err == nil || !strings.Contains(err.Error(), "host a: ") || !slices.Equal(in.doc.Aggregates,
 		[]resource.AggregateID{"mine"}) {
 		t.Errorf("%v, of b %v", err, in.doc.Aggregates)
+	}
+}
+
+// A database that was restored from before an aggregate was created, or a host was added to it, does not leave the
+// membership in Placement. Aggregates of other clients stay.
+func TestMembershipsAfterRestoredDatabase(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	lost, kept := store.NewAggregateUUID(), store.NewAggregateUUID()
+	in := &providerAggregates{doc: placement.AggregatesDoc{Aggregates: []resource.AggregateID{resource.AggregateID(lost),
+		resource.AggregateID(kept), "other"}}}
+	config := quiet(t)
+	config.Aggregates = in
+	conductor := New(c.store, c.placement, config)
+	for _, every := range []bool{false, true} {
+		if err := conductor.mirrorAll(t.Context(), c.store, every); err != nil {
+			t.Fatal(err)
+		}
+		if left := len(in.doc.Aggregates); every != (left == 1) || in.doc.Aggregates[left-1] != "other" {
+			t.Errorf("all hosts are read: %t, and left are %v", every, in.doc.Aggregates)
+		}
+	}
+	made, err := c.store.CreateAggregate(t.Context(), store.Aggregate{UUID: kept, Name: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.doc.Aggregates = []resource.AggregateID{resource.AggregateID(kept)}
+	if err := conductor.mirrorAll(t.Context(), c.store, true); err != nil || len(in.doc.Aggregates) != 0 {
+		t.Errorf("the host is not in %s: %v %v", made.Name, in.doc.Aggregates, err)
 	}
 }

@@ -58,8 +58,8 @@ func (s Server) GroupHosts() []string {
 	return s.UsedHosts()
 }
 
-// UsedHosts lists the hosts where the server has its guest, where it is being claimed, and to which it may return from a
-// move, sorted; none of a server that is shown as deleted.
+// UsedHosts lists the hosts where the server has its guest, where it is being claimed, and to which it may return from
+// a move, sorted; none of a server that is shown as deleted.
 func (s Server) UsedHosts() []string {
 	if !s.Ended.IsZero() {
 		return nil

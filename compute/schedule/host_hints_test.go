@@ -16,7 +16,8 @@ func TestHostHints(t *testing.T) {
 		"same as no server":                    {&HostHints{Same: []string{"gone"}, Hosts: hosts}, "", ""},
 		"same as one that is gone and another": {&HostHints{Same: []string{"gone", "two"}, Hosts: hosts}, "b", "b"},
 		"different":                            {&HostHints{Different: []string{"moving", "gone"}, Hosts: hosts}, "a", ""},
-		"both":                                 {&HostHints{Same: []string{"moving"}, Different: []string{"two"}, Hosts: hosts}, "c", ""},
+		"both": {&HostHints{Same: []string{"moving"}, Different: []string{"two"},
+			Hosts: hosts}, "c", ""},
 	} {
 		got := ""
 		for _, host := range []string{"a", "b", "c"} {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/uuid"
-
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/policies"
@@ -128,7 +126,7 @@ func (s aggregates) create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	a := store.Aggregate{UUID: uuid.NewString(), Name: name, Created: s.Now(), Metadata: map[string]string{}}
+	a := store.Aggregate{UUID: store.NewAggregateUUID(), Name: name, Created: s.Now(), Metadata: map[string]string{}}
 	if zone != "" {
 		a.Metadata[schedule.ZoneKey] = zone
 	}

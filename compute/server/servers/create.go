@@ -157,8 +157,8 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 		return want, err
 	}
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, CreateRequest: c.ID,
-		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Group: hints.group, SameHost: hints.same,
-		DifferentHost: hints.different}
+		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Group: hints.group,
+		SameHost: hints.same, DifferentHost: hints.different}
 	want.place = readPlace(c, o)
 	o.Text("key_name", &want.server.KeyName, 255)
 	want.server.UserData = readUserData(o)
