@@ -45,7 +45,7 @@ type Globals struct {
 
 // AfterApply adds the scheme to URLs that have none.
 func (g *Globals) AfterApply() error {
-	for _, url := range []*string{&g.PlacementURL, &g.ComputeURL, &g.NetworkURL, &g.ImageURL} {
+	for _, url := range []*string{&g.URL, &g.PlacementURL, &g.ComputeURL, &g.NetworkURL, &g.ImageURL} {
 		*url = WithScheme(*url)
 	}
 	return nil

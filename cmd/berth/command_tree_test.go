@@ -42,6 +42,12 @@ func anyService(t *testing.T, empty bool) string {
 		body[key] = objects
 	}
 	if !empty {
+		pairs := []any{}
+		for _, one := range objects {
+			name := one.(map[string]any)["name"]
+			pairs = append(pairs, map[string]any{"keypair": map[string]any{"name": name, "type": "ssh"}})
+		}
+		body["keypairs"] = pairs
 		body["security_group_rules"], body["migrations"] = []any{}, []any{} // without names
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +63,9 @@ func anyService(t *testing.T, empty bool) string {
 			}
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(r.URL.Path, "/v2/images/") && last == twoID {
+			known, answer = true, map[string]any{"id": twoID, "name": "obj2", "status": "active"}
+		}
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
 			answer = map[string]any{"itemNotFound": map[string]any{"code": 404, "message": "there is no such object"}}
@@ -177,6 +186,9 @@ func TestEveryMistypedNameGetsASuggestion(t *testing.T) {
 	}
 	for _, line := range []string{"server create x --flavor obj3", "server create x --flavor obj2 --image obj3",
 		"server create x --flavor obj2 --network obj3", "server create x --flavor obj2 --port obj3",
+		"launch x --image obj3",
+		"launch x --image obj2 --flavor obj3", "launch x --image obj2 --flavor obj2 --network obj3",
+		"launch x --image obj2 --flavor obj2 --network none --key obj3",
 		"server list --host obj3", "port list --host obj3", "device list --host obj3", "server rebuild obj2 --image obj3",
 		"subnet create x --subnet-range 10.0.0.0/24 --network obj3", "port create x --network obj3",
 		"port create x --network obj2 --security-group obj3", "port create x --network obj2 --qos-policy obj3",
@@ -225,6 +237,11 @@ func TestNumbersAndAddresses(t *testing.T) {
 	url := strings.TrimPrefix(anyService(t, true), "http://")
 	if out, errs, status := client(t, url, "network", "list", "-o", "json"); status != 0 || out != "[]\n" {
 		t.Errorf("status %d %s%s", status, out, errs)
+	}
+	errs.Reset()
+	if status := run([]string{"server", "list", "--url", "127.0.0.1:1"}, &out, &errs); status != 1 ||
+		!strings.Contains(errs.String(), "correct the URL with --url (or BERTH_URL)") {
+		t.Errorf("status %d %s", status, errs.String())
 	}
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	must(t, os.WriteFile(file, []byte("clouds: {there: {auth_type: http_basic, compute_endpoint_override: 'http://x', "+

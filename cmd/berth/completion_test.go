@@ -17,28 +17,42 @@ func TestCompletionInBash(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d", status)
 	}
+	names := listing(t)
 	for line, want := range map[string]string{
-		"berth serv":                           "server",
-		"berth server cr":                      "create",
-		"berth -o json server cr":              "create",
-		"berth --token server flavor cr":       "create",
-		"berth server create --fla":            "--flavor",
-		"berth --outp":                         "--output",
-		"berth server list -o ":                "table json",
-		"berth completion ":                    "",
-		"berth placement d":                    "db",
-		"berth manu":                           "",
-		"berth server create web --flavor sma": "",
+		"berth server show we":                  "web1 web2",
+		"berth server group delete web1 web2 w": "web1 web2",
+		"berth server create x --flavor w":      "web1 web2",
+		"berth host show x":                     "",
+		"berth serv":                            "server",
+		"berth server cr":                       "create",
+		"berth -o json server cr":               "create",
+		"berth --token server flavor cr":        "create",
+		"berth server create --fla":             "--flavor",
+		"berth --outp":                          "--output",
+		"berth server list -o ":                 "table json",
+		"berth completion ":                     "",
+		"berth placement d":                     "db",
+		"berth manu":                            "",
+		"berth server create web --flavor sma":  "",
 	} {
 		words := strings.Split(line, " ")
 		cmd := exec.Command("bash", "-c", script+"\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($# - 1))\n_berth\n"+
 			`echo "${COMPREPLY[*]}"`, "bash")
 		cmd.Args = append(cmd.Args, words...)
+		cmd.Env = names
 		out, err := cmd.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%q: %q %v instead of %q", line, got, err, want)
 		}
 	}
+}
+
+// listing returns an environment in which berth is a program that lists web1 and web2 as any command's objects.
+func listing(t *testing.T) []string {
+	dir := t.TempDir()
+	text := "#!/bin/sh\nprintf 'NAME\\nweb1\\nweb2\\n'\n"
+	must(t, os.WriteFile(filepath.Join(dir, "berth"), []byte(text), 0o700))
+	return append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 }
 
 // zsh and fish accept their scripts, and fish completes.
@@ -58,8 +72,10 @@ func TestCompletionInOtherShells(t *testing.T) {
 			continue
 		}
 		for line, want := range map[string]string{"berth serv": "server\t", "berth server cr": "create\t",
-			"berth --token x -o ": "table"} {
-			out, err := exec.Command("fish", "-c", "source "+file+"; complete -C "+quoted(line)).CombinedOutput()
+			"berth --token x -o ": "table", "berth server show w": "web1", "berth server list --host w": "web1"} {
+			cmd := exec.Command("fish", "-c", "source "+file+"; complete -C "+quoted(line))
+			cmd.Env = listing(t)
+			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasPrefix(string(out), want) && !strings.Contains(string(out), "\n"+want) {
 				t.Errorf("%q: %v %q", line, err, out)
 			}

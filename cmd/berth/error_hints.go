@@ -18,6 +18,10 @@ func hint(g *cli.Globals, command string, err error) string {
 		return fmt.Sprintf("; this is the answer to %s %s: correct the account of [%s], which needs the role service",
 			answer.Method, answer.Path, sectionOf(answer.Path))
 	}
+	if one := strings.TrimSuffix(g.URL, "/"); one != "" && strings.HasPrefix(text, one) &&
+		strings.Contains(text, " does not answer") {
+		return "; start the services there, or correct the URL with --url (or BERTH_URL)"
+	}
 	for _, at := range addresses(g) {
 		if at.url == "" || !strings.HasPrefix(text, strings.TrimSuffix(at.url, "/")+" does not answer") {
 			continue
