@@ -32,7 +32,12 @@ type capability struct{ Name, Reason string }
 // agentCapabilities are those of the agent. It runs as root, because only root may write to /sys and call libvirt
 // without a further account.
 var agentCapabilities = []capability{
-	{"CAP_NET_ADMIN", "sets MAC addresses, VLANs, trust and rates of VFs by rtnetlink"},
+	{"CAP_NET_ADMIN", "sets VFs and makes bridges, tunnels and rules by rtnetlink and nft"},
+	{"CAP_NET_BIND_SERVICE", "dnsmasq listens on the ports 53 and 67"},
+	{"CAP_NET_RAW", "dnsmasq sends to guests that have no address; metadata are served on one interface"},
+	{"CAP_SETUID", "dnsmasq gives up the rights of root"},
+	{"CAP_SETGID", "the same"},
+	{"CAP_KILL", "informs and ends dnsmasq, which runs as its own user"},
 	{"CAP_DAC_OVERRIDE", "reads, writes and removes disks of guests, which belong to the user of QEMU"},
 	{"CAP_CHOWN", "gives disks of guests to the user of QEMU"},
 	{"CAP_FOWNER", "sets the modes of these files"},

@@ -47,6 +47,17 @@ func (Kernel) Links(want []bridgeplan.Link) (map[string]bridgeplan.Link, error) 
 		}
 		all[out.Name] = out
 	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, failure("the routes of this host cannot be read", err)
+	}
+	for _, r := range routes {
+		out, known := all[names[r.LinkIndex]]
+		if at, valid := prefixOf(r.Dst); known && valid && at.Bits() > 0 {
+			out.Routes = append(out.Routes, at)
+			all[out.Name] = out
+		}
+	}
 	for _, w := range want {
 		p, exists := all[w.Name]
 		if !exists {
@@ -95,6 +106,16 @@ func read(l netlink.Link, names map[int]string) (bridgeplan.Link, error) {
 		out.Ends, err = ends(a.Index)
 	}
 	return out, err
+}
+
+// prefixOf converts the destination of a route; the default route has none.
+func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	at, valid := netip.AddrFromSlice(n.IP.To4())
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(at, bits), valid
 }
 
 // ends returns the addresses to which a VXLAN device floods, sorted.

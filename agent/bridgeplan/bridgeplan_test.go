@@ -2,6 +2,7 @@ package bridgeplan
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -70,10 +71,10 @@ func perform(present map[string]Link, list []Operation) {
 func settle(t *testing.T, present map[string]Link, networks ...network.HostNetwork) map[string]string {
 	t.Helper()
 	links, refused := own.Links(networks)
-	list, more := Operations(links, present)
+	list, more := Operations(links, present, nil)
 	maps.Copy(refused, more)
 	perform(present, list)
-	if list, _ = Operations(links, present); len(list) != 0 && len(refused) == 0 {
+	if list, _ = Operations(links, present, nil); len(list) != 0 && len(refused) == 0 {
 		t.Errorf("operations that remain: %v", list)
 	}
 	return refused
@@ -108,7 +109,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("own address %v", a)
 	}
 	links, _ := own.Links([]network.HostNetwork{routed()})
-	all, _ := Operations(links, operator)
+	all, _ := Operations(links, operator, nil)
 	for n := range all {
 		part := maps.Clone(operator)
 		perform(part, all[:n])
@@ -213,5 +214,38 @@ func TestServers(t *testing.T) {
 	n.Subnets[0].DHCP = false
 	if list = Servers(network.HostNetworks{Networks: []network.HostNetwork{n}}); len(list) != 0 {
 		t.Errorf("without enable_dhcp: %+v", list)
+	}
+}
+
+// TestConflicts refuses a subnet that the host reaches otherwise, unless it has the network already, and keeps the
+// links of a network that is refused.
+func TestConflicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		link Link
+		want string
+	}{
+		"an address":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.0.0.200/16")}}}, "10.0.0.200/16 of eth0"},
+		"a route":       {Link{Routes: []netip.Prefix{netip.MustParsePrefix("10.0.0.128/25")}}, "the route to 10.0.0.128/25"},
+		"other ones":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.1.0.1/16")}}}, ""},
+		"Berth's links": {Link{Owner: "x", Routes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}, ""},
+	} {
+		present := map[string]Link{"eth0": c.link}
+		got := own.Conflicts([]network.HostNetwork{routed()}, present)[id]
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+		present["brq0a1b2c3d-44"] = Link{Owner: id}
+		if got := own.Conflicts([]network.HostNetwork{routed()}, present); len(got) != 0 {
+			t.Errorf("%s: a network that exists: %v", name, got)
+		}
+	}
+	inTunnel := Host{TunnelIP: "10.0.0.77"}
+	if got := inTunnel.Conflicts([]network.HostNetwork{routed()}, nil); len(got) != 1 {
+		t.Errorf("the tunnel's own address: %v", got)
+	}
+	present := map[string]Link{}
+	settle(t, present, routed())
+	if list, _ := Operations(nil, present, map[string]string{id: "refused"}); len(list) != 0 {
+		t.Errorf("links of a refused network: %v", list)
 	}
 }

@@ -59,6 +59,7 @@ type Link struct {
 	Up        bool
 	Master    string // the bridge that it belongs to; empty: none
 	Addresses []Address
+	Routes    []netip.Prefix    // of present links: networks that the host reaches by it, without the default route
 	Settings  map[string]string // below /proc/sys/net, such as ipv4/conf/NAME/rp_filter
 
 	Peer string   // of Veth: the other end
@@ -91,6 +92,51 @@ func GatewayMAC(id string) string {
 		mac += ":" + digits[2*i:2*i+2]
 	}
 	return mac
+}
+
+// Conflicts returns the routed networks whose subnets the host reaches otherwise, each with a sentence: a route to
+// guests would take the place of the operator's. Networks that the host has already are not among them.
+func (h Host) Conflicts(networks []network.HostNetwork, present map[string]Link) map[string]string {
+	refused := map[string]string{}
+	for _, n := range networks {
+		if present[n.Bridge].Owner == n.ID {
+			continue
+		}
+		for _, s := range n.Subnets {
+			p, err := netip.ParsePrefix(s.CIDR)
+			if what := h.reaches(p, n.Peers, present); err == nil && hasGateway(n, s) && what != "" {
+				refused[n.ID] = "its subnet " + s.CIDR + " overlaps with " + what + " of this host, which it would cut off; use " +
+					"another subnet"
+			}
+		}
+	}
+	return refused
+}
+
+// reaches returns by what the host reaches a part of a subnet without Berth; empty: it does not.
+func (h Host) reaches(subnet netip.Prefix, peers []string, present map[string]Link) string {
+	for _, text := range append([]string{h.TunnelIP}, peers...) {
+		if a, err := netip.ParseAddr(text); err == nil && subnet.Contains(a) {
+			return "the tunnel to " + text
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(present)) {
+		l := present[name]
+		if l.Owner != "" {
+			continue
+		}
+		for _, a := range l.Addresses {
+			if a.Prefix.Overlaps(subnet) {
+				return "the address " + a.Prefix.String() + " of " + name
+			}
+		}
+		for _, r := range l.Routes {
+			if r.Overlaps(subnet) {
+				return "the route to " + r.String() + " by " + name
+			}
+		}
+	}
+	return ""
 }
 
 // isOperators reports whether the bridge of a network is the operator's.

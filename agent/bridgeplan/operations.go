@@ -48,9 +48,10 @@ func (o Operation) String() string {
 }
 
 // Operations returns what makes the present links the desired ones: what Berth has made and does not need is removed
-// first. Links that Berth has not made are neither removed nor changed, except that an interface of the operator joins
+// first, except links of kept networks. Links that Berth has not made are neither removed nor changed, except that an interface of the operator joins
 // the bridge of its network. refused are the networks whose links cannot be made, each with a sentence.
-func Operations(want []Link, present map[string]Link) (list []Operation, refused map[string]string) {
+func Operations(want []Link, present map[string]Link, kept map[string]string) (list []Operation,
+	refused map[string]string) {
 	refused = map[string]string{}
 	wanted := map[string]Link{}
 	for _, w := range want {
@@ -60,6 +61,9 @@ func Operations(want []Link, present map[string]Link) (list []Operation, refused
 	for _, name := range sortedLinks(present) {
 		p := present[name]
 		w, needed := wanted[name]
+		if _, keep := kept[p.Owner]; keep {
+			continue
+		}
 		if p.Owner == "" && !(needed && p.isUnfinished(w)) || gone[p.Peer] || needed && w.isMadeAs(p) {
 			continue
 		}

@@ -125,9 +125,10 @@ func (r rules) masquerades() (lines []string) {
 	return lines
 }
 
-// toHost lists what guests reach of the host.
+// toHost lists what guests reach of the host. With br_netfilter a packet is tracked in the bridge and again here, so a
+// refusal, which ends the tracked connection, is not known as an answer the second time.
 func (r rules) toHost() []string {
-	lines := []string{"ct state established,related accept", "udp sport 68 udp dport 67 accept"}
+	lines := []string{"ct state established,related accept", "tcp flags rst accept", "udp sport 68 udp dport 67 accept"}
 	for _, n := range r.networks {
 		var own []string
 		for _, s := range n.Subnets {

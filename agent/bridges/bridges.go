@@ -6,6 +6,7 @@ package bridges
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -176,7 +177,17 @@ func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (cond
 
 // connect makes links, rules and servers for networks.
 func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed map[string]error) {
-	links, refused := b.o.Host.Links(all.Networks)
+	present, err := b.o.Kernel.Links(nil)
+	if err != nil {
+		failed[everyNetwork] = err
+		return
+	}
+	refused := b.o.Host.Conflicts(all.Networks, present)
+	all.Networks = slices.DeleteFunc(slices.Clone(all.Networks), func(n network.HostNetwork) bool {
+		return refused[n.ID] != ""
+	})
+	links, more := b.o.Host.Links(all.Networks)
+	maps.Copy(refused, more)
 	for id, why := range refused {
 		failed[id] = unconnected(id, why)
 	}
@@ -185,13 +196,12 @@ func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed 
 		failed[everyNetwork] = err
 		return
 	}
-	present, err := b.o.Kernel.Links(links)
-	if err != nil {
+	if present, err = b.o.Kernel.Links(links); err != nil {
 		failed[everyNetwork] = err
 		return
 	}
-	list, refused := bridgeplan.Operations(links, present)
-	for id, why := range refused {
+	list, more := bridgeplan.Operations(links, present, refused)
+	for id, why := range more {
 		failed[id] = unconnected(id, why)
 	}
 	for _, o := range list {
@@ -224,9 +234,14 @@ func unconnected(id, why string) error {
 func (b *Bridges) serve(ctx context.Context, all network.HostNetworks, failed map[string]error) {
 	var ready []network.HostNetwork
 	interfaces := map[string]string{}
+	present, err := b.o.Kernel.Links(nil)
+	if err != nil {
+		failed[everyNetwork] = err
+		return
+	}
 	for _, n := range all.Networks {
-		if failed[n.ID] != nil {
-			continue
+		if present[n.Bridge].Name == "" {
+			continue // a network that is only not as it must be keeps its servers
 		}
 		ready = append(ready, n)
 		if on := bridgeplan.ServedBy(n); on != "" {

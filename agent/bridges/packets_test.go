@@ -257,6 +257,9 @@ func TestRoutedNetworkOfOneHost(t *testing.T) {
 		"a guest to the outside":    in("alpha", "busybox ping -c1 -W2 192.0.2.100"),
 		"the host to a guest":       "busybox ping -c1 -W2 10.0.1.10",
 		"the host to another guest": "busybox ping -c1 -W2 10.0.2.10",
+		"the host to a service of a guest": in("beta", "busybox nc -l -p 22 -e echo hello >/dev/null 2>&1 &") +
+			"; sleep 0.3; busybox nc -w2 10.0.1.11 22 </dev/null | grep hello",
+		"the host to a closed port": "busybox nc -w3 10.0.1.11 23 </dev/null 2>&1 | grep refused",
 		"a name":                    in("alpha", "busybox nslookup beta.cloud.test 10.0.1.1"),
 	} {
 		if out, err := h.Command(script).CombinedOutput(); err != nil {

@@ -24,6 +24,8 @@ type agentCmd struct {
 	Check    agentCheckCmd    `cmd:"" help:"Show how a configuration applies to each device of this machine, or of a captured one. Needs no service."`
 	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices, network interfaces and NUMA nodes as text, for berth agent check and [berth] sysfs."`
 
+	Networks agentNetworksCmd `cmd:"" help:"List the networks that the agent connects by Linux bridges, as the kernel has them, with their leases. Needs no service."`
+
 	IOSlots agentIOSlotsCmd `cmd:"" name:"ioslots" help:"List the physical I/O slots of a PowerVM system as paragraphs of an inventory file. Needs no service."`
 	Explain agentExplainCmd `cmd:"" help:"Show whether guests may have an I/O slot, and what each paragraph of the inventory files says about it."`
 

@@ -26,8 +26,9 @@ import (
 // NetworksFile is the file of the agent's directory that has the networks which the host connects by Linux bridges.
 const NetworksFile = "networks.json"
 
-// ServersDir is the directory of the DHCP servers of the host. It is gone after the host has booted again, as they are.
-const ServersDir = "/run/berth/networks"
+// ServersDir is the directory of the DHCP servers of a machine, with one directory for each host of it. It is gone after
+// the machine has booted again, as the servers are.
+const ServersDir = "/run/berth-networks"
 
 // bridgeParts are what the networks of a host need beside the settings.
 type bridgeParts struct {
@@ -52,8 +53,8 @@ func openBridges(o *loop.Networking, s settings.Settings, parts bridgeParts) {
 		return metadataOf(ctx, made, parts, network, at)
 	}, parts.log)
 	made = bridges.New(bridges.Options{Name: s.Host, File: filepath.Join(parts.dir, NetworksFile), Host: host,
-		Source: parts.network, Kernel: bridgelink.Kernel{}, DHCP: dnsmasq.Servers{Dir: ServersDir}, Metadata: served,
-		Filter: &nftables.Filter{Log: parts.log}, Log: parts.log})
+		Source: parts.network, Kernel: bridgelink.Kernel{}, Metadata: served, Filter: &nftables.Filter{Log: parts.log},
+		DHCP: dnsmasq.Servers{Dir: filepath.Join(ServersDir, s.Host)}, Log: parts.log})
 	o.Bridges, o.BridgeAgent = made, bridgeHeartbeat(s)
 }
 
@@ -118,3 +119,23 @@ func metadataOf(ctx context.Context, from *bridges.Bridges, parts bridgeParts, n
 	}
 	return out, nil
 }
+
+// DescribeNetworks describes the networks that the agent with a directory connects by Linux bridges.
+func DescribeNetworks(s settings.Settings, dir string) ([]bridges.Description, error) {
+	present, err := bridgelink.Kernel{}.Links(nil)
+	if err != nil {
+		return nil, err
+	}
+	running, err := dnsmasq.Servers{Dir: filepath.Join(ServersDir, s.Host)}.List()
+	if err != nil {
+		return nil, err
+	}
+	pids := map[string]int{}
+	for _, one := range running {
+		pids[one.Network] = one.PID
+	}
+	return bridges.Describe(filepath.Join(dir, NetworksFile), present, pids)
+}
+
+// NetworkRules returns the rules of nftables that an agent of this machine has made for its networks.
+func NetworkRules(ctx context.Context) (string, error) { return bridgelink.Kernel{}.Rules(ctx) }
