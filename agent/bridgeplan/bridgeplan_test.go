@@ -224,7 +224,7 @@ func TestConflicts(t *testing.T) {
 		link Link
 		want string
 	}{
-		"an address":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.0.0.200/16")}}}, "10.0.0.200/16 of eth0"},
+		"an address":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.0.0.2/16")}}}, "10.0.0.2/16 of eth0"},
 		"a route":       {Link{Routes: []netip.Prefix{netip.MustParsePrefix("10.0.0.128/25")}}, "the route to 10.0.0.128/25"},
 		"other ones":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.1.0.1/16")}}}, ""},
 		"Berth's links": {Link{Owner: "x", Routes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}, ""},

@@ -48,8 +48,9 @@ func (o Operation) String() string {
 }
 
 // Operations returns what makes the present links the desired ones: what Berth has made and does not need is removed
-// first, except links of kept networks. Links that Berth has not made are neither removed nor changed, except that an interface of the operator joins
-// the bridge of its network. refused are the networks whose links cannot be made, each with a sentence.
+// first, except links of kept networks. Links that Berth has not made are neither removed nor changed, except that an
+// interface of the operator joins the bridge of its network. refused are the networks whose links cannot be made, each
+// with a sentence.
 func Operations(want []Link, present map[string]Link, kept map[string]string) (list []Operation,
 	refused map[string]string) {
 	refused = map[string]string{}

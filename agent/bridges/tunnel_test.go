@@ -23,7 +23,8 @@ func TestRoutedNetworkOfTwoHosts(t *testing.T) {
 	n := machines.Start(t)
 	n.Machine("outside", "192.0.2.100", os.Args[0])
 	h1, h2 := newHost(t, n, "host1", "192.0.2.11"), newHost(t, n, "host2", "192.0.2.12")
-	n1, n2 := onHost("10.0.1.251", "fa:16:3e:aa:00:01", "192.0.2.12"), onHost("10.0.1.252", "fa:16:3e:aa:00:02", "192.0.2.11")
+	n1 := onHost("10.0.1.251", "fa:16:3e:aa:00:01", "192.0.2.12")
+	n2 := onHost("10.0.1.252", "fa:16:3e:aa:00:02", "192.0.2.11")
 	alpha, beta := port(n1, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10"),
 		port(n1, "a2a2a2a2-0001-4000-8000-2", "beta", "10.0.1.11")
 	for h, all := range map[*host]network.HostNetworks{
@@ -95,8 +96,8 @@ func (h *host) checkTunnel(other *host) {
 	var seen strings.Builder
 	capture.Stdout = &seen
 	must(h.t, capture.Start())
-	h.run("sleep 1; " + in("alpha", "ip neigh flush all; busybox ping -c1 -W2 192.0.2.100; busybox ping -c1 -W2 10.0.1.11") +
-		"; " + in("alpha", udhcpc) + "; busybox ping -c1 10.0.1.11")
+	h.run("sleep 1; " + in("alpha", "ip neigh flush all; busybox ping -c1 -W2 192.0.2.100") +
+		"; " + in("alpha", "busybox ping -c1 -W2 10.0.1.11") + "; " + in("alpha", udhcpc) + "; busybox ping -c1 10.0.1.11")
 	capture.Wait()
 	for _, line := range strings.Split(seen.String(), "\n") {
 		for _, never := range []string{"10.0.1.1 ", "10.0.1.1,", "02:0a:00:00:00:11", ".67:", ".68:"} {

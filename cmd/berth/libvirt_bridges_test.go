@@ -54,7 +54,7 @@ func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 	c.inNetwork("ip", "link", "set", "lo", "up")
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "berth.conf")
-	must(t, os.WriteFile(conf, []byte("[DEFAULT]\nhost = routed\ncompute_driver = libvirt.LibvirtDriver\ninstances_path = "+
+	must(t, os.WriteFile(conf, []byte("[DEFAULT]\nhost = routed\ncompute_driver = libvirt\ninstances_path = "+
 		c.GuestDir(t)+"\nshutdown_timeout = 0\n[libvirt]\nvirt_type = qemu\nconnection_uri = qemu+unix:///system?socket="+
 		c.Socket+"\n[oslo_concurrency]\nlock_path = "+filepath.Join(dir, "locks")+"\n"+routedCloud), 0o600))
 	c.daemon = startCommand(t, []string{"placement", "compute", "network", "image"}, c.InNetwork(t.Context(), program(t),

@@ -26,8 +26,8 @@ import (
 // NetworksFile is the file of the agent's directory that has the networks which the host connects by Linux bridges.
 const NetworksFile = "networks.json"
 
-// ServersDir is the directory of the DHCP servers of a machine, with one directory for each host of it. It is gone after
-// the machine has booted again, as the servers are.
+// ServersDir is the directory of the DHCP servers of a machine, with one directory for each host of it. It is gone
+// after the machine has booted again, as the servers are.
 const ServersDir = "/run/berth-networks"
 
 // bridgeParts are what the networks of a host need beside the settings.

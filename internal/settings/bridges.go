@@ -52,6 +52,7 @@ func (s *Settings) checkBridges(cfg *config.Config, _ *slog.Logger) error {
 		at, err := netip.ParseAddr(b.TunnelIP)
 		wrong := err != nil || !at.Is4() || at.IsUnspecified() || at.IsMulticast()
 		if e, set := cfg.Get("vxlan", "local_ip"); set && wrong {
+			defer func() { b.TunnelIP = "" }()
 			return e.Fault("%q is not an address of IPv4; write the address of this host that the other hosts reach",
 				b.TunnelIP)
 		}

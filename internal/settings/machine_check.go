@@ -77,6 +77,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 		c.add(LevelWarning, sentence+"; `berth up` needs neither, because it is the network service")
 	}
 	c.checkBandwidth(s, machine)
+	c.checkBridges(s)
 	for _, v := range verdicts {
 		c.Devices = append(c.Devices, checkedDevice(v))
 	}
