@@ -41,15 +41,11 @@ var agentCapabilities = []capability{
 	{"CAP_DAC_OVERRIDE", "reads, writes and removes disks of guests, which belong to the user of QEMU"},
 	{"CAP_CHOWN", "gives disks of guests to the user of QEMU"},
 	{"CAP_FOWNER", "sets the modes of these files"},
-	{"CAP_NET_BIND_SERVICE", "the DHCP and DNS servers of networks (dnsmasq) use the ports 53 and 67"},
-	{"CAP_NET_RAW", "dnsmasq asks with ICMP whether an address is in use"},
-	{"CAP_SETUID", "dnsmasq continues as its own user"},
-	{"CAP_SETGID", "dnsmasq continues in its own group"},
 	{"CAP_SYS_PTRACE", "reaches the display of a guest below /proc/PID/root of libvirt"},
 }
 
 // agentWrites are the directories that the agent writes beside its state. A minus sign permits their absence.
-var agentWrites = []string{"/var/lib/berth/instances", "-/run/lock/berth", "-/run/berth", "-/run/libvirt"}
+var agentWrites = []string{"/var/lib/berth/instances", "-/run/lock/berth", "-/run/libvirt"}
 
 var controllers = []string{"placement", "compute", "network", "image"}
 

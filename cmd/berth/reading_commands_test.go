@@ -115,7 +115,7 @@ var otherCommands = strings.Split("device clean,device disable,device enable,"+
 	"keypair show,keypair delete,aggregate create,aggregate show,aggregate set,aggregate delete,aggregate add,"+
 	"aggregate remove,server group create,server group delete,quota set,quota reset,"+
 	"agent run,agent check,agent images,agent snapshot,agent networks,agent ioslots,agent explain,agent adopt,"+
-		"agent destroy",
+	"agent destroy",
 	",")
 
 // readingPaths are paths of the Compute API and the host API, and the first request of each kind of the Networking API.
