@@ -72,7 +72,8 @@ func bridgeChains() []chain {
 		}},
 		{"input", "input priority -10", []string{"iifname @ports jump received"}},
 		{"received", "", []string{isIP + unset, "meta mark set 0"}},
-		{"output", "output priority -10", []string{"oifname @ports meta mark set " + passed}},
+		{"output", "output priority -10", []string{"oifname . meta mark @denied drop",
+			"oifname @ports meta mark set " + passed}},
 		{"postrouting", "postrouting priority 10", []string{"oifname @ports " + isIP + unset}},
 	}
 }

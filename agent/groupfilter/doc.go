@@ -9,7 +9,10 @@
 //
 //	from a guest   bridge prerouting: source, mark → inet prerouting: rules of egress → bridge forward, input: passed?
 //	to a guest     bridge forward: mark → inet forward: rules of ingress → bridge postrouting: passed?
-//	from the host  inet postrouting: rules of ingress by bridge and address
+//	from the host  inet postrouting: rules of ingress by bridge and address → bridge output: denied to this port?
+//
+// What the host sends is dropped at the interface of the port whose rules deny it: an address pair of one port must not
+// stop what the host sends to others.
 //
 // Ports with the same groups share their chains, and a new port or a new member of a group only adds elements.
 package groupfilter

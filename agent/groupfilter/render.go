@@ -49,6 +49,7 @@ type Zone struct {
 const (
 	passed    = "0x42455254" // a decision has let the packet pass
 	profiles  = 0x42000000   // or'ed with the number of a profile: a decision is to be made
+	denied    = 0x43000000   // or'ed with that number: its rules do not permit what the host sends
 	profileID = 0x00ffffff
 
 	// Blocked is the bit in the mark of a connection that the rules permit no more: its packets are dropped.
@@ -61,6 +62,7 @@ const pass = "meta mark set " + passed + " accept"
 type profile struct {
 	name      string // of its chains, after the prefix
 	mark      string
+	denied    string // the mark of what it does not permit
 	groups    []string
 	stateless bool
 }
@@ -143,7 +145,8 @@ func profilesOf(s State) map[string]profile {
 		}
 		used[id] = true
 		stateless := len(keys[k]) > 0 && !slices.ContainsFunc(keys[k], func(g string) bool { return !s.Groups[g].Stateless })
-		all[k] = profile{hex.EncodeToString(sum[:8]), fmt.Sprintf("0x%08x", profiles|id), keys[k], stateless}
+		all[k] = profile{hex.EncodeToString(sum[:8]), fmt.Sprintf("0x%08x", profiles|id), fmt.Sprintf("0x%08x", denied|id),
+			keys[k], stateless}
 	}
 	return all
 }
@@ -155,6 +158,7 @@ func (r Ruleset) frame() {
 	} {
 		r.bridge.sets[name] = &set{definition: definition, elements: map[string]string{}}
 	}
+	r.bridge.sets["denied"] = &set{definition: "type ifname . mark;", elements: map[string]string{}}
 	r.bridge.sets["neighbours"] = &set{definition: "type ifname : verdict;", isMap: true, elements: map[string]string{}}
 	r.bridge.sets["marks"] = &set{definition: "type ifname : mark;", isMap: true, elements: map[string]string{}}
 	for name, definition := range map[string]string{"from": "type mark : verdict;", "to": "type mark : verdict;",
@@ -184,7 +188,10 @@ func (r Ruleset) addProfile(p profile) {
 				r.inet.chains[d.group+g] = nil // a group whose rules are not known permits nothing
 			}
 		}
-		r.inet.chains[chain] = append(rules, "drop")
+		r.inet.chains[chain] = append(slices.Clone(rules), "drop")
+		if d.lookup == "to" {
+			r.inet.chains["try-"+p.name] = append(rules, "meta mark set "+p.denied)
+		}
 		r.inet.sets[d.lookup].elements[p.mark] = "goto " + chain
 	}
 }
@@ -202,6 +209,7 @@ func (r Ruleset) addPort(p Port, of profile, sides []string) {
 	tap := strconv.Quote(p.Tap)
 	r.bridge.sets["ports"].elements[tap] = ""
 	r.bridge.sets["marks"].elements[tap] = of.mark
+	r.bridge.sets["denied"].elements[tap+" . "+of.denied] = ""
 	for _, s := range p.Sources() {
 		r.bridge.sets["macs"].elements[tap+" . "+s.MAC] = ""
 		address := s.Address.Addr()
@@ -220,7 +228,7 @@ func (r Ruleset) addPort(p Port, of profile, sides []string) {
 		for _, side := range sides {
 			at := fmt.Sprintf("%q . %s", side, address)
 			if _, has := r.inet.sets[local].elements[at]; !has || slices.Contains(p.Addresses, address) {
-				r.inet.sets[local].elements[at] = "goto to-" + of.name
+				r.inet.sets[local].elements[at] = "goto try-" + of.name
 			}
 		}
 	}
@@ -238,7 +246,7 @@ func (r Ruleset) addNetwork(p Port, s securitygroup.Pair, of profile, family str
 		fmt.Sprintf("%s %s saddr %s accept", from, word, s.Address))
 	for _, side := range sides {
 		r.inet.chains["local_networks"] = append(r.inet.chains["local_networks"],
-			fmt.Sprintf("oifname %q %s daddr %s goto to-%s", side, word, s.Address, of.name))
+			fmt.Sprintf("oifname %q %s daddr %s goto try-%s", side, word, s.Address, of.name))
 	}
 }
 

@@ -38,10 +38,10 @@ func TestRender(t *testing.T) {
 	for _, want := range []string{
 		"meta nfproto ipv4 ip saddr @members4-db meta l4proto 6 th dport 22-22 meta mark set 0x42455254 accept",
 		"meta nfproto ipv4 ip saddr 192.0.2.0/24 meta l4proto 1 icmp type 3 icmp code 3 meta mark set",
-		"elements = { 10.0.0.0/24 }", `"tap1" . fa:16:3e:00:00:01 . 10.0.0.1`, `"br1" . 10.0.0.1 : goto to-`,
+		"elements = { 10.0.0.0/24 }", `"tap1" . fa:16:3e:00:00:01 . 10.0.0.1`, `"br1" . 10.0.0.1 : goto try-`,
 		`iifname "tap1" ether saddr fa:16:3e:00:00:01 ip saddr 10.9.0.0/24 accept`,
 		"@th,64,128 0x20010db8000000000000000000000000-0x20010db800000000ffffffffffffffff return",
-		`oifname "br1" ip daddr 10.9.0.0/24 goto to-`, `iifname "br1" ip daddr 10.0.0.254 return`,
+		`oifname "br1" ip daddr 10.9.0.0/24 goto try-`, `iifname "br1" ip daddr 10.0.0.254 return`,
 		`iifname "br1" ip saddr 10.0.0.0/24 ip daddr 10.0.0.0/24 ct zone set 5`, "jump in-unknown", "jump out-web",
 		"fe80::f816:3eff:fe00:1", "add chain inet berth_groups version-",
 	} {

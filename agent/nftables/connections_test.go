@@ -329,6 +329,18 @@ func TestHostAndGuests(t *testing.T) {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
 		}
 	}
+	closed := s
+	closed.Groups = map[string]securitygroup.Group{"open": s.Groups["open"], "server": {ID: "server"}}
+	closed.Ports = slices.Clone(s.Ports)
+	closed.Ports[1].Pairs = []securitygroup.Pair{{Address: netip.MustParsePrefix("0.0.0.0/0")},
+		{Address: netip.MustParsePrefix("10.0.0.9/32")}}
+	h.apply(closed)
+	other := h.connect("br1", 9) // without port security, or on another host
+	other.serve(80)
+	if host.reaches("tcp", b.four, 80) || !host.reaches("tcp", other.four, 80) {
+		t.Error("an address pair of a guest stops what the host sends to others, or opens the guest")
+	}
+	h.apply(s)
 	c, err := a.open(netip.MustParseAddr("192.0.2.2"), 80)
 	if err != nil {
 		t.Fatal(err)

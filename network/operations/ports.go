@@ -174,8 +174,15 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	return nil
 }
 
-// checkPairs refuses address pairs of a port without port security, which may use any address.
+// maxPairs is how many address pairs a port may have: the default of Neutron's max_allowed_address_pair.
+const maxPairs = 10
+
+// checkPairs refuses too many address pairs, and those of a port without port security, which may use any address.
 func checkPairs(p store.Port) error {
+	if len(p.Pairs) > maxPairs {
+		return invalid("port %s has %d allowed address pairs, more than %d; name a network instead of its addresses", p.ID,
+			len(p.Pairs), maxPairs).WithCode("AllowedAddressPairExhausted")
+	}
 	if len(p.Pairs) == 0 || p.PortSecurity {
 		return nil
 	}

@@ -529,6 +529,8 @@ func TestAddressPairsNeedPortSecurity(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 	f.fails(409, code, "demo", "PUT", port, `{"port": {`+pairs+`}}`)
+	f.fails(400, "AllowedAddressPairExhausted", "demo", "PUT", port, `{"port": {"port_security_enabled": true,
+		"allowed_address_pairs": [`+strings.Repeat(`{"ip_address": "10.0.0.9"}, `, 10)+`{"ip_address": "10.0.0.8"}]}}`)
 }
 
 // TestWhatThereIsNot: collections that Berth does not have are answered with a sentence.
