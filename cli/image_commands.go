@@ -190,13 +190,13 @@ func (c *ImageAddCmd) send(ctx context.Context, g *Globals, source *imageSource,
 	if source.size < 0 || from >= source.size { // from an unknown size on, or the answer to the last part was lost
 		from = 0
 	}
-	data, err := source.from(ctx, from)
+	shown, bounded, end := newProgress(ctx, g, c.Quiet, source.name, from, source.size)
+	defer end()
+	data, err := source.from(bounded, from)
 	if err != nil {
 		return err
 	}
 	defer data.Close()
-	shown, bounded, end := newProgress(ctx, g, c.Quiet, source.name, from, source.size)
-	defer end()
 	shown.Reader = data
 	err = g.imageData().Upload(bounded, id, shown, from, source.size)
 	if paused := context.Cause(bounded); err != nil && paused != nil && ctx.Err() == nil {
@@ -248,6 +248,8 @@ func openSource(ctx context.Context, source string) (*imageSource, error) {
 
 // openURL asks for the size of the data at a URL.
 func openURL(ctx context.Context, address string) (*imageSource, error) {
+	ctx, cancel := context.WithTimeout(ctx, pauseLimit)
+	defer cancel()
 	s := &imageSource{name: path.Base(strings.SplitN(address, "?", 2)[0]), size: -1}
 	s.from = func(ctx context.Context, first int64) (io.ReadCloser, error) { return getFrom(ctx, address, first) }
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
@@ -292,6 +294,8 @@ func getFrom(ctx context.Context, address string, first int64) (io.ReadCloser, e
 
 // detect returns the format of the data.
 func (s *imageSource) detect(ctx context.Context) (diskimage.Format, error) {
+	ctx, cancel := context.WithTimeout(ctx, pauseLimit)
+	defer cancel()
 	data, err := s.from(ctx, 0)
 	if err != nil {
 		return "", err
