@@ -87,6 +87,36 @@ berth server create alone --flavor small --wait`)
 	m.run("apt-get purge -y berth\ntest ! -e /var/lib/berth\ntest ! -e /etc/berth\ntest ! -e /var/log/berth\nid berth")
 }
 
+// `berth init` uses the unit of the package: it starts it, completes what is missing, and its undo leaves the
+// configuration as the package has it.
+func TestInitWithUnit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
+	}
+	const version = "0.0.1~1"
+	m := boot(t, packagesOf(t, "deb", version))
+	m.run("apt-get install -y /packages/" + version + "/berth_*.deb")
+	before := m.run("sha256sum /etc/berth/*")
+	m.run("berth init --driver fake")
+	out := m.run("systemctl is-enabled berth; systemctl is-active berth; berth init; berth flavor list; " +
+		"berth server create web --flavor small --wait; berth server list")
+	for _, part := range []string{"enabled", "active", "nothing to do", "xlarge", "ACTIVE"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q:\n%s", part, out)
+		}
+	}
+	m.restartsAfterKill("berth")
+	if out, err := m.output("berth init --undo"); err == nil || !strings.Contains(out, "--force") {
+		t.Errorf("undo with a server: %v %s", err, out)
+	}
+	m.run("berth init --undo --force")
+	m.nothingRuns()
+	if after := m.run("sha256sum /etc/berth/*"); after != before {
+		t.Errorf("the configuration has changed:\n%s\n%s", before, after)
+	}
+	m.run("test ! -e /var/lib/berth/up; test ! -e /root/.config/openstack/clouds.yaml")
+}
+
 // A package with RPM is installed, upgraded and removed by rpm, without its check of dependencies: the machine is a
 // Debian, whose rpm knows no other packages. State and configuration survive.
 func TestInstalledRPM(t *testing.T) {

@@ -39,7 +39,7 @@ func (c *Cloud) things() []thing {
 		list = append(list, c.directory(o.instances(), 0o755), c.hostTables())
 	}
 	if o.tls() {
-		list = append(list, c.authority(), c.certificate())
+		list = append(list, c.authority(), c.userCA(), c.certificate())
 	}
 	list = append(list, c.clouds(), c.account(admin, adminCloud, admin, "admin"),
 		c.account(o.User, clouds0, o.Project, "member"),
@@ -130,7 +130,7 @@ func (c *Cloud) Make(ctx context.Context) error {
 	if problems := c.problems(ctx, r); len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	r.Options = c.o
+	r.Options, r.Undoing = c.o, false
 	changed := 0
 	for _, t := range c.things() {
 		n, err := c.makeOne(ctx, r, t)
@@ -249,8 +249,14 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 		return err
 	}
 	defer r.close()
-	if err := c.emptied(ctx, r, force); err != nil {
-		return err
+	if !r.Undoing {
+		if err := c.emptied(ctx, r, force); err != nil {
+			return err
+		}
+		r.Undoing = true
+		if err := r.write(); err != nil {
+			return err
+		}
 	}
 	running, err := c.process().running(ctx)
 	if err != nil {

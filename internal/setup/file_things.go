@@ -55,6 +55,29 @@ func (c *Cloud) authority() thing {
 		undo: func(context.Context) error { return errors.Join(removeFile(o.caFile()), removeFile(o.caKey())) }}
 }
 
+// userCA is a copy of the certificate of the authority for the user, who cannot read the configuration.
+func (c *Cloud) userCA() thing {
+	o := c.o
+	return thing{id: "user authority", what: "a copy of the authority's certificate in " + o.userCA(), hint: "rm " +
+		o.userCA(),
+		made: func(context.Context) (bool, error) {
+			own, err := readCertificate(o.caFile())
+			if err != nil {
+				return false, err
+			}
+			copied, err := readCertificate(o.userCA())
+			return err == nil && copied.Equal(own), nil
+		},
+		make: func(context.Context) error {
+			text, err := os.ReadFile(o.caFile())
+			if err == nil {
+				err = datafile.ReplaceKept(o.userCA(), text, 0o644)
+			}
+			return fault.Wrap(fault.Unavailable, err)
+		},
+		undo: func(context.Context) error { return removeFile(o.userCA()) }}
+}
+
 // certificate is made again some time before it expires.
 func (c *Cloud) certificate() thing {
 	o := c.o
@@ -103,7 +126,7 @@ func (c *Cloud) cloud(name, user, password string) cloudsfile.Cloud {
 		out.Options = append(out.Options, cloudsfile.Option{Name: kind + "_endpoint_override", Value: url + path})
 	}
 	if c.o.tls() {
-		out.Options = append(out.Options, cloudsfile.Option{Name: "cacert", Value: c.o.caFile()})
+		out.Options = append(out.Options, cloudsfile.Option{Name: "cacert", Value: c.o.userCA()})
 	}
 	return out
 }

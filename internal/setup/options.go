@@ -162,6 +162,7 @@ func (o Options) instances() string  { return filepath.Join(o.Data, "instances")
 func (o Options) recordFile() string { return filepath.Join(o.Data, "init.json") }
 func (o Options) pidFile() string    { return filepath.Join(o.Data, "berth.pid") }
 func (o Options) logFile() string    { return filepath.Join(o.Data, "berth.log") }
+func (o Options) userCA() string     { return filepath.Join(filepath.Dir(o.cloudsFile()), "berth-ca.pem") }
 func (o Options) cloudsFile() string {
 	return filepath.Join(o.Home, ".config", "openstack", "clouds.yaml")
 }

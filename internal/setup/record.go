@@ -19,6 +19,8 @@ type record struct {
 	Options Options  `json:"options"`
 	Made    []string `json:"made"` // ids of things; each is written before the thing is made
 
+	Undoing bool `json:"undoing,omitempty"` // an undo has begun: the cloud had no servers, or they were deleted
+
 	Joined *join.Joined `json:"joined,omitempty"` // the account of this host in the cloud that it has joined
 
 	path string
