@@ -120,8 +120,8 @@ func (m *libvirtMachine) ssh(address, command string) (out string) {
 	eventually(m.t, "ssh to "+address, func() (bool, error) {
 		var err error
 		out, err = m.run("ssh", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o",
-			"LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", "-i", filepath.Join(m.dir, "home/.ssh/id_ed25519"),
-			"root@"+address, command)
+			"LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=3", "-i",
+			filepath.Join(m.dir, "home/.ssh/id_ed25519"), "root@"+address, command)
 		return err == nil, nil
 	})
 	return out
