@@ -165,6 +165,7 @@ func TestInitWithLibvirtOnTwoMachines(t *testing.T) {
 	options = filepath.Join(second.dir, "init.yaml")
 	must(t, os.WriteFile(options, []byte("virt_type: qemu\n"), 0o600))
 	second.works(program, append([]string{"init", "--file", options}, line[1:]...)...)
+	first.works(program, "host", "disable", "one", "--reason", "test", "--os-cloud", "berth-admin")
 	other := addressOf(t, first.works(program, "launch", "web2", "--image", "debian"))
 	want(t, first.works(program, "server", "show", "web2", "--os-cloud", "berth-admin"), "two")
 	want(t, first.ssh(other, "hostname"), "web2")
