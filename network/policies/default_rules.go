@@ -38,6 +38,7 @@ const (
 	ofPort   = "rule:project_reader_api or rule:context_is_admin or rule:service_api or rule:network_owner"
 	netOwner = "rule:context_is_admin or rule:service_api or rule:network_owner"
 	wildcard = "rule:restrict_wildcard"
+	ofObject = "rule:project_reader_api or rule:context_is_admin or rule:service_api"
 	edit     = "rule:project_member_api or rule:context_is_admin or rule:service_api"
 )
 
@@ -92,7 +93,8 @@ var rows = []policy.Row{
 		update_port:fixed_ips:ip_address update_port:port_security_enabled update_port:allowed_address_pairs`},
 	{Check: "rule:context_is_admin or rule:service_api or rule:network_owner or not rule:network_device",
 		Names: `create_port:device_owner update_port:device_owner`},
-	{Check: reader, Names: `get_quota get_rbac_policy`},
+	{Check: reader, Names: `get_quota`},
+	{Check: ofObject, Names: `get_rbac_policy`},
 	{Check: shared, Names: `get_subnetpool`},
 	{Check: anybody, Names: `get_rule_type get_service_provider get_extension`},
 	{Check: agent, Names: `berth:network_agents:report berth:host_ports:read`},

@@ -153,7 +153,8 @@ func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkReq
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(n network.Network) bool {
-		return n.External || len(n.Subnets) == 0 || n.Project != c.Who.Project && !slices.Contains(shared, n.ID)
+		return n.External || len(n.Subnets) == 0 ||
+			!n.Shared && n.Project != c.Who.Project && !slices.Contains(shared, n.ID)
 	})
 	switch len(all) {
 	case 0:
@@ -169,7 +170,7 @@ func (s networkFinder) isVisible(c *request.Call, found []network.Network) (bool
 	if len(found) == 0 {
 		return false, nil
 	}
-	if found[0].External || found[0].Project == c.Who.Project || c.Who.IsAdmin() {
+	if found[0].Shared || found[0].External || found[0].Project == c.Who.Project || c.Who.IsAdmin() {
 		return true, nil
 	}
 	shared, err := s.Networks.SharedWith(c.R.Context(), network.SharedNetwork, c.Who.Project)
