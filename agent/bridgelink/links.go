@@ -47,17 +47,6 @@ func (Kernel) Links(want []bridgeplan.Link) (map[string]bridgeplan.Link, error) 
 		}
 		all[out.Name] = out
 	}
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
-	if err != nil {
-		return nil, failure("the routes of this host cannot be read", err)
-	}
-	for _, r := range routes {
-		out, known := all[names[r.LinkIndex]]
-		if at, valid := prefixOf(r.Dst); known && valid && at.Bits() > 0 {
-			out.Routes = append(out.Routes, at)
-			all[out.Name] = out
-		}
-	}
 	for _, w := range want {
 		p, exists := all[w.Name]
 		if !exists {
@@ -73,6 +62,30 @@ func (Kernel) Links(want []bridgeplan.Link) (map[string]bridgeplan.Link, error) 
 		all[w.Name] = p
 	}
 	return all, nil
+}
+
+// Routes adds the routes of the main table to links.
+func (Kernel) Routes(links map[string]bridgeplan.Link) error {
+	list, err := netlink.LinkList()
+	if err != nil {
+		return failure("the interfaces of this host cannot be read", err)
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return failure("the routes of this host cannot be read", err)
+	}
+	for _, l := range list {
+		out, known := links[l.Attrs().Name]
+		for _, r := range routes {
+			if at, valid := prefixOf(r.Dst); known && r.LinkIndex == l.Attrs().Index && valid && at.Bits() > 0 {
+				out.Routes = append(out.Routes, at)
+			}
+		}
+		if known {
+			links[out.Name] = out
+		}
+	}
+	return nil
 }
 
 // read converts a link. names are those of all links by index.

@@ -98,6 +98,9 @@ func TestOperations(t *testing.T) {
 	if host.Addresses[0].NoRoute || host.MAC != "fa:16:3e:00:00:01" || present[host.Peer].Master != bridge.Name {
 		t.Errorf("own interface %+v", host)
 	}
+	if rules := own.Rules([]network.HostNetwork{routed()}); !strings.Contains(rules, "udp dport 4789 drop") {
+		t.Errorf("guests can send to the tunnels of other hosts: %s", rules)
+	}
 	changed := routed()
 	changed.MTU, changed.Peers = 1400, []string{"198.51.100.4"}
 	changed.Subnets[0].Gateway, changed.Subnets[0].Address = "", "10.0.0.8"

@@ -54,7 +54,7 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 	if domain == "" {
 		domain = "openstacklocal" // Neutron's default
 	}
-	lines := []string{"# Berth writes this file; changes are lost.", "no-hosts", "bind-interfaces",
+	lines := []string{"# Berth writes this file; changes are lost.", "no-hosts", "bind-dynamic",
 		"except-interface=lo", "pid-file=%DIR%/pid", "dhcp-leasefile=%DIR%/leases", "dhcp-hostsfile=%DIR%/hosts",
 		"dhcp-optsfile=%DIR%/options", "addn-hosts=%DIR%/names", "dhcp-authoritative", "dhcp-ignore=tag:!known",
 		"quiet-dhcp", "domain=" + domain, "local=/" + domain + "/", "expand-hosts", "domain-needed", "bogus-priv"}

@@ -155,6 +155,10 @@ func (r rules) fromGuests() (lines []string) {
 		}
 	}
 	lines = append(lines, "oifname "+names(r.inside)+" drop")
+	if r.host.TunnelIP != "" {
+		// With the address of this host, other hosts would take it for a frame of any network.
+		lines = append(lines, fmt.Sprintf("udp dport %d drop", r.host.TunnelPort))
+	}
 	for _, n := range r.networks {
 		for _, s := range n.Subnets {
 			if p, err := netip.ParsePrefix(s.CIDR); err == nil && hasGateway(n, s) {

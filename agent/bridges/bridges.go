@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/agent/bridgeplan"
 	"github.com/openberth/berth/api/network"
@@ -24,6 +25,7 @@ type Source interface {
 // Kernel reads and changes links and rules; bridgelink.Kernel implements it.
 type Kernel interface {
 	Links(want []bridgeplan.Link) (map[string]bridgeplan.Link, error)
+	Routes(links map[string]bridgeplan.Link) error // adds them
 	Perform(o bridgeplan.Operation) error
 	SetRules(ctx context.Context, text string) error
 	Rules(ctx context.Context) (string, error)
@@ -62,7 +64,7 @@ type Options struct {
 // Bridges are the networks of one host. The methods may be called concurrently.
 type Bridges struct {
 	o     Options
-	calls sync.Mutex // held while the networks are made; not while the service is called
+	calls sync.Mutex // held while the networks are read and made, so that an older state does not follow a newer one
 
 	mu    sync.Mutex // guards the fields below
 	state network.HostNetworks
@@ -89,7 +91,9 @@ func (b *Bridges) Sync(ctx context.Context) (conditions []string) {
 // Prepare makes the networks of ports before their guest is built. Unavailable: try again later; the guest must not
 // start. A port that the network service does not list is not connected by Berth.
 func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
-	fetched, err := b.o.Source.HostNetworks(ctx, b.o.Name)
+	b.calls.Lock()
+	defer b.calls.Unlock()
+	fetched, err := b.fetch(ctx)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -112,6 +116,16 @@ func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 	return nil
 }
 
+// fetchTime limits a request to the network service.
+const fetchTime = 15 * time.Second
+
+// fetch reads the networks of the host from the network service.
+func (b *Bridges) fetch(ctx context.Context) (network.HostNetworks, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	return b.o.Source.HostNetworks(ctx, b.o.Name)
+}
+
 // lastOf returns the last known state, for a service that has not answered. Unavailable: a port is not part of it.
 func (b *Bridges) lastOf(ports []string, unanswered error) (network.HostNetworks, error) {
 	all, _, err := b.last()
@@ -131,7 +145,9 @@ const everyNetwork = ""
 
 // sync reads the networks and makes them.
 func (b *Bridges) sync(ctx context.Context) (conditions []string, failed map[string]error) {
-	fetched, err := b.o.Source.HostNetworks(ctx, b.o.Name)
+	b.calls.Lock()
+	defer b.calls.Unlock()
+	fetched, err := b.fetch(ctx)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return nil, nil
@@ -147,8 +163,6 @@ func (b *Bridges) sync(ctx context.Context) (conditions []string, failed map[str
 // make makes the networks: fetched, or the last known ones if that is nil. Nothing is made if none are known.
 func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (conditions []string,
 	failed map[string]error) {
-	b.calls.Lock()
-	defer b.calls.Unlock()
 	failed = map[string]error{}
 	last, known, err := b.last()
 	if err != nil {
@@ -181,6 +195,13 @@ func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed 
 	if err != nil {
 		failed[everyNetwork] = err
 		return
+	}
+	isNew := func(n network.HostNetwork) bool { return !owned(present, n) }
+	if slices.ContainsFunc(all.Networks, isNew) { // there may be very many routes
+		if err := b.o.Kernel.Routes(present); err != nil {
+			failed[everyNetwork] = err
+			return
+		}
 	}
 	refused := b.o.Host.Conflicts(all.Networks, present)
 	all.Networks = slices.DeleteFunc(slices.Clone(all.Networks), func(n network.HostNetwork) bool {

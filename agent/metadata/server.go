@@ -40,6 +40,7 @@ type Service struct {
 // server answers guests of one network.
 type server struct {
 	on   string // the interface
+	at   int    // its index, which is another one after it was made again
 	http *http.Server
 }
 
@@ -54,7 +55,7 @@ func (s *Service) Serve(port int, interfaces map[string]string) map[string]error
 	defer s.mu.Unlock()
 	failed := map[string]error{}
 	for network, one := range s.servers {
-		if interfaces[network] != one.on {
+		if interfaces[network] != one.on || indexOf(one.on) != one.at {
 			one.http.Close()
 			delete(s.servers, network)
 		}
@@ -69,7 +70,7 @@ func (s *Service) Serve(port int, interfaces map[string]string) map[string]error
 				port)
 			continue
 		}
-		one := &server{on: on, http: &http.Server{Handler: s.handler(network), ReadTimeout: readTime,
+		one := &server{on: on, at: indexOf(on), http: &http.Server{Handler: s.handler(network), ReadTimeout: readTime,
 			WriteTimeout: answerTime, IdleTimeout: readTime, MaxHeaderBytes: maxHeader,
 			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}}
 		s.servers[network] = one
@@ -79,6 +80,15 @@ func (s *Service) Serve(port int, interfaces map[string]string) map[string]error
 		}()
 	}
 	return failed
+}
+
+// indexOf returns the index of an interface; 0: it does not exist.
+func indexOf(on string) int {
+	i, err := net.InterfaceByName(on)
+	if err != nil {
+		return 0
+	}
+	return i.Index
 }
 
 // ended forgets a server that has ended by itself, so that the next call of Serve starts it again.

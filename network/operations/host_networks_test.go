@@ -119,6 +119,10 @@ func TestSubnetsOfRoutedNetworks(t *testing.T) {
 	if _, err := create("10.1.0.0/24", true); err != nil {
 		t.Error(err)
 	}
+	if _, err := s.CreatePort(t.Context(), store.Port{Network: other.ID, Binding: store.Binding{VNIC: "normal"}},
+		[]store.FixedIP{{Address: "10.1.0.1"}}); fault.CodeOf(err) != "IpAddressAlreadyAllocated" {
+		t.Errorf("a port with the address of the gateway: %v", err)
+	}
 	if _, err := s.CreateNetwork(t.Context(), store.Network{}); fault.CodeOf(err) != "NoNetworkAvailable" {
 		t.Errorf("a third network of two VNIs: %v", err)
 	}

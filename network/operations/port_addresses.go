@@ -18,14 +18,23 @@ type addressing struct {
 	port    string
 	mac     address.MAC
 	subnets []store.Subnet
+	routed  bool // the hosts have the gateways of the network
 }
 
 // addressing returns the state for a port. The subnets are sorted by creation.
 func newAddressing(ctx context.Context, tx *store.Tx, p store.Port) (*addressing, error) {
 	subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{p.Network}})
 	slices.SortStableFunc(subnets, func(a, b store.Subnet) int { return int(a.Created - b.Created) })
+	if err != nil {
+		return nil, err
+	}
+	n, err := get[store.Network](ctx, tx, p.Network)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := tunnelEnds(ctx, tx)
 	mac, _ := address.ParseMAC(p.MAC)
-	return &addressing{tx: tx, port: p.ID, mac: mac, subnets: subnets}, err
+	return &addressing{tx: tx, port: p.ID, mac: mac, subnets: subnets, routed: isTunnelled(n) && len(ends) > 0}, err
 }
 
 // selectMAC sets the MAC address of a port: a random one if it has none. The code of the conflict is MacAddressInUse.
@@ -202,6 +211,10 @@ func (a *addressing) given(ctx context.Context, sub store.Subnet, w store.FixedI
 	if err != nil || !address.Hosts(cidr).Contains(at) {
 		return w, fault.New(fault.Invalid, "IP address %s is not a valid IP for the specified subnet.", w.Address).
 			WithCode("InvalidIpForSubnet")
+	}
+	if a.routed && at.String() == sub.Gateway {
+		return w, conflict("IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s: it is the gateway, "+
+			"which the hosts have; use another one", at, sub.ID)
 	}
 	used, err := a.tx.Addresses(ctx, sub.ID)
 	if err != nil {

@@ -1,0 +1,167 @@
+package bridges_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/bridgeplan"
+	"github.com/openberth/berth/agent/bridges"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/fault"
+)
+
+// fakes are the surroundings of the networks of a host, in memory.
+type fakes struct {
+	all      network.HostNetworks
+	err      error // of the network service
+	links    map[string]bridgeplan.Link
+	rules    string
+	refuse   error // of the next operation
+	servers  []bridgeplan.DHCP
+	metadata map[string]string
+	filtered []int // the number of ports of each call
+	filter   error
+}
+
+func (f *fakes) HostNetworks(context.Context, string) (network.HostNetworks, error) {
+	return f.all, f.err
+}
+
+func (f *fakes) Links([]bridgeplan.Link) (map[string]bridgeplan.Link, error) {
+	return maps.Clone(f.links), nil
+}
+
+func (f *fakes) Routes(map[string]bridgeplan.Link) error { return nil }
+
+func (f *fakes) Perform(o bridgeplan.Operation) error {
+	if f.refuse != nil {
+		return f.refuse
+	}
+	switch o.Verb {
+	case bridgeplan.Delete:
+		delete(f.links, o.Link.Name)
+		delete(f.links, o.Link.Peer)
+	default:
+		f.links[o.Link.Name] = o.Link
+	}
+	return nil
+}
+
+func (f *fakes) SetRules(_ context.Context, text string) error {
+	f.rules = text
+	return nil
+}
+
+func (f *fakes) Rules(context.Context) (string, error) { return f.rules, nil }
+
+func (f *fakes) Forward() (bool, error) { return false, nil }
+
+func (f *fakes) Apply(_ context.Context, want []bridgeplan.DHCP) map[string]error {
+	f.servers = want
+	return nil
+}
+
+func (f *fakes) Serve(_ int, interfaces map[string]string) map[string]error {
+	f.metadata = interfaces
+	return nil
+}
+
+// filterOf is the filter of fakes, whose Apply is that of DHCP.
+type filterOf struct{ *fakes }
+
+func (f filterOf) Apply(_ context.Context, all network.HostNetworks) error {
+	f.filtered = append(f.filtered, len(all.Ports))
+	return f.filter
+}
+
+// start returns the networks of a host as a new process has them.
+func (f *fakes) start(file string) *bridges.Bridges {
+	return bridges.New(bridges.Options{Name: "h", File: file,
+		Host:   bridgeplan.Host{TunnelIP: "192.0.2.1", TunnelPort: 4789},
+		Source: f, Kernel: f, DHCP: f, Metadata: f, Filter: filterOf{f}, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (f *fakes) wants(t *testing.T, b *bridges.Bridges, conditions string) {
+	t.Helper()
+	got := strings.Join(b.Sync(t.Context()), "\n")
+	if conditions == "" && got != "" || !strings.Contains(got, conditions) {
+		t.Errorf("conditions %q, want %q", got, conditions)
+	}
+}
+
+// TestNetworksOfAHost follows the networks of a host while its surroundings fail: what exists stays, and a guest does
+// not start without its network.
+func TestNetworksOfAHost(t *testing.T) {
+	n := routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 101)
+	p := port(n, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10")
+	f := &fakes{links: map[string]bridgeplan.Link{"eth0": {Name: "eth0"}}, err: errors.New("down")}
+	file := filepath.Join(t.TempDir(), "networks.json")
+	b := f.start(file)
+	f.wants(t, b, "the networks of this host cannot be read")
+	if f.rules != "" || len(f.filtered) != 0 {
+		t.Errorf("a host without networks was changed: %q %v", f.rules, f.filtered)
+	}
+	if err := b.Prepare(t.Context(), []string{p.ID}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a guest without its network: %v", err)
+	}
+	f.all, f.err = network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: []network.HostPort{p}}, nil
+	f.refuse = errors.New("no memory")
+	if err := b.Prepare(t.Context(), []string{p.ID}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a network that cannot be made: %v", err)
+	}
+	f.refuse, f.filter = nil, errors.New("nft")
+	if err := b.Prepare(t.Context(), []string{p.ID}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a guest without its filter: %v", err)
+	}
+	f.filter = nil
+	must(t, b.Prepare(t.Context(), []string{p.ID}))
+	if len(f.servers) != 1 || f.metadata[n.ID] != n.Bridge || !strings.Contains(f.rules, "masquerade") {
+		t.Errorf("servers %v, metadata %v", f.servers, f.metadata)
+	}
+	f.err, f.rules = errors.New("down"), ""
+	b = f.start(file) // the host has booted again, and the service does not answer
+	f.links = map[string]bridgeplan.Link{"eth0": {Name: "eth0"}}
+	must(t, b.Prepare(t.Context(), []string{p.ID}))
+	if f.links[n.Bridge].Owner != n.ID || !strings.Contains(f.rules, "masquerade") {
+		t.Errorf("after the boot: %v", f.links)
+	}
+	if err := b.Prepare(t.Context(), []string{"another"}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a port that is not known: %v", err)
+	}
+	f.err = fault.New(fault.NotFound, "Neutron")
+	f.wants(t, b, "")
+	if f.links[n.Bridge].Owner != n.ID {
+		t.Error("a service without the request removes networks")
+	}
+	f.links[network.TapName(p.ID)] = bridgeplan.Link{Name: network.TapName(p.ID), Master: n.Bridge}
+	f.all, f.err = network.HostNetworks{}, nil
+	f.wants(t, b, "stays as long as")
+	if last := f.filtered[len(f.filtered)-1]; f.links[n.Bridge].Owner != n.ID || last != 1 {
+		t.Errorf("a guest was cut: %v, %d ports filtered", f.links, last)
+	}
+	delete(f.links, network.TapName(p.ID))
+	f.wants(t, b, "")
+	if len(f.links) != 1 || len(f.servers)+len(f.metadata) != 0 || f.rules != bridgeplan.NoRules {
+		t.Errorf("left: %v %v %s", f.links, f.servers, f.rules)
+	}
+}
+
+// TestSubnetOfTheHost refuses a network whose subnet the host has, and starts no guest on it.
+func TestSubnetOfTheHost(t *testing.T) {
+	n := routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 101)
+	p := port(n, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10")
+	f := &fakes{links: map[string]bridgeplan.Link{"eth0": {Name: "eth0", Addresses: []bridgeplan.Address{{
+		Prefix: netip.MustParsePrefix("10.0.0.7/16")}}}},
+		all: network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: []network.HostPort{p}}}
+	b := f.start(filepath.Join(t.TempDir(), "networks.json"))
+	f.wants(t, b, "overlaps with the address 10.0.0.7/16 of eth0")
+	if err := b.Prepare(t.Context(), []string{p.ID}); !fault.Is(err, fault.Unavailable) || len(f.links) != 1 {
+		t.Errorf("%v, %v", err, f.links)
+	}
+}
