@@ -16,17 +16,20 @@ import (
 
 // groupNetworks is a network service in memory, with security groups unless groups is nil.
 type groupNetworks struct {
-	mu     sync.Mutex
-	groups []network.SecurityGroup
-	shared map[string][]string // the ids of groups that a project may use beside its own
-	ports  []network.Port
+	mu            sync.Mutex
+	groups        []network.SecurityGroup
+	shared        map[string][]string // the ids of groups that a project may use beside its own
+	ports         []network.Port
+	sharedNetwork string // the project with which alone the network is shared; empty: with all
+
 	silent bool         // it does not answer about its extensions
 	asked  atomic.Int32 // how often it was asked about them
 }
 
 // Networks returns one network.
 func (n *groupNetworks) Networks(context.Context, url.Values) ([]network.Network, error) {
-	return []network.Network{{ID: imageID, Name: "net", Shared: true, Subnets: []string{"s"}}}, nil
+	return []network.Network{{ID: imageID, Name: "net", Project: "owner", Shared: n.sharedNetwork == "",
+		Subnets: []string{"s"}}}, nil
 }
 
 // Subnets returns none.
@@ -89,6 +92,9 @@ func (n *groupNetworks) Extensions(context.Context) ([]string, error) {
 
 // SharedWith returns the ids of the groups or networks that others share with a project.
 func (n *groupNetworks) SharedWith(_ context.Context, kind, project string) ([]string, error) {
+	if kind == network.SharedNetwork && project == n.sharedNetwork {
+		return []string{imageID}, nil
+	}
 	if kind == network.SharedNetwork {
 		return nil, nil
 	}
@@ -248,5 +254,18 @@ func TestSecurityGroupsOfASilentNetworkService(t *testing.T) {
 	}
 	if asked := n.asked.Load(); asked != 1 {
 		t.Errorf("it was asked %d times", asked)
+	}
+}
+
+// A network that its project shares with another one alone serves servers of that project, and of no third one.
+func TestServerInNetworkOfAnotherProject(t *testing.T) {
+	for project, status := range map[string]int{"p1": 202, "p3": 400} {
+		n := &groupNetworks{sharedNetwork: project}
+		h := startWith(t, func(o *Options) { o.Networks = n })
+		h.flavor("small", nil)
+		body := `{"server": {"name": "web", "flavorRef": "small", "networks": [{"uuid": "` + imageID + `"}]}}`
+		if r := h.ask("POST", "/v2.1/servers", body); r.status != status {
+			t.Errorf("shared with %s: %d %s", project, r.status, r.text)
+		}
 	}
 }
