@@ -167,5 +167,5 @@ func withSimilarNames(ctx context.Context, g *Globals, query url.Values, err err
 	if len(hints) == 0 {
 		return err
 	}
-	return fault.New(fault.Invalid, "%w; %s", err, strings.Join(hints, "; "))
+	return fault.New(fault.Invalid, "%s; %s", strings.TrimSuffix(fault.TextOf(err), "."), strings.Join(hints, "; "))
 }
