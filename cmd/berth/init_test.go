@@ -121,21 +121,37 @@ func TestInitAndLaunch(t *testing.T) {
 	want(t, m.init("--undo"), "nothing to do")
 }
 
-// An init that is killed after any step is completed by the next one, and what was made by all of them is removed.
+// An init that is killed after any step is completed by the next one, and what was made by all of them is removed, also
+// by an undo that is killed after any step.
 func TestInitKilledAfterEachStep(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	m := newInitMachine(t)
-	address, made := freePort(t), map[string]int{}
-	for run := 0; ; run++ {
-		cmd := m.command(append([]string{"init", "--driver", "fake", "--listen", address}, m.args...)...)
+	made := m.killedAfterEach("made     ", "--driver", "fake", "--listen", freePort(t))
+	if len(made) < 15 {
+		t.Errorf("only %d things: %v", len(made), made)
+	}
+	want(t, m.works("flavor", "list"), "tiny", "small", "xlarge")
+	if removed := m.killedAfterEach("removed  ", "--undo"); len(removed) < 5 {
+		t.Errorf("only %d things: %v", len(removed), removed)
+	}
+	m.isEmpty()
+}
+
+// killedAfterEach runs init again and again until it has nothing to do. Each run is killed after its first line that
+// begins with a word; it returns the things of these lines.
+func (m *initMachine) killedAfterEach(word string, args ...string) map[string]int {
+	m.t.Helper()
+	things := map[string]int{}
+	for range 40 {
+		cmd := m.command(append(append([]string{"init"}, args...), m.args...)...)
 		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
+		must(m.t, err)
+		must(m.t, cmd.Start())
 		complete, lines := false, bufio.NewScanner(out)
 		for lines.Scan() {
-			if what, ok := strings.CutPrefix(lines.Text(), "made     "); ok {
-				made[what]++
+			if what, ok := strings.CutPrefix(lines.Text(), word); ok {
+				things[what]++
 				break
 			}
 			complete = complete || strings.Contains(lines.Text(), "nothing to do")
@@ -143,16 +159,9 @@ func TestInitKilledAfterEachStep(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if complete {
-			break
-		}
-		if run > 40 {
-			t.Fatalf("init does not complete: %v", made)
+			return things
 		}
 	}
-	if len(made) < 15 {
-		t.Errorf("only %d things: %v", len(made), made)
-	}
-	want(t, m.works("flavor", "list"), "tiny", "small", "xlarge")
-	want(t, m.init("--undo"), "removed  the flavor small")
-	m.isEmpty()
+	m.t.Fatalf("init does not complete: %v", things)
+	return nil
 }

@@ -270,17 +270,17 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 		if !r.has(t.id) {
 			continue
 		}
+		word := "removed"
 		if ofAPI(t) && !running { // its state is removed with the directory, if that is recorded
-			c.say("gone     %s: the service does not run", t.what)
+			word = "gone   "
 		} else if err := t.undo(ctx); err != nil {
 			return fault.New(fault.KindOf(err), "cannot remove %s: %w; correct this and run `berth init --undo` again",
 				t.what, err)
-		} else {
-			c.say("removed  %s", t.what)
 		}
 		if err := r.remove(t.id); err != nil {
 			return err
 		}
+		c.say("%s  %s", word, t.what)
 	}
 	return r.removeLast(c.o.Data)
 }
