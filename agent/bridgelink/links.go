@@ -55,8 +55,11 @@ func (Kernel) Links(want []bridgeplan.Link) (map[string]bridgeplan.Link, error) 
 		p.Settings = map[string]string{}
 		for name := range w.Settings {
 			value, err := os.ReadFile(filepath.Join(sysctl, name))
-			if err == nil {
+			switch {
+			case err == nil:
 				p.Settings[name] = strings.TrimSpace(string(value))
+			case lacksIPv6(name, err):
+				p.Settings[name] = w.Settings[name]
 			}
 		}
 		all[w.Name] = p
@@ -77,7 +80,7 @@ func (Kernel) Routes(links map[string]bridgeplan.Link) error {
 	for _, l := range list {
 		out, known := links[l.Attrs().Name]
 		for _, r := range routes {
-			if at, valid := prefixOf(r.Dst); known && r.LinkIndex == l.Attrs().Index && valid && at.Bits() > 0 {
+			if at, valid := prefixOf(r.Dst); known && leavesBy(r, l.Attrs().Index) && valid && at.Bits() > 0 {
 				out.Routes = append(out.Routes, at)
 			}
 		}
@@ -86,6 +89,13 @@ func (Kernel) Routes(links map[string]bridgeplan.Link) error {
 		}
 	}
 	return nil
+}
+
+// leavesBy reports whether a route uses a link, also as one of several.
+func leavesBy(r netlink.Route, link int) bool {
+	return r.LinkIndex == link || slices.ContainsFunc(r.MultiPath, func(hop *netlink.NexthopInfo) bool {
+		return hop.LinkIndex == link
+	})
 }
 
 // read converts a link. names are those of all links by index.
@@ -166,7 +176,11 @@ func (k Kernel) perform(o bridgeplan.Operation) error {
 	case bridgeplan.Create:
 		return create(o.Link)
 	case bridgeplan.Set:
-		return os.WriteFile(filepath.Join(sysctl, o.Name), []byte(o.Value), 0o644)
+		err := os.WriteFile(filepath.Join(sysctl, o.Name), []byte(o.Value), 0o644)
+		if lacksIPv6(o.Name, err) {
+			return nil
+		}
+		return err
 	}
 	l, err := netlink.LinkByName(o.Link.Name)
 	if err != nil {
@@ -198,6 +212,12 @@ func (k Kernel) perform(o bridgeplan.Operation) error {
 		return netlink.NeighDel(end)
 	}
 	return netlink.NeighAppend(end)
+}
+
+// lacksIPv6 reports whether a setting of IPv6 does not exist, because the link has no IPv6: its MTU is below 1280, or
+// the kernel has none.
+func lacksIPv6(setting string, err error) bool {
+	return strings.HasPrefix(setting, "ipv6/") && errors.Is(err, os.ErrNotExist)
 }
 
 // setMaster puts a link into a bridge, or takes it out.

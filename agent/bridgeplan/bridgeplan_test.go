@@ -2,7 +2,6 @@ package bridgeplan
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -214,41 +213,28 @@ func TestServers(t *testing.T) {
 		"0.0.0.0/0,10.0.0.1\n") || !strings.Contains(list[0].Config, "interface=bro") {
 		t.Errorf("a provider network: %+v", list)
 	}
+	n.Subnets[0].DNS = nil
+	list = Servers(network.HostNetworks{Networks: []network.HostNetwork{n}})
+	if !strings.Contains(list[0].Options, "tag:subnet0,option:dns-server\n") {
+		t.Errorf("a name server whose answers do not arrive: %s", list[0].Options)
+	}
 	n.Subnets[0].DHCP = false
 	if list = Servers(network.HostNetworks{Networks: []network.HostNetwork{n}}); len(list) != 0 {
 		t.Errorf("without enable_dhcp: %+v", list)
 	}
 }
 
-// TestConflicts refuses a subnet that the host reaches otherwise, unless it has the network already, and keeps the
-// links of a network that is refused.
-func TestConflicts(t *testing.T) {
-	for name, c := range map[string]struct {
-		link Link
-		want string
-	}{
-		"an address":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.0.0.2/16")}}}, "10.0.0.2/16 of eth0"},
-		"a route":       {Link{Routes: []netip.Prefix{netip.MustParsePrefix("10.0.0.128/25")}}, "the route to 10.0.0.128/25"},
-		"other ones":    {Link{Addresses: []Address{{Prefix: netip.MustParsePrefix("10.1.0.1/16")}}}, ""},
-		"Berth's links": {Link{Owner: "x", Routes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}, ""},
-	} {
-		present := map[string]Link{"eth0": c.link}
-		got := own.Conflicts([]network.HostNetwork{routed()}, present)[id]
-		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q", name, got)
+// TestForgedSources: nothing that a guest sends to the host with an address outside of its subnets is taken for an
+// answer.
+func TestForgedSources(t *testing.T) {
+	n := routed()
+	n.Subnets = append(n.Subnets, network.HostSubnet{ID: "t", IPVersion: 4, CIDR: "10.3.0.0/24"})
+	_, toHost, _ := strings.Cut(own.Rules([]network.HostNetwork{n}), "chain to_host {\n")
+	lines := strings.Split(toHost, "\n")
+	for i, want := range []string{"udp sport 68 udp dport 67 accept", `iifname { "brq0a1b2c3d-44", "bro0a1b2c3d-44" } ` +
+		"ip saddr != 10.0.0.0/24 ip saddr != 10.3.0.0/24 drop", "ct state established,related accept"} {
+		if strings.TrimSpace(lines[i]) != want {
+			t.Errorf("line %d: %q, want %q", i, lines[i], want)
 		}
-		present["brq0a1b2c3d-44"] = Link{Owner: id}
-		if got := own.Conflicts([]network.HostNetwork{routed()}, present); len(got) != 0 {
-			t.Errorf("%s: a network that exists: %v", name, got)
-		}
-	}
-	inTunnel := Host{TunnelIP: "10.0.0.77"}
-	if got := inTunnel.Conflicts([]network.HostNetwork{routed()}, nil); len(got) != 1 {
-		t.Errorf("the tunnel's own address: %v", got)
-	}
-	present := map[string]Link{}
-	settle(t, present, routed())
-	if list, _ := Operations(nil, present, map[string]string{id: "refused"}); len(list) != 0 {
-		t.Errorf("links of a refused network: %v", list)
 	}
 }

@@ -110,11 +110,14 @@ func optionsOf(n network.HostNetwork, s network.HostSubnet, tag string) string {
 	line := func(option string, values ...string) {
 		fmt.Fprintf(&b, "%s\n", strings.Join(append([]string{tag, "option:" + option}, values...), ","))
 	}
-	servers := s.DNS
-	if len(servers) == 0 {
-		servers = []string{serverOf(n, s)}
+	switch {
+	case len(s.DNS) > 0:
+		line("dns-server", s.DNS...)
+	case hasGateway(n, s):
+		line("dns-server", s.Gateway)
+	default:
+		line("dns-server") // none: the host has no route for its answers; without the line dnsmasq names itself
 	}
-	line("dns-server", servers...)
 	line("mtu", fmt.Sprint(n.MTU))
 	if s.Gateway == "" {
 		line("router") // empty: without it dnsmasq names itself

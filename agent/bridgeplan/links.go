@@ -94,51 +94,6 @@ func GatewayMAC(id string) string {
 	return mac
 }
 
-// Conflicts returns the routed networks whose subnets the host reaches otherwise, each with a sentence: a route to
-// guests would take the place of the operator's. Networks that the host has already are not among them.
-func (h Host) Conflicts(networks []network.HostNetwork, present map[string]Link) map[string]string {
-	refused := map[string]string{}
-	for _, n := range networks {
-		if present[n.Bridge].Owner == n.ID {
-			continue
-		}
-		for _, s := range n.Subnets {
-			p, err := netip.ParsePrefix(s.CIDR)
-			if what := h.reaches(p, n.Peers, present); err == nil && hasGateway(n, s) && what != "" {
-				refused[n.ID] = "its subnet " + s.CIDR + " overlaps with " + what + " of this host, which it would cut off; use " +
-					"another subnet"
-			}
-		}
-	}
-	return refused
-}
-
-// reaches returns by what the host reaches a part of a subnet without Berth; empty: it does not.
-func (h Host) reaches(subnet netip.Prefix, peers []string, present map[string]Link) string {
-	for _, text := range append([]string{h.TunnelIP}, peers...) {
-		if a, err := netip.ParseAddr(text); err == nil && subnet.Contains(a) {
-			return "the tunnel to " + text
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(present)) {
-		l := present[name]
-		if l.Owner != "" {
-			continue
-		}
-		for _, a := range l.Addresses {
-			if a.Prefix.Overlaps(subnet) {
-				return "the address " + a.Prefix.String() + " of " + name
-			}
-		}
-		for _, r := range l.Routes {
-			if r.Overlaps(subnet) {
-				return "the route to " + r.String() + " by " + name
-			}
-		}
-	}
-	return ""
-}
-
 // isOperators reports whether the bridge of a network is the operator's.
 func (h Host) isOperators(n network.HostNetwork) bool {
 	return n.NetworkType == "flat" && h.Bridges[n.PhysicalNetwork] != "" && h.Bridges[n.PhysicalNetwork] == n.Bridge
@@ -146,7 +101,8 @@ func (h Host) isOperators(n network.HostNetwork) bool {
 
 // hasGateway reports whether the hosts of a network route a subnet.
 func hasGateway(n network.HostNetwork, s network.HostSubnet) bool {
-	return n.Routed() && s.Gateway != "" && s.IPVersion == 4
+	_, inside := inSubnet(s, s.Gateway)
+	return n.Routed() && inside && s.IPVersion == 4
 }
 
 // Links returns the links that a host needs for its networks, in the order in which they are made. refused are the
@@ -220,12 +176,13 @@ func hostLink(name string, forwards bool) map[string]string {
 	return all
 }
 
-// bridgeOf returns the bridge of a network. It has the gateways of the subnets that the hosts route.
+// bridgeOf returns the bridge of a network. It has the gateways of the subnets that the hosts route. It is the way to
+// the guests of a subnet in which the host has no own address.
 func bridgeOf(n network.HostNetwork) Link {
 	b := Link{Name: n.Bridge, Kind: Bridge, Owner: n.ID, MTU: n.MTU, Up: true}
 	for _, s := range n.Subnets {
 		if p, ok := inSubnet(s, s.Gateway); ok && hasGateway(n, s) {
-			b.Addresses = append(b.Addresses, Address{p, true})
+			b.Addresses = append(b.Addresses, Address{p, s.Address != ""})
 		}
 	}
 	if n.Routed() {
@@ -254,11 +211,11 @@ func ownLinks(n network.HostNetwork) []Link {
 	return []Link{own, end}
 }
 
-// inSubnet returns an address with the prefix of its subnet.
+// inSubnet returns an address of a subnet with the length of its prefix; false: it is not one of the subnet.
 func inSubnet(s network.HostSubnet, address string) (netip.Prefix, bool) {
 	a, err := netip.ParseAddr(address)
 	p, err2 := netip.ParsePrefix(s.CIDR)
-	if err != nil || err2 != nil || a.Is4() != p.Addr().Is4() {
+	if err != nil || err2 != nil || !p.Contains(a) {
 		return netip.Prefix{}, false
 	}
 	return netip.PrefixFrom(a, p.Bits()), true

@@ -125,10 +125,23 @@ func (r rules) masquerades() (lines []string) {
 	return lines
 }
 
-// toHost lists what guests reach of the host. With br_netfilter a packet is tracked in the bridge and again here, so a
+// toHost lists what guests reach of the host, with addresses of their own network only: answers of others to the host
+// cannot come from there. With br_netfilter a packet is tracked in the bridge and again here, so a
 // refusal, which ends the tracked connection, is not known as an answer the second time.
 func (r rules) toHost() []string {
-	lines := []string{"ct state established,related accept", "tcp flags rst accept", "udp sport 68 udp dport 67 accept"}
+	lines := []string{"udp sport 68 udp dport 67 accept"}
+	for _, n := range r.networks {
+		if sides := r.host.sides(n); len(sides) > 0 {
+			line := "iifname " + names(sides)
+			for _, s := range n.Subnets {
+				if p, err := netip.ParsePrefix(s.CIDR); err == nil && p.Addr().Is4() {
+					line += " ip saddr != " + p.Masked().String()
+				}
+			}
+			lines = append(lines, line+" drop")
+		}
+	}
+	lines = append(lines, "ct state established,related accept", "tcp flags rst accept")
 	for _, n := range r.networks {
 		var own []string
 		for _, s := range n.Subnets {
@@ -154,7 +167,9 @@ func (r rules) fromGuests() (lines []string) {
 			lines = append(lines, "iifname "+names(sides)+" oifname "+names(sides)+" accept")
 		}
 	}
-	lines = append(lines, "oifname "+names(r.inside)+" drop")
+	if len(r.inside) > 0 {
+		lines = append(lines, "oifname "+names(r.inside)+" drop")
+	}
 	if r.host.TunnelIP != "" {
 		// With the address of this host, other hosts would take it for a frame of any network.
 		lines = append(lines, fmt.Sprintf("udp dport %d drop", r.host.TunnelPort))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -89,16 +90,25 @@ func (b *Bridges) Sync(ctx context.Context) (conditions []string) {
 }
 
 // Prepare makes the networks of ports before their guest is built. Unavailable: try again later; the guest must not
-// start. A port that the network service does not list is not connected by Berth.
+// start. Ports are connected by others if the network service has no such request and the host has never had a network
+// of Berth.
 func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 	b.calls.Lock()
 	defer b.calls.Unlock()
 	fetched, err := b.fetch(ctx)
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
 	use := &fetched
-	if err != nil {
+	switch {
+	case err == nil:
+		if missing := notListed(ports, fetched); missing != "" {
+			return fault.New(fault.Unavailable, "port %s: the network service does not list it for this host; detach it if it "+
+				"was deleted", missing)
+		}
+	case fault.Is(err, fault.NotFound):
+		if _, known, err2 := b.last(); err2 == nil && !known {
+			return nil
+		}
+		fallthrough
+	default:
 		if fetched, err = b.lastOf(ports, err); err != nil {
 			return err
 		}
@@ -106,7 +116,7 @@ func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 	}
 	_, failed := b.make(ctx, use)
 	for _, p := range fetched.Ports {
-		if err := failed[p.Network]; slices.Contains(ports, p.ID) && err != nil {
+		if err := failedOf(p, failed); slices.Contains(ports, p.ID) && err != nil {
 			return fault.New(fault.Unavailable, "port %s: %w", p.ID, err)
 		}
 	}
@@ -114,6 +124,27 @@ func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 		return fault.New(fault.Unavailable, "%w", err)
 	}
 	return nil
+}
+
+// notListed returns the first of some ports that is not one of the host; empty: all are.
+func notListed(ports []string, all network.HostNetworks) string {
+	for _, id := range ports {
+		if !slices.ContainsFunc(all.Ports, func(p network.HostPort) bool { return p.ID == id }) {
+			return id
+		}
+	}
+	return ""
+}
+
+// failedOf returns the fault of the network or of a subnet of a port.
+func failedOf(p network.HostPort, failed map[string]error) error {
+	err := failed[p.Network]
+	for _, ip := range p.FixedIPs {
+		if err == nil {
+			err = failed[ip.Subnet]
+		}
+	}
+	return err
 }
 
 // fetchTime limits a request to the network service.
@@ -132,10 +163,9 @@ func (b *Bridges) lastOf(ports []string, unanswered error) (network.HostNetworks
 	if err != nil {
 		return all, err
 	}
-	for _, id := range ports {
-		if !slices.ContainsFunc(all.Ports, func(p network.HostPort) bool { return p.ID == id }) {
-			return all, fault.New(fault.Unavailable, "the networks of this host cannot be read: %w", unanswered)
-		}
+	if id := notListed(ports, all); id != "" {
+		return all, fault.New(fault.Unavailable, "port %s: the networks of this host cannot be read: %w; remove %s if "+
+			"another service than Berth's connects the ports of this host now", id, unanswered, b.o.File)
 	}
 	return all, nil
 }
@@ -186,7 +216,7 @@ func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (cond
 		return conditions, failed // a host that has never had a network needs no program
 	}
 	b.connect(ctx, all, failed)
-	return conditions, failed
+	return append(conditions, bridgeplan.Shortages(all.Networks)...), failed
 }
 
 // connect makes links, rules and servers for networks.
@@ -196,21 +226,26 @@ func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed 
 		failed[everyNetwork] = err
 		return
 	}
-	isNew := func(n network.HostNetwork) bool { return !owned(present, n) }
-	if slices.ContainsFunc(all.Networks, isNew) { // there may be very many routes
+	if bridgeplan.NeedsRoutes(all.Networks, present) { // there may be very many routes
 		if err := b.o.Kernel.Routes(present); err != nil {
 			failed[everyNetwork] = err
 			return
 		}
 	}
-	refused := b.o.Host.Conflicts(all.Networks, present)
-	all.Networks = slices.DeleteFunc(slices.Clone(all.Networks), func(n network.HostNetwork) bool {
-		return refused[n.ID] != ""
-	})
+	asked := all.Networks
+	admitted, refused := b.o.Host.Admit(asked, present)
+	all.Networks = admitted
 	links, more := b.o.Host.Links(all.Networks)
 	maps.Copy(refused, more)
-	for id, why := range refused {
-		failed[id] = unconnected(id, why)
+	for _, n := range asked {
+		if why := refused[n.ID]; why != "" {
+			failed[n.ID] = unconnected(n.ID, why)
+		}
+		for _, s := range n.Subnets {
+			if why := refused[s.ID]; why != "" {
+				failed[s.ID] = unconnected(n.ID, why)
+			}
+		}
 	}
 	// Rules come before links: a guest or a host is never reachable by a link without its rules.
 	if err := b.setRules(ctx, all.Networks); err != nil {
@@ -323,11 +358,30 @@ func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Li
 	for _, p := range last.Ports {
 		listed := slices.ContainsFunc(all.Ports, func(o network.HostPort) bool { return o.ID == p.ID })
 		if _, exists := present[network.TapName(p.ID)]; !listed && exists {
-			all.Ports = append(all.Ports, p)
+			all.Ports = append(all.Ports, withoutTaken(p, fetched.Ports))
 			all.Groups = withGroups(all.Groups, last.Groups, fetched.Ports)
 		}
 	}
 	return all, conditions
+}
+
+// withoutTaken returns a port that stays without the addresses that a listed port of its network has now.
+func withoutTaken(p network.HostPort, listed []network.HostPort) network.HostPort {
+	taken := func(address string) bool {
+		at, err := netip.ParsePrefix(address)
+		if a, err2 := netip.ParseAddr(address); err2 == nil {
+			at, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		return slices.ContainsFunc(listed, func(o network.HostPort) bool {
+			return err == nil && o.Network == p.Network && slices.ContainsFunc(o.FixedIPs, func(ip network.FixedIP) bool {
+				a, err := netip.ParseAddr(ip.Address)
+				return err == nil && at.Contains(a)
+			})
+		})
+	}
+	p.FixedIPs = slices.DeleteFunc(slices.Clone(p.FixedIPs), func(ip network.FixedIP) bool { return taken(ip.Address) })
+	p.Pairs = slices.DeleteFunc(slices.Clone(p.Pairs), func(pair network.AddressPair) bool { return taken(pair.Address) })
+	return p
 }
 
 // withGroups returns security groups with the last known rules of those that none of some ports has: a port that stays

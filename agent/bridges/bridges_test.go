@@ -136,6 +136,10 @@ func TestNetworksOfAHost(t *testing.T) {
 	}
 	f.err = fault.New(fault.NotFound, "Neutron")
 	f.wants(t, b, "")
+	must(t, b.Prepare(t.Context(), []string{p.ID}))
+	if err := b.Prepare(t.Context(), []string{"another"}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a service that has lost the request, and a port that is not known: %v", err)
+	}
 	if f.links[n.Bridge].Owner != n.ID {
 		t.Error("a service without the request removes networks")
 	}
@@ -163,5 +167,66 @@ func TestSubnetOfTheHost(t *testing.T) {
 	f.wants(t, b, "overlaps with the address 10.0.0.7/16 of eth0")
 	if err := b.Prepare(t.Context(), []string{p.ID}); !fault.Is(err, fault.Unavailable) || len(f.links) != 1 {
 		t.Errorf("%v, %v", err, f.links)
+	}
+}
+
+// TestUnlistedPort: a guest does not start with a port that the network service does not list, because nothing would
+// filter it. Where another service than Berth's connects ports, it starts.
+func TestUnlistedPort(t *testing.T) {
+	n := routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 101)
+	p := port(n, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10")
+	f := &fakes{links: map[string]bridgeplan.Link{}, err: fault.New(fault.NotFound, "Neutron")}
+	b := f.start(filepath.Join(t.TempDir(), "networks.json"))
+	must(t, b.Prepare(t.Context(), []string{"another"}))
+	f.all, f.err = network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: []network.HostPort{p}}, nil
+	must(t, b.Prepare(t.Context(), []string{p.ID}))
+	if err := b.Prepare(t.Context(), []string{p.ID, "deleted"}); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), "deleted") {
+		t.Errorf("a deleted port: %v", err)
+	}
+}
+
+// TestLaterSubnetOfTheHost: a subnet that a network gets later and that the host has is left out; guests with other
+// addresses of the network start.
+func TestLaterSubnetOfTheHost(t *testing.T) {
+	n := routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 101)
+	p, q := port(n, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10"), port(n, "a2", "beta", "192.0.2.30")
+	q.FixedIPs[0].Subnet = "late"
+	f := &fakes{links: map[string]bridgeplan.Link{"eth0": {Name: "eth0", Addresses: []bridgeplan.Address{{
+		Prefix: netip.MustParsePrefix("192.0.2.10/24")}}}},
+		all: network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: []network.HostPort{p, q}}}
+	b := f.start(filepath.Join(t.TempDir(), "networks.json"))
+	f.wants(t, b, "")
+	n.Subnets = append(n.Subnets, network.HostSubnet{ID: "late", IPVersion: 4, CIDR: "192.0.2.0/24",
+		Gateway: "192.0.2.10"})
+	f.all.Networks = []network.HostNetwork{n}
+	f.wants(t, b, "its subnet 192.0.2.0/24 gives this host the address 192.0.2.10")
+	must(t, b.Prepare(t.Context(), []string{p.ID}))
+	if err := b.Prepare(t.Context(), []string{q.ID}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a guest with an address of a subnet that is left out: %v", err)
+	}
+}
+
+// TestRetainedAddresses: a port that stays after it was deleted keeps no address that another port has got.
+func TestRetainedAddresses(t *testing.T) {
+	n := routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 101)
+	p := port(n, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10")
+	p.FixedIPs = append(p.FixedIPs, network.FixedIP{Subnet: "sub-" + netA, Address: "10.0.1.11"})
+	p.Pairs = []network.AddressPair{{Address: "10.0.1.0/28"}, {Address: "10.0.9.0/24"}}
+	f := &fakes{links: map[string]bridgeplan.Link{}, all: network.HostNetworks{Networks: []network.HostNetwork{n},
+		Ports: []network.HostPort{p}}}
+	b := f.start(filepath.Join(t.TempDir(), "networks.json"))
+	f.wants(t, b, "")
+	f.links[network.TapName(p.ID)] = bridgeplan.Link{Name: network.TapName(p.ID), Master: n.Bridge}
+	f.all.Ports = []network.HostPort{port(n, "b1", "beta", "10.0.1.10")}
+	f.wants(t, b, "")
+	all, err := b.State()
+	must(t, err)
+	if len(all.Ports) != 2 {
+		t.Fatalf("ports %+v", all.Ports)
+	}
+	if stays := all.Ports[1]; stays.ID != p.ID || len(stays.FixedIPs) != 1 || stays.FixedIPs[0].Address != "10.0.1.11" ||
+		len(stays.Pairs) != 1 || stays.Pairs[0].Address != "10.0.9.0/24" {
+		t.Errorf("the port that stays: %+v", stays)
 	}
 }
