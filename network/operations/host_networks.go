@@ -9,6 +9,7 @@ import (
 
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/qos"
 	"github.com/openberth/berth/network/store"
 )
@@ -37,10 +38,18 @@ func (s Agents) HostNetworks(ctx context.Context, host string) (all api.HostNetw
 	}); err != nil || complete {
 		return all, err
 	}
+	mark := ""
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		all, _, err = s.hostNetworks(ctx, tx, host, true)
+		if all, _, err = s.hostNetworks(ctx, tx, host, true); err == nil {
+			mark, err = markOf(ctx, tx)
+		}
 		return err
 	})
+	if err == nil {
+		// Not before the commit: the next transaction may give the revisions of one that failed to other changes. An answer
+		// without an address, because none is free, counts until something changes.
+		s.answers.put(host, mark, all)
+	}
 	return all, err
 }
 
@@ -225,9 +234,13 @@ func (s Agents) hostOwnPort(ctx context.Context, tx *store.Tx, of hostNetworkOf,
 			wanted[i] = own.FixedIPs[at]
 		}
 	}
-	if own.FixedIPs, err = a.requested(ctx, wanted); err != nil {
+	own.FixedIPs, err = a.requested(ctx, wanted)
+	if fault.CodeOf(err) != "" { // no fault of the database
 		s.Log.Warn("no own address of a host", "host", of.binding.Host, "network", of.network.ID, "error", err)
 		return of.own, true, nil
+	}
+	if err != nil {
+		return own, false, err
 	}
 	return own, true, tx.PutPort(ctx, &own)
 }

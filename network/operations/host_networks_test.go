@@ -145,8 +145,70 @@ func TestFullSubnetOfAHost(t *testing.T) {
 	if len(all.Ports) != 5 || all.Networks[0].Port != "" || all.Networks[0].Subnets[0].Address != "" {
 		t.Errorf("%+v", all)
 	}
+	before := revisionOf(t, s)
+	for range 3 {
+		if again := hostNetworks(t, s, host); len(again.Ports) != 5 {
+			t.Errorf("again: %+v", again)
+		}
+	}
+	if after := revisionOf(t, s); after != before {
+		t.Errorf("polls of a host without a free address wrote: revision %d, then %d", before, after)
+	}
 	must(t, s.DeletePort(t.Context(), all.Ports[0].ID, NoRevision))
 	if all = hostNetworks(t, s, host); all.Networks[0].Subnets[0].Address == "" {
 		t.Errorf("with a free address: %+v", all.Networks[0])
+	}
+}
+
+// revisionOf returns the number of transactions that wrote.
+func revisionOf(t *testing.T, s *Service) (revision int64) {
+	t.Helper()
+	must(t, s.Store.Read(t.Context(), func(tx *store.Tx) error {
+		revision = tx.Revision
+		return nil
+	}))
+	return revision
+}
+
+// TestGatewayOutsideOfASubnet refuses it where a host has the gateway or no other machine can have it, and accepts it
+// on a network of other machines.
+func TestGatewayOutsideOfASubnet(t *testing.T) {
+	s, _, tunnelled := tunnelCloud(t)
+	network := func(segment store.Segment) string {
+		n, err := s.CreateNetwork(t.Context(), store.Network{Segments: []store.Segment{segment}})
+		must(t, err)
+		return n.ID
+	}
+	vxlan, local, flat := network(store.Segment{Type: "vxlan"}), network(store.Segment{Type: "local"}),
+		network(store.Segment{Type: "flat", PhysicalNetwork: "lan"})
+	for _, c := range []struct {
+		network, cidr, gateway string
+		refused                bool
+	}{
+		{vxlan, "10.2.0.0/24", "198.51.100.2", true}, {vxlan, "10.2.0.0/24", "10.2.1.1", true},
+		{vxlan, "10.2.0.0/24", "10.2.0.9", false}, {local, "10.2.0.0/24", "198.51.100.2", true},
+		{vxlan, "2001:db8::/64", "2001:db8:1::1", true}, {vxlan, "2001:db8::/64", "fe80::1", false},
+		{flat, "10.2.0.0/24", "198.51.100.2", false},
+	} {
+		version := 4
+		if strings.Contains(c.cidr, ":") {
+			version = 6
+		}
+		_, err := s.CreateSubnet(t.Context(), store.Subnet{Network: c.network, IPVersion: version, CIDR: c.cidr,
+			Gateway: c.gateway}, true)
+		if (fault.KindOf(err) == fault.Invalid) != c.refused || !c.refused && err != nil ||
+			c.refused && !strings.Contains(fault.TextOf(err), "Gateway is not valid on subnet") {
+			t.Errorf("gateway %s of %s: %v", c.gateway, c.cidr, err)
+		}
+	}
+	_, err := s.UpdateSubnet(t.Context(), tunnelled.ID, NoRevision, func(sub *store.Subnet) error {
+		sub.Gateway = "198.51.100.2"
+		return nil
+	})
+	if fault.KindOf(err) != fault.Invalid {
+		t.Errorf("an update to a gateway outside: %v", err)
+	}
+	if _, err = s.AddSegment(t.Context(), flat, store.Segment{Type: "local"}); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("a local segment for a subnet with a gateway outside: %v", err)
 	}
 }

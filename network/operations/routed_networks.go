@@ -92,13 +92,16 @@ func leaveSubnet(ctx context.Context, tx *store.Tx, s *Service, sub store.Subnet
 	return nil
 }
 
-// checkRouted refuses a subnet with a gateway that overlaps with one of another routed network: each host has the
-// addresses of both, and packets to an address have one route. The hosts route vxlan networks if they are tenant
-// networks, or if a Linux bridge agent has tunnels.
+// checkRouted refuses a subnet whose gateway is outside of it (see checkGateway), and one with a gateway that overlaps
+// with one of another routed network: each host has the addresses of both, and packets to an address have one route.
+// The hosts route vxlan networks if they are tenant networks, or if a Linux bridge agent has tunnels.
 func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network, sub store.Subnet) error {
 	cidr, err := netip.ParsePrefix(sub.CIDR)
-	if sub.Gateway == "" || err != nil || !isTunnelled(n) {
+	if sub.Gateway == "" || err != nil {
 		return nil
+	}
+	if err := checkGateway(n, sub, cidr); err != nil || !isTunnelled(n) {
+		return err
 	}
 	ends, err := tunnelEnds(ctx, tx)
 	if err != nil || len(ends) == 0 && !slices.Contains(s.Segments.TenantTypes, "vxlan") {
@@ -108,18 +111,37 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 	if err != nil {
 		return err
 	}
+	tunnelled := map[string]bool{}
+	for _, other := range networks {
+		tunnelled[other.ID] = other.ID != n.ID && isTunnelled(other)
+	}
 	subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{})
 	for _, o := range subnets {
 		other, err := netip.ParsePrefix(o.CIDR)
-		at := slices.IndexFunc(networks, func(n store.Network) bool { return n.ID == o.Network })
-		if err != nil || o.ID == sub.ID || o.Network == n.ID || o.Gateway == "" || at < 0 || !isTunnelled(networks[at]) ||
-			!other.Overlaps(cidr) {
+		if err != nil || o.Gateway == "" || !tunnelled[o.Network] || !other.Overlaps(cidr) {
 			continue
 		}
 		return conflict("SubnetOverlapsRoutedNetwork", "the subnet %s overlaps with %s, a subnet of another network that "+
 			"the hosts route; use another range, or set gateway_ip to null for a network without a way out", cidr, other)
 	}
 	return err
+}
+
+// checkGateway refuses a gateway outside of the subnet on a network that a host routes, or that has no way to another
+// host: the hosts would answer for an address that another machine may have, and for all networks. A link-local address
+// of IPv6 is accepted, and any address on a network of a physical network, where another machine is the gateway.
+func checkGateway(n store.Network, sub store.Subnet, cidr netip.Prefix) error {
+	at, err := netip.ParseAddr(sub.Gateway)
+	if err != nil || cidr.Contains(at) || at.Is6() && at.IsLinkLocalUnicast() {
+		return err
+	}
+	for _, seg := range n.Segments {
+		if seg.Type == "vxlan" || seg.Type == "local" {
+			return invalid("Gateway is not valid on subnet: %s is not in %s, and the network is of type %s; use an address "+
+				"of the subnet, or set gateway_ip to null", at, cidr, seg.Type)
+		}
+	}
+	return nil
 }
 
 // isTunnelled reports whether a network has a segment of type vxlan, which its hosts route.
