@@ -103,25 +103,9 @@ func (s Servers) pid(network string) int {
 
 // apply makes the server of a network the wanted one.
 func (s Servers) apply(ctx context.Context, w bridgeplan.DHCP) error {
-	dir := s.dir(w.Network)
-	if err := s.makeDir(dir); err != nil {
-		return fault.New(fault.Unavailable, "the directory of a DHCP server cannot be made: %w", err)
-	}
-	config := strings.ReplaceAll(w.Config, "%DIR%", dir) + userLine()
-	changed, restart := false, false
-	for name, content := range map[string]string{"dnsmasq.conf": config, "hosts": w.Hosts, "options": w.Options,
-		"names": w.Names} {
-		path := filepath.Join(dir, name)
-		if present, err := os.ReadFile(path); err == nil && string(present) == content {
-			continue
-		}
-		if err := datafile.Replace(path, []byte(content)); err != nil {
-			return fault.New(fault.Unavailable, "the files of a DHCP server cannot be written: %w", err)
-		}
-		if err := os.Chmod(path, 0o644); err != nil {
-			return fault.New(fault.Unavailable, "the files of a DHCP server cannot be written: %w", err)
-		}
-		changed, restart = true, restart || name == "dnsmasq.conf"
+	changed, restart, err := s.write(w)
+	if err != nil {
+		return fault.New(fault.Unavailable, "the files of a DHCP server cannot be written: %w", err)
 	}
 	pid := s.pid(w.Network)
 	switch {
@@ -132,12 +116,57 @@ func (s Servers) apply(ctx context.Context, w bridgeplan.DHCP) error {
 		}
 	case changed:
 		if err := syscall.Kill(pid, syscall.SIGHUP); err == nil {
-			return nil
+			return s.used(w.Network)
 		}
 	default:
 		return nil
 	}
-	return s.start(ctx, w.Network)
+	if err := s.start(ctx, w.Network); err != nil {
+		return err
+	}
+	return s.used(w.Network)
+}
+
+// pendingFile exists while the process of a network may not have read its files as they are.
+const pendingFile = "pending"
+
+// write writes the files of a server. It reports whether its process must read them again, and whether it must start
+// again for that. If files were written before, and the process did not read them since, because the agent was killed
+// or failed in between, both are true and all files are written again.
+func (s Servers) write(w bridgeplan.DHCP) (changed, restart bool, err error) {
+	dir := s.dir(w.Network)
+	if err := s.makeDir(dir); err != nil {
+		return false, false, err
+	}
+	pending := filepath.Join(dir, pendingFile)
+	_, err = os.Lstat(pending)
+	before := !errors.Is(err, os.ErrNotExist)
+	changed, restart = before, before
+	config := strings.ReplaceAll(w.Config, "%DIR%", dir) + userLine()
+	for name, content := range map[string]string{"dnsmasq.conf": config, "hosts": w.Hosts, "options": w.Options,
+		"names": w.Names} {
+		path := filepath.Join(dir, name)
+		if present, err := os.ReadFile(path); !before && err == nil && string(present) == content {
+			continue
+		}
+		if err := os.WriteFile(pending, nil, 0o600); err != nil {
+			return false, false, err
+		}
+		if err := errors.Join(datafile.Replace(path, []byte(content)), os.Chmod(path, 0o644)); err != nil {
+			return false, false, err
+		}
+		changed, restart = true, restart || name == "dnsmasq.conf"
+	}
+	return changed, restart, nil
+}
+
+// used records that the process of a network has read its files.
+func (s Servers) used(network string) error {
+	err := os.Remove(filepath.Join(s.dir(network), pendingFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fault.New(fault.Unavailable, "a file of a DHCP server cannot be removed: %w", err)
+	}
+	return nil
 }
 
 // makeDir makes a directory that dnsmasq can read by its group after it has given up root's rights, and cannot write.
