@@ -205,8 +205,10 @@ func TestNetworkCommands(t *testing.T) {
 			}
 		}
 	}
-	if got := output("port", "list", "--host", "cmp2"); strings.Contains(got, port.ID) {
-		t.Errorf("a port of another host:\n%s", got)
+	var out, problems bytes.Buffer
+	status := run(append([]string{"port", "list", "--host", "cmp2"}, urls...), &out, &problems)
+	if status != 1 || out.Len() > 0 || !strings.Contains(problems.String(), "did you mean cmp1?") {
+		t.Errorf("ports of a host that does not exist: status %d\n%s%s", status, &out, &problems)
 	}
 	d.stop(t)
 }

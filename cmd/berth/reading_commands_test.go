@@ -107,7 +107,7 @@ var otherCommands = strings.Split("device clean,device disable,device enable,"+
 	"server migration abort,server migration force-complete,server restore,options,completion,manual,"+
 	"demo,up,placement run,placement db sync,placement db version,compute,network run,image run,image build,image add,"+
 	"image list,image delete,image show,image set,image save,image member list,image member add,image member remove,"+
-	"launch,cloud,init make,user add,user list,user show,user set,user password,user remove,"+
+	"launch,cloud,init make,init token,user add,user list,user show,user set,user password,user remove,"+
 	"image accept,image reject,version,"+
 	"network create,network set,network delete,subnet create,subnet set,subnet delete,port create,port set,port delete,"+
 	"qos policy create,qos policy set,qos policy delete,qos rule add,qos rule remove,security-group create,"+
