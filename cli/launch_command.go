@@ -188,18 +188,37 @@ func (c *LaunchCmd) chooseNetwork(ctx context.Context, g *Globals) (compute.Netw
 		if err != nil {
 			return compute.Networks{}, err
 		}
-		i := slices.IndexFunc(all, func(n network.Network) bool { return n.Name == usualNetwork })
-		switch {
-		case len(all) == 0:
-			return compute.Networks{Word: compute.NetworksNone}, nil
-		case i < 0 && len(all) > 1:
-			return compute.Networks{}, fault.New(fault.Invalid, "there are %d networks and none is called %s; choose one with "+
-				"--network (`berth network list` shows all)", len(all), usualNetwork)
+		chosen, err := usualOf(all)
+		if err != nil || chosen.ID == "" {
+			return compute.Networks{Word: compute.NetworksNone}, err
 		}
-		chosen := all[max(i, 0)]
 		id, c.Network = chosen.ID, chosen.Name
 	}
 	return compute.Networks{List: []compute.NetworkRequest{{Network: id}}}, nil
+}
+
+// usualOf returns the usual network, else the only one; an empty one if there is none. Other projects may have shared
+// networks of the same name with the user, so a choice among several is the user's.
+func usualOf(all []network.Network) (network.Network, error) {
+	var usual []network.Network
+	var ids []string
+	for _, n := range all {
+		if n.Name == usualNetwork {
+			usual, ids = append(usual, n), append(ids, n.ID)
+		}
+	}
+	switch {
+	case len(usual) == 1:
+		return usual[0], nil
+	case len(usual) > 1:
+		return network.Network{}, severalNames("network", usualNetwork, ids)
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) > 1:
+		return network.Network{}, fault.New(fault.Invalid, "there are %d networks and none is called %s; choose one with "+
+			"--network (`berth network list` shows all)", len(all), usualNetwork)
+	}
+	return network.Network{}, nil
 }
 
 // networkWord returns the network of a request as the user knows it.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -208,6 +209,11 @@ func (m *migrationLab) startCounter() compute.Server {
 // without a gap.
 func (m *migrationLab) console(t *testing.T, host, id string, least int) (last int) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			m.logProcessor(t, host, id)
+		}
+	}()
 	eventually(t, fmt.Sprintf("the guest has counted to %d on %s", least, host), func() (bool, error) {
 		text, err := os.ReadFile(filepath.Join(m.instances[host], id, "console.log"))
 		for _, line := range counted.FindAllStringSubmatch(string(text), -1) {
@@ -221,6 +227,24 @@ func (m *migrationLab) console(t *testing.T, host, id string, least int) (last i
 			text[max(0, len(text)-200):], domain, lookup)
 	})
 	return last
+}
+
+// logProcessor logs twice what the emulated processor of a guest does, to tell a guest that waits from one that hangs.
+func (m *migrationLab) logProcessor(t *testing.T, host, id string) {
+	t.Helper()
+	domain, err := m.lookup(host, id)
+	if err != nil {
+		t.Logf("the guest on %s: %v", host, err)
+		return
+	}
+	for range 2 {
+		for _, command := range []string{"info status", "info cpus", "info registers", "info lapic"} {
+			out, err := m.hosts[host].Command(t.Context(), "virsh", "-c", "qemu:///system", "qemu-monitor-command", "--hmp",
+				domain.Name, command).CombinedOutput()
+			t.Logf("%s of the guest on %s: %v\n%s", command, host, err, out)
+		}
+		time.Sleep(time.Second)
+	}
 }
 
 // migrate migrates the server with the command, and returns how far it has counted afterwards.

@@ -36,8 +36,9 @@ func (s Sharing) With(ctx context.Context, project string) (map[string]bool, err
 	return ids, err
 }
 
-// Create stores a new RBAC policy. owner is the project that the object must have; empty: any.
-func (s Sharing) Create(ctx context.Context, p store.RBACPolicy, owner string) (store.RBACPolicy, error) {
+// Create stores a new RBAC policy. may reports whether the caller may share objects of a project.
+func (s Sharing) Create(ctx context.Context, p store.RBACPolicy, may func(project string) bool) (store.RBACPolicy,
+	error) {
 	wanted := p
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		p = wanted
@@ -45,7 +46,7 @@ func (s Sharing) Create(ctx context.Context, p store.RBACPolicy, owner string) (
 		if err := s.checkQuota(ctx, tx, "rbac_policy", p.Project); err != nil {
 			return err
 		}
-		if err := s.checkOwner(ctx, tx, p, owner); err != nil {
+		if err := s.checkOwner(ctx, tx, p, may); err != nil {
 			return err
 		}
 		return s.put(ctx, tx, p)
@@ -53,10 +54,10 @@ func (s Sharing) Create(ctx context.Context, p store.RBACPolicy, owner string) (
 	return p, err
 }
 
-// checkOwner refuses an object that does not exist, or that another project has.
-func (s Sharing) checkOwner(ctx context.Context, tx *store.Tx, p store.RBACPolicy, owner string) error {
+// checkOwner refuses an object that does not exist, or that the caller may not share.
+func (s Sharing) checkOwner(ctx context.Context, tx *store.Tx, p store.RBACPolicy, may func(string) bool) error {
 	project, err := projectOf(ctx, tx, p)
-	if err == nil && owner != "" && project != owner {
+	if err == nil && !may(project) {
 		err = invalid("%s %s belongs to another project; only its project and administrators share it", p.Type, p.Object)
 	}
 	return err
@@ -85,7 +86,7 @@ func (s Sharing) others(ctx context.Context, tx *store.Tx, p store.RBACPolicy) (
 }
 
 // Update changes the target of an RBAC policy. It is refused while a project uses the object only by it.
-func (s Sharing) Update(ctx context.Context, id string, revision int, owner string,
+func (s Sharing) Update(ctx context.Context, id string, revision int, may func(project string) bool,
 	change func(*store.RBACPolicy) error) (p store.RBACPolicy, err error) {
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		if p, err = current[store.RBACPolicy](ctx, tx, id, revision); err != nil {
@@ -94,7 +95,7 @@ func (s Sharing) Update(ctx context.Context, id string, revision int, owner stri
 		if err := change(&p); err != nil {
 			return err
 		}
-		if err := s.checkOwner(ctx, tx, p, owner); err != nil {
+		if err := s.checkOwner(ctx, tx, p, may); err != nil {
 			return err
 		}
 		others, err := s.others(ctx, tx, p)

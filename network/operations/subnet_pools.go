@@ -50,15 +50,21 @@ func prefixesOf(texts []string) (all []netip.Prefix, err error) {
 	return all, nil
 }
 
+// maxPrefixes limits the time in which a pool is compared with its former state while no other client can write.
+const maxPrefixes = 1000
+
 // completePool sets the defaults of a pool, and refuses one that contradicts itself.
 func completePool(p *store.SubnetPool) error {
 	prefixes, err := prefixesOf(p.Prefixes)
 	if err != nil {
 		return err
 	}
-	if len(prefixes) == 0 {
+	switch {
+	case len(prefixes) == 0:
 		return fault.New(fault.Invalid, "Empty subnet pool prefix list; give at least one prefix").
 			WithCode("EmptySubnetPoolPrefixList")
+	case len(prefixes) > maxPrefixes:
+		return fault.New(fault.Invalid, "a subnet pool has at most %d prefixes; make several pools", maxPrefixes)
 	}
 	p.IPVersion, p.Prefixes = address.Version(prefixes[0].Addr()), nil
 	for _, one := range address.Compact(prefixes) {

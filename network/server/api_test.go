@@ -30,7 +30,7 @@ func TestVisibility(t *testing.T) {
 	f.fails(404, "NetworkNotFound", "demo", "DELETE", path, "")
 	f.fails(404, "NetworkNotFound", "demo", "POST", "/v2.0/ports", `{"port": {"network_id": "`+theirs["id"].(string)+`"}}`)
 	f.fails(403, "PolicyNotAuthorized", "demo", "POST", "/v2.0/networks", `{"network": {"shared": true}}`)
-	f.fails(403, "PolicyNotAuthorized", "demo", "POST", "/v2.0/networks", `{"network": {"project_id": "other"}}`)
+	f.fails(400, "HTTPBadRequest", "demo", "POST", "/v2.0/networks", `{"network": {"project_id": "other"}}`)
 	f.fails(403, "PolicyNotAuthorized", "demo", "GET", "/v2.0/quotas", "")
 	f.fails(401, "HTTPUnauthorized", "", "GET", "/v2.0/networks", "", "X-Auth-Token", "")
 	if _, ok := mine["provider:network_type"]; ok {

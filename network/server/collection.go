@@ -324,7 +324,9 @@ func (col collection) handleRemove(c *call) error {
 	return c.Done(http.StatusNoContent, col.remove(c, id, revision))
 }
 
-// project returns the project of an object to create: that of the request, or that of the caller.
+// project returns the project of an object to create: that of the request, or that of the caller. Only administrators
+// and services create objects of other projects, as in Neutron, whatever the rules say: quotas are those of the project.
+// A caller without a project has no objects.
 func (c *call) project(o *edge.Object) (string, error) {
 	project := ""
 	for _, key := range []string{"project_id", "tenant_id"} {
@@ -337,7 +339,13 @@ func (c *call) project(o *edge.Object) (string, error) {
 		}
 		project = other
 	}
-	if project == "" {
+	switch mayAny := c.Who.IsAdmin() || c.Who.Has("service"); {
+	case !mayAny && c.Who.Project == "":
+		return "", fault.New(fault.Forbidden, "the token is not one of a project; use one that is")
+	case !mayAny && project != "" && project != c.Who.Project:
+		return "", fault.New(fault.Invalid, "Specifying 'project_id' or 'tenant_id' other than the authenticated project in "+
+			"request requires admin or service privileges")
+	case project == "":
 		project = c.Who.Project
 	}
 	return project, o.Err()

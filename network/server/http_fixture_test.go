@@ -28,6 +28,7 @@ type fixture struct {
 	t       *testing.T
 	handler http.Handler
 	ops     *operations.Service
+	options Options
 }
 
 func start(t *testing.T) *fixture {
@@ -39,8 +40,8 @@ func start(t *testing.T) *fixture {
 	must(t, err)
 	ops := operations.New(st, nil)
 	ops.Log = slog.New(slog.DiscardHandler)
-	common := edge.Options{Authenticate: identity.NoAuth2, Log: ops.Log}
-	return &fixture{t, New(Options{Operations: ops, Options: common}), ops}
+	options := Options{Operations: ops, Options: edge.Options{Authenticate: identity.NoAuth2, Log: ops.Log}}
+	return &fixture{t, New(options), ops, options}
 }
 
 func must(t testing.TB, err error) {

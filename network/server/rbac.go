@@ -92,12 +92,9 @@ func readTarget(o *edge.Object, p *store.RBACPolicy) {
 	}
 }
 
-// owner returns the project that objects which the caller shares must have; empty: any.
-func (c *call) owner() string {
-	if c.Who.IsAdmin() {
-		return ""
-	}
-	return c.Who.Project
+// mayShare reports whether the caller may share objects of a project.
+func (c *call) mayShare(project string) bool {
+	return c.Who.IsAdmin() || project != "" && project == c.Who.Project
 }
 
 func (s rbac) create(c *call, o *edge.Object) (document, error) {
@@ -126,7 +123,7 @@ func (s rbac) create(c *call, o *edge.Object) (document, error) {
 		return document{}, wrongShare("Invalid action '%s' for object type '%s'; give %s", edge.Clip(p.Action), p.Type,
 			operations.AccessAsShared)
 	}
-	p, err := s.operations().Create(c.R.Context(), p, c.owner())
+	p, err := s.operations().Create(c.R.Context(), p, c.mayShare)
 	return c.rbacPolicy(p), err
 }
 
@@ -135,7 +132,7 @@ func wrongShare(format string, args ...any) error {
 }
 
 func (s rbac) update(c *call, id string, revision int, o *edge.Object) (document, error) {
-	p, err := s.operations().Update(c.R.Context(), id, revision, c.owner(), func(p *store.RBACPolicy) error {
+	p, err := s.operations().Update(c.R.Context(), id, revision, c.mayShare, func(p *store.RBACPolicy) error {
 		o := o.Copy()
 		readTarget(o, p)
 		if err := o.Finish(); err != nil {

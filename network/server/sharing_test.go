@@ -2,8 +2,11 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/openberth/berth/api/identity"
 )
 
 // Networks, QoS policies, subnet pools and security groups are shared with one project, or by an administrator with
@@ -49,6 +52,45 @@ func TestSharing(t *testing.T) {
 	} {
 		f.fails(400, kind, "demo", "POST", "/v2.0/rbac-policies", `{"rbac_policy": {"object_id": "`+n+`", `+keys+`}}`)
 	}
+}
+
+// A caller without a project, such as one with a token of a domain, makes and shares nothing; a user makes nothing for
+// another project, so no quota is evaded. Rules compare a missing project with the text None.
+func TestProjectsOfOthers(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{"name": "n"}`)["id"].(string)
+	share := `{"rbac_policy": {"object_type": "network", "object_id": "` + n +
+		`", "action": "access_as_shared", "target_tenant": "evil", "project_id": %q}}`
+	f.options.Authenticate = func(*http.Request) (identity.Identity, error) {
+		return identity.Identity{User: "u", Domain: "d", Roles: []string{"member", "reader"}}, nil
+	}
+	for _, project := range []string{"None", "demo", ""} {
+		f.handler = New(f.options)
+		f.fails(403, "PolicyNotAuthorized", "", "POST", "/v2.0/rbac-policies", fmt.Sprintf(share, project))
+		f.fails(403, "PolicyNotAuthorized", "", "POST", "/v2.0/networks",
+			fmt.Sprintf(`{"network": {"project_id": %q}}`, project))
+	}
+	f.options.Authenticate = identity.NoAuth2
+	f.handler = New(f.options)
+	for path, body := range map[string]string{
+		"/v2.0/networks":    `{"network": {"tenant_id": "victim"}}`,
+		"/v2.0/subnets":     `{"subnet": {"network_id": "` + n + `", "cidr": "10.0.0.0/24", "project_id": "victim"}}`,
+		"/v2.0/ports":       `{"port": {"network_id": "` + n + `", "project_id": "victim"}}`,
+		"/v2.0/subnetpools": `{"subnetpool": {"name": "p", "prefixes": ["10.0.0.0/8"], "project_id": "victim"}}`,
+	} {
+		f.fails(400, "HTTPBadRequest", "demo", "POST", path, body)
+	}
+}
+
+// A pool has a limited number of prefixes.
+func TestPrefixesOfAPoolAreLimited(t *testing.T) {
+	f := start(t)
+	prefixes := `"10.0.0.0/32"`
+	for i := range 1000 {
+		prefixes += fmt.Sprintf(`, "10.%d.%d.1/32"`, i/256, i%256)
+	}
+	f.fails(400, "HTTPBadRequest", "demo", "POST", "/v2.0/subnetpools",
+		`{"subnetpool": {"name": "p", "prefixes": [`+prefixes+`]}}`)
 }
 
 // sees reads an object, and its attribute shared.
