@@ -229,7 +229,7 @@ func (m *migrationLab) console(t *testing.T, host, id string, least int) (last i
 	return last
 }
 
-// logProcessor logs twice what the emulated processor of a guest does, to tell a guest that waits from one that hangs.
+// logProcessor logs twice what the emulated processor of a guest does, which shows whether the guest waits or hangs.
 func (m *migrationLab) logProcessor(t *testing.T, host, id string) {
 	t.Helper()
 	domain, err := m.lookup(host, id)

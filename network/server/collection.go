@@ -325,8 +325,8 @@ func (col collection) handleRemove(c *call) error {
 }
 
 // project returns the project of an object to create: that of the request, or that of the caller. Only administrators
-// and services create objects of other projects, as in Neutron, whatever the rules say: quotas are those of the project.
-// A caller without a project has no objects.
+// and services create objects of other projects, as in Neutron, whatever the rules say: quotas are those of the
+// project. A caller without a project has no objects.
 func (c *call) project(o *edge.Object) (string, error) {
 	project := ""
 	for _, key := range []string{"project_id", "tenant_id"} {
