@@ -2,9 +2,6 @@ package setup
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -12,11 +9,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/crypto/ssh"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
@@ -24,7 +18,6 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/backoff"
-	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloudsfile"
 )
@@ -295,61 +288,6 @@ func (c *Cloud) hostTables() thing {
 		}}
 }
 
-// usualKeys are the public keys of ~/.ssh that are used, in this order.
-var usualKeys = []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"}
-
-// publicKey returns the file of the user's public key; without one it is the file of the key to make.
-func (c *Cloud) publicKey() string {
-	if c.o.Key != "" {
-		return c.o.Key
-	}
-	for _, name := range usualKeys {
-		if path := filepath.Join(c.o.Home, ".ssh", name); exists(path) {
-			return path
-		}
-	}
-	return filepath.Join(c.o.Home, ".ssh", usualKeys[0])
-}
-
-// sshKey is the user's key for ssh. An existing one is used.
-func (c *Cloud) sshKey() thing {
-	public := c.publicKey()
-	private := strings.TrimSuffix(public, ".pub")
-	return thing{id: "key " + private, what: "the key for ssh " + private, hint: "rm " + private + " " + public,
-		made: done(exists(public)),
-		make: func(context.Context) error { return c.makeKey(private, public) },
-		undo: func(context.Context) error { return errors.Join(removeFile(private), removeFile(public)) }}
-}
-
-// makeKey writes an ed25519 key. The public key is written last: it marks that both are complete.
-func (c *Cloud) makeKey(private, public string) error {
-	if c.o.Key != "" {
-		return fault.New(fault.Invalid, "there is no key %s; correct ssh_key", public)
-	}
-	pub, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err)
-	}
-	block, err := ssh.MarshalPrivateKey(key, c.o.User+"@berth")
-	if err != nil {
-		return fault.Wrap(fault.Internal, err)
-	}
-	line, err := ssh.NewPublicKey(pub)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err)
-	}
-	if exists(private) { // of an interrupted run: the record has it
-		if err := removeFile(private); err != nil {
-			return err
-		}
-	}
-	if err := datafile.ReplaceKept(private, pem.EncodeToMemory(block), 0o600); err != nil {
-		return fault.Wrap(fault.Unavailable, err)
-	}
-	text := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(line))) + " " + c.o.User + "@berth\n"
-	return fault.Wrap(fault.Unavailable, datafile.ReplaceKept(public, []byte(text), 0o644))
-}
-
 // keyPair is the user's key in compute, under the name of the user's cloud.
 func (c *Cloud) keyPair() thing {
 	path := "/v2.1/os-keypairs/" + clouds0
@@ -360,7 +298,7 @@ func (c *Cloud) keyPair() thing {
 		}
 		return err
 	}
-	return thing{id: "key pair", what: "the key pair " + clouds0 + " of " + c.o.User + ", from " + c.publicKey(),
+	return thing{id: "key pair", what: "the key pair " + clouds0 + " of " + c.o.User,
 		hint: "berth keypair delete " + clouds0,
 		made: func(ctx context.Context) (bool, error) { return foundOr(call(ctx, http.MethodGet, path, nil)) },
 		make: func(ctx context.Context) error {

@@ -34,6 +34,7 @@ func (c *Cloud) problems(ctx context.Context, r *record) (all []error) {
 		checkLibvirt(c, add)
 	}
 	checkFiles(c, r, add)
+	checkKey(c, r, add)
 	if running && !r.has("service") {
 		add("a service of Berth runs already; stop it with `systemctl disable --now berth`")
 	}

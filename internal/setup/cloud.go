@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"reflect"
@@ -48,7 +49,8 @@ func (c *Cloud) things() []thing {
 	for _, f := range o.Flavors {
 		list = append(list, c.flavor(f))
 	}
-	return append(list, c.network(), c.rule("tcp", 22), c.rule("icmp", 0), c.sshKey(), c.keyPair())
+	list = append(list, c.network(), c.rule("tcp", 22), c.rule("icmp", 0))
+	return append(append(list, c.sshKeys()...), c.keyPair())
 }
 
 // New returns the cloud with these options. given are those of the command line and of the file; usual are those of the
@@ -95,6 +97,7 @@ func (c *Cloud) Plan(ctx context.Context) error {
 		return err
 	}
 	problems := c.problems(ctx, r)
+	c.joined = r.Joined
 	running, _ := c.process().running(ctx)
 	for _, t := range c.things() {
 		state := "would make"
@@ -117,8 +120,12 @@ func (c *Cloud) isMade(ctx context.Context, t thing, running bool) (bool, error)
 	return t.made(ctx)
 }
 
-// Make makes what is missing, and prints it. It first returns all reasons why it cannot.
+// Make makes what is missing, and prints it. It first returns all reasons why it cannot. On a machine that has joined a
+// cloud it completes that.
 func (c *Cloud) Make(ctx context.Context) error {
+	if c.o.Join != "" {
+		return c.makeHost(ctx, "")
+	}
 	if err := makeDirectory(c.o.Data); err != nil {
 		return err
 	}
@@ -130,7 +137,10 @@ func (c *Cloud) Make(ctx context.Context) error {
 	if problems := c.problems(ctx, r); len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	r.Options, r.Undoing = c.o, false
+	r.Options = c.o
+	if err := r.begin(); err != nil {
+		return err
+	}
 	changed := 0
 	for _, t := range c.things() {
 		n, err := c.makeOne(ctx, r, t)
@@ -249,20 +259,14 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 		return err
 	}
 	defer r.close()
-	if !r.Undoing {
-		if err := c.emptied(ctx, r, force); err != nil {
-			return err
-		}
-		r.Undoing = true
-		if err := r.write(); err != nil {
-			return err
-		}
+	if err := c.emptied(ctx, r, force); err != nil {
+		return err
 	}
 	running, err := c.process().running(ctx)
 	if err != nil {
 		return err
 	}
-	c.joined = r.Joined
+	c.joined, c.undoing = r.Joined, true
 	things := c.things()
 	things = append(things[:2:2], append(c.hostAccounts(r), things[2:]...)...) // after the service
 	for i := range things {
@@ -271,6 +275,12 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 			continue
 		}
 		word := "removed"
+		if t.id == "service" {
+			r.Stopping = true
+			if err := r.write(); err != nil {
+				return err
+			}
+		}
 		if ofAPI(t) && !running { // its state is removed with the directory, if that is recorded
 			word = "gone   "
 		} else if err := t.undo(ctx); err != nil {
@@ -286,22 +296,23 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 }
 
 // emptied returns whether the cloud has no servers and images; with force it deletes the servers. A cloud that does not
-// run has no state if it is not made completely.
+// run has no state if it is not made completely; if an interrupted undo has stopped it, that one has found it empty.
 func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 	if !r.has("service") {
 		return nil
 	}
 	if c.o.Join != "" {
 		if n := guestsHere(c); n > 0 && !force {
-			return fault.New(fault.Conflict, "this host has %d guests; move them away with `berth host drain %s --os-cloud %s` "+
-				"on the first machine, or use --force: they then remain on this machine", n, hostName(c), adminCloud)
+			return fault.New(fault.Conflict, "this host has %s; move them away with `berth host drain %s --os-cloud %s` "+
+				"on the first machine, or use --force: they then remain on this machine", counted(n, "guest"), hostName(c),
+				adminCloud)
 		}
 		return nil
 	}
 	if running, err := c.process().running(ctx); err != nil {
 		return err
 	} else if !running {
-		if force {
+		if force || r.Stopping {
 			return nil
 		}
 		return fault.New(fault.Conflict, "the cloud does not run, so its servers are not known; start it with `berth init`, "+
@@ -335,8 +346,8 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 			"`berth host forget HOST --os-cloud %s` here, or use --force: their guests then remain on them",
 			strings.Join(others, ", "), adminCloud)
 	case !force:
-		return fault.New(fault.Conflict, "the cloud has %d servers and %d images, which would be deleted; delete them, or "+
-			"use --force", len(servers), len(all))
+		return fault.New(fault.Conflict, "the cloud has %s and %s, which would be deleted; delete them, or use --force",
+			counted(len(servers), "server"), counted(len(all), "image"))
 	}
 	return c.deleteServers(ctx, client, servers)
 }
@@ -377,10 +388,18 @@ func (c *Cloud) deleteServers(ctx context.Context, client *compute.Client, serve
 			return nil
 		}
 		if backoff.Sleep(ctx, 200*time.Millisecond) != nil {
-			return fault.New(fault.Unavailable, "%d servers are not deleted in time (%v); `berth server list --os-cloud %s` "+
-				"shows them", len(left), err, adminCloud)
+			return fault.New(fault.Unavailable, "%s not deleted in time (%v); `berth server list --os-cloud %s` "+
+				"shows what is left", counted(len(left), "server"), err, adminCloud)
 		}
 	}
+}
+
+// counted returns a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func (c *Cloud) images() (image.Catalogue, error) {

@@ -85,6 +85,11 @@ func Join(ctx context.Context, given, usual Options, token string, out io.Writer
 	if err != nil {
 		return err
 	}
+	return c.makeHost(ctx, token)
+}
+
+// makeHost makes this machine a host of the cloud; the token may be empty if an earlier run has exchanged one.
+func (c *Cloud) makeHost(ctx context.Context, token string) error {
 	if err := makeDirectory(c.o.Data); err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func Join(ctx context.Context, given, usual Options, token string, out io.Writer
 	if r.Joined == nil {
 		if token == "" {
 			return fault.New(fault.Invalid, "the token is missing; write the one that `berth init token` prints on the first "+
-				"machine: berth init join %s TOKEN", c.o.Join)
+				"machine: berth init --join %s TOKEN", c.o.Join)
 		}
 		joined, err := join.Call(ctx, c.o.Join, token)
 		if err != nil {
@@ -110,6 +115,9 @@ func Join(ctx context.Context, given, usual Options, token string, out io.Writer
 			return err
 		}
 		c.say("made     the account %s of this host, by the token", joined.Account)
+	}
+	if err := r.begin(); err != nil {
+		return err
 	}
 	c.joined = r.Joined
 	changed := 0

@@ -19,7 +19,7 @@ type record struct {
 	Options Options  `json:"options"`
 	Made    []string `json:"made"` // ids of things; each is written before the thing is made
 
-	Undoing bool `json:"undoing,omitempty"` // an undo has begun: the cloud had no servers, or they were deleted
+	Stopping bool `json:"stopping,omitempty"` // an undo has found no servers, and stops the service
 
 	Joined *join.Joined `json:"joined,omitempty"` // the account of this host in the cloud that it has joined
 
@@ -82,6 +82,12 @@ func (r *record) add(id string) error {
 		return nil
 	}
 	r.Made = append(r.Made, id)
+	return r.write()
+}
+
+// begin records, durably, that things are made, and no longer removed.
+func (r *record) begin() error {
+	r.Stopping = false
 	return r.write()
 }
 

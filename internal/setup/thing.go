@@ -13,6 +13,8 @@ type Cloud struct {
 	o   Options
 	out io.Writer
 
+	undoing bool // things are removed, not made
+
 	joined *join.Joined // on a machine that has joined: the account of this host
 }
 
