@@ -302,7 +302,7 @@ func (c *Cloud) keyPair() thing {
 		hint: "berth keypair delete " + clouds0,
 		made: func(ctx context.Context) (bool, error) { return foundOr(call(ctx, http.MethodGet, path, nil)) },
 		make: func(ctx context.Context) error {
-			text, err := os.ReadFile(c.publicKey())
+			text, err := os.ReadFile(publicKey(c))
 			if err != nil {
 				return fault.New(fault.Unavailable, "cannot read the public key: %w", err)
 			}

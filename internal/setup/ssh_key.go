@@ -22,13 +22,13 @@ import (
 var usualKeys = []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"}
 
 // usualKey returns the files of the key that is made.
-func (c *Cloud) usualKey() (private, public string) {
+func usualKey(c *Cloud) (private, public string) {
 	public = filepath.Join(c.o.Home, ".ssh", usualKeys[0])
 	return strings.TrimSuffix(public, ".pub"), public
 }
 
 // publicKey returns the file of the user's public key; without one it is the file of the key to make.
-func (c *Cloud) publicKey() string {
+func publicKey(c *Cloud) string {
 	if c.o.Key != "" {
 		return c.o.Key
 	}
@@ -37,15 +37,15 @@ func (c *Cloud) publicKey() string {
 			return path
 		}
 	}
-	_, public := c.usualKey()
+	_, public := usualKey(c)
 	return public
 }
 
 // sshKeys are the user's private key for ssh, and its public key. Existing ones are used. A private key without a
 // public one belongs to the user: only the public key is made from it, and removed.
 func (c *Cloud) sshKeys() []thing {
-	private, public := c.usualKey()
-	used := c.publicKey()
+	private, public := usualKey(c)
+	used := publicKey(c)
 	found := exists(used) || c.o.Key != "" // checkKey has checked the one of the options
 	what := [2]string{"the key for ssh " + private, "the public key " + public}
 	if used != public && !c.undoing {
@@ -53,23 +53,23 @@ func (c *Cloud) sshKeys() []thing {
 	}
 	return []thing{{id: "key " + private, what: what[0], hint: "rm " + private,
 		made: done(exists(private) || found),
-		make: func(context.Context) error { return c.makeKey(private) },
-		undo: func(context.Context) error { return c.removeKey(private) }},
+		make: func(context.Context) error { return makeKey(c, private) },
+		undo: func(context.Context) error { return removeKey(c, private) }},
 		{id: "key " + public, what: what[1], hint: "rm " + public, made: done(found),
-			make: func(context.Context) error { return c.makePublicKey(private, public) },
-			undo: func(context.Context) error { return c.removeKey(public) }}}
+			make: func(context.Context) error { return makePublicKey(c, private, public) },
+			undo: func(context.Context) error { return removeKey(c, public) }}}
 }
 
 // keyComment is the comment of the keys that are made.
-func (c *Cloud) keyComment() string { return c.o.User + "@berth" }
+func keyComment(c *Cloud) string { return c.o.User + "@berth" }
 
 // makeKey writes a new ed25519 key.
-func (c *Cloud) makeKey(private string) error {
+func makeKey(c *Cloud, private string) error {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)
 	}
-	block, err := ssh.MarshalPrivateKey(key, c.keyComment())
+	block, err := ssh.MarshalPrivateKey(key, keyComment(c))
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)
 	}
@@ -77,12 +77,12 @@ func (c *Cloud) makeKey(private string) error {
 }
 
 // makePublicKey writes the public key of a private key.
-func (c *Cloud) makePublicKey(private, public string) error {
+func makePublicKey(c *Cloud, private, public string) error {
 	key, err := publicKeyOf(private)
 	if err != nil {
 		return err
 	}
-	text := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + c.keyComment() + "\n"
+	text := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + keyComment(c) + "\n"
 	return fault.Wrap(fault.Unavailable, datafile.ReplaceKept(public, []byte(text), 0o644))
 }
 
@@ -105,7 +105,7 @@ func publicKeyOf(private string) (ssh.PublicKey, error) {
 }
 
 // removeKey removes a key that was made. A key that the user has put in its place stays.
-func (c *Cloud) removeKey(path string) error {
+func removeKey(c *Cloud, path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -116,7 +116,7 @@ func (c *Cloud) removeKey(path string) error {
 	if block, _ := pem.Decode(text); block != nil {
 		text = block.Bytes
 	}
-	if !bytes.Contains(text, []byte(c.keyComment())) {
+	if !bytes.Contains(text, []byte(keyComment(c))) {
 		c.say("kept     %s: it is not the key that `berth init` made", path)
 		return nil
 	}
@@ -125,8 +125,8 @@ func (c *Cloud) removeKey(path string) error {
 
 // checkKey checks that there is a public key, or that it can be made, if compute does not have it yet.
 func checkKey(c *Cloud, r *record, add func(string, ...any)) {
-	private, _ := c.usualKey()
-	switch used := c.publicKey(); {
+	private, _ := usualKey(c)
+	switch used := publicKey(c); {
 	case exists(used) || r.has("key pair"):
 	case c.o.Key != "":
 		add("there is no key %s; correct ssh_key", used)

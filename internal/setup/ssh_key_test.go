@@ -62,7 +62,7 @@ func textOf(t *testing.T, path string) string {
 func TestSSHKeyMade(t *testing.T) {
 	c, r, _ := keyCloud(t)
 	makeKeys(t, c, r)
-	private, public := c.usualKey()
+	private, public := usualKey(c)
 	key, text := textOf(t, private), textOf(t, public)
 	if info, err := os.Stat(private); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info, err)
@@ -91,7 +91,7 @@ func TestSSHKeyOfUser(t *testing.T) {
 	want := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(line)))
 	for name, block := range map[string]*pem.Block{"plain": plain, "locked": locked} {
 		c, r, _ := keyCloud(t)
-		private, public := c.usualKey()
+		private, public := usualKey(c)
 		own := string(pem.EncodeToMemory(block))
 		must(t, os.WriteFile(private, []byte(own), 0o600))
 		var problems []string
@@ -116,7 +116,7 @@ func TestSSHKeyUnreadable(t *testing.T) {
 	must(t, err)
 	for name, text := range map[string]string{"old format": string(pem.EncodeToMemory(old)), "damaged": "x"} {
 		c, r, _ := keyCloud(t)
-		private, public := c.usualKey()
+		private, public := usualKey(c)
 		must(t, os.WriteFile(private, []byte(text), 0o600))
 		err := errors.Join(c.problems(t.Context(), r)...)
 		if err == nil || !strings.Contains(err.Error(), "ssh-keygen -y -f "+private) {
@@ -133,7 +133,7 @@ func TestSSHKeyUnreadable(t *testing.T) {
 func TestSSHKeyReplaced(t *testing.T) {
 	c, r, out := keyCloud(t)
 	makeKeys(t, c, r)
-	private, public := c.usualKey()
+	private, public := usualKey(c)
 	must(t, os.WriteFile(private, []byte("own"), 0o600))
 	must(t, os.Remove(public))
 	must(t, os.WriteFile(filepath.Join(c.o.Home, ".ssh", "id_rsa.pub"), []byte("ssh-rsa AAAA me"), 0o600))

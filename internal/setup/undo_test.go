@@ -125,7 +125,8 @@ func TestInitOfJoinedMachine(t *testing.T) {
 	o.Join, o.Host = "https://127.0.0.1:1", "second"
 	o, err := o.Complete()
 	must(t, err)
-	c := &Cloud{o: o, out: &strings.Builder{}, joined: &join.Joined{Grant: join.Grant{Account: "host-a", Password: "secret"}}}
+	c := &Cloud{o: o, out: &strings.Builder{}}
+	c.joined = &join.Joined{Grant: join.Grant{Account: "host-a", Password: "secret"}}
 	must(t, os.MkdirAll(o.Config, 0o700))
 	must(t, os.MkdirAll(filepath.Join(o.agentDir(), "agent", "guests"), 0o700))
 	configuration := agentConfiguration(c)
