@@ -46,11 +46,16 @@ func bridgeChains() []chain {
 			"drop",
 		}},
 		{"source4", "", []string{
+			"udp sport 68 udp dport 67 jump dhcp_client",
 			"iifname . ether saddr . ip saddr @sources4 accept",
 			"ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
 			"jump networks4",
 			"drop",
 		}},
+		// A DHCP server goes by the client's MAC address in the message (chaddr, at byte 28 of it), not by the source: a
+		// guest could give back or decline the address of another one. A message without it matches no rule, and a fragment
+		// neither.
+		{"dhcp_client", "", []string{"iifname . @th,288,48 @clients return", "drop"}},
 		{"source6", "", []string{
 			"icmpv6 type 136 jump advertised",
 			"iifname . ether saddr . ip6 saddr @sources6 accept",

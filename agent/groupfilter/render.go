@@ -155,6 +155,7 @@ func profilesOf(s State) map[string]profile {
 func (r Ruleset) frame() {
 	for name, definition := range map[string]string{"ports": "type ifname;", "macs": "type ifname . ether_addr;",
 		"sources4": "type ifname . ether_addr . ipv4_addr;", "sources6": "type ifname . ether_addr . ipv6_addr;",
+		"clients": "typeof iifname . @th,288,48;",
 	} {
 		r.bridge.sets[name] = &set{definition: definition, elements: map[string]string{}}
 	}
@@ -212,6 +213,7 @@ func (r Ruleset) addPort(p Port, of profile, sides []string) {
 	r.bridge.sets["denied"].elements[tap+" . "+of.denied] = ""
 	for _, s := range p.Sources() {
 		r.bridge.sets["macs"].elements[tap+" . "+s.MAC] = ""
+		r.bridge.sets["clients"].elements[tap+" . 0x"+strings.ReplaceAll(s.MAC, ":", "")] = ""
 		address := s.Address.Addr()
 		if address.Is6() {
 			r.addTarget(p, s.Address)

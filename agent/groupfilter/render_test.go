@@ -43,7 +43,7 @@ func TestRender(t *testing.T) {
 		"@th,64,128 0x20010db8000000000000000000000000-0x20010db800000000ffffffffffffffff return",
 		`oifname "br1" ip daddr 10.9.0.0/24 goto try-`, `iifname "br1" ip daddr 10.0.0.254 return`,
 		`iifname "br1" ip saddr 10.0.0.0/24 ip daddr 10.0.0.0/24 ct zone set 5`, "jump in-unknown", "jump out-web",
-		"fe80::f816:3eff:fe00:1", "add chain inet berth_groups version-",
+		"fe80::f816:3eff:fe00:1", `"tap1" . 0xfa163e000001`, "add chain inet berth_groups version-",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -141,6 +141,12 @@ func framesOf(g, other *guest) []frame {
 	udp := func(from netip.Addr, sport, dport int) func(string) []byte {
 		return func(text string) []byte { return udp4(from, other.four, sport, dport, text) }
 	}
+	dhcp := func(from netip.Addr, client string) func(string) []byte {
+		return func(text string) []byte {
+			message := append(append(make([]byte, 28), macBytes(client)...), text...)
+			return udp4(from, other.four, 68, 67, string(message))
+		}
+	}
 	four := func(n byte, at netip.Addr, mac string) func(string) []byte {
 		return func(text string) []byte { return arp(n, mac, at, other.four, text) }
 	}
@@ -157,7 +163,12 @@ func framesOf(g, other *guest) []frame {
 		send("pair-address", true, ip, g.mac, udp(netip.MustParseAddr("10.9.0.5"), 9, 9)),
 		send("pair-address-and-mac", true, ip, "fa:16:3e:aa:aa:aa", udp(netip.MustParseAddr("10.8.0.5"), 9, 9)),
 		send("address-of-another-pair", false, ip, "fa:16:3e:aa:aa:aa", udp(g.four, 9, 9)),
-		send("dhcp-discover", true, ip, g.mac, udp(netip.IPv4Unspecified(), 68, 67)),
+		send("dhcp-discover", true, ip, g.mac, dhcp(netip.IPv4Unspecified(), g.mac)),
+		send("dhcp-renewal", true, ip, g.mac, dhcp(g.four, g.mac)),
+		send("dhcp-of-a-pair", true, ip, g.mac, dhcp(g.four, "fa:16:3e:aa:aa:aa")),
+		send("dhcp-decline-for-another", false, ip, g.mac, dhcp(netip.IPv4Unspecified(), other.mac)),
+		send("dhcp-release-for-another", false, ip, g.mac, dhcp(g.four, other.mac)),
+		send("dhcp-without-client", false, ip, g.mac, udp(netip.IPv4Unspecified(), 68, 67)),
 		send("zero-address", false, ip, g.mac, udp(netip.IPv4Unspecified(), 68, 69)),
 		send("dhcp-offer", false, ip, g.mac, udp(g.four, 67, 68)),
 		send("arp", true, arpType, g.mac, four(1, g.four, g.mac)),
