@@ -30,8 +30,8 @@ type Guest func(ctx context.Context, network string, address netip.Addr) (config
 
 // Service answers guests of several networks. It is safe for concurrent use.
 type Service struct {
-	guest Guest
-	log   *slog.Logger
+	guests *answers
+	log    *slog.Logger
 
 	mu      sync.Mutex
 	servers map[string]*server // by network
@@ -46,7 +46,7 @@ type server struct {
 
 // New returns a service that answers no network.
 func New(guest Guest, log *slog.Logger) *Service {
-	return &Service{guest: guest, log: log, servers: map[string]*server{}}
+	return &Service{guests: &answers{guest: guest, now: time.Now}, log: log, servers: map[string]*server{}}
 }
 
 // Serve makes the networks that are answered those of a map of their interfaces. It returns the faults by network.
@@ -129,9 +129,12 @@ func (s *Service) handler(network string) http.Handler {
 			http.Error(w, "Only GET is answered here.", http.StatusMethodNotAllowed)
 			return
 		}
-		guest, err := s.guest(r.Context(), network, from.Addr().Unmap())
+		guest, err := s.guests.of(r.Context(), network, from.Addr().Unmap())
 		if err != nil {
-			s.log.Warn("metadata not served", "network", network, "address", from.Addr().String(), "error", err)
+			if log, before := s.guests.mayWarn(network); log {
+				s.log.Warn("metadata not served", "network", network, "address", from.Addr().String(), "error", err,
+					"not_logged_before", before)
+			}
 			http.Error(w, "The metadata of this guest are not available.", status(err))
 			return
 		}

@@ -49,8 +49,9 @@ func openBridges(o *loop.Networking, s settings.Settings, parts bridgeParts) {
 	host := bridgeplan.Host{TunnelIP: b.TunnelIP, TunnelPort: b.TunnelPort, Bridges: byNetwork(b.Bridges),
 		Interfaces: byNetwork(b.Interfaces)}
 	var made *bridges.Bridges
+	guests := &recentGuests{from: parts.guests}
 	served := metadata.New(func(ctx context.Context, network string, at netip.Addr) (configdrive.Server, error) {
-		return metadataOf(ctx, made, parts, network, at)
+		return metadataOf(ctx, made, guests, parts.boot, network, at)
 	}, parts.log)
 	made = bridges.New(bridges.Options{Name: s.Host, File: filepath.Join(parts.dir, NetworksFile), Host: host,
 		Source: parts.network, Kernel: bridgelink.Kernel{}, Metadata: served, Filter: &nftables.Filter{Log: parts.log},
@@ -83,8 +84,8 @@ func bridgeHeartbeat(s settings.Settings) bandwidth.Heartbeat {
 
 // metadataOf returns what the documents of a guest say, which is known by its network and its address: the same as on
 // its config drive.
-func metadataOf(ctx context.Context, from *bridges.Bridges, parts bridgeParts, network string, at netip.Addr) (
-	out configdrive.Server, err error) {
+func metadataOf(ctx context.Context, from *bridges.Bridges, recent *recentGuests, boot libvirt.FirstBoot,
+	network string, at netip.Addr) (out configdrive.Server, err error) {
 	all, err := from.State()
 	if err != nil {
 		return out, err
@@ -98,7 +99,7 @@ func metadataOf(ctx context.Context, from *bridges.Bridges, parts bridgeParts, n
 		return out, fault.New(fault.NotFound, "no guest of this host has the address %s in network %s", at, network)
 	}
 	server := all.Ports[i].Device
-	guests, err := parts.guests.Guests(ctx)
+	guests, err := recent.list(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -106,7 +107,7 @@ func metadataOf(ctx context.Context, from *bridges.Bridges, parts bridgeParts, n
 	if g < 0 {
 		return out, fault.New(fault.NotFound, "this host has no guest of server %s", server)
 	}
-	if out, err = parts.boot(ctx, server); err != nil {
+	if out, err = boot(ctx, server); err != nil {
 		return out, err
 	}
 	out.ID, out.Name = server, guests[g].Name
