@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/openberth/berth/fault"
@@ -27,7 +28,31 @@ func Warnings(ctx context.Context) (sentences []string) {
 			"two guests of a bridge that security groups permit; add a rule: nft insert rule %s iifname "+
 			"BRIDGE oifname BRIDGE accept", chain, chain))
 	}
+	if sentence := fullTable(kernelNumber("nf_conntrack_count"), kernelNumber("nf_conntrack_max")); sentence != "" {
+		sentences = append(sentences, sentence)
+	}
 	return sentences
+}
+
+// kernelNumber returns a setting or a counter of the kernel's connection tracking; 0: the kernel does not track.
+func kernelNumber(name string) int {
+	text, err := os.ReadFile("/proc/sys/net/netfilter/" + name)
+	n, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || err2 != nil {
+		return 0
+	}
+	return n
+}
+
+// fullTable returns a sentence if the kernel's table of connections, which all guests and the host share, is nearly
+// full.
+func fullTable(count, limit int) string {
+	if limit == 0 || count < limit/4*3 {
+		return ""
+	}
+	return fmt.Sprintf("the kernel's table has %d connections of at most %d, which all guests and the host share, and "+
+		"new ones are dropped when it is full; raise it, for example with: sysctl -w net.netfilter.nf_conntrack_max=%d, and "+
+		"find the guest that opens them with: conntrack -L", count, limit, limit*4)
 }
 
 // droppers returns the chains of other programs that drop forwarded packets by their policy, as "FAMILY TABLE CHAIN".

@@ -30,3 +30,27 @@ func TestWarnings(t *testing.T) {
 		t.Error("the advice does not help")
 	}
 }
+
+// TestFullTable warns from three quarters on, and not on a kernel that tracks nothing.
+func TestFullTable(t *testing.T) {
+	for _, c := range []struct {
+		count, limit int
+		warns        bool
+	}{{0, 0, false}, {0, 262144, false}, {196607, 262144, false}, {196608, 262144, true}, {262144, 262144, true}} {
+		got := fullTable(c.count, c.limit)
+		if (got != "") != c.warns || c.warns && !strings.Contains(got, "nf_conntrack_max=1048576") {
+			t.Errorf("%d of %d: %q", c.count, c.limit, got)
+		}
+	}
+}
+
+// TestKernelNumber reads the limit of a kernel that tracks connections.
+func TestKernelNumber(t *testing.T) {
+	h, _, _, s := pair(t)
+	h.apply(s)
+	limit, missing := 0, 1
+	h.do(func() { limit, missing = kernelNumber("nf_conntrack_max"), kernelNumber("no_such_number") })
+	if limit <= 0 || missing != 0 {
+		t.Errorf("limit %d, missing %d", limit, missing)
+	}
+}
