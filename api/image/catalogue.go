@@ -34,10 +34,26 @@ type Listed struct {
 // Catalogue calls an image service for a person: it lists, creates, uploads and deletes images. Errors are faults.
 type Catalogue struct{ REST *rest.Client }
 
-// List returns all images that the caller sees.
+// List returns all images that the caller sees, without hidden ones and community images of others.
 func (c Catalogue) List(ctx context.Context) ([]Listed, error) {
+	return c.list(ctx, "/v2/images?limit=1000&sort=name:asc,id:asc")
+}
+
+// ListAll returns all images that the caller sees, also hidden ones and community images of others.
+func (c Catalogue) ListAll(ctx context.Context) ([]Listed, error) {
+	const query = "/v2/images?limit=1000&sort=name:asc,id:asc&visibility=all&os_hidden="
+	shown, err := c.list(ctx, query+"false")
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := c.list(ctx, query+"true")
+	return append(shown, hidden...), err
+}
+
+// list returns the images of a page and of those after it.
+func (c Catalogue) list(ctx context.Context, path string) ([]Listed, error) {
 	var all []Listed
-	for path := "/v2/images?limit=1000&sort=name:asc,id:asc"; path != ""; {
+	for path != "" {
 		var page struct {
 			Images []Listed `json:"images"`
 			Next   string   `json:"next"`

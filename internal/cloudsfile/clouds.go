@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 
@@ -42,13 +43,18 @@ func (c Cloud) node() *yaml.Node {
 	return whole
 }
 
+// secret reports whether the entry has a password.
+func (c Cloud) secret() bool {
+	return slices.ContainsFunc(c.Auth, func(o Option) bool { return o.Name == "password" && o.Value != "" })
+}
+
 func word(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
 // Text returns a clouds.yaml with these clouds.
 func Text(clouds ...Cloud) (string, error) { return merged(nil, clouds, nil) }
 
 // Merge replaces or adds clouds in the file at path, which is created if it does not exist. It returns whether the file
-// has changed. The mode of an existing file stays; a new one is readable by its owner only.
+// has changed. A file that gets a password is readable by its owner only; otherwise the mode of an existing one stays.
 func Merge(path string, clouds ...Cloud) (changed bool, err error) { return change(path, clouds, nil) }
 
 // Remove removes clouds from the file at path, and the file if it has no other content. It returns whether the file has
@@ -73,6 +79,11 @@ func change(path string, clouds []Cloud, remove []string) (bool, error) {
 	}
 	if text == "" {
 		return true, fault.Wrap(fault.Unavailable, os.Remove(path))
+	}
+	if !missing && slices.ContainsFunc(clouds, Cloud.secret) {
+		if _, err := datafile.Narrow(path); err != nil {
+			return false, err
+		}
 	}
 	return true, fault.Wrap(fault.Unavailable, datafile.ReplaceKept(path, []byte(text), 0o600))
 }

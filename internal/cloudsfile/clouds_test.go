@@ -50,7 +50,7 @@ func TestMerge(t *testing.T) {
 	want(changed, err, true, others+entry("bob"))
 	changed, err = Remove(path, "red", "green")
 	want(changed, err, true, others)
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
 }

@@ -173,6 +173,11 @@ type groupRule struct {
 	Prefix    *string `json:"remote_ip_prefix"`
 }
 
+// defaultGroup returns the path of the user's default security group, without groups that others share.
+func defaultGroup(o Options) string {
+	return "/v2.0/security-groups?name=default&project_id=" + url.QueryEscape(o.Project)
+}
+
 // rule is a rule that lets a protocol of IPv4 through to the servers of the user's default security group; port 0: any.
 func (c *Cloud) rule(protocol string, port int) thing {
 	what := protocol
@@ -192,7 +197,7 @@ func (c *Cloud) rule(protocol string, port int) thing {
 		}
 		r, err := client()
 		if err == nil {
-			_, err = r.Do(ctx, http.MethodGet, "/v2.0/security-groups?name=default", nil, &answer)
+			_, err = r.Do(ctx, http.MethodGet, defaultGroup(c.o), nil, &answer)
 		}
 		if err == nil && len(answer.Groups) == 0 {
 			err = fault.New(fault.Unavailable, "the user's project has no default security group")

@@ -49,6 +49,9 @@ func makeCertificate(o Options, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if !exists(o.caKey()) {
+		return fault.New(fault.Conflict, "%s is missing, the key of the authority; restore it", o.caKey())
+	}
 	authorityKey, err := readKey(o.caKey())
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func (c *Cloud) problems(ctx context.Context, r *record) (all []error) {
 	if err != nil {
 		all = append(all, err)
 	}
-	checkDirectories(c, add)
+	checkDirectories(c, r, add)
 	if c.o.Driver == Libvirt {
 		checkLibvirt(c, add)
 	}
@@ -44,8 +44,8 @@ func (c *Cloud) problems(ctx context.Context, r *record) (all []error) {
 	return all
 }
 
-// checkDirectories checks that this user can write the directories, and that the disk has room.
-func checkDirectories(c *Cloud, add func(string, ...any)) {
+// checkDirectories checks that this user can write the directories, and that the disk has room for a new cloud.
+func checkDirectories(c *Cloud, r *record, add func(string, ...any)) {
 	for _, dir := range []string{c.o.Config, c.o.Data, c.o.Home} {
 		at := dir
 		for at != "/" && !exists(at) {
@@ -55,6 +55,9 @@ func checkDirectories(c *Cloud, add func(string, ...any)) {
 		if syscall.Access(at, write) != nil {
 			add("%s is not writable; run `berth init` as root", at)
 		}
+	}
+	if r.has("service") {
+		return
 	}
 	at := c.o.Data
 	for at != "/" && !exists(at) {
@@ -102,9 +105,9 @@ func checkFiles(c *Cloud, r *record, add func(string, ...any)) {
 	if set := optionsOutside(string(text)); len(set) > 0 && !r.has("part of "+o.confFile()) {
 		add("%s sets options already, such as %q; move it away, or configure the services yourself", o.confFile(), set[0])
 	}
-	for id, path := range map[string]string{"account " + admin: o.userFile(), "authority": o.caKey(),
-		"certificate": o.certFile()} {
-		if exists(path) && !r.has(id) && (id == "account "+admin || o.tls()) {
+	for path, id := range map[string]string{o.userFile(): "account " + admin, o.caKey(): "authority",
+		o.caFile(): "authority", o.certFile(): "certificate", o.keyFile(): "certificate"} {
+		if exists(path) && !r.has(id) && (path == o.userFile() || o.tls()) {
 			add("%s exists and is not from `berth init`; move it away", path)
 		}
 	}

@@ -56,7 +56,12 @@ func (c *Cloud) things() []thing {
 // New returns the cloud with these options. given are those of the command line and of the file; usual are those of the
 // machine and its user, for options that are not given. If an earlier run has made a cloud in the data directory, its
 // options apply, and a given one that differs is fault.Conflict.
+//
+// A user of the machine whose name cannot be used, such as admin, has the account "user".
 func New(given, usual Options, out io.Writer) (*Cloud, error) {
+	if usual.User != "" && checkUser(usual.User) != nil {
+		usual.User = ""
+	}
 	made, found, err := ReadOptions(cmp.Or(given.Data, packagedData))
 	if err != nil {
 		return nil, err
@@ -326,11 +331,7 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 	if err != nil {
 		return err
 	}
-	images, err := c.images()
-	if err != nil {
-		return err
-	}
-	all, err := images.List(ctx)
+	images, err := c.images(ctx)
 	if err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 		return err
 	}
 	switch {
-	case len(servers)+len(all)+len(others) == 0:
+	case len(servers)+images+len(others) == 0:
 		return nil
 	case !force && len(others) > 0:
 		return fault.New(fault.Conflict, "other machines are hosts of the cloud (%s); run `berth init --undo` there and "+
@@ -347,7 +348,7 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 			strings.Join(others, ", "), adminCloud)
 	case !force:
 		return fault.New(fault.Conflict, "the cloud has %s and %s, which would be deleted; delete them, or use --force",
-			counted(len(servers), "server"), counted(len(all), "image"))
+			counted(len(servers), "server"), counted(images, "image"))
 	}
 	return c.deleteServers(ctx, client, servers)
 }
@@ -402,7 +403,12 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (c *Cloud) images() (image.Catalogue, error) {
+// images returns how many images there are in all projects, hidden ones too.
+func (c *Cloud) images(ctx context.Context) (int, error) {
 	client := &rest.Client{Headers: map[string]string{}}
-	return image.Catalogue{REST: client}, c.connect(client, adminCloud, image.CatalogType)
+	if err := c.connect(client, adminCloud, image.CatalogType); err != nil {
+		return 0, err
+	}
+	all, err := image.Catalogue{REST: client}.ListAll(ctx)
+	return len(all), err
 }

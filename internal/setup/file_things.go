@@ -25,13 +25,13 @@ func (c *Cloud) directory(path string, mode fs.FileMode) thing {
 	}
 	return thing{id: "directory " + path, what: what, hint: "rm -r " + path, made: done(exists(path)),
 		make: func(context.Context) error {
-			err := os.MkdirAll(path, mode)
-			if err == nil && strings.HasPrefix(path, c.o.Home+"/") {
-				err = datafile.GiveAs(path, c.o.Home)
+			if strings.HasPrefix(path, c.o.Home+"/") {
+				return fault.Wrap(fault.Unavailable, makeOwned(path, mode, c.o.Home))
 			}
-			return fault.Wrap(fault.Unavailable, err)
+			return fault.Wrap(fault.Unavailable, os.MkdirAll(path, mode))
 		},
 		undo: func(context.Context) error {
+			_ = os.Remove(path + datafile.Unfinished) // of a run that was killed
 			if state {
 				return fault.Wrap(fault.Unavailable, os.RemoveAll(path))
 			}
@@ -42,17 +42,41 @@ func (c *Cloud) directory(path string, mode fs.FileMode) thing {
 		}}
 }
 
+// makeOwned makes a directory with the owner of another one. It has its name only when it has its owner, so that a run
+// that is killed leaves no directory of root in a home.
+func makeOwned(path string, mode fs.FileMode, like string) error {
+	unfinished := path + datafile.Unfinished
+	_ = os.Remove(unfinished) // of a run that was killed
+	if err := os.MkdirAll(unfinished, mode); err != nil {
+		return err
+	}
+	if err := datafile.GiveAs(unfinished, like); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, path)
+}
+
 func (c *Cloud) authority() thing {
 	o := c.o
 	return thing{id: "authority", what: "a certificate authority in " + o.caFile(), hint: "rm " + o.caFile() + " " +
 		o.caKey(),
-		made: func(context.Context) (bool, error) {
-			_, err1 := readCertificate(o.caFile())
-			_, err2 := readKey(o.caKey())
-			return err1 == nil && err2 == nil, nil
-		},
+		made: func(context.Context) (bool, error) { return authorityMade(o) },
 		make: func(context.Context) error { return makeAuthority(o.caKey(), o.caFile(), time.Now()) },
 		undo: func(context.Context) error { return errors.Join(removeFile(o.caFile()), removeFile(o.caKey())) }}
+}
+
+// authorityMade reports whether there is the certificate of the authority. Its key is needed for new certificates only,
+// and may be kept elsewhere. An authority that has issued a certificate is not replaced: other machines rely on it.
+func authorityMade(o Options) (bool, error) {
+	if exists(o.caFile()) {
+		_, err := readCertificate(o.caFile())
+		return err == nil, err
+	}
+	if exists(o.certFile()) {
+		return false, fault.New(fault.Conflict, "%s is missing, whose authority has issued %s; restore it, such as from %s",
+			o.caFile(), o.certFile(), o.userCA())
+	}
+	return false, nil
 }
 
 // userCA is a copy of the certificate of the authority for the user, who cannot read the configuration.

@@ -213,7 +213,7 @@ func agentConfiguration(c *Cloud) string {
 // hostProblems returns everything that prevents Join.
 func hostProblems(ctx context.Context, c *Cloud, r *record) (all []error) {
 	add := func(format string, args ...any) { all = append(all, fault.New(fault.Conflict, format, args...)) }
-	checkDirectories(c, add)
+	checkDirectories(c, r, add)
 	if c.o.Driver == Libvirt {
 		checkLibvirt(c, add)
 	}

@@ -13,11 +13,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/userfile"
 )
 
 // Options are what the cloud should be. They have the same names in the file of `berth init --file`.
@@ -108,6 +111,9 @@ func (o Options) Complete() (Options, error) {
 			"machines reach, such as 10.0.0.1", host)
 	}
 	o.Listen = net.JoinHostPort(host, port)
+	if err := errors.Join(checkUser(o.User), identity.CheckProject(o.Project)); err != nil {
+		return o, err
+	}
 	if o.Local == "" && o.Join == "" {
 		o.Local = host
 	}
@@ -126,6 +132,15 @@ func (o Options) Complete() (Options, error) {
 			o.Network.CIDR)
 	}
 	return o, err
+}
+
+// checkUser returns fault.Invalid for the name of a user that the user file cannot hold, or that init gives to others.
+func checkUser(name string) error {
+	if name == admin || strings.HasPrefix(name, hostPrefix) {
+		return fault.New(fault.Invalid, "user %q is not valid: this is the name of the administrator or of a host; choose "+
+			"another name", name)
+	}
+	return userfile.CheckName(name)
 }
 
 // host returns the address of all APIs, without the port.

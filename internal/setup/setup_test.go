@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -125,6 +126,10 @@ func TestOptions(t *testing.T) {
 		`"0.0.0.0" is not an address`:    func(o *Options) { o.Listen = "0.0.0.0" },
 		`"controller" is not an address`: func(o *Options) { o.Listen = "controller:8770" },
 		`"10.0.0" is not a range`:        func(o *Options) { o.Network.CIDR = "10.0.0" },
+		`user "admin" is not valid`:      func(o *Options) { o.User = "admin" },
+		`user "host-a" is not valid`:     func(o *Options) { o.User = "host-a" },
+		`"a:b" is not valid as the name`: func(o *Options) { o.User = "a:b" },
+		`"a b" is not the name of a`:     func(o *Options) { o.Project = "a b" },
 	} {
 		o := tryOptions(dir)
 		change(&o)
@@ -147,6 +152,81 @@ func TestOptions(t *testing.T) {
 	if _, err := ReadFile(file); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "drivr") ||
 		!strings.Contains(err.Error(), "the options are driver") {
 		t.Error(err)
+	}
+}
+
+// A user of the machine whose name is not that of an account has the account "user".
+func TestUserOfMachine(t *testing.T) {
+	for name, want := range map[string]string{"ann": "ann", "admin": "user", "host-a": "user", "a:b": "user"} {
+		c, err := New(tryOptions(t.TempDir()), Options{User: name}, os.Stderr)
+		if err != nil || c.o.User != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The key of the authority is needed for new certificates only; an authority that has issued one is not replaced.
+func TestAuthorityKept(t *testing.T) {
+	given := tryOptions(t.TempDir())
+	given.Listen = "10.1.2.3"
+	o, err := given.Complete()
+	must(t, err)
+	c := &Cloud{o: o, out: os.Stderr}
+	must(t, os.Mkdir(o.Config, 0o700))
+	made := func(want bool, text string) {
+		t.Helper()
+		got, err := c.authority().made(t.Context())
+		if got != want || (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+			t.Errorf("%v %v, want %v %s", got, err, want, text)
+		}
+	}
+	made(false, "")
+	must(t, makeAuthority(o.caKey(), o.caFile(), time.Now()))
+	must(t, makeCertificate(o, time.Now()))
+	must(t, os.Remove(o.caKey()))
+	made(true, "")
+	if err := makeCertificate(o, time.Now()); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "restore") {
+		t.Error(err)
+	}
+	must(t, os.WriteFile(o.caFile(), []byte("x"), 0o600))
+	made(false, "is not PEM; restore it")
+	must(t, os.Remove(o.caFile()))
+	made(false, "restore it, such as from "+o.userCA())
+}
+
+// A cloud that was made is started with less space than a new one needs.
+func TestSpaceOfNewCloud(t *testing.T) {
+	least := leastDisk
+	leastDisk = map[string]uint64{Fake: 1 << 62}
+	defer func() { leastDisk = least }()
+	o, err := tryOptions(t.TempDir()).Complete()
+	must(t, err)
+	for made, want := range map[string]int{"": 1, "service": 0} {
+		n := 0
+		checkDirectories(&Cloud{o: o}, &record{Made: []string{made}}, func(string, ...any) { n++ })
+		if n != want {
+			t.Errorf("%q: %d problems", made, n)
+		}
+	}
+}
+
+// A directory of the home is complete or missing: what a killed run leaves is used by the next one, and removed.
+func TestDirectoryOfHome(t *testing.T) {
+	o, err := tryOptions(t.TempDir()).Complete()
+	must(t, err)
+	path := filepath.Join(o.Home, ".ssh")
+	one := (&Cloud{o: o, out: os.Stderr}).directory(path, 0o700)
+	for _, run := range []func(context.Context) error{one.make, one.undo} {
+		must(t, os.RemoveAll(path))
+		must(t, os.Mkdir(path+datafile.Unfinished, 0o755))
+		must(t, run(t.Context()))
+		if exists(path + datafile.Unfinished) {
+			t.Error("the incomplete directory remains")
+		}
+	}
+	must(t, one.make(t.Context()))
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Error(info, err)
 	}
 }
 

@@ -93,6 +93,13 @@ func TestUndoChecksServersAgain(t *testing.T) {
 	if err := c.Undo(t.Context(), false); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "1 server ") {
 		t.Error(err, s.calls)
 	}
+	s.answers["/servers/detail"] = `{"servers": []}`
+	s.answers["os_hidden=true"] = `{"images": [{"id": "1", "name": "old"}]}`
+	s.answers["os_hidden=false"] = s.answers["/v2/images"]
+	delete(s.answers, "/v2/images")
+	if err := c.Undo(t.Context(), false); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "1 image,") {
+		t.Error(err, s.calls)
+	}
 	if !exists(c.o.stateDir()) {
 		t.Error("the state is removed")
 	}

@@ -124,12 +124,21 @@ func (f Files) exists(c content, name string) error {
 	return nil
 }
 
+// CheckName returns fault.Invalid for the name of an account that the files cannot hold.
+func CheckName(name string) error {
+	if name == "" || len(name) > 255 || strings.ContainsAny(name, ":#, \t\r\n\x00") {
+		return fault.New(fault.Invalid, "%q is not valid as the name of an account; use up to 255 characters without "+
+			"spaces, colons, commas and #", name)
+	}
+	return nil
+}
+
 // hashed checks the name and the password of an account, and returns the hash.
 func hashed(name, password string) (string, error) {
+	if err := CheckName(name); err != nil {
+		return "", err
+	}
 	switch {
-	case name == "" || len(name) > 255 || strings.ContainsAny(name, ":#, \t\r\n\x00"):
-		return "", fault.New(fault.Invalid, "%q is not valid as the name of an account; use up to 255 characters without "+
-			"spaces, colons, commas and #", name)
 	case password == "":
 		return "", fault.New(fault.Invalid, "the password of %s is empty; give one", name)
 	case len(password) > maxPassword:
@@ -162,11 +171,16 @@ func (f Files) read() (c content, err error) {
 	if c.roles, err = textOf(f.Roles); err != nil {
 		return c, err
 	}
+	return c, f.parse(&c)
+}
+
+// parse reads the meaning of the texts.
+func (f Files) parse(c *content) (err error) {
 	if c.hashes, err = identity.ParseUsers(f.Users, []byte(c.users)); err != nil {
-		return c, err
+		return err
 	}
 	c.grants, err = identity.ParseRoles(f.Roles, []byte(c.roles))
-	return c, err
+	return err
 }
 
 func textOf(file string) (string, error) {
@@ -215,6 +229,9 @@ func (f Files) change(edit func(*content) error) error {
 	after := before
 	if err := edit(&after); err != nil {
 		return err
+	}
+	if err := f.parse(&after); err != nil { // of a project or a role that the file cannot hold
+		return fault.New(fault.Invalid, "the accounts are not changed: %w", err)
 	}
 	writes := []struct{ path, before, after string }{{f.Roles, before.roles, after.roles},
 		{f.Users, before.users, after.users}}

@@ -77,6 +77,15 @@ func TestUsersRefused(t *testing.T) {
 			t.Errorf("%q: %v", c, err)
 		}
 	}
+	for _, u := range []User{{Name: "a", Project: "p q", Roles: []string{"member"}}, {Name: "a", Project: "p"},
+		{Name: "a", Project: "p", Roles: []string{"a role"}}} {
+		if err := f.Add(u, "x"); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%v: %v", u, err)
+		}
+		if list, err := f.List(); len(list) != 0 || err != nil {
+			t.Errorf("%v: %v %v", u, list, err)
+		}
+	}
 	must(t, os.WriteFile(f.Users, []byte("bob:plain\n"), 0o600))
 	if err := f.Add(User{Name: "a", Project: "p", Roles: []string{"member"}}, "x"); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
