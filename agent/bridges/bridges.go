@@ -66,6 +66,8 @@ type Options struct {
 type Bridges struct {
 	o     Options
 	calls sync.Mutex // held while the networks are read and made, so that an older state does not follow a newer one
+	// When ports were prepared whose interfaces have not been seen since; guarded by calls.
+	prepared map[string]time.Time
 
 	mu    sync.Mutex // guards the fields below
 	state network.HostNetworks
@@ -114,6 +116,7 @@ func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 		}
 		use = nil
 	}
+	b.remember(ports)
 	_, failed := b.make(ctx, use)
 	for _, p := range fetched.Ports {
 		if err := failedOf(p, failed); slices.Contains(ports, p.ID) && err != nil {
@@ -124,6 +127,32 @@ func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 		return fault.New(fault.Unavailable, "%w", err)
 	}
 	return nil
+}
+
+// startTime is how long a port that was prepared keeps its rules although the service does not list it any more: its
+// guest may start by then, after its image has been copied. A port that is deleted meanwhile must not start without
+// rules.
+const startTime = time.Hour
+
+// remember notes when ports were prepared, and forgets those of long ago. The caller holds calls.
+func (b *Bridges) remember(ports []string) {
+	if b.prepared == nil {
+		b.prepared = map[string]time.Time{}
+	}
+	maps.DeleteFunc(b.prepared, func(_ string, at time.Time) bool { return time.Since(at) > startTime })
+	for _, id := range ports {
+		b.prepared[id] = time.Now()
+	}
+}
+
+// stays reports whether a port that the service does not list keeps its rules: its interface exists, or is about to.
+// The caller holds calls.
+func (b *Bridges) stays(port string, present map[string]bridgeplan.Link) bool {
+	if _, exists := present[network.TapName(port)]; exists {
+		return true
+	}
+	at, prepared := b.prepared[port]
+	return prepared && time.Since(at) <= startTime
 }
 
 // notListed returns the first of some ports that is not one of the host; empty: all are.
@@ -207,7 +236,11 @@ func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (cond
 		if err != nil {
 			return nil, map[string]error{everyNetwork: err}
 		}
-		all, conditions = retain(*fetched, last, present)
+		maps.DeleteFunc(b.prepared, func(port string, _ time.Time) bool {
+			_, exists := present[network.TapName(port)]
+			return exists
+		})
+		all, conditions = retain(*fetched, last, present, b.stays)
 		if err := b.keep(all); err != nil {
 			return nil, map[string]error{everyNetwork: err}
 		}
@@ -343,8 +376,8 @@ func (b *Bridges) setRules(ctx context.Context, networks []network.HostNetwork) 
 
 // retain adds to the fetched networks the last known ones that guests still use: their interfaces are in the bridge.
 // Such a port may have left the host a moment ago, and its guest is about to end, or to arrive elsewhere.
-func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Link) (all network.HostNetworks,
-	conditions []string) {
+func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Link,
+	stays func(port string, present map[string]bridgeplan.Link) bool) (all network.HostNetworks, conditions []string) {
 	all = network.HostNetworks{Networks: slices.Clone(fetched.Networks), Ports: slices.Clone(fetched.Ports),
 		Groups: slices.Clone(fetched.Groups)}
 	for _, n := range last.Networks {
@@ -357,7 +390,8 @@ func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Li
 	}
 	for _, p := range last.Ports {
 		listed := slices.ContainsFunc(all.Ports, func(o network.HostPort) bool { return o.ID == p.ID })
-		if _, exists := present[network.TapName(p.ID)]; !listed && exists {
+		connected := slices.ContainsFunc(all.Networks, func(n network.HostNetwork) bool { return n.ID == p.Network })
+		if !listed && connected && stays(p.ID, present) {
 			all.Ports = append(all.Ports, withoutTaken(p, fetched.Ports))
 			all.Groups = withGroups(all.Groups, last.Groups, fetched.Ports)
 		}

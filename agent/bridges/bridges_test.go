@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,6 +185,23 @@ func TestUnlistedPort(t *testing.T) {
 		!strings.Contains(err.Error(), "deleted") {
 		t.Errorf("a deleted port: %v", err)
 	}
+	// It is deleted after it was prepared, and its guest starts: it keeps its rules while another port is connected, until
+	// its interface has come and gone.
+	has := func(want bool) {
+		t.Helper()
+		f.wants(t, b, "")
+		state, err := b.State()
+		must(t, err)
+		if got := slices.ContainsFunc(state.Ports, func(o network.HostPort) bool { return o.ID == p.ID }); got != want {
+			t.Errorf("the deleted port has rules: %v", got)
+		}
+	}
+	f.all.Ports = []network.HostPort{port(n, "b1b1b1b1-0001-4000-8000-1", "beta", "10.0.1.11")}
+	has(true)
+	f.links[network.TapName(p.ID)] = bridgeplan.Link{Name: network.TapName(p.ID), Master: n.Bridge}
+	has(true)
+	delete(f.links, network.TapName(p.ID))
+	has(false)
 }
 
 // TestLaterSubnetOfTheHost: a subnet that a network gets later and that the host has is left out; guests with other
