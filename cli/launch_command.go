@@ -103,6 +103,9 @@ func printLaunched(g *Globals, s compute.Server, flavor compute.Flavor, image la
 		result.SSH = "ssh " + result.Addresses[0]
 		if image.User != "" {
 			result.SSH = "ssh " + image.User + "@" + result.Addresses[0]
+		} else {
+			fmt.Fprintf(g.stderr(), "the image has no os_admin_user: give ssh its user, often the distribution's name or root "+
+				"(ssh -l debian %s)\n", result.Addresses[0])
 		}
 	}
 	rows := pairs("id", result.ID, "name", result.Name, "status", result.Status, "host", dash(result.Host), "flavor",
