@@ -57,6 +57,7 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 	lines := []string{"# Berth writes this file; changes are lost.", "no-hosts", "bind-dynamic",
 		"except-interface=lo", "pid-file=%DIR%/pid", "dhcp-leasefile=%DIR%/leases", "dhcp-hostsfile=%DIR%/hosts",
 		"dhcp-optsfile=%DIR%/options", "addn-hosts=%DIR%/names", "dhcp-authoritative", "dhcp-ignore=tag:!known",
+		"dhcp-ignore-clid", // leases go by MAC addresses, which rules check
 		"quiet-dhcp", "domain=" + domain, "local=/" + domain + "/", "expand-hosts", "domain-needed", "bogus-priv"}
 	for _, side := range []string{n.Bridge, OwnInterface(n.ID)} {
 		if slices.ContainsFunc(served, func(s network.HostSubnet) bool { return hasGateway(n, s) == (side == n.Bridge) }) {
