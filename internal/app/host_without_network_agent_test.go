@@ -30,7 +30,7 @@ func TestHostWithoutNetworkAgent(t *testing.T) {
 	}
 	l.flavor = f.ID
 	failed := l.create("ERROR", "auto")
-	if failed.Fault == nil || !strings.Contains(failed.Fault.Message, "set [ovs] bridge_mappings") {
+	if failed.Fault == nil || !strings.Contains(failed.Fault.Message, "or [ovs] bridge_mappings") {
 		t.Errorf("%+v", failed.Fault)
 	}
 	l.down()
