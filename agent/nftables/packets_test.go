@@ -152,7 +152,14 @@ func TestRandomRules(t *testing.T) {
 						dropped++
 					}
 					all.Go(func() {
-						if got := from.probe(p); got != want {
+						got := from.probe(p)
+						for range 10 { // a host without time loses or delays packets; one that must not pass never passes
+							if !want || got {
+								break
+							}
+							got = from.probe(p)
+						}
+						if got != want {
 							t.Errorf("state %d, %d to %d: %+v: passes %t, want %t", seed, i, j, p, got, want)
 						}
 					})

@@ -49,6 +49,7 @@ func fullServer() lifecycle.Server {
 	s.Lock = &lifecycle.Lock{ByAdmin: true, Reason: "r"}
 	s.AccessIPv4, s.AutoDisk, s.ConfigDrive = "192.0.2.1", true, true
 	s.SecurityGroups = []lifecycle.SecurityGroup{{ID: "g"}}
+	s.SameHost, s.DifferentHost = []string{"a"}, []string{"b"}
 	s.ImageSnapshot = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3,
 		Properties: map[string]string{"hw_numa_nodes": "1"}}
 	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4,
