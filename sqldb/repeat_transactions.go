@@ -21,7 +21,8 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.WriteUpTo(ctx, maxAttempts, fn)
 }
 
-// WriteUpTo is Write with another number of attempts; below 1 it is 1.
+// WriteUpTo is Write with another number of attempts; below 1 it is 1. For the lock of another process on an SQLite
+// database there are at most 10.
 func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
 	if err := db.rejectNested("sqldb.Write"); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (db *DB) repeat(ctx context.Context, attempts int, once func() error) error
 			return fault.New(fault.Internal, "each attempt fails because of rows that refer to each other: %w", err)
 		}
 		if db.file != "" && isBusy(err) { // a stopped process does not release the lock
-			if h := findHolder(db.file); h.stopped || attempt >= attempts {
+			if h := findHolder(db.file); h.stopped || attempt >= min(attempts, maxAttempts) {
 				return h.locked(db.file, err)
 			}
 		}

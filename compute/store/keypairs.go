@@ -31,7 +31,7 @@ func (s *Store) CreateKeyPair(ctx context.Context, k KeyPair, most int) (KeyPair
 		return k, err
 	}
 	defer unlock()
-	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	err = s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) error {
 		if err := lockOwner(ctx, tx, owner); err != nil {
 			return err
 		}

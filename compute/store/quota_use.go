@@ -143,6 +143,11 @@ func (r *quotaRequest) check(ctx context.Context, tx *sqldb.Tx) error {
 	return quota.Check(r.limits.User, use, r.more)
 }
 
+// lockedAttempts is how often a transaction may run that waits for others of the same owner. Where two processes use
+// two nodes of a Galera cluster, the node that commits first aborts the other one's transaction, so that a process
+// which has many requests of a project can delay one of another process for a long time.
+const lockedAttempts = 100
+
 // lockOwner lets no other transaction pass that locks the owner of limits, such as a project, until this one ends. What
 // this one reads afterwards is what the others have committed: MySQL takes its snapshot with the first SELECT, and
 // PostgreSQL refuses to change a row that has changed since its snapshot. SQLite has one writer and needs no lock.

@@ -36,7 +36,7 @@ func (s *Store) CreateServerGroup(ctx context.Context, g ServerGroup, most int) 
 		return err
 	}
 	defer unlock()
-	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	return wrap(s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) error {
 		if err := lockOwner(ctx, tx, owner); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
 	var ends []func() // of each server and attempt
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	err := s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) error {
 		if err := request.begin(ctx, tx); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		return lifecycle.Server{}, err
 	}
 	defer unlock()
-	err = s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
+	err = s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) (err error) {
 		if err := request.begin(ctx, tx); err != nil {
 			return err
 		}
