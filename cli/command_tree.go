@@ -12,7 +12,6 @@ type Commands struct {
 	Aggregate     AggregateCmd     `cmd:"" group:"Hosts, devices and resources:" help:"Create, list, show, change and delete aggregates of hosts."`
 	Quota         QuotaCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Show and set what projects may use."`
 	Port          PortCmd          `cmd:"" group:"Networks:" help:"Create, list, show, change and delete ports."`
-	Policy        PolicyCmd        `cmd:"" group:"Networks:" help:"List QoS policies with their rules."`
 	Host          HostCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
 	Device        DeviceCmd        `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
 	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers, their trees and usages."`

@@ -32,11 +32,6 @@ type PortCmd struct {
 	Delete  deleteOfKind[portKind]            `cmd:"" help:"Delete ports."`
 }
 
-// PolicyCmd groups the commands on QoS policies.
-type PolicyCmd struct {
-	List PolicyListCmd `cmd:"" help:"List QoS policies with their rules."`
-}
-
 // NetworkListCmd lists networks.
 type NetworkListCmd struct{ LongOutput }
 

@@ -187,16 +187,16 @@ func TestNetworkCommands(t *testing.T) {
 		return out.String()
 	}
 	for command, words := range map[string][]string{
-		"network list":          {"flat", "physnet0"},
-		"network list --long":   {port.Network},
-		"port list":             {"ACTIVE", "cmp1", string(portServer), "NET_BW_EGR_KILOBIT_PER_SEC=1000"},
-		"port list --long":      {port.ID, port.MAC, "normal", "ovs", string(portBridge)},
-		"port list -o json":     {`"id": "` + port.ID + `"`, `"binding:host_id": "cmp1"`},
-		"port list --host cmp1": {port.ID},
-		"policy list":           {"at least 1000 kbit/s egress", "at least 3000 kbit/s egress"},
-		"policy list --long":    {port.Policy},
-		"network list -o json":  {`"provider:physical_network": "physnet0"`},
-		"policy list -o json":   {`"min_kbps": 1000`},
+		"network list":            {"flat", "physnet0"},
+		"network list --long":     {port.Network},
+		"port list":               {"ACTIVE", "cmp1", string(portServer), "NET_BW_EGR_KILOBIT_PER_SEC=1000"},
+		"port list --long":        {port.ID, port.MAC, "normal", "ovs", string(portBridge)},
+		"port list -o json":       {`"id": "` + port.ID + `"`, `"binding:host_id": "cmp1"`},
+		"port list --host cmp1":   {port.ID},
+		"qos policy list":         {"at least 1000 kbit/s egress", "at least 3000 kbit/s egress"},
+		"qos policy list --long":  {port.Policy},
+		"network list -o json":    {`"provider:physical_network": "physnet0"`},
+		"qos policy list -o json": {`"min_kbps": 1000`},
 	} {
 		got := output(strings.Fields(command)...)
 		for _, word := range words {

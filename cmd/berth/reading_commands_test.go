@@ -66,7 +66,6 @@ var readingCommands = map[string][]string{
 	"host heal":     {"host heal cmp1"},
 	"host list":     {"host list"},
 	"host show":     {"host show cmp1"},
-	"policy list":   {"policy list"},
 	"port list":     {"port list"},
 	"network list":  {"network list"},
 	"preflight":     {"preflight"},
@@ -178,7 +177,7 @@ func TestReadingCommandsWriteNothing(t *testing.T) {
 		}
 		for _, line := range lines {
 			args := strings.Fields(replace.Replace(line))
-			if slices.Contains([]string{"port", "policy", "network", "subnet", "qos", "security-group", "quota"},
+			if slices.Contains([]string{"port", "network", "subnet", "qos", "security-group", "quota"},
 				strings.Fields(name)[0]) {
 				args = append(args, "--network-url", recorder.link("command", f.network.urls["network"]))
 			}
