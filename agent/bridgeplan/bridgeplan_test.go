@@ -232,7 +232,8 @@ func TestForgedSources(t *testing.T) {
 	_, toHost, _ := strings.Cut(own.Rules([]network.HostNetwork{n}), "chain to_host {\n")
 	lines := strings.Split(toHost, "\n")
 	for i, want := range []string{"udp sport 68 udp dport 67 accept", `iifname { "brq0a1b2c3d-44", "bro0a1b2c3d-44" } ` +
-		"ip saddr != 10.0.0.0/24 ip saddr != 10.3.0.0/24 drop", "ct state established,related accept"} {
+		"ip saddr != 10.0.0.0/24 ip saddr != 10.3.0.0/24 drop", "icmp type redirect drop",
+		"ct state established,related accept"} {
 		if strings.TrimSpace(lines[i]) != want {
 			t.Errorf("line %d: %q, want %q", i, lines[i], want)
 		}

@@ -43,13 +43,16 @@ func (h Host) Admit(networks []network.HostNetwork, present map[string]Link) (ad
 func NeedsRoutes(networks []network.HostNetwork, present map[string]Link) bool {
 	return slices.ContainsFunc(networks, func(n network.HostNetwork) bool {
 		return slices.ContainsFunc(n.Subnets, func(s network.HostSubnet) bool {
-			return isChosen(n) && len(addressesOf(n, s)) > 0 && !isHeld(n, s, present)
+			return isChosen(n, s) && len(addressesOf(n, s)) > 0 && !isHeld(n, s, present)
 		})
 	})
 }
 
-// isChosen reports whether a user chooses the subnets of a network freely. Those of provider networks exist outside.
-func isChosen(n network.HostNetwork) bool { return n.Routed() || n.NetworkType == "local" }
+// isChosen reports whether a user has chosen a subnet freely. The subnets that an administrator makes of provider
+// networks exist outside.
+func isChosen(n network.HostNetwork, s network.HostSubnet) bool {
+	return n.Routed() || n.NetworkType == "local" || s.UserChosen
+}
 
 // addressesOf returns the addresses that the host gets in a subnet, with the length of its prefix.
 func addressesOf(n network.HostNetwork, s network.HostSubnet) (list []netip.Prefix) {
@@ -87,7 +90,7 @@ func (h Host) conflict(n network.HostNetwork, s network.HostSubnet, present map[
 			return "gives this host the address " + a.Addr().String() + ", which is " + what + "; use another address or subnet"
 		}
 	}
-	if len(addresses) == 0 || !isChosen(n) || isHeld(n, s, present) {
+	if len(addresses) == 0 || !isChosen(n, s) || isHeld(n, s, present) {
 		return ""
 	}
 	if what := h.reaches(subnet.Masked(), n.Peers, present, false); what != "" {
@@ -127,7 +130,7 @@ func (h Host) reaches(subnet netip.Prefix, peers []string, present map[string]Li
 // network that it routes has this address, maybe for a guest. Empty: none has.
 func routedElsewhere(n network.HostNetwork, s network.HostSubnet, networks []network.HostNetwork) string {
 	own, inside := inSubnet(s, s.Address)
-	if !isChosen(n) || hasGateway(n, s) || !inside {
+	if !isChosen(n, s) || hasGateway(n, s) || !inside {
 		return ""
 	}
 	for _, other := range networks {

@@ -21,6 +21,12 @@ func subnet(n network.HostNetwork, cidr, gateway, own string) network.HostNetwor
 	return n
 }
 
+// userChosen returns a network whose subnets a user has chosen.
+func userChosen(n network.HostNetwork) network.HostNetwork {
+	n.Subnets[0].UserChosen = true
+	return n
+}
+
 // TestConflicts refuses a subnet that the host reaches otherwise, unless its links have it already, and keeps the links
 // of a network that is refused.
 func TestConflicts(t *testing.T) {
@@ -84,6 +90,10 @@ func TestChosenAddresses(t *testing.T) {
 			"192.0.2.10")}, "gives this host the address 192.0.2.10"},
 		"a provider network": {[]network.HostNetwork{subnet(provider("flat"), "192.0.2.0/24", "192.0.2.1",
 			"192.0.2.20")}, ""},
+		"a user's subnet of a provider network": {[]network.HostNetwork{userChosen(subnet(provider("vlan"), "192.0.2.0/24",
+			"192.0.2.1", "192.0.2.20"))}, "overlaps with the address 192.0.2.10/24 of eth0"},
+		"another subnet of a user": {[]network.HostNetwork{userChosen(subnet(provider("vlan"), "10.5.0.0/24", "10.5.0.1",
+			"10.5.0.20"))}, ""},
 		"the address of another network's guest": {[]network.HostNetwork{subnet(routed(), "10.0.0.0/24", "", "10.0.0.5"),
 			other}, "which is part of a network that it routes"},
 	} {

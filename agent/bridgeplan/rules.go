@@ -50,7 +50,8 @@ func (h Host) Rules(networks []network.HostNetwork) string {
 	}
 	b.WriteString("}\n")
 	fmt.Fprintf(&b, "table bridge %s {\n", Table)
-	r.chain(&b, "prerouting", "type filter hook prerouting priority -300; policy accept;", r.tunnelRules("iifname"))
+	r.chain(&b, "prerouting", "type filter hook prerouting priority -300; policy accept;", append(r.ownedByHost(),
+		r.tunnelRules("iifname")...))
 	r.chain(&b, "postrouting", "type filter hook postrouting priority 300; policy accept;", r.tunnelRules("oifname"))
 	b.WriteString("}\n")
 	return b.String()
@@ -141,7 +142,7 @@ func (r rules) toHost() []string {
 			lines = append(lines, line+" drop")
 		}
 	}
-	lines = append(lines, "ct state established,related accept", "tcp flags rst accept")
+	lines = append(lines, "icmp type redirect drop", "ct state established,related accept", "tcp flags rst accept")
 	for _, n := range r.networks {
 		var own []string
 		for _, s := range n.Subnets {
@@ -170,6 +171,7 @@ func (r rules) fromGuests() (lines []string) {
 	if len(r.inside) > 0 {
 		lines = append(lines, "oifname "+names(r.inside)+" drop")
 	}
+	lines = append(lines, "icmp type redirect drop") // the address of the host would make it one of a router
 	if r.host.TunnelIP != "" {
 		// With the address of this host, other hosts would take it for a frame of any network.
 		lines = append(lines, fmt.Sprintf("udp dport %d drop", r.host.TunnelPort))
@@ -182,6 +184,20 @@ func (r rules) fromGuests() (lines []string) {
 		}
 	}
 	return append(lines, "drop")
+}
+
+// ownedByHost drops frames that enter a bridge with a MAC address of the host as their source: the bridge would send
+// what is meant for the host, or for the gateway, to a guest without port security.
+func (r rules) ownedByHost() (lines []string) {
+	for _, n := range r.networks {
+		if Forwards([]network.HostNetwork{n}) {
+			lines = append(lines, "ether saddr "+GatewayMAC(n.ID)+" drop")
+		}
+		if n.Port != "" {
+			lines = append(lines, fmt.Sprintf("iifname != %q ether saddr %s drop", ownPeer(n.ID), n.MAC))
+		}
+	}
+	return lines
 }
 
 // tunnelRules keeps frames of the gateway and of DHCP from a tunnel.

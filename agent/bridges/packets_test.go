@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		serveHost(dir)
 		return
 	}
+	if frames := os.Getenv(asSender); frames != "" {
+		if err := sendFrames(frames); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -136,6 +136,9 @@ type HostSubnet struct {
 	DNS       []string `json:"dns_nameservers,omitempty"`
 	Routes    []Route  `json:"host_routes,omitempty"`
 	Address   string   `json:"address,omitempty"` // of the host's own port; empty: it has none there
+	// UserChosen: a user who may not create provider networks has chosen its addresses, so they may be those of other
+	// machines that the host reaches.
+	UserChosen bool `json:"user_chosen,omitempty"`
 }
 
 // HostName is the name of an address in a network.

@@ -102,6 +102,24 @@ func CheckPools(cidr netip.Prefix, gateway netip.Addr, pools []Pool) (code, reas
 	return "", ""
 }
 
+// special are networks whose addresses have a meaning of their own on each machine: the metadata service of the hosts
+// is a link-local address.
+var special = []struct{ network, name string }{
+	{"0.0.0.0/8", "addresses of this network"}, {"127.0.0.0/8", "loopback addresses"},
+	{"169.254.0.0/16", "link-local addresses"}, {"224.0.0.0/4", "multicast addresses"},
+	{"240.0.0.0/4", "reserved addresses"}, {"::/8", "reserved addresses"}, {"fe80::/10", "link-local addresses"},
+	{"ff00::/8", "multicast addresses"}}
+
+// Special returns what a network contains of addresses that no subnet may have; empty: it has none.
+func Special(cidr netip.Prefix) string {
+	for _, s := range special {
+		if p := netip.MustParsePrefix(s.network); p.Overlaps(cidr) {
+			return s.name + " (" + s.network + ")"
+		}
+	}
+	return ""
+}
+
 // Version returns 4 or 6.
 func Version(a netip.Addr) int {
 	if a.Is4() {

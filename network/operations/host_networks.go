@@ -175,7 +175,7 @@ func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf)
 			continue
 		}
 		one := api.HostSubnet{ID: sub.ID, IPVersion: sub.IPVersion, CIDR: sub.CIDR, Gateway: sub.Gateway, DHCP: sub.DHCP,
-			DNS: sub.DNS}
+			DNS: sub.DNS, UserChosen: sub.UserChosen}
 		for _, r := range sub.Routes {
 			one.Routes = append(one.Routes, api.Route(r))
 		}
@@ -225,24 +225,48 @@ func (s Agents) hostOwnPort(ctx context.Context, tx *store.Tx, of hostNetworkOf,
 			return own, false, err
 		}
 	}
-	a, err := newAddressing(ctx, tx, own)
-	if err != nil {
+	had := own.FixedIPs
+	if own.FixedIPs, err = s.hostAddresses(ctx, tx, own, wanted); err != nil {
 		return own, false, err
 	}
-	for i, w := range wanted {
-		if at := slices.IndexFunc(own.FixedIPs, func(ip store.FixedIP) bool { return ip.Subnet == w.Subnet }); at >= 0 {
-			wanted[i] = own.FixedIPs[at]
-		}
-	}
-	own.FixedIPs, err = a.requested(ctx, wanted)
-	if fault.CodeOf(err) != "" { // no fault of the database
-		s.Log.Warn("no own address of a host", "host", of.binding.Host, "network", of.network.ID, "error", err)
+	switch {
+	case sameAddresses(own.FixedIPs, had):
 		return of.own, true, nil
-	}
-	if err != nil {
-		return own, false, err
+	case len(own.FixedIPs) == 0:
+		return store.Port{}, true, tx.DeletePort(ctx, of.own)
 	}
 	return own, true, tx.PutPort(ctx, &own)
+}
+
+// sameAddresses reports whether two lists have the same addresses.
+func sameAddresses(a, b []store.FixedIP) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(ip store.FixedIP) bool { return !slices.Contains(b, ip) })
+}
+
+// hostAddresses returns the addresses of a host's own port in subnets: those that it has, and free ones in the others.
+// A subnet without a free address has none.
+func (s Agents) hostAddresses(ctx context.Context, tx *store.Tx, own store.Port, wanted []store.FixedIP) (
+	ips []store.FixedIP, err error) {
+	a, err := newAddressing(ctx, tx, own)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range wanted {
+		if at := slices.IndexFunc(own.FixedIPs, func(ip store.FixedIP) bool { return ip.Subnet == w.Subnet }); at >= 0 {
+			w = own.FixedIPs[at]
+		}
+		got, err := a.requested(ctx, []store.FixedIP{w})
+		switch {
+		case fault.CodeOf(err) != "": // no fault of the database
+			s.Log.Warn("no own address of a host", "host", own.Binding.Host, "network", own.Network, "subnet", w.Subnet,
+				"error", err)
+		case err != nil:
+			return nil, err
+		default:
+			ips = append(ips, got...)
+		}
+	}
+	return ips, nil
 }
 
 // namesOf returns the names of the ports of a network.

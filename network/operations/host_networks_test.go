@@ -135,6 +135,40 @@ func TestSubnetsOfRoutedNetworks(t *testing.T) {
 	}
 }
 
+// TestFullSubnetBesideAnother gives a host an own address in each subnet that has a free one.
+func TestFullSubnetBesideAnother(t *testing.T) {
+	s, n, full := tunnelCloud(t)
+	other, err := s.CreateSubnet(t.Context(), store.Subnet{Network: n.ID, IPVersion: 4, CIDR: "10.0.1.0/24", DHCP: true},
+		false)
+	must(t, err)
+	addresses := func() map[string]string {
+		out := map[string]string{}
+		for _, sub := range hostNetworks(t, s, host).Networks[0].Subnets {
+			out[sub.ID] = sub.Address
+		}
+		return out
+	}
+	var taken []store.Port
+	for range 5 {
+		p, err := s.CreatePort(t.Context(), store.Port{Network: n.ID, AdminUp: true, Owner: "compute:nova",
+			Device: string(server), Binding: store.Binding{Host: host, VNIC: "normal"}}, []store.FixedIP{{Subnet: full.ID}})
+		must(t, err)
+		taken = append(taken, p)
+	}
+	if got := addresses(); got[full.ID] != "" || got[other.ID] != "10.0.1.2" {
+		t.Errorf("a full subnet beside another: %v", got)
+	}
+	before := revisionOf(t, s)
+	addresses()
+	if after := revisionOf(t, s); after != before {
+		t.Errorf("a poll wrote: revision %d, then %d", before, after)
+	}
+	must(t, s.DeletePort(t.Context(), taken[0].ID, NoRevision))
+	if got := addresses(); got[full.ID] == "" || got[other.ID] != "10.0.1.2" {
+		t.Errorf("with a free address: %v", got)
+	}
+}
+
 // TestFullSubnetOfAHost leaves a host without an own address when no address is free; its ports keep theirs.
 func TestFullSubnetOfAHost(t *testing.T) {
 	s, n, _ := tunnelCloud(t)

@@ -108,6 +108,10 @@ func checkSubnet(sub store.Subnet) error {
 	if err != nil {
 		return invalid("'%s' is not a network", sub.CIDR)
 	}
+	if kind := address.Special(cidr); kind != "" {
+		return invalid("'%s' is not valid for a subnet: it contains %s; use another range, such as 10.0.0.0/24 or "+
+			"fd00:10::/64", sub.CIDR, kind)
+	}
 	pools, err := poolsOf(sub)
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	api "github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/store"
 )
 
 // TestVisibility: a caller sees the objects of the own project and shared ones; others are answered like missing ones.
@@ -201,6 +203,35 @@ func TestSubnetsOfSharedNetworks(t *testing.T) {
 	}
 }
 
+// TestUserChosenSubnets: the addresses of a subnet count as a user's if a user has made it, or has changed them.
+func TestUserChosenSubnets(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
+	subnet := func(token, cidr string) string {
+		return f.create(token, "/v2.0/subnets", "subnet", `{"network_id": "`+n+`", "ip_version": 4, "project_id": "demo",
+			"cidr": "`+cidr+`"}`)["id"].(string)
+	}
+	made, given := subnet("demo", "10.0.0.0/24"), subnet("admin", "10.0.1.0/24")
+	chosen := func(id string) bool {
+		sub, err := operations.Get[store.Subnet](t.Context(), f.ops, id)
+		must(t, err)
+		return sub.UserChosen
+	}
+	change := func(body string) {
+		if status, answer := f.do("demo", "PUT", "/v2.0/subnets/"+given, `{"subnet": `+body+`}`); status != 200 {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
+	change(`{"name": "renamed"}`)
+	if !chosen(made) || chosen(given) {
+		t.Errorf("made by a user: %t, by an administrator: %t", chosen(made), chosen(given))
+	}
+	change(`{"allocation_pools": [{"start": "10.0.1.10", "end": "10.0.1.20"}]}`)
+	if !chosen(given) {
+		t.Error("a user has changed its addresses")
+	}
+}
+
 // TestAddressesAreSorted: the addresses of a port are listed by their texts, as by Neutron.
 func TestAddressesAreSorted(t *testing.T) {
 	f := start(t)
@@ -233,6 +264,10 @@ func TestBadRequests(t *testing.T) {
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "ip_version": 4, "cidr": "10.0.0.0/24",
 			"gateway_ip": "10.0.0.0"}}`, "InvalidInput"},
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "10.0.0.0/24", "ip_version": 6}}`, "InvalidInput"},
+		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "169.254.169.0/24", "ip_version": 4}}`,
+			"InvalidInput"},
+		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "0.0.0.0/0", "ip_version": 4}}`, "InvalidInput"},
+		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "fe80::/64", "ip_version": 6}}`, "InvalidInput"},
 		{"/v2.0/subnets", `{"subnet": {"network_id": "` + n + `", "cidr": "10.0.0.0/24", "ipv6_ra_mode": "slaac"}}`,
 			"InvalidInput"},
 		{"/v2.0/ports", `{"port": {"network_id": "` + n + `", "mac_address": "x"}}`, "HTTPBadRequest"},

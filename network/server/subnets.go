@@ -13,6 +13,9 @@ import (
 // ipv6Modes are the words of ipv6_ra_mode and ipv6_address_mode.
 var ipv6Modes = []string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"}
 
+// makesProviderNetworks is the rule for callers who know which addresses are outside of the cloud.
+const makesProviderNetworks = "create_network:provider:network_type"
+
 // subnets returns the collection of subnets.
 func (s *server) subnets() collection {
 	return collection{one: "subnet", many: "subnets", missing: "SubnetNotFound",
@@ -154,6 +157,7 @@ func (s *server) createSubnet(c *call, o *edge.Object) (document, error) {
 	o.Word("ipv6_address_mode", &sub.AddressMode, ipv6Modes...)
 	o.Text("segment_id", &sub.Segment, 64)
 	hasGateway := readSubnet(o, &sub)
+	sub.UserChosen = !c.allowed(makesProviderNetworks, c.target(sub.Project, nil))
 	if err := o.Finish(); err != nil {
 		return document{}, err
 	}
@@ -210,6 +214,9 @@ func (s *server) visiblePool(c *call, sub store.Subnet, useDefault bool) (id str
 func (s *server) updateSubnet(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdateSubnet(c.R.Context(), id, revision, func(sub *store.Subnet) error {
 		o := o.Copy()
+		if o.Has("gateway_ip") || o.Has("allocation_pools") {
+			sub.UserChosen = sub.UserChosen || !c.allowed(makesProviderNetworks, c.target(sub.Project, nil))
+		}
 		readSubnet(o, sub)
 		return o.Finish()
 	})

@@ -70,6 +70,8 @@ type Subnet struct {
 	Segment     string      `json:"segment,omitempty"`
 	Service     []string    `json:"service_types,omitempty"`
 	SubnetPool  string      `json:"subnet_pool,omitempty"` // from which it is allocated; empty: none
+	// UserChosen: its addresses were chosen by a user who may not create provider networks.
+	UserChosen bool `json:"user_chosen,omitempty"`
 }
 
 // FixedIP is an address of a port.
