@@ -25,9 +25,13 @@ func Sample(agent bool) string {
 		table = (&Settings{}).agentTable()
 	}
 	items := optionItems(guide.Options)
+	places := map[config.Name]int{}
+	for _, o := range table {
+		places[o.Name] = itemOf(o, items)
+	}
 	// The order of the guide, because that of the table is not always the same.
 	slices.SortFunc(table, func(a, b config.Option) int {
-		return cmp.Or(cmp.Compare(itemOf(a, items), itemOf(b, items)), strings.Compare(a.Group, b.Group),
+		return cmp.Or(cmp.Compare(places[a.Name], places[b.Name]), strings.Compare(a.Group, b.Group),
 			strings.Compare(a.Option, b.Option), strings.Compare(a.Default, b.Default))
 	})
 	var groups []string

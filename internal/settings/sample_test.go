@@ -39,6 +39,7 @@ func TestSample(t *testing.T) {
 			if agent {
 				table = (&Settings{}).agentTable()
 			}
+			items := optionItems(sampleChapter(t))
 			seen, different := map[config.Name]int{}, map[config.Name]bool{}
 			for _, e := range file.Entries {
 				seen[config.Name{Group: e.Group, Option: e.Option}]++
@@ -48,7 +49,7 @@ func TestSample(t *testing.T) {
 				if seen[o.Name] != 1 {
 					t.Errorf("[%s] %s occurs %d times", o.Group, o.Option, seen[o.Name])
 				}
-				if textOf(o, optionItems(sampleChapter(t))) == "" {
+				if textOf(o, items) == "" {
 					t.Errorf("[%s] %s has no text", o.Group, o.Option)
 				}
 			}
