@@ -23,6 +23,7 @@ type Options struct {
 	ProxyHeaders bool                   // [oslo_middleware] enable_proxy_headers_parsing: they are trusted
 	Log          *slog.Logger           // nil: slog.Default()
 	Now          func() time.Time       // nil: time.Now
+	Metrics      *Metrics               // nil: new ones, with the prefix berth_
 }
 
 // WithDefaults returns the options with the default of each that is not set. policy is that of Enforcer.

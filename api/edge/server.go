@@ -34,7 +34,6 @@ type API[C Caller] struct {
 	Options                   // without an Enforcer only methods without a rule are allowed
 	Bodies   *rest.BodyBudget // for Call.ReadBody
 	Style    Style            // for Call.Object
-	Metrics  *Metrics         // nil: new ones, with the prefix berth_
 	Database Database         // for Call.CheckDatabase and, without Health.Check, for /healthz; nil: none
 
 	IDHeaders []string // the headers of an answer that have the request id

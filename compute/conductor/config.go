@@ -84,7 +84,17 @@ type Options struct {
 	// [DEFAULT] shelved_offload_time: how long a server that is shelved keeps its guest; below 0: until a user offloads it
 	OffloadTime time.Duration
 
+	Metrics Metrics // nil: none
+
 	Times Times
+}
+
+// Metrics records what the conductor does; *metrics.Set implements it.
+type Metrics interface {
+	// Step records an attempt of a step.
+	Step(step lifecycle.Step, took time.Duration, event lifecycle.Event, err error)
+	// Stored records a change of a server.
+	Stored(before, after lifecycle.Server, now time.Time)
 }
 
 // Times are the intervals of a conductor. Zero fields have the defaults.

@@ -36,17 +36,7 @@ func New(store Store, client Placement, config Config) *Conductor {
 		Scheduler: on.Scheduler, Leased: on.leased, Alone: alone})
 	c.steps = &performer{dependencies: on, build: on.Scheduler.Build,
 		wake: func(id string) { c.runner.Wake(id) }}
-	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
-		Next:    lifecycle.Next,
-		Steps:   lifecycle.Server.Steps,
-		Perform: c.steps.perform,
-		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
-			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: placement.Refused(err)}
-		},
-		Group: func(s lifecycle.Server) string { return s.Project },
-		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
-		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
-	}, 0)
+	c.runner = runner.New(store, c.machine(), 0)
 	c.runner.Carry, c.runner.Now = trace.Carry, on.Now
 	c.runner.Retry.Max = cmp.Or(on.Times.Retry, c.runner.Retry.Max)
 	c.monitor = &monitor{dependencies: on, leaving: map[string]schedule.Choice{},
@@ -57,3 +47,25 @@ func New(store Store, client Placement, config Config) *Conductor {
 		}}
 	return c
 }
+
+// machine returns the state machine of servers.
+func (c *Conductor) machine() runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step] {
+	m := runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
+		Next:    lifecycle.Next,
+		Steps:   lifecycle.Server.Steps,
+		Perform: c.steps.perform,
+		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
+			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: placement.Refused(err)}
+		},
+		Group: func(s lifecycle.Server) string { return s.Project },
+		Pure:  func(step lifecycle.Step) bool { return step == lifecycle.Prepare },
+		Gone:  func(err error) bool { return fault.Is(err, fault.NotFound) },
+	}
+	if c.Metrics != nil {
+		m.Stored = c.Metrics.Stored
+	}
+	return m
+}
+
+// Backlog returns how many servers have a step that is due, is being performed or waits after a failure.
+func (c *Conductor) Backlog() int { return c.runner.Backlog() }

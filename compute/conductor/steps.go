@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -52,7 +53,11 @@ func (p *performer) perform(ctx context.Context, s lifecycle.Server, step lifecy
 		return nil, err
 	}
 	defer stop()
+	began := time.Now()
 	event, err := p.step(ctx, s, step)
+	if p.Metrics != nil {
+		p.Metrics.Step(step, time.Since(began), event, err)
+	}
 	// these do not call Placement
 	if !slices.Contains([]lifecycle.Step{lifecycle.Prepare, lifecycle.CheckMinCount, lifecycle.BindPorts,
 		lifecycle.CreateImage, lifecycle.CheckImage, lifecycle.DeleteImage}, step) {

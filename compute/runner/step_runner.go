@@ -55,6 +55,8 @@ type Machine[R, E, S any] struct {
 	Group func(record R) string
 	// Gone reports whether an error of Records means that the record no longer exists.
 	Gone func(error) bool
+	// Stored is called after events have been applied and stored; nil: not called.
+	Stored func(before, after R, now time.Time)
 }
 
 // Runner performs the steps of records: those of one key in sequence, those of different keys in parallel.
@@ -117,12 +119,26 @@ func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, er
 // change applies events to a record and stores the result.
 func (r *Runner[R, E, S]) change(ctx context.Context, key string, events ...E) (R, error) {
 	now := r.Now()
-	return r.records.Change(ctx, key, func(record R) R {
+	var before R
+	after, err := r.records.Change(ctx, key, func(record R) R {
+		before = record
 		for _, event := range events {
 			record, _ = r.machine.Next(record, event, now)
 		}
 		return record
 	})
+	if err == nil && r.machine.Stored != nil {
+		r.machine.Stored(before, after, now)
+	}
+	return after, err
+}
+
+// Backlog returns how many records have, or may have, due steps, including those that are being worked on or wait after
+// a failure.
+func (r *Runner[R, E, S]) Backlog() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.keys)
 }
 
 // Wake schedules the steps of a record that was not stored by Apply. A key that waits after a failure is retried at

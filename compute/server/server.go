@@ -42,11 +42,14 @@ func New(o Options) http.Handler {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
+	if o.Metrics == nil {
+		o.Metrics = edge.NewMetrics("berth_compute_")
+	}
 	s := newServer(o)
 	resources := request.Resources(s.guardedRoutes())
 	return edge.New(edge.API[*request.Call]{
 		Options: o.Options, Style: request.Style, Database: o.Store,
-		Bodies: rest.NewBodyBudget(request.BodyBudget, request.MaxReport), Metrics: edge.NewMetrics("berth_compute_"),
+		Bodies:    rest.NewBodyBudget(request.BodyBudget, request.MaxReport),
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },

@@ -48,6 +48,24 @@ func countByHost(ctx context.Context, tx *sqldb.Tx, w *where, count func(host st
 	return err
 }
 
+// ServerCounts is how many servers exist, by status of the Compute API and by project.
+type ServerCounts struct{ Statuses, Projects map[string]int }
+
+// ServerCounts counts the servers that are not deleted. It reads no records.
+func (s *Store) ServerCounts(ctx context.Context) (counts ServerCounts, err error) {
+	err = s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		counts.Statuses, err = sqldb.QueryMap[string, int](ctx, tx,
+			`SELECT status, COUNT(*) FROM compute_servers WHERE ended = 0 GROUP BY status`)
+		if err != nil {
+			return err
+		}
+		counts.Projects, err = sqldb.QueryMap[string, int](ctx, tx,
+			`SELECT project, COUNT(*) FROM compute_servers WHERE ended = 0 GROUP BY project`)
+		return err
+	})
+	return counts, wrap(err)
+}
+
 // UsageFilter selects the servers that ran in a period.
 type UsageFilter struct {
 	Project  string // empty: all projects

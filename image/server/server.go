@@ -24,9 +24,11 @@ func New(o Options) http.Handler {
 	if o.MaxImage == 0 {
 		o.MaxImage = 1 << 40
 	}
+	o.Metrics = edge.NewMetrics("berth_image_")
 	s := &server{o}
+	s.watchState()
 	return edge.New(edge.API[*call]{
-		Options: o.Options, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Metrics: edge.NewMetrics("berth_image_"),
+		Options: o.Options, Bodies: rest.NewBodyBudget(8*maxBody, maxBody),
 		IDHeaders: []string{"X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *call { return &call{srv: s} }, Prepare: (*call).removeSlash,

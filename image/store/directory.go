@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -298,6 +299,15 @@ func (s *Store) Check() error {
 		return failed("write to the directory of images", err)
 	}
 	return nil
+}
+
+// Free returns the bytes that the file system of the directory has left for this process.
+func (s *Store) Free() (int64, error) {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(s.dir, &disk); err != nil {
+		return 0, failed("read the free space of "+s.dir, err)
+	}
+	return int64(disk.Bavail) * disk.Bsize, nil
 }
 
 func ignoreMissing(err error) error {

@@ -16,12 +16,14 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/api/trace"
 	"github.com/openberth/berth/compute/conductor"
+	"github.com/openberth/berth/compute/metrics"
 
 	computeserver "github.com/openberth/berth/compute/server"
 
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/sqldb"
 )
 
 // OpenCompute starts compute on its database and resumes unfinished operations. Without an auth_strategy it is noauth2.
@@ -60,6 +62,26 @@ func conductorConfig(s settings.Settings, log *slog.Logger, client *api.Client, 
 		Lease: held}
 }
 
+// openComputeStore opens the database of compute and its store.
+func openComputeStore(ctx context.Context, url string, s settings.Settings, log *slog.Logger) (*sqldb.DB,
+	*computestore.Store, error) {
+	limits, err := quotaSource(s.Quota)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := openDatabase(ctx, url, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := computestore.Open(ctx, db)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	st.SetQuotas(s.Quota.Limits, limits)
+	st.SetDefaultZone(s.DefaultZone)
+	return db, st, nil
+}
+
 // openCompute is OpenCompute with the services that it calls and the authentication of its callers.
 func openCompute(ctx context.Context, url string, calls computeCalls, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
@@ -67,20 +89,10 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	if err := s.Compute.Policy.Check(); err != nil {
 		return nil, err
 	}
-	db, err := openDatabase(ctx, url, log)
+	db, st, err := openComputeStore(ctx, url, s, log)
 	if err != nil {
 		return nil, err
 	}
-	st, err := computestore.Open(ctx, db)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	limits, err := quotaSource(s.Quota)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	st.SetQuotas(s.Quota.Limits, limits)
-	st.SetDefaultZone(s.DefaultZone)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	terms := lease.Options{TTL: s.Times.Compute.LeaseTTL, Renew: s.Times.Compute.LeaseRenew}
 	held, err := acquireLease(ctx, st, terms, stop, log)
@@ -94,6 +106,8 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	}
 	client := schedulingClient(calls.placement, held.lease.Check)
 	config := conductorConfig(s, log, client, held.lease)
+	measured := metrics.New()
+	config.Metrics = measured
 	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
@@ -101,6 +115,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword, PortsAtAnyVersion: !s.PortsNeedVersion,
 		Zones:    computeserver.Zones{DefaultZone: s.DefaultZone, ScheduleZone: s.ScheduleZone},
 		Consoles: consoles.Pages(s.Consoles), Stop: running.Done(), Lease: held.lease.Check}
+	options.Metrics = measured.Metrics
 	if calls.images != nil {
 		config.Images = imageAccount(calls.images)
 	}
@@ -111,6 +126,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	conductor := conductor.New(st, client, config)
 	options.Conductor, options.Agents, options.Audits = conductor, conductor.Agents, conductor.Audits
 	options.Scheduler, options.Ports = conductor.Scheduler, conductor.Ports
+	measured.Watch(metrics.Source{Store: st, Agents: conductor.Agents, Backlog: conductor.Backlog})
 	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
 		stop()

@@ -147,6 +147,8 @@ func computeRules(contracts []string) []Row {
 			"compute/policies", "compute/portrequest", "compute/quota", "compute/schedule", "compute/store",
 			"compute/server/request", "compute/server/catalog", "compute/server/consoles"),
 			Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/metrics", Kind: Server, Imports: with(domain, "api/edge", "compute/lifecycle", "compute/schedule",
+			"compute/store"), Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 	}
@@ -166,7 +168,7 @@ func services(contracts []string) []Row {
 		{Package: "placement/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "placement/store", Kind: Adapter, Imports: with(domain, "backoff", "placement/index", "sqldb"),
 			Outside: []string{"github.com/google/uuid"}},
-		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault", "api/edge"},
+		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault", "api/edge", "placement/index"},
 			Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "placement/liveindex", Kind: Server, Imports: with(domain, "placement/index", "placement/store")},
 		{Package: "placement/liveindex/indextest", Kind: TestSupport,

@@ -18,10 +18,12 @@ import (
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
 	o.Options = o.WithDefaults(policies.Default())
+	o.Metrics = edge.NewMetrics("berth_network_")
+	watchState(o.Metrics, o.Operations)
 	s := &server{Options: o, ops: o.Operations}
 	return edge.New(edge.API[*call]{
 		Options: o.Options, Bodies: rest.NewBodyBudget(8*maxBody, maxBody), Style: style,
-		Metrics: edge.NewMetrics("berth_network_"), Database: o.Operations.Store,
+		Database:  o.Operations.Store,
 		IDHeaders: []string{"X-Openstack-Request-Id"}, Routes: s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *call { return &call{srv: s} }, Prepare: (*call).removeSuffix,
 		Checks: []func(*call) error{(*call).CheckRequestLine, (*call).CheckDatabase, (*call).CheckRoute,

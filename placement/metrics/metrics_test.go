@@ -15,12 +15,21 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // busy returns a set in which every metric has a value.
 func busy() *Set {
 	s := New()
 	s.WatchIndex(func() Index { return Index{Trees: 3, Providers: 40, Age: 1500 * time.Millisecond, Lag: time.Second} })
+	s.WatchResources(func() *index.Snapshot {
+		rows := []index.Row{{Provider: provider.Provider{ID: "r", Root: "r",
+			Inventories: map[resource.Class]resource.Inventory{"VGPU": resource.Whole(4)},
+			Aggregates:  []resource.AggregateID{"rack"}}, Used: resource.Amounts{"VGPU": 3}}}
+		return index.Build(rows)
+	})
 	s.Begin()
 	s.Wait()
 	s.Panic()
@@ -55,18 +64,19 @@ func wantLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// docs/placement-operations.md lists exactly the existing metrics with their labels.
+// docs/monitoring/README.md lists exactly the existing metrics with their labels. Those of requests are listed for
+// every service.
 func TestManualListsAllMetrics(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/placement-operations.md")
+	manual, err := os.ReadFile("../../docs/monitoring/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\| ([^|]*) \\| [^|]{10,} \\|$")
+	row := regexp.MustCompile("(?m)^\\| `((?:berth_(?:placement|build)|…)_[a-z_]+)` \\| ([^|]*) \\| [^|]{10,} \\|$")
 	listed := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(string(bytes.ReplaceAll(manual, []byte("| |"), []byte("|  |"))), -1) {
 		labels := strings.Fields(strings.ReplaceAll(m[2], "`", ""))
 		slices.Sort(labels)
-		listed[m[1]] = fmt.Sprint(labels)
+		listed[strings.Replace(m[1], "…", "berth_placement", 1)] = fmt.Sprint(labels)
 	}
 	families, err := busy().Registry.Gather()
 	if err != nil {
@@ -87,7 +97,7 @@ func TestManualListsAllMetrics(t *testing.T) {
 		}
 	}
 	if !maps.Equal(listed, have) {
-		t.Errorf("docs/placement-operations.md lists\n%v\nthe code has\n%v", listed, have)
+		t.Errorf("docs/monitoring/README.md lists\n%v\nthe code has\n%v", listed, have)
 	}
 }
 
@@ -110,6 +120,11 @@ func TestHandlerExposesMetrics(t *testing.T) {
 		`berth_placement_transaction_retries_total{operation="PutAllocations"} 2`,
 		`berth_placement_transaction_duration_seconds_sum{operation="PutAllocations"} 1`,
 		`berth_placement_database_errors_total{operation="PutAllocations"} 1`,
+		`berth_placement_capacity{class="VGPU"} 4`,
+		`berth_placement_used{class="VGPU"} 3`,
+		`berth_placement_aggregate_capacity{aggregate="rack",class="VGPU"} 4`,
+		`berth_placement_aggregate_used{aggregate="rack",class="VGPU"} 3`,
+		`berth_placement_state_errors_total 0`,
 		`berth_placement_index_trees 3`,
 		`berth_placement_index_providers 40`,
 		`berth_placement_index_age_seconds 1.5`,

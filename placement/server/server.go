@@ -90,6 +90,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		return nil, fault.Wrap("", err)
 	}
 	srv.metrics.WatchIndex(srv.indexState)
+	srv.metrics.WatchResources(srv.index.Snapshot)
 	return srv, nil
 }
 
@@ -137,9 +138,9 @@ func (s *Server) Run(ctx context.Context) {
 // declare returns the API for package edge.
 func (s *Server) declare() edge.API[*call] {
 	o := s.opts.Options
-	o.Now = func() time.Time { return s.now() }
+	o.Now, o.Metrics = func() time.Time { return s.now() }, s.metrics.Metrics
 	return edge.API[*call]{
-		Options: o, Bodies: s.bodyBudget, Metrics: s.metrics.Metrics, Database: s.database,
+		Options: o, Bodies: s.bodyBudget, Database: s.database,
 		IDHeaders: []string{"Openstack-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
 		NewCall: func() *call { return &call{server: s, reads: s.index.Reads()} },

@@ -1,0 +1,46 @@
+package metrics
+
+import (
+	"context"
+
+	"github.com/openberth/berth/api/edge"
+)
+
+// Watch makes the set show the state of the cloud that a source returns. Call it at most once.
+func (s *Set) Watch(source Source) {
+	hosts := s.Gauges("hosts", "Hosts, by state (up, down) and status (enabled, disabled).", "state", "status")
+	conditions := s.Gauges("hosts_with_conditions", "Hosts whose agents report conditions.")
+	behind := s.Gauges("hosts_behind", "Hosts whose agents do not follow the assignments.")
+	quiet := s.Gauges("agent_quiet_seconds",
+		"Time since the last sign of life of the agent that has been silent for longest, of the hosts that are up.")
+	servers := s.Gauges("servers", "Servers, by status.", "status")
+	projects := s.Gauges("project_servers",
+		"Servers of the 100 projects that have most; the others together have an empty project.", "project")
+	devices := s.Gauges("devices", "Devices that hosts offer, by class and state.", "class", "state")
+	backlog := s.Gauges("backlog", "Servers with a step that is due, is being performed or waits after a failure.")
+	s.WatchState(func(ctx context.Context) ([]edge.Sample, error) {
+		state, err := source.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list := []edge.Sample{{Of: conditions, Value: float64(state.Conditions)},
+			{Of: behind, Value: float64(state.Behind)}, {Of: quiet, Value: state.Quiet.Seconds()},
+			{Of: backlog, Value: float64(state.Backlog)}}
+		add := func(of *edge.Gauges, n int, labels ...string) {
+			list = append(list, edge.Sample{Of: of, Value: float64(n), Labels: labels})
+		}
+		for of, n := range state.Hosts {
+			add(hosts, n, of.State, of.Status)
+		}
+		for status, n := range state.Statuses {
+			add(servers, n, status)
+		}
+		for project, n := range state.Projects {
+			add(projects, n, project)
+		}
+		for of, n := range state.Devices {
+			add(devices, n, of.Class, of.State)
+		}
+		return list, nil
+	}, hosts, conditions, behind, quiet, servers, projects, devices, backlog)
+}

@@ -1,0 +1,73 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/openberth/berth/resource"
+)
+
+// Sum is what providers have of a class, and what of it is used.
+type Sum struct{ Capacity, Used int }
+
+// Sums are sums by class.
+type Sums map[resource.Class]Sum
+
+// Sums returns the sums of all providers, and those of the trees whose root is in an aggregate, of the most aggregates
+// with the largest number of trees.
+func (s *Snapshot) Sums(most int) (all Sums, of map[resource.AggregateID]Sums) {
+	kept, byID := s.largestAggregates(most), map[ID][]Sum{}
+	total := make([]Sum, len(s.classes.names))
+	for _, id := range kept {
+		byID[id] = make([]Sum, len(s.classes.names))
+	}
+	for t := range s.Trees() {
+		lists := [][]Sum{total}
+		for _, id := range t.Top().Aggregates {
+			if list := byID[id]; list != nil {
+				lists = append(lists, list)
+			}
+		}
+		for i := range t.Nodes {
+			for _, st := range t.Nodes[i].Inventories {
+				for _, list := range lists {
+					list[st.Class].Capacity += st.Inventory.Capacity()
+					list[st.Class].Used += st.Used
+				}
+			}
+		}
+	}
+	of = map[resource.AggregateID]Sums{}
+	for _, id := range kept {
+		of[s.aggregates.names[id]] = s.named(byID[id])
+	}
+	return s.named(total), of
+}
+
+// named returns the sums that are not zero, by the names of their classes.
+func (s *Snapshot) named(list []Sum) Sums {
+	out := Sums{}
+	for class, sum := range list {
+		if sum != (Sum{}) {
+			out[s.classes.names[class]] = sum
+		}
+	}
+	return out
+}
+
+// largestAggregates returns the most aggregates with the largest number of roots.
+func (s *Snapshot) largestAggregates(most int) []ID {
+	count := make([]int, len(s.aggregates.names))
+	var ids []ID
+	for t := range s.Trees() {
+		for _, id := range t.Top().Aggregates {
+			if count[id]++; count[id] == 1 {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b ID) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(s.aggregates.names[a], s.aggregates.names[b]))
+	})
+	return ids[:min(most, len(ids))]
+}
