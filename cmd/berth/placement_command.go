@@ -10,8 +10,9 @@ import (
 )
 
 type placementCmd struct {
-	Run placementRunCmd `cmd:"" default:"withargs" help:"Run Placement (the default)."`
-	DB  dbCmd           `cmd:"" name:"db" help:"Manage the Placement database."`
+	Run    placementRunCmd `cmd:"" default:"withargs" help:"Run Placement (the default)."`
+	DB     dbCmd           `cmd:"" name:"db" help:"Manage the Placement database."`
+	Shadow shadowCmd       `cmd:"" help:"Compare Berth's Placement with a running one, without risk."`
 }
 
 type placementRunCmd struct {

@@ -27,15 +27,23 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 // openPlacement is OpenPlacement with the authentication of its callers.
 func openPlacement(ctx context.Context, url string, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
+	service, _, err := startPlacement(ctx, url, s, auth, log,
+		func(ctx context.Context, st *store.Store) error { return st.Sync(ctx) })
+	return service, err
+}
+
+// startPlacement starts Placement on a database that prepare has prepared.
+func startPlacement(ctx context.Context, url string, s settings.Settings, auth authentication, log *slog.Logger,
+	prepare func(context.Context, *store.Store) error) (*Service, *server.Server, error) {
 	log = trace.Log(log.With("service", "placement"))
 	if auth.strategy != settings.NoAuth2 {
 		if err := s.Placement.Policy.Check(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	db, err := openDatabase(ctx, url, log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := s.Placement
 	options := server.Options{Options: auth.edge(p.CORS, s.ProxyHeaders, p.Policy, log),
@@ -48,13 +56,13 @@ func openPlacement(ctx context.Context, url string, s settings.Settings, auth au
 		}
 		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, max(p.ClaimRetries,
 			1)
-		if err := st.Sync(ctx); err != nil {
+		if err := prepare(ctx, st); err != nil {
 			return nil, err
 		}
 		return server.New(ctx, st, options)
 	}()
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, nil, errors.Join(err, db.Close())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
@@ -66,5 +74,5 @@ func openPlacement(ctx context.Context, url string, s settings.Settings, auth au
 		work.Wait()
 		exporter.Close()
 		return closeDatabase(db, log)
-	})}, nil
+	})}, srv, nil
 }

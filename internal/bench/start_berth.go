@@ -41,9 +41,15 @@ func StartBerth(program, dir, database string, lines ...string) (*Process, error
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir,
+	return StartPlacement(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir,
 		"--listen", "127.0.0.1:0")
+}
+
+// StartPlacement starts a program that prints its address as `berth placement` does, with its log in a file. It returns
+// once the server responds.
+func StartPlacement(log string, args ...string) (*Process, error) {
+	began := time.Now()
+	p, err := Start(log, args...)
 	if err != nil {
 		return nil, err
 	}

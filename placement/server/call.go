@@ -55,6 +55,7 @@ type Server struct {
 	names    *liveindex.Names
 
 	syncer *liveindex.Syncer // used by Run only
+	polls  chan chan<- error // polls that Synchronize requests from Run; their results
 
 	metrics    *metrics.Set
 	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database

@@ -75,7 +75,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	srv := &Server{
 		store: s, database: s, opts: opts, bodies: bodies,
 		index: liveindex.New(s), names: liveindex.NewNames(s),
-		metrics: opts.Metrics, now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
+		metrics: opts.Metrics, polls: make(chan chan<- error), now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}
@@ -112,14 +112,21 @@ func (s *Server) Run(ctx context.Context) {
 	ticks := time.NewTicker(s.opts.RefreshInterval)
 	defer ticks.Stop()
 	failing := false
+	var waiting chan<- error // of a call of Synchronize
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
+		case done := <-s.polls:
+			waiting = done
 		}
 		began := s.now()
 		err := s.syncer.Poll(ctx)
+		if waiting != nil {
+			waiting <- err
+			waiting = nil
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -132,6 +139,22 @@ func (s *Server) Run(ctx context.Context) {
 			s.opts.Log.Warn("index not synchronized", "error", err)
 		}
 		failing = err != nil
+	}
+}
+
+// Synchronize returns when the index has everything that other processes wrote before the call. Run must be running.
+func (s *Server) Synchronize(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case s.polls <- done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
