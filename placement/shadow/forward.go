@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,16 +20,34 @@ import (
 )
 
 const (
-	// idleTimeout is when an idle connection to the original is closed: before the original does, whose Apache waits
-	// five seconds. A request on a connection that the original closes at that moment fails.
-	idleTimeout = 4 * time.Second
+	idleTimeout = 4 * time.Second // of connections to the original; that of Apache is five seconds
 	dialTimeout = 10 * time.Second
 	copyBuffer  = 32 << 10
 	maxCaptured = 4 << 20  // bytes of an answer that is compared
 	maxWaiting  = 64 << 20 // bytes of all answers that wait to be compared
 )
 
-// newTransport returns the connections to the original.
+// connections are the connections to the original. Reads share connections that are kept: a read on a connection that
+// the original closes at this moment is repeated. A write cannot be repeated, so each has a connection of its own. An
+// original in uwsgi closes each connection after its answer and does not announce it.
+type connections struct{ kept, single *http.Transport }
+
+func newConnections() connections {
+	c := connections{newTransport(), newTransport()}
+	c.single.DisableKeepAlives = true
+	c.single.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12,
+		ClientSessionCache: tls.NewLRUClientSessionCache(0)} // resumed sessions need one round trip less
+	return c
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return c.kept.RoundTrip(r)
+	}
+	return c.single.RoundTrip(r)
+}
+
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	return &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, DisableCompression: true,

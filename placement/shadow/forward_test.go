@@ -69,6 +69,7 @@ func TestForwardsUnchanged(t *testing.T) {
 		want := <-got
 		through := exchange(t, s.server, request)
 		have := <-got
+		have.header.Del("Connection") // of each connection, not of the request
 		if have.line != want.line || have.host != want.host || have.body != want.body ||
 			!maps.EqualFunc(have.header, want.header, func(a, b []string) bool {
 				return strings.Join(a, "|") == strings.Join(b, "|")
@@ -180,6 +181,48 @@ func TestKeepsConnections(t *testing.T) {
 	}
 	if n := opened.Load(); n > 2 {
 		t.Errorf("%d connections for 50 requests", n)
+	}
+}
+
+// TestConnectionsThatTheOriginalCloses sends requests to an original that closes each connection after its answer and
+// does not announce it. None may fail, and no write may be sent twice.
+func TestConnectionsThatTheOriginalCloses(t *testing.T) {
+	var writes atomic.Int64
+	s := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			writes.Add(1)
+		}
+		conn, out, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(out, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		_ = out.Flush()
+		conn.Close()
+	}), nil)
+	const rounds = 200
+	for range rounds {
+		for _, method := range []string{"GET", "PUT"} {
+			r, err := http.NewRequestWithContext(t.Context(), method, s.server.URL+"/traits/A", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if method == "GET" {
+				r.Body, r.ContentLength = http.NoBody, 0
+			}
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %d", method, response.StatusCode)
+			}
+		}
+	}
+	if n := writes.Load(); n != rounds {
+		t.Errorf("the original got %d writes instead of %d", n, rounds)
 	}
 }
 

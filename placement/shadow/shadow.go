@@ -119,7 +119,7 @@ func New(options Options) (*Shadow, error) {
 	s := &Shadow{options: options, recorder: r, original: &http.Client{Transport: newTransport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		compared: make(chan job, queueLength), doubted: make(chan job, confirmLength)}
-	s.forward = newForwarder(&of, newTransport(), options.Log, s.capture)
+	s.forward = newForwarder(&of, newConnections(), options.Log, s.capture)
 	return s, nil
 }
 
