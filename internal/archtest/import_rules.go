@@ -173,7 +173,7 @@ func services(contracts []string) []Row {
 		{Package: "placement/liveindex", Kind: Server, Imports: with(domain, "placement/index", "placement/store")},
 		{Package: "placement/liveindex/indextest", Kind: TestSupport,
 			Imports: with(domain, "placement/index", "placement/store")},
-		{Package: "placement/shadow/difference", Kind: Pure},
+		{Package: "placement/shadow/difference", Kind: Adapter},
 		{Package: "placement/shadow", Kind: Server, Imports: []string{"fault", "datafile", "api/rest",
 			"placement/shadow/difference"}},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),

@@ -75,7 +75,8 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	srv := &Server{
 		store: s, database: s, opts: opts, bodies: bodies,
 		index: liveindex.New(s), names: liveindex.NewNames(s),
-		metrics: opts.Metrics, polls: make(chan chan<- error), now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
+		metrics: opts.Metrics, polls: make(chan chan<- error),
+		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}

@@ -27,7 +27,7 @@ type Report struct {
 	Until       time.Time    `json:"until"`
 	Forwarded   int64        `json:"forwarded"`
 	Equal       int64        `json:"equal"`
-	Known       Counts       `json:"known"`        // equal but for these known differences, by ID
+	Known       Counts       `json:"known"`        // equal except these known differences, by ID
 	NotCompared Counts       `json:"not_compared"` // reads by the reason why they were not compared
 	Unlisted    int64        `json:"unlisted"`     // differences beyond maxListed
 	Differences []Difference `json:"differences"`

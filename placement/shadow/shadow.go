@@ -1,6 +1,6 @@
 // Package shadow runs Berth's Placement in the shadow of another one, the original, on the same database. Clients speak
-// to the shadow, which forwards each request and its answer unchanged. Reads are also answered by Berth, afterwards, and
-// the answers are compared. A difference is asked again before it is reported, because a write may have come between.
+// to the shadow, which forwards each request and its answer unchanged. Reads are also answered by Berth afterwards, and
+// the answers are compared. A difference is asked again before it is reported, because of writes in between.
 //
 //	client ──▶ forwarder ──▶ original
 //	               │ copy of the answers to GET

@@ -24,7 +24,8 @@ func answer(status int, body string) Answer {
 
 // one returns a candidate of two providers: the first serves the unsuffixed group, the second group 1.
 func one(plain, other string, amount int) string {
-	return fmt.Sprintf(`{"allocations": {"%[1]s": {"resources": {"DISK_GB": 1}}, "%[2]s": {"resources": {"VCPU": %[3]d}}}, `+
+	return fmt.Sprintf(`{"allocations": {"%[1]s": {"resources": {"DISK_GB": 1}}, `+
+		`"%[2]s": {"resources": {"VCPU": %[3]d}}}, `+
 		`"mappings": {"": ["%[1]s"], "1": ["%[2]s"]}}`, plain, other, amount)
 }
 
@@ -65,7 +66,8 @@ func TestKnownDifferences(t *testing.T) {
 		{newest, "/", answer(200, `{"versions": [{"id": "v1.0", "max_version": "1.36"}]}`),
 			answer(200, `{"versions": [{"id": "v1.1", "max_version": "1.39"}]}`), false},
 		{ownPaths, "/berth/v1/explain?a=b", answer(404, "{}"), answer(200, "{}"), true},
-		{providerForm, "/resource_providers?uuid=0f0e0d0c0b0a09080706050403020100", answer(200, "{}"), answer(400, "{}"), true},
+		{providerForm, "/resource_providers?uuid=0f0e0d0c0b0a09080706050403020100", answer(200, "{}"), answer(400, "{}"),
+			true},
 		{providerForm, "/resource_providers?uuid=0f0e0d0c", answer(200, "{}"), answer(400, "{}"), false},
 		{lostCandidate, groups, answer(200, candidateList(one("share", "a", 2))),
 			answer(200, candidateList(one("share", "a", 2), one("share", "b", 2))), true},
