@@ -12,6 +12,7 @@ import (
 const (
 	runsBatched = "(*write).borrow"
 	runsPooled  = "(*DB).transact"
+	runsSingle  = "(*DB).readOne"
 )
 
 // within reports whether the calling goroutine is inside one of these functions of this package. It costs about a

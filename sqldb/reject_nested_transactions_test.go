@@ -31,6 +31,8 @@ func TestNestedTransactionIsRejected(t *testing.T) {
 	must(t, memory.Write(ctx, refused(memory, read)))
 	must(t, memory.Read(ctx, refused(memory, read)))
 	must(t, memory.Read(ctx, refused(memory, write)))
+	must(t, memory.ReadOne(ctx, refused(memory, read)))
+	must(t, memory.ReadOne(ctx, refused(memory, write)))
 	must(t, memory.Write(ctx, insertRow("outer")))
 	wantNames(t, memory, "outer")
 }

@@ -121,7 +121,7 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 // rejectNested returns an error for a transaction inside another one on a database in memory, where all transactions
 // share one connection.
 func (db *DB) rejectNested(op string) error {
-	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled) {
+	if db.writer != nil && db.writer.pool == db.pool && within(runsBatched, runsPooled, runsSingle) {
 		return nested(op)
 	}
 	return nil

@@ -109,6 +109,7 @@ func TestTransactionsOnEveryDatabase(t *testing.T) {
 		{"duplicate", suiteDuplicate},
 		{"retry", suiteRetry},
 		{"read", suiteRead},
+		{"read of one statement", suiteReadOne},
 		{"counter", suiteCounter},
 		{"cancel", suiteCancel},
 		{"migrate", suiteMigrate},

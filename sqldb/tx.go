@@ -24,6 +24,9 @@ type Tx struct {
 	rows     []*sql.Rows // closed at the end
 	lost     error       // the connection is lost; the server rolls back
 	dead     error       // SQLite may have rolled back the whole transaction by itself
+
+	single, used bool  // of ReadOne: it permits one statement, and whether that has run
+	excess       error // the function of ReadOne has tried to run a second one
 }
 
 // runner is what *sql.Tx and *sql.Conn have in common.
@@ -149,6 +152,9 @@ func (tx *Tx) SeeCommits(ctx context.Context) error {
 func (tx *Tx) ready(ctx context.Context) (context.Context, error) {
 	if tx.dead != nil {
 		return nil, tx.dead
+	}
+	if err := tx.countStatement(); err != nil {
+		return nil, err
 	}
 	if tx.Dialect != SQLite || tx.readOnly {
 		return ctx, nil

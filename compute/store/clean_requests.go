@@ -38,7 +38,7 @@ func (s *Store) RequestClean(ctx context.Context, r CleanRequest) error {
 // CleanRequests lists the clean requests of all hosts, including refused ones, sorted by host and address.
 func (s *Store) CleanRequests(ctx context.Context) ([]CleanRequest, error) {
 	var list []CleanRequest
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
 		list, err = readCleanRequests(ctx, tx, ` ORDER BY host, address`)
 		return err
 	})
@@ -51,7 +51,7 @@ func (s *Store) ResolveClean(
 	ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []CleanRequest,
 ) error {
 	var open []CleanRequest
-	if err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+	if err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
 		open, err = readCleanRequests(ctx, tx, ` WHERE host = ? ORDER BY address`, host)
 		return err
 	}); err != nil || len(open) == 0 {

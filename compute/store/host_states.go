@@ -110,7 +110,7 @@ func (s *Store) EnableHost(ctx context.Context, host string) error {
 // DisabledHosts returns the reason of each host that an operator has disabled, by host.
 func (s *Store) DisabledHosts(ctx context.Context) (map[string]string, error) {
 	var hosts map[string]string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
 		hosts, err = sqldb.QueryMap[string, string](ctx, tx, `SELECT host, reason FROM compute_disabled`)
 		return err
 	})

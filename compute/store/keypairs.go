@@ -60,7 +60,7 @@ func (s *Store) CreateKeyPair(ctx context.Context, k KeyPair, most int) (KeyPair
 // KeyPair returns a key pair of a user, or fault.NotFound.
 func (s *Store) KeyPair(ctx context.Context, user, name string) (KeyPair, error) {
 	var k KeyPair
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		k, err = scanKeyPair(tx.QueryRow(ctx,
 			`SELECT `+keyPairColumns+` FROM compute_keypairs WHERE user_id = ? AND name = ?`, user, name))
@@ -75,7 +75,7 @@ func (s *Store) KeyPair(ctx context.Context, user, name string) (KeyPair, error)
 // KeyPairs lists at most limit key pairs of a user whose names are greater than after, sorted by name.
 func (s *Store) KeyPairs(ctx context.Context, user, after string, limit int) ([]KeyPair, error) {
 	var list []KeyPair
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
 		list, err = sqldb.QueryList(ctx, tx, `SELECT `+keyPairColumns+` FROM compute_keypairs WHERE user_id = ? AND name > ?
 			ORDER BY name LIMIT ?`, []any{user, after, page(limit)},
 			func(rows *sql.Rows) (KeyPair, error) { return scanKeyPair(rows) })

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/sqldb"
@@ -39,27 +41,39 @@ func (s *Store) Limits(ctx context.Context, project, user string) (limits Projec
 		limits.Project, err = s.quotaSource(ctx, project)
 		return limits, wrap(err)
 	}
-	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		limits.Project = maps.Clone(s.quotaDefaults)
-		for _, owner := range []QuotaOwner{{User: DefaultClass}, {Project: project}} {
-			set, err := readLimits(ctx, tx, owner)
-			if err != nil {
-				return err
-			}
-			limits.Project = limits.Project.With(set)
-		}
+	class, of, own := QuotaOwner{User: DefaultClass}, QuotaOwner{Project: project}, QuotaOwner{project, user}
+	err = s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
+		set, err := readLimits(ctx, tx, class, of, own)
+		limits = ProjectLimits{Project: s.quotaDefaults.With(set[class]).With(set[of])}
 		if user != "" {
-			limits.User, err = readLimits(ctx, tx, QuotaOwner{project, user})
+			limits.User = set[own]
 		}
 		return err
 	})
 	return limits, wrap(err)
 }
 
-// readLimits returns the limits that are set for an owner.
-func readLimits(ctx context.Context, tx *sqldb.Tx, o QuotaOwner) (quota.Amounts, error) {
-	return sqldb.QueryMap[string, int](ctx, tx, `SELECT resource, amount FROM compute_quotas
-		WHERE project = ? AND user_id = ?`, o.Project, o.User)
+// readLimits reads the limits that are stored for owners.
+func readLimits(ctx context.Context, tx *sqldb.Tx, owners ...QuotaOwner) (map[QuotaOwner]quota.Amounts, error) {
+	w := &where{}
+	for _, o := range owners {
+		w.and("(project = ? AND user_id = ?)", o.Project, o.User)
+	}
+	set := map[QuotaOwner]quota.Amounts{}
+	return set, sqldb.QueryEach(ctx, tx, `SELECT project, user_id, resource, amount FROM compute_quotas WHERE `+
+		strings.Join(w.conditions, " OR "), w.args, func(rows *sql.Rows) error {
+		var o QuotaOwner
+		var resource string
+		var amount int
+		if err := rows.Scan(&o.Project, &o.User, &resource, &amount); err != nil {
+			return err
+		}
+		if set[o] == nil {
+			set[o] = quota.Amounts{}
+		}
+		set[o][resource] = amount
+		return nil
+	})
 }
 
 // ClassLimits returns the limits of a quota class: those of the configuration, with those that are set for the class.
@@ -68,9 +82,10 @@ func (s *Store) ClassLimits(ctx context.Context, class string) (limits quota.Amo
 		limits, err = s.quotaSource(ctx, "")
 		return limits, wrap(err)
 	}
-	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		set, err := readLimits(ctx, tx, QuotaOwner{User: class})
-		limits = s.quotaDefaults.With(set)
+	owner := QuotaOwner{User: class}
+	err = s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
+		set, err := readLimits(ctx, tx, owner)
+		limits = s.quotaDefaults.With(set[owner])
 		return err
 	})
 	return limits, wrap(err)

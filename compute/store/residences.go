@@ -34,8 +34,10 @@ func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 		return err
 	}
 	if old, now := residenceRows(before), residenceRows(after); !maps.Equal(old, now) {
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_residences WHERE server = ?`, after.ID); err != nil {
-			return err
+		if len(old) > 0 {
+			if _, err := tx.Exec(ctx, `DELETE FROM compute_residences WHERE server = ?`, after.ID); err != nil {
+				return err
+			}
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(now)) {
 			if _, err := tx.Exec(ctx, `INSERT INTO compute_residences (consumer, server, host, devices) VALUES (?, ?, ?, ?)`,

@@ -61,10 +61,11 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 	for _, server := range servers {
 		s.hosts.drop("", deviceHosts(lifecycle.Server{}, server)...)
 	}
-	if err == nil {
-		s.notify(hosts...)
+	if err != nil {
+		return wrap(err)
 	}
-	return wrap(err)
+	s.notify(hosts...)
+	return nil
 }
 
 // insert writes the row of a new server.
@@ -87,7 +88,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 // Read returns a server by id, also a deleted one, or fault.NotFound.
 func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 	var server lifecycle.Server
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		server, err = s.servers.readServer(ctx, tx, id, true)
 		return err
@@ -218,7 +219,7 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 // Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.
 func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]string, error) {
 	var ids []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
 		ids, err = sqldb.QueryTexts(ctx, tx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`,
 			after, page(limit))
 		return err

@@ -83,7 +83,7 @@ type Epoch struct {
 // texts returns the texts in the first column of a query.
 func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
 	var list []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
 		list, err = sqldb.QueryTexts(ctx, tx, query, args...)
 		return err
 	})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/openberth/berth/sqldb"
 )
@@ -49,16 +50,27 @@ func ensureHost(ctx context.Context, tx *sqldb.Tx, host string) error {
 	return err
 }
 
+// errNoHost reports that a host has no row yet.
+var errNoHost = errors.New("the host has no row")
+
 // raiseRevisions increments the revision of each host's assignments. Empty names are ignored.
 func raiseRevisions(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
 	for _, host := range hosts {
 		if host == "" {
 			continue
 		}
+		const raise = `UPDATE compute_hosts SET revision = revision + 1 WHERE name = ?`
+		done, err := tx.Exec(ctx, raise, host)
+		if err = sqldb.RequireRow(done, err, errNoHost); err == nil {
+			continue
+		}
+		if !errors.Is(err, errNoHost) {
+			return err
+		}
 		if err := ensureHost(ctx, tx, host); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision + 1 WHERE name = ?`, host); err != nil {
+		if _, err := tx.Exec(ctx, raise, host); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,14 @@ func (f *Database) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	return f.DB.Read(ctx, f.withFence(ctx, false, fn))
 }
 
+// ReadOne is Read for a function that runs one statement. The check, where it is necessary, is another one.
+func (f *Database) ReadOne(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	if f.isLeased() {
+		return f.DB.ReadOne(ctx, fn)
+	}
+	return f.Read(ctx, fn)
+}
+
 // isLeased reports whether the process has a lease that it has renewed in time.
 func (f *Database) isLeased() bool {
 	f.mu.RLock()
