@@ -13,12 +13,12 @@ import (
 
 var (
 	pairs = flag.Int("lanes", 2, "number of pairs of servers that run at the same time")
-	sweep = flag.Int("sweep", 4, "play each sequence at the newest and at every n-th older microversion, "+
+	sweep = flag.Int("sweep", 8, "play each sequence at the newest and at every n-th older microversion, "+
 		"with different offsets; 1: at all")
 	report = flag.String("report", "", "also write the differences to this file")
 	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "berth program to test; default: build "+
 		"it from this tree")
-	checks = flag.Int("checks", 40, "number of random sequences and of random worlds")
+	checks = flag.Int("checks", 20, "number of random sequences and of random worlds; `make conformance` has 200")
 	seed   = flag.Uint64("seed", 1, "seed of the random sequences and worlds; 0: a new one at each run")
 )
 
