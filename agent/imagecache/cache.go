@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
 )
@@ -189,7 +190,7 @@ func (c *Cache) fetch(ctx context.Context, meta image.Image, wanted string) (Bas
 		return Base{}, fault.New(fault.Invalid, "guests cannot boot the image %s: its format is %q; convert it with "+
 			"qemu-img to qcow2 or raw", meta.ID, meta.DiskFormat)
 	}
-	if err := os.MkdirAll(c.dir, 0o711); err != nil { // QEMU passes through it
+	if err := datafile.MakePassable(c.dir); err != nil { // for QEMU
 		return Base{}, fault.New(fault.Unavailable, "the directory for images cannot be made: %w", err)
 	}
 	part := c.path(meta.ID, c.part)
@@ -240,6 +241,9 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 		return fault.Wrap(fault.Unavailable, err)
 	}
 	defer f.Close()
+	if err := f.Chmod(0o644); err != nil { // QEMU reads it, whatever the mask of modes of the service is
+		return fault.Wrap(fault.Unavailable, err)
+	}
 	offset, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err)

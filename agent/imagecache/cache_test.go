@@ -97,6 +97,21 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// QEMU, which is another user, can read a copy with any mask of modes of the service.
+func TestCopyIsReadable(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	c := newCache(t, newService("data"))
+	base, err := c.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{c.dir: 0o711, base.Path: 0o644} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+}
+
 // TestInterruptedDownload continues a download where it ended, and begins again if the service cannot continue.
 func TestInterruptedDownload(t *testing.T) {
 	for name, noRanges := range map[string]bool{"continued": false, "again": true} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -98,9 +99,11 @@ const rescueName = "rescue.qcow2"
 // makeDir makes the directory of the guests, or of one of them. Others may pass through it, because QEMU runs as
 // another user.
 func (d directory) makeDir(name string) error {
-	if err := os.MkdirAll(d.path(name), 0o711); err != nil {
-		return fault.New(fault.Unavailable, "the directory for guests cannot be made: %w; set [DEFAULT] "+
-			"instances_path to a writable directory", err)
+	for _, path := range []string{d.path(name), d.path(), d.root()} {
+		if err := datafile.MakePassable(path); err != nil {
+			return fault.New(fault.Unavailable, "the directory for guests cannot be made: %w; set [DEFAULT] "+
+				"instances_path to a writable directory", err)
+		}
 	}
 	return nil
 }
