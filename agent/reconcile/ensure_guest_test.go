@@ -97,6 +97,32 @@ func TestAFailedBuildOfAnObservedGuest(t *testing.T) {
 	}
 }
 
+// A guest that was observed half built, and whose build then failed for a while, was not built here: the next attempt
+// makes its disk.
+func TestARepeatedBuildOfAnObservedGuest(t *testing.T) {
+	d := newDriver(t)
+	d.settle(nil)
+	d.assign(1, "s1")
+	d.settle(isBuild)
+	d.guests["s1"] = d.pending[slices.IndexFunc(d.pending, isBuild)].(state.Build).Guest
+	d.deliver(state.DevicesChanged{})
+	d.settle(isBuild)
+	delete(d.guests, "s1") // the hypervisor has removed what is not complete
+	d.endBuild(fault.New(fault.Unavailable, "no space left on device"))
+	d.deliver(state.DevicesChanged{})
+	for range 20 {
+		if i := slices.IndexFunc(d.pending, isBuild); i >= 0 {
+			if d.pending[i].(state.Build).Guest.Kept {
+				t.Error("the guest counts as one that was built here")
+			}
+			return
+		}
+		d.settle(isBuild)
+		d.advanceTime(10*time.Second, isBuild)
+	}
+	t.Error("the build is not repeated")
+}
+
 // A guest that vanishes while it is changed is built again: its server does not fail.
 func TestARefusedChangeOfAVanishedGuest(t *testing.T) {
 	d := newDriver(t)

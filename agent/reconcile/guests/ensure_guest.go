@@ -319,6 +319,9 @@ func (w *Works) buildFailed(j *work, why error) error {
 	soon := !creating && (j.requested || j.failures < warnAfter)
 	switch {
 	case fault.Is(why, fault.Unavailable) && (w.Down != "" || soon || creating && j.mayRetryBuild(w.Now)):
+		if creating { // what was observed during the build does not count as a guest that was built here
+			delete(w.Guests, j.id)
+		}
 		return why
 	case !creating:
 		j.attempt.refusal, j.attempt.listed = why, nil
