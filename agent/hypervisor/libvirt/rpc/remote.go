@@ -73,7 +73,9 @@ func DialURI(ctx context.Context, uri string, limit time.Duration) (*Client, err
 		conn, err = startTLS(ctxDial, conn, u)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "the libvirt at %s cannot be reached: %w", uri, err)
+		return nil, fault.New(fault.Unavailable, "the libvirt at %s cannot be reached: %w; moves between hosts need the "+
+			"name of that host, and the port and certificates of its libvirt, see \"Live migration of libvirt guests\" in "+
+			"the guide", uri, err)
 	}
 	return newClient(ctx, conn, "qemu:///system", limit)
 }
