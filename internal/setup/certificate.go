@@ -80,8 +80,8 @@ func makeCertificate(o Options, now time.Time) error {
 }
 
 // certificateUsable reports whether the certificate of the services belongs to its key and its authority, has the
-// address, and is valid for a while.
-func certificateUsable(o Options, now time.Time) bool {
+// address, and is valid at a time.
+func certificateUsable(o Options, at time.Time) bool {
 	authority, err1 := readCertificate(o.caFile())
 	cert, err2 := readCertificate(o.certFile())
 	key, err3 := readKey(o.keyFile())
@@ -90,7 +90,7 @@ func certificateUsable(o Options, now time.Time) bool {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(authority)
-	_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: o.host(), CurrentTime: now.Add(renewBefore)})
+	_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: o.host(), CurrentTime: at})
 	return err == nil
 }
 

@@ -74,6 +74,10 @@ func checkDirectories(c *Cloud, r *record, add func(string, ...any)) {
 // libvirtSockets are the sockets of libvirt's daemons, of which one must exist.
 var libvirtSockets = []string{"/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"}
 
+// hostPrograms are the programs that the agent runs, with Debian's packages that have them.
+var hostPrograms = []struct{ program, from string }{{"nft", "nftables"}, {"dnsmasq", "dnsmasq-base"},
+	{"ip", "iproute2"}, {"qemu-img", "qemu-utils"}}
+
 // checkLibvirt checks what virtual machines and their network need.
 func checkLibvirt(c *Cloud, add func(string, ...any)) {
 	if os.Geteuid() != 0 {
@@ -83,9 +87,9 @@ func checkLibvirt(c *Cloud, add func(string, ...any)) {
 		add("libvirt does not run: there is no %s; install and start it (Debian: apt-get install qemu-system "+
 			"libvirt-daemon-system), or try --driver fake", strings.Join(libvirtSockets, " or "))
 	}
-	for program, from := range map[string]string{"nft": "nftables", "dnsmasq": "dnsmasq-base"} {
-		if _, err := exec.LookPath(program); err != nil && !exists("/usr/sbin/"+program) {
-			add("the program %s is missing; install it (Debian: apt-get install %s)", program, from)
+	for _, one := range hostPrograms {
+		if _, err := exec.LookPath(one.program); err != nil && !exists("/usr/sbin/"+one.program) {
+			add("the program %s is missing; install it (Debian: apt-get install %s)", one.program, one.from)
 		}
 	}
 	if file, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err != nil {

@@ -37,7 +37,7 @@ func (c *Cloud) things() []thing {
 		list = append(list, c.directory(path, 0o700))
 	}
 	if o.Driver == Libvirt {
-		list = append(list, c.directory(o.instances(), 0o755), c.hostTables())
+		list = append(list, c.directory(o.instances(), 0o755), guestFiles(c), c.hostTables())
 	}
 	if o.tls() {
 		list = append(list, c.authority(), c.userCA(), c.certificate())
@@ -131,17 +131,11 @@ func (c *Cloud) Make(ctx context.Context) error {
 	if c.o.Join != "" {
 		return c.makeHost(ctx, "")
 	}
-	if err := makeDirectory(c.o.Data); err != nil {
-		return err
-	}
-	r, err := openRecord(c.o)
+	r, err := lockRecord(ctx, c, c.problems)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	if problems := c.problems(ctx, r); len(problems) > 0 {
-		return errors.Join(problems...)
-	}
 	r.Options = c.o
 	if err := r.begin(); err != nil {
 		return err
@@ -166,6 +160,21 @@ func (c *Cloud) Make(ctx context.Context) error {
 	}
 	c.next()
 	return nil
+}
+
+// lockRecord returns the record, locked, or all reasons why nothing can be made.
+func lockRecord(ctx context.Context, c *Cloud, problems func(context.Context, *record) []error) (*record, error) {
+	if err := makeDirectory(c.o.Data); err != nil {
+		return nil, err
+	}
+	r, err := openRecord(c.o)
+	if err != nil {
+		return nil, err
+	}
+	if found := problems(ctx, r); len(found) > 0 {
+		return nil, errors.Join(append(found, r.close())...)
+	}
+	return r, nil
 }
 
 // makeOne makes a thing if it is missing, and returns how many it has made. A thing that exists already and is not in
@@ -279,25 +288,36 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 		if !r.has(t.id) {
 			continue
 		}
-		word := "removed"
-		if t.id == "service" {
-			r.Stopping = true
-			if err := r.write(); err != nil {
-				return err
-			}
-		}
-		if ofAPI(t) && !running { // its state is removed with the directory, if that is recorded
-			word = "gone   "
-		} else if err := t.undo(ctx); err != nil {
-			return fault.New(fault.KindOf(err), "cannot remove %s: %w; correct this and run `berth init --undo` again",
-				t.what, err)
-		}
-		if err := r.remove(t.id); err != nil {
+		if err := undoOne(ctx, c, r, t, running); err != nil {
 			return err
 		}
-		c.say("%s  %s", word, t.what)
 	}
 	return r.removeLast(c.o.Data)
+}
+
+// undoOne removes a thing and its record.
+func undoOne(ctx context.Context, c *Cloud, r *record, t thing, running bool) error {
+	if t.id == "service" {
+		r.Stopping = true
+		if err := r.write(); err != nil {
+			return err
+		}
+	}
+	line := "removed  " + t.what
+	var reason kept
+	if ofAPI(t) && !running { // its state is removed with the directory, if that is recorded
+		line = "gone     " + t.what
+	} else if err := t.undo(ctx); errors.As(err, &reason) {
+		line = "kept     " + t.what + ": " + string(reason)
+	} else if err != nil {
+		return fault.New(fault.KindOf(err), "cannot remove %s: %w; correct this and run `berth init --undo` again", t.what,
+			err)
+	}
+	if err := r.remove(t.id); err != nil {
+		return err
+	}
+	c.say("%s", line)
+	return nil
 }
 
 // emptied returns whether the cloud has no servers and images; with force it deletes the servers. A cloud that does not

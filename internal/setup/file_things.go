@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 	"github.com/openberth/berth/internal/userfile"
 )
 
-// directory is a directory. Only an empty one is removed, except those of the state of the services, of the agent and
-// of the disks of guests, which are removed whole.
+// directory is a directory. Only an empty one is removed, except those of the state of the services and of the agent,
+// which are removed whole.
 func (c *Cloud) directory(path string, mode fs.FileMode) thing {
-	state := path == c.o.stateDir() || path == c.o.instances() || c.o.Join != "" && path == c.o.agentDir()
+	state := path == c.o.stateDir() || c.o.Join != "" && path == c.o.agentDir()
 	what := "the directory " + path
 	if state {
 		what += " for the state"
@@ -36,7 +37,43 @@ func (c *Cloud) directory(path string, mode fs.FileMode) thing {
 				return fault.Wrap(fault.Unavailable, os.RemoveAll(path))
 			}
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				c.say("kept     %s: it has files that `berth init` did not make", path)
+				return kept("it has files that `berth init` did not make")
+			}
+			return nil
+		}}
+}
+
+// kept is the error of an undo that keeps a thing for a reason. Undo then continues.
+type kept string
+
+func (k kept) Error() string { return string(k) }
+
+// guestFiles are what the agent writes below instances_path: disks of guests, copies of images, names of hosts. What
+// an earlier cloud has left there is not removed, and neither are guests that remain on this machine.
+func guestFiles(c *Cloud) thing {
+	path := c.o.instances()
+	return thing{id: "guest files", what: "the copies of images and the disks of guests below " + path,
+		hint: "rm -r " + path + "/*",
+		made: func(context.Context) (bool, error) {
+			found, err := os.ReadDir(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return len(found) > 0, fault.Wrap(fault.Unavailable, err)
+		},
+		make: func(context.Context) error { return nil }, // the agent makes them
+		undo: func(context.Context) error {
+			if n := guestsHere(c); n > 0 {
+				return kept(counted(n, "guest") + " of this machine need them")
+			}
+			found, err := os.ReadDir(path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fault.Wrap(fault.Unavailable, err)
+			}
+			for _, one := range found {
+				if err := os.RemoveAll(filepath.Join(path, one.Name())); err != nil {
+					return fault.Wrap(fault.Unavailable, err)
+				}
 			}
 			return nil
 		}}
@@ -102,12 +139,13 @@ func (c *Cloud) userCA() thing {
 		undo: func(context.Context) error { return removeFile(o.userCA()) }}
 }
 
-// certificate is made again some time before it expires.
+// certificate is made again some time before it expires. While the key of the authority is kept elsewhere, a valid one
+// is used until its end.
 func (c *Cloud) certificate() thing {
 	o := c.o
 	return thing{id: "certificate", what: "a certificate for " + o.host() + " in " + o.certFile(),
 		hint: "rm " + o.certFile() + " " + o.keyFile(),
-		made: func(context.Context) (bool, error) { return certificateUsable(o, time.Now()), nil },
+		made: func(context.Context) (bool, error) { return certificateMade(c, time.Now()), nil },
 		make: func(ctx context.Context) error {
 			if err := makeCertificate(o, time.Now()); err != nil {
 				return err
@@ -115,6 +153,18 @@ func (c *Cloud) certificate() thing {
 			return c.reload(ctx)
 		},
 		undo: func(context.Context) error { return errors.Join(removeFile(o.certFile()), removeFile(o.keyFile())) }}
+}
+
+func certificateMade(c *Cloud, now time.Time) bool {
+	if certificateUsable(c.o, now.Add(renewBefore)) {
+		return true
+	}
+	if exists(c.o.caKey()) || !certificateUsable(c.o, now) {
+		return false
+	}
+	c.say("note     the certificate %s expires within %d days, and %s, which renews it, is not here; restore the key and "+
+		"run `berth init` again", c.o.certFile(), renewBefore/(24*time.Hour), c.o.caKey())
+	return true
 }
 
 // clouds are the clouds of the user and of the administrator in the user's clouds.yaml, with new passwords.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -90,17 +89,11 @@ func Join(ctx context.Context, given, usual Options, token string, out io.Writer
 
 // makeHost makes this machine a host of the cloud; the token may be empty if an earlier run has exchanged one.
 func (c *Cloud) makeHost(ctx context.Context, token string) error {
-	if err := makeDirectory(c.o.Data); err != nil {
-		return err
-	}
-	r, err := openRecord(c.o)
+	r, err := lockRecord(ctx, c, func(ctx context.Context, r *record) []error { return hostProblems(ctx, c, r) })
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	if problems := hostProblems(ctx, c, r); len(problems) > 0 {
-		return errors.Join(problems...)
-	}
 	if r.Joined == nil {
 		if token == "" {
 			return fault.New(fault.Invalid, "the token is missing; write the one that `berth init token` prints on the first "+
@@ -170,7 +163,7 @@ func hostThings(c *Cloud) []thing {
 		undo: func(context.Context) error { return nil }}
 	list := []thing{exchange, c.directory(o.Config, 0o750), c.directory(o.agentDir(), 0o700)}
 	if o.Driver == Libvirt {
-		list = append(list, c.directory(o.instances(), 0o755), c.hostTables())
+		list = append(list, c.directory(o.instances(), 0o755), guestFiles(c), c.hostTables())
 	}
 	return append(list, ca,
 		c.block(o.agentFile(), agentConfiguration(c), "the configuration of the agent"), agentProcess(c).thing())
@@ -277,8 +270,9 @@ func hostClient(c *Cloud) (host.Client, error) {
 // guestsHere returns how many guests this host has, by the directories of its drivers.
 func guestsHere(c *Cloud) int {
 	n := 0
+	const id = "????????-????-????-????-????????????"
 	for _, pattern := range []string{filepath.Join(c.o.agentDir(), "agent", "guests", "*.json"),
-		filepath.Join(c.o.instances(), "*-*-*-*-*")} {
+		filepath.Join(c.o.instances(), id), filepath.Join(c.o.instances(), "*", id)} {
 		found, _ := filepath.Glob(pattern) // the patterns are valid
 		n += len(found)
 	}

@@ -94,7 +94,9 @@ func TestCertificates(t *testing.T) {
 	must(t, os.Mkdir(o.Config, 0o700))
 	now := time.Now()
 	must(t, makeAuthority(o.caKey(), o.caFile(), now))
-	if certificateUsable(o, now) {
+	var out strings.Builder
+	usable := func(o Options, at time.Time) bool { return certificateMade(&Cloud{o: o, out: &out}, at) }
+	if usable(o, now) {
 		t.Error("there is no certificate")
 	}
 	must(t, makeCertificate(o, now))
@@ -106,15 +108,20 @@ func TestCertificates(t *testing.T) {
 		want bool
 	}{{o, now, true}, {other, now, false}, {o, now.Add(certificateTime - renewBefore - 2*time.Hour), true},
 		{o, now.Add(certificateTime - renewBefore + time.Hour), false}} {
-		if got := certificateUsable(c.o, c.at); got != c.want {
+		if got := usable(c.o, c.at); got != c.want {
 			t.Errorf("%s %s: %v", c.o.Listen, c.at, got)
 		}
 	}
 	if info, err := os.Stat(o.caKey()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
+	must(t, os.Rename(o.caKey(), o.caKey()+".elsewhere"))
+	if late := now.Add(certificateTime - time.Hour); !usable(o, late) || usable(o, late.Add(2*time.Hour)) ||
+		strings.Count(out.String(), "expires within 60 days") != 1 {
+		t.Errorf("the key of the authority is elsewhere: %s", out.String())
+	}
 	must(t, os.Remove(o.keyFile()))
-	if certificateUsable(o, now) {
+	if usable(o, now) {
 		t.Error("the key is lost")
 	}
 }

@@ -117,8 +117,7 @@ func removeKey(c *Cloud, path string) error {
 		text = block.Bytes
 	}
 	if !bytes.Contains(text, []byte(keyComment(c))) {
-		c.say("kept     %s: it is not the key that `berth init` made", path)
-		return nil
+		return kept("it is not the key that `berth init` made")
 	}
 	return removeFile(path)
 }

@@ -44,8 +44,7 @@ func undoKeys(t *testing.T, c *Cloud, r *record) {
 	c.undoing = true
 	for _, one := range c.sshKeys() {
 		if r.has(one.id) {
-			must(t, one.undo(t.Context()))
-			must(t, r.remove(one.id))
+			must(t, undoOne(t.Context(), c, r, one, true))
 		}
 	}
 	c.undoing = false
@@ -138,7 +137,7 @@ func TestSSHKeyReplaced(t *testing.T) {
 	must(t, os.Remove(public))
 	must(t, os.WriteFile(filepath.Join(c.o.Home, ".ssh", "id_rsa.pub"), []byte("ssh-rsa AAAA me"), 0o600))
 	undoKeys(t, c, r)
-	if textOf(t, private) != "own" || len(r.Made) != 0 || !strings.Contains(out.String(), "kept     "+private) {
+	if textOf(t, private) != "own" || len(r.Made) != 0 || !strings.Contains(out.String(), "kept     the key for ssh") {
 		t.Errorf("%v %s", r.Made, out)
 	}
 }

@@ -164,3 +164,67 @@ func TestInitOfJoinedMachine(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the agent has written below instances_path is removed, the directory of the package is not. Guests that remain
+// keep their disks, and what an earlier cloud has left stays. What is kept is not reported as removed.
+func TestUndoOfGuestFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after string // files below the directory, before init and before undo
+		want          string // what undo prints
+		left          bool
+	}{
+		"copies":        {"", "_base/image.raw", "removed  the copies of images", false},
+		"a guest":       {"", "11111111-2222-3333-4444-555555555555/disk", "kept     the copies of images", true},
+		"other name":    {"", "on-b/11111111-2222-3333-4444-555555555555/disk", "kept     the copies of images", true},
+		"earlier cloud": {"_base/image.raw", "_base/other.raw", "", true},
+	} {
+		o, err := tryOptions(t.TempDir()).Complete()
+		must(t, err)
+		var out strings.Builder
+		cloud := &Cloud{o: o, out: &out}
+		write := func(file string) {
+			if file != "" {
+				path := filepath.Join(o.instances(), file)
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must(t, os.WriteFile(path, nil, 0o600))
+			}
+		}
+		must(t, os.MkdirAll(o.instances(), 0o711))
+		write(c.before)
+		r, err := openRecord(o)
+		must(t, err)
+		r.Options = o
+		files := guestFiles(cloud)
+		_, err = cloud.makeOne(t.Context(), r, files)
+		must(t, err)
+		write(c.after)
+		out.Reset()
+		if r.has(files.id) {
+			must(t, undoOne(t.Context(), cloud, r, files, true))
+		}
+		if !strings.HasPrefix(out.String(), c.want) || strings.Count(out.String(), "\n") > 1 {
+			t.Errorf("%s: %q, want %q", name, out.String(), c.want)
+		}
+		if !exists(o.instances()) || exists(filepath.Join(o.instances(), c.after)) != c.left {
+			t.Errorf("%s: the files remain, or the directory does not", name)
+		}
+		must(t, r.close())
+	}
+}
+
+// A directory with files of others is kept, and not reported as removed.
+func TestUndoOfUsedDirectory(t *testing.T) {
+	o, err := tryOptions(t.TempDir()).Complete()
+	must(t, err)
+	must(t, os.MkdirAll(o.Config, 0o700))
+	must(t, os.MkdirAll(o.Data, 0o700))
+	must(t, os.WriteFile(filepath.Join(o.Config, "mine"), nil, 0o600))
+	var out strings.Builder
+	c := &Cloud{o: o, out: &out}
+	recordOf(t, o, func(r *record) { r.Made = []string{"directory " + o.Config} })
+	must(t, c.Undo(t.Context(), false))
+	if !exists(filepath.Join(o.Config, "mine")) || out.String() != "kept     the directory "+o.Config+
+		": it has files that `berth init` did not make\n" {
+		t.Error(out.String())
+	}
+}
