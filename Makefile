@@ -56,8 +56,8 @@ neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and R
 packages: ## build binaries, packages, images and the source archive of the commit into dist; needs only Go
 	cd packaging && $(GO) run . -out ../dist
 
-packages-test: ## build the packages twice, and follow one through its life on a fresh Debian (root, 15 minutes)
-	sh .ci/install-debian-packages "make packages-test" mmdebstrap systemd-container rpm
+packages-test: ## build the packages twice, and follow them on fresh machines, up to ssh into guests (root, 20 minutes)
+	sh .ci/install-debian-packages "make packages-test" mmdebstrap systemd-container rpm iproute2
 	cd packaging && $(GO) test -count=1 -timeout 40m -v ./...
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat

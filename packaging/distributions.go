@@ -31,8 +31,8 @@ func (b *build) deb(arch string) error {
 		return err
 	}
 	info.Depends = []string{"systemd"}
-	info.Recommends = []string{"nftables", "dnsmasq-base"}
-	info.Suggests = []string{"libvirt-daemon-system", "qemu-utils"}
+	info.Recommends = []string{"nftables", "dnsmasq-base", "iproute2"}
+	info.Suggests = []string{"libvirt-daemon-system", "libvirt-daemon-driver-qemu", "qemu-utils"}
 	info.Deb.Compression = "gzip"
 	scripts, err := b.scripts("deb", "postinst", "prerm", "postrm")
 	if err != nil {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,21 +19,6 @@ func packagesOf(t *testing.T, kind string, versions ...string) (dir string) {
 	return dir
 }
 
-// guideBlocks returns the blocks of the guide's page on packages that run on the machine.
-func guideBlocks(t *testing.T) []string {
-	t.Helper()
-	text, err := os.ReadFile("../docs/guide/packages.md")
-	must(t, err)
-	var blocks []string
-	for _, found := range regexp.MustCompile("(?s)\n```sh machine\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-		blocks = append(blocks, found[1])
-	}
-	if len(blocks) != 2 {
-		t.Fatalf("docs/guide/packages.md has %d blocks instead of 2", len(blocks))
-	}
-	return blocks
-}
-
 const allUnits = "berth berth-placement berth-compute berth-network berth-image berth-agent"
 
 // A package is installed on a fresh Debian as the guide says, upgraded and downgraded while clients send requests,
@@ -45,7 +28,7 @@ func TestInstalledPackage(t *testing.T) {
 		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
 	}
 	const older, newer = "0.0.1~1", "0.0.1~2"
-	blocks := guideBlocks(t)
+	blocks := blocksOf(t, "packages.md", "machine")
 	m := boot(t, packagesOf(t, "deb", older, newer))
 	m.run("cp /packages/" + older + "/*.deb .\n" + blocks[0])
 	m.nothingRuns()
@@ -130,7 +113,7 @@ func TestInstalledRPM(t *testing.T) {
 	m.nothingRuns()
 	m.checkUnits()
 	m.run("test \"$(stat -c %G:%a /etc/berth/berth.conf)\" = berth:640")
-	if out := m.run(guideBlocks(t)[1]); !strings.Contains(out, "ACTIVE") {
+	if out := m.run(blocksOf(t, "packages.md", "machine")[1]); !strings.Contains(out, "ACTIVE") {
 		t.Fatalf("the server is not ACTIVE:\n%s", out)
 	}
 	before := m.run("systemctl show -P MainPID berth")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,33 +21,59 @@ type machine struct {
 	leader string // process id of its systemd
 }
 
-// debian returns a tar file of a minimal Debian 12 with systemd and rpm. It is made once and kept in the user's cache.
-func debian(t *testing.T) string {
+// system is what is installed on a machine before it starts.
+type system struct {
+	name     string
+	packages []string
+	guests   bool // it runs virtual machines
+}
+
+var plain = system{name: "plain", packages: []string{"rpm"}}
+
+// debian returns a tar file of a minimal Debian 12 with systemd and the packages of a system. It is made once and kept
+// in the user's cache. A machine has no network, so one for guests also has what `berth image build` downloads.
+func debian(t *testing.T, s system) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	must(t, err)
-	file := filepath.Join(cache, "berth-packaging", "bookworm-with-rpm.tar")
+	list := strings.Join(append([]string{"systemd", "systemd-sysv", "dbus"}, s.packages...), ",")
+	file := filepath.Join(cache, "berth-packaging", fmt.Sprintf("bookworm-%s-%x.tar", s.name, sha256.Sum256([]byte(list))))
 	if _, err := os.Stat(file); err == nil {
 		return file
 	}
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	next := filepath.Join(filepath.Dir(file), fmt.Sprintf("next-%d.tar", os.Getpid()))
-	must(t, runs(exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--variant=minbase",
-		"--include=systemd,systemd-sysv,dbus,rpm", "--format=tar", "bookworm", next)))
+	args := []string{"--quiet", "--variant=minbase", "--include=" + list, "--format=tar"}
+	if s.guests {
+		script, err := filepath.Abs("../internal/linuxguest/build-image.sh")
+		must(t, err)
+		args = append(args, `--customize-hook=HOME=/root chroot "$1" bash -c "$(cat '`+script+
+			`')" build-image.sh /root/disk && rm "$1/root/disk"`)
+	}
+	must(t, runs(exec.CommandContext(t.Context(), "mmdebstrap", append(args, "bookworm", next)...)))
 	must(t, os.Rename(next, file))
 	return file
 }
 
-// boot starts a machine. The directory from is its /packages.
-func boot(t *testing.T, from string) *machine {
+// boot starts a plain machine. The directory from is its /packages.
+func boot(t *testing.T, from string) *machine { t.Helper(); return bootAs(t, plain, "berth", from) }
+
+// bootAs starts a machine with a host name. Machines for guests have what those of hardware have: a TUN device, a
+// writable /sys, and control groups that libvirt can use. They have no /dev/kvm, which not every machine of tests has.
+func bootAs(t *testing.T, s system, host, from string) *machine {
 	t.Helper()
 	m := &machine{t: t, dir: filepath.Join(memory(t), "root")}
 	must(t, os.Mkdir(m.dir, 0o755))
-	must(t, runs(exec.Command("tar", "-C", m.dir, "-xf", debian(t))))
+	must(t, runs(exec.Command("tar", "-C", m.dir, "-xf", debian(t, s))))
+	must(t, os.WriteFile(filepath.Join(m.dir, "etc", "hostname"), []byte(host+"\n"), 0o644))
 	var console bytes.Buffer
-	name := fmt.Sprintf("berth-packaging-%d", os.Getpid())
-	nspawn := exec.Command("systemd-nspawn", "--directory="+m.dir, "--machine="+name, "--boot", "--register=no",
-		"--keep-unit", "--private-network", "--console=pipe", "--bind-ro="+from+":/packages")
+	args := []string{"--directory=" + m.dir, fmt.Sprintf("--machine=berth-packaging-%d-%s", os.Getpid(), host), "--boot",
+		"--register=no", "--keep-unit", "--private-network", "--console=pipe", "--bind-ro=" + from + ":/packages"}
+	nspawn := exec.Command("systemd-nspawn", args...)
+	if s.guests {
+		nspawn.Args = append(nspawn.Args, "--bind=/dev/net/tun")
+		nspawn.Env = append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=1")
+	}
 	nspawn.Stdout, nspawn.Stderr = &console, &console
 	must(t, nspawn.Start())
 	ended := make(chan error, 1)
@@ -125,7 +152,7 @@ func (m *machine) run(script string) string {
 	m.t.Helper()
 	out, err := m.output(script)
 	if err != nil {
-		log, _ := m.output("journalctl --no-pager -n 40 -u 'berth*'")
+		log, _ := m.output("journalctl --no-pager -n 300 -u 'berth*' | grep -v 'level=INFO msg=request' | tail -n 40")
 		m.t.Fatalf("%s\n%v\n%s\n%s", script, err, out, log)
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/openberth/berth/internal/bench"
@@ -48,7 +49,8 @@ type block struct {
 
 // The programs that the chapter uses and that work only on real machines.
 var programs = map[string]string{
-	// systemctl runs the ExecStart of units without systemd. A process that has ended may still be a zombie.
+	// systemctl runs the ExecStart of units without systemd, with their environment and their state directory. A process
+	// that has ended may still be a zombie.
 	"systemctl": `#!/bin/sh
 set -eu
 verb=$1
@@ -56,16 +58,19 @@ shift
 [ "${1-}" != --now ] || shift
 for unit; do
 	file=/etc/systemd/system/$unit.service
-	get() { sed -e ':join' -e '/\\$/{N;s/\\\n//;b join' -e '}' "$file" | sed -n "s/^$1=//p"; }
+	get() { sed -n "s/^$1=//p" "$file"; }
 	alive() { [ -e "/proc/$pid/status" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; }
 	pid=$(cat "/run/$unit.pid" 2>/dev/null || echo none)
 	case $verb in
 	enable | start)
 		user=$(get User)
 		user=${user:-root}
+		install -d -o "$user" -g "$user" -m 700 "/var/lib/$(get StateDirectory)"
+		set -a
+		. /etc/berth/environment
 		# shellcheck disable=SC2046 # a list of words
-		setsid setpriv --reuid "$user" --regid "$user" --init-groups $(get ExecStart) >>"/run/$unit.out" \
-			2>>"/var/log/$unit.log" </dev/null &
+		setsid setpriv --reuid "$user" --regid "$user" --init-groups $(get ExecStart | sed 's:^/usr/bin/::') \
+			>>"/run/$unit.out" 2>>"/var/log/$unit.log" </dev/null &
 		echo $! >"/run/$unit.pid"
 		;;
 	stop)
@@ -74,7 +79,6 @@ for unit; do
 		;;
 	restart) systemctl stop "$unit" && systemctl start "$unit" ;;
 	reload) kill -HUP "$pid" ;;
-	daemon-reload) ;;
 	is-active) alive ;;
 	*) exit 2 ;;
 	esac
@@ -105,12 +109,36 @@ func newGuideCloud(t *testing.T, strategy string) *guideCloud {
 		for program, text := range programs {
 			must(t, os.WriteFile(m.Path("usr/local/bin/"+program), []byte(text), 0o755))
 		}
+		installPackage(t, m)
 	}
 	c.startClient("controller")
 	c.startClient("desk")
 	c.readChapter()
 	t.Cleanup(c.logs)
 	return c
+}
+
+// installPackage does what the installation of the package does: the user, /etc/berth, and the units of packaging.
+func installPackage(t *testing.T, m *Machine) {
+	t.Helper()
+	unit, err := template.New("unit.service").Funcs(template.FuncMap{"join": strings.Join}).
+		ParseFiles("../../packaging/files/unit.service")
+	must(t, err)
+	for name, u := range map[string]map[string]any{
+		"placement": {"Command": "placement run", "Config": "berth.conf", "User": "berth"},
+		"compute":   {"Command": "compute", "Config": "berth.conf", "User": "berth"},
+		"agent":     {"Command": "agent run", "Config": "agent.conf", "Hardware": true},
+	} {
+		u["Name"] = name
+		var text bytes.Buffer
+		must(t, unit.Execute(&text, u))
+		must(t, os.WriteFile(m.Path("etc/systemd/system/berth-"+name+".service"), text.Bytes(), 0o644))
+	}
+	run(t, m.Command(`set -eu
+useradd --system --user-group --no-log-init --home-dir /var/lib/berth --shell /usr/sbin/nologin berth
+install -d -m 755 /var/lib/berth
+install -d -g berth -m 750 /etc/berth
+touch /etc/berth/environment`))
 }
 
 // startClient makes `openstack` on a machine a program whose calls are made by one process: with Keystone, the chapter
@@ -312,7 +340,7 @@ func (c *guideCloud) decode(command string, into any) {
 // guests returns the names of the guests that a host has. The hypervisor keeps them as files.
 func (c *guideCloud) guests(host string) (names []string) {
 	c.t.Helper()
-	files, err := os.ReadDir(c.machines[host].Path("var/lib/berth/agent/guests"))
+	files, err := os.ReadDir(c.machines[host].Path("var/lib/berth/agent/agent/guests"))
 	must(c.t, err)
 	for _, f := range files {
 		names = append(names, f.Name())

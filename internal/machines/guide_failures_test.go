@@ -50,7 +50,7 @@ func (c *guideCloud) failingServices() {
 		"cd /\nchown root: /etc/berth/key.pem\n"+
 			"trap 'chown berth: /etc/berth/key.pem' EXIT\n"+
 			"setpriv --reuid berth --regid berth --init-groups berth placement --config-file /etc/berth/berth.conf "+
-			"--data-dir /var/lib/berth --listen 0.0.0.0:8779")
+			"--data-dir /var/lib/berth/placement --listen 0.0.0.0:8779")
 	c.ok("controller", "sed '/^\\[ssl\\]/,$d' /etc/berth/berth.conf >plain.conf\n"+
 		"berth placement --config-file plain.conf --data-dir plain --listen 0.0.0.0:8779 >plain.out 2>plain.log &\n"+
 		"echo $! >plain.pid")

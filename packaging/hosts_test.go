@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostPackages returns the packages that the guide names for a machine with virtual machines.
+func hostPackages(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/guide/1-try-it.md")
+	must(t, err)
+	found := regexp.MustCompile(`(?m)^apt-get install (-y )?--no-install-recommends ((?:[a-z0-9 -]|\\\n)+)$`).
+		FindStringSubmatch(string(text))
+	if found == nil {
+		t.Fatal("docs/guide/1-try-it.md does not name the packages; adapt the test")
+	}
+	return strings.Fields(strings.ReplaceAll(found[2], "\\\n", " "))
+}
+
+// blocksOf returns the blocks of a page of the guide for a machine, such as "first".
+func blocksOf(t *testing.T, page, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/guide/" + page)
+	must(t, err)
+	var blocks []string
+	for _, found := range regexp.MustCompile("(?s)\n```sh "+name+"\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, found[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("%s has no block for the machine %s", page, name)
+	}
+	return blocks
+}
+
+// The guide's first chapter, and the section on several machines, on fresh machines: a Debian with the packages that
+// the page names, Debian's libvirt, and the units of the package. Three commands lead to a server that answers by ssh.
+// Then a cloud for several machines, a second machine that joins it, and a server there, which the first machine
+// reaches over a VXLAN. Undo and purge leave nothing.
+func TestThreeCommandsToSSH(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
+	}
+	const version = "0.0.1~1"
+	system := system{name: "hosts", packages: hostPackages(t), guests: true}
+	debian(t, system)
+	packages := packagesOf(t, "deb", version)
+	began := time.Now()
+	step := func(what string) {
+		t.Logf("%-40s %3.0f s", what, time.Since(began).Seconds())
+		began = time.Now()
+	}
+	one := bootAs(t, system, "one", packages)
+	links := one.run("ls /sys/class/net")
+	step("machine started")
+	try := blocksOf(t, "1-try-it.md", "machine")
+	first, then := blocksOf(t, "2-small-cloud.md", "first"), blocksOf(t, "2-small-cloud.md", "then")
+	one.run("cp /packages/" + version + "/*.deb .\n" + try[0])
+	step("package installed")
+	for line := range strings.Lines(try[1]) {
+		out := one.run(line)
+		step(strings.TrimSpace(line))
+		if strings.HasPrefix(line, "berth launch") {
+			one.ssh("web", addressOf(t, out))
+			step("ssh answers")
+		}
+	}
+	one.isUsed("berth")
+	one.run("berth init --undo --force")
+	one.nothingOfBerth()
+	step("undone")
+
+	two := bootAs(t, system, "two", packages)
+	wire(t, one, two)
+	two.run("cp /packages/" + version + "/*.deb .\n" + try[0])
+	out := one.run(first[0])
+	two.run(out[strings.LastIndex(out, "berth init --join "):])
+	step("second machine started and joined")
+	one.run("berth host disable two --os-cloud berth-admin")
+	here := addressOf(t, one.run(then[0]))
+	one.run("berth host enable two --os-cloud berth-admin\nberth host disable one --os-cloud berth-admin")
+	there := addressOf(t, one.run("berth launch there --image debian"))
+	if out := one.run("berth server show there --os-cloud berth-admin"); !strings.Contains(out, " two\n") {
+		t.Errorf("the server is not on the second machine:\n%s", out)
+	}
+	one.ssh("there", there)
+	step("server on the second machine, ssh from the first")
+	key := one.run("cat .ssh/id_ed25519")
+	two.run("mkdir -p .ssh\numask 077\ncat >.ssh/id_ed25519 <<'END'\n" + key + "END")
+	two.ssh("a", here)
+	two.isUsed("berth-agent")
+
+	if out, err := two.output("berth init --undo"); err == nil || !strings.Contains(out, "1 guest") {
+		t.Errorf("undo with a guest: %v %s", err, out)
+	}
+	one.run("berth server delete a there --wait")
+	two.run("rm .ssh/id_ed25519\nberth init --undo")
+	one.run("berth host forget two --os-cloud berth-admin --yes 2>/dev/null || true\nberth init --undo --force")
+	for _, m := range []*machine{one, two} {
+		m.nothingOfBerth()
+		m.run("apt-get purge -y berth\ntest ! -e /var/lib/berth\ntest ! -e /etc/berth")
+	}
+	one.run("ip link delete wire")
+	if now := one.run("ls /sys/class/net"); now != links {
+		t.Errorf("links remain: %s, before: %s", now, links)
+	}
+	step("undone and purged")
+}
+
+// wire connects two machines, as 10.0.0.1 and 10.0.0.2.
+func wire(t *testing.T, one, two *machine) {
+	t.Helper()
+	must(t, runs(exec.Command("ip", "link", "add", "wire", "netns", one.leader, "type", "veth", "peer", "name", "wire",
+		"netns", two.leader)))
+	for i, m := range []*machine{one, two} {
+		m.run(fmt.Sprintf("ip address add 10.0.0.%d/24 dev wire\nip link set wire up", i+1))
+	}
+}
+
+// addressOf returns the address that launch has printed.
+func addressOf(t *testing.T, launched string) string {
+	t.Helper()
+	found := regexp.MustCompile(`ssh root@(\S+)`).FindStringSubmatch(launched)
+	if found == nil || !strings.Contains(launched, "ACTIVE") {
+		t.Fatalf("no server that runs, or no command for ssh:\n%s", launched)
+	}
+	return found[1]
+}
+
+// ssh waits until a server answers by ssh with its name. The CPU of the guest is emulated.
+func (m *machine) ssh(name, address string) {
+	m.t.Helper()
+	const ssh = "ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o BatchMode=yes " +
+		"-o ConnectTimeout=3 root@"
+	out := m.run("i=0; until " + ssh + address + " true 2>/dev/null; do i=$((i + 1)); test $i -lt 100 || break; sleep 1" +
+		"; done\n" + ssh + address + " hostname")
+	if !strings.HasSuffix(out, name+"\n") {
+		m.t.Errorf("%s is %q instead of %s", address, out, name)
+	}
+}
+
+// isUsed checks that the guests of this machine are those of libvirt's daemon, their network is served by dnsmasq, and
+// their groups by nftables, all from a unit in its sandbox.
+func (m *machine) isUsed(unit string) {
+	m.t.Helper()
+	out := m.run("systemctl is-active libvirtd " + unit + "\nls /run/libvirt/qemu/*.xml\nnft list tables\n" +
+		"cat /proc/$(systemctl show -P MainPID " + unit + ")/status | grep -E 'NoNewPrivs|Seccomp:'\n" +
+		"for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null || true; echo; done")
+	for _, part := range []string{"active\nactive\n", "bridge berth_groups", "inet berth_networks", "NoNewPrivs:\t1",
+		"Seccomp:\t2", "\ndnsmasq --conf-file=/run/berth-networks/", "qemu-system-x86_64 -name guest="} {
+		if !strings.Contains(out, part) {
+			m.t.Errorf("no %q:\n%s", part, out)
+		}
+	}
+}
+
+// nothingOfBerth checks that an undo has left the machine as the installation of the package made it.
+func (m *machine) nothingOfBerth() {
+	m.t.Helper()
+	m.nothingRuns()
+	out := m.run("find /var/lib/berth -mindepth 1 ! -path /var/lib/berth/instances\nnft list tables\n" +
+		"ls /sys/class/net | grep -E '^(br|vxlan|tap)' || true\n" +
+		"grep -l 'berth init: begin' /etc/berth/* || true\n" +
+		"ls -d /root/.config/openstack /root/.ssh/id_* 2>/dev/null || true\n" +
+		"ls /etc/berth\nls /run/libvirt/qemu/*.xml || true")
+	want := "agent.conf\nberth.conf\nenvironment\n"
+	if rest := strings.ReplaceAll(out, want, ""); strings.Contains(regexp.MustCompile(`(?m)^ls: .*\n`).
+		ReplaceAllString(rest, ""), "\n") || !strings.Contains(out, want) {
+		m.t.Errorf("something remains:\n%s", out)
+	}
+}
