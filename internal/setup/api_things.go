@@ -253,8 +253,8 @@ func (c *Cloud) rule(protocol string, port int) thing {
 // anyAddress is every address of IPv4.
 const anyAddress = "0.0.0.0/0"
 
-// bridgeTime is how long the agent may take to remove the bridge of a network.
-const bridgeTime = 2 * time.Minute
+// bridgeTime is how long the agent may take to remove the bridge of a network, or all its links.
+var bridgeTime = 2 * time.Minute
 
 // awaitNoBridge waits until the agent has removed the bridge of a network from this machine.
 func (c *Cloud) awaitNoBridge(ctx context.Context, id string) error {

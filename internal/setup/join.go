@@ -166,7 +166,48 @@ func hostThings(c *Cloud) []thing {
 		list = append(list, c.directory(o.instances(), 0o755), guestFiles(c), c.hostTables())
 	}
 	return append(list, ca,
-		c.block(o.agentFile(), agentConfiguration(c), "the configuration of the agent"), agentProcess(c).thing())
+		c.block(o.agentFile(), agentConfiguration(c), "the configuration of the agent"), agentService(c))
+}
+
+// agentService is the running agent. Before it is stopped, it removes the networks of this host, which has no guests.
+func agentService(c *Cloud) thing {
+	p := agentProcess(c)
+	t := p.thing()
+	t.undo = func(ctx context.Context) error {
+		if running, err := p.running(ctx); err == nil && running && guestsHere(c) == 0 {
+			if err := awaitNoLinks(ctx, c); err != nil {
+				return err
+			}
+		}
+		return p.stop(ctx)
+	}
+	return t
+}
+
+// netDir has a directory for each link of this machine.
+var netDir = "/sys/class/net"
+
+// awaitNoLinks waits until the agent has removed its links from this machine.
+func awaitNoLinks(ctx context.Context, c *Cloud) error {
+	for until := time.Now().Add(bridgeTime); ; {
+		found, _ := filepath.Glob(filepath.Join(netDir, "*", "ifalias")) // the pattern is valid
+		var left []string
+		for _, file := range found {
+			if alias, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(alias), "berth:") {
+				left = append(left, filepath.Base(filepath.Dir(file)))
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(until) {
+			c.say("kept     the links %s: the agent does not remove them; `ip link delete NAME` does", strings.Join(left, ", "))
+			return nil
+		}
+		if err := backoff.Sleep(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // agentConfiguration returns the options of the agent.

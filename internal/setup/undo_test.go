@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloudsfile"
@@ -225,6 +226,36 @@ func TestUndoOfUsedDirectory(t *testing.T) {
 	must(t, c.Undo(t.Context(), false))
 	if !exists(filepath.Join(o.Config, "mine")) || out.String() != "kept     the directory "+o.Config+
 		": it has files that `berth init` did not make\n" {
+		t.Error(out.String())
+	}
+}
+
+// The undo of a host waits until the agent has removed its links, not for those of others, and not forever.
+func TestUndoAwaitsLinks(t *testing.T) {
+	dir, limit := netDir, bridgeTime
+	defer func() { netDir, bridgeTime = dir, limit }()
+	netDir, bridgeTime = t.TempDir(), 0
+	link := func(name, alias string) {
+		must(t, os.Mkdir(filepath.Join(netDir, name), 0o700))
+		must(t, os.WriteFile(filepath.Join(netDir, name, "ifalias"), []byte(alias), 0o600))
+	}
+	var out strings.Builder
+	c := &Cloud{out: &out}
+	link("eth0", "uplink\n")
+	must(t, awaitNoLinks(t.Context(), c))
+	if out.Len() > 0 {
+		t.Error(out.String())
+	}
+	link("brq1", "berth:network\n")
+	must(t, awaitNoLinks(t.Context(), c))
+	if !strings.HasPrefix(out.String(), "kept     the links brq1: ") {
+		t.Error(out.String())
+	}
+	out.Reset()
+	bridgeTime = time.Minute
+	go func() { _ = os.RemoveAll(filepath.Join(netDir, "brq1")) }()
+	must(t, awaitNoLinks(t.Context(), c))
+	if out.Len() > 0 {
 		t.Error(out.String())
 	}
 }
