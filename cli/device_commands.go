@@ -90,17 +90,20 @@ func printClean(g *Globals, d host.Device) error {
 	return err
 }
 
-// DeviceListCmd lists the devices that the agents report.
+// DeviceListCmd lists the devices of all hosts.
 type DeviceListCmd struct {
 	Host string `help:"Only devices of this host."`
 	LongOutput
 	State string `help:"Only devices in this state: ${enum}." enum:",available,claimed,allocated,unavailable,unclaimable,removed" default:""`
 }
 
-// Run prints the devices.
+// Run prints the devices: those that the agents report, or where compute is Nova those of Placement's providers.
 func (c *DeviceListCmd) Run(g *Globals) error {
-	ctx, cancel := g.context()
+	ctx, cancel := fleetContext(g)
 	defer cancel()
+	if besideNova(ctx, g) {
+		return listNovaDevices(ctx, g, c.Host, c.State, c.Long)
+	}
 	if c.Host != "" {
 		if _, err := g.report(ctx, c.Host); err != nil {
 			return err
@@ -188,8 +191,11 @@ func (c *DeviceShowCmd) Validate() error { return needsHost("show", c.Host, c.Ad
 
 // Run prints the device.
 func (c *DeviceShowCmd) Run(g *Globals) error {
-	ctx, cancel := g.context()
+	ctx, cancel := fleetContext(g)
 	defer cancel()
+	if besideNova(ctx, g) {
+		return showNovaDevice(ctx, g, c.Host, c.Address)
+	}
 	if _, err := g.report(ctx, c.Host); err != nil {
 		return err
 	}

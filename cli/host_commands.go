@@ -104,13 +104,16 @@ func (c *HostUpCmd) Run(g *Globals) error {
 	return g.printHostResult(c.Host, "up", "servers are scheduled to it after its agent has reported")
 }
 
-// HostListCmd lists the hosts whose agents have reported or cannot report.
+// HostListCmd lists the hosts whose agents have reported or cannot report; where compute is Nova, those of Placement.
 type HostListCmd struct{}
 
 // Run prints the hosts.
 func (c *HostListCmd) Run(g *Globals) error {
-	ctx, cancel := g.context()
+	ctx, cancel := fleetContext(g)
 	defer cancel()
+	if besideNova(ctx, g) {
+		return listNovaHosts(ctx, g)
+	}
 	list, err := g.hosts().Hosts(ctx)
 	if err != nil {
 		return err

@@ -24,8 +24,11 @@ type shownHost struct {
 
 // Run prints the host with its NUMA nodes, devices, servers and conditions.
 func (c *HostShowCmd) Run(g *Globals) error {
-	ctx, cancel := g.context()
+	ctx, cancel := fleetContext(g)
 	defer cancel()
+	if besideNova(ctx, g) {
+		return showNovaHost(ctx, g, c.Host)
+	}
 	h, err := g.report(ctx, c.Host)
 	if err != nil {
 		return err

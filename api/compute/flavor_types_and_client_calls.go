@@ -68,12 +68,13 @@ func (c *Client) Flavors(ctx context.Context) ([]Flavor, error) {
 	for range maxPages {
 		var page struct {
 			Flavors []Flavor `json:"flavors"`
+			Next    []Link   `json:"flavors_links"` // of a service whose pages are smaller
 		}
 		if _, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/flavors/detail?"+q.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Flavors...)
-		if len(page.Flavors) < pageSize {
+		if len(page.Flavors) == 0 || len(page.Flavors) < pageSize && len(page.Next) == 0 {
 			return all, nil
 		}
 		q.Set("marker", page.Flavors[len(page.Flavors)-1].ID)

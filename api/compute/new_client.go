@@ -36,6 +36,9 @@ func NewClient(base string, client *http.Client, token string) *Client {
 // CatalogType is the type of the service in Keystone's catalog.
 const CatalogType = "compute"
 
+// BerthLink is the relation of a link in the version document that only Berth's compute has: to its own paths.
+const BerthLink = "berth"
+
 // RootURL returns the address of a service without the version and the project that its URL has in a catalog:
 // http://controller:8774 for http://controller:8774/v2.1/PROJECT.
 func RootURL(address string) string {

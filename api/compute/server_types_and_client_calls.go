@@ -256,12 +256,13 @@ func (c *Client) Servers(ctx context.Context, l ListServers) ([]Server, error) {
 	for range maxPages {
 		var page struct {
 			Servers []Server `json:"servers"`
+			Next    []Link   `json:"servers_links"` // of a service whose pages are smaller
 		}
 		if _, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers/detail?"+q.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Servers...)
-		if len(page.Servers) < pageSize {
+		if len(page.Servers) == 0 || len(page.Servers) < pageSize && len(page.Next) == 0 {
 			return all, nil
 		}
 		q.Set("marker", page.Servers[len(page.Servers)-1].ID)

@@ -2,8 +2,10 @@ package network
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,16 +57,32 @@ func list[T any](ctx context.Context, c *Client, path, key string, q url.Values,
 	}
 	for range maxPages {
 		var body map[string][]T
-		if err := c.get(ctx, path+"?"+query.Encode(), key, &body); err != nil {
+		more, err := c.page(ctx, path+"?"+query.Encode(), key, &body)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, body[key]...)
-		if len(body[key]) < pageSize {
+		if len(body[key]) == 0 || len(body[key]) < pageSize && !more {
 			return all, nil
 		}
 		query.Set("marker", id(all[len(all)-1]))
 	}
 	return nil, fault.New(fault.Internal, "the list does not end after %d pages", maxPages)
+}
+
+// page reads a page of a list. more reports whether the answer has a link to the next page: the service may have a
+// smaller limit, pagination_max_limit.
+func (c *Client) page(ctx context.Context, path, key string, into any) (more bool, err error) {
+	answer, err := c.REST.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return false, withType(err, answer)
+	}
+	var body map[string]json.RawMessage
+	var links []map[string]string
+	if json.Unmarshal(answer.Body, &body) == nil && json.Unmarshal(body[key+"_links"], &links) == nil {
+		more = slices.ContainsFunc(links, func(l map[string]string) bool { return l["rel"] == "next" })
+	}
+	return more, decodeKey(answer.Body, key, into)
 }
 
 // get reads a body in which only one key has the type of into.

@@ -20,7 +20,8 @@ type versionDoc struct {
 
 func describeVersion(c *request.Call) versionDoc {
 	return versionDoc{ID: "v2.1", Status: "CURRENT", Version: compute.Max.String(), MinVersion: compute.Min.String(),
-		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.BaseURL() + "/v2.1/"}}}
+		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.BaseURL() + "/v2.1/"},
+			{Rel: compute.BerthLink, HRef: c.BaseURL() + "/berth/v1/"}}}
 }
 
 // showVersions is GET /. It needs no token.

@@ -1,0 +1,197 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/provider"
+)
+
+// least is the oldest microversion that a compute service must have: flavors in servers (2.47), ids of hypervisors and
+// services (2.53), migrations as consumers (2.59).
+const least compute.Version = 61
+
+// Kind is what Negotiate finds out of a compute service.
+type Kind struct {
+	Berth bool // it is Berth's: it has /berth/v1
+}
+
+// Negotiate reads the version document of a compute service and makes the client use the newest microversion that both
+// have. It returns fault.Invalid if the service is too old.
+func Negotiate(ctx context.Context, client *compute.Client) (Kind, error) {
+	var doc struct {
+		Versions []struct {
+			ID      string         `json:"id"`
+			Version string         `json:"version"`
+			Links   []compute.Link `json:"links"`
+		} `json:"versions"`
+	}
+	if _, err := client.REST.Do(ctx, http.MethodGet, "/", nil, &doc); err != nil {
+		return Kind{}, fmt.Errorf("the version document of the compute service: %w", err)
+	}
+	for _, v := range doc.Versions {
+		if v.ID != "v2.1" {
+			continue
+		}
+		newest, err := strconv.Atoi(strings.TrimPrefix(v.Version, "2."))
+		if err != nil || compute.Version(newest) < least {
+			return Kind{}, fault.New(fault.Invalid, "the compute service has microversion %q: %s or newer is needed, "+
+				"which OpenStack has since Rocky", v.Version, least)
+		}
+		use := min(compute.Version(newest), compute.Max)
+		client.REST = client.REST.WithHeader(compute.VersionHeader, compute.Service+" "+use.String()).
+			WithHeader(compute.LegacyVersionHeader, use.String())
+		for _, l := range v.Links {
+			if l.Rel == compute.BerthLink {
+				return Kind{Berth: true}, nil
+			}
+		}
+		return Kind{}, nil
+	}
+	return Kind{}, fault.New(fault.Invalid, "the compute service has no version v2.1 in its version document; "+
+		"check the address of the compute service")
+}
+
+// servers reads all servers, and those that are deleted softly: they keep their allocations.
+func (r *reader) servers(ctx context.Context) error {
+	for _, l := range []compute.ListServers{{}, {Deleted: true, Status: "SOFT_DELETED"}} {
+		query := url.Values{"all_tenants": {"1"}}
+		if l.Deleted {
+			query.Set("deleted", "true")
+			query.Set("status", l.Status)
+		}
+		list, err := pages(ctx, r, "/v2.1/servers/detail", "servers", query, func(s compute.Server) string { return s.ID })
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			if !l.Deleted || s.VMState == "soft-delete" || s.Status == "SOFT_DELETED" {
+				r.out.Servers = append(r.out.Servers, server(s))
+			}
+		}
+	}
+	return nil
+}
+
+// server converts a server.
+func server(s compute.Server) fleet.Server {
+	out := fleet.Server{ID: s.ID, Name: s.Name, Project: s.ProjectID, User: s.UserID, Status: s.Status,
+		VMState: s.VMState, TaskState: text(s.TaskState), FromVolume: s.Image == nil || s.Image == "",
+		Updated: s.Updated.Time, FlavorUnknown: s.Flavor.FlavorValues == nil}
+	if s.Place != nil {
+		out.Host, out.Node = text(s.Host), text(s.Hypervisor)
+	}
+	if f := s.Flavor.FlavorValues; f != nil {
+		out.Flavor = fleet.Flavor{Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.RAM, DiskGB: f.Disk,
+			Ephemeral: f.Ephemeral, Swap: f.Swap, ExtraSpecs: f.ExtraSpecs}
+	}
+	if i, ok := s.Image.(map[string]any); ok {
+		properties, _ := i["properties"].(map[string]any)
+		out.ImageProperties = map[string]string{}
+		for name, value := range properties {
+			out.ImageProperties[name] = fmt.Sprint(value)
+		}
+	}
+	if s.Fault != nil {
+		out.Fault = s.Fault.Message
+	}
+	return out
+}
+
+// text returns the text at p; empty for nil.
+func text(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+const pageSize = 1000
+
+// pages reads a list of compute in pages. marker returns the marker of an element.
+func pages[T any](ctx context.Context, r *reader, path, key string, query url.Values, marker func(T) string) ([]T,
+	error) {
+	var all []T
+	query.Set("limit", strconv.Itoa(pageSize))
+	for {
+		var page map[string][]T
+		var more []compute.Link
+		err := again(ctx, func() error {
+			page = nil
+			return r.page(ctx, path+"?"+query.Encode(), key, &page, &more)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page[key]...)
+		if len(more) == 0 || len(page[key]) == 0 {
+			return all, nil
+		}
+		last := marker(all[len(all)-1])
+		if last == query.Get("marker") {
+			return nil, fault.New(fault.Internal, "the list %s does not end: its page after %s ends with %s", path, last, last)
+		}
+		query.Set("marker", last)
+	}
+}
+
+// migrations reads the migrations of all servers.
+func (r *reader) migrations(ctx context.Context) error {
+	list, err := pages(ctx, r, "/v2.1/os-migrations", "migrations", url.Values{},
+		func(m compute.Migration) string { return m.UUID })
+	for _, m := range list {
+		out := fleet.Migration{UUID: m.UUID, Server: m.Instance, Kind: m.Kind, Status: m.Status,
+			SourceHost: text(m.SourceHost), SourceNode: text(m.SourceNode), DestHost: text(m.DestHost),
+			DestNode: text(m.DestNode)}
+		out.Updated, _ = time.Parse("2006-01-02T15:04:05.000000", cmp.Or(text(m.Updated), m.Created))
+		r.out.Migrations = append(r.out.Migrations, out)
+	}
+	return err
+}
+
+// hypervisors reads the hypervisors.
+func (r *reader) hypervisors(ctx context.Context) error {
+	list, err := pages(ctx, r, "/v2.1/os-hypervisors/detail", "hypervisors", url.Values{},
+		func(h compute.Hypervisor) string { return fmt.Sprint(h.ID) })
+	for _, h := range list {
+		r.out.Hypervisors = append(r.out.Hypervisors, fleet.Hypervisor{ID: provider.ID(fmt.Sprint(h.ID)),
+			Name: h.Hostname, Host: h.Service.Host})
+	}
+	return err
+}
+
+// services reads the compute services of hosts.
+func (r *reader) services(ctx context.Context) error {
+	var list []compute.ServiceDoc
+	err := again(ctx, func() (err error) {
+		list, err = r.Compute.Services(ctx)
+		return err
+	})
+	for _, s := range list {
+		r.out.Services = append(r.out.Services, fleet.Service{Host: s.Host, Zone: s.Zone, State: s.State,
+			Status: s.Status, Reason: text(s.Reason), ForcedDown: s.ForcedDown != nil && *s.ForcedDown})
+	}
+	return err
+}
+
+// reported reads the devices in the reports of Berth's agents.
+func (r *reader) reported(ctx context.Context) error {
+	if r.Hosts == nil {
+		return nil
+	}
+	list, err := r.Hosts.Devices(ctx)
+	for _, d := range list {
+		r.out.Reported = append(r.out.Reported, fleet.ReportedDevice{Host: d.Host, Address: d.Address,
+			Provider: provider.ID(d.Provider), Holder: consumer(d.Holder)})
+	}
+	return err
+}

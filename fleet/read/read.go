@@ -1,0 +1,204 @@
+// Package read reads a fleet.Snapshot from the services of a cloud: Placement, compute and network, of OpenStack or of
+// Berth.
+//
+// It sends a bounded number of requests at once. Lists are read in pages. Placement has no list of inventories or
+// allocations, so each provider takes two requests; with Berth's Placement the allocations of a tree take one.
+package read
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/fleet"
+)
+
+// Services are the services of a cloud. Network may be nil; Hosts is that of compute if compute is Berth's.
+type Services struct {
+	Placement *placement.Client
+	Compute   *compute.Client
+	Hosts     *host.Client
+	Network   *network.Client
+}
+
+// Options select what is read.
+type Options struct {
+	Host     string       // only the tree of the root provider with this name, and all of compute; empty: all
+	Traits   bool         // the traits of all providers; else only the trait of sharing providers
+	Without  []fleet.Part // what is not read
+	Parallel int          // requests at once; 0: 16
+	Progress func(done, of int)
+}
+
+// Stats is what a read has cost.
+type Stats struct {
+	Requests int64         `json:"requests"`
+	Bytes    int64         `json:"bytes"` // of the answers' bodies
+	Took     time.Duration `json:"took_ns"`
+}
+
+// String returns the costs as a clause.
+func (s Stats) String() string {
+	return fmt.Sprintf("%d requests, %.1f MB, %s", s.Requests, float64(s.Bytes)/1e6, s.Took.Round(10*time.Millisecond))
+}
+
+// reader is one read.
+type reader struct {
+	Services
+	Options
+	out *fleet.Snapshot
+
+	mu   sync.Mutex // of out.Gaps
+	cost counter
+}
+
+// Read reads a snapshot. Placement's list of providers is necessary; what else could not be read is in Gaps, with the
+// reason. It returns fault.Invalid if compute is too old.
+func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, error) {
+	if o.Parallel <= 0 {
+		o.Parallel = 16
+	}
+	began := time.Now()
+	r := &reader{Services: s, Options: o, out: &fleet.Snapshot{Taken: began}}
+	r.count()
+	if err := r.placement(ctx); err != nil {
+		return nil, Stats{}, err
+	}
+	var wait sync.WaitGroup
+	for part, read := range map[fleet.Part]func(context.Context) error{fleet.Servers: r.servers,
+		fleet.Migrations: r.migrations, fleet.Hypervisors: r.hypervisors, fleet.Services: r.services,
+		fleet.Ports: r.ports, fleet.Agents: r.agents, fleet.Reported: r.reported} {
+		if !slices.Contains(o.Without, part) {
+			wait.Go(func() { r.gap(part, read(ctx)) })
+		}
+	}
+	wait.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, Stats{}, context.Cause(ctx)
+	}
+	return r.out, Stats{r.cost.requests.Load(), r.cost.bytes.Load(), time.Since(began)}, nil
+}
+
+// gap records that a part could not be read, unless err is nil.
+func (r *reader) gap(part fleet.Part, err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.out.Gaps = append(r.out.Gaps, fleet.Gap{Part: part, Why: err.Error()})
+}
+
+// count makes the clients count their requests and the bytes of the answers.
+func (r *reader) count() {
+	p, c := *r.Placement, *r.Compute
+	p.REST, c.REST = r.cost.in(p.REST), r.cost.in(c.REST)
+	r.Placement, r.Compute = &p, &c
+	if r.Hosts != nil {
+		r.Hosts = &host.Client{REST: r.cost.in(r.Hosts.REST)}
+	}
+	if r.Network != nil {
+		r.Network = &network.Client{REST: r.cost.in(r.Network.REST)}
+	}
+}
+
+// counter counts requests and bytes.
+type counter struct{ requests, bytes atomic.Int64 }
+
+// in returns a copy of a client whose requests are counted.
+func (c *counter) in(client *rest.Client) *rest.Client {
+	out, web := *client, http.Client{Timeout: time.Minute}
+	if client.HTTP != nil {
+		web = *client.HTTP
+	}
+	next := web.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	web.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+		c.requests.Add(1)
+		resp, err := next.RoundTrip(req)
+		if err == nil {
+			resp.Body = &countedBody{resp.Body, c}
+		}
+		return resp, err
+	})
+	out.HTTP = &web
+	return &out
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+type countedBody struct {
+	io.ReadCloser
+	of *counter
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.of.bytes.Add(int64(n))
+	return n, err
+}
+
+// tries is how often a request is sent that is answered with an error that can pass.
+const tries = 3
+
+// again calls do until it succeeds, fails in a way that a repetition does not change, or has failed tries times.
+func again(ctx context.Context, do func() error) (err error) {
+	for n := range tries {
+		if n > 0 && backoff.Sleep(ctx, time.Duration(n)*200*time.Millisecond) != nil {
+			break
+		}
+		if err = do(); !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Internal) {
+			return err
+		}
+	}
+	return err
+}
+
+// each calls do for the numbers below n, at most parallel at once. It returns how many calls failed, and the first
+// error.
+func (r *reader) each(ctx context.Context, n int, do func(int) error) (failed int, first error) {
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(r.Parallel, n) {
+		wait.Go(func() {
+			for i := range next {
+				if err := again(ctx, func() error { return do(i) }); err != nil {
+					mu.Lock()
+					if failed++; first == nil {
+						first = err
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+		if r.Progress != nil && (i+1)%500 == 0 {
+			r.Progress(i+1, n)
+		}
+	}
+	close(next)
+	wait.Wait()
+	return failed, first
+}
