@@ -47,11 +47,10 @@ func guideChapter(t *testing.T, title string) string {
 	return chapter
 }
 
-// The sh blocks of the chapter, in order. Some exist once for each kind of database.
+// The sh blocks of the chapter, in order.
 const (
 	setNames = iota // runs before each of the others
-	copyJournal
-	copyDatabases
+	save
 	putDatabase
 	showState
 	deleteAllocation

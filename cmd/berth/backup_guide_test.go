@@ -56,7 +56,7 @@ func (s *guideSite) followChapter() {
 // was created and one was deleted.
 func (s *guideSite) restoreOlderPlacement() {
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-vf:1"), s.server("deleted", "a-pci-dev:1")
-	s.run("services", copyDatabases)
+	s.run("services", save)
 	created := s.server("created", "a-vf:1")
 	s.addHost("cmp2")
 	moved = s.migrate(moved, "cmp2")
@@ -102,7 +102,7 @@ func (s *guideSite) restoreOlderCompute() {
 	t := s.t
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-vf:1"), s.server("deleted", "a-pci-dev:1")
 	stopped := s.server("stopped", "a-pci-dev:1")
-	s.run("services", copyDatabases)
+	s.run("services", save)
 	runs := s.guestsOf(stopped)
 	s.act(stopped, "SHUTOFF", "os-stop", nil)
 	from, to := *moved.Host, other(*moved.Host)
@@ -163,7 +163,7 @@ func (s *guideSite) restoreOlderCompute() {
 func (s *guideSite) restoreOlderJournal() {
 	t := s.t
 	stays, deleted := s.serverOn("cmp1", "stays", "a-pci-dev:1"), s.serverOn("cmp1", "deleted", "a-pci-dev:1")
-	s.run("cmp1", copyJournal)
+	s.run("cmp1", save)
 	s.delete(deleted)
 	created := s.serverOn("cmp1", "created", "a-pci-dev:1")
 	guests, held := s.guestsOf(stays, created), s.allocations(stays, created)
@@ -184,7 +184,7 @@ func (s *guideSite) restoreOlderJournal() {
 	s.agents["cmp1"].wantFailure(t, "another agent serves host cmp1", "this one can take its place in")
 	s.compare("guests without a journal", guests, s.guestsOf(stays, created))
 
-	s.shell("cmp1", "mv aside/journal data/agent/")
+	s.shell("cmp1", "mv $(ls -d data/agent/before-restore-* | tail -1)/journal data/agent/")
 	s.rewriteMachine("cmp1")
 	// the guest was not moved with the directory, and is built again
 	must(t, os.Remove(s.data("cmp1", "agent", "guests", created.ID+".json")))
@@ -211,9 +211,9 @@ func (s *guideSite) restoreEverything() {
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-pci-dev:1"), s.server("deleted",
 		"a-pci-dev:1")
 	for _, host := range hosts {
-		s.run(host, copyJournal)
+		s.run(host, save)
 	}
-	s.run("services", copyDatabases)
+	s.run("services", save)
 	from, to := *moved.Host, other(*moved.Host)
 	moved = s.migrate(moved, to)
 	s.delete(deleted)

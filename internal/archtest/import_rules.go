@@ -314,6 +314,7 @@ func assembly() []Row {
 		{Package: "internal/linuxguest", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "internal/ownlibvirt", Kind: Adapter, Imports: []string{"fault"},
 			Outside: []string{"github.com/google/uuid"}},
+		{Package: "internal/backup", Kind: Adapter, Imports: []string{"fault", "datafile", "sqldb"}},
 		{Package: "internal/app", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",
 			"golang.org/x/sync"}},

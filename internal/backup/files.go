@@ -1,0 +1,141 @@
+package backup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/openberth/berth/datafile"
+	"github.com/openberth/berth/fault"
+)
+
+// describe returns size and sum of a file.
+func describe(path string) (f File, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return f, err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if f.Size, err = io.Copy(sum, file); err != nil {
+		return f, err
+	}
+	f.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return f, nil
+}
+
+// describeAll describes the files of a part of a backup, which is a file or a directory.
+func describeAll(dir, part string) (map[string]File, error) {
+	files := map[string]File{}
+	return files, filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			files[name], err = describe(path)
+		}
+		return err
+	})
+}
+
+// check compares the files of a part with the manifest. The fault is Invalid.
+func check(dir string, s Stored) error {
+	for name, want := range s.Files {
+		if !filepath.IsLocal(name) {
+			return fault.New(fault.Invalid, "the backup names a file outside of it: %q; use another backup", name)
+		}
+		got, err := describe(filepath.Join(dir, name))
+		if err != nil {
+			return fault.New(fault.Invalid, "the backup lacks a file of %s: %w; use another backup", s.Name, err)
+		}
+		if got != want {
+			return fault.New(fault.Invalid, "%s is not what was saved: %d bytes, not %d, or another content; use another "+
+				"backup", filepath.Join(dir, name), got.Size, want.Size)
+		}
+	}
+	return nil
+}
+
+// copyFile copies a file to a new one with the same mode, and syncs it.
+func copyFile(from, to string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	info, err := source.Stat()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, source)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// copyTree copies the files of a directory that want selects to a new directory, and syncs it. A file that vanishes
+// meanwhile is left out.
+func copyTree(from, to string, want func(name string) bool) error {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() || !want(entry.Name()) {
+			continue
+		}
+		err := copyFile(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return datafile.Sync(to)
+}
+
+// isImageFile reports whether a file of the directory of images belongs to a backup: records and data. What is only
+// received in part is not.
+func isImageFile(name string) bool {
+	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".data")
+}
+
+// users returns the processes that have a file open, as "4711 (berth)". Those of other users are found by root only.
+func users(path string) (list []string) {
+	want, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	open, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, link := range open {
+		info, err := os.Stat(link)
+		if err != nil || !os.SameFile(info, want) {
+			continue
+		}
+		pid := strings.Split(link, "/")[2]
+		if seen[pid] || pid == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		seen[pid] = true
+		name, err := os.ReadFile("/proc/" + pid + "/comm")
+		if err != nil {
+			continue // it has ended
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", pid, strings.TrimSpace(string(name))))
+	}
+	return list
+}

@@ -1,0 +1,190 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/datafile"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// restoring is the end of the name of a copy that has not taken its place yet.
+const restoring = ".restoring"
+
+// Action is what a restore does with one part.
+type Action struct {
+	Part   Part
+	stored Stored
+	dir    string // the backup
+	source string // the file or directory in it
+}
+
+// Plan compares a backup with the parts of this machine, and returns what a restore puts back: the parts with these
+// names, or all. It checks every file of them, and changes nothing. The fault is Invalid if a part is not in the backup
+// or not on this machine, if its databases are of another kind, or if the backup is damaged.
+func Plan(dir string, here []Part, only []Name) (actions []Action, err error) {
+	m, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range only {
+		if !slices.ContainsFunc(m.Parts, func(s Stored) bool { return s.Name == name }) {
+			return nil, fault.New(fault.Invalid, "the backup %s has no %s", dir, name)
+		}
+	}
+	for _, s := range m.Parts {
+		if len(only) > 0 && !slices.Contains(only, s.Name) {
+			continue
+		}
+		at := slices.IndexFunc(here, func(p Part) bool { return p.Name == s.Name })
+		if at < 0 {
+			return nil, fault.New(fault.Invalid, "this machine has no %s by its configuration; restore the others with --only",
+				s.Name)
+		}
+		a := Action{Part: here[at], stored: s, dir: dir}
+		if a.Part.isDatabase() && a.Part.Database.Dialect != s.Kind {
+			return nil, fault.New(fault.Invalid, "the backup of %s is of %s, and the configuration names %s; name a database "+
+				"of %s in the option connection", s.Name, s.Kind, a.Part.Database.Dialect, s.Kind)
+		}
+		if a.source, err = sourceOf(dir, s); err != nil {
+			return nil, err
+		}
+		if err := check(dir, s); err != nil {
+			return nil, err
+		}
+		actions = append(actions, a)
+	}
+	return actions, nil
+}
+
+// sourceOf returns the path of a part in a backup.
+func sourceOf(dir string, s Stored) (string, error) {
+	switch {
+	case s.Name == Journal, s.Name == Images:
+		return filepath.Join(dir, string(s.Name)), nil
+	case s.Kind == sqldb.SQLite:
+		return filepath.Join(dir, string(s.Name)+".db"), nil
+	case s.Kind == sqldb.MySQL, s.Kind == sqldb.PostgreSQL:
+		return filepath.Join(dir, string(s.Name)+".sql"), nil
+	}
+	return "", fault.New(fault.Invalid, "the backup has an unknown part %q; use the program that made it", s.Name)
+}
+
+// String returns what the action does, for people.
+func (a Action) String() string {
+	return fmt.Sprintf("%s: replace %s by what was in %s (%d bytes)", a.stored.Name, a.Part.where(), a.stored.From,
+		a.stored.size())
+}
+
+// Apply puts back what Plan has returned, and keeps what was there in a directory beside it, whose name it prints. All
+// copies are made before the first one takes its place. The fault is Conflict if a process uses a file; then nothing is
+// changed. After an interruption the same command completes it.
+func Apply(ctx context.Context, actions []Action, out io.Writer) error {
+	for _, a := range actions {
+		if who := usersOf(a.Part); len(who) > 0 {
+			return fault.New(fault.Conflict, "%s is in use by process %s; stop the service first", a.Part.where(),
+				strings.Join(who, ", "))
+		}
+	}
+	for _, a := range actions {
+		err := check(a.dir, a.stored)
+		if err == nil {
+			err = a.stage()
+		}
+		if err != nil {
+			return fault.New(fault.Unavailable, "cannot copy %s: %w; nothing has been changed", a.stored.Name, err)
+		}
+	}
+	aside := "before-restore-" + now()
+	for _, a := range actions {
+		kept, err := a.replace(ctx, aside)
+		if err != nil {
+			return fault.New(fault.Unavailable, "cannot restore %s: %w; run the command again", a.stored.Name, err)
+		}
+		fmt.Fprintf(out, "restored %s; what was there is in %s\n", a.stored.Name, kept)
+	}
+	return nil
+}
+
+// usersOf returns the processes that have a file of a part open.
+func usersOf(p Part) (who []string) {
+	if p.Path == "" {
+		return nil
+	}
+	for _, path := range []string{p.Path, p.Path + "-wal", p.Path + "-shm"} {
+		who = append(who, users(path)...)
+	}
+	slices.Sort(who)
+	return slices.Compact(who)
+}
+
+// stage copies a part beside its place, with the owner of its directory.
+func (a Action) stage() error {
+	if a.Part.Path == "" {
+		return nil
+	}
+	to := a.Part.Path + restoring
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	var err error
+	if a.Part.Name == Images {
+		err = copyTree(a.source, to, isImageFile)
+	} else {
+		err = copyFile(a.source, to)
+	}
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, datafile.GiveAs(path, filepath.Dir(to)))
+	})
+}
+
+// replace moves what is there aside, and the copy to its place. It returns where the former state is.
+func (a Action) replace(ctx context.Context, aside string) (kept string, err error) {
+	if a.Part.Path == "" {
+		return a.replaceInServer(ctx, aside)
+	}
+	dir := filepath.Dir(a.Part.Path)
+	kept = filepath.Join(dir, aside)
+	if err := os.Mkdir(kept, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if err := datafile.GiveAs(kept, dir); err != nil {
+		return "", err
+	}
+	for _, path := range []string{a.Part.Path, a.Part.Path + "-wal", a.Part.Path + "-shm"} {
+		err := os.Rename(path, filepath.Join(kept, filepath.Base(path)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	if err := os.Rename(a.Part.Path+restoring, a.Part.Path); err != nil {
+		return "", err
+	}
+	return kept, datafile.Sync(dir)
+}
+
+// replaceInServer saves what a database has, and runs the saved statements in it. They delete and create its tables.
+func (a Action) replaceInServer(ctx context.Context, aside string) (kept string, err error) {
+	kept = string(a.Part.Name) + "-" + aside + ".sql"
+	if kept, err = filepath.Abs(kept); err != nil {
+		return "", err
+	}
+	if err := dump(ctx, a.Part.Database, kept); err != nil {
+		return "", err
+	}
+	return kept, load(ctx, a.Part.Database, a.source)
+}
