@@ -56,6 +56,9 @@ func readSnapshot(ctx context.Context, g *Globals, o read.Options) (*fleet.Snaps
 		o.Progress = func(done, of int) { fmt.Fprintf(g.stderr(), "\rread %d of %d", done, of) }
 	}
 	s, cost, err := read.Read(ctx, services, o)
+	if err == nil {
+		s.Berth = kind.Berth
+	}
 	if width > 0 {
 		fmt.Fprintf(g.stderr(), "\r%s\r", strings.Repeat(" ", min(width, 40)-1))
 		if err == nil && cost.Took > 5*time.Second {

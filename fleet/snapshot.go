@@ -16,6 +16,7 @@ import (
 // Snapshot is what the services of a cloud had when they were read.
 type Snapshot struct {
 	Taken       time.Time // when the read began
+	Berth       bool      // compute is Berth's
 	Providers   []Provider
 	Consumers   map[resource.ConsumerID]Consumer // the consumers of allocations whose owner was read
 	Servers     []Server

@@ -3,6 +3,7 @@ package read
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,9 +12,11 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // least is the oldest microversion that a compute service must have: flavors in servers (2.47), ids of hypervisors and
@@ -48,8 +51,7 @@ func Negotiate(ctx context.Context, client *compute.Client) (Kind, error) {
 				"which OpenStack has since Rocky", v.Version, least)
 		}
 		use := min(compute.Version(newest), compute.Max)
-		client.REST = client.REST.WithHeader(compute.VersionHeader, compute.Service+" "+use.String()).
-			WithHeader(compute.LegacyVersionHeader, use.String())
+		client.REST = at(client.REST, use)
 		for _, l := range v.Links {
 			if l.Rel == compute.BerthLink {
 				return Kind{Berth: true}, nil
@@ -61,6 +63,12 @@ func Negotiate(ctx context.Context, client *compute.Client) (Kind, error) {
 		"check the address of the compute service")
 }
 
+// at returns a client that uses a microversion.
+func at(client *rest.Client, version compute.Version) *rest.Client {
+	return client.WithHeader(compute.VersionHeader, compute.Service+" "+version.String()).
+		WithHeader(compute.LegacyVersionHeader, version.String())
+}
+
 // servers reads all servers, and those that are deleted softly: they keep their allocations.
 func (r *reader) servers(ctx context.Context) error {
 	for _, l := range []compute.ListServers{{}, {Deleted: true, Status: "SOFT_DELETED"}} {
@@ -69,7 +77,8 @@ func (r *reader) servers(ctx context.Context) error {
 			query.Set("deleted", "true")
 			query.Set("status", l.Status)
 		}
-		list, err := pages(ctx, r, "/v2.1/servers/detail", "servers", query, func(s compute.Server) string { return s.ID })
+		list, err := pages(ctx, r.Compute, "/v2.1/servers/detail", "servers", query,
+			func(s compute.Server) string { return s.ID })
 		if err != nil {
 			return err
 		}
@@ -118,22 +127,22 @@ func text(p *string) string {
 const pageSize = 1000
 
 // pages reads a list of compute in pages. marker returns the marker of an element.
-func pages[T any](ctx context.Context, r *reader, path, key string, query url.Values, marker func(T) string) ([]T,
-	error) {
+func pages[T any](ctx context.Context, client *compute.Client, path, key string, query url.Values,
+	marker func(T) string) ([]T, error) {
 	var all []T
 	query.Set("limit", strconv.Itoa(pageSize))
 	for {
-		var page map[string][]T
+		var body map[string][]T
 		var more []compute.Link
 		err := again(ctx, func() error {
-			page = nil
-			return r.page(ctx, path+"?"+query.Encode(), key, &page, &more)
+			body = nil
+			return page(ctx, client, path+"?"+query.Encode(), key, &body, &more)
 		})
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page[key]...)
-		if len(more) == 0 || len(page[key]) == 0 {
+		all = append(all, body[key]...)
+		if len(more) == 0 || len(body[key]) == 0 {
 			return all, nil
 		}
 		last := marker(all[len(all)-1])
@@ -144,9 +153,28 @@ func pages[T any](ctx context.Context, r *reader, path, key string, query url.Va
 	}
 }
 
+// page reads a page of a list of compute, and the links to the next one.
+func page(ctx context.Context, client *compute.Client, path, key string, into any, next *[]compute.Link) error {
+	var doc map[string]json.RawMessage
+	if _, err := client.REST.Do(ctx, http.MethodGet, path, nil, &doc); err != nil {
+		return err
+	}
+	*next = nil
+	if links, ok := doc[key+"_links"]; ok {
+		if err := json.Unmarshal(links, next); err != nil {
+			return fault.Wrap(fault.Internal, err)
+		}
+	}
+	list, err := json.Marshal(map[string]json.RawMessage{key: doc[key]})
+	if err == nil {
+		err = json.Unmarshal(list, into)
+	}
+	return fault.Wrap(fault.Internal, err)
+}
+
 // migrations reads the migrations of all servers.
 func (r *reader) migrations(ctx context.Context) error {
-	list, err := pages(ctx, r, "/v2.1/os-migrations", "migrations", url.Values{},
+	list, err := pages(ctx, r.Compute, "/v2.1/os-migrations", "migrations", url.Values{},
 		func(m compute.Migration) string { return m.UUID })
 	for _, m := range list {
 		out := fleet.Migration{UUID: m.UUID, Server: m.Instance, Kind: m.Kind, Status: m.Status,
@@ -158,9 +186,18 @@ func (r *reader) migrations(ctx context.Context) error {
 	return err
 }
 
-// hypervisors reads the hypervisors.
+// withoutUptime is the last microversion in which the details of hypervisors have no uptime.
+const withoutUptime compute.Version = 87
+
+// hypervisors reads the hypervisors. From 2.88 on Nova asks each host for its uptime to answer, so the microversion is
+// older.
 func (r *reader) hypervisors(ctx context.Context) error {
-	list, err := pages(ctx, r, "/v2.1/os-hypervisors/detail", "hypervisors", url.Values{},
+	client := r.Compute
+	version := strings.TrimPrefix(client.REST.Headers[compute.VersionHeader], compute.Service+" 2.")
+	if n, err := strconv.Atoi(version); err != nil || compute.Version(n) > withoutUptime {
+		client = &compute.Client{REST: at(client.REST, withoutUptime)}
+	}
+	list, err := pages(ctx, client, "/v2.1/os-hypervisors/detail", "hypervisors", url.Values{},
 		func(h compute.Hypervisor) string { return fmt.Sprint(h.ID) })
 	for _, h := range list {
 		r.out.Hypervisors = append(r.out.Hypervisors, fleet.Hypervisor{ID: provider.ID(fmt.Sprint(h.ID)),
@@ -194,4 +231,25 @@ func (r *reader) reported(ctx context.Context) error {
 			Provider: provider.ID(d.Provider), Holder: consumer(d.Holder)})
 	}
 	return err
+}
+
+// Unlisted returns which of the consumers are servers that compute has although its lists do not: nothing of those may
+// be released. A consumer for which compute does not answer is one of them.
+func Unlisted(ctx context.Context, client *compute.Client, of []resource.ConsumerID) (all []resource.ConsumerID) {
+	r := &reader{Options: Options{Parallel: 16}}
+	exists := make([]bool, len(of))
+	r.each(ctx, len(of), func(i int) error { // an error leaves exists true
+		exists[i] = true
+		_, err := client.ServerByID(ctx, string(of[i]))
+		if fault.Is(err, fault.NotFound) && rest.StatusOf(err) != nil {
+			exists[i], err = false, nil
+		}
+		return err
+	})
+	for i, consumer := range of {
+		if exists[i] || ctx.Err() != nil {
+			all = append(all, consumer)
+		}
+	}
+	return all
 }

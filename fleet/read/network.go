@@ -2,12 +2,9 @@ package read
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"net/url"
 	"slices"
 
-	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -61,25 +58,6 @@ func (r *reader) agents(ctx context.Context) error {
 		r.out.Agents = append(r.out.Agents, fleet.NetworkAgent{Host: a.Host, Type: a.Type})
 	}
 	return err
-}
-
-// page reads a page of a list of compute, and the links to the next one.
-func (r *reader) page(ctx context.Context, path, key string, into any, next *[]compute.Link) error {
-	var doc map[string]json.RawMessage
-	if _, err := r.Compute.REST.Do(ctx, http.MethodGet, path, nil, &doc); err != nil {
-		return err
-	}
-	*next = nil
-	if links, ok := doc[key+"_links"]; ok {
-		if err := json.Unmarshal(links, next); err != nil {
-			return fault.Wrap(fault.Internal, err)
-		}
-	}
-	list, err := json.Marshal(map[string]json.RawMessage{key: doc[key]})
-	if err == nil {
-		err = json.Unmarshal(list, into)
-	}
-	return fault.Wrap(fault.Internal, err)
 }
 
 // consumer returns the id of a consumer.

@@ -66,6 +66,10 @@ func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked[r.URL.Path]++
+	if strings.Contains(r.URL.Path, "os-hypervisors") && r.Header.Get(compute.VersionHeader) != "compute 2.87" {
+		w.WriteHeader(http.StatusInternalServerError) // Nova would ask each host for its uptime
+		return
+	}
 	if a, known := c.answers[r.URL.Path]; known {
 		if f, ok := a.(func() any); ok {
 			a = f()

@@ -83,14 +83,15 @@ func Rows() []Row {
 		{Package: "api/network", Kind: Contract, Imports: with(domain, "bandwidth", "api/rest")},
 
 		{Package: "fleet", Kind: Pure, Imports: with(domain, "compute/flavor")},
+		{Package: "fleet/heal", Kind: Client, Imports: with(domain, "api/placement", "fleet")},
 		{Package: "fleet/read", Kind: Client, Imports: with(contracts, "backoff", "fleet")},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "sqldb", Kind: Database, Imports: []string{"fault", "backoff", "datafile"},
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
-		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "diskimage", "fleet", "fleet/read",
-			"internal/cloudsfile"),
+		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "config", "datafile", "diskimage", "fleet",
+			"fleet/heal", "fleet/read", "internal/cloudsfile"),
 			Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
 				"github.com/jaypipes/pcidb", "github.com/google/uuid", "golang.org/x/sys", "golang.org/x/crypto"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},

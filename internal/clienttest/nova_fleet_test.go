@@ -5,12 +5,15 @@ package clienttest
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
 	"github.com/openberth/berth/internal/bench"
@@ -79,5 +82,124 @@ func TestNovaFleet(t *testing.T) {
 	}
 	if _, status := n.berth(t, program, "host", "show", "cmp9"); status != 1 {
 		t.Errorf("an unknown host: status %d", status)
+	}
+}
+
+// difference is what the audit reports.
+type difference struct {
+	Rule, Subject, Kept string
+	Change              json.RawMessage
+}
+
+// differences runs the audit, which must end with a status, and returns the rules by subject.
+func (n *nova) differences(t *testing.T, program string, want int) map[string]string {
+	t.Helper()
+	out, status := n.berth(t, program, "audit", "--interval", "5s", "-o", "json")
+	var found struct{ Differences []difference }
+	if err := json.Unmarshal([]byte(out), &found); err != nil || status != want {
+		t.Fatalf("status %d, want %d: %v", status, want, err)
+	}
+	rules := map[string]string{}
+	for _, d := range found.Differences {
+		rules[d.Subject] = d.Rule
+	}
+	return rules
+}
+
+// TestNovaAudit damages the Placement of a cloud of Nova by hand. The audit finds each damage and nothing else, heals
+// it, and undoes that.
+func TestNovaAudit(t *testing.T) {
+	n := startNova(t)
+	program, err := bench.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := n.hosts(t)
+	flavor := n.flavor(t, "small", 1, 256, 1)
+	full := map[string]int{"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}
+	ids := map[string]string{}
+	for _, name := range []string{"right", "bare", "large", "twice", "resized"} {
+		made, err := servers.Create(t.Context(), n.api, servers.CreateOpts{Name: name, ImageRef: image, FlavorRef: flavor,
+			Networks: "none"}, nil).Extract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.await(t, made.ID, "ACTIVE")
+		ids[name] = made.ID
+	}
+	if err := servers.Resize(t.Context(), n.api, ids["resized"], servers.ResizeOpts{
+		FlavorRef: n.flavor(t, "big", 2, 512, 2)}).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	n.await(t, ids["resized"], "VERIFY_RESIZE") // the migration holds the source, which is right
+	if found := n.differences(t, program, 0); len(found) != 0 {
+		t.Fatalf("a cloud without damage has differences: %v", found)
+	}
+
+	put := func(consumer string, held map[string]allocations.ProviderAllocationsOpts, generation *int) {
+		t.Helper()
+		opts := allocations.UpdateOpts{ProjectID: "p", UserID: "u", ConsumerType: "INSTANCE", Allocations: held,
+			ConsumerGeneration: generation}
+		if err := allocations.Update(t.Context(), n.placement, consumer, opts).ExtractErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := func(name string) (string, *int) {
+		t.Helper()
+		all, err := allocations.Get(t.Context(), n.placement, ids[name]).Extract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for provider := range all.Allocations {
+			return provider, all.ConsumerGeneration
+		}
+		t.Fatalf("%s has no allocation", name)
+		return "", nil
+	}
+	share := func(amounts map[string]int) allocations.ProviderAllocationsOpts {
+		return allocations.ProviderAllocationsOpts{Resources: amounts}
+	}
+	if err := allocations.Delete(t.Context(), n.placement, ids["bare"]).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	at, generation := now("large")
+	put(ids["large"], map[string]allocations.ProviderAllocationsOpts{
+		at: share(map[string]int{"VCPU": 1, "MEMORY_MB": 300, "DISK_GB": 1})}, generation)
+	at, generation = now("twice")
+	held := map[string]allocations.ProviderAllocationsOpts{}
+	for host := range hosts {
+		held[host] = share(full)
+	}
+	put(ids["twice"], held, generation)
+	put(missing, map[string]allocations.ProviderAllocationsOpts{at: share(map[string]int{"VCPU": 1})}, nil)
+	left, err := resourceproviders.Create(t.Context(), n.placement, resourceproviders.CreateOpts{Name: "cmp9"}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resourceproviders.UpdateInventories(t.Context(), n.placement, left.UUID,
+		resourceproviders.UpdateInventoriesOpts{ResourceProviderGeneration: left.Generation,
+			Inventories: map[string]resourceproviders.Inventory{"VCPU": {Total: 8, MaxUnit: 8, MinUnit: 1, StepSize: 1,
+				AllocationRatio: 1}}}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{ids["bare"]: "server without allocation", ids["large"]: "allocation too large",
+		ids["twice"]: "allocation on a second host", missing: "orphaned allocation", left.UUID: "provider without service"}
+	if found := n.differences(t, program, 3); !maps.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	undo := filepath.Join(t.TempDir(), "undo.json")
+	if _, status := n.berth(t, program, "audit", "--interval", "5s", "--heal", "--yes", "--undo-file", undo); status != 0 {
+		t.Errorf("healing: status %d", status)
+	}
+	n.differences(t, program, 0)
+	for _, name := range []string{"bare", "large", "twice"} {
+		n.holds(t, ids[name], full)
+	}
+	n.manage(t, 0, "placement", "audit", "--verbose")
+	if _, status := n.berth(t, program, "audit", "--undo", undo); status != 0 {
+		t.Errorf("undoing: status %d", status)
+	}
+	if found := n.differences(t, program, 3); !maps.Equal(found, want) {
+		t.Errorf("after the undo there are %v, want %v", found, want)
 	}
 }

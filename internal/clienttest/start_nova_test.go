@@ -50,6 +50,7 @@ func startNova(t *testing.T) *nova {
 	t.Cleanup(services.Close)
 	api := Free(t)
 	n.Endpoint(t, n.Service(t, "compute"), n.Region, "http://"+api+"/v2.1")
+	n.Endpoint(t, n.Service(t, "network"), n.Region, services.URL)
 	n.conf = filepath.Join(n.dir, "nova.conf")
 	maria := databases.MariaDB(t)
 	Write(t, n.conf, n.configuration(api, RabbitMQ(t, n.dir), services.URL))

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/fleet"
+)
+
+// damagedCloud is a fake of Nova, Placement and Neutron with one host, on which a consumer without a server holds CPUs.
+type damagedCloud struct {
+	mu      sync.Mutex
+	orphan  map[string]any // its allocations; nil: none
+	changes []string
+}
+
+func newDamagedCloud(t *testing.T) (*damagedCloud, *Globals, *bytes.Buffer) {
+	c := &damagedCloud{}
+	c.hold()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	var out bytes.Buffer
+	return c, &Globals{PlacementURL: server.URL, ComputeURL: server.URL, NetworkURL: server.URL, Token: "t",
+		OutputFlags: OutputFlags{Output: "table", Wide: true}, Stdout: &out, Stderr: &bytes.Buffer{},
+		Stdin: strings.NewReader("n\n")}, &out
+}
+
+func (c *damagedCloud) hold() {
+	c.orphan = map[string]any{"allocations": map[string]any{"rp": map[string]any{"resources": map[string]any{"VCPU": 2}}},
+		"consumer_generation": 5, "project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
+}
+
+func (c *damagedCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Method != http.MethodGet {
+		var body map[string]any
+		json.NewDecoder(r.Body).Decode(&body) // the test compares what is written
+		c.changes = append(c.changes, r.Method+" "+r.URL.Path)
+		if c.orphan = body; len(body["allocations"].(map[string]any)) == 0 {
+			c.orphan = nil
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	none := map[string]any{"allocations": map[string]any{}}
+	held := none
+	if c.orphan != nil {
+		held = c.orphan
+	}
+	onHost := none
+	if c.orphan != nil {
+		onHost = map[string]any{"allocations": map[string]any{"lost": map[string]any{"resources": map[string]any{"VCPU": 2}}}}
+	}
+	answers := map[string]any{
+		"/": map[string]any{"versions": []any{map[string]any{"id": "v2.1", "version": "2.96"}}},
+		"/resource_providers": map[string]any{"resource_providers": []any{map[string]any{"uuid": "rp", "name": "cmp1",
+			"root_provider_uuid": "rp", "generation": 3}}},
+		"/resource_providers/rp/inventories": map[string]any{"resource_provider_generation": 3, "inventories": map[string]any{
+			"VCPU": map[string]any{"total": 8, "allocation_ratio": 1.0, "max_unit": 8}}},
+		"/resource_providers/rp/allocations": onHost,
+		"/allocations/lost":                  held,
+		"/v2.1/servers/detail":               map[string]any{"servers": []any{}},
+		"/v2.1/os-migrations":                map[string]any{"migrations": []any{}},
+		"/v2.1/os-hypervisors/detail": map[string]any{"hypervisors": []any{map[string]any{"id": "rp",
+			"hypervisor_hostname": "cmp1", "service": map[string]any{"host": "cmp1"}}}},
+		"/v2.1/os-services": map[string]any{"services": []any{map[string]any{"host": "cmp1", "state": "up"}}},
+		"/v2.0/ports":       map[string]any{"ports": []any{}},
+		"/v2.0/agents":      map[string]any{"agents": []any{}},
+	}
+	if r.URL.Query().Get("required") != "" {
+		answers[r.URL.Path] = map[string]any{"resource_providers": []any{}}
+	}
+	answer, known := answers[r.URL.Path]
+	if !known {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	json.NewEncoder(w).Encode(answer) // the client may be gone
+}
+
+// An orphan is found with exit status 3, healed only with consent, and restored by the undo file.
+func TestAudit(t *testing.T) {
+	c, g, out := newDamagedCloud(t)
+	status := func(err error) int {
+		if e, ok := errors.AsType[*StatusError](err); ok {
+			return e.Status
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return 0
+	}
+	file := filepath.Join(t.TempDir(), "undo.json")
+	short := AuditCmd{Interval: time.Millisecond}
+	if got := status(short.Run(g)); got != 3 || !strings.Contains(out.String(), "orphaned allocation") ||
+		!strings.Contains(out.String(), "remove VCPU:2") {
+		t.Errorf("status %d: %s", got, out)
+	}
+	other := short
+	if other.Rule = []string{"over capacity"}; status(other.Run(g)) != 0 {
+		t.Error("a rule that is not selected counts")
+	}
+	heals := short
+	heals.Heal, heals.UndoFile = true, file
+	if got := status(heals.Run(g)); got != 3 || len(c.changes) != 0 { // the answer is n
+		t.Errorf("without consent: status %d, %q", got, c.changes)
+	}
+	heals.Yes = true
+	if got := status(heals.Run(g)); got != 0 || !slices.Equal(c.changes, []string{"PUT /allocations/lost"}) ||
+		c.orphan != nil {
+		t.Errorf("status %d, %q %v", got, c.changes, c.orphan)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", err, info.Mode())
+	}
+	if got := status(short.Run(g)); got != 0 {
+		t.Errorf("after healing: status %d", got)
+	}
+	undo := AuditCmd{Undo: file}
+	for range 2 { // an undo can be repeated
+		if got := status(undo.Run(g)); got != 0 || c.orphan["project_id"] != "p" {
+			t.Errorf("undo: status %d %v", got, c.orphan)
+		}
+	}
+	if err := heals.Run(g); err == nil || !strings.Contains(err.Error(), "exists") {
+		t.Errorf("the undo file is overwritten: %v", err)
+	}
+	g.Output = "json"
+	out.Reset()
+	var found struct{ Differences []fleet.Finding }
+	if got := status(short.Run(g)); got != 3 || json.Unmarshal(out.Bytes(), &found) != nil ||
+		len(found.Differences) != 1 || found.Differences[0].Rule != fleet.Orphaned {
+		t.Errorf("status %d %s", got, out)
+	}
+}
+
+// Flags that contradict each other, and files that are not valid, are refused.
+func TestWrongAudits(t *testing.T) {
+	for want, c := range map[string]AuditCmd{"negative": {Interval: -1}, "at least 1s": {Heal: true},
+		"need --heal": {Yes: true}, "exclude each other": {Heal: true, Interval: time.Minute, Undo: "x"}} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	_, g, _ := newDamagedCloud(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("[pci]\nalias = {\"name\": \"gpu\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]AuditCmd{"not an undo file": {Undo: file}, "cannot read": {Undo: file + "x"},
+		"[pci] alias": {AliasFile: []string{file}}} {
+		if err := c.Run(g); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
