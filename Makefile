@@ -3,8 +3,8 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim plan conformance lab nested nova neutron bench bench-peer packages
-.PHONY: packages-test tools
+.PHONY: help build demo test check archtest fuzz sim plan race conformance lab nested nova neutron bench bench-peer
+.PHONY: packages packages-test tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 
 plan: ## compare plans of random guests with brute force, for FOR (10m) in each of three tests, from case SEED (0)
 	$(GO) test -run 'Everything|Headroom' -count 1 -timeout 0 -v ./plan -plan.for=$(or $(FOR),10m) -plan.case=$(or $(SEED),0)
+
+race: tools ## run the tests of sqldb with the race detector also in SQLite, which takes a minute to compile
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./sqldb
 
 conformance: tools ## compare with OpenStack's Placement at each microversion, and in 200 random worlds; 15 minutes
 	$(GO) test -count=1 -timeout 60m ./internal/conformance -sweep 1 -checks 200

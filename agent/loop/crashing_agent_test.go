@@ -308,7 +308,7 @@ func crashOnce(at int, after bool) (crashes func() *crash, only *crash) {
 // detector there are fewer crashes; CI runs these tests without it too.
 func crashAtCalls(t *testing.T, step, least, most int, scenario func(t *testing.T, crashes func() *crash)) {
 	if raceDetector && !testing.Short() {
-		step *= 4
+		step *= 12
 	}
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true

@@ -61,7 +61,7 @@ func TestCompletionAgreesWithTheSearch(t *testing.T) {
 // the total. All but a few must be decided within the steps that the server allows for one tree, and the others must be
 // given up.
 func TestPackedAsksAreDecided(t *testing.T) {
-	asks := uint64(10_000 / testenv.Stride(20))
+	asks := uint64(4_000 / testenv.Stride(8))
 	undecided, found := 0, 0
 	for seed := range asks {
 		s, ask := ct.Packed(rand.New(rand.NewPCG(seed, 0)))
