@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openberth/berth/api/audit"
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/fault"
@@ -24,6 +25,8 @@ type Options struct {
 	Log          *slog.Logger           // nil: slog.Default()
 	Now          func() time.Time       // nil: time.Now
 	Metrics      *Metrics               // nil: new ones, with the prefix berth_
+	Audit        *audit.Log             // records requests that write; nil: they are not recorded
+	Service      string                 // its name in the audit log
 }
 
 // WithDefaults returns the options with the default of each that is not set. policy is that of Enforcer.

@@ -20,6 +20,7 @@ func (c *Call) report() {
 		status = statusClientGone
 	}
 	c.core.metrics.Request(c.Route(), c.R.Method, status, took, c.out.size)
+	c.audit(status)
 	level := slog.LevelInfo
 	if (c.Spec.Quiet || rest.InProcess(c.R)) && status < http.StatusBadRequest {
 		level = slog.LevelDebug
@@ -39,10 +40,18 @@ func (c *Call) report() {
 		slog.String("user", c.Who.User), slog.String("project", c.Who.Project),
 		slog.String("from", c.R.RemoteAddr), slog.Duration("took", took),
 	}
-	if global := c.R.Header.Get("X-Openstack-Request-Id"); global != "" && globalID.MatchString(global) {
+	if global := c.globalID(); global != "" {
 		attrs = append(attrs, slog.String("global_request_id", global))
 	}
 	c.core.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// globalID returns the request id that the client has chosen, or "".
+func (c *Call) globalID() string {
+	if global := c.R.Header.Get("X-Openstack-Request-Id"); globalID.MatchString(global) {
+		return global
+	}
+	return ""
 }
 
 // loggedURI returns the URI of the request as logs have it: without secrets.

@@ -3,6 +3,7 @@ package app
 import (
 	"log/slog"
 
+	"github.com/openberth/berth/api/audit"
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
@@ -14,7 +15,8 @@ import (
 type authentication struct {
 	strategy  string // [api] auth_strategy
 	caller    identity.Authenticator
-	challenge string // WWW-Authenticate of the responses with 401; empty: none
+	challenge string     // WWW-Authenticate of the responses with 401; empty: none
+	audit     *audit.Log // nil: requests are not recorded
 }
 
 // CheckAuthentication returns why the callers of a service with these settings could not be authenticated. missing is
@@ -24,12 +26,12 @@ func CheckAuthentication(s settings.Settings, missing string) error {
 	return err
 }
 
-// edge returns what the servers of all services have in common. Without a policy of the service the
+// edge returns what the servers of all services have in common. service is the name of the service. Without a policy of the service the
 // default one applies.
-func (a authentication) edge(origins cors.Options, proxyHeaders bool, enforcer settings.Policy,
+func (a authentication) edge(service string, origins cors.Options, proxyHeaders bool, enforcer settings.Policy,
 	log *slog.Logger) edge.Options {
 	o := edge.Options{Authenticate: a.caller, Strategy: a.strategy, Challenge: a.challenge, CORS: origins,
-		ProxyHeaders: proxyHeaders, Log: log}
+		ProxyHeaders: proxyHeaders, Log: log, Audit: a.audit, Service: service}
 	if enforcer.Enforcer != nil {
 		o.Enforcer = identity.Enforcer{Policy: enforcer.Enforcer}
 	}
@@ -40,6 +42,9 @@ func (a authentication) edge(origins cors.Options, proxyHeaders bool, enforcer s
 func newAuthentication(s settings.Settings, missing string, log *slog.Logger) (authentication, error) {
 	log = trace.Log(log)
 	a := authentication{strategy: s.Strategy(missing), caller: identity.NoAuth2}
+	if s.Audit.Driver == settings.AuditLog {
+		a.audit = audit.New(s.Audit.Directory, s.Audit.Days, log)
+	}
 	switch a.strategy {
 	case settings.NoAuth2:
 		if err := s.CheckOrigins(missing); err != nil {

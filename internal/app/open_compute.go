@@ -111,7 +111,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	options := computeserver.Options{Store: st, Images: imagesOf(calls.images), Providers: client,
 		FlavorOptions: catalog.FlavorOptions{Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 			Ignored: s.IgnoredProperties},
-		Options:    auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Compute.Policy, log),
+		Options:    auth.edge("compute", s.Compute.CORS, s.ProxyHeaders, s.Compute.Policy, log),
 		ResizeHere: s.ResizeToSameHost, HidePasswords: !s.InstancePassword, PortsAtAnyVersion: !s.PortsNeedVersion,
 		Zones:    computeserver.Zones{DefaultZone: s.DefaultZone, ScheduleZone: s.ScheduleZone},
 		Consoles: consoles.Pages(s.Consoles), Stop: running.Done(), Lease: held.lease.Check}

@@ -47,7 +47,7 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	imports := imageserver.NewImports(st, webdownload.Client{Rules: s.ImageStore.Web}, int64(s.ImageStore.MaxSize), log)
 	options := imageserver.Options{Store: st, MaxImage: int64(s.ImageStore.MaxSize), Imports: imports,
 		Methods: s.ImageStore.Methods,
-		Options: auth.edge(s.Compute.CORS, s.ProxyHeaders, s.ImageStore.Policy, log)}
+		Options: auth.edge("image", s.Compute.CORS, s.ProxyHeaders, s.ImageStore.Policy, log)}
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)
 	return &Service{Handler: trace.Handler(rest.Limit(imageserver.New(options), s.RequestTime), exporter),
 		Close: func() error {

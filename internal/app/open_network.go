@@ -67,7 +67,7 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 		service.Quotas[resource] = limit
 	}
 	options := networkserver.Options{Operations: service,
-		Options: auth.edge(s.Compute.CORS, s.ProxyHeaders, s.Network.Policy, log)}
+		Options: auth.edge("network", s.Compute.CORS, s.ProxyHeaders, s.Network.Policy, log)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { service.Run(running) })

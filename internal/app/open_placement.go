@@ -46,7 +46,7 @@ func startPlacement(ctx context.Context, url string, s settings.Settings, auth a
 		return nil, nil, err
 	}
 	p := s.Placement
-	options := server.Options{Options: auth.edge(p.CORS, s.ProxyHeaders, p.Policy, log),
+	options := server.Options{Options: auth.edge("placement", p.CORS, s.ProxyHeaders, p.Policy, log),
 		RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst, MaxCandidates: p.CandidateLimit(),
 		RefreshInterval: p.IndexRefresh, MaxIndexAge: p.IndexMaxAge}
 	srv, err := func() (*server.Server, error) {

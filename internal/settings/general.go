@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ func (s *Settings) checkGeneral(cfg *config.Config, log *slog.Logger) error {
 		}
 		s.Host = name
 	}
-	return s.checkTracing(cfg)
+	return errors.Join(s.checkTracing(cfg), s.checkAudit(cfg))
 }
 
 // logFile returns the path of the log file, which is relative to dir. As in oslo.log, log_dir without log_file means a

@@ -77,6 +77,7 @@ type Settings struct {
 	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
 
 	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
+	Audit        AuditSettings
 
 	Times Times // not of a file
 

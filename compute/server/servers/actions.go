@@ -107,6 +107,7 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 		return fault.New(fault.Invalid, "the body must have one key, the action; it has %d", len(body))
 	}
 	for key, raw := range body {
+		c.Action = key
 		d, known := actionSpecs()[key]
 		if unsupportedActions[key] != "" {
 			return refuseAction(c, key, raw, found)

@@ -1,0 +1,178 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func request() Request {
+	return Request{Service: "compute", Method: "POST", Path: "/proxy/v2.1/p/servers/abc/action", Matched: "/v2.1/servers/abc/action",
+		Route: "/v2.1/servers/{id}/action", Action: "reboot", Rule: "os_compute_api:servers:reboot", Status: 202,
+		Initiator: Resource{ID: "u1", Name: "ann", ProjectID: "p1", Host: &Host{Address: "10.0.0.1", Agent: "curl"}},
+		IDs:       []string{"req-1"}, At: time.Date(2026, 11, 27, 1, 2, 3, 4000, time.UTC)}
+}
+
+func TestEvent(t *testing.T) {
+	e := NewEvent(request())
+	e.ID = "1"
+	text, err := json.Marshal(e)
+	const want = `{"typeURI":"http://schemas.dmtf.org/cloud/audit/1.0/event","id":"1","eventType":"activity",` +
+		`"eventTime":"2026-11-27T01:02:03.000004+0000","action":"update/reboot","outcome":"success","initiator":{` +
+		`"typeURI":"service/security/account/user","id":"u1","name":"ann","project_id":"p1","host":{` +
+		`"address":"10.0.0.1","agent":"curl"}},"target":{"typeURI":"service/compute/v2.1/servers/action","id":"abc"},` +
+		`"observer":{"typeURI":"service/compute","id":"target","name":"compute"},` +
+		`"requestPath":"/proxy/v2.1/p/servers/abc/action","reason":{"reasonType":"HTTP","reasonCode":"202",` +
+		`"policyId":"os_compute_api:servers:reboot"},"tags":["req-1"]}`
+	if err != nil || string(text) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+	}
+	for _, c := range []struct {
+		method, action string
+		status         int
+		gone           bool
+		wantAction     string
+		wantOutcome    string
+	}{{"POST", "", 201, false, "create", "success"}, {"PUT", "", 200, false, "update", "success"},
+		{"PATCH", "", 409, false, "update", "failure"}, {"DELETE", "", 401, false, "delete", "failure"},
+		{"DELETE", "", 499, true, "delete", "unknown"}, {"POST", "x\xff", 500, false, "update/x\uFFFD", "failure"}} {
+		r := request()
+		r.Method, r.Action, r.Status, r.Gone = c.method, c.action, c.status, c.gone
+		if e := NewEvent(r); e.Action != c.wantAction || e.Outcome != c.wantOutcome {
+			t.Errorf("%+v: %s %s", c, e.Action, e.Outcome)
+		}
+	}
+	if e := NewEvent(Request{Service: "image", Method: "POST"}); e.Initiator.ID != "unknown" || e.Target.ID != "none" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// read returns the events of a file; every line must be one.
+func read(t *testing.T, path string) (events []Event) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for in := bufio.NewScanner(file); in.Scan(); {
+		var e Event
+		if err := json.Unmarshal(in.Bytes(), &e); err != nil {
+			t.Errorf("%q: %v", in.Text(), err)
+			continue
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+func today(l *Log) string {
+	return filepath.Join(l.dir, beginning+l.now().UTC().Format(time.DateOnly)+ending)
+}
+
+// TestManyWriters records from many goroutines of two logs in one directory. Each event is in the file when Record
+// returns.
+func TestManyWriters(t *testing.T) {
+	dir := t.TempDir()
+	logs := []*Log{New(dir, 1, slog.New(slog.DiscardHandler)), New(dir, 1, slog.New(slog.DiscardHandler))}
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			for range 20 {
+				logs[i%2].Record(NewEvent(request()))
+			}
+		})
+	}
+	all.Wait()
+	seen := map[string]bool{}
+	for _, e := range read(t, today(logs[0])) {
+		seen[e.ID] = true
+	}
+	if len(seen) != 400 {
+		t.Errorf("%d events of 400", len(seen))
+	}
+	if info, err := os.Stat(today(logs[0])); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+}
+
+// TestLoss records while the directory cannot be written. Requests go on, and the loss is logged and recorded.
+func TestLoss(t *testing.T) {
+	var out strings.Builder
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := New(dir, 0, slog.New(slog.NewTextHandler(&out, nil)))
+	began := time.Now()
+	for range 5 {
+		l.Record(NewEvent(request()))
+	}
+	if took := time.Since(began); took > 5*patience+time.Second {
+		t.Errorf("five lost events took %s", took)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The rest of a line that another process did not finish.
+	if err := os.WriteFile(today(l), []byte(`{"typeURI":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.Record(NewEvent(request()))
+	text, err := os.ReadFile(today(l))
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if err != nil || len(lines) != 3 || !strings.Contains(lines[1], `"name":"5 events"`) ||
+		!strings.Contains(lines[2], `"update/reboot"`) {
+		t.Errorf("%v %q", err, lines)
+	}
+	if n := strings.Count(out.String(), "audit events lost"); n != 1 || !strings.Contains(out.String(), "no such file") {
+		t.Errorf("%d: %s", n, out.String())
+	}
+}
+
+// TestAStalledDisk fills the memory for events that wait.
+func TestAStalledDisk(t *testing.T) {
+	l := New(t.TempDir(), 0, slog.New(slog.DiscardHandler))
+	l.writing = true // as if write did not return
+	began := time.Now()
+	l.Record(NewEvent(request()))
+	if took := time.Since(began); took < patience/2 || took > patience+time.Second {
+		t.Errorf("the request waited %s", took)
+	}
+	l.pending = make([]byte, maxPending)
+	l.Record(NewEvent(request()))
+	if l.lost != 1 || !errors.Is(l.why, errFull) {
+		t.Errorf("%d lost: %v", l.lost, l.why)
+	}
+}
+
+// TestOldFiles keeps files for two days.
+func TestOldFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := New(dir, 2, slog.New(slog.DiscardHandler))
+	l.now = func() time.Time { return time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC) }
+	keep := []string{"audit-2026-11-25.jsonl", "audit-2026-11-26.jsonl", "audit-x.jsonl", "other-2026-01-01.jsonl"}
+	for _, name := range append(keep, "audit-2026-11-24.jsonl", "audit-2025-12-31.jsonl") {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Record(NewEvent(request()))
+	found, err := os.ReadDir(dir)
+	if err != nil || len(found) != len(keep)+1 {
+		t.Errorf("%v %v", found, err)
+	}
+}
+
+// TestWithoutADirectory writes to the log of the service.
+func TestWithoutADirectory(t *testing.T) {
+	var out strings.Builder
+	New("", 0, slog.New(slog.NewJSONHandler(&out, nil))).Record(NewEvent(request()))
+	if !strings.Contains(out.String(), `"msg":"audit"`) || !strings.Contains(out.String(), "update/reboot") {
+		t.Error(out.String())
+	}
+}
