@@ -13,7 +13,8 @@ import (
 // table returns a row for each option that Berth reads. Each file of this package has the rows of its options, and the
 // checks that need more than one value.
 func (s *Settings) table() config.Options {
-	return slices.Concat(s.generalOptions(), s.auditOptions(), s.connectionOptions(), s.accountOptions(), s.tlsOptions(), s.policyOptions(),
+	return slices.Concat(s.generalOptions(), s.auditOptions(), s.connectionOptions(), s.accountOptions(),
+		s.tlsOptions(), s.policyOptions(),
 		s.placementOptions(), s.computeQuotaOptions(), s.networkOptions(), s.deviceOptions(), s.bandwidthOptions(),
 		s.bridgeOptions(),
 		s.hostOptions(), s.libvirtOptions(), s.powerVMOptions(), s.imageOptions())
