@@ -14,7 +14,8 @@ import (
 )
 
 func request() Request {
-	return Request{Service: "compute", Method: "POST", Path: "/proxy/v2.1/p/servers/abc/action", Matched: "/v2.1/servers/abc/action",
+	return Request{Service: "compute", Method: "POST",
+		Path: "/proxy/v2.1/p/servers/abc/action", Matched: "/v2.1/servers/abc/action",
 		Route: "/v2.1/servers/{id}/action", Action: "reboot", Rule: "os_compute_api:servers:reboot", Status: 202,
 		Initiator: Resource{ID: "u1", Name: "ann", ProjectID: "p1", Host: &Host{Address: "10.0.0.1", Agent: "curl"}},
 		IDs:       []string{"req-1"}, At: time.Date(2026, 11, 27, 1, 2, 3, 4000, time.UTC)}

@@ -26,8 +26,8 @@ func CheckAuthentication(s settings.Settings, missing string) error {
 	return err
 }
 
-// edge returns what the servers of all services have in common. service is the name of the service. Without a policy of the service the
-// default one applies.
+// edge returns what the servers of all services have in common. service is the name of the service.
+// Without a policy of the service the default one applies.
 func (a authentication) edge(service string, origins cors.Options, proxyHeaders bool, enforcer settings.Policy,
 	log *slog.Logger) edge.Options {
 	o := edge.Options{Authenticate: a.caller, Strategy: a.strategy, Challenge: a.challenge, CORS: origins,

@@ -8,13 +8,6 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// AuditSettings are the options of the audit log.
-type AuditSettings struct {
-	Driver    string // [audit_middleware_notifications] driver: noop or AuditLog
-	Directory string // [berth] audit_directory; empty: the log of the service
-	Days      int    // [berth] audit_days: how long files are kept; 0: forever
-}
-
 // AuditLog is the driver that records requests.
 const AuditLog = "log"
 

@@ -108,6 +108,13 @@ func (s *Settings) warn(e config.Entry, sentence string) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, sentence))
 }
 
+// AuditSettings are the options of the audit log.
+type AuditSettings struct {
+	Driver    string // [audit_middleware_notifications] driver: noop or AuditLog
+	Directory string // [berth] audit_directory; empty: the log of the service
+	Days      int    // [berth] audit_days: how long files are kept; 0: forever
+}
+
 // PlacementSettings are the options of Placement except its database: [placement], [cors], [oslo_policy] and others.
 type PlacementSettings struct {
 	Randomize         bool   // [placement] randomize_allocation_candidates
