@@ -160,10 +160,11 @@ func (w *writer) batch(first *write) {
 		first.turn <- turn{err: beginError(err, 0)}
 		return
 	}
+	facts := &batchFacts{}
 	var fine []*write // successful, waiting for the COMMIT
 	var failed []failedWrite
 	for j, served := first, 1; j != nil; j, served = w.next(served), served+1 {
-		whole, err := w.serve(ctx, conn, j)
+		whole, err := w.serve(ctx, conn, j, facts)
 		switch {
 		case !whole: // SQLite rolled back the whole transaction; the other writes may be repeated
 			w.undo(ctx, conn)
@@ -225,13 +226,13 @@ func (w *writer) next(served int) *write {
 }
 
 // serve gives the transaction to one write inside a savepoint. whole is false if the surrounding transaction is lost.
-func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write) (whole bool, err error) {
+func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write, facts *batchFacts) (whole bool, err error) {
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT job"); err != nil {
 		err = fault.Wrap(fault.Unavailable, err)
 		j.turn <- turn{err: err}
 		return false, err
 	}
-	tx := &Tx{Dialect: SQLite, on: conn}
+	tx := &Tx{Dialect: SQLite, on: conn, batch: facts}
 	j.turn <- turn{tx: tx}
 	err = <-j.back
 	tx.finish()

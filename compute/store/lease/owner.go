@@ -253,6 +253,7 @@ func (l *Lease) acquire(ctx context.Context, seen leaseView) (acquired bool, err
 
 // writeOwner is the transaction of acquire. It sets sent to the time from which the client's lease counts.
 func (l *Lease) writeOwner(ctx context.Context, tx *sqldb.Tx, seen leaseView, sent *time.Time) error {
+	tx.Forget(ownerFact)
 	done, err := tx.Exec(ctx, `UPDATE compute_lease_owner SET instance = ?, host = ?, pid = ?, boot_id = ?,
 		lock_id = ?, start_time = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
 		l.self.Instance, l.self.Host, l.self.PID, l.self.BootID, l.self.LockID, l.self.StartTime, seen.owner.Instance)
@@ -321,10 +322,17 @@ func (t Options) withDefaults() Options {
 	return t
 }
 
+// ownerFact is the instance of the owner, as read in a transaction of SQLite that several functions share. Its lock
+// keeps other processes from writing until its COMMIT, so the owner is read once.
+const ownerFact = "owner of the lease"
+
 // fence returns the function of a transaction with a preceding check that this process owns the lease. With lock no
 // other process can acquire the lease before the transaction ends.
 func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
 	return func(tx *sqldb.Tx) error {
+		if owner, known := tx.Remembered(ownerFact); known && owner == l.self.Instance {
+			return fn(tx)
+		}
 		held, err := readOwner(ctx, tx, lock)
 		if err != nil {
 			return err
@@ -332,6 +340,7 @@ func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) 
 		if held.Instance != l.self.Instance {
 			return l.setLost(held)
 		}
+		tx.Remember(ownerFact, held.Instance)
 		return fn(tx)
 	}
 }
