@@ -18,9 +18,9 @@ import (
 func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask resource.Ask, known []schedule.Host) (
 	hosts []HostHeadroom, reason string, err error) {
 	p := &serverPlan{Scheduler: c, server: s, rest: withoutAliases(ask, s.Requests)}
-	roots, err := p.roots(ctx)
+	all, err := p.store.Roots(ctx)
 	if err == nil {
-		err = p.readHosts(ctx, ask, roots)
+		err = p.readHosts(ctx, ask, p.roots(all))
 	}
 	if err != nil {
 		return nil, "", err

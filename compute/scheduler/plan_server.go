@@ -72,16 +72,16 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 	if s.Round > 0 {
 		p.wanted = spareChoices
 	}
-	all, err := p.roots(ctx)
+	hosts, err := c.store.Roots(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var event lifecycle.Event
-	if len(all) > 2*sampledHosts && !s.ServerGroup().RatesHosts() {
-		event, err = p.search(ctx, ask, sample(all, seed(s)), false)
+	if len(hosts) > 2*sampledHosts && s.OnlyHost() == "" && !s.ServerGroup().RatesHosts() {
+		event, err = p.search(ctx, ask, sample(hosts, seed(s)), false)
 	}
 	if err == nil && event == nil && len(p.choices) == 0 {
-		event, err = p.search(ctx, ask, all, true)
+		event, err = p.search(ctx, ask, p.roots(hosts), true)
 	}
 	if err != nil || event != nil {
 		return event, err
@@ -99,24 +99,32 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 }
 
 // roots returns the roots of all hosts, or of the only one that the server may be placed on.
-func (p *serverPlan) roots(ctx context.Context) (roots []provider.ID, err error) {
-	known, err := p.store.Roots(ctx)
-	for _, h := range known {
-		if only := p.server.OnlyHost(); h.Root != "" && (only == "" || h.Name == only) {
+func (p *serverPlan) roots(hosts []schedule.HostRoot) (roots []provider.ID) {
+	only := p.server.OnlyHost()
+	for _, h := range hosts {
+		if h.Root != "" && (only == "" || h.Name == only) {
 			roots = append(roots, h.Root)
 		}
 	}
-	return roots, err
+	return roots
 }
 
-// sample returns sampledHosts of the roots at random.
-func sample(roots []provider.ID, seed uint64) []provider.ID {
-	some, rng := slices.Clone(roots), rand.New(rand.NewPCG(seed, seed))
-	for i := range sampledHosts {
-		n := i + rng.IntN(len(some)-i)
-		some[i], some[n] = some[n], some[i]
+// sample returns the roots of sampledHosts of the hosts, of which there are more, at random. Its cost does not grow
+// with their number. Hosts without a root are left out.
+func sample(hosts []schedule.HostRoot, seed uint64) []provider.ID {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	some, taken := make([]provider.ID, 0, sampledHosts), make(map[int]bool, sampledHosts)
+	for last := len(hosts) - sampledHosts; last < len(hosts); last++ { // Floyd's algorithm: each subset is as likely
+		n := rng.IntN(last + 1)
+		if taken[n] {
+			n = last
+		}
+		taken[n] = true
+		if root := hosts[n].Root; root != "" {
+			some = append(some, root)
+		}
 	}
-	return some[:sampledHosts]
+	return some
 }
 
 // search plans the server on hosts and adds choices. The event is that of a server that cannot be placed, if roots are
