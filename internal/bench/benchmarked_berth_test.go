@@ -26,6 +26,7 @@ var (
 	agents          = flag.Int("agents", 100, "number of agents that build servers")
 	scheduleHosts   = flag.Int("schedule-hosts", 1000, "number of hosts on which compute places servers")
 	existingServers = flag.Int("existing-servers", 0, "number of servers that exist before others are created")
+	pollPause       = flag.Duration("poll", 5*time.Millisecond, "pause between two requests of a client for its server")
 	idleAgents      = flag.Int("idle-agents", 10_000, "number of agents that are connected to one compute")
 	listedServers   = flag.Int("listed-servers", 100_000, "number of servers of which pages are listed")
 )
