@@ -10,9 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // keyCloud returns a cloud whose user has a directory .ssh, and an open record.
@@ -156,5 +159,44 @@ func TestSSHKeyUsed(t *testing.T) {
 	checkKey(c, r, func(format string, _ ...any) { problems = append(problems, format) })
 	if len(problems) != 1 || !strings.Contains(problems[0], "correct ssh_key") {
 		t.Error(problems)
+	}
+}
+
+// What root makes in the home of another user, as under sudo, belongs to that user, and is found and removed again.
+func TestHomeOfOtherUser(t *testing.T) {
+	testenv.Need(t, "root")
+	const user = 65534
+	c, r, _ := keyCloud(t)
+	must(t, os.Remove(filepath.Join(c.o.Home, ".ssh")))
+	must(t, os.Chown(c.o.Home, user, user))
+	list := append([]thing{c.directory(filepath.Join(c.o.Home, ".config"), 0o700),
+		c.directory(filepath.Join(c.o.Home, ".config", "openstack"), 0o700),
+		c.directory(filepath.Join(c.o.Home, ".ssh"), 0o700), c.clouds()}, c.sshKeys()...)
+	for _, one := range list {
+		_, err := c.makeOne(t.Context(), r, one)
+		must(t, err)
+	}
+	files := 0
+	must(t, filepath.WalkDir(c.o.Home, func(path string, entry os.DirEntry, err error) error {
+		if path == c.o.Data && err == nil { // it belongs to root
+			return filepath.SkipDir
+		}
+		info, statErr := os.Lstat(path)
+		if stat, is := info.Sys().(*syscall.Stat_t); statErr != nil || !is || stat.Uid != user || stat.Gid != user {
+			t.Errorf("%s does not belong to the user: %v", path, statErr)
+		}
+		if !entry.IsDir() {
+			files++
+		}
+		return err
+	}))
+	if files != 3 {
+		t.Errorf("%d files instead of clouds.yaml and two keys", files)
+	}
+	for i := range list {
+		must(t, undoOne(t.Context(), c, r, list[len(list)-1-i], true))
+	}
+	if left, err := os.ReadDir(c.o.Home); err != nil || len(left) != 1 {
+		t.Errorf("%v %v", left, err)
 	}
 }
