@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
 
+	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
 // QuotaCmd groups the commands on quotas.
 type QuotaCmd struct {
+	List  quotaList  `cmd:"" help:"List projects with their limits and what they use. Only for administrators."`
 	Show  quotaShow  `cmd:"" help:"Show the limits of a project, and what it uses."`
 	Set   quotaSet   `cmd:"" help:"Set limits of a project."`
 	Reset quotaReset `cmd:"" help:"Give a project the default limits again."`
@@ -116,6 +119,70 @@ func unlimited(limit string) string {
 		return "none"
 	}
 	return limit
+}
+
+// quotaList lists the limits of projects.
+type quotaList struct {
+	All bool `help:"Also resources of which nothing is used."`
+}
+
+// projectLimit is a limit of a project.
+type projectLimit struct {
+	Project string `json:"project"`
+	quotaLimit
+}
+
+// Run prints what projects use and may use: those with servers, with ports, or with own limits in the network service.
+func (c *quotaList) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	projects, err := usingProjects(ctx, g)
+	if err != nil {
+		return err
+	}
+	list := []projectLimit{}
+	var failed error
+	for _, project := range projects {
+		limits, err := allLimits(ctx, g, project)
+		failed = cmp.Or(failed, err)
+		for _, l := range limits {
+			if c.All || l.Used != "0" {
+				list = append(list, projectLimit{project, l})
+			}
+		}
+	}
+	err = printList(g, list, "Project", false, []column[projectLimit]{
+		{name: "Project", text: func(l projectLimit) string { return l.Project }},
+		{name: "Service", text: func(l projectLimit) string { return l.Service }},
+		{name: "Resource", text: func(l projectLimit) string { return l.Resource }},
+		{name: "Limit", text: func(l projectLimit) string { return unlimited(l.Limit) }},
+		{name: "Used", text: func(l projectLimit) string { return l.Used }},
+	})
+	return cmp.Or(err, failed)
+}
+
+// usingProjects returns the projects that have servers, ports or own limits of the network service, sorted. Compute has
+// no list of projects with own limits.
+func usingProjects(ctx context.Context, g *Globals) ([]string, error) {
+	servers, err := g.compute().Servers(ctx, compute.ListServers{AllProjects: true})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, s := range servers {
+		found[s.ProjectID] = true
+	}
+	for _, k := range []*kind{kinds["port"], {path: "/v2.0/quotas", all: "quotas", service: networkService}} {
+		list, err := k.list(ctx, g, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range list {
+			found[one.text("project_id")] = true
+		}
+	}
+	delete(found, "") // a port of a service
+	return sortedKeys(found), nil
 }
 
 // quotaSet sets limits of a project.
