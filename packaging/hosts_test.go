@@ -1,26 +1,28 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// hostPackages returns the packages that the guide names for a machine with virtual machines.
-func hostPackages(t *testing.T) []string {
+// packagesOn returns the packages that a page of the guide names for a machine.
+func packagesOn(t *testing.T, page string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/guide/1-try-it.md")
+	text, err := os.ReadFile("../docs/guide/" + page)
 	must(t, err)
-	found := regexp.MustCompile(`(?m)^apt-get install (-y )?--no-install-recommends ((?:[a-z0-9 -]|\\\n)+)$`).
+	found := regexp.MustCompile(`(?m)^apt-get install -y --no-install-recommends ((?:[a-z0-9 -]|\\\n)+)$`).
 		FindStringSubmatch(string(text))
 	if found == nil {
-		t.Fatal("docs/guide/1-try-it.md does not name the packages; adapt the test")
+		t.Fatalf("%s does not name the packages; adapt the test", page)
 	}
-	return strings.Fields(strings.ReplaceAll(found[2], "\\\n", " "))
+	return strings.Fields(strings.ReplaceAll(found[1], "\\\n", " "))
 }
 
 // blocksOf returns the blocks of a page of the guide for a machine, such as "first".
@@ -47,7 +49,7 @@ func TestThreeCommandsToSSH(t *testing.T) {
 		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
 	}
 	const version = "0.0.1~1"
-	system := system{name: "hosts", packages: hostPackages(t), guests: true}
+	system := system{name: "hosts", packages: packagesOn(t, "1-try-it.md"), guests: true}
 	debian(t, system)
 	packages := packagesOf(t, "deb", version)
 	began := time.Now()
@@ -110,6 +112,43 @@ func TestThreeCommandsToSSH(t *testing.T) {
 		t.Errorf("links remain: %s, before: %s", now, links)
 	}
 	step("undone and purged")
+}
+
+// The blocks of the guide that are for no machine, database or hypervisor run in order on a fresh machine that has only
+// the packages that the guide names at its beginning, on the usual ports. TestOperatorsGuide of cmd/berth checks more of
+// what they print.
+func TestGuideOnFreshMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
+	}
+	const version = "0.0.1~1"
+	system := system{name: "guide", packages: packagesOn(t, "README.md")}
+	m := bootAs(t, system, "guide", packagesOf(t, "deb", version))
+	m.run("cp /packages/" + version + "/*.deb .\n" + blocksOf(t, "packages.md", "machine")[0])
+	sample, err := os.ReadFile("../agent/sysfs/sample.txtar")
+	must(t, err)
+	must(t, os.WriteFile(m.dir+"/root/machine.txtar", sample, 0o600))
+	pages, err := filepath.Glob("../docs/guide/[0-9a-z]*.md")
+	must(t, err)
+	script := "set -x\n"
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		for _, chapter := range strings.Split(string(text), "\n## ") {
+			if strings.HasPrefix(chapter, "Backup and restore\n") || strings.HasPrefix(chapter, "Guests of libvirt\n") {
+				continue // TestBackupAndRestore and TestLibvirtChapter run them
+			}
+			for _, found := range regexp.MustCompile("(?s)\n```sh\n(.*?)```").FindAllStringSubmatch(chapter, -1) {
+				script += found[1]
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	out, err := m.command(ctx, script).CombinedOutput()
+	if err != nil || strings.Count(script, "berth ") < 15 || !strings.Contains(string(out), "refused without the CA") {
+		t.Fatalf("%v\n%s\n%s", err, out, m.run("cat up.log | tail -n 20"))
+	}
 }
 
 // wire connects two machines, as 10.0.0.1 and 10.0.0.2.

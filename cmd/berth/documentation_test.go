@@ -66,6 +66,41 @@ func TestOperatorsGuide(t *testing.T) {
 	}
 }
 
+// blockTests are the tests that run the blocks of the guide, by the words after "sh". Those without a word are those of
+// TestOperatorsGuide, TestGuideOnFreshMachine, TestBackupAndRestore and TestLibvirtChapter.
+var blockTests = map[string]string{"": "cmd/berth TestOperatorsGuide", "guide": "packaging TestGuideOnFreshMachine",
+	"machine": "packaging TestThreeCommandsToSSH", "first": "packaging TestThreeCommandsToSSH",
+	"then": "packaging TestThreeCommandsToSSH", "sqlite": "cmd/berth TestBackupAndRestore",
+	"mariadb": "cmd/berth TestBackupAndRestore", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
+	"all": "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
+	"hosts": "internal/machines TestFromOneMachineToThree", "desk": "internal/machines TestFromOneMachineToThree"}
+
+// Each block of the guide is run by a test, contains no commands, or is marked as an example that no test runs.
+func TestEveryBlockOfTheGuideRuns(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{"example": true}
+	for i, fence := range regexp.MustCompile("(?m)^```.*$").FindAllString(guide(t)+read(t, "docs/guide/README.md"), -1) {
+		if i%2 == 1 {
+			continue // the end of a block
+		}
+		kind, rest, _ := strings.Cut(strings.TrimPrefix(fence, "```"), " ")
+		where, _, _ := strings.Cut(rest, " ")
+		if kind == "ini" || kind == "yaml" {
+			continue
+		}
+		used[where] = true
+		if _, runs := blockTests[where]; kind != "sh" || !runs && rest != "example" {
+			t.Errorf("no test runs a block %q; mark it as \"sh example\", ini or yaml", fence)
+		}
+	}
+	for where, test := range blockTests {
+		pkg, name, _ := strings.Cut(test, " ")
+		if !used[where] || !strings.Contains(testsOf(t, pkg), "\nfunc "+name) {
+			t.Errorf("no block for %q, or no test %s", where, test)
+		}
+	}
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	if !filepath.IsAbs(path) {

@@ -85,6 +85,7 @@ var readingCommands = map[string][]string{
 	"qos policy list":     {"qos policy list"},
 	"qos policy show":     {"qos policy show nope"},
 	"qos rule list":       {"qos rule list nope"},
+	"quota list":          {"quota list"},
 	"quota show":          {"quota show admin"},
 	"security-group list": {"security-group list"},
 	"security-group show": {"security-group show default"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/join"
 )
 
 func must(t *testing.T, err error) {
@@ -334,5 +335,27 @@ func TestOptionsOfSecondRun(t *testing.T) {
 		if _, err := New(other, Options{}, os.Stderr); !fault.Is(err, fault.Conflict) {
 			t.Errorf("%+v: %v", other, err)
 		}
+	}
+}
+
+// The guide shows the files that are written.
+func TestFilesInGuide(t *testing.T) {
+	text, err := os.ReadFile("../../docs/guide/2-small-cloud.md")
+	must(t, err)
+	o, err := Options{Home: t.TempDir(), Listen: "10.0.0.1"}.Complete()
+	must(t, err)
+	first := &Cloud{o: o, out: os.Stderr}
+	if shown := "```ini\n" + first.configuration() + "```\n"; !strings.Contains(string(text), shown) {
+		t.Errorf("docs/guide/2-small-cloud.md does not show\n%s", shown)
+	}
+	o, err = Options{Home: t.TempDir(), Join: "https://10.0.0.1:8770"}.Complete()
+	must(t, err)
+	second := &Cloud{o: o, out: os.Stderr, joined: &join.Joined{Local: "10.0.0.2",
+		Grant: join.Grant{Account: "host-two", Password: "secret"}}}
+	written := agentConfiguration(second)
+	shown, rest, _ := strings.Cut(written, "[compute]\n")
+	if !strings.Contains(string(text), "```ini\n"+shown+"```\n") || strings.Count(rest, "username = host-two\n") != 3 ||
+		!strings.HasSuffix(rest, "[vxlan]\nlocal_ip = 10.0.0.2\n") {
+		t.Errorf("docs/guide/2-small-cloud.md does not show\n%s", written)
 	}
 }
