@@ -114,9 +114,9 @@ func TestThreeCommandsToSSH(t *testing.T) {
 	step("undone and purged")
 }
 
-// The blocks of the guide that are for no machine, database or hypervisor run in order on a fresh machine that has only
-// the packages that the guide names at its beginning, on the usual ports. TestOperatorsGuide of cmd/berth checks more of
-// what they print.
+// The blocks of the guide that are for no machine, database or hypervisor run in order on a fresh machine, on the usual
+// ports. It has the packages that the guide names at its beginning, and no others. TestOperatorsGuide of cmd/berth
+// checks more of what they print.
 func TestGuideOnFreshMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left to make packages-test: needs root, systemd-nspawn and mmdebstrap")
