@@ -22,6 +22,8 @@ type damagedCloud struct {
 	mu      sync.Mutex
 	orphan  map[string]any // its allocations; nil: none
 	changes []string
+
+	explains bool // Placement is Berth's
 }
 
 func newDamagedCloud(t *testing.T) (*damagedCloud, *Globals, *bytes.Buffer) {
@@ -76,7 +78,20 @@ func (c *damagedCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"hypervisor_hostname": "cmp1", "service": map[string]any{"host": "cmp1"}}}},
 		"/v2.1/os-services": map[string]any{"services": []any{map[string]any{"host": "cmp1", "state": "up"}}},
 		"/v2.0/ports":       map[string]any{"ports": []any{}},
-		"/v2.0/agents":      map[string]any{"agents": []any{}},
+		"/v2.1/servers/web": map[string]any{"server": map[string]any{"id": "web", "name": "web", "status": "ERROR",
+			"created": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z", "image": map[string]any{"id": "i"},
+			"fault":  map[string]any{"message": "No valid host was found.", "created": "2026-01-01T00:00:00Z"},
+			"flavor": map[string]any{"vcpus": 99, "ram": 512, "extra_specs": map[string]any{"pci_passthrough:alias": "gpu:1"}}}},
+		"/v2.1/servers/web/os-instance-actions": map[string]any{"instanceActions": []any{map[string]any{
+			"request_id": "req-1"}}},
+		"/v2.1/servers/web/os-instance-actions/req-1": map[string]any{"instanceAction": map[string]any{"action": "create",
+			"start_time": "2026-01-01T00:00:00", "message": "Error", "events": []any{map[string]any{
+				"event": "conductor_schedule_and_build_instances", "result": "Error"}}}},
+		"/allocation_candidates": map[string]any{"allocation_requests": []any{}, "provider_summaries": map[string]any{}},
+		"/v2.0/agents":           map[string]any{"agents": []any{}},
+	}
+	if c.explains {
+		answers["/berth/v1/explain"] = map[string]any{"reason": "no host has 99 VCPU"}
 	}
 	if r.URL.Query().Get("required") != "" {
 		answers[r.URL.Path] = map[string]any{"resource_providers": []any{}}
@@ -162,5 +177,35 @@ func TestWrongAudits(t *testing.T) {
 		if err := c.Run(g); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// A server of Nova is explained with what Nova has recorded, and by Placement where it is Berth's.
+func TestWhyOfNova(t *testing.T) {
+	c, g, out := newDamagedCloud(t)
+	why := ServerWhyCmd{Server: "web"}
+	common := []string{"web (web) is ERROR", "No valid host was found.", "create: Error",
+		"conductor_schedule_and_build_instances: Error", "VCPU%3A99", "without the devices of pci_passthrough:alias=gpu:1",
+		"now Placement has no candidates"}
+	for _, explains := range []bool{false, true} {
+		want := append(slices.Clone(common), "does not explain")
+		if c.explains = explains; explains {
+			want = append(slices.Clone(common), "no host has 99 VCPU")
+		}
+		out.Reset()
+		if err := why.Run(g); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("explains %v: no %q in %s", explains, text, out)
+			}
+		}
+	}
+	g.Output = "json"
+	out.Reset()
+	var doc novaWhy
+	if err := why.Run(g); err != nil || json.Unmarshal(out.Bytes(), &doc) != nil || doc.Now == nil || doc.Fits != 0 {
+		t.Errorf("%v %s", err, out)
 	}
 }

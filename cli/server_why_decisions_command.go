@@ -13,7 +13,8 @@ import (
 
 // ServerWhyCmd explains the decisions about a server.
 type ServerWhyCmd struct {
-	Server string `arg:"" help:"Name or id; a deleted server only by id."`
+	Server    string   `arg:"" help:"Name or id; a deleted server only by id."`
+	AliasFile []string `help:"Where compute is Nova: nova.conf with the aliases of PCI devices ([pci] alias). May be repeated." placeholder:"FILE" sep:"none"`
 	LongOutput
 }
 
@@ -21,6 +22,9 @@ type ServerWhyCmd struct {
 func (c *ServerWhyCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	if besideNova(ctx, g) {
+		return whyOfNova(ctx, g, c.Server, c.AliasFile)
+	}
 	why, err := findWhy(ctx, g.compute(), c.Server)
 	if err != nil {
 		return err

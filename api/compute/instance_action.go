@@ -1,5 +1,11 @@
 package compute
 
+import (
+	"context"
+	"net/http"
+	"net/url"
+)
+
 // InstanceAction is an action on a server, as the history of the server has it.
 type InstanceAction struct {
 	Action    string           `json:"action"` // create, delete, reboot, …
@@ -33,4 +39,30 @@ type Traced struct {
 // Detailed is a part of InstanceEvent since 2.84.
 type Detailed struct {
 	Details *string `json:"details"` // why the action failed; null for others than admins
+}
+
+// InstanceActions lists the actions on a server, newest first, without their events.
+func (c *Client) InstanceActions(ctx context.Context, server string) ([]InstanceAction, error) {
+	var out struct {
+		Actions []InstanceAction `json:"instanceActions"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, actionsPath(server, ""), nil, &out)
+	return out.Actions, err
+}
+
+// InstanceAction reads one action on a server with its events, by the id of its request.
+func (c *Client) InstanceAction(ctx context.Context, server, request string) (InstanceAction, error) {
+	var out struct {
+		Action InstanceAction `json:"instanceAction"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, actionsPath(server, request), nil, &out)
+	return out.Action, err
+}
+
+func actionsPath(server, request string) string {
+	path := "/v2.1/servers/" + url.PathEscape(server) + "/os-instance-actions"
+	if request != "" {
+		path += "/" + url.PathEscape(request)
+	}
+	return path
 }

@@ -84,15 +84,15 @@ func (r *reader) servers(ctx context.Context) error {
 		}
 		for _, s := range list {
 			if !l.Deleted || s.VMState == "soft-delete" || s.Status == "SOFT_DELETED" {
-				r.out.Servers = append(r.out.Servers, server(s))
+				r.out.Servers = append(r.out.Servers, Server(s))
 			}
 		}
 	}
 	return nil
 }
 
-// server converts a server.
-func server(s compute.Server) fleet.Server {
+// Server converts a server.
+func Server(s compute.Server) fleet.Server {
 	out := fleet.Server{ID: s.ID, Name: s.Name, Project: s.ProjectID, User: s.UserID, Status: s.Status,
 		VMState: s.VMState, TaskState: text(s.TaskState), FromVolume: s.Image == nil || s.Image == "",
 		Updated: s.Updated.Time, FlavorUnknown: s.Flavor.FlavorValues == nil}

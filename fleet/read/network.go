@@ -60,5 +60,25 @@ func (r *reader) agents(ctx context.Context) error {
 	return err
 }
 
+// PortRequests returns what the ports of a server request.
+func PortRequests(ctx context.Context, client *network.Client, server string) (all []fleet.PortRequest, err error) {
+	list, err := client.Ports(ctx, url.Values{"device_id": {server}})
+	for _, p := range list {
+		out := fleet.PortRequest{ID: p.ID, VNICType: p.VNIC, NUMAPolicy: p.NUMAAffinity, Trusted: p.Trusted()}
+		if p.Request != nil {
+			out.SameSubtree = p.Request.SameSubtree
+			for _, g := range p.Request.Groups {
+				group := fleet.PortGroup{ID: g.ID, Resources: g.Resources}
+				for _, element := range g.Required {
+					group.Required = append(group.Required, fleet.RequiredTraits(element))
+				}
+				out.Groups = append(out.Groups, group)
+			}
+		}
+		all = append(all, out)
+	}
+	return all, err
+}
+
 // consumer returns the id of a consumer.
 func consumer(id string) resource.ConsumerID { return resource.ConsumerID(id) }

@@ -84,7 +84,7 @@ func Rows() []Row {
 
 		{Package: "api/network", Kind: Contract, Imports: with(domain, "bandwidth", "api/rest")},
 
-		{Package: "fleet", Kind: Pure, Imports: with(domain, "compute/flavor")},
+		{Package: "fleet", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/portrequest")},
 		{Package: "fleet/heal", Kind: Client, Imports: with(domain, "api/placement", "fleet")},
 		{Package: "fleet/read", Kind: Client, Imports: with(contracts, "backoff", "fleet")},
 

@@ -5,6 +5,7 @@ package clienttest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -78,6 +79,24 @@ func TestNovaFleet(t *testing.T) {
 		" 0000:81:00.0", "web": "host show " + parent.Name, "cmp2": "host list"} {
 		if out, status := n.berth(t, program, strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: status %d, no %s", args, status, want)
+		}
+	}
+	large, err := servers.Create(t.Context(), n.api, servers.CreateOpts{Name: "large", ImageRef: image,
+		FlavorRef: n.flavor(t, "huge", 9999, 256, 1), Networks: "none"}, nil).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the server that fits nowhere is in ERROR", func() error {
+		s, err := servers.Get(t.Context(), n.api, large.ID).Extract()
+		if err == nil && s.Status != "ERROR" {
+			err = errors.New("it is " + s.Status)
+		}
+		return err
+	})
+	out, status = n.berth(t, program, "server", "why", "large")
+	for _, text := range []string{"No valid host", "create: Error", "now Placement has no candidates", "VCPU"} {
+		if status != 0 || !strings.Contains(out, text) {
+			t.Errorf("server why: status %d, no %q", status, text)
 		}
 	}
 	if _, status := n.berth(t, program, "host", "show", "cmp9"); status != 1 {

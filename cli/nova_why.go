@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/fleet/read"
+)
+
+// novaWhy is what is known of the placement of a server of Nova.
+type novaWhy struct {
+	ID      string                   `json:"id"`
+	Name    string                   `json:"name"`
+	Status  string                   `json:"status"`
+	Host    string                   `json:"host,omitempty"`
+	Fault   string                   `json:"fault,omitempty"`
+	Actions []compute.InstanceAction `json:"actions"`
+	Query   string                   `json:"query"`              // its request to Placement, as a query for candidates
+	LeftOut string                   `json:"left_out,omitempty"` // what the query does not request, and why
+	Now     *placement.Explanation   `json:"now,omitempty"`      // why there are no candidates now
+	Fits    int                      `json:"candidates"`         // that there are now, at most maxCandidates
+	NoWhy   string                   `json:"no_explanation,omitempty"`
+}
+
+// maxCandidates is how many candidates are requested to see whether a server would fit now.
+const maxCandidates = 10
+
+// whyOfNova prints the fault and the actions that Nova has recorded of a server, and what Placement answers to its
+// request now.
+func whyOfNova(ctx context.Context, g *Globals, name string, aliasFiles []string) error {
+	client := g.compute()
+	if _, err := read.Negotiate(ctx, client); err != nil {
+		return err
+	}
+	found, err := client.Server(ctx, name)
+	if err != nil {
+		return err
+	}
+	server := read.Server(found)
+	why := novaWhy{ID: server.ID, Name: server.Name, Status: server.Status, Host: server.Node, Fault: server.Fault}
+	if why.Actions, err = actionsOf(ctx, client, server.ID); err != nil {
+		return err
+	}
+	if err := why.ask(ctx, g, &server, aliasFiles); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.print(why, nil, nil)
+	}
+	return why.print(ctx, g)
+}
+
+// actionsOf returns the actions on a server with their events, newest first: no more than ten.
+func actionsOf(ctx context.Context, client *compute.Client, server string) ([]compute.InstanceAction, error) {
+	list, err := client.InstanceActions(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	list = list[:min(len(list), 10)]
+	for i, a := range list {
+		if list[i], err = client.InstanceAction(ctx, server, a.Request); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// ask sends the request of the server to Placement now.
+func (w *novaWhy) ask(ctx context.Context, g *Globals, server *fleet.Server, aliasFiles []string) error {
+	aliases, err := readAliases(aliasFiles)
+	if err != nil {
+		return err
+	}
+	ports, err := read.PortRequests(ctx, g.networks(), server.ID)
+	if err != nil {
+		w.LeftOut = "its ports, which cannot be read: " + err.Error()
+	}
+	ask, left, err := server.Request(ports, aliases, len(aliasFiles) > 0)
+	if err != nil {
+		return err
+	}
+	if left != "" {
+		w.LeftOut = strings.Join(slices.DeleteFunc([]string{w.LeftOut, left + "; --alias-file names them"},
+			func(text string) bool { return text == "" }), "; ")
+	}
+	w.Query = placement.AskQuery(ask).Encode()
+	ask.Limit = maxCandidates
+	got, err := g.placement().Candidates(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if w.Fits = len(got.List); w.Fits > 0 {
+		return nil
+	}
+	now, err := g.placement().Explain(ctx, ask)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		w.NoWhy = "this Placement does not explain; Berth's does"
+	case err != nil:
+		return err
+	default:
+		w.Now = &now
+	}
+	return nil
+}
+
+// print prints it.
+func (w *novaWhy) print(ctx context.Context, g *Globals) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s) is %s", w.Name, w.ID, w.Status)
+	if w.Host != "" {
+		fmt.Fprintf(&b, " on %s", w.Host)
+	}
+	b.WriteString("\n")
+	if w.Fault != "" {
+		fmt.Fprintf(&b, "fault: %s\n", w.Fault)
+	}
+	for _, a := range w.Actions {
+		fmt.Fprintf(&b, "%s  %s", a.Started, a.Action)
+		if a.Message != nil {
+			fmt.Fprintf(&b, ": %s", *a.Message)
+		}
+		b.WriteString("\n")
+		if a.Events == nil {
+			continue
+		}
+		for _, e := range *a.Events {
+			result := "in progress"
+			if e.Result != nil {
+				result = *e.Result
+			}
+			fmt.Fprintf(&b, "  %s  %s: %s\n", e.Started, e.Event, result)
+		}
+	}
+	fmt.Fprintf(&b, "it requests: %s\n", w.Query)
+	if w.LeftOut != "" {
+		fmt.Fprintf(&b, "without %s\n", w.LeftOut)
+	}
+	switch {
+	case w.Fits >= maxCandidates:
+		fmt.Fprintf(&b, "now Placement has %d candidates or more; Nova's filters may refuse them\n", w.Fits)
+	case w.Fits > 0:
+		fmt.Fprintf(&b, "now Placement has %d candidates; Nova's filters may refuse them\n", w.Fits)
+	default:
+		b.WriteString("now Placement has no candidates\n")
+	}
+	if w.NoWhy != "" {
+		fmt.Fprintln(&b, w.NoWhy)
+	}
+	if _, err := fmt.Fprint(g.stdout(), b.String()); err != nil || w.Now == nil {
+		return err
+	}
+	return explain(g, *w.Now, g.consumerNames(ctx, holdersOf(*w.Now)))
+}
