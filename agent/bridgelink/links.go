@@ -27,6 +27,10 @@ const sysctl = "/proc/sys/net"
 // noPrefixRoute is IFA_F_NOPREFIXROUTE of linux/if_addr.h: no route to the network of an address is made.
 const noPrefixRoute = 0x200
 
+// noDetection is IFA_F_NODAD of linux/if_addr.h: an address of IPv6 is used at once. The other hosts have the gateway
+// too.
+const noDetection = 0x02
+
 // Kernel reads and changes the links of the network namespace of the process.
 type Kernel struct{}
 
@@ -73,14 +77,15 @@ func (Kernel) Routes(links map[string]bridgeplan.Link) error {
 	if err != nil {
 		return failure("the interfaces of this host cannot be read", err)
 	}
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return failure("the routes of this host cannot be read", err)
 	}
 	for _, l := range list {
 		out, known := links[l.Attrs().Name]
 		for _, r := range routes {
-			if at, valid := prefixOf(r.Dst); known && leavesBy(r, l.Attrs().Index) && valid && at.Bits() > 0 {
+			if at, valid := prefixOf(r.Dst); known && leavesBy(r, l.Attrs().Index) && valid && at.Bits() > 0 &&
+				!at.Addr().IsLinkLocalUnicast() && !at.Addr().IsMulticast() {
 				out.Routes = append(out.Routes, at)
 			}
 		}
@@ -107,15 +112,15 @@ func read(l netlink.Link, names map[int]string) (bridgeplan.Link, error) {
 	if out.Owner == a.Alias {
 		out.Owner = ""
 	}
-	addresses, err := netlink.AddrList(l, netlink.FAMILY_V4)
+	addresses, err := netlink.AddrList(l, netlink.FAMILY_ALL)
 	if err != nil && !gone(err) {
 		return out, err
 	}
 	for _, one := range addresses {
-		at, _ := netip.AddrFromSlice(one.IP.To4())
-		bits, _ := one.Mask.Size()
-		out.Addresses = append(out.Addresses, bridgeplan.Address{Prefix: netip.PrefixFrom(at, bits),
-			NoRoute: one.Flags&noPrefixRoute != 0})
+		at, valid := prefixOf(one.IPNet)
+		if valid && !madeByKernel(at.Addr(), out) {
+			out.Addresses = append(out.Addresses, bridgeplan.Address{Prefix: at, NoRoute: one.Flags&noPrefixRoute != 0})
+		}
 	}
 	switch l := l.(type) {
 	case *netlink.Bridge:
@@ -131,14 +136,21 @@ func read(l netlink.Link, names map[int]string) (bridgeplan.Link, error) {
 	return out, err
 }
 
-// prefixOf converts the destination of a route; the default route has none.
+// madeByKernel reports whether the kernel may have given an address to a link: a link-local one of IPv6, which on
+// Berth's links has the form of a MAC address.
+func madeByKernel(at netip.Addr, l bridgeplan.Link) bool {
+	b := at.As16()
+	return at.Is6() && at.IsLinkLocalUnicast() && (l.Owner == "" || b[11] == 0xff && b[12] == 0xfe)
+}
+
+// prefixOf converts the destination of a route; the default route may have none.
 func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	if n == nil {
 		return netip.Prefix{}, false
 	}
-	at, valid := netip.AddrFromSlice(n.IP.To4())
+	at, valid := netip.AddrFromSlice(n.IP)
 	bits, _ := n.Mask.Size()
-	return netip.PrefixFrom(at, bits), valid
+	return netip.PrefixFrom(at.Unmap(), bits), valid
 }
 
 // ends returns the addresses to which a VXLAN device floods, sorted.
@@ -276,9 +288,13 @@ func create(w bridgeplan.Link) error {
 
 // address converts an address.
 func address(a bridgeplan.Address) *netlink.Addr {
-	out := &netlink.Addr{IPNet: &net.IPNet{IP: a.Prefix.Addr().AsSlice(), Mask: net.CIDRMask(a.Prefix.Bits(), 32)}}
+	out := &netlink.Addr{IPNet: &net.IPNet{IP: a.Prefix.Addr().AsSlice(), Mask: net.CIDRMask(a.Prefix.Bits(),
+		a.Prefix.Addr().BitLen())}}
 	if a.NoRoute {
 		out.Flags = noPrefixRoute
+	}
+	if a.Prefix.Addr().Is6() {
+		out.Flags |= noDetection
 	}
 	return out
 }

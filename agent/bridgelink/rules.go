@@ -57,15 +57,42 @@ func nft(ctx context.Context, input string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Forward makes the kernel forward packets of IPv4 between interfaces. changed reports whether it did not before.
-func (Kernel) Forward() (changed bool, err error) {
-	file := filepath.Join(sysctl, "ipv4/ip_forward")
+// Forward makes the kernel forward packets of a version of IP between interfaces. changed reports whether it did not
+// before.
+func (Kernel) Forward(version int) (changed bool, err error) {
+	file, option := filepath.Join(sysctl, "ipv4/ip_forward"), "net.ipv4.ip_forward"
+	if version == 6 {
+		file, option = filepath.Join(sysctl, "ipv6/conf/all/forwarding"), "net.ipv6.conf.all.forwarding"
+	}
 	value, err := os.ReadFile(file)
 	if err == nil && strings.TrimSpace(string(value)) == "1" {
 		return false, nil
 	}
-	if err := os.WriteFile(file, []byte("1"), 0o644); err != nil {
-		return false, failure("the host cannot forward packets; set net.ipv4.ip_forward to 1", err)
+	if version == 6 {
+		err = keepRouters()
+	}
+	if err == nil {
+		err = os.WriteFile(file, []byte("1"), 0o644)
+	}
+	if err != nil {
+		return false, failure("the host cannot forward packets; set "+option+" to 1", err)
 	}
 	return true, nil
+}
+
+// keepRouters lets interfaces that learn routers from advertisements go on with it when the host forwards packets:
+// otherwise the kernel would remove the default route of the host (Documentation/networking/ip-sysctl.rst, accept_ra).
+func keepRouters() error {
+	files, err := filepath.Glob(filepath.Join(sysctl, "ipv6/conf/*/accept_ra"))
+	for _, file := range files {
+		value, readErr := os.ReadFile(file)
+		if errors.Is(readErr, os.ErrNotExist) || filepath.Base(filepath.Dir(file)) == "all" {
+			continue // an interface that has gone
+		}
+		if readErr == nil && strings.TrimSpace(string(value)) == "1" {
+			readErr = os.WriteFile(file, []byte("2"), 0o644)
+		}
+		err = errors.Join(err, readErr)
+	}
+	return err
 }

@@ -1,7 +1,9 @@
 package bridgeplan
 
 import (
+	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -231,11 +233,85 @@ func TestForgedSources(t *testing.T) {
 	n.Subnets = append(n.Subnets, network.HostSubnet{ID: "t", IPVersion: 4, CIDR: "10.3.0.0/24"})
 	_, toHost, _ := strings.Cut(own.Rules([]network.HostNetwork{n}), "chain to_host {\n")
 	lines := strings.Split(toHost, "\n")
-	for i, want := range []string{"udp sport 68 udp dport 67 accept", `iifname { "brq0a1b2c3d-44", "bro0a1b2c3d-44" } ` +
-		"ip saddr != 10.0.0.0/24 ip saddr != 10.3.0.0/24 drop", "icmp type redirect drop",
-		"ct state established,related accept"} {
+	for i, want := range []string{"udp sport 68 udp dport 67 accept",
+		"ip6 saddr fe80::/10 udp sport 546 udp dport 547 accept",
+		"icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept",
+		`iifname { "brq0a1b2c3d-44", "bro0a1b2c3d-44" } meta nfproto ipv4 ` +
+			"ip saddr != 10.0.0.0/24 ip saddr != 10.3.0.0/24 drop",
+		`iifname { "brq0a1b2c3d-44", "bro0a1b2c3d-44" } ip6 saddr != fe80::/10 drop`, "icmp type redirect drop",
+		"icmpv6 type nd-redirect drop", "ct state established,related accept"} {
 		if strings.TrimSpace(lines[i]) != want {
 			t.Errorf("line %d: %q, want %q", i, lines[i], want)
 		}
+	}
+}
+
+// TestIPv6Servers: the words of the modes of IPv6, and the subnets that dnsmasq cannot serve.
+func TestIPv6Servers(t *testing.T) {
+	port := network.HostPort{MAC: "fa:16:3e:00:00:05", PortIdentity: network.PortIdentity{Network: id, Name: "web",
+		FixedIPs: []network.FixedIP{{Subnet: "6", Address: "fd00::5"}}}}
+	for name, c := range map[string]struct {
+		change func(n *network.HostNetwork, s *network.HostSubnet)
+		want   string
+	}{
+		"slaac": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.IPv6Mode = "slaac" }, "ra-only,64,86400"},
+		"stateless": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.IPv6Mode = "dhcpv6-stateless" },
+			"ra-stateless,64"},
+		"stateful": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.IPv6Mode = "dhcpv6-stateful" }, "static,64"},
+		"no mode":  {func(*network.HostNetwork, *network.HostSubnet) {}, "static,64"},
+		"long":     {func(_ *network.HostNetwork, s *network.HostSubnet) { s.CIDR = "fd00::/112" }, "static,112"},
+		"long slaac": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.CIDR, s.IPv6Mode = "fd00::/112", "slaac" },
+			""},
+		"short":      {func(_ *network.HostNetwork, s *network.HostSubnet) { s.CIDR = "fd00::/56" }, ""},
+		"no gateway": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.Gateway = "" }, ""},
+		"no DHCP":    {func(_ *network.HostNetwork, s *network.HostSubnet) { s.DHCP = false }, ""},
+		"provider":   {func(n *network.HostNetwork, _ *network.HostSubnet) { n.NetworkType = "vlan" }, ""},
+		"small MTU":  {func(n *network.HostNetwork, _ *network.HostSubnet) { n.MTU = 1279 }, ""},
+	} {
+		n := routed()
+		s := network.HostSubnet{ID: "6", IPVersion: 6, CIDR: "fd00::/64", Gateway: "fd00::1", DHCP: true, Address: "fd00::9"}
+		c.change(&n, &s)
+		n.Subnets = append(n.Subnets, s)
+		one := Servers(network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: []network.HostPort{port}})[0]
+		if got := strings.Contains(one.Config, "enable-ra"); got != (c.want != "") ||
+			!strings.Contains(one.Config, c.want) || got != strings.Contains(one.Hosts, "fa:16:3e:00:00:05,[fd00::5],web\n") ||
+			got != strings.Contains(one.Options, "tag:subnet1,option6:dns-server,[fd00::1]\n") {
+			t.Errorf("%s: %+v", name, one)
+		}
+	}
+}
+
+// TestIPv6Links: the gateway of a subnet of IPv6 is on the bridge, and a host without such a subnet has no IPv6 there.
+func TestIPv6Links(t *testing.T) {
+	for gateway, want := range map[string]string{"fd00::1": "[{10.0.0.1/24 true} {fd00::1/64 true}]",
+		"fe80::1": "[{10.0.0.1/24 true} {fe80::1/64 true} {fd00::9/64 true}]", "": "[{10.0.0.1/24 true}]"} {
+		present, n := map[string]Link{}, routed()
+		n.Subnets = append(n.Subnets, network.HostSubnet{ID: "6", IPVersion: 6, CIDR: "fd00::/64", Gateway: gateway,
+			Address: "fd00::9"})
+		settle(t, present, n)
+		b, o := present[n.Bridge], present[OwnInterface(id)]
+		if got := fmt.Sprint(b.Addresses); got != want {
+			t.Errorf("gateway %s: %s, want %s", gateway, got, want)
+		}
+		off := map[bool]string{true: "0", false: "1"}[gateway != ""]
+		for _, l := range []Link{b, o} {
+			if got := l.Settings["ipv6/conf/"+l.Name+"/disable_ipv6"]; got != off {
+				t.Errorf("gateway %q: disable_ipv6 of %s is %s", gateway, l.Name, got)
+			}
+		}
+		if (len(o.Addresses) == 2) != (gateway != "") {
+			t.Errorf("gateway %q: own addresses %v", gateway, o.Addresses)
+		}
+		settle(t, present, routed())
+		if got := fmt.Sprint(present[n.Bridge].Addresses); got != "[{10.0.0.1/24 true}]" {
+			t.Errorf("without the subnet: %s", got)
+		}
+	}
+	present := map[string]Link{"eth0": {Name: "eth0",
+		Addresses: []Address{{Prefix: netip.MustParsePrefix("fd00::77/48")}}}}
+	n := routed()
+	n.Subnets[0] = network.HostSubnet{ID: "6", IPVersion: 6, CIDR: "fd00::/64", Gateway: "fd00::1", Address: "fd00::9"}
+	if _, refused := own.Admit([]network.HostNetwork{n}, present); !strings.Contains(refused["6"], "fd00::77/48 of eth0") {
+		t.Errorf("a subnet of the host: %v", refused)
 	}
 }

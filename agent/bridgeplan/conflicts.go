@@ -56,10 +56,10 @@ func isChosen(n network.HostNetwork, s network.HostSubnet) bool {
 
 // addressesOf returns the addresses that the host gets in a subnet, with the length of its prefix.
 func addressesOf(n network.HostNetwork, s network.HostSubnet) (list []netip.Prefix) {
-	if p, inside := inSubnet(s, s.Gateway); inside && hasGateway(n, s) {
+	if p, routed := gatewayOf(n, s); routed && !p.Addr().IsLinkLocalUnicast() {
 		list = append(list, p)
 	}
-	if p, inside := inSubnet(s, s.Address); inside && p.Addr().Is4() {
+	if p, inside := inSubnet(s, s.Address); inside && (p.Addr().Is4() || hasGateway(n, s)) {
 		list = append(list, p)
 	}
 	return list
@@ -81,7 +81,7 @@ func isHeld(n network.HostNetwork, s network.HostSubnet, present map[string]Link
 func (h Host) conflict(n network.HostNetwork, s network.HostSubnet, present map[string]Link) string {
 	gateway, err := netip.ParseAddr(s.Gateway)
 	subnet, err2 := netip.ParsePrefix(s.CIDR)
-	if n.Routed() && err == nil && err2 == nil && gateway.Is4() && !subnet.Contains(gateway) {
+	if n.Routed() && err == nil && err2 == nil && !subnet.Contains(gateway) && !gateway.IsLinkLocalUnicast() {
 		return "does not contain its gateway " + s.Gateway + "; set another gateway_ip"
 	}
 	addresses := addressesOf(n, s)
@@ -149,7 +149,7 @@ func routedElsewhere(n network.HostNetwork, s network.HostSubnet, networks []net
 func Shortages(networks []network.HostNetwork) (list []string) {
 	for _, n := range networks {
 		for _, s := range n.Subnets {
-			if s.Address != "" || s.IPVersion != 4 || !hasGateway(n, s) && !s.DHCP {
+			if s.Address != "" || !hasGateway(n, s) && (!s.DHCP || s.IPVersion == 6) {
 				continue
 			}
 			lacks := "it serves no DHCP and no metadata there"

@@ -19,13 +19,13 @@ type DHCP struct {
 	Names   string // the names of addresses, as /etc/hosts
 }
 
-// Servers returns the DHCP servers of a host: one for each network with a subnet of IPv4 that has enable_dhcp and an
-// address of the host. They answer only to the ports of this host.
+// Servers returns the DHCP servers of a host: one for each network with a subnet that has enable_dhcp and an address of
+// the host. They answer only to the ports of this host, and advertise the host as the router of subnets of IPv6.
 func Servers(all network.HostNetworks) (list []DHCP) {
 	for _, n := range all.Networks {
 		var served []network.HostSubnet
 		for _, s := range n.Subnets {
-			if p, err := netip.ParsePrefix(s.CIDR); err == nil && p.Addr().Is4() && s.DHCP && serverOf(n, s) != "" {
+			if s.DHCP && serverOf(n, s) != "" {
 				served = append(served, s)
 			}
 		}
@@ -36,12 +36,22 @@ func Servers(all network.HostNetworks) (list []DHCP) {
 	return list
 }
 
-// serverOf returns the address by which the host serves a subnet; empty: it has none there.
+// serverOf returns the address by which the host serves a subnet; empty: it does not serve it. It serves IPv6 where it
+// is the router, because guests learn from a router how they get their addresses.
 func serverOf(n network.HostNetwork, s network.HostSubnet) string {
-	if hasGateway(n, s) {
+	p, _ := netip.ParsePrefix(s.CIDR)
+	switch {
+	case s.IPVersion == 6 && (!hasGateway(n, s) || p.Bits() < 64 || p.Bits() > 64 && formsAddresses(s)):
+		return "" // dnsmasq has no other prefixes
+	case hasGateway(n, s):
 		return s.Gateway
 	}
 	return s.Address
+}
+
+// formsAddresses reports whether guests form their addresses of a subnet of IPv6 themselves.
+func formsAddresses(s network.HostSubnet) bool {
+	return s.IPv6Mode == "slaac" || s.IPv6Mode == "dhcpv6-stateless"
 }
 
 // leaseTime is how long guests keep their address without a renewal, in seconds: a day, as Neutron's.
@@ -66,18 +76,23 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 	}
 
 	for i, s := range served {
-		p, _ := netip.ParsePrefix(s.CIDR)
-		lines = append(lines, fmt.Sprintf("dhcp-range=set:subnet%d,%s,static,%s,%d", i, p.Masked().Addr(),
-			netmask(p.Bits()), leaseTime))
-		d.Options += optionsOf(n, s, fmt.Sprintf("tag:subnet%d", i))
+		tag := fmt.Sprintf("subnet%d", i)
+		lines = append(lines, "dhcp-range=set:"+tag+","+rangeOf(s))
+		if options := "tag:" + tag; s.IPVersion == 6 {
+			d.Options += options6(s, options, domain)
+		} else {
+			d.Options += optionsOf(n, s, options)
+		}
 		for _, port := range ports {
 			for _, ip := range port.FixedIPs {
 				if port.Network == n.ID && ip.Subnet == s.ID {
-					d.Hosts += fmt.Sprintf("%s,%s,%s\n", port.MAC, ip.Address, hostLabel(port.Name))
-
+					d.Hosts += fmt.Sprintf("%s,%s,%s\n", port.MAC, inBrackets(ip.Address), hostLabel(port.Name))
 				}
 			}
 		}
+	}
+	if slices.ContainsFunc(served, func(s network.HostSubnet) bool { return s.IPVersion == 6 }) {
+		lines = append(lines, "enable-ra")
 	}
 	d.Config = strings.Join(append(lines, "dhcp-lease-max=65536"), "\n") + "\n"
 	for _, name := range n.Names {
@@ -86,6 +101,41 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 		}
 	}
 	return d
+}
+
+// rangeOf returns a subnet for the option dhcp-range. The words of the modes of IPv6 are those of dnsmasq: guests
+// form their addresses (ra-only, with DHCP for options ra-stateless), or get them (static), also without a mode.
+func rangeOf(s network.HostSubnet) string {
+	p, _ := netip.ParsePrefix(s.CIDR)
+	mode := map[string]string{"slaac": "ra-only", "dhcpv6-stateless": "ra-stateless"}[s.IPv6Mode]
+	switch {
+	case s.IPVersion == 4:
+		return fmt.Sprintf("%s,static,%s,%d", p.Masked().Addr(), netmask(p.Bits()), leaseTime)
+	case mode == "":
+		mode = "static"
+	}
+	return fmt.Sprintf("%s,%s,%d,%d", p.Masked().Addr(), mode, p.Bits(), leaseTime)
+}
+
+// inBrackets returns an address as dnsmasq expects it: one of IPv6 in brackets.
+func inBrackets(address string) string {
+	if strings.Contains(address, ":") {
+		return "[" + address + "]"
+	}
+	return address
+}
+
+// options6 returns the lines of the options of a subnet of IPv6. dnsmasq advertises name servers and the domain too.
+func options6(s network.HostSubnet, tag, domain string) string {
+	servers := s.DNS
+	if len(servers) == 0 {
+		servers = []string{s.Gateway}
+	}
+	line := tag + ",option6:dns-server"
+	for _, at := range servers {
+		line += "," + inBrackets(at)
+	}
+	return line + "\n" + tag + ",option6:domain-search," + domain + "\n"
 }
 
 // netmask returns the mask of a network of IPv4, such as 255.255.255.0.

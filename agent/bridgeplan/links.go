@@ -99,10 +99,30 @@ func (h Host) isOperators(n network.HostNetwork) bool {
 	return n.NetworkType == "flat" && h.Bridges[n.PhysicalNetwork] != "" && h.Bridges[n.PhysicalNetwork] == n.Bridge
 }
 
+// minMTU6 is the smallest MTU of a link with IPv6 (RFC 8200, section 5).
+const minMTU6 = 1280
+
+// gatewayOf returns the address of the hosts in a subnet that they route, with the length of its prefix; false: they do
+// not route it. The gateway of a subnet of IPv6 may be a link-local address.
+func gatewayOf(n network.HostNetwork, s network.HostSubnet) (netip.Prefix, bool) {
+	p, inside := inSubnet(s, s.Gateway)
+	if a, err := netip.ParseAddr(s.Gateway); err == nil && a.Is6() && a.IsLinkLocalUnicast() {
+		p, inside = netip.PrefixFrom(a, 64), true
+	}
+	return p, n.Routed() && inside && (s.IPVersion == 4 || n.MTU >= minMTU6)
+}
+
 // hasGateway reports whether the hosts of a network route a subnet.
 func hasGateway(n network.HostNetwork, s network.HostSubnet) bool {
-	_, inside := inSubnet(s, s.Gateway)
-	return n.Routed() && inside && s.IPVersion == 4
+	_, routed := gatewayOf(n, s)
+	return routed
+}
+
+// routes reports whether the hosts of a network route a subnet of a version of IP.
+func routes(n network.HostNetwork, version int) bool {
+	return slices.ContainsFunc(n.Subnets, func(s network.HostSubnet) bool {
+		return s.IPVersion == version && hasGateway(n, s)
+	})
 }
 
 // Links returns the links that a host needs for its networks, in the order in which they are made. refused are the
@@ -164,15 +184,24 @@ func noIPv6(name string) map[string]string {
 
 // hostLink are the settings of a link with addresses of the host: it answers for these only (arp_ignore), asks with
 // these only (arp_announce, because the gateway's address has another MAC address), and accepts packets of guests to
-// which the host sends by the other link (rp_filter: loose).
-func hostLink(name string, forwards bool) map[string]string {
+// which the host sends by the other link (rp_filter: loose). With IPv6 it learns nothing from guests: no router, no
+// address and no redirect.
+func hostLink(name string, n network.HostNetwork) map[string]string {
 	all := noIPv6(name)
 	conf := "ipv4/conf/" + name + "/"
 	all[conf+"arp_ignore"], all[conf+"arp_announce"], all[conf+"rp_filter"] = "1", "2", "2"
 	all[conf+"forwarding"] = "0"
-	if forwards {
+	if routes(n, 4) {
 		all[conf+"forwarding"] = "1"
 	}
+	if !routes(n, 6) {
+		return all
+	}
+	conf = "ipv6/conf/" + name + "/"
+	for _, refused := range []string{"accept_ra", "autoconf", "accept_redirects", "accept_dad", "addr_gen_mode"} {
+		all[conf+refused] = "0"
+	}
+	all[conf+"disable_ipv6"], all[conf+"forwarding"] = "0", "1"
 	return all
 }
 
@@ -181,14 +210,19 @@ func hostLink(name string, forwards bool) map[string]string {
 func bridgeOf(n network.HostNetwork) Link {
 	b := Link{Name: n.Bridge, Kind: Bridge, Owner: n.ID, MTU: n.MTU, Up: true}
 	for _, s := range n.Subnets {
-		if p, ok := inSubnet(s, s.Gateway); ok && hasGateway(n, s) {
-			b.Addresses = append(b.Addresses, Address{p, s.Address != ""})
+		p, ok := gatewayOf(n, s)
+		if at := (Address{p, s.Address != "" || p.Addr().IsLinkLocalUnicast()}); ok && !slices.Contains(b.Addresses, at) {
+			b.Addresses = append(b.Addresses, at)
+		}
+		// dnsmasq serves a subnet on an interface with an address of it.
+		if at, own := inSubnet(s, s.Address); ok && own && p.Addr().IsLinkLocalUnicast() {
+			b.Addresses = append(b.Addresses, Address{at, true})
 		}
 	}
 	if n.Routed() {
 		b.MAC = GatewayMAC(n.ID)
 	}
-	b.Settings = hostLink(n.Bridge, len(b.Addresses) > 0)
+	b.Settings = hostLink(n.Bridge, n)
 	return b
 }
 
@@ -198,14 +232,12 @@ func ownLinks(n network.HostNetwork) []Link {
 		return nil
 	}
 	own := Link{Name: OwnInterface(n.ID), Kind: Veth, Owner: n.ID, MAC: n.MAC, MTU: n.MTU, Up: true, Peer: ownPeer(n.ID)}
-	routed := false
 	for _, s := range n.Subnets {
-		if p, ok := inSubnet(s, s.Address); ok {
+		if p, ok := inSubnet(s, s.Address); ok && (p.Addr().Is4() || hasGateway(n, s)) {
 			own.Addresses = append(own.Addresses, Address{p, !hasGateway(n, s)})
-			routed = routed || hasGateway(n, s)
 		}
 	}
-	own.Settings = hostLink(own.Name, routed)
+	own.Settings = hostLink(own.Name, n)
 	end := Link{Name: own.Peer, Kind: Veth, Owner: n.ID, MTU: n.MTU, Up: true, Master: n.Bridge, Peer: own.Name,
 		Settings: noIPv6(own.Peer)}
 	return []Link{own, end}
@@ -221,11 +253,9 @@ func inSubnet(s network.HostSubnet, address string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, p.Bits()), true
 }
 
-// Forwards reports whether the host routes one of the networks, so it must forward packets.
-func Forwards(networks []network.HostNetwork) bool {
-	return slices.ContainsFunc(networks, func(n network.HostNetwork) bool {
-		return slices.ContainsFunc(n.Subnets, func(s network.HostSubnet) bool { return hasGateway(n, s) })
-	})
+// Forwards reports whether the host routes one of the networks, so it must forward packets of a version of IP.
+func Forwards(networks []network.HostNetwork, version int) bool {
+	return slices.ContainsFunc(networks, func(n network.HostNetwork) bool { return routes(n, version) })
 }
 
 // sorted returns the keys of settings in order.

@@ -24,7 +24,7 @@ const NoRules = "table inet " + Table + "\ndelete table inet " + Table + "\n" +
 //   - Guests of a routed network reach what is outside of the host, with an address of the host. They reach neither
 //     other networks nor the host, beyond DHCP, DNS, metadata and an echo.
 //   - From outside only answers reach guests.
-//   - Frames of the gateway and of DHCP do not pass tunnels.
+//   - Frames of the gateway, of DHCP and of routers do not pass tunnels.
 func (h Host) Rules(networks []network.HostNetwork) string {
 	if len(networks) == 0 {
 		return NoRules
@@ -105,7 +105,7 @@ func (r rules) redirects() (lines []string) {
 // gateways, or the host's own interface; empty: it has no address in the network.
 func ServedBy(n network.HostNetwork) string {
 	switch {
-	case Forwards([]network.HostNetwork{n}):
+	case routes(n, 4):
 		return n.Bridge
 	case n.Port != "":
 		return OwnInterface(n.ID)
@@ -118,8 +118,8 @@ func (r rules) masquerades() (lines []string) {
 	for _, n := range r.networks {
 		for _, s := range n.Subnets {
 			if p, err := netip.ParsePrefix(s.CIDR); err == nil && hasGateway(n, s) {
-				lines = append(lines, fmt.Sprintf("ip saddr %s ip daddr != %s oifname != %s masquerade", p.Masked(), p.Masked(),
-					names(r.inside)))
+				lines = append(lines, fmt.Sprintf("%[1]s saddr %[2]s %[1]s daddr != %[2]s oifname != %[3]s masquerade",
+					word(s), p.Masked(), names(r.inside)))
 			}
 		}
 	}
@@ -130,35 +130,62 @@ func (r rules) masquerades() (lines []string) {
 // cannot come from there. With br_netfilter a packet is tracked in the bridge and again here, so a
 // refusal, which ends the tracked connection, is not known as an answer the second time.
 func (r rules) toHost() []string {
-	lines := []string{"udp sport 68 udp dport 67 accept"}
+	lines := []string{"udp sport 68 udp dport 67 accept", "ip6 saddr fe80::/10 udp sport 546 udp dport 547 accept",
+		"icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept"}
 	for _, n := range r.networks {
 		if sides := r.host.sides(n); len(sides) > 0 {
-			line := "iifname " + names(sides)
+			four, six := "iifname "+names(sides)+" meta nfproto ipv4", "iifname "+names(sides)+" ip6 saddr != fe80::/10"
 			for _, s := range n.Subnets {
 				if p, err := netip.ParsePrefix(s.CIDR); err == nil && p.Addr().Is4() {
-					line += " ip saddr != " + p.Masked().String()
+					four += " ip saddr != " + p.Masked().String()
+				} else if err == nil {
+					six += " ip6 saddr != " + p.Masked().String()
 				}
 			}
-			lines = append(lines, line+" drop")
+			lines = append(lines, four+" drop", six+" drop")
 		}
 	}
-	lines = append(lines, "icmp type redirect drop", "ct state established,related accept", "tcp flags rst accept")
+	lines = append(lines, "icmp type redirect drop", "icmpv6 type nd-redirect drop",
+		"ct state established,related accept", "tcp flags rst accept")
 	for _, n := range r.networks {
-		var own []string
-		for _, s := range n.Subnets {
-			for _, address := range []string{s.Gateway, s.Address} {
-				if p, ok := inSubnet(s, address); ok && p.Addr().Is4() && (address == s.Address || hasGateway(n, s)) {
-					own = append(own, address)
-				}
-			}
-		}
-		if sides := r.host.sides(n); len(own) > 0 {
-			from := "iifname " + names(sides) + " ip daddr { " + strings.Join(own, ", ") + " } "
-			lines = append(lines, from+"meta l4proto { tcp, udp } th dport 53 accept",
-				from+fmt.Sprintf("tcp dport %d accept", MetadataPort), from+"icmp type echo-request accept")
+		for _, version := range []int{4, 6} {
+			lines = append(lines, r.services(n, version)...)
 		}
 	}
 	return append(lines, "drop")
+}
+
+// services lists what guests of a network reach at the addresses of the host of a version of IP.
+func (r rules) services(n network.HostNetwork, version int) []string {
+	var own []string
+	for _, s := range n.Subnets {
+		if p, ok := gatewayOf(n, s); ok && s.IPVersion == version && !slices.Contains(own, p.Addr().String()) {
+			own = append(own, p.Addr().String())
+		}
+		if p, ok := inSubnet(s, s.Address); ok && s.IPVersion == version && (version == 4 || hasGateway(n, s)) {
+			own = append(own, p.Addr().String())
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	from, echo := "iifname "+names(r.host.sides(n))+" ip daddr { "+strings.Join(own, ", ")+" } ", "icmp type echo-request"
+	if version == 6 {
+		from, echo = strings.Replace(from, "ip daddr", "ip6 daddr", 1), "icmpv6 type echo-request"
+	}
+	lines := []string{from + "meta l4proto { tcp, udp } th dport 53 accept", from + echo + " accept"}
+	if version == 4 {
+		lines = append(lines, from+fmt.Sprintf("tcp dport %d accept", MetadataPort))
+	}
+	return lines
+}
+
+// word returns nft's word for the version of IP of a subnet.
+func word(s network.HostSubnet) string {
+	if s.IPVersion == 6 {
+		return "ip6"
+	}
+	return "ip"
 }
 
 // fromGuests lists what leaves the host. What stays in a bridge is seen here too, if br_netfilter is loaded.
@@ -171,7 +198,8 @@ func (r rules) fromGuests() (lines []string) {
 	if len(r.inside) > 0 {
 		lines = append(lines, "oifname "+names(r.inside)+" drop")
 	}
-	lines = append(lines, "icmp type redirect drop") // the address of the host would make it one of a router
+	// With the address of the host they would be those of a router.
+	lines = append(lines, "icmp type redirect drop", "icmpv6 type nd-redirect drop")
 	if r.host.TunnelIP != "" {
 		// With the address of this host, other hosts would take it for a frame of any network.
 		lines = append(lines, fmt.Sprintf("udp dport %d drop", r.host.TunnelPort))
@@ -179,7 +207,7 @@ func (r rules) fromGuests() (lines []string) {
 	for _, n := range r.networks {
 		for _, s := range n.Subnets {
 			if p, err := netip.ParsePrefix(s.CIDR); err == nil && hasGateway(n, s) {
-				lines = append(lines, fmt.Sprintf("iifname %q ip saddr %s accept", n.Bridge, p.Masked()))
+				lines = append(lines, fmt.Sprintf("iifname %q %s saddr %s accept", n.Bridge, word(s), p.Masked()))
 			}
 		}
 	}
@@ -190,7 +218,7 @@ func (r rules) fromGuests() (lines []string) {
 // what is meant for the host, or for the gateway, to a guest without port security.
 func (r rules) ownedByHost() (lines []string) {
 	for _, n := range r.networks {
-		if Forwards([]network.HostNetwork{n}) {
+		if routes(n, 4) || routes(n, 6) {
 			lines = append(lines, "ether saddr "+GatewayMAC(n.ID)+" drop")
 		}
 		if n.Port != "" {
@@ -200,7 +228,7 @@ func (r rules) ownedByHost() (lines []string) {
 	return lines
 }
 
-// tunnelRules keeps frames of the gateway and of DHCP from a tunnel.
+// tunnelRules keeps frames of the gateway, of DHCP and of routers from a tunnel.
 func (r rules) tunnelRules(side string) (lines []string) {
 	for _, n := range r.networks {
 		if !n.Routed() {
@@ -210,11 +238,12 @@ func (r rules) tunnelRules(side string) (lines []string) {
 		mac := GatewayMAC(n.ID)
 		lines = append(lines, at+"ether saddr "+mac+" drop", at+"ether daddr "+mac+" drop")
 		for _, s := range n.Subnets {
-			if hasGateway(n, s) {
+			if s.IPVersion == 4 && hasGateway(n, s) {
 				lines = append(lines, at+"arp daddr ip "+s.Gateway+" drop", at+"arp saddr ip "+s.Gateway+" drop")
 			}
 		}
-		lines = append(lines, at+"ether type ip udp dport { 67, 68 } drop")
+		lines = append(lines, at+"ether type ip udp dport { 67, 68 } drop", at+"ether type ip6 udp dport { 546, 547 } drop",
+			at+"icmpv6 type { nd-router-solicit, nd-router-advert } drop")
 	}
 	return lines
 }

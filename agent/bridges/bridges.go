@@ -30,7 +30,7 @@ type Kernel interface {
 	Perform(o bridgeplan.Operation) error
 	SetRules(ctx context.Context, text string) error
 	Rules(ctx context.Context) (string, error)
-	Forward() (changed bool, err error)
+	Forward(version int) (changed bool, err error) // of IP
 }
 
 // DHCP runs DHCP servers; dnsmasq.Servers implements it. The faults are by network.
@@ -303,12 +303,15 @@ func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed 
 		}
 		b.o.Log.Info("network link changed", "operation", o.String(), "network", o.Link.Owner)
 	}
-	if bridgeplan.Forwards(all.Networks) {
-		changed, err := b.o.Kernel.Forward()
+	for _, version := range []int{4, 6} {
+		if !bridgeplan.Forwards(all.Networks, version) {
+			continue
+		}
+		changed, err := b.o.Kernel.Forward(version)
 		if err != nil {
 			failed[everyNetwork] = err
 		} else if changed {
-			b.o.Log.Warn("host forwards packets now", "setting", "net.ipv4.ip_forward")
+			b.o.Log.Warn("host forwards packets now", "ip_version", version)
 		}
 	}
 	b.serve(ctx, all, failed)

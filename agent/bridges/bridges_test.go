@@ -61,7 +61,7 @@ func (f *fakes) SetRules(_ context.Context, text string) error {
 
 func (f *fakes) Rules(context.Context) (string, error) { return f.rules, nil }
 
-func (f *fakes) Forward() (bool, error) { return false, nil }
+func (f *fakes) Forward(int) (bool, error) { return false, nil }
 
 func (f *fakes) Apply(_ context.Context, want []bridgeplan.DHCP) map[string]error {
 	f.servers = want

@@ -139,6 +139,8 @@ type HostSubnet struct {
 	// UserChosen: a user who may not create provider networks has chosen its addresses, so they may be those of other
 	// machines that the host reaches.
 	UserChosen bool `json:"user_chosen,omitempty"`
+	// IPv6Mode is how guests get their addresses of IPv6: slaac, dhcpv6-stateful, dhcpv6-stateless; empty: otherwise.
+	IPv6Mode string `json:"ipv6_mode,omitempty"`
 }
 
 // HostName is the name of an address in a network.

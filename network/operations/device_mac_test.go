@@ -22,7 +22,7 @@ func TestDirectPhysicalPortHasTheAddressOfItsNIC(t *testing.T) {
 	c, ctx, mac := newCloud(t), t.Context(), "52:54:00:12:34:56"
 	with := map[string]any{"device_mac_address": "52:54:00:12:34:56"}
 	_, err := c.CreateSubnet(ctx, store.Subnet{Base: store.Base{Project: "demo"}, Network: c.network.ID, IPVersion: 6,
-		CIDR: "2001:db8::/64", AddressMode: "slaac", RAMode: "slaac"}, true)
+		CIDR: "2001:db8::/64", AddressMode: "slaac", DHCP: true, RAMode: "slaac"}, true)
 	must(t, err)
 	create := func(vnic string) store.Port {
 		t.Helper()

@@ -103,7 +103,7 @@ func addresses(t *testing.T, s *Service) {
 	ctx := t.Context()
 	n, sub := newSubnet(t, s, "10.0.0.0/24")
 	six, err := s.CreateSubnet(ctx, store.Subnet{Network: n.ID, IPVersion: 6, CIDR: "2001:db8::/64",
-		AddressMode: "slaac", RAMode: "slaac"}, false)
+		AddressMode: "slaac", DHCP: true, RAMode: "slaac"}, false)
 	must(t, err)
 	p, err := s.CreatePort(ctx, store.Port{Network: n.ID, MAC: "fa:16:3e:00:11:22"}, nil)
 	must(t, err)

@@ -175,7 +175,8 @@ func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf)
 			continue
 		}
 		one := api.HostSubnet{ID: sub.ID, IPVersion: sub.IPVersion, CIDR: sub.CIDR, Gateway: sub.Gateway, DHCP: sub.DHCP,
-			DNS: sub.DNS, UserChosen: sub.UserChosen}
+			DNS: sub.DNS, UserChosen: sub.UserChosen,
+			IPv6Mode: cmp.Or(sub.RAMode, sub.AddressMode)}
 		for _, r := range sub.Routes {
 			one.Routes = append(one.Routes, api.Route(r))
 		}
@@ -194,14 +195,15 @@ func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf)
 	return out, ready, err
 }
 
-// hostOwnPort returns the host's own port on a network, with an address of each subnet of IPv4 that the host routes or
-// serves by DHCP; an empty one if it needs none or no address is free. Without write, ready is false if that is another
-// port than the host has.
+// hostOwnPort returns the host's own port on a network, with an address of each subnet that the host routes, and of
+// each of IPv4 that it serves by DHCP; an empty one if it needs none or no address is free. Without write, ready is
+// false if that is another port than the host has.
 func (s Agents) hostOwnPort(ctx context.Context, tx *store.Tx, of hostNetworkOf, subnets []store.Subnet, routed bool) (
 	own store.Port, ready bool, err error) {
 	var wanted []store.FixedIP
 	for _, sub := range subnets {
-		if sub.IPVersion == 4 && (routed || sub.DHCP) && (sub.Segment == "" || sub.Segment == of.binding.Segment) {
+		needs := sub.IPVersion == 4 && (routed || sub.DHCP) || sub.IPVersion == 6 && routed && sub.Gateway != ""
+		if needs && (sub.Segment == "" || sub.Segment == of.binding.Segment) {
 			wanted = append(wanted, store.FixedIP{Subnet: sub.ID})
 		}
 	}

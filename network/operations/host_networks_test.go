@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/store"
 )
 
@@ -132,6 +134,32 @@ func TestSubnetsOfRoutedNetworks(t *testing.T) {
 	_, err = s.CreateSubnet(t.Context(), store.Subnet{Network: flat.ID, IPVersion: 4, CIDR: sub.CIDR}, false)
 	if err != nil {
 		t.Errorf("the same range on a network that no host routes: %v", err)
+	}
+}
+
+// TestIPv6OfHosts gives a host an own address of IPv6 where it is the router: formed as those of guests, or a free one.
+func TestIPv6OfHosts(t *testing.T) {
+	s, n, _ := tunnelCloud(t)
+	create := func(cidr, mode string, gateway bool) string {
+		sub, err := s.CreateSubnet(t.Context(), store.Subnet{Network: n.ID, IPVersion: 6, CIDR: cidr, DHCP: true,
+			RAMode: mode, AddressMode: mode}, !gateway)
+		must(t, err)
+		return sub.ID
+	}
+	formed, given, none := create("fd00:1::/64", "slaac", true), create("fd00:2::/64", "dhcpv6-stateful", true),
+		create("fd00:3::/64", "", false)
+	guestPort(t, s, n.ID, host)
+	one := hostNetworks(t, s, host).Networks[0]
+	mac, _ := address.ParseMAC(one.MAC)
+	want := map[string]string{given: "fd00:2::3", none: "",
+		formed: address.EUI64(netip.MustParsePrefix("fd00:1::/64"), mac).String()}
+	for _, sub := range one.Subnets {
+		if at, six := want[sub.ID]; six && sub.Address != at {
+			t.Errorf("%s: %s, want %q", sub.CIDR, sub.Address, at)
+		}
+		if mode := map[string]string{formed: "slaac", given: "dhcpv6-stateful"}[sub.ID]; sub.IPv6Mode != mode {
+			t.Errorf("%s: mode %q, want %q", sub.CIDR, sub.IPv6Mode, mode)
+		}
 	}
 }
 

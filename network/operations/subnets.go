@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 
@@ -138,8 +139,10 @@ func checkSubnet(sub store.Subnet) error {
 		return invalid("ipv6_ra_mode set to '%s' with ipv6_address_mode set to '%s' is not valid. If both attributes are "+
 			"set, they must be the same value", sub.RAMode, sub.AddressMode)
 	}
-	if address.BySLAAC(sub.IPVersion, sub.AddressMode) && cidr.Bits() != 64 {
-		return invalid("a subnet with ipv6_address_mode %s must have the prefix length 64", sub.AddressMode)
+	if mode := cmp.Or(sub.RAMode, sub.AddressMode); mode != "" && !sub.DHCP {
+		return invalid("ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False")
+	} else if address.BySLAAC(sub.IPVersion, mode) && cidr.Bits() != 64 {
+		return invalid("a subnet with the mode %s must have the prefix length 64", mode)
 	}
 	return checkSubnetHosts(sub)
 }
