@@ -96,7 +96,7 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 	}
 	d.Config = strings.Join(append(lines, "dhcp-lease-max=65536"), "\n") + "\n"
 	for _, name := range n.Names {
-		if label := hostLabel(name.Name); label != "" {
+		if label := hostLabels(name.Name); label != "" {
 			d.Names += name.Address + " " + label + "\n"
 		}
 	}
@@ -144,10 +144,16 @@ func netmask(bits int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(mask >> 24), byte(mask >> 16), byte(mask >> 8), byte(mask)})
 }
 
-// hostLabel returns a host name without characters that would have a meaning in the files.
+// hostLabel returns the first part of a host name, which a guest gets as its own.
 func hostLabel(name string) string {
+	first, _, _ := strings.Cut(hostLabels(name), ".")
+	return first
+}
+
+// hostLabels returns a host name without characters that would have a meaning in the files.
+func hostLabels(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
 			return r
 		}
 		return -1

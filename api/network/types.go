@@ -97,6 +97,7 @@ type Port struct {
 	Request        *ResourceRequest `json:"resource_request"`
 	Tags           []string         `json:"tags"`
 	SecurityGroups []string         `json:"security_groups"` // ids
+	DNSName        *string          `json:"dns_name"`        // nil: the service has no extension dns-integration
 	Revision       int              `json:"revision_number"`
 }
 

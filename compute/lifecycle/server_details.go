@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -67,4 +69,25 @@ func (s Server) RefuseChange(what string, idle bool) string {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", what, s.ID, task)
 	}
 	return ""
+}
+
+var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// GuestHostname returns the host name that was chosen, or the server's name as a host name: characters that are not
+// allowed become hyphens, and it has at most 63 characters.
+func (s Server) GuestHostname() string {
+	if s.Hostname != "" {
+		return s.Hostname
+	}
+	name := strings.Trim(noHostname.ReplaceAllString(strings.ToLower(s.Name), "-"), "-.")
+	if name == "" {
+		name = "server-" + s.ID
+	}
+	return strings.TrimRight(name[:min(len(name), 63)], "-.")
+}
+
+// DNSName returns the name of the ports of a server in DNS: its host name up to the first dot.
+func (s Server) DNSName() string {
+	name, _, _ := strings.Cut(strings.ToLower(s.GuestHostname()), ".")
+	return strings.Trim(name[:min(len(name), 63)], "-")
 }

@@ -69,7 +69,7 @@ func (b *Binder) returnPort(ctx context.Context, s lifecycle.Server, p network.P
 	case s.PortChange.Request.Port == "":
 		return b.Network.DeletePort(ctx, p.ID)
 	}
-	return b.unbind(ctx, p, map[string]any{deviceID: "", deviceOwner: ""})
+	return b.unbind(ctx, p, returned(s, p))
 }
 
 // attachPort creates or reserves the port, claims what it requests on the host of the server, and binds it. If a later

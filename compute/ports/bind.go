@@ -102,9 +102,11 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 		return record, err
 	}
 	binding := boundProfile(p.Profile, want, b.devices)
-	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) {
-		p, err = b.Network.UpdatePortAt(ctx, want.ID, p.Revision, map[string]any{deviceID: s.ID, deviceOwner: owner(s),
-			hostID: s.Host, profile: binding})
+	attributes := withDNSName(s, p, map[string]any{deviceID: s.ID, deviceOwner: owner(s), hostID: s.Host,
+		profile: binding})
+	_, named := attributes[dnsName]
+	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) || named {
+		p, err = b.Network.UpdatePortAt(ctx, want.ID, p.Revision, attributes)
 		if err != nil {
 			return want, err
 		}

@@ -177,4 +177,23 @@ const (
 	deviceOwner = "device_owner"
 	hostID      = "binding:host_id"
 	profile     = "binding:profile"
+	dnsName     = "dns_name"
 )
+
+// withDNSName adds the name of a server to the attributes of its port, if the port has none and the network service has
+// names.
+func withDNSName(s lifecycle.Server, p network.Port, attributes map[string]any) map[string]any {
+	if name := s.DNSName(); name != "" && p.DNSName != nil && *p.DNSName == "" {
+		attributes[dnsName] = name
+	}
+	return attributes
+}
+
+// returned are the attributes of a port of a user that belongs to no server any more.
+func returned(s lifecycle.Server, p network.Port) map[string]any {
+	attributes := map[string]any{deviceID: "", deviceOwner: ""}
+	if p.DNSName != nil && *p.DNSName == s.DNSName() {
+		attributes[dnsName] = ""
+	}
+	return attributes
+}

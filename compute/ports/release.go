@@ -29,7 +29,7 @@ func (b *Binder) Release(ctx context.Context, s lifecycle.Server) error {
 		case ends && createdFor(s, p):
 			err = b.Network.DeletePort(ctx, p.ID)
 		case ends:
-			err = b.unbind(ctx, p, map[string]any{deviceID: "", deviceOwner: ""})
+			err = b.unbind(ctx, p, returned(s, p))
 		case p.Host == s.Host && p.Host != "":
 			err = b.unbind(ctx, p, map[string]any{})
 		}

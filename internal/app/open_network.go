@@ -63,6 +63,7 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 		service.Compute = calls.compute
 	}
 	service.Log, service.Segments, service.Times = log, segmentRanges(s.Network), networkTimes(s.Times.Network)
+	service.DNSDomain = s.Network.DNSDomain
 	for resource, limit := range s.Network.Quotas {
 		service.Quotas[resource] = limit
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 )
@@ -30,6 +31,7 @@ func (s *Settings) networkOptions() config.Options {
 		config.List("ml2_type_flat", "flat_networks", &n.Flat, "*"),
 		config.ParsedList("ml2_type_vlan", "network_vlan_ranges", &n.VLANs, parseVLANs),
 		config.Number("DEFAULT", "global_physnet_mtu", &n.MTU, 1500, 68, 65535),
+		config.Text("DEFAULT", "dns_domain", &n.DNSDomain, "openstacklocal"),
 	}
 	for kind, name := range tunnelRanges {
 		ranges := new([][2]int)
@@ -47,6 +49,10 @@ func (s *Settings) networkOptions() config.Options {
 // checkNetwork completes the options of the network service.
 func (s *Settings) checkNetwork(cfg *config.Config, _ *slog.Logger) error {
 	n := &s.Network
+	if why := network.WhyNotDNS(strings.ToLower(strings.TrimSuffix(n.DNSDomain, "."))); why != "" {
+		e, _ := cfg.Get("DEFAULT", "dns_domain")
+		return e.Fault("%q is not a domain: %s; write for example cloud.example.org", n.DNSDomain, why)
+	}
 	n.Tunnels, n.Quotas = map[string][][2]int{}, map[string]int{}
 	for kind, ranges := range s.raw.tunnels {
 		n.Tunnels[kind] = *ranges

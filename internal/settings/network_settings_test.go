@@ -23,10 +23,11 @@ func TestNetworkOptions(t *testing.T) {
 		"security_group_rule": 100, "rbac_policy": 10,
 		"subnetpool": -1}
 	if want := (NetworkSettings{TenantTypes: []string{"local"}, Flat: []string{"*"}, Tunnels: none, MTU: 1500,
-		Quotas: quotas}); !reflect.DeepEqual(s.Network, want) {
+		DNSDomain: "openstacklocal", Quotas: quotas}); !reflect.DeepEqual(s.Network, want) {
 		t.Errorf("defaults %+v, want %+v", s.Network, want)
 	}
-	s, log, err := readText(t, "[DEFAULT]\nglobal_physnet_mtu = 9000\n[ml2]\ntenant_network_types = vlan,vxlan\n"+
+	s, log, err := readText(t, "[DEFAULT]\nglobal_physnet_mtu = 9000\ndns_domain = cloud.test\n"+
+		"[ml2]\ntenant_network_types = vlan,vxlan\n"+
 		"[ml2_type_flat]\nflat_networks = a, b\n[ml2_type_vlan]\nnetwork_vlan_ranges = physnet0:10:20,physnet1\n"+
 		"[ml2_type_vxlan]\nvni_ranges = 1:5, 8:9\n[quotas]\nquota_network = -1\nquota_port = 7\n"+
 		"[network_database]\nconnection = sqlite:////tmp/n.db\n")
@@ -38,7 +39,8 @@ func TestNetworkOptions(t *testing.T) {
 	quotas["network"], quotas["port"] = -1, 7
 	if want := (NetworkSettings{TenantTypes: []string{"vlan", "vxlan"}, Flat: []string{"a", "b"},
 		VLANs: []VLANRange{{"physnet0", 10, 20}, {"physnet1", 0, 0}}, Tunnels: none, MTU: 9000,
-		Quotas: quotas}); !reflect.DeepEqual(s.Network, want) || s.NetworkDB != "sqlite:////tmp/n.db" {
+		DNSDomain: "cloud.test", Quotas: quotas}); !reflect.DeepEqual(s.Network, want) ||
+		s.NetworkDB != "sqlite:////tmp/n.db" {
 		t.Errorf("%+v %s, want %+v", s.Network, s.NetworkDB, want)
 	}
 	if strings.Contains(log, "does not know") {
@@ -55,6 +57,7 @@ func TestWrongNetworkOptions(t *testing.T) {
 		"[ml2_type_vlan]\nnetwork_vlan_ranges = :1:5\n":                    `":1:5" is not a range of VLANs`,
 		"[ml2_type_vxlan]\nvni_ranges = 9:8\n":                             `"9:8" is not a range of tunnel IDs`,
 		"[DEFAULT]\nglobal_physnet_mtu = 9\n":                              "global_physnet_mtu",
+		"[DEFAULT]\ndns_domain = cloud test\n":                             `"cloud test" is not a domain`,
 		"[quotas]\nquota_port = -2\n":                                      "quota_port",
 		"[network_database]\nconnection = postgresql+psycopg2://u@h:x/d\n": "network_database",
 	} {

@@ -202,6 +202,7 @@ type NetworkSettings struct {
 	VLANs       []VLANRange         // [ml2_type_vlan] network_vlan_ranges
 	Tunnels     map[string][][2]int // [ml2_type_vxlan] vni_ranges, and those of geneve and gre, by network type
 	MTU         int                 // [DEFAULT] global_physnet_mtu
+	DNSDomain   string              // [DEFAULT] dns_domain
 	Quotas      map[string]int      // [quotas] quota_network, quota_subnet, quota_port
 }
 

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/openberth/berth/api/network"
 	api "github.com/openberth/berth/api/network"
@@ -178,7 +177,7 @@ func (s Agents) HostPorts(ctx context.Context, host string, since int64) (all ap
 			if err != nil {
 				return err
 			}
-			all.Ports = append(all.Ports, hostPort(p, n, policy))
+			all.Ports = append(all.Ports, hostPort(p, n, policy, Domain(s.Service, n)))
 		}
 		return nil
 	})
@@ -210,10 +209,11 @@ func changedSince(ctx context.Context, tx *store.Tx, host string, since int64) (
 }
 
 // hostPort returns what the data plane needs for a port.
-func hostPort(p store.Port, n store.Network, policy store.Policy) api.HostPort {
+func hostPort(p store.Port, n store.Network, policy store.Policy, domain string) api.HostPort {
 	out := api.HostPort{ID: p.ID, Device: p.Device, Agent: p.Binding.Agent, VIF: p.Binding.VIF, VNIC: p.Binding.VNIC,
 		MAC: p.MAC, AdminUp: p.AdminUp && n.AdminUp, MTU: n.MTU}
-	out.PortIdentity = api.PortIdentity{Network: p.Network, Owner: p.Owner, Project: p.Project, Name: hostName(p),
+	out.PortIdentity = api.PortIdentity{Network: p.Network, Owner: p.Owner, Project: p.Project,
+		Name:   portName(p, domain),
 		Bridge: p.Binding.Bridge, PortSecurity: p.PortSecurity, Groups: p.Groups}
 	for _, ip := range p.FixedIPs {
 		out.FixedIPs = append(out.FixedIPs, api.FixedIP(ip))
@@ -250,14 +250,10 @@ func hostPort(p store.Port, n store.Network, policy store.Policy) api.HostPort {
 	return out
 }
 
-// hostName returns the host name of a port in its network: its dns_name, or, as Neutron forms it, one of its first
-// address; empty if it has none.
-func hostName(p store.Port) string {
-	if p.DNSName != "" {
-		return p.DNSName
-	}
-	for _, ip := range p.FixedIPs {
-		return "host-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.Address)
+// portName returns the host name of a port in its network, which its guest gets by DHCP; empty if it has no address.
+func portName(p store.Port, domain string) string {
+	for _, one := range DNSAssignments(p, domain) {
+		return one.Hostname
 	}
 	return ""
 }

@@ -82,7 +82,8 @@ func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, wri
 				return all, false, err
 			}
 		}
-		all.Ports = append(all.Ports, hostPort(p, used[p.Network], policies[effective]))
+		all.Ports = append(all.Ports, hostPort(p, used[p.Network], policies[effective],
+			Domain(s.Service, used[p.Network])))
 	}
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		at := slices.IndexFunc(ports, func(p store.Port) bool { return p.Network == id })
@@ -154,8 +155,9 @@ type hostNetworkOf struct {
 func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf) (out api.HostNetwork, ready bool,
 	err error) {
 	n := of.network
-	out = api.HostNetwork{ID: n.ID, Name: n.Name, Bridge: of.binding.Bridge, MTU: n.MTU, DNSDomain: n.DNSDomain,
-		Subnets: []api.HostSubnet{}}
+	out = api.HostNetwork{ID: n.ID, Name: n.Name, Bridge: of.binding.Bridge, MTU: n.MTU,
+		DNSDomain: Domain(s.Service, n),
+		Subnets:   []api.HostSubnet{}}
 	for _, segment := range n.Segments {
 		if segment.UUID == of.binding.Segment {
 			out.NetworkType, out.PhysicalNetwork, out.SegmentationID = segment.Type, segment.PhysicalNetwork, segment.ID
@@ -188,7 +190,7 @@ func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf)
 		out.Subnets = append(out.Subnets, one)
 	}
 	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{n.ID}})
-	out.Names, out.Peers = namesOf(ports), peersOf(ports, of.binding.Host, of.ends)
+	out.Names, out.Peers = namesOf(ports, out.DNSDomain), peersOf(ports, of.binding.Host, of.ends)
 	if !out.Routed() {
 		out.Peers = nil
 	}
@@ -272,11 +274,11 @@ func (s Agents) hostAddresses(ctx context.Context, tx *store.Tx, own store.Port,
 }
 
 // namesOf returns the names of the ports of a network.
-func namesOf(ports []store.Port) (names []api.HostName) {
+func namesOf(ports []store.Port, domain string) (names []api.HostName) {
 	for _, p := range ports {
-		for _, ip := range p.FixedIPs {
+		for _, one := range DNSAssignments(p, domain) {
 			if p.Owner != hostPortOwner {
-				names = append(names, api.HostName{Name: hostName(p), Address: ip.Address})
+				names = append(names, api.HostName{Name: one.Hostname, Address: one.Address})
 			}
 		}
 	}

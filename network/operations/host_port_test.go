@@ -12,7 +12,8 @@ func TestTrustedPorts(t *testing.T) {
 	for value, want := range map[any]bool{true: true, "true": true, "True": true, "1": true, "t": true, false: false,
 		"false": false, "0": false, "perhaps": false, nil: false, 1.0: false} {
 		p := store.Port{PortSecurity: true, Binding: store.Binding{Profile: map[string]any{"trusted": value}}}
-		if got := hostPort(p, store.Network{}, store.Policy{}); got.Trusted != want || got.SpoofCheck == want {
+		got := hostPort(p, store.Network{}, store.Policy{}, "cloud.test")
+		if got.Trusted != want || got.SpoofCheck == want {
 			t.Errorf("trusted %v: %+v", value, got)
 		}
 	}

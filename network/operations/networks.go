@@ -13,6 +13,9 @@ func (s *Service) CreateNetwork(ctx context.Context, n store.Network) (store.Net
 	wanted := n
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		n = wanted
+		if err := checkDNSDomain(n.DNSDomain); err != nil {
+			return err
+		}
 		s.begin(&n.Base)
 		n.Number = firstRevision
 		if err := s.checkQuota(ctx, tx, "network", n.Project); err != nil {
@@ -144,6 +147,9 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 	}
 	old := *n
 	if err := change(n); err != nil {
+		return err
+	}
+	if err := checkDNSDomain(n.DNSDomain); err != nil {
 		return err
 	}
 	if err := s.setMTU(n); err != nil {

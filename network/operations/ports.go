@@ -19,6 +19,9 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err != nil {
 			return err
 		}
+		if err := checkDNSName(p.DNSName, Domain(s, n)); err != nil {
+			return err
+		}
 		s.begin(&p.Base)
 		p.Number = firstRevision
 		if err := s.checkQuota(ctx, tx, "port", p.Project); err != nil {
@@ -137,6 +140,11 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	}
 	if err := checkPairs(*p); err != nil {
 		return err
+	}
+	if p.DNSName != old.DNSName {
+		if err := checkDNSName(p.DNSName, Domain(s, n)); err != nil {
+			return err
+		}
 	}
 	keepAllocation(old, p)
 	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {

@@ -34,6 +34,7 @@ type Service struct {
 	Compute   Compute   // nil: deleted ports of servers are not reported
 	Segments  SegmentRanges
 	Quotas    map[string]int // the default limits by resource: network, subnet, port …; -1: no limit
+	DNSDomain string         // [DEFAULT] dns_domain: of networks without one; empty: DefaultDNSDomain
 	Log       *slog.Logger
 	Now       func() time.Time
 	Times     Times

@@ -14,8 +14,8 @@ import (
 	"github.com/openberth/berth/network/policies"
 )
 
-// noDNS is why names for DNS are refused.
-const noDNS = "Berth registers no names in a DNS service; leave it out, or use Neutron if the cloud needs them"
+// noDNS is why domains of ports are refused.
+const noDNS = "the names of ports are in the domain of their network; set dns_domain of the network"
 
 // document is an object of a collection: what the API shows, and what the policy rules refer to.
 type document struct {

@@ -13,6 +13,7 @@ var extensions = [][2]string{
 	{"allowed-address-pairs", "Allowed Address Pairs"},
 	{"binding", "Port Binding"},
 	{"binding-extended", "Port Bindings Extended"},
+	{"dns-integration", "DNS Integration"},
 	{"external-net", "Neutron external network"},
 	{"multi-provider", "Multi Provider Network"},
 	{"net-mtu", "Network MTU"},

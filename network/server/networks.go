@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/edge"
@@ -15,7 +16,8 @@ import (
 func (s *server) networks() collection {
 	return collection{one: "network", many: "networks", missing: "NetworkNotFound",
 		attributes: with("admin_state_up", "status", "shared", "router:external", "mtu", "subnets", "provider:network_type",
-			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default", "port_security_enabled"),
+			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default", "port_security_enabled",
+			"dns_domain"),
 		list: s.listNetworks, show: s.showNetwork, draft: draftProject, create: s.createNetwork,
 		update: s.updateNetwork,
 		remove: func(c *call, id string, revision int) error {
@@ -71,6 +73,7 @@ func (c *call) network(n store.Network, subnets []string) document {
 		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
 		"port_security_enabled": n.PortSecurity, "qos_policy_id": edge.OrNull(n.Policy),
 		"availability_zone_hints": notNil(n.ZoneHints), "availability_zones": []string{}, "ipv4_address_scope": nil,
+		"dns_domain":         n.DNSDomain,
 		"ipv6_address_scope": nil, "l2_adjacency": true})
 	if len(n.Segments) == 1 {
 		maps.Copy(view, providerAttributes(n.Segments[0]))
@@ -112,8 +115,10 @@ func readNetwork(o *edge.Object, n *store.Network) {
 	o.Flag("port_security_enabled", &n.PortSecurity)
 	o.Number("mtu", &n.MTU, 0, 65535)
 	o.Text("qos_policy_id", &n.Policy, 255)
-	o.Reasons = map[string]string{"dns_domain": noDNS}
-	o.Ignore("vlan_transparent", "vlan_qinq", "dns_domain", "availability_zone_hints", "subnets")
+	if o.Text("dns_domain", &n.DNSDomain, 255) {
+		n.DNSDomain = strings.ToLower(n.DNSDomain)
+	}
+	o.Ignore("vlan_transparent", "vlan_qinq", "availability_zone_hints", "subnets")
 }
 
 // readSegments decodes the provider attributes of a new network: those of one segment, or a list.

@@ -25,7 +25,7 @@ func (s *server) ports() collection {
 	return collection{one: "port", many: "ports", missing: "PortNotFound",
 		attributes: with("network_id", "admin_state_up", "status", "mac_address", "device_id", "device_owner", "fixed_ips",
 			"binding:host_id", "binding:vnic_type", "binding:vif_type", "qos_policy_id", "qos_network_policy_id",
-			"port_security_enabled", "security_groups"),
+			"port_security_enabled", "security_groups", "dns_name"),
 		list: s.listPorts, show: s.showPort, draft: s.draftInNetwork, create: s.createPort, update: s.updatePort,
 		remove: func(c *call, id string, revision int) error {
 			return s.ops.DeletePort(c.R.Context(), id, revision)
@@ -123,6 +123,11 @@ func (c *call) port(p store.Port, w world) document {
 		}
 		pairs = append(pairs, map[string]any{"ip_address": pair.Address, "mac_address": mac})
 	}
+	assignments := []map[string]any{}
+	for _, one := range operations.DNSAssignments(p, operations.Domain(c.srv.ops, n)) {
+		assignments = append(assignments, map[string]any{"ip_address": one.Address, "hostname": one.Hostname,
+			"fqdn": one.FQDN})
+	}
 	profile := p.Binding.Profile
 	if profile == nil {
 		profile = map[string]any{}
@@ -132,6 +137,7 @@ func (c *call) port(p store.Port, w world) document {
 		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": notNil(p.Groups),
 		"port_security_enabled": p.PortSecurity, "binding:host_id": p.Binding.Host, "binding:vnic_type": p.Binding.VNIC,
 		"binding:profile": profile, "binding:vif_type": p.Binding.VIF, "binding:vif_details": vifDetails(p, n),
+		"dns_name": p.DNSName, "dns_assignment": assignments,
 		"qos_policy_id": edge.OrNull(p.Policy), "qos_network_policy_id": edge.OrNull(n.Policy),
 		"numa_affinity_policy": edge.OrNull(p.NUMAAffinity), "propagate_uplink_status": false,
 		"resource_request": resourceRequest(p, n, w.policies[qos.Effective(p.Policy, n.Policy)])})
@@ -236,7 +242,10 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 	}
 	readPairs(o, p)
 	readGroups(o, p)
-	o.Reasons = map[string]string{"dns_name": noDNS, "dns_domain": noDNS,
+	if o.Text("dns_name", &p.DNSName, 255) {
+		p.DNSName = strings.ToLower(p.DNSName)
+	}
+	o.Reasons = map[string]string{"dns_domain": noDNS,
 		"extra_dhcp_opts": "Berth has no DHCP options of single ports; leave it out"}
 	o.Ignore("tags", "propagate_uplink_status",
 		"device_profile", "hints", "hardware_offload_type", "trusted")

@@ -23,7 +23,7 @@ var serverFields = map[string]field{
 	"display_description": func(s lifecycle.Server) string { return s.Description },
 	"display_name":        func(s lifecycle.Server) string { return s.Name },
 	"host":                func(s lifecycle.Server) string { return s.Shown().Host },
-	"hostname":            hostname,
+	"hostname":            lifecycle.Server.GuestHostname,
 	"image_ref":           func(s lifecycle.Server) string { return s.Image },
 	"instance_type_id":    func(s lifecycle.Server) string { return s.Shown().Flavor.ID },
 	"kernel_id":           empty,

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -159,7 +158,7 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 		}
 	}
 	if c.Has(compute.Hostname) || c.Has(compute.ExtendedAttributes) && c.Who.IsAdmin() {
-		v.Hostname = request.OrNull(hostname(s))
+		v.Hostname = request.OrNull(s.GuestHostname())
 	}
 	if c.Has(compute.PinnedZone) {
 		v.PinnedTo = &compute.PinnedTo{PinnedZone: request.OrNull(s.Zone)}
@@ -236,21 +235,6 @@ func hostID(s lifecycle.Server) string {
 	}
 	sum := sha256.Sum224([]byte(s.Project + host))
 	return hex.EncodeToString(sum[:])
-}
-
-var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)
-
-// hostname returns the host name that was chosen, or the server's name as a host name: characters that are not allowed
-// become hyphens, and it has at most 63 characters.
-func hostname(s lifecycle.Server) string {
-	if s.Hostname != "" {
-		return s.Hostname
-	}
-	name := strings.Trim(noHostname.ReplaceAllString(strings.ToLower(s.Name), "-"), "-.")
-	if name == "" {
-		name = "server-" + s.ID
-	}
-	return strings.TrimRight(name[:min(len(name), 63)], "-.")
 }
 
 // writeServer responds with one server in detail.
