@@ -5,6 +5,10 @@
 # sections. DRIVE is a config drive, CACHE the directory for downloaded packages, ROOT an empty directory, and MAC… are
 # the MAC addresses of the interfaces. To try another version of cloud-init, replace its package in CACHE/packages.
 #
+# With METADATA, a program that serves metadata on 169.254.169.254, there is no drive, and DRIVE is not used: a DHCP
+# server leases 10.0.0.5 to the first interface, and cloud-init asks for the metadata. The environment of process 1 says
+# what the firmware of a guest says.
+#
 # Runs as root in namespaces of its own for mounts, the network, the host name and processes. The file system of the
 # guest is that of this machine below a layer in memory, with the packages unpacked into it.
 #
@@ -39,6 +43,7 @@ if [ -z "${BERTH_NAMESPACES:-}" ]; then
 	download
 	exec 8>&-
 	export BERTH_NAMESPACES=1
+	[ -z "${METADATA:-}" ] || export product_name="OpenStack Nova"
 	exec unshare --mount --propagation private --uts --net --ipc --pid --fork --kill-child sh "$0" "$drive" "$cache" \
 		"$root" "$@"
 fi
@@ -55,10 +60,12 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys
 for at in run tmp dev; do mount -t tmpfs -o mode=755 tmpfs "$at"; done
 for name in null zero full random urandom tty; do cp -a "/dev/$name" dev/; done
-loop=$(losetup --read-only --find --show "$drive")
-exec 9<"$loop"
-losetup --detach "$loop" # when the last process that has it open ends
-cp -a "$loop" dev/vdb
+if [ -z "${METADATA:-}" ]; then
+	loop=$(losetup --read-only --find --show "$drive")
+	exec 9<"$loop"
+	losetup --detach "$loop" # when the last process that has it open ends
+	cp -a "$loop" dev/vdb
+fi
 cat >usr/sbin/mount.iso9660 <<'END'
 #!/bin/sh -e
 mount -t tmpfs tmpfs "$2"
@@ -91,12 +98,20 @@ for mac in "$@"; do
 	number=$((number + 1))
 done
 
+if [ -n "${METADATA:-}" ]; then
+	ip addr add 169.254.169.254/32 dev lo
+	ip addr add 10.0.0.1/22 dev wire0
+	dnsmasq --conf-file=/dev/null --port=0 --interface=wire0 --bind-interfaces --user=root --leasefile-ro \
+		--pid-file="$root/dhcp.pid" --dhcp-range=10.0.0.0,static,255.255.252.0 --dhcp-host="$1,10.0.0.5"
+	"$METADATA" >"$root/metadata.log" 2>&1 &
+fi
+
 guest() { chroot . env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
 step() { guest "$@" >"$root/log" 2>&1 || { echo "$*: exit status $?" && cat "$root/log"; } >&2; }
 section() { echo "== $1"; }
 step /usr/lib/cloud-init/ds-identify --force
 step cloud-init init --local
-# The second interface has static addresses; nothing answers requests of the first one.
+# The second interface has static addresses.
 step ifup eth1
 step cloud-init init
 step cloud-init modules --mode=config
@@ -124,7 +139,11 @@ cat run/user-data || true
 section metadata
 guest cloud-init query ds.meta_data
 data=tmp/network_data.json
-bsdtar -x -O -f "$drive" OPENSTACK/LATEST/NETWORK_DATA.JSON >"$data"
+if [ -n "${METADATA:-}" ]; then
+	curl -sS http://169.254.169.254/openstack/latest/network_data.json >"$data"
+else
+	bsdtar -x -O -f "$drive" OPENSTACK/LATEST/NETWORK_DATA.JSON >"$data"
+fi
 number=0
 names=""
 for mac in "$@"; do
