@@ -40,11 +40,7 @@ type agentRunCmd struct{ files }
 // Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and
 // --compute-url, or to the addresses of [placement] and [compute].
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	conf, log, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	services, err := endpointsOf(g, conf)
+	conf, services, log, err := c.readAgent(g, s)
 	if err != nil {
 		return err
 	}
@@ -83,26 +79,27 @@ type agentPlanCmd struct{ files }
 
 // Run prints the plan. It fails if the plan cannot be executed.
 func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	conf, log, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	services, err := endpointsOf(g, conf)
+	conf, services, log, err := c.readAgent(g, s)
 	if err != nil {
 		return err
 	}
 	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), services, log, s.out, g.Output == "json")
 }
 
-// endpointsOf returns the clients of an agent with this configuration and these flags.
-func endpointsOf(g *cli.Globals, conf settings.Settings) (app.Endpoints, error) {
-	return app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL, g.TLSFiles())
+// readAgent reads the configuration of an agent. It returns the configuration, and the clients of the services that it
+// and the flags name.
+func (f files) readAgent(g *cli.Globals, s streams) (conf settings.Settings, services app.Endpoints, log *slog.Logger,
+	err error) {
+	if conf, log, err = f.read(s); err == nil {
+		services, err = app.TCPEndpoints(conf, g.PlacementURL, g.ComputeURL, g.TLSFiles())
+	}
+	return conf, services, log, err
 }
 
 // agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
 // instead of a new, empty agent.
 func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
-	conf, log, err := f.read(s)
+	conf, services, log, err := f.readAgent(g, s)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +107,6 @@ func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fault.New(fault.NotFound, "no agent has run in this directory: %w; set its directory with --data-dir",
 			err)
-	}
-	services, err := endpointsOf(g, conf)
-	if err != nil {
-		return nil, err
 	}
 	return app.NewAgent(conf, dir, services, log)
 }

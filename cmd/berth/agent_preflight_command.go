@@ -12,11 +12,7 @@ type agentPreflightCmd struct{ files }
 
 // Run prints what the agent would change in Placement if it reported devices there. It fails if anything prevents that.
 func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	conf, log, err := c.read(s)
-	if err != nil {
-		return err
-	}
-	services, err := endpointsOf(g, conf)
+	conf, services, log, err := c.readAgent(g, s)
 	if err != nil {
 		return err
 	}

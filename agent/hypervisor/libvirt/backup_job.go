@@ -75,15 +75,10 @@ func (o diskBackup) suffices() bool {
 
 // EndUpload implements hypervisor.Uploader.
 func (d *Driver) EndUpload(ctx context.Context, id string) error {
-	c, _, err := d.connect(ctx)
+	c, found, there, err := locate(ctx, d, id)
 	if err != nil {
 		return fault.Wrap("", err)
 	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
 	if !there {
 		return nil // its files are removed with it
 	}

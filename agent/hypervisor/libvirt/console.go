@@ -13,15 +13,10 @@ import (
 
 // Console returns the last bytes that a guest has printed to its serial console, also before it was started again.
 func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, error) {
-	c, _, err := d.connect(ctx)
+	_, found, there, err := locate(ctx, d, id)
 	if err != nil {
 		return nil, fault.Wrap("", err)
 	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return nil, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
 	if !there {
 		return nil, fault.New(fault.NotFound, "there is no guest %s", id)
 	}
@@ -45,15 +40,10 @@ func (d *Driver) Console(ctx context.Context, id string, bytes int) ([]byte, err
 // runningGuest returns a running guest, with the connection on which it was found. NotFound: there is no such guest.
 // Conflict: it does not run.
 func runningGuest(ctx context.Context, d *Driver, id string) (*rpc.Client, domain, error) {
-	c, _, err := d.connect(ctx)
+	c, found, there, err := locate(ctx, d, id)
 	if err != nil {
 		return nil, domain{}, fault.Wrap("", err)
 	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return nil, domain{}, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
 	switch {
 	case !there:
 		return nil, found, fault.New(fault.NotFound, "there is no guest %s", id)

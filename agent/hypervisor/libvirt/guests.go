@@ -73,6 +73,19 @@ func (d *Driver) listOf(ctx context.Context, c *rpc.Client) ([]domain, error) {
 	return l.own, err
 }
 
+// locate returns the connection to libvirt, the domain of a guest, and whether there is one.
+func locate(ctx context.Context, d *Driver, id string) (c *rpc.Client, found domain, there bool, err error) {
+	if c, _, err = d.connect(ctx); err != nil {
+		return nil, domain{}, false, err
+	}
+	domains, _, err := d.list(ctx, c)
+	if err != nil {
+		return nil, domain{}, false, err
+	}
+	found, there = find(domains, id)
+	return c, found, there, nil
+}
+
 // Rename changes the metadata; the domain keeps its name and UUID.
 func (d *Driver) Rename(ctx context.Context, was, id, server string) error {
 	c, _, err := d.connect(ctx)

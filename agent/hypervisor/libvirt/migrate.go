@@ -35,15 +35,10 @@ func noDevices(qemu int) string {
 // it there. It is aborted when ctx ends, when the destination does not answer, and after the configured time. Before it
 // begins, the destination is stored with the guest, until it is stored whether the guest has departed.
 func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
-	c, _, err := d.connect(ctx)
+	_, found, there, err := locate(ctx, d, id)
 	if err != nil {
 		return fault.Wrap("", err)
 	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
 	if !there {
 		return fault.New(fault.NotFound, "there is no guest %s", id)
 	}
@@ -76,15 +71,10 @@ func (d *Driver) Migrate(ctx context.Context, id string, to hypervisor.Destinati
 
 // SettleMigration ends an interrupted migration of a guest, and reports whether the guest has departed.
 func (d *Driver) SettleMigration(ctx context.Context, id string) (departed bool, err error) {
-	c, _, err := d.connect(ctx)
+	_, found, there, err := locate(ctx, d, id)
 	if err != nil {
 		return false, fault.Wrap("", err)
 	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return false, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
 	if !there {
 		return false, fault.New(fault.NotFound, "there is no guest %s", id)
 	}

@@ -22,15 +22,10 @@ func (d *Driver) Upload(ctx context.Context, id string, to hypervisor.Upload) (h
 	if err := uuid.Validate(to.Image); err != nil {
 		return none, fault.New(fault.Invalid, "%q is not the id of an image", to.Image)
 	}
-	c, _, err := d.connect(ctx)
+	c, found, there, err := locate(ctx, d, id)
 	if err != nil {
 		return none, fault.Wrap("", err)
 	}
-	domains, _, err := d.list(ctx, c)
-	if err != nil {
-		return none, fault.Wrap("", err)
-	}
-	found, there := find(domains, id)
 	switch {
 	case !there:
 		return none, fault.New(fault.Unavailable, "libvirt has no guest %s", id)
