@@ -70,8 +70,7 @@ func TestOperatorsGuide(t *testing.T) {
 // TestOperatorsGuide, TestGuideOnFreshMachine, TestBackupAndRestore and TestLibvirtChapter.
 var blockTests = map[string]string{"": "cmd/berth TestOperatorsGuide", "guide": "packaging TestGuideOnFreshMachine",
 	"machine": "packaging TestThreeCommandsToSSH", "first": "packaging TestThreeCommandsToSSH",
-	"then": "packaging TestThreeCommandsToSSH", "sqlite": "cmd/berth TestBackupAndRestore",
-	"mariadb": "cmd/berth TestBackupAndRestore", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
+	"then": "packaging TestThreeCommandsToSSH", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
 	"all": "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
 	"hosts": "internal/machines TestFromOneMachineToThree", "desk": "internal/machines TestFromOneMachineToThree"}
 
