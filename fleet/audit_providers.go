@@ -139,17 +139,18 @@ func (a *audit) ownerGone(p *Provider, h *Hypervisor, agents map[string][]string
 		return fmt.Sprintf("the network service has other agents of the host, and no %s", n.Agent)
 	}
 	kind, address := a.KindOf(p)
-	if kind == PCI && reported[h.Name] && !a.Missing(Reported) && !reported[h.Name+" "+address] {
+	if kind == PCI && reported[h.Name] && !a.Missing(Reported) && !reported[h.Name+" "+address] &&
+		!reported[string(p.ID)] { // the provider of a PF may have its VFs only
 		return "the agent of the host does not report the device"
 	}
 	return ""
 }
 
-// reportedAddresses returns the hosts and the devices that agents of Berth report.
+// reportedAddresses returns the hosts, devices and providers of devices that agents of Berth report.
 func (a *audit) reportedAddresses() map[string]bool {
 	all := map[string]bool{}
 	for _, d := range a.Reported {
-		all[d.Host], all[d.Host+" "+d.Address] = true, true
+		all[d.Host], all[d.Host+" "+d.Address], all[string(d.Provider)] = true, true, true
 	}
 	return all
 }

@@ -590,3 +590,22 @@ func TestWhatIsKept(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// The provider of a PF has an owner if the agent reports only VFs of it; a device that no agent reports has none.
+func TestReportedDevices(t *testing.T) {
+	w := newWorld(3, 1)
+	w.finishMoves()
+	for h := range 2 {
+		w.Reported = append(w.Reported, ReportedDevice{Host: fmt.Sprintf("cmp%d", h), Address: "0000:81:00.1",
+			Provider: provider.ID(rp(h, 1))})
+	}
+	if found := NewView(w.Snapshot).Audit(options(t)); len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+	w.Reported[0].Provider = ""
+	w.Reported[1].Holder = "other"
+	found := NewView(w.Snapshot).Audit(options(t))
+	if len(found) != 2 || found[0].Rule != OtherHolder || found[1].Rule != OwnerGone || found[1].Subject != rp(0, 1) {
+		t.Errorf("%+v", found)
+	}
+}

@@ -82,7 +82,7 @@ func TestNovaFleet(t *testing.T) {
 		}
 	}
 	large, err := servers.Create(t.Context(), n.api, servers.CreateOpts{Name: "large", ImageRef: image,
-		FlavorRef: n.flavor(t, "huge", 9999, 256, 1), Networks: "none"}, nil).Extract()
+		FlavorRef: n.flavor(t, "huge", 1, 256, 999999), Networks: "none"}, nil).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestNovaFleet(t *testing.T) {
 		return err
 	})
 	out, status = n.berth(t, program, "server", "why", "large")
-	for _, text := range []string{"No valid host", "create: Error", "now Placement has no candidates", "VCPU"} {
+	for _, text := range []string{"No valid host", "create: Error", "now Placement has no candidates", "DISK_GB"} {
 		if status != 0 || !strings.Contains(out, text) {
 			t.Errorf("server why: status %d, no %q", status, text)
 		}
