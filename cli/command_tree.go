@@ -16,6 +16,7 @@ type Commands struct {
 	Device        DeviceCmd        `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
 	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers, their trees and usages."`
 	Candidates    CandidatesCmd    `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
+	Watch         WatchCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Print changes of providers, inventories and allocations as they happen."`
 	Headroom      HeadroomCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
 	Audit         AuditCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Show differences between compute, Placement and the network service; with --heal, correct Placement."`
 	Heal          HealCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`

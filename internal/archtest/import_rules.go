@@ -183,6 +183,7 @@ func services(contracts []string) []Row {
 		{Package: "placement/shadow/difference", Kind: Adapter},
 		{Package: "placement/shadow", Kind: Server, Imports: []string{"fault", "datafile", "api/rest",
 			"placement/shadow/difference"}},
+		{Package: "placement/events", Kind: Server, Imports: with(domain, "placement/index", "placement/store")},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},
 

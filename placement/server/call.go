@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/placement/events"
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
@@ -54,8 +55,9 @@ type Server struct {
 	index    *liveindex.Index
 	names    *liveindex.Names
 
-	syncer *liveindex.Syncer // used by Run only
-	polls  chan chan<- error // polls that Synchronize requests from Run; their results
+	syncer   *liveindex.Syncer // used by Run only
+	follower *events.Follower
+	polls    chan chan<- error // polls that Synchronize requests from Run; their results
 
 	metrics    *metrics.Set
 	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
@@ -76,6 +78,7 @@ type bounds struct {
 	turns      *fairQueue       // of the searches that take long
 	streams    limiter          // the answers that are sent in chunks at one time
 	bodyBudget *rest.BodyBudget // the memory of large request bodies
+	watchers   chan struct{}    // one for each client that watches events
 }
 
 // call is the state of one request.

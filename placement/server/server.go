@@ -31,7 +31,7 @@
 //   - A refused claim leaves nothing behind. In the original the consumer may remain, with generation 0.
 //   - Amounts are added once if the unsuffixed group and a suffixed one use one inventory and no group policy is given.
 //   - Names do not end in a newline, and an unpaired surrogate is refused.
-//   - /healthz, /metrics and /berth/v1/explain exist; the first two need no authentication.
+//   - /healthz, /metrics, /berth/v1/explain and /berth/v1/events exist; the first two need no authentication.
 //   - The number of request groups, the length of the request line and the size of bodies are limited.
 package server
 
@@ -39,6 +39,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,6 +48,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/events"
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/policies"
@@ -78,9 +80,11 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		metrics: opts.Metrics, polls: make(chan chan<- error),
 		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
+			watchers:   make(chan struct{}, maxWatchers),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}
 	srv.edge = edge.New(srv.declare())
+	srv.follower = events.NewFollower(events.Source{Shares: s.Shares, Snapshot: srv.index.Snapshot}, srv.opts.Log)
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
@@ -112,6 +116,9 @@ func (s *Server) Reload(ctx context.Context) error {
 func (s *Server) Run(ctx context.Context) {
 	ticks := time.NewTicker(s.opts.RefreshInterval)
 	defer ticks.Stop()
+	var following sync.WaitGroup
+	following.Go(func() { s.follower.Run(ctx) })
+	defer following.Wait()
 	failing := false
 	var waiting chan<- error // of a call of Synchronize
 	for {

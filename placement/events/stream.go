@@ -1,0 +1,166 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Filter selects objects. An empty list selects all.
+type Filter struct {
+	Kinds    []string
+	Hosts    []string
+	Projects []string
+	Classes  []string
+	Own      string // only objects of this project, whatever else is selected; empty: of all
+}
+
+// Selects reports whether an object is selected; nil is not.
+func (f Filter) Selects(key Key, o *Object) bool {
+	has := func(list []string, values ...string) bool {
+		return len(list) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
+	}
+	return o != nil && (f.Own == "" || o.Project == f.Own) && has(f.Kinds, key.Kind) && has(f.Hosts, o.Host) &&
+		has(f.Projects, o.Project) && has(f.Classes, o.Classes...)
+}
+
+// The actions of events.
+const (
+	Created = "created"
+	Changed = "changed"
+	Deleted = "deleted"
+	State   = "state" // the object is as shown; part of the whole state
+	Reset   = "reset" // the client forgets what it knows; the whole state follows
+	Synced  = "synced"
+)
+
+// Document is the data of one event.
+type Document struct {
+	Action string    `json:"action"`
+	Kind   string    `json:"kind,omitempty"`
+	ID     string    `json:"id,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+	Object any       `json:"object,omitempty"` // of a deleted one, the last known state
+	Reason string    `json:"reason,omitempty"` // of a reset
+}
+
+const (
+	batch     = 256              // changes that are sent at once
+	keepAlive = 15 * time.Second // between comments on a stream without events
+)
+
+// Stream sends the changes that a filter selects as server-sent events, until ctx ends or the client leaves. cursor is
+// the last event that the client has. whole asks for the whole state first.
+func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f Filter, whole bool) error {
+	s := &stream{out: w, control: http.NewResponseController(w), filter: f}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	reader, known := l.Read(cursor)
+	switch {
+	case !known:
+		reader = s.state(l, "the log does not have the events after "+cursor)
+	case whole && cursor == "":
+		reader = s.state(l, "")
+	default:
+		s.cursor(reader) // so that a client that gets no event knows where it began
+	}
+	idle := time.NewTicker(keepAlive)
+	defer idle.Stop()
+	for {
+		changes, more, ok := reader.Next(batch)
+		if !ok {
+			reader = s.state(l, "too far behind")
+			continue
+		}
+		for _, c := range changes {
+			s.change(l.Cursor(c.Number), c)
+		}
+		if len(changes) == 0 && s.idle {
+			s.cursor(reader)
+		}
+		if s.flush(); s.err != nil {
+			return s.err
+		}
+		if len(changes) > 0 {
+			continue
+		}
+		s.idle = false
+		select {
+		case <-more:
+		case <-idle.C:
+			s.idle = true
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// stream writes events. After an error it writes nothing.
+type stream struct {
+	out     io.Writer
+	control *http.ResponseController
+	filter  Filter
+	idle    bool
+	err     error
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = s.control.Flush()
+	}
+}
+
+// cursor sends a cursor without an event.
+func (s *stream) cursor(r *Reader) {
+	if s.err == nil {
+		_, s.err = io.WriteString(s.out, "id: "+r.Cursor()+"\n\n")
+	}
+}
+
+// event writes one event. The cursor is empty within the whole state: a client that does not get all of it starts
+// again.
+func (s *stream) event(cursor string, d Document) {
+	data, err := json.Marshal(d)
+	if s.err != nil || err != nil {
+		return
+	}
+	if cursor != "" {
+		cursor = "id: " + cursor + "\n"
+	}
+	_, s.err = fmt.Fprintf(s.out, "%sevent: %s\ndata: %s\n\n", cursor, d.Action, data)
+}
+
+// state sends the whole state and returns what follows it.
+func (s *stream) state(l *Log, reason string) *Reader {
+	objects, reader := l.State()
+	s.event("", Document{Action: Reset, Reason: reason})
+	for _, c := range objects {
+		if s.filter.Selects(c.Key, c.After) {
+			s.event("", Document{Action: State, Kind: c.Key.Kind, ID: c.Key.ID, Object: c.After.Data})
+		}
+	}
+	s.event(reader.Cursor(), Document{Action: Synced})
+	return reader
+}
+
+// change sends a change. An object that is not selected any more is deleted for the client.
+func (s *stream) change(cursor string, c Change) {
+	was, is := s.filter.Selects(c.Key, c.Before), s.filter.Selects(c.Key, c.After)
+	d := Document{Kind: c.Key.Kind, ID: c.Key.ID, Time: c.At.UTC()}
+	switch {
+	case is && was:
+		d.Action, d.Object = Changed, c.After.Data
+	case is:
+		d.Action, d.Object = Created, c.After.Data
+	case was:
+		d.Action, d.Object = Deleted, c.Before.Data
+	default:
+		return
+	}
+	s.event(cursor, d)
+}
