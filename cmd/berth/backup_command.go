@@ -39,7 +39,7 @@ func (c *backupCmd) Run(ctx context.Context, s streams) error {
 
 type restoreCmd struct {
 	Dir   string        `arg:"" help:"Directory that berth backup has made." type:"path"`
-	Only  []backup.Name `help:"Restore only this part: journal, placement, compute, network or images; may be repeated." enum:"journal,placement,compute,network,images" placeholder:"PART"`
+	Only  []backup.Name `help:"Restore only this part: journal, placement, compute, network or images; may be repeated." placeholder:"PART"`
 	Apply bool          `help:"Restore. Without it, the command checks the backup and prints what it would do."`
 	files
 }

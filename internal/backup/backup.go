@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -82,6 +83,15 @@ func (s Stored) size() (bytes int64) {
 		bytes += f.Size
 	}
 	return bytes
+}
+
+// names returns the names of all parts, for people.
+func (m Manifest) names() string {
+	var names []string
+	for _, s := range m.Parts {
+		names = append(names, string(s.Name))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Read returns the manifest of a backup. It does not check the files. The fault is Invalid if the directory has no

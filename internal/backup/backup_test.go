@@ -200,7 +200,7 @@ func TestRefusedRestores(t *testing.T) {
 	must(t, err)
 	plan := func(only ...Name) error { _, err := Plan(dir, m.parts(), only); return err }
 	must(t, plan())
-	is(t, plan("pictures"), fault.Invalid, "has no pictures")
+	is(t, plan("pictures"), fault.Invalid, `has no "pictures"; it has journal, placement, compute, network, images`)
 	_, err = Plan(m.dir, m.parts(), nil)
 	is(t, err, fault.Invalid, "not a complete backup")
 	_, err = Plan(dir, m.parts()[:2], nil)

@@ -37,7 +37,7 @@ func Plan(dir string, here []Part, only []Name) (actions []Action, err error) {
 	}
 	for _, name := range only {
 		if !slices.ContainsFunc(m.Parts, func(s Stored) bool { return s.Name == name }) {
-			return nil, fault.New(fault.Invalid, "the backup %s has no %s", dir, name)
+			return nil, fault.New(fault.Invalid, "the backup %s has no %q; it has %s", dir, name, m.names())
 		}
 	}
 	for _, s := range m.Parts {
