@@ -25,7 +25,7 @@ const (
 // collections are the keys of lists in the answers of all APIs.
 var collections = []string{"servers", "flavors", "migrations", "keypairs", "aggregates", "server_groups", "networks",
 	"subnets", "ports", "policies", "security_groups", "security_group_rules", "images", "hosts", "devices",
-	"resource_providers", "resource_classes", "members"}
+	"resource_providers", "resource_classes", "members", "quotas"}
 
 // anyService answers each request for a list with no objects, or with obj10 and obj2, and each for one object with 404.
 func anyService(t *testing.T, empty bool) string {

@@ -52,6 +52,7 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	case host.KVM:
 		d.CPU.Mode = "host-model"
 	}
+	addProduct(&d, host.Arch)
 	addCells(&d, g.Cells)
 	addFirmware(&d, files.Firmware)
 	addHardware(d.Devices, g.Hardware)
@@ -63,6 +64,19 @@ func Make(host Host, id string, g hypervisor.Guest, files Files) (Domain, error)
 	}
 	addPorts(d.Devices)
 	return d, nil
+}
+
+// addProduct names the product in the SMBIOS tables of a guest as Nova does: cloud-init and others recognize by it
+// that there is OpenStack's metadata service. pSeries machines have no such tables.
+func addProduct(d *Domain, arch string) {
+	if arch != "x86_64" && arch != "aarch64" {
+		return
+	}
+	d.OS.SMBios = &libvirtxml.DomainSMBios{Mode: "sysinfo"}
+	system := &libvirtxml.DomainSysInfoSystem{Entry: []libvirtxml.DomainSysInfoEntry{
+		{Name: "manufacturer", Value: "OpenStack Foundation"}, {Name: "product", Value: "OpenStack Nova"},
+		{Name: "family", Value: "Virtual Machine"}}}
+	d.SysInfo = []libvirtxml.DomainSysInfo{{SMBIOS: &libvirtxml.DomainSysInfoSMBIOS{System: system}}}
 }
 
 // sparePorts is the number of devices that can be attached while the guest runs.
