@@ -42,6 +42,9 @@ func whyOfNova(ctx context.Context, g *Globals, name string, aliasFiles []string
 	if err != nil {
 		return err
 	}
+	if found, err = client.ServerByID(ctx, found.ID); err != nil { // the list, which finds names, may lack the fault
+		return err
+	}
 	server := read.Server(found)
 	why := novaWhy{ID: server.ID, Name: server.Name, Status: server.Status, Host: server.Node, Fault: server.Fault}
 	if why.Actions, err = actionsOf(ctx, client, server.ID); err != nil {
@@ -53,7 +56,7 @@ func whyOfNova(ctx context.Context, g *Globals, name string, aliasFiles []string
 	if g.Output == "json" {
 		return g.print(why, nil, nil)
 	}
-	return why.print(ctx, g)
+	return why.print(ctx, g, client)
 }
 
 // actionsOf returns the actions on a server with their events, newest first: no more than ten.
@@ -111,7 +114,7 @@ func (w *novaWhy) ask(ctx context.Context, g *Globals, server *fleet.Server, ali
 }
 
 // print prints it.
-func (w *novaWhy) print(ctx context.Context, g *Globals) error {
+func (w *novaWhy) print(ctx context.Context, g *Globals, client *compute.Client) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s) is %s", w.Name, w.ID, w.Status)
 	if w.Host != "" {
@@ -156,5 +159,11 @@ func (w *novaWhy) print(ctx context.Context, g *Globals) error {
 	if _, err := fmt.Fprint(g.stdout(), b.String()); err != nil || w.Now == nil {
 		return err
 	}
-	return explain(g, *w.Now, g.consumerNames(ctx, holdersOf(*w.Now)))
+	holders := names{}
+	for _, id := range holdersOf(*w.Now) {
+		if s, err := client.ServerByID(ctx, id); err == nil { // otherwise the id is shown
+			holders[id] = s.Name
+		}
+	}
+	return explain(g, *w.Now, holders)
 }
