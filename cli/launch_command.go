@@ -110,7 +110,14 @@ func printLaunched(g *Globals, s compute.Server, flavor compute.Flavor, image la
 	}
 	rows := pairs("id", result.ID, "name", result.Name, "status", result.Status, "host", dash(result.Host), "flavor",
 		result.Flavor, "addresses", dash(strings.Join(result.Addresses, ", ")), "ssh", dash(result.SSH))
-	return g.print(result, []string{"Field", "Value"}, rows)
+	if err := g.print(result, []string{"Field", "Value"}, rows); err != nil {
+		return err
+	}
+	if s.Status != "ACTIVE" {
+		return fault.New(fault.Conflict, "server %s is %s: its guest has stopped; see `berth server why %s`, "+
+			"and start it with `berth server start %s`", s.Name, result.Status, s.ID, s.ID)
+	}
+	return nil
 }
 
 // launchImage is what launch uses of an image.
