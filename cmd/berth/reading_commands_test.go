@@ -100,7 +100,7 @@ var readingCommands = map[string][]string{
 }
 
 // otherCommands change something, which their names say, or need no service.
-var otherCommands = strings.Split("device clean,device disable,device enable,"+
+var otherCommands = strings.Split("backup,restore,device clean,device disable,device enable,"+
 	"host down,host up,host disable,host enable,host bind,host unbind,"+
 	"host forget,server create,server delete,server console,server add port,server add network,server remove port,"+
 	"server remove network,server stop,server start,server reboot,server rebuild,server resize,server confirm,"+
@@ -180,7 +180,7 @@ func TestReadingCommandsWriteNothing(t *testing.T) {
 		}
 		for _, line := range lines {
 			args := strings.Fields(replace.Replace(line))
-			if slices.Contains([]string{"port", "network", "subnet", "qos", "security-group", "quota"},
+			if slices.Contains([]string{"port", "network", "subnet", "qos", "security-group", "quota", "audit"},
 				strings.Fields(name)[0]) {
 				args = append(args, "--network-url", recorder.link("command", f.network.urls["network"]))
 			}

@@ -152,10 +152,9 @@ func makeDirectory(path string) error {
 	return fault.Wrap(fault.Unavailable, os.MkdirAll(path, 0o755))
 }
 
-// removeLast removes the data directory if nothing is in it.
-func (r *record) removeLast(dir string) error {
+// removeData removes the data directory if nothing is in it.
+func removeData(dir string) {
 	if dir != packagedData {
 		_ = os.Remove(dir) // it fails if there is something in it
 	}
-	return nil
 }

@@ -266,6 +266,7 @@ func ofAPI(t thing) bool {
 func (c *Cloud) Undo(ctx context.Context, force bool) error {
 	if !exists(c.o.recordFile()) {
 		c.say("nothing to do: there is no cloud that `berth init` made in %s", c.o.Data)
+		removeData(c.o.Data) // of an undo that was killed after it had removed the record
 		return nil
 	}
 	r, err := openRecord(c.o)
@@ -292,7 +293,8 @@ func (c *Cloud) Undo(ctx context.Context, force bool) error {
 			return err
 		}
 	}
-	return r.removeLast(c.o.Data)
+	removeData(c.o.Data)
+	return nil
 }
 
 // undoOne removes a thing and its record.

@@ -104,12 +104,13 @@ func (f Files) SetPassword(name, password string) error {
 	})
 }
 
-// Remove removes accounts, or none if one of them does not exist.
+// Remove removes accounts, or none if one of them does not exist. Of an account whose removal was interrupted it
+// removes the roles.
 func (f Files) Remove(names ...string) error {
 	return f.change(func(c *content) error {
 		for _, name := range names {
-			if err := f.exists(*c, name); err != nil {
-				return err
+			if !hasLine(c.users, name) && !hasLine(c.roles, name) {
+				return f.exists(*c, name)
 			}
 			c.users, c.roles = replaced(c.users, name, ""), replaced(c.roles, name, "")
 		}
@@ -189,6 +190,16 @@ func textOf(file string) (string, error) {
 		return "", nil
 	}
 	return string(text), fault.Wrap(fault.Unavailable, err)
+}
+
+// hasLine reports whether a text has a line of an account.
+func hasLine(text, name string) bool {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), name+":") {
+			return true
+		}
+	}
+	return false
 }
 
 // replaced returns a text in which the line of an account is replaced, or appended; an empty line removes it. Other

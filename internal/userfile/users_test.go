@@ -67,6 +67,21 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestInterruptedRemoval removes the roles of an account whose line in the user file is gone.
+func TestInterruptedRemoval(t *testing.T) {
+	dir := t.TempDir()
+	f := Files{filepath.Join(dir, "htpasswd"), filepath.Join(dir, "roles")}
+	must(t, f.Add(User{Name: "ann", Project: "red", Roles: []string{"member"}}, "secret"))
+	must(t, os.WriteFile(f.Users, nil, 0o600))
+	must(t, f.Remove("ann"))
+	if text, err := os.ReadFile(f.Roles); err != nil || len(text) > 0 {
+		t.Errorf("%q %v", text, err)
+	}
+	if err := f.Remove("ann"); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+}
+
 // Names and passwords that the files cannot hold are refused, and files that are not valid are not changed.
 func TestUsersRefused(t *testing.T) {
 	dir := t.TempDir()
