@@ -290,7 +290,8 @@ func (w *shadowWorld) query() string {
 	return strings.Join(list, "&")
 }
 
-// latency compares the time of answers through the shadow with that of the original alone, in turn.
+// latency logs the time of answers through the shadow and that of the original alone, in turn. It checks no time: other
+// work on the machine changes both.
 func (w *shadowWorld) latency(original, front string) {
 	const n = 300
 	took := [2][]time.Duration{}
@@ -312,8 +313,5 @@ func (w *shadowWorld) latency(original, front string) {
 		a, b := took[0][q], took[1][q]
 		w.t.Logf("quantile %d/%d: the original %s, through the shadow %s: %+.2f ms, ratio %.2f", q, n, a, b,
 			float64(b-a)/1e6, float64(b)/float64(a))
-	}
-	if a, b := took[0][n/2], took[1][n/2]; b > a+2*time.Millisecond {
-		w.t.Errorf("the median through the shadow is %s, the original's %s", b, a)
 	}
 }
