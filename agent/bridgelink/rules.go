@@ -86,7 +86,8 @@ func keepRouters() error {
 	files, err := filepath.Glob(filepath.Join(sysctl, "ipv6/conf/*/accept_ra"))
 	for _, file := range files {
 		value, readErr := os.ReadFile(file)
-		if errors.Is(readErr, os.ErrNotExist) || filepath.Base(filepath.Dir(file)) == "all" {
+		link := filepath.Base(filepath.Dir(file))
+		if errors.Is(readErr, os.ErrNotExist) || link == "all" || link == "default" {
 			continue // an interface that has gone
 		}
 		if readErr == nil && strings.TrimSpace(string(value)) == "1" {

@@ -191,12 +191,13 @@ func TestProviderNetworks(t *testing.T) {
 // TestServers computes the files of DHCP servers.
 func TestServers(t *testing.T) {
 	n := routed()
-	n.Names = []network.HostName{{Name: "web", Address: "10.0.0.5"}, {Name: "bad name\n", Address: "10.0.0.6"}}
+	n.Names = []network.HostName{{Name: "web", Address: "10.0.0.5"}, {Name: "bad name\n", Address: "10.0.0.6"},
+		{Name: "deb.debian.org", Address: "10.0.0.7"}}
 	ports := []network.HostPort{{MAC: "fa:16:3e:00:00:05", PortIdentity: network.PortIdentity{Network: id, Name: "web",
 		FixedIPs: []network.FixedIP{{Subnet: "s", Address: "10.0.0.5"}}}}}
 	list := Servers(network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: ports})
 	if len(list) != 1 || list[0].Hosts != "fa:16:3e:00:00:05,10.0.0.5,web\n" ||
-		list[0].Names != "10.0.0.5 web\n10.0.0.6 badname\n" ||
+		list[0].Names != "10.0.0.5 web\n10.0.0.6 badname\n10.0.0.7 deb.debian.org.openstacklocal\n" ||
 		list[0].Options != "tag:subnet0,option:dns-server,10.0.0.1\ntag:subnet0,option:mtu,1450\n"+
 			"tag:subnet0,option:router,10.0.0.1\n" {
 		t.Errorf("%+v", list)

@@ -96,7 +96,11 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 	}
 	d.Config = strings.Join(append(lines, "dhcp-lease-max=65536"), "\n") + "\n"
 	for _, name := range n.Names {
-		if label := hostLabels(name.Name); label != "" {
+		label := hostLabels(name.Name)
+		if strings.Contains(label, ".") { // dnsmasq would not add the domain: it could be the name of any other machine
+			label += "." + domain
+		}
+		if label != "" {
 			d.Names += name.Address + " " + label + "\n"
 		}
 	}

@@ -93,7 +93,9 @@ func (w Link) refusal(p Link, exists bool) string {
 	switch {
 	case w.Kind == Other && !exists:
 		return "the interface " + w.Name + " does not exist; correct [linux_bridge] physical_interface_mappings"
-	case w.Kind == Other && slices.ContainsFunc(p.Addresses, func(a Address) bool { return !a.Prefix.Addr().Is6() }):
+	case w.Kind == Other && slices.ContainsFunc(p.Addresses, func(a Address) bool {
+		return a.Prefix.Addr().Is4() || !a.Prefix.Addr().IsLinkLocalUnicast()
+	}):
 		return "the interface " + w.Name + " has addresses, which it would lose in a bridge; put it into a bridge that has " +
 			"them, and set [linux_bridge] bridge_mappings"
 	case w.Kind == Other && p.Master != "" && p.Master != w.Master:

@@ -309,12 +309,21 @@ func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed 
 		}
 		changed, err := b.o.Kernel.Forward(version)
 		if err != nil {
-			failed[everyNetwork] = err
+			failForwarding(failed, all.Networks, version, err)
 		} else if changed {
 			b.o.Log.Warn("host forwards packets now", "ip_version", version)
 		}
 	}
 	b.serve(ctx, all, failed)
+}
+
+// failForwarding records why packets of a version of IP are not forwarded: for each network whose packets these are.
+func failForwarding(failed map[string]error, networks []network.HostNetwork, version int, err error) {
+	for _, n := range networks {
+		if failed[n.ID] == nil && bridgeplan.Forwards([]network.HostNetwork{n}, version) {
+			failed[n.ID] = err
+		}
+	}
 }
 
 // unconnected returns the fault for a network that cannot be connected.

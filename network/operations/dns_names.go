@@ -2,10 +2,10 @@ package operations
 
 import (
 	"cmp"
-	"net/netip"
 	"strings"
 
 	api "github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/store"
 )
 
@@ -35,14 +35,14 @@ func DNSAssignments(p store.Port, domain string) (list []DNSAssignment) {
 }
 
 // hostName returns the name of an address in its network, without the domain.
-func hostName(dnsName, address, domain string) string {
+func hostName(dnsName, at, domain string) string {
 	if name := strings.TrimSuffix(strings.TrimSuffix(dnsName, "."), "."+domain); name != "" {
 		return name
 	}
-	if a, err := netip.ParseAddr(address); err == nil && a.Is6() {
-		address = a.StringExpanded()
+	if a, err := address.Parse(at); err == nil && a.Is6() {
+		at = a.StringExpanded()
 	}
-	return "host-" + strings.NewReplacer(".", "-", ":", "-").Replace(address)
+	return "host-" + strings.NewReplacer(".", "-", ":", "-").Replace(at)
 }
 
 // checkDNSName refuses a name that is not valid in DNS, or that has a dot at its end and is not in the domain.
@@ -61,10 +61,17 @@ func checkDNSName(name, domain string) error {
 	return nil
 }
 
+// maxDomain leaves room for the name of a server and a dot in the 253 characters of a name in DNS.
+const maxDomain = 253 - 64
+
 // checkDNSDomain refuses a domain that is not valid in DNS.
 func checkDNSDomain(domain string) error {
 	if why := api.WhyNotDNS(strings.TrimSuffix(domain, ".")); domain != "" && why != "" {
 		return invalid("dns_domain '%s' is not valid: %s", domain, why)
+	}
+	if len(domain) > maxDomain {
+		return invalid("dns_domain '%s' is not valid: it has more than %d characters, so that names of servers in it would "+
+			"be too long", domain, maxDomain)
 	}
 	return nil
 }

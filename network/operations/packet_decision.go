@@ -7,6 +7,7 @@ import (
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/store"
 	"github.com/openberth/berth/securitygroup"
@@ -67,7 +68,7 @@ func setOwnEnd(of securitygroup.Port, p *securitygroup.Packet) error {
 func securityPort(p store.Port) securitygroup.Port {
 	out := securitygroup.Port{ID: p.ID, MAC: p.MAC, Secured: p.PortSecurity, Groups: p.Groups}
 	for _, ip := range p.FixedIPs {
-		if a, err := netip.ParseAddr(ip.Address); err == nil {
+		if a, err := address.Parse(ip.Address); err == nil {
 			out.Addresses = append(out.Addresses, a)
 		}
 	}
@@ -81,7 +82,7 @@ func securityPort(p store.Port) securitygroup.Port {
 
 // prefixOf parses an address or a network.
 func prefixOf(text string) (netip.Prefix, bool) {
-	if a, err := netip.ParseAddr(text); err == nil {
+	if a, err := address.Parse(text); err == nil {
 		return netip.PrefixFrom(a, a.BitLen()), true
 	}
 	p, err := netip.ParsePrefix(text)

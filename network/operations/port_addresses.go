@@ -126,12 +126,12 @@ func (a *addressing) free(ctx context.Context, sub store.Subnet, taken []store.F
 	}
 	var used []netip.Addr
 	for text := range owners {
-		if at, err := netip.ParseAddr(text); err == nil {
+		if at, err := address.Parse(text); err == nil {
 			used = append(used, at)
 		}
 	}
 	for _, ip := range taken {
-		if at, err := netip.ParseAddr(ip.Address); err == nil && ip.Subnet == sub.ID {
+		if at, err := address.Parse(ip.Address); err == nil && ip.Subnet == sub.ID {
 			used = append(used, at)
 		}
 	}
@@ -176,7 +176,7 @@ func (a *addressing) requested(ctx context.Context, wanted []store.FixedIP) (ips
 
 // subnetOf returns the subnet of a requested address.
 func (a *addressing) subnetOf(w store.FixedIP) (store.Subnet, error) {
-	at, err := netip.ParseAddr(w.Address)
+	at, err := address.Parse(w.Address)
 	if w.Address != "" && err != nil {
 		return store.Subnet{}, invalid("'%s' is not a valid IP address", w.Address)
 	}
@@ -203,7 +203,7 @@ func (a *addressing) subnetOf(w store.FixedIP) (store.Subnet, error) {
 
 // given checks an address that a client has chosen.
 func (a *addressing) given(ctx context.Context, sub store.Subnet, w store.FixedIP) (store.FixedIP, error) {
-	at, err := netip.ParseAddr(w.Address)
+	at, err := address.Parse(w.Address)
 	if err != nil {
 		return w, invalid("'%s' is not a valid IP address", w.Address)
 	}

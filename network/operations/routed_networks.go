@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/store"
 )
 
@@ -131,7 +132,7 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 // host: the hosts would answer for an address that another machine may have, and for all networks. A link-local address
 // of IPv6 is accepted, and any address on a network of a physical network, where another machine is the gateway.
 func checkGateway(n store.Network, sub store.Subnet, cidr netip.Prefix) error {
-	at, err := netip.ParseAddr(sub.Gateway)
+	at, err := address.Parse(sub.Gateway)
 	if err != nil || cidr.Contains(at) || at.Is6() && at.IsLinkLocalUnicast() {
 		return err
 	}

@@ -81,7 +81,7 @@ func checkSegment(n store.Network, segment string) error {
 
 // gateway returns the gateway of a subnet; an invalid address means none.
 func gateway(sub store.Subnet) netip.Addr {
-	a, err := netip.ParseAddr(sub.Gateway)
+	a, err := address.Parse(sub.Gateway)
 	if err != nil {
 		return netip.Addr{}
 	}
@@ -92,8 +92,8 @@ func gateway(sub store.Subnet) netip.Addr {
 func poolsOf(sub store.Subnet) ([]address.Pool, error) {
 	var pools []address.Pool
 	for _, p := range sub.Pools {
-		first, err1 := netip.ParseAddr(p.Start)
-		last, err2 := netip.ParseAddr(p.End)
+		first, err1 := address.Parse(p.Start)
+		last, err2 := address.Parse(p.End)
 		if err1 != nil || err2 != nil {
 			return nil, fault.New(fault.Invalid, "The allocation pool %s-%s is not valid.", p.Start, p.End).
 				WithCode("InvalidAllocationPool")
@@ -150,13 +150,13 @@ func checkSubnet(sub store.Subnet) error {
 // checkSubnetHosts refuses DNS servers and routes that are not addresses of the subnet's IP version.
 func checkSubnetHosts(sub store.Subnet) error {
 	for _, text := range sub.DNS {
-		if a, err := netip.ParseAddr(text); err != nil || address.Version(a) != sub.IPVersion {
+		if a, err := address.Parse(text); err != nil || address.Version(a) != sub.IPVersion {
 			return invalid("dns_nameservers: '%s' is not an IPv%d address", text, sub.IPVersion)
 		}
 	}
 	for _, r := range sub.Routes {
 		to, err := netip.ParsePrefix(r.Destination)
-		via, err2 := netip.ParseAddr(r.NextHop)
+		via, err2 := address.Parse(r.NextHop)
 		if err != nil || err2 != nil || address.Version(to.Addr()) != sub.IPVersion ||
 			address.Version(via) != sub.IPVersion {
 			return invalid("host_routes: '%s' via '%s' is not a route of IPv%d", r.Destination, r.NextHop, sub.IPVersion)

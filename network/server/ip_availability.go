@@ -3,9 +3,9 @@ package server
 import (
 	"context"
 	"math/big"
-	"net/netip"
 	"net/url"
 
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/store"
 )
@@ -83,8 +83,8 @@ func versionText(sub store.Subnet) string { return map[int]string{4: "4", 6: "6"
 func poolSize(sub store.Subnet) *big.Int {
 	size := new(big.Int)
 	for _, p := range sub.Pools {
-		first, err1 := netip.ParseAddr(p.Start)
-		last, err2 := netip.ParseAddr(p.End)
+		first, err1 := address.Parse(p.Start)
+		last, err2 := address.Parse(p.End)
 		if err1 == nil && err2 == nil {
 			n := new(big.Int).SetBytes(last.AsSlice())
 			size.Add(size, n.Sub(n, new(big.Int).SetBytes(first.AsSlice())).Add(n, big.NewInt(1)))

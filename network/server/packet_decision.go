@@ -2,12 +2,12 @@ package server
 
 import (
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/securitygroup"
 )
 
@@ -45,11 +45,11 @@ func packetOf(q url.Values) (p securitygroup.Packet, err error) {
 	if q.Has("from") == q.Has("to") {
 		return p, fault.New(fault.Invalid, "name the other end of the packet: either from=ADDRESS or to=ADDRESS")
 	}
-	if *other, err = netip.ParseAddr(q.Get(key)); err != nil {
+	if *other, err = address.Parse(q.Get(key)); err != nil {
 		return p, fault.New(fault.Invalid, "%s is not an address: '%s'", key, edge.Clip(q.Get(key)))
 	}
 	if text := q.Get("address"); text != "" {
-		if *own, err = netip.ParseAddr(text); err != nil {
+		if *own, err = address.Parse(text); err != nil {
 			return p, fault.New(fault.Invalid, "address is not an address: '%s'", edge.Clip(text))
 		}
 	}

@@ -264,7 +264,7 @@ func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
 		if one.Address == "" && one.Subnet == "" {
 			o.Invalid("fixed_ips", "an element has neither subnet_id nor ip_address")
 		}
-		if a, err := netip.ParseAddr(one.Address); err == nil {
+		if a, err := address.Parse(one.Address); err == nil {
 			one.Address = a.String()
 		}
 		ips = append(ips, store.FixedIP(one))
@@ -296,7 +296,7 @@ func readPairs(o *edge.Object, p *store.Port) {
 	o.Decode("allowed_address_pairs", &list, "a list of objects with ip_address and mac_address")
 	p.Pairs = nil
 	for _, pair := range list {
-		_, err := netip.ParseAddr(pair.Address)
+		_, err := address.Parse(pair.Address)
 		if _, err2 := netip.ParsePrefix(pair.Address); err != nil && err2 != nil {
 			o.Invalid("allowed_address_pairs", "'%s' is not an address or a network", pair.Address)
 		}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/store"
 )
@@ -108,7 +109,7 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 	o.Text("description", &sub.Description, 255)
 	o.Flag("enable_dhcp", &sub.DHCP)
 	if hasGateway = o.Text("gateway_ip", &sub.Gateway, 64); sub.Gateway != "" {
-		if a, err := netip.ParseAddr(sub.Gateway); err == nil {
+		if a, err := address.Parse(sub.Gateway); err == nil {
 			sub.Gateway = a.String()
 		}
 	}

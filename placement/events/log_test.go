@@ -112,7 +112,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestFilter selects by kind, host, project, class and the own project.
+// TestFilter selects by kind, host, project and class.
 func TestFilter(t *testing.T) {
 	key, o := Key{Allocation, "1"}, &Object{Host: "h", Project: "p", Classes: []string{"VCPU", "DISK_GB"}}
 	for _, c := range []struct {
@@ -121,8 +121,7 @@ func TestFilter(t *testing.T) {
 	}{{Filter{}, true}, {Filter{Kinds: []string{"allocation"}}, true}, {Filter{Kinds: []string{"provider"}}, false},
 		{Filter{Hosts: []string{"g", "h"}}, true}, {Filter{Hosts: []string{"g"}}, false},
 		{Filter{Projects: []string{"p"}}, true}, {Filter{Projects: []string{"q"}}, false},
-		{Filter{Classes: []string{"DISK_GB"}}, true}, {Filter{Classes: []string{"MEMORY_MB"}}, false},
-		{Filter{Own: "p"}, true}, {Filter{Own: "q", Projects: []string{"p"}}, false}} {
+		{Filter{Classes: []string{"DISK_GB"}}, true}, {Filter{Classes: []string{"MEMORY_MB"}}, false}} {
 		if got := c.filter.Selects(key, o); got != c.want {
 			t.Errorf("%+v: %t", c.filter, got)
 		}

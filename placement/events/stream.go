@@ -16,7 +16,6 @@ type Filter struct {
 	Hosts    []string
 	Projects []string
 	Classes  []string
-	Own      string // only objects of this project, whatever else is selected; empty: of all
 }
 
 // Selects reports whether an object is selected; nil is not.
@@ -24,7 +23,7 @@ func (f Filter) Selects(key Key, o *Object) bool {
 	has := func(list []string, values ...string) bool {
 		return len(list) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
 	}
-	return o != nil && (f.Own == "" || o.Project == f.Own) && has(f.Kinds, key.Kind) && has(f.Hosts, o.Host) &&
+	return o != nil && has(f.Kinds, key.Kind) && has(f.Hosts, o.Host) &&
 		has(f.Projects, o.Project) && has(f.Classes, o.Classes...)
 }
 

@@ -91,7 +91,7 @@ func (s *Shadow) askBoth(ctx context.Context, one job, target string) (p pair, e
 // report adds a confirmed difference to the report, the first of its kind with the smallest request that shows it.
 func (s *Shadow) report(ctx context.Context, one job, p pair) {
 	kind := kindOf(one, p.result)
-	if s.recorder.repeat(kind) > 0 {
+	if s.recorder.repeat(kind) > 0 || s.recorder.unlisted() {
 		return
 	}
 	place := placeOf(p.result.Differences[0])
@@ -106,6 +106,9 @@ func (s *Shadow) report(ctx context.Context, one job, p pair) {
 	s.recorder.add(Difference{Kind: kind, Target: one.target, Smallest: smallest,
 		Version: one.header.Get("Openstack-Api-Version"), Lines: p.result.Differences,
 		Original: excerptOf(p.theirs), Berth: excerptOf(p.ours)})
+	if err := s.recorder.write(); err != nil {
+		s.options.Log.Error("report not written, will retry", "error", err)
+	}
 	s.options.Log.Warn("answer differs from the original's", "target", smallest, "first", p.result.Differences[0])
 }
 

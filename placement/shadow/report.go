@@ -187,6 +187,16 @@ func (r *recorder) add(d Difference) {
 	})
 }
 
+// unlisted reports whether the list is full, and counts a difference then that is not listed.
+func (r *recorder) unlisted() (full bool) {
+	r.count(func(p *Report) {
+		if full = len(p.Differences) == maxListed; full {
+			p.Unlisted++
+		}
+	})
+	return full
+}
+
 // state returns a copy of the counts. Its Differences must not be changed.
 func (r *recorder) state() Report {
 	r.mu.Lock()

@@ -198,6 +198,9 @@ func (s *Shadow) Run(ctx context.Context, open func(context.Context) (*Berth, er
 		all.Go(func() { s.work(ctx, s.doubted, s.confirm) })
 	}
 	all.Wait()
+	if err := s.recorder.write(); err != nil { // what was confirmed at the end
+		s.options.Log.Error("report not written", "error", err)
+	}
 }
 
 // await opens Berth's Placement and reports whether it did before ctx ended.
