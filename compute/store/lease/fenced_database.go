@@ -12,7 +12,7 @@ import (
 // still owns the lease, so a process that was suspended until another took over can neither write nor read. Lease.Check
 // guards requests to other services.
 type Database struct {
-	*sqldb.DB
+	*sqldb.DB // each of its methods that runs a transaction must have one here: the promoted one checks nothing
 	mu    sync.RWMutex
 	lease *Lease // nil: no check
 }
@@ -20,6 +20,11 @@ type Database struct {
 // Write is sqldb.DB.Write with the check. No other process can acquire the lease before the transaction ends.
 func (f *Database) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
 	return f.DB.Write(ctx, f.withFence(ctx, true, fn))
+}
+
+// WriteUpTo is Write with another number of attempts.
+func (f *Database) WriteUpTo(ctx context.Context, attempts int, fn func(*sqldb.Tx) error) error {
+	return f.DB.WriteUpTo(ctx, attempts, f.withFence(ctx, true, fn))
 }
 
 // Read is sqldb.DB.Read with the check. While the process may act on its lease without asking the database, no other
