@@ -52,7 +52,8 @@ func newMachine(t *testing.T) machine {
 	must(t, os.MkdirAll(m.path("agent"), 0o700))
 	m.write("agent/journal", "line 1\n")
 	must(t, os.MkdirAll(m.path("images"), 0o700))
-	m.write("images/a.json", "{}")
+	m.write("images/a.json", `{"status": "active"}`)
+	m.write("images/deleted.json", `{"status": "active"}`)
 	m.write("images/a.data", "disk")
 	m.write("images/b.partial", "half")
 	return m
@@ -134,12 +135,13 @@ func TestSaveAndRestore(t *testing.T) {
 	var out strings.Builder
 	must(t, Apply(t.Context(), actions, &out))
 	for file, want := range map[string]string{"agent/journal": "line 1\n", "images/a.data": "disk",
-		"images/a.json": "{}"} {
+		"images/a.json": `{"status": "active"}`} {
 		if got := m.read(file); got != want {
 			t.Errorf("%s has %q", file, got)
 		}
 	}
-	if got := m.read("images/b.partial") + m.read("images/c.json"); strings.Count(got, "no such file") != 2 {
+	got := m.read("images/b.partial") + m.read("images/c.json") + m.read("images/deleted.json")
+	if strings.Count(got, "no such file") != 3 {
 		t.Error(got)
 	}
 	if n := m.max("compute"); n != 1 {
@@ -311,7 +313,11 @@ func TestServers(t *testing.T) {
 		do("INSERT INTO t VALUES (2)")
 		actions, err := Plan("one", parts, nil)
 		must(t, err)
+		is(t, Apply(t.Context(), actions, io.Discard), fault.Conflict, "other connections")
+		must(t, db.Close())
 		must(t, Apply(t.Context(), actions, io.Discard))
+		db, err = sqldb.Open(t.Context(), url)
+		must(t, err)
 		var texts []string
 		must(t, db.Read(t.Context(), func(tx *sqldb.Tx) (err error) {
 			texts, err = sqldb.QueryTexts(t.Context(), tx, "SELECT n FROM t")

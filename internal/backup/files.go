@@ -3,6 +3,7 @@ package backup
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
@@ -102,6 +104,46 @@ func copyTree(from, to string, want func(name string) bool) error {
 		}
 	}
 	return datafile.Sync(to)
+}
+
+// copyImageFiles copies the records of images, and then the data that belongs to them. The record of an image whose data is
+// not there is left out: the image was deleted meanwhile.
+func copyImageFiles(from, to string) error {
+	if err := copyTree(from, to, func(name string) bool { return strings.HasSuffix(name, ".json") }); err != nil {
+		return err
+	}
+	records, err := os.ReadDir(to)
+	if err != nil {
+		return err
+	}
+	for _, record := range records {
+		var image struct{ Status string }
+		text, err := os.ReadFile(filepath.Join(to, record.Name()))
+		if err == nil {
+			err = json.Unmarshal(text, &image)
+		}
+		if err != nil {
+			return err
+		}
+		if image.Status != "active" && image.Status != "deactivated" {
+			continue
+		}
+		data := strings.TrimSuffix(record.Name(), ".json") + ".data"
+		err = copyFile(filepath.Join(from, data), filepath.Join(to, data))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = os.Remove(filepath.Join(to, record.Name()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return datafile.Sync(to)
+}
+
+// isMountPoint reports whether a file system begins at a directory.
+func isMountPoint(path string) bool {
+	var own, parent syscall.Stat_t
+	return syscall.Stat(path, &own) == nil && syscall.Stat(filepath.Dir(path), &parent) == nil && own.Dev != parent.Dev
 }
 
 // isImageFile reports whether a file of the directory of images belongs to a backup: records and data. What is only

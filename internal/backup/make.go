@@ -158,7 +158,7 @@ func copyImages(_ context.Context, dir string, parts []Part) (list []Stored, err
 		if p.Name != Images {
 			continue
 		}
-		if err := copyTree(p.Path, filepath.Join(dir, "images"), isImageFile); err != nil {
+		if err := copyImageFiles(p.Path, filepath.Join(dir, "images")); err != nil {
 			return nil, fault.New(fault.Unavailable, "cannot copy the images: %w", err)
 		}
 		s, err := stored(dir, p, "images")

@@ -56,8 +56,17 @@ func runMariaDB(ctx context.Context, l sqldb.Location, dir, program string, args
 	}
 	text := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=%s\npassword=%s\n", quote(l.Host), l.Port, quote(l.User),
 		quote(l.Password))
-	if ca := l.Options.Get("ssl_ca"); ca != "" {
-		text += "ssl-ca=" + quote(ca) + "\nssl-verify-server-cert\n"
+	for option, name := range map[string]string{"ssl_ca": "ssl-ca", "ssl_cert": "ssl-cert", "ssl_key": "ssl-key",
+		"unix_socket": "socket"} {
+		if value := l.Options.Get(option); value != "" {
+			text += name + "=" + quote(value) + "\n"
+		}
+	}
+	if l.Options.Get("ssl_ca") != "" {
+		text += "ssl-verify-server-cert\n"
+	}
+	if l.Options.Get("unix_socket") == "" {
+		text += "protocol=tcp\n" // otherwise the program takes the socket of this machine for localhost
 	}
 	file := filepath.Join(dir, "client.cnf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -69,10 +78,15 @@ func runMariaDB(ctx context.Context, l sqldb.Location, dir, program string, args
 
 // postgreSQL returns a command of a program of PostgreSQL for a database.
 func postgreSQL(ctx context.Context, l sqldb.Location, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, append(args, "--no-password", "--host", l.Host, "--port", fmt.Sprint(l.Port),
-		"--username", l.User, "--dbname", l.Database)...)
+	args = append(args, "--no-password", "--username", l.User, "--dbname", l.Database)
+	if l.Host != "" {
+		args = append(args, "--host", l.Host, "--port", fmt.Sprint(l.Port))
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+l.Password)
-	for option, name := range map[string]string{"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"} {
+	for option, name := range map[string]string{"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT",
+		"sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "options": "PGOPTIONS",
+		"target_session_attrs": "PGTARGETSESSIONATTRS"} {
 		if value := l.Options.Get(option); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}

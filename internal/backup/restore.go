@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,8 @@ func (a Action) String() string {
 // changed. After an interruption the same command completes it.
 func Apply(ctx context.Context, actions []Action, out io.Writer) error {
 	for _, a := range actions {
-		if who := usersOf(a.Part); len(who) > 0 {
-			return fault.New(fault.Conflict, "%s is in use by process %s; stop the service first", a.Part.where(),
-				strings.Join(who, ", "))
+		if err := a.checkUnused(ctx); err != nil {
+			return err
 		}
 	}
 	for _, a := range actions {
@@ -100,30 +100,71 @@ func Apply(ctx context.Context, actions []Action, out io.Writer) error {
 			err = a.stage()
 		}
 		if err != nil {
-			return fault.New(fault.Unavailable, "cannot copy %s: %w; nothing has been changed", a.stored.Name, err)
+			return errors.Join(fault.New(fault.Unavailable, "cannot copy %s: %w; nothing has been changed", a.stored.Name, err),
+				unstage(actions))
 		}
 	}
 	aside := "before-restore-" + now()
+	actions = slices.Clone(actions) // databases of servers first: more can fail there
+	slices.SortStableFunc(actions, func(a, b Action) int { return cmp.Compare(len(a.Part.Path), len(b.Part.Path)) })
 	for _, a := range actions {
 		kept, err := a.replace(ctx, aside)
 		if err != nil {
-			return fault.New(fault.Unavailable, "cannot restore %s: %w; run the command again", a.stored.Name, err)
+			return fault.New(fault.Unavailable, "cannot restore %s: %w; what was there is in %s if that exists; run the command "+
+				"again", a.stored.Name, err, kept)
 		}
 		fmt.Fprintf(out, "restored %s; what was there is in %s\n", a.stored.Name, kept)
 	}
 	return nil
 }
 
-// usersOf returns the processes that have a file of a part open.
-func usersOf(p Part) (who []string) {
+// checkUnused returns fault.Conflict if a process has a file of the part open, or is connected to its database, and
+// fault.Invalid for a directory that cannot be replaced.
+func (a Action) checkUnused(ctx context.Context) error {
+	p := a.Part
 	if p.Path == "" {
-		return nil
+		n, err := sqldb.Sessions(ctx, p.Database)
+		if err == nil && n > 0 {
+			err = fault.New(fault.Conflict, "the %s has %d other connections; stop the services that use it first", p.where(), n)
+		}
+		return err
 	}
-	for _, path := range []string{p.Path, p.Path + "-wal", p.Path + "-shm"} {
+	var who []string
+	for _, path := range []string{p.Path, p.Path + "-wal", p.Path + "-shm", filepath.Join(p.Path, "image.lock")} {
 		who = append(who, users(path)...)
 	}
 	slices.Sort(who)
-	return slices.Compact(who)
+	if len(who) > 0 {
+		return fault.New(fault.Conflict, "%s is in use by process %s; stop the service first", p.where(),
+			strings.Join(slices.Compact(who), ", "))
+	}
+	info, err := os.Lstat(p.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Dir(p.Path)); err != nil {
+			return fault.New(fault.Invalid, "cannot restore %s: %w; create the directory with the owner of the service first",
+				p.where(), err)
+		}
+		return nil
+	case err != nil:
+		return fault.Wrap(fault.Unavailable, err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fault.New(fault.Invalid, "%s is a symbolic link; name its target in the configuration", p.where())
+	case isMountPoint(p.Path):
+		return fault.New(fault.Invalid, "%s is a mount point, which cannot be replaced; name a directory below it, or copy the "+
+			"files of the backup yourself", p.where())
+	}
+	return nil
+}
+
+// unstage removes the copies that have not taken their places.
+func unstage(actions []Action) (err error) {
+	for _, a := range actions {
+		if a.Part.Path != "" {
+			err = errors.Join(err, os.RemoveAll(a.Part.Path+restoring))
+		}
+	}
+	return err
 }
 
 // stage copies a part beside its place, with the owner of its directory.
@@ -133,9 +174,6 @@ func (a Action) stage() error {
 	}
 	to := a.Part.Path + restoring
 	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	var err error
@@ -160,19 +198,19 @@ func (a Action) replace(ctx context.Context, aside string) (kept string, err err
 	dir := filepath.Dir(a.Part.Path)
 	kept = filepath.Join(dir, aside)
 	if err := os.Mkdir(kept, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
+		return kept, err
 	}
 	if err := datafile.GiveAs(kept, dir); err != nil {
-		return "", err
+		return kept, err
 	}
 	for _, path := range []string{a.Part.Path, a.Part.Path + "-wal", a.Part.Path + "-shm"} {
 		err := os.Rename(path, filepath.Join(kept, filepath.Base(path)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+			return kept, err
 		}
 	}
 	if err := os.Rename(a.Part.Path+restoring, a.Part.Path); err != nil {
-		return "", err
+		return kept, err
 	}
 	return kept, datafile.Sync(dir)
 }
@@ -181,10 +219,10 @@ func (a Action) replace(ctx context.Context, aside string) (kept string, err err
 func (a Action) replaceInServer(ctx context.Context, aside string) (kept string, err error) {
 	kept = string(a.Part.Name) + "-" + aside + ".sql"
 	if kept, err = filepath.Abs(kept); err != nil {
-		return "", err
+		return kept, err
 	}
 	if err := dump(ctx, a.Part.Database, kept); err != nil {
-		return "", err
+		return kept, err
 	}
 	return kept, load(ctx, a.Part.Database, a.source)
 }

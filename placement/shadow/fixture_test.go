@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +21,7 @@ type site struct {
 	shadow   *Shadow
 	server   *httptest.Server // of the shadow
 	original *httptest.Server
+	opened   atomic.Int64 // connections to it
 	report   string
 	stop     func()
 }
@@ -36,7 +38,13 @@ func newSite(t *testing.T, original, berth http.Handler) *site {
 
 func newSiteWith(t *testing.T, original, berth http.Handler, report string) *site {
 	t.Helper()
-	s := &site{t: t, original: httptest.NewServer(original), report: report}
+	s := &site{t: t, original: httptest.NewUnstartedServer(original), report: report}
+	s.original.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.opened.Add(1)
+		}
+	}
+	s.original.Start()
 	of, err := url.Parse(s.original.URL)
 	if err == nil {
 		s.shadow, err = New(Options{Original: of, Report: report, Log: slog.New(slog.DiscardHandler), Times: quick})

@@ -169,17 +169,11 @@ func TestFailuresOfTheOriginal(t *testing.T) {
 
 // TestKeepsConnections counts the connections of many requests.
 func TestKeepsConnections(t *testing.T) {
-	var opened atomic.Int64
 	s := newSite(t, jsonAnswer("{}"), nil)
-	s.original.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened.Add(1)
-		}
-	}
 	for range 50 {
 		s.get("/traits")
 	}
-	if n := opened.Load(); n > 2 {
+	if n := s.opened.Load(); n > 2 {
 		t.Errorf("%d connections for 50 requests", n)
 	}
 }
