@@ -45,8 +45,25 @@ func (c *AuditCmd) Validate() error {
 		return fault.New(fault.Invalid, "--yes and --undo-file need --heal: without it nothing is changed")
 	case c.Heal && c.Undo != "":
 		return fault.New(fault.Invalid, "--heal and --undo exclude each other; use one of them")
+	case c.Heal && len(c.Rule) > 0:
+		return fault.New(fault.Invalid, "--heal and --rule exclude each other: what heals a server heals all of its "+
+			"differences; leave out --rule")
+	}
+	for _, rule := range c.Rule {
+		if !slices.Contains(fleet.Rules(), fleet.Rule(rule)) {
+			return fault.New(fault.Invalid, "there is no rule %q; the rules are %s", rule, ruleNames())
+		}
 	}
 	return nil
+}
+
+// ruleNames returns the names of all rules, for people.
+func ruleNames() string {
+	var names []string
+	for _, rule := range fleet.Rules() {
+		names = append(names, string(rule))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Exit statuses of the command beside those of errors.

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
+	"github.com/openberth/berth/provider"
 )
 
 // novaWhy is what is known of the placement of a server of Nova.
@@ -116,18 +117,18 @@ func (w *novaWhy) ask(ctx context.Context, g *Globals, server *fleet.Server, ali
 // print prints it.
 func (w *novaWhy) print(ctx context.Context, g *Globals, client *compute.Client) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s) is %s", w.Name, w.ID, w.Status)
+	fmt.Fprintf(&b, "%s (%s) is %s", provider.Printable(w.Name), w.ID, w.Status)
 	if w.Host != "" {
 		fmt.Fprintf(&b, " on %s", w.Host)
 	}
 	b.WriteString("\n")
 	if w.Fault != "" {
-		fmt.Fprintf(&b, "fault: %s\n", w.Fault)
+		fmt.Fprintf(&b, "fault: %s\n", provider.Printable(w.Fault))
 	}
 	for _, a := range w.Actions {
 		fmt.Fprintf(&b, "%s  %s", a.Started, a.Action)
 		if a.Message != nil {
-			fmt.Fprintf(&b, ": %s", *a.Message)
+			fmt.Fprintf(&b, ": %s", provider.Printable(*a.Message))
 		}
 		b.WriteString("\n")
 		if a.Events == nil {

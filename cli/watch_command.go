@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
@@ -47,7 +46,7 @@ func (c *WatchCmd) Run(g *Globals) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !fault.Is(err, fault.Unavailable) || rest.StatusOf(err) != nil {
+		if err != nil && !fault.Is(err, fault.Unavailable) { // a proxy answers 502 to 504 while the service starts
 			return err
 		}
 		if err != nil && cursor == "" { // nothing can be missed yet

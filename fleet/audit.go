@@ -41,6 +41,13 @@ const (
 	UnknownRequest Rule = "request not understood"         // of the flavor of a server
 )
 
+// Rules lists all rules.
+func Rules() []Rule {
+	return []Rule{Orphaned, EndedMove, NoAllocation, TooLittle, TooMuch, Doubled, SecondHost, WrongHost, WithoutHost,
+		PortAmounts, NoService, OwnerGone, Overcommitted, NoProvider, OtherProvider, PortProvider, LostPort, DeviceTwice,
+		OtherHolder, BesideAlias, ThirdHost, UnknownRequest}
+}
+
 // Finding is one difference.
 type Finding struct {
 	Rule     Rule      `json:"rule"`

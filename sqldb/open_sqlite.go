@@ -15,6 +15,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// Restoring is the end of the name of a file that a restore has made and that has not taken its place yet. The database
+// is not opened while it exists: its file may be missing, and would be created empty.
+const Restoring = ".restoring"
+
 // readConns is the maximum number of connections that read one SQLite database.
 const readConns = 8
 
@@ -80,6 +84,10 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 // prepareFiles creates the file of a new database, and removes the access rights of other users from the files of an
 // existing one. It returns the paths whose rights it changed.
 func prepareFiles(path string) (narrowed []string, err error) {
+	if _, err := os.Stat(path + Restoring); err == nil {
+		return nil, fault.New(fault.Conflict, "a restore of the database %s was interrupted: %s exists; run `berth restore` "+
+			"again, or remove that file to use what is there", path, path+Restoring)
+	}
 	if err := checkSaved(path); err != nil {
 		return nil, err
 	}

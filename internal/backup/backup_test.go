@@ -254,6 +254,17 @@ func TestRefusedRestores(t *testing.T) {
 	is(t, plan(), fault.Invalid, "outside")
 }
 
+// TestInterruptedRestore checks that a service does not start on a database that a restore has moved away.
+func TestInterruptedRestore(t *testing.T) {
+	m := newMachine(t)
+	must(t, os.Rename(m.path("compute.db"), m.path("compute.db"+sqldb.Restoring)))
+	_, err := sqldb.Open(t.Context(), "sqlite:///"+m.path("compute.db"))
+	is(t, err, fault.Conflict, "run `berth restore` again")
+	if text := m.read("compute.db"); !strings.Contains(text, "no such file") {
+		t.Errorf("it was created: %q", text)
+	}
+}
+
 // TestFailedBackupLeavesNothing checks that a backup that cannot be finished does not exist.
 func TestFailedBackupLeavesNothing(t *testing.T) {
 	m := newMachine(t)

@@ -17,9 +17,6 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// restoring is the end of the name of a copy that has not taken its place yet.
-const restoring = ".restoring"
-
 // Action is what a restore does with one part.
 type Action struct {
 	Part   Part
@@ -161,7 +158,7 @@ func (a Action) checkUnused(ctx context.Context) error {
 func unstage(actions []Action) (err error) {
 	for _, a := range actions {
 		if a.Part.Path != "" {
-			err = errors.Join(err, os.RemoveAll(a.Part.Path+restoring))
+			err = errors.Join(err, os.RemoveAll(a.Part.Path+sqldb.Restoring))
 		}
 	}
 	return err
@@ -172,7 +169,7 @@ func (a Action) stage() error {
 	if a.Part.Path == "" {
 		return nil
 	}
-	to := a.Part.Path + restoring
+	to := a.Part.Path + sqldb.Restoring
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
@@ -209,7 +206,7 @@ func (a Action) replace(ctx context.Context, aside string) (kept string, err err
 			return kept, err
 		}
 	}
-	if err := os.Rename(a.Part.Path+restoring, a.Part.Path); err != nil {
+	if err := os.Rename(a.Part.Path+sqldb.Restoring, a.Part.Path); err != nil {
 		return kept, err
 	}
 	return kept, datafile.Sync(dir)
