@@ -13,8 +13,8 @@ import (
 // guards requests to other services.
 type Database struct {
 	*sqldb.DB // each of its methods that runs a transaction must have one here: the promoted one checks nothing
-	mu    sync.RWMutex
-	lease *Lease // nil: no check
+	mu        sync.RWMutex
+	lease     *Lease // nil: no check
 }
 
 // Write is sqldb.DB.Write with the check. No other process can acquire the lease before the transaction ends.
