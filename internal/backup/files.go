@@ -143,7 +143,8 @@ func copyImageFiles(from, to string) error {
 // isMountPoint reports whether a file system begins at a directory.
 func isMountPoint(path string) bool {
 	var own, parent syscall.Stat_t
-	return syscall.Stat(path, &own) == nil && syscall.Stat(filepath.Dir(path), &parent) == nil && own.Dev != parent.Dev
+	err := errors.Join(syscall.Stat(path, &own), syscall.Stat(filepath.Dir(path), &parent))
+	return err == nil && own.Dev != parent.Dev
 }
 
 // isImageFile reports whether a file of the directory of images belongs to a backup: records and data. What is only

@@ -97,8 +97,8 @@ func Apply(ctx context.Context, actions []Action, out io.Writer) error {
 			err = a.stage()
 		}
 		if err != nil {
-			return errors.Join(fault.New(fault.Unavailable, "cannot copy %s: %w; nothing has been changed", a.stored.Name, err),
-				unstage(actions))
+			err = fault.New(fault.Unavailable, "cannot copy %s: %w; nothing has been changed", a.stored.Name, err)
+			return errors.Join(err, unstage(actions))
 		}
 	}
 	aside := "before-restore-" + now()
@@ -122,7 +122,8 @@ func (a Action) checkUnused(ctx context.Context) error {
 	if p.Path == "" {
 		n, err := sqldb.Sessions(ctx, p.Database)
 		if err == nil && n > 0 {
-			err = fault.New(fault.Conflict, "the %s has %d other connections; stop the services that use it first", p.where(), n)
+			err = fault.New(fault.Conflict, "the %s has %d other connections; stop the services that use it first",
+				p.where(), n)
 		}
 		return err
 	}
@@ -139,8 +140,8 @@ func (a Action) checkUnused(ctx context.Context) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(p.Path)); err != nil {
-			return fault.New(fault.Invalid, "cannot restore %s: %w; create the directory with the owner of the service first",
-				p.where(), err)
+			return fault.New(fault.Invalid, "cannot restore %s: %w; create the directory with the owner of the service "+
+				"first", p.where(), err)
 		}
 		return nil
 	case err != nil:
@@ -148,8 +149,8 @@ func (a Action) checkUnused(ctx context.Context) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return fault.New(fault.Invalid, "%s is a symbolic link; name its target in the configuration", p.where())
 	case isMountPoint(p.Path):
-		return fault.New(fault.Invalid, "%s is a mount point, which cannot be replaced; name a directory below it, or copy the "+
-			"files of the backup yourself", p.where())
+		return fault.New(fault.Invalid, "%s is a mount point, which cannot be replaced; name a directory below it, or copy "+
+			"the files of the backup yourself", p.where())
 	}
 	return nil
 }
