@@ -106,8 +106,8 @@ func copyTree(from, to string, want func(name string) bool) error {
 	return datafile.Sync(to)
 }
 
-// copyImageFiles copies the records of images, and then the data that belongs to them. The record of an image whose data is
-// not there is left out: the image was deleted meanwhile.
+// copyImageFiles copies the records of images, and then the data that belongs to them. The record of an image whose
+// data is not there is left out: the image was deleted meanwhile.
 func copyImageFiles(from, to string) error {
 	if err := copyTree(from, to, func(name string) bool { return strings.HasSuffix(name, ".json") }); err != nil {
 		return err

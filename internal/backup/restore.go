@@ -107,8 +107,8 @@ func Apply(ctx context.Context, actions []Action, out io.Writer) error {
 	for _, a := range actions {
 		kept, err := a.replace(ctx, aside)
 		if err != nil {
-			return fault.New(fault.Unavailable, "cannot restore %s: %w; what was there is in %s if that exists; run the command "+
-				"again", a.stored.Name, err, kept)
+			return fault.New(fault.Unavailable, "cannot restore %s: %w; what was there is in %s if that exists; run the "+
+				"command again", a.stored.Name, err, kept)
 		}
 		fmt.Fprintf(out, "restored %s; what was there is in %s\n", a.stored.Name, kept)
 	}
