@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
@@ -16,6 +18,9 @@ import (
 
 // maxWatchers is the number of clients that watch events at one time.
 const maxWatchers = 128
+
+// streamTime is how long a stream lasts: then the client connects again, and its token and role are checked again.
+const streamTime = time.Hour
 
 // events handles GET /berth/v1/events: a stream of the changes of providers, inventories and allocations, by all
 // processes that use the database. Only who may list providers may watch them: they show on which hosts consumers are.
@@ -42,7 +47,9 @@ func (c *call) events() error {
 	if err != nil {
 		return err
 	}
-	return events.Stream(rest.Unlimited(c.R.Context()), c.W, log, c.R.Header.Get("Last-Event-ID"), filter, whole)
+	ctx, stop := context.WithTimeout(rest.Unlimited(c.R.Context()), streamTime)
+	defer stop()
+	return events.Stream(ctx, c.W, log, c.R.Header.Get("Last-Event-ID"), filter, whole)
 }
 
 // eventFilter parses the query of GET /berth/v1/events.
