@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -137,6 +138,10 @@ func (l *Log) append(lines []byte) (err error) {
 		return fault.Wrap(fault.Unavailable, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	// A line that another process is writing must not look like one that it has not finished. Close releases the lock.
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err)
