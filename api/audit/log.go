@@ -129,7 +129,7 @@ func (l *Log) write() {
 	}
 }
 
-// append appends lines to the file of this day, all or none of them.
+// append appends lines to the file of this day. After an error some of them may be there.
 func (l *Log) append(lines []byte) (err error) {
 	day := l.now().UTC().Format(time.DateOnly)
 	l.clean(day)

@@ -38,7 +38,8 @@ type catalogEntry struct {
 }
 
 // Handler returns a handler that serves all APIs, each below a path. At / is a catalog of them, at /healthz the health
-// of all; both need no account. At join.Path hosts exchange tokens for their accounts.
+// of all; both need no account. Metrics are not served: users reach this address. At join.Path hosts exchange tokens
+// for their accounts.
 func (c *Cloud) Handler() http.Handler {
 	joining := join.Handler(join.Tokens{Dir: c.Dir}, c.log)
 	handlers, prefixes := map[string]http.Handler{}, []string{}
@@ -47,8 +48,10 @@ func (c *Cloud) Handler() http.Handler {
 		prefixes = append(prefixes, api.prefix)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		first, below, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		switch h := handlers["/"+first]; {
+		case h != nil && below == "metrics": // they name projects, and need no account
+			http.Error(w, "the metrics of a service are at its own address", http.StatusNotFound)
 		case h != nil:
 			h.ServeHTTP(w, r)
 		case r.URL.Path == join.Path:

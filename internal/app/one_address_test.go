@@ -67,6 +67,11 @@ func TestOneAddress(t *testing.T) {
 			t.Errorf("%s: %d %s; want %s", path, status, text, part)
 		}
 	}
+	for _, path := range []string{"/compute/metrics", "/placement/metrics"} { // without an account, they name projects
+		if status, text := get(path); status != http.StatusNotFound || !strings.Contains(text, "at its own address") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
 	for _, path := range []string{"/v2.1/servers", "/computes/v2.1", "//compute/v2.1", "/../compute"} {
 		if status, text := get(path); status != http.StatusNotFound || !strings.Contains(text, "below /compute, /image") {
 			t.Errorf("%s: %d %s", path, status, text)
