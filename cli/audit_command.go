@@ -114,7 +114,7 @@ func (c *AuditCmd) Run(g *Globals) error {
 	found.Differences = slices.DeleteFunc(found.Differences, func(f fleet.Finding) bool {
 		return len(c.Rule) > 0 && !slices.Contains(c.Rule, string(f.Rule))
 	})
-	if g.Output != "json" || !c.Heal {
+	if g.Output != "json" || !c.Heal || len(fleet.Plan(found.Differences)) == 0 {
 		if err := c.print(g, found); err != nil {
 			return err
 		}
@@ -216,6 +216,11 @@ func (c *AuditCmd) heal(ctx context.Context, g *Globals, found audited) (left in
 		return 0, err
 	}
 	if !c.Yes {
+		if g.Output == "json" { // the table of differences was not printed
+			for _, change := range plan {
+				fmt.Fprintf(g.stderr(), "%s: %s\n", change.Subject(), heal.Text(change))
+			}
+		}
 		fmt.Fprintf(g.stderr(), "Make %d changes in Placement? [y/N] ", len(plan))
 		answer, _ := bufio.NewReader(g.stdin()).ReadString('\n') // without an answer nothing is changed
 		if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {

@@ -67,6 +67,14 @@ type Change struct {
 	Provider   *ProviderChange   `json:"provider,omitempty"`
 }
 
+// Subject returns the id of the consumer or provider that is changed.
+func (c Change) Subject() string {
+	if c.Allocation != nil {
+		return string(c.Allocation.Consumer)
+	}
+	return string(c.Provider.Provider.ID)
+}
+
 // AllocationChange replaces the allocation of a consumer.
 type AllocationChange struct {
 	Consumer   resource.ConsumerID `json:"consumer"`

@@ -5,6 +5,7 @@
 package heal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -171,25 +172,56 @@ func remove(ctx context.Context, client *placement.Client, p provider.Provider) 
 	return client.DeleteProvider(ctx, p.ID)
 }
 
-// create creates a provider again that was deleted.
+// create creates a provider again that was deleted, and completes one whose creation was interrupted. It returns
+// fault.Conflict if the provider exists with other contents.
 func create(ctx context.Context, client *placement.Client, p provider.Provider) error {
-	if _, err := client.Inventories(ctx, p.ID); err == nil {
-		return nil // it was not deleted
-	} else if !fault.Is(err, fault.NotFound) {
+	tree, err := client.Tree(ctx, p.ID)
+	now, found := tree.ByID(p.ID)
+	switch {
+	case err != nil && !fault.Is(err, fault.NotFound):
 		return err
+	case err != nil || !found:
+		now, err = client.CreateProvider(ctx, p.ID, p.Name, p.Parent)
+		if err != nil {
+			return err
+		}
+	case !isPartOf(now, p):
+		return fault.New(fault.Conflict, "the provider exists, and has other inventories, traits or aggregates now")
 	}
-	made, err := client.CreateProvider(ctx, p.ID, p.Name, p.Parent)
-	if err != nil {
-		return err
+	return fill(ctx, client, now, p)
+}
+
+// isPartOf reports whether a provider has nothing, or what a saved one has, of each of inventories, traits and
+// aggregates.
+func isPartOf(now, saved provider.Provider) bool {
+	return (len(now.Inventories) == 0 || maps.Equal(now.Inventories, saved.Inventories)) &&
+		(len(now.Traits) == 0 || equal(now.Traits, saved.Traits)) &&
+		(len(now.Aggregates) == 0 || equal(now.Aggregates, saved.Aggregates))
+}
+
+// equal compares lists without regard to their order.
+func equal[T cmp.Ordered](a, b []T) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// fill gives a provider what it lacks of a saved one.
+func fill(ctx context.Context, client *placement.Client, now, saved provider.Provider) (err error) {
+	generation := now.Generation
+	if !maps.Equal(now.Inventories, saved.Inventories) {
+		if generation, err = client.PutInventories(ctx, saved.ID, generation, saved.Inventories); err != nil {
+			return err
+		}
 	}
-	generation, err := client.PutInventories(ctx, p.ID, made.Generation, p.Inventories)
-	if err != nil {
-		return err
+	if !equal(now.Traits, saved.Traits) {
+		if generation, err = client.PutTraits(ctx, saved.ID, generation, saved.Traits); err != nil {
+			return err
+		}
 	}
-	if generation, err = client.PutTraits(ctx, p.ID, generation, p.Traits); err != nil || len(p.Aggregates) == 0 {
-		return err
+	if equal(now.Aggregates, saved.Aggregates) {
+		return nil
 	}
-	return client.PutAggregates(ctx, p.ID, placement.AggregatesDoc{Generation: generation, Aggregates: p.Aggregates})
+	return client.PutAggregates(ctx, saved.ID, placement.AggregatesDoc{Generation: generation,
+		Aggregates: saved.Aggregates})
 }
 
 // refill writes the inventories of a provider again, if it has none.
