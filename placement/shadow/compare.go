@@ -29,7 +29,7 @@ func (s *Shadow) compare(ctx context.Context, one job) {
 			break
 		}
 		if err != nil {
-			s.recorder.notCompared(berthFailed)
+			s.skip(one, berthFailed)
 			return
 		}
 		if result := s.differences(one.target, one.answer, ours); len(result.Differences) == 0 {

@@ -31,7 +31,7 @@ func (s *Shadow) confirm(ctx context.Context, one job) {
 	seen, last := 0, pair{}
 	for i := 0; seen < confirmations; i++ {
 		if i == attempts {
-			s.recorder.notCompared(changedAgain)
+			s.skip(one, changedAgain)
 			return
 		}
 		if i > 0 && !sleep(ctx, s.options.Times.Settle) {
@@ -39,13 +39,13 @@ func (s *Shadow) confirm(ctx context.Context, one job) {
 		}
 		p, err := s.askBoth(ctx, one, one.target)
 		if err != nil && !errors.Is(err, errChanged) {
-			s.recorder.notCompared(askedInVain)
+			s.skip(one, askedInVain)
 			return
 		}
 		expired := p.theirs.Status == http.StatusUnauthorized && one.answer.Status != http.StatusUnauthorized
 		switch {
-		case expired && !one.derived:
-			s.recorder.notCompared(tokenExpired)
+		case expired:
+			s.skip(one, tokenExpired)
 			return
 		case err != nil:
 			seen = 0

@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/openberth/berth/placement/shadow/difference"
@@ -106,16 +108,34 @@ func (f *forwarder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(text) // an error means that the client has left
 }
 
-// reasonOf returns an error without the address that the client did not send its request to.
+// reasonOf returns the kind of an error. The error itself may have names and addresses that are not for clients.
 func reasonOf(err error) string {
-	var op *net.OpError
+	is := func(numbers ...error) bool {
+		return slices.ContainsFunc(numbers, func(number error) bool { return errors.Is(err, number) })
+	}
+	_, noName := errors.AsType[*net.DNSError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, noTrust := errors.AsType[*tls.CertificateVerificationError](err)
+	failed, isNet := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, context.Canceled):
+	case is(context.Canceled):
 		return "the client has left"
-	case errors.As(err, &op) && op.Err != nil:
-		return op.Op + ": " + op.Err.Error()
+	case noName:
+		return "its name cannot be resolved"
+	case noTrust:
+		return "its certificate is not valid"
+	case noTLS:
+		return "it does not use TLS"
+	case isNet && failed.Timeout():
+		return "it takes too long"
+	case is(syscall.ECONNREFUSED):
+		return "it refuses connections"
+	case is(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
+		return "there is no route to it"
+	case is(syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF):
+		return "it closed the connection"
 	default:
-		return err.Error()
+		return "the connection failed"
 	}
 }
 

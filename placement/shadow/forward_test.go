@@ -2,14 +2,20 @@ package shadow
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -162,7 +168,7 @@ func TestFailuresOfTheOriginal(t *testing.T) {
 	}
 	s.original.Close()
 	if status, body := s.get("/traits"); status != http.StatusBadGateway || !strings.Contains(body, `"errors"`) ||
-		!strings.Contains(body, "The original Placement does not answer") {
+		!strings.Contains(body, "The original Placement does not answer: it refuses connections") {
 		t.Errorf("%d %s", status, body)
 	}
 }
@@ -241,5 +247,27 @@ func TestAClientThatLeaves(t *testing.T) {
 	case <-ended:
 	case <-time.After(10 * time.Second):
 		t.Error("the request to the original goes on")
+	}
+}
+
+// TestReasons checks that the texts for clients have neither names nor addresses.
+func TestReasons(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "secret", Server: "10.0.0.1:53"}},
+			"its name cannot be resolved"},
+		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "secret"}},
+			"its certificate is not valid"},
+		{tls.RecordHeaderError{Msg: "secret"}, "it does not use TLS"},
+		{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, "it takes too long"},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, "it closed the connection"},
+		{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, "there is no route to it"},
+		{errors.New("secret"), "the connection failed"},
+	} {
+		if got := reasonOf(fmt.Errorf("secret: %w", c.err)); got != c.want {
+			t.Errorf("%v: %s", c.err, got)
+		}
 	}
 }

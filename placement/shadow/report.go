@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -73,6 +74,7 @@ func excerptOf(a difference.Answer) Excerpt {
 // recorder counts, and writes the report. It is safe for concurrent use.
 type recorder struct {
 	path string
+	lock *os.File // locked until close
 	now  func() time.Time
 
 	mu      sync.Mutex
@@ -85,19 +87,53 @@ type recorder struct {
 func newRecorder(path, original string, now func() time.Time) (*recorder, error) {
 	r := &recorder{path: path, now: now, changed: true,
 		report: Report{Original: original, Since: now().UTC(), Known: Counts{}, NotCompared: Counts{}}}
-	before, err := ReadReport(path)
+	var err error
+	if r.lock, err = lockReport(path); err != nil {
+		return nil, err
+	}
+	if err := r.resume(); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// lockReport locks a report for one process, until the file is closed or the process ends. The lock is on a file beside
+// the report, because each write replaces the report.
+func lockReport(path string) (*os.File, error) {
+	path += ".lock"
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "cannot lock the report: %w; choose another file with --report", err)
+	}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(fault.New(fault.Conflict, "cannot lock %s: another `berth placement shadow` writes this "+
+			"report; stop it, or choose another file with --report", path), f.Close())
+	case err != nil:
+		return nil, errors.Join(fault.New(fault.Unavailable, "cannot lock %s: %w; choose another file with --report", path,
+			err), f.Close())
+	}
+	return f, nil
+}
+
+// resume continues what is in the file, and writes it, so that a directory that cannot be written is found at the start.
+func (r *recorder) resume() error {
+	before, err := ReadReport(r.path)
 	switch {
 	case fault.Is(err, fault.NotFound):
 	case err != nil:
-		return nil, err
-	case before.Original != original:
-		return nil, fault.New(fault.Invalid, "cannot continue the report %s: it is of %s; choose another file with --report",
-			path, before.Original)
+		return err
+	case before.Original != r.report.Original:
+		return fault.New(fault.Invalid, "cannot continue the report %s: it is of %s; choose another file with --report",
+			r.path, before.Original)
 	default:
 		r.report = before
 	}
-	return r, r.write() // so that a directory that cannot be written is found at the start
+	return r.write()
 }
+
+// close unlocks the report.
+func (r *recorder) close() error { return r.lock.Close() }
 
 // ReadReport reads the file of a report. A file that does not exist is fault.NotFound.
 func ReadReport(path string) (Report, error) {

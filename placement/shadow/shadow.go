@@ -100,7 +100,8 @@ type job struct {
 	derived bool // the shadow made it from a limited query
 }
 
-// New returns a Shadow. It returns fault.Invalid for a wrong URL, and an error if the report cannot be written.
+// New returns a Shadow. It returns fault.Invalid for a wrong URL, fault.Conflict if another shadow writes the report, and
+// an error if it cannot be written.
 func New(options Options) (*Shadow, error) {
 	of := *options.Original
 	if of.Scheme != "http" && of.Scheme != "https" || of.Host == "" || of.RawQuery != "" || of.User != nil {
@@ -182,7 +183,14 @@ func (s *Shadow) enqueue(queue chan job, one job) {
 	case queue <- one:
 	default:
 		s.release(one)
-		s.recorder.notCompared(overloaded)
+		s.skip(one, overloaded)
+	}
+}
+
+// skip counts a read that is not compared. A derived query was counted with the limited one.
+func (s *Shadow) skip(one job, reason string) {
+	if !one.derived {
+		s.recorder.notCompared(reason)
 	}
 }
 
@@ -200,6 +208,9 @@ func (s *Shadow) Run(ctx context.Context, open func(context.Context) (*Berth, er
 	all.Wait()
 	if err := s.recorder.write(); err != nil { // what was confirmed at the end
 		s.options.Log.Error("report not written", "error", err)
+	}
+	if err := s.recorder.close(); err != nil {
+		s.options.Log.Error("report not unlocked", "error", err)
 	}
 }
 
@@ -240,7 +251,7 @@ func (s *Shadow) guarded(ctx context.Context, one job, do func(context.Context, 
 	defer func() {
 		s.release(one)
 		if p := recover(); p != nil {
-			s.recorder.notCompared(berthFailed)
+			s.skip(one, berthFailed)
 			s.options.Log.Error("comparison failed", "target", one.target, "panic", p)
 		}
 	}()

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -261,6 +262,12 @@ func TestReportContinues(t *testing.T) {
 	if p := again.recorder.state(); p.Forwarded != 1 || len(p.Differences) != 1 || p.Differences[0].Count != 1 {
 		t.Errorf("%+v", p)
 	}
+	if _, err := New(options); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), path) {
+		t.Errorf("two shadows write one report: %v", err)
+	}
+	if err := again.recorder.close(); err != nil {
+		t.Error(err)
+	}
 	options.Original = &url.URL{Scheme: "http", Host: "other:8778"}
 	if _, err := New(options); !fault.Is(err, fault.Invalid) {
 		t.Errorf("the report of another original is continued: %v", err)
@@ -296,5 +303,46 @@ func TestManyDifferencesOfOneKind(t *testing.T) {
 	}
 	if n := asked.Load(); n > reads*(1+2*confirmations)+10 {
 		t.Errorf("the original got %d requests", n)
+	}
+}
+
+// TestAFullList reports kinds of differences until the list is full. The next kind is counted without minimising it,
+// and the file has it when Run has ended.
+func TestAFullList(t *testing.T) {
+	var asked atomic.Int64
+	s := newSite(t, counted(jsonAnswer(`{"a": 1}`), &asked), jsonAnswer(`{"a": 2}`))
+	s.shadow.recorder.count(func(p *Report) {
+		for i := range maxListed {
+			p.Differences = append(p.Differences, Difference{Kind: fmt.Sprint(i)})
+		}
+	})
+	s.get("/traits?name=in:A,B,C,D&associated=true")
+	if p := s.answered(1); p.Unlisted != 1 || len(p.Differences) != maxListed {
+		t.Errorf("%+v", p)
+	}
+	s.stop()
+	if n := asked.Load(); n != 1+2*confirmations {
+		t.Errorf("the original got %d requests", n)
+	}
+	if p, err := ReadReport(s.report); err != nil || p.Unlisted != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+}
+
+// TestDerivedQueriesAreNoReads lets the derived queries of a limited read fail: the read alone is counted.
+func TestDerivedQueriesAreNoReads(t *testing.T) {
+	s := newSite(t, jsonAnswer("{}"), jsonAnswer("{}"))
+	one := job{target: "/traits", derived: true}
+	s.shadow.guarded(t.Context(), one, func(context.Context, job) { panic("broken") })
+	s.shadow.enqueue(make(chan job), one)
+	s.original.Close()
+	s.shadow.confirm(t.Context(), one)
+	if p := s.shadow.recorder.state(); len(p.NotCompared) > 0 {
+		t.Errorf("%+v", p.NotCompared)
+	}
+	one.derived = false
+	s.shadow.confirm(t.Context(), one)
+	if p := s.shadow.recorder.state(); p.NotCompared[askedInVain] != 1 {
+		t.Errorf("%+v", p.NotCompared)
 	}
 }
