@@ -28,6 +28,7 @@ const (
 	keptChanges = 1 << 16
 	interval    = 100 * time.Millisecond // at which the index is compared with what the Log has
 	retryWait   = time.Second            // after an error of the database
+	unwatched   = 5 * time.Minute        // after which the Log is dropped
 )
 
 // Source is what a Follower reads. placement/store implements the first method, the live index the second.
@@ -36,19 +37,26 @@ type Source struct {
 	Snapshot func() *index.Snapshot
 }
 
-// Follower keeps a Log equal to the database, from the first client on. It compares snapshots of the live index, which
-// follows the writes of all processes, and reads the allocations of the trees that differ.
+// Follower keeps a Log equal to the database, from the first client on until a while after the last one has left. It
+// compares snapshots of the live index, which follows the writes of all processes, and reads the allocations of the
+// trees that differ.
 type Follower struct {
-	source Source
-	log    *slog.Logger
+	source  Source
+	log     *slog.Logger
+	keep    time.Duration // how long a Log without clients is kept
+	arrived chan struct{} // a client has come since Run looked last
+
+	mu        sync.Mutex
+	following *following // nil: no client has come
+	clients   int
+	left      time.Time            // when the last client left
+	touched   map[provider.ID]bool // roots of trees that this process has written
+}
+
+// following is a Log and what its changes are found with.
+type following struct {
 	events *Log
-
-	begin sync.Once
-	began chan struct{} // closed when the first client has come
-	ready chan struct{} // closed when the Log has the state of the database
-
-	mu      sync.Mutex
-	touched map[provider.ID]bool // roots of trees that this process has written
+	ready  chan struct{} // closed when the Log has the state of the database
 
 	// Used by Run only.
 	seen  *index.Snapshot
@@ -58,57 +66,86 @@ type Follower struct {
 
 // NewFollower returns a Follower. Nothing happens before Run and a call of Log.
 func NewFollower(source Source, log *slog.Logger) *Follower {
-	return &Follower{source: source, log: log, events: New(keptChanges), began: make(chan struct{}),
-		ready: make(chan struct{}), touched: map[provider.ID]bool{}, seen: index.Build(nil),
-		owner: map[Key]provider.ID{}, keys: map[provider.ID]map[Key]bool{}}
+	return &Follower{source: source, log: log, keep: unwatched, arrived: make(chan struct{}, 1),
+		touched: map[provider.ID]bool{}}
 }
 
-// Log returns the Log as soon as it has the state of the database. It returns the error of ctx if that takes longer.
-func (f *Follower) Log(ctx context.Context) (*Log, error) {
-	f.begin.Do(func() { close(f.began) })
+// Log returns the Log as soon as it has the state of the database. The client calls leave once when it no longer reads
+// it. Log returns the error of ctx if that takes longer.
+func (f *Follower) Log(ctx context.Context) (l *Log, leave func(), err error) {
+	now := f.enter()
 	select {
-	case <-f.ready:
-		return f.events, nil
+	case <-now.ready:
+		return now.events, f.leave, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		f.leave()
+		return nil, nil, ctx.Err()
 	}
+}
+
+// enter counts a client, and begins to follow for the first one.
+func (f *Follower) enter() *following {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clients++
+	if f.following == nil {
+		f.following = &following{events: New(keptChanges), ready: make(chan struct{}), seen: index.Build(nil),
+			owner: map[Key]provider.ID{}, keys: map[provider.ID]map[Key]bool{}}
+	}
+	select {
+	case f.arrived <- struct{}{}:
+	default:
+	}
+	return f.following
+}
+
+func (f *Follower) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clients--
+	f.left = time.Now()
 }
 
 // Touch says that this process has written to trees. Their allocations may have changed without their usage.
 func (f *Follower) Touch(roots ...provider.ID) {
-	select {
-	case <-f.began:
-	default:
-		return // nothing has been read that could be out of date
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.following == nil {
+		return // nothing has been read that could be out of date
+	}
 	for _, root := range roots {
 		f.touched[root] = true
 	}
 }
 
-// Run follows the database until ctx ends. Call it once.
+// Run follows the database while there are clients, until ctx ends. Call it once.
 func (f *Follower) Run(ctx context.Context) {
-	select {
-	case <-f.began:
-	case <-ctx.Done():
-		return
+	for {
+		select {
+		case <-f.arrived:
+			f.follow(ctx)
+		case <-ctx.Done():
+			return
+		}
 	}
+}
+
+// follow follows the database until ctx ends or the last client has left a while ago.
+func (f *Follower) follow(ctx context.Context) {
 	failing, ready := false, false
-	for wait := interval; ; {
-		err := f.step(ctx)
+	for now := f.current(); now != nil; now = f.current() {
+		err := f.step(ctx, now)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil && !ready:
 			ready = true
-			close(f.ready)
+			close(now.ready)
 		case err != nil && !failing:
 			f.log.Warn("events not read, will retry", "error", err)
 		}
-		failing = err != nil
-		if wait = interval; failing {
+		wait := interval
+		if failing = err != nil; failing {
 			wait = retryWait
 		}
 		timer := time.NewTimer(wait)
@@ -120,17 +157,27 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
+// current returns what follows the database. It drops that, and returns nil, if the last client has left a while ago.
+func (f *Follower) current() *following {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.clients == 0 && time.Since(f.left) >= f.keep {
+		f.following, f.touched = nil, map[provider.ID]bool{}
+	}
+	return f.following
+}
+
 // step applies what has changed since the last step. If it fails, the next step repeats it.
-func (f *Follower) step(ctx context.Context) error {
+func (f *Follower) step(ctx context.Context, now *following) error {
 	f.mu.Lock()
 	roots := f.touched
 	f.touched = map[provider.ID]bool{}
 	f.mu.Unlock()
 	snapshot := f.source.Snapshot()
 	taken := slices.Collect(maps.Keys(roots))
-	if snapshot != f.seen {
-		differing(f.seen, snapshot, roots)
-		differing(snapshot, f.seen, roots)
+	if snapshot != now.seen {
+		differing(now.seen, snapshot, roots)
+		differing(snapshot, now.seen, roots)
 	}
 	if len(roots) == 0 {
 		return nil
@@ -140,8 +187,8 @@ func (f *Follower) step(ctx context.Context) error {
 		f.Touch(taken...)
 		return err
 	}
-	f.events.Apply(f.merge(roots, objectsOf(snapshot, roots, shares)))
-	f.seen = snapshot
+	now.events.Apply(now.merge(roots, objectsOf(snapshot, roots, shares)))
+	now.seen = snapshot
 	return nil
 }
 
@@ -156,7 +203,7 @@ func differing(one, other *index.Snapshot, roots map[provider.ID]bool) {
 
 // merge records the objects of trees, and adds nil for those that are in no tree any more. An object may have moved to
 // another tree, in this step or before.
-func (f *Follower) merge(roots map[provider.ID]bool, found map[provider.ID]map[Key]*Object) map[Key]*Object {
+func (f *following) merge(roots map[provider.ID]bool, found map[provider.ID]map[Key]*Object) map[Key]*Object {
 	all := map[Key]*Object{}
 	for root := range roots {
 		for key, o := range found[root] {

@@ -11,6 +11,8 @@
 package events
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"reflect"
 	"slices"
@@ -43,11 +45,16 @@ type Change struct {
 	After  *Object // nil: it was deleted
 }
 
+// maxStates is the number of clients for which the whole state is copied at one time.
+const maxStates = 2
+
 // Log is the changes of a service. It is safe for concurrent use.
 type Log struct {
 	id   string
 	keep int
 	now  func() time.Time
+
+	states chan struct{} // one for each caller of State that copies and sorts
 
 	mu    sync.Mutex
 	state map[Key]*Object
@@ -58,7 +65,8 @@ type Log struct {
 
 // New returns a Log without objects that keeps a number of changes.
 func New(keep int) *Log {
-	return &Log{id: rand.Text()[:12], keep: keep, now: time.Now, state: map[Key]*Object{}, more: make(chan struct{})}
+	return &Log{id: rand.Text()[:12], keep: keep, now: time.Now, states: make(chan struct{}, maxStates),
+		state: map[Key]*Object{}, more: make(chan struct{})}
 }
 
 // Apply changes objects; nil deletes one. An object that is as before is skipped.
@@ -94,18 +102,6 @@ func (l *Log) Apply(objects map[Key]*Object) {
 	l.more = make(chan struct{})
 }
 
-// Keys returns the keys of all objects for which is returns true.
-func (l *Log) Keys(is func(Key, *Object) bool) (keys []Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for key, o := range l.state {
-		if is(key, o) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // Cursor returns the cursor after a change.
 func (l *Log) Cursor(number int64) string { return l.id + "-" + strconv.FormatInt(number, 10) }
 
@@ -134,16 +130,31 @@ func (l *Log) Read(cursor string) (*Reader, bool) {
 // has reports whether a change is kept, or is the next one. The caller holds mu.
 func (l *Log) has(number int64) bool { return number > l.last-int64(len(l.ring)) && number <= l.last+1 }
 
-// State returns all objects, and a Reader of the changes after them.
-func (l *Log) State() (objects []Change, r *Reader) {
+// State returns the objects that a filter selects, and a Reader of the changes after them. At most maxStates callers do
+// this at one time; others wait. It returns the error of ctx if that takes longer.
+func (l *Log) State(ctx context.Context, f Filter) (objects []Change, r *Reader, err error) {
+	select {
+	case l.states <- struct{}{}:
+		defer func() { <-l.states }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	objects, r = l.selected(f)
+	slices.SortFunc(objects, func(a, b Change) int {
+		return cmp.Or(strings.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.ID, b.Key.ID))
+	})
+	return objects, r, nil
+}
+
+// selected returns the objects that a filter selects, in any order, and a Reader of the changes after them.
+func (l *Log) selected(f Filter) (objects []Change, r *Reader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, o := range l.state {
-		objects = append(objects, Change{Number: l.last, Key: key, After: o})
+		if f.Selects(key, o) {
+			objects = append(objects, Change{Number: l.last, Key: key, After: o})
+		}
 	}
-	slices.SortFunc(objects, func(a, b Change) int {
-		return strings.Compare(a.Key.Kind+" "+a.Key.ID, b.Key.Kind+" "+b.Key.ID)
-	})
 	return objects, &Reader{log: l, next: l.last + 1}
 }
 

@@ -1,6 +1,8 @@
 package events
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -20,7 +22,10 @@ func (r *replay) read(t *testing.T, most int) {
 	if r.reader == nil {
 		var objects []Change
 		r.state = map[Key]any{}
-		objects, r.reader = r.log.State()
+		var err error
+		if objects, r.reader, err = r.log.State(t.Context(), Filter{}); err != nil {
+			t.Fatal(err)
+		}
 		for _, c := range objects {
 			r.state[c.Key] = c.After.Data
 			r.last = c.Number
@@ -125,5 +130,24 @@ func TestFilter(t *testing.T) {
 		if got := c.filter.Selects(key, o); got != c.want {
 			t.Errorf("%+v: %t", c.filter, got)
 		}
+	}
+}
+
+// TestState sends only the selected objects, in order, to two clients at a time.
+func TestState(t *testing.T) {
+	log := New(5)
+	log.Apply(map[Key]*Object{{"k", "2"}: {Project: "p"}, {"k", "1"}: {Project: "p"}, {"j", "3"}: {Project: "p"},
+		{"k", "4"}: {Project: "q"}})
+	objects, _, err := log.State(t.Context(), Filter{Projects: []string{"p"}})
+	if err != nil || len(objects) != 3 || objects[0].Key.ID != "3" || objects[1].Key.ID != "1" {
+		t.Errorf("%v %v", objects, err)
+	}
+	for range maxStates {
+		log.states <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := log.State(ctx, Filter{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a third one does not wait: %v", err)
 	}
 }

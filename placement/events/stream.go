@@ -62,18 +62,18 @@ func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f
 	reader, known := l.Read(cursor)
 	switch {
 	case !known:
-		reader = s.state(l, "the log does not have the events after "+cursor)
+		reader = s.state(ctx, l, "the log does not have the events after "+cursor)
 	case whole && cursor == "":
-		reader = s.state(l, "")
+		reader = s.state(ctx, l, "")
 	default:
 		s.cursor(reader) // so that a client that gets no event knows where it began
 	}
 	idle := time.NewTicker(keepAlive)
 	defer idle.Stop()
-	for {
+	for reader != nil {
 		changes, more, ok := reader.Next(batch)
 		if !ok {
-			reader = s.state(l, "too far behind")
+			reader = s.state(ctx, l, "too far behind")
 			continue
 		}
 		for _, c := range changes {
@@ -97,6 +97,7 @@ func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f
 			return nil
 		}
 	}
+	return nil
 }
 
 // stream writes events. After an error it writes nothing.
@@ -134,14 +135,15 @@ func (s *stream) event(cursor string, d Document) {
 	_, s.err = fmt.Fprintf(s.out, "%sevent: %s\ndata: %s\n\n", cursor, d.Action, data)
 }
 
-// state sends the whole state and returns what follows it.
-func (s *stream) state(l *Log, reason string) *Reader {
-	objects, reader := l.State()
+// state sends the whole state and returns what follows it, or nil if ctx has ended.
+func (s *stream) state(ctx context.Context, l *Log, reason string) *Reader {
+	objects, reader, err := l.State(ctx, s.filter)
+	if err != nil {
+		return nil
+	}
 	s.event("", Document{Action: Reset, Reason: reason})
 	for _, c := range objects {
-		if s.filter.Selects(c.Key, c.After) {
-			s.event("", Document{Action: State, Kind: c.Key.Kind, ID: c.Key.ID, Object: c.After.Data})
-		}
+		s.event("", Document{Action: State, Kind: c.Key.Kind, ID: c.Key.ID, Object: c.After.Data})
 	}
 	s.event(reader.Cursor(), Document{Action: Synced})
 	return reader

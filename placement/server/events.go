@@ -39,10 +39,11 @@ func (c *call) events() error {
 		return edge.StatusErrorf(http.StatusServiceUnavailable, "%d clients watch events already; try again later",
 			maxWatchers)
 	}
-	log, err := c.server.follower.Log(c.Context())
+	log, leave, err := c.server.follower.Log(c.Context())
 	if err != nil {
 		return err
 	}
+	defer leave()
 	ctx, stop := context.WithTimeout(rest.Unlimited(c.R.Context()), streamTime)
 	defer stop()
 	return events.Stream(ctx, c.W, log, c.R.Header.Get("Last-Event-ID"), filter, whole)
