@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -175,5 +176,90 @@ func TestWithoutADirectory(t *testing.T) {
 	New("", 0, slog.New(slog.NewJSONHandler(&out, nil))).Record(NewEvent(request()))
 	if !strings.Contains(out.String(), `"msg":"audit"`) || !strings.Contains(out.String(), "update/reboot") {
 		t.Error(out.String())
+	}
+}
+
+// full is a file on a disk with room for some bytes.
+type full struct {
+	file
+	room *int
+}
+
+func (f full) Write(p []byte) (int, error) {
+	n := min(len(p), *f.room)
+	*f.room -= n
+	written, err := f.file.Write(p[:n])
+	if n < len(p) {
+		err = errors.Join(err, syscall.ENOSPC)
+	}
+	return written, err
+}
+
+// TestAFullDisk writes two lines of three. Only the third one is lost, and the loss is reported without a new request.
+func TestAFullDisk(t *testing.T) {
+	l := New(t.TempDir(), 0, slog.New(slog.DiscardHandler))
+	l.retry = time.Millisecond
+	room := 12
+	l.open = func(path string) (file, error) {
+		f, err := openFile(path)
+		return full{f, &room}, err
+	}
+	l.mu.Lock()
+	l.pending, l.events = []byte("{\"a\":1}\n{}\n{\"b\":1}\n"), 3
+	l.start()
+	batch := l.batch
+	l.mu.Unlock()
+	<-batch
+	l.mu.Lock()
+	if room = 1000; l.lost != 1 || !errors.Is(l.why, syscall.ENOSPC) {
+		t.Errorf("%d events lost: %v", l.lost, l.why)
+	}
+	l.mu.Unlock()
+	for last := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		lost := l.lost
+		l.mu.Unlock()
+		if lost == 0 {
+			break
+		}
+		if time.Now().After(last) {
+			t.Fatal("the loss is not reported")
+		}
+	}
+	text, err := os.ReadFile(today(l))
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if err != nil || len(lines) != 4 || lines[1] != "{}" || !strings.Contains(lines[3], `"name":"1 events"`) {
+		t.Errorf("%v %q", err, lines)
+	}
+}
+
+// TestClose reports lost events and unknown callers, and waits for events for a limited time.
+func TestClose(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := New(dir, 0, slog.New(slog.DiscardHandler))
+	l.Record(NewEvent(request()))
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "at least 1 ") {
+		t.Errorf("a lost event: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		l.CountUnknown("image", 401)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	events := read(t, today(l))
+	if len(events) != 2 || events[0].Target.Name != "1 events" || events[1].Target.Name != "1000 requests" ||
+		events[1].Reason.ReasonCode != "401" {
+		t.Errorf("%+v", events)
+	}
+	stalled := New(dir, 0, slog.New(slog.DiscardHandler))
+	stalled.closing = time.Millisecond
+	stalled.open = func(string) (file, error) { select {} }
+	stalled.Record(NewEvent(request()))
+	if err := stalled.Close(); !errors.Is(err, errSlow) {
+		t.Errorf("a stalled disk: %v", err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 type Event struct {
 	TypeURI     string   `json:"typeURI"`
 	ID          string   `json:"id"`
-	EventType   string   `json:"eventType"` // activity, or monitor for lost events
+	EventType   string   `json:"eventType"` // activity; monitor: lost events, unknown callers
 	EventTime   string   `json:"eventTime"` // UTC, RFC 3339 with microseconds
-	Action      string   `json:"action"`    // create, update, delete, or update/<name of an action>
+	Action      string   `json:"action"`    // create, update, delete, update/<action>; lose, authenticate
 	Outcome     string   `json:"outcome"`   // success, failure, or unknown if the client left first
 	Initiator   Resource `json:"initiator"`
 	Target      Resource `json:"target"`
@@ -67,13 +67,18 @@ type Request struct {
 	At        time.Time
 }
 
+const (
+	eventURI   = "http://schemas.dmtf.org/cloud/audit/1.0/event"
+	timeFormat = "2006-01-02T15:04:05.000000+0000"
+)
+
 // longest is the length of a text that the client chose, in bytes.
 const longest = 500
 
 // NewEvent returns the event of a request.
 func NewEvent(r Request) Event {
-	e := Event{TypeURI: "http://schemas.dmtf.org/cloud/audit/1.0/event", ID: rand.Text(), EventType: "activity",
-		EventTime: r.At.UTC().Format("2006-01-02T15:04:05.000000+0000"), Action: actionOf(r), Outcome: outcomeOf(r),
+	e := Event{TypeURI: eventURI, ID: rand.Text(), EventType: "activity",
+		EventTime: r.At.UTC().Format(timeFormat), Action: actionOf(r), Outcome: outcomeOf(r),
 		Initiator: r.Initiator, RequestPath: clip(r.Path), Tags: r.IDs,
 		Reason:   Reason{ReasonType: "HTTP", ReasonCode: strconv.Itoa(r.Status), PolicyID: r.Rule},
 		Observer: Resource{TypeURI: "service/" + r.Service, ID: "target", Name: r.Service}}
@@ -144,8 +149,8 @@ func Writes(method string) bool {
 
 // lostEvent returns the event that reports lost ones.
 func lostEvent(n int64, why error, now time.Time) Event {
-	return Event{TypeURI: "http://schemas.dmtf.org/cloud/audit/1.0/event", ID: rand.Text(), EventType: "monitor",
-		EventTime: now.UTC().Format("2006-01-02T15:04:05.000000+0000"), Action: "lose", Outcome: "failure",
+	return Event{TypeURI: eventURI, ID: rand.Text(), EventType: "monitor",
+		EventTime: now.UTC().Format(timeFormat), Action: "lose", Outcome: "failure",
 		Initiator: Resource{TypeURI: "service/security", ID: "audit"},
 		Target:    Resource{TypeURI: "service/security/audit/event", ID: "none", Name: fmt.Sprintf("%d events", n)},
 		Observer:  Resource{TypeURI: "service/security", ID: "target", Name: "audit"},

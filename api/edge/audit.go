@@ -2,14 +2,20 @@ package edge
 
 import (
 	"net"
+	"net/http"
 	"strings"
 
 	"github.com/openberth/berth/api/audit"
 )
 
 // audit records a request that writes. What services and agents report at short intervals is recorded only if it fails.
+// Refused requests of callers that were not authenticated are only counted.
 func (c *Call) audit(status int) {
 	if c.core.Audit == nil || !audit.Writes(c.R.Method) || c.Spec.Quiet && status < 400 {
+		return
+	}
+	if status == http.StatusUnauthorized || status >= 400 && !c.known {
+		c.core.Audit.CountUnknown(c.core.Service, status)
 		return
 	}
 	path, _, _ := strings.Cut(c.loggedURI(), "?")

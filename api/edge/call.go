@@ -40,6 +40,7 @@ type Call struct {
 	proxy      proxyHeaders
 	route      *foundRoute // nil: there is none for the path
 	hasMethod  bool        // the route has the method
+	known      bool        // the caller is authenticated
 	clientGone bool        // the client disconnected, or the server stopped, before the answer was complete
 	cleanups   []func()
 }

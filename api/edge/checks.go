@@ -74,7 +74,7 @@ func (c *Call) Authenticate() error {
 	who, err := c.core.Authenticate(c.R)
 	switch {
 	case err == nil:
-		c.Who = who
+		c.Who, c.known = who, true
 		return nil
 	case fault.Is(err, fault.Forbidden):
 		return c.RefuseCaller(err)

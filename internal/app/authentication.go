@@ -38,6 +38,14 @@ func (a authentication) edge(service string, origins cors.Options, proxyHeaders 
 	return o
 }
 
+// closeAudit writes the audit events that wait. Each service calls it when it closes.
+func (a authentication) closeAudit() error {
+	if a.audit == nil {
+		return nil
+	}
+	return a.audit.Close()
+}
+
 // newAuthentication returns what [api] auth_strategy selects. missing is the one that applies if the option is not set.
 func newAuthentication(s settings.Settings, missing string, log *slog.Logger) (authentication, error) {
 	log = trace.Log(log)

@@ -144,7 +144,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 			stop()
 			work.Wait()
 			exporter.Close()
-			return errors.Join(failed, held.release(), closeDatabase(db, log))
+			return errors.Join(failed, auth.closeAudit(), held.release(), closeDatabase(db, log))
 		})}, nil
 }
 

@@ -53,7 +53,7 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 		Close: func() error {
 			imports.Close()
 			exporter.Close()
-			return lock.Close()
+			return errors.Join(auth.closeAudit(), lock.Close())
 		}}, nil
 }
 

@@ -79,7 +79,7 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 		stop()
 		work.Wait()
 		exporter.Close()
-		return closeDatabase(db, log)
+		return errors.Join(auth.closeAudit(), closeDatabase(db, log))
 	})}, nil
 }
 

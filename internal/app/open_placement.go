@@ -73,6 +73,6 @@ func startPlacement(ctx context.Context, url string, s settings.Settings, auth a
 		stop()
 		work.Wait()
 		exporter.Close()
-		return closeDatabase(db, log)
+		return errors.Join(auth.closeAudit(), closeDatabase(db, log))
 	})}, srv, nil
 }

@@ -116,7 +116,7 @@ func lockReport(path string) (*os.File, error) {
 	return f, nil
 }
 
-// resume continues what is in the file, and writes it, so that a directory that cannot be written is found at the start.
+// resume continues what is in the file, and writes it: a directory that cannot be written is found at the start.
 func (r *recorder) resume() error {
 	before, err := ReadReport(r.path)
 	switch {

@@ -100,8 +100,8 @@ type job struct {
 	derived bool // the shadow made it from a limited query
 }
 
-// New returns a Shadow. It returns fault.Invalid for a wrong URL, fault.Conflict if another shadow writes the report, and
-// an error if it cannot be written.
+// New returns a Shadow. It returns fault.Invalid for a wrong URL, fault.Conflict if another shadow writes the report,
+// and an error if it cannot be written.
 func New(options Options) (*Shadow, error) {
 	of := *options.Original
 	if of.Scheme != "http" && of.Scheme != "https" || of.Host == "" || of.RawQuery != "" || of.User != nil {
