@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -292,6 +293,36 @@ func TestMovedServerKeepsItsAllocation(t *testing.T) {
 	}
 	if now, err := Get[store.Port](t.Context(), c.Service, p.ID); err != nil || now.Policy != from {
 		t.Errorf("policy %q, want %q; %v", now.Policy, from, err)
+	}
+}
+
+// TestChangeWaitsForASlowOne: a change of a consumer whose other change waits for a slow Placement is made after it.
+func TestChangeWaitsForASlowOne(t *testing.T) {
+	c := newCloud(t)
+	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 1500))
+	p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
+	asked := make(chan bool)
+	var once sync.Once
+	c.fail = func(call placementtest.Call) (error, error) {
+		if call.Op == "PutAllocations" {
+			once.Do(func() {
+				close(asked)
+				time.Sleep(time.Second) // longer than a quick Placement takes under load
+			})
+		}
+		return nil, nil
+	}
+	slow := make(chan error)
+	go func() {
+		_, err := c.setPolicy(context.Background(), p.ID, to)
+		slow <- err
+	}()
+	<-asked
+	_, err := c.setPolicy(t.Context(), p.ID, from)
+	must(t, err)
+	must(t, <-slow)
+	if got, want := c.shares(), (resource.Allocation{bridge: {egr: 1000}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("allocation %v, want %v", got, want)
 	}
 }
 

@@ -197,11 +197,12 @@ func checkNotPending(ctx context.Context, tx *store.Tx, id string) error {
 }
 
 // repeat reports whether an operation is to be repeated after a fault: another one has changed the same consumer, or is
-// about to. It waits before.
+// about to. It waits before, some seconds in all: as long as Placement may take under load, because compute takes the
+// error for one of the host, and goes to another.
 func repeat(ctx context.Context, attempt int, err error) bool {
 	code := fault.CodeOf(err)
-	return (code == lost || code == pending) && attempt < attempts/2 &&
-		backoff.Sleep(ctx, time.Duration(attempt+1)*20*time.Millisecond) == nil
+	return (code == lost || code == pending) && attempt < attempts-1 &&
+		backoff.Sleep(ctx, min(20*time.Millisecond<<attempt, time.Second)) == nil
 }
 
 // SegmentRanges are the segments that networks may have, from the options of Neutron's ML2 plugin.
