@@ -258,5 +258,25 @@ func Forwards(networks []network.HostNetwork, version int) bool {
 	return slices.ContainsFunc(networks, func(n network.HostNetwork) bool { return routes(n, version) })
 }
 
+// WithoutIPv6 returns the networks of a host whose kernel has no IPv6: their subnets of IPv6 are not routed and have no
+// address of the host. conditions has a sentence for each network that has such a subnet.
+func WithoutIPv6(networks []network.HostNetwork) (list []network.HostNetwork, conditions []string) {
+	for _, n := range networks {
+		if routes(n, 6) {
+			conditions = append(conditions, "network "+n.ID+": this host does not route its subnets of IPv6: the kernel has "+
+				"no IPv6; boot it without ipv6.disable=1")
+		}
+		routed := n
+		n.Subnets = slices.Clone(n.Subnets)
+		for i, s := range n.Subnets {
+			if s.IPVersion == 6 && hasGateway(routed, s) {
+				n.Subnets[i].Gateway, n.Subnets[i].Address, n.Subnets[i].DHCP = "", "", false
+			}
+		}
+		list = append(list, n)
+	}
+	return list, conditions
+}
+
 // sorted returns the keys of settings in order.
 func sorted(settings map[string]string) []string { return slices.Sorted(maps.Keys(settings)) }

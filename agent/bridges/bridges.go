@@ -30,7 +30,9 @@ type Kernel interface {
 	Perform(o bridgeplan.Operation) error
 	SetRules(ctx context.Context, text string) error
 	Rules(ctx context.Context) (string, error)
-	Forward(version int) (changed bool, err error) // of IP
+	HasIPv6() bool
+	// Forward makes the host forward packets of a version of IP; bridgelink.Kernel.Forward describes the results.
+	Forward(version int) (changed bool, routers []string, err error)
 }
 
 // DHCP runs DHCP servers; dnsmasq.Servers implements it. The faults are by network.
@@ -248,6 +250,11 @@ func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (cond
 	if len(all.Networks) == 0 && !known {
 		return conditions, failed // a host that has never had a network needs no program
 	}
+	if !b.o.Kernel.HasIPv6() {
+		var lacking []string
+		all.Networks, lacking = bridgeplan.WithoutIPv6(all.Networks)
+		conditions = append(conditions, lacking...)
+	}
 	b.connect(ctx, all, failed)
 	return append(conditions, bridgeplan.Shortages(all.Networks)...), failed
 }
@@ -307,7 +314,10 @@ func (b *Bridges) connect(ctx context.Context, all network.HostNetworks, failed 
 		if !bridgeplan.Forwards(all.Networks, version) {
 			continue
 		}
-		changed, err := b.o.Kernel.Forward(version)
+		changed, routers, err := b.o.Kernel.Forward(version)
+		if len(routers) > 0 {
+			b.o.Log.Warn("accept_ra set to 2", "interfaces", routers)
+		}
 		if err != nil {
 			failForwarding(failed, all.Networks, version, err)
 		} else if changed {

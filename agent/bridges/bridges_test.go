@@ -28,6 +28,8 @@ type fakes struct {
 	metadata map[string]string
 	filtered []int // the number of ports of each call
 	filter   error
+	noIPv6   bool          // of the kernel
+	forward  map[int]error // by the version of IP
 }
 
 func (f *fakes) HostNetworks(context.Context, string) (network.HostNetworks, error) {
@@ -61,7 +63,9 @@ func (f *fakes) SetRules(_ context.Context, text string) error {
 
 func (f *fakes) Rules(context.Context) (string, error) { return f.rules, nil }
 
-func (f *fakes) Forward(int) (bool, error) { return false, nil }
+func (f *fakes) HasIPv6() bool { return !f.noIPv6 }
+
+func (f *fakes) Forward(version int) (bool, []string, error) { return false, nil, f.forward[version] }
 
 func (f *fakes) Apply(_ context.Context, want []bridgeplan.DHCP) map[string]error {
 	f.servers = want
@@ -246,5 +250,32 @@ func TestRetainedAddresses(t *testing.T) {
 	if stays := all.Ports[1]; stays.ID != p.ID || len(stays.FixedIPs) != 1 || stays.FixedIPs[0].Address != "10.0.1.11" ||
 		len(stays.Pairs) != 1 || stays.Pairs[0].Address != "10.0.9.0/24" {
 		t.Errorf("the port that stays: %+v", stays)
+	}
+}
+
+// TestHostWithoutIPv6: where the kernel has no IPv6 a network with a subnet of IPv6 is routed by IPv4, with a
+// condition. If the host must not forward packets of IPv6, only networks with such a subnet get no guests.
+func TestHostWithoutIPv6(t *testing.T) {
+	four := routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 101)
+	both := withSix(routed(netB, "10.0.2.0/24", "10.0.2.1", "10.0.2.250", "fa:16:3e:aa:00:02", 102), "fd00:2::/64",
+		"fd00:2::1", "fd00:2::250", "slaac")
+	p, q := port(four, "a1", "alpha", "10.0.1.10"), six(port(both, "b1", "beta", "10.0.2.10"), "fd00:2::10")
+	f := &fakes{links: map[string]bridgeplan.Link{}, all: network.HostNetworks{
+		Networks: []network.HostNetwork{four, both}, Ports: []network.HostPort{p, q}},
+		forward: map[int]error{6: errors.New("read-only")}}
+	b := f.start(filepath.Join(t.TempDir(), "networks.json"))
+	f.wants(t, b, "read-only")
+	must(t, b.Prepare(t.Context(), []string{p.ID}))
+	if err := b.Prepare(t.Context(), []string{q.ID}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a guest whose IPv6 is not forwarded: %v", err)
+	}
+	f.noIPv6, f.links = true, map[string]bridgeplan.Link{}
+	f.wants(t, b, "network "+netB+": this host does not route its subnets of IPv6")
+	must(t, b.Prepare(t.Context(), []string{p.ID, q.ID}))
+	if got := f.links[both.Bridge].Addresses; len(got) != 1 || !got[0].Prefix.Addr().Is4() {
+		t.Errorf("addresses of the bridge: %v", got)
+	}
+	if state, err := b.State(); err != nil || state.Networks[1].Subnets[1].Gateway != "fd00:2::1" {
+		t.Errorf("the file of the state: %+v, %v", state.Networks, err)
 	}
 }

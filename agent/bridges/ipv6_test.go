@@ -71,6 +71,7 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 	sigma.PortSecurity, sigma.Groups = false, nil
 	a.Names = []network.HostName{{Name: "beta", Address: "fd00:1::f816:3eff:fe00:10b"}}
 	groups := []network.HostSecurityGroup{openGroup}
+	h2.run("ip -6 route add default via fe80::99 dev eth0 proto ra")
 	for one, all := range map[*host]network.HostNetworks{
 		h: {Networks: []network.HostNetwork{a, b, c}, Ports: []network.HostPort{alpha, beta, gamma, sigma},
 			Groups: groups},
@@ -82,8 +83,11 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 			one.guest(p.Name, p)
 		}
 	}
-	if seen := h.run("sysctl -n net.ipv6.conf.eth0.accept_ra"); seen != "2\n" {
+	if seen := h2.run("sysctl -n net.ipv6.conf.eth0.accept_ra"); seen != "2\n" {
 		t.Errorf("the host, which forwards packets now, loses its own router: accept_ra %s", seen)
+	}
+	if seen := h.run("sysctl -n net.ipv6.conf.eth0.accept_ra"); seen != "1\n" {
+		t.Errorf("the host has no router on the interface, and accept_ra is %s", seen)
 	}
 	router := "default via fe80::" // of the MAC address of the gateway
 	for guest, address := range map[string]string{"alpha": "fd00:1::f816:3eff:fe00:10a/64",
