@@ -137,6 +137,10 @@ func TestForeignLinks(t *testing.T) {
 		"the bridge's name": {routed(), Link{Name: "brq0a1b2c3d-44", Kind: Bridge, Up: true}, "Berth has not made"},
 		"an interface with addresses": {provider("flat"), Link{Name: "eth1", Addresses: make([]Address, 1)},
 			"which it would lose"},
+		"an interface with a global address": {provider("flat"), Link{Name: "eth1", Addresses: []Address{{
+			Prefix: netip.MustParsePrefix("2001:db8::7/64")}}}, "which it would lose"},
+		"an interface with a unique local address": {provider("flat"), Link{Name: "eth1", Addresses: []Address{{
+			Prefix: netip.MustParsePrefix("fd00::7/64")}}}, "which it would lose"},
 		"an interface in another bridge": {provider("flat"), Link{Name: "eth1", Master: "br0"}, "belongs to br0"},
 		"no interface":                   {provider("flat"), Link{Name: "eth7"}, "eth1 does not exist"},
 	} {
@@ -153,6 +157,11 @@ func TestForeignLinks(t *testing.T) {
 				t.Errorf("changed: %+v", now)
 			}
 		})
+	}
+	linkLocal := map[string]Link{"eth1": {Name: "eth1", Addresses: []Address{{
+		Prefix: netip.MustParsePrefix("fe80::7/64")}}}}
+	if refused := settle(t, linkLocal, provider("flat")); len(refused) != 0 {
+		t.Errorf("an interface with a link-local address: %v", refused)
 	}
 	present := map[string]Link{"brq0a1b2c3d-44": {Name: "brq0a1b2c3d-44", Kind: Bridge}}
 	if refused := settle(t, present, routed()); len(refused) != 0 {
@@ -279,6 +288,19 @@ func TestIPv6Servers(t *testing.T) {
 			got != strings.Contains(one.Options, "tag:subnet1,option6:dns-server,[fd00::1]\n") {
 			t.Errorf("%s: %+v", name, one)
 		}
+	}
+}
+
+// TestNameServersWithZones: a zone, which may have any bytes, does not reach the options of a server.
+func TestNameServersWithZones(t *testing.T) {
+	servers := []string{"fe80::1%x\noption:router,10.0.0.66", "FD00::53"}
+	got := options6(network.HostSubnet{IPVersion: 6, DNS: servers}, "tag:t", "cloud.test")
+	if got != "tag:t,option6:dns-server,[fd00::53]\ntag:t,option6:domain-search,cloud.test\n" {
+		t.Errorf("%q", got)
+	}
+	four := network.HostSubnet{IPVersion: 4, DNS: []string{servers[0], "192.0.2.53"}}
+	if got = optionsOf(routed(), four, "tag:t"); !strings.HasPrefix(got, "tag:t,option:dns-server,192.0.2.53\n") {
+		t.Errorf("%q", got)
 	}
 }
 

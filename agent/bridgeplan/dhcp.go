@@ -129,6 +129,17 @@ func inBrackets(address string) string {
 	return address
 }
 
+// parsed returns the texts that are addresses, as this host writes them. It leaves out others, and those with a zone,
+// which may have any bytes: the network service refuses them.
+func parsed(texts []string) (list []string) {
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+			list = append(list, a.String())
+		}
+	}
+	return list
+}
+
 // options6 returns the lines of the options of a subnet of IPv6. dnsmasq advertises name servers and the domain too.
 func options6(s network.HostSubnet, tag, domain string) string {
 	servers := s.DNS
@@ -136,7 +147,7 @@ func options6(s network.HostSubnet, tag, domain string) string {
 		servers = []string{s.Gateway}
 	}
 	line := tag + ",option6:dns-server"
-	for _, at := range servers {
+	for _, at := range parsed(servers) {
 		line += "," + inBrackets(at)
 	}
 	return line + "\n" + tag + ",option6:domain-search," + domain + "\n"
@@ -173,7 +184,7 @@ func optionsOf(n network.HostNetwork, s network.HostSubnet, tag string) string {
 	}
 	switch {
 	case len(s.DNS) > 0:
-		line("dns-server", s.DNS...)
+		line("dns-server", parsed(s.DNS)...)
 	case hasGateway(n, s):
 		line("dns-server", s.Gateway)
 	default:

@@ -88,7 +88,7 @@ func readNetworkList(o *edge.Object, raw json.RawMessage, v compute.Version) (li
 
 // checkNetwork checks one entry alone.
 func checkNetwork(o *edge.Object, r lifecycle.NetworkRequest) {
-	_, err := netip.ParseAddr(r.FixedIP)
+	at, err := netip.ParseAddr(r.FixedIP)
 	switch {
 	case r.Port == "" && r.Network == "":
 		o.Invalid("networks", "an entry has neither uuid nor port; give one of them")
@@ -96,7 +96,7 @@ func checkNetwork(o *edge.Object, r lifecycle.NetworkRequest) {
 		o.Invalid("networks", "%q is not a UUID", edge.Clip(r.Port+r.Network))
 	case r.FixedIP != "" && r.Port != "":
 		o.Invalid("networks", "fixed_ip of port %s cannot be set; set it with `openstack port set`", r.Port)
-	case r.FixedIP != "" && err != nil:
+	case r.FixedIP != "" && (err != nil || at.Zone() != ""):
 		o.Invalid("networks", "%q is not an IP address", edge.Clip(r.FixedIP))
 	case r.Tag != "" && !tagText.MatchString(r.Tag):
 		o.Invalid("networks", "%q is not a valid tag", edge.Clip(r.Tag))
