@@ -290,6 +290,7 @@ type Port struct {
 	Device                   string                 // address of the device that it is bound with; empty: none
 	Revision                 int                    // of the port as it was read
 	VLAN                     int                    // tag that the device or the bridge adds; 0: none; or Untagged
+	DNSName                  string                 // dns_name that compute gives to it; empty: it has one of its user
 }
 
 // Guarantee is what a port requests from Placement since a revision of the port.

@@ -97,6 +97,7 @@ func (b *Binder) attachPort(ctx context.Context, s lifecycle.Server, ports []net
 		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	want := scheduler.ReadPort(p, change.Request, n.Name)
+	want.DNSName = scheduler.GivenName(s, p)
 	_, needsDevice := portrequest.Class(want.VNIC)
 	var device *pci.Request
 	refusal, err := b.countAttached(ctx, s, want)

@@ -105,6 +105,9 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 	attributes := withDNSName(s, p, map[string]any{deviceID: s.ID, deviceOwner: owner(s), hostID: s.Host,
 		profile: binding})
 	_, named := attributes[dnsName]
+	if named {
+		want.DNSName = s.DNSName()
+	}
 	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) || named {
 		p, err = b.Network.UpdatePortAt(ctx, want.ID, p.Revision, attributes)
 		if err != nil {

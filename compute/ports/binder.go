@@ -189,10 +189,12 @@ func withDNSName(s lifecycle.Server, p network.Port, attributes map[string]any) 
 	return attributes
 }
 
-// returned are the attributes of a port of a user that belongs to no server any more.
+// returned are the attributes of a port of a user that belongs to no server any more. A name that compute has given to
+// the port is removed, also after the server was renamed.
 func returned(s lifecycle.Server, p network.Port) map[string]any {
 	attributes := map[string]any{deviceID: "", deviceOwner: ""}
-	if p.DNSName != nil && *p.DNSName == s.DNSName() {
+	given := scheduler.GivenName(s, p)
+	if given != "" && p.DNSName != nil && *p.DNSName != "" && (*p.DNSName == given || *p.DNSName == s.DNSName()) {
 		attributes[dnsName] = ""
 	}
 	return attributes

@@ -36,6 +36,7 @@ type portRecord struct {
 	Device      string                 `json:"pci_slot,omitzero"`
 	Revision    int                    `json:"revision,omitzero"`
 	VLAN        int                    `json:"vlan,omitzero"`
+	DNSName     string                 `json:"given_dns_name,omitzero"`
 }
 
 type addressRecord struct {
@@ -47,7 +48,7 @@ func toPort(p lifecycle.Port) portRecord {
 	return portRecord{p.ID, p.Network, p.NetworkName, p.MAC, p.VNIC, p.Tag,
 		each(p.FixedIPs, func(ip lifecycle.FixedIP) addressRecord { return addressRecord(ip) }), p.Created,
 		each(p.Groups, func(g resource.Group) groupRecord { return groupRecord(g) }), p.SameSubtree, p.Allocation,
-		p.Host, p.VIF, p.Bridge, p.Device, p.Revision, p.VLAN}
+		p.Host, p.VIF, p.Bridge, p.Device, p.Revision, p.VLAN, p.DNSName}
 }
 
 func fromPort(r portRecord) lifecycle.Port {
@@ -55,7 +56,7 @@ func fromPort(r portRecord) lifecycle.Port {
 		FixedIPs: each(r.FixedIPs, func(a addressRecord) lifecycle.FixedIP { return lifecycle.FixedIP(a) }),
 		Created:  r.Created, Groups: each(r.Groups, func(g groupRecord) resource.Group { return resource.Group(g) }),
 		SameSubtree: r.SameSubtree, Allocation: r.Allocation, Host: r.Host, VIF: r.VIF, Bridge: r.Bridge,
-		Device: r.Device, Revision: r.Revision, VLAN: r.VLAN}
+		Device: r.Device, Revision: r.Revision, VLAN: r.VLAN, DNSName: r.DNSName}
 }
 
 // portChangeRecord is a port that is being attached or detached.

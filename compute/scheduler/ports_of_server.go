@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/flavor"
@@ -70,6 +71,7 @@ func (c Scheduler) CollectPorts(ctx context.Context, s lifecycle.Server, find Fi
 			all.Planned = append(all.Planned, cmp.Or(n.Name, p.Network))
 		}
 		port := ReadPort(p, requested, n.Name)
+		port.DNSName = GivenName(s, p)
 		all.List, all.wants = append(all.List, port), append(all.wants, WantsOf(s, port, p, n))
 	}
 	return all, "", nil
@@ -144,6 +146,29 @@ func ReadPort(p network.Port, r lifecycle.NetworkRequest, networkName string) li
 		out.Allocation[cmp.Or(group, p.ID)] = provider.ID(at)
 	}
 	return out
+}
+
+// GivenName returns the dns_name that compute has given to a port of a server, or gives to it when it is bound; empty:
+// the port has a name of its user, or the network service has no names. It is recorded before the port gets the name,
+// and stays when the server is renamed.
+func GivenName(s lifecycle.Server, p network.Port) string {
+	recorded := s.Ports
+	if s.PortChange != nil && s.PortChange.Port != nil {
+		recorded = append(slices.Clone(recorded), *s.PortChange.Port)
+	}
+	at := slices.IndexFunc(recorded, func(r lifecycle.Port) bool { return r.ID == p.ID })
+	name := s.DNSName()
+	switch {
+	case at >= 0 && recorded[at].DNSName != "":
+		return recorded[at].DNSName
+	case p.DNSName == nil:
+		return ""
+	case *p.DNSName == "":
+		return name
+	case at < 0 && *p.DNSName == name && strings.HasPrefix(p.DeviceOwner, "compute:"):
+		return name // it was bound by an attachment that was interrupted, or after the backup that was restored
+	}
+	return ""
 }
 
 // WithDetails returns a port with what the network service says of its interface.
