@@ -11,6 +11,10 @@ var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // maxName is the length of a name without the dot at its end.
 const maxName = 253
 
+// MaxDNSDomain is the number of characters of the longest domain of a network: it leaves room for the name of a server
+// and a dot in the 253 characters of a name in DNS.
+const MaxDNSDomain = 253 - 64
+
 // WhyNotDNS returns why a name in lower case, without a dot at its end, is not valid in DNS; empty: it is.
 func WhyNotDNS(name string) string {
 	if len(name) > maxName {

@@ -53,6 +53,11 @@ func (s *Settings) checkNetwork(cfg *config.Config, _ *slog.Logger) error {
 		e, _ := cfg.Get("DEFAULT", "dns_domain")
 		return e.Fault("%q is not a domain: %s; write for example cloud.example.org", n.DNSDomain, why)
 	}
+	if len(n.DNSDomain) > network.MaxDNSDomain {
+		e, _ := cfg.Get("DEFAULT", "dns_domain")
+		return e.Fault("the domain has more than %d characters, so that names of servers in it would be too long; write a "+
+			"shorter one", network.MaxDNSDomain)
+	}
 	n.Tunnels, n.Quotas = map[string][][2]int{}, map[string]int{}
 	for kind, ranges := range s.raw.tunnels {
 		n.Tunnels[kind] = *ranges

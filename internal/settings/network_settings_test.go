@@ -58,6 +58,7 @@ func TestWrongNetworkOptions(t *testing.T) {
 		"[ml2_type_vxlan]\nvni_ranges = 9:8\n":                             `"9:8" is not a range of tunnel IDs`,
 		"[DEFAULT]\nglobal_physnet_mtu = 9\n":                              "global_physnet_mtu",
 		"[DEFAULT]\ndns_domain = cloud test\n":                             `"cloud test" is not a domain`,
+		"[DEFAULT]\ndns_domain = " + strings.Repeat("a.", 95) + "\n":       "more than 189 characters",
 		"[quotas]\nquota_port = -2\n":                                      "quota_port",
 		"[network_database]\nconnection = postgresql+psycopg2://u@h:x/d\n": "network_database",
 	} {

@@ -61,17 +61,14 @@ func checkDNSName(name, domain string) error {
 	return nil
 }
 
-// maxDomain leaves room for the name of a server and a dot in the 253 characters of a name in DNS.
-const maxDomain = 253 - 64
-
 // checkDNSDomain refuses a domain that is not valid in DNS.
 func checkDNSDomain(domain string) error {
 	if why := api.WhyNotDNS(strings.TrimSuffix(domain, ".")); domain != "" && why != "" {
 		return invalid("dns_domain '%s' is not valid: %s", domain, why)
 	}
-	if len(domain) > maxDomain {
+	if len(domain) > api.MaxDNSDomain {
 		return invalid("dns_domain '%s' is not valid: it has more than %d characters, so that names of servers in it would "+
-			"be too long", domain, maxDomain)
+			"be too long", domain, api.MaxDNSDomain)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ func TestDNSNames(t *testing.T) {
 		}
 	}
 	for domain, valid := range map[string]bool{"": true, "cloud.test": true, "cloud.test.": true, ".": false, "a b": false,
-		"x\n": false} {
+		"x\n": false, strings.Repeat("abcdefgh.", 20) + "abcdefghi": true,
+		strings.Repeat("abcdefgh.", 20) + "abcdefghij": false} {
 		if err := checkDNSDomain(domain); (err == nil) != valid {
 			t.Errorf("%q: %v", domain, err)
 		}
