@@ -103,7 +103,8 @@ type AuditOptions struct {
 // Audit returns the differences between the services of a snapshot, by rule and subject. A rule that needs a part of
 // the snapshot that is missing reports nothing.
 func (v *View) Audit(o AuditOptions) []Finding {
-	a := &audit{View: v, AuditOptions: o, portsOf: map[string][]*Port{}, expected: map[string]expectation{}}
+	a := &audit{View: v, AuditOptions: o, answered: v.answeringHosts(), portsOf: map[string][]*Port{},
+		expected: map[string]expectation{}}
 	for i := range v.Ports {
 		a.portsOf[v.Ports[i].Server] = append(a.portsOf[v.Ports[i].Server], &v.Ports[i])
 	}
@@ -133,7 +134,8 @@ type audit struct {
 	*View
 	AuditOptions
 	found    []Finding
-	cellDown bool // compute has not returned all that it has
+	cellDown bool            // compute has not returned all that it has
+	answered map[string]bool // hosts whose cells have returned all that they have
 	portsOf  map[string][]*Port
 	expected map[string]expectation // by server flavor
 }
@@ -164,7 +166,7 @@ func (a *audit) consumers() {
 				m.Status, held.Sum())
 		}
 		switch {
-		case a.cellDown:
+		case a.cellDown && !a.answeredFor(held):
 			f.Kept = cellIsDown
 		case m != nil && a.Berth:
 			f.Kept = "compute releases it when the agent reports that the guest is gone"
@@ -182,6 +184,38 @@ const (
 	cellIsDown    = "a cell of compute does not answer, or its lists are incomplete"
 	serverInError = "its server is in ERROR, so it is not known where its guest is; reset its state first"
 )
+
+// answeredFor reports whether the cells of all hosts on which a consumer holds something have answered: compute has
+// listed their hypervisors and services, with their states. A consumer that compute does not list then does not exist:
+// a server is in the cell of its host, and so is what a migration holds. Providers that share have no host.
+func (a *audit) answeredFor(held resource.Allocation) bool {
+	if a.Missing(Providers, Hypervisors, Services) {
+		return false
+	}
+	hosts := 0
+	for id := range held {
+		p := a.View.Provider[id]
+		if p != nil && a.shared(p) {
+			continue
+		}
+		if hosts++; p == nil || !a.answered[a.HostOf(p)] {
+			return false
+		}
+	}
+	return hosts > 0
+}
+
+// answeringHosts returns the names of the hypervisors whose cells have answered.
+func (v *View) answeringHosts() map[string]bool {
+	services, hosts := map[string]bool{}, map[string]bool{}
+	for _, s := range v.Services {
+		services[s.Host] = s.Status != "UNKNOWN"
+	}
+	for _, h := range v.Hypervisors {
+		hosts[h.Name] = services[h.Host]
+	}
+	return hosts
+}
 
 // inError reports whether a server is in ERROR.
 func (a *audit) inError(id string) bool {

@@ -573,10 +573,41 @@ func TestWhatIsKept(t *testing.T) {
 	for _, p := range []int{6, 7, 8} {
 		w.Providers[p].Held = nil
 	}
-	for _, f := range NewView(w.Snapshot).Audit(options(t)) {
-		if (f.Rule == Orphaned || f.Rule == NoService) && f.Kept != cellIsDown {
-			t.Errorf("%+v", f)
+	w.hold("unlisted", 1, 0, resource.Amounts{"VCPU": 1})
+	w.hold("both", 0, 0, resource.Amounts{"VCPU": 1}) // hosts of both cells
+	w.hold("both", 1, 0, resource.Amounts{"VCPU": 1})
+	for _, id := range []resource.ConsumerID{"unlisted", "both"} {
+		w.Consumers[id] = Consumer{Generation: &generation, Project: "p", User: "u"}
+	}
+	cases := 0
+	check := func(want func(f Finding) string) {
+		t.Helper()
+		for _, f := range NewView(w.Snapshot).Audit(options(t)) {
+			if f.Rule == Orphaned || f.Rule == NoService {
+				if cases++; f.Kept != want(f) {
+					t.Errorf("%+v", f)
+				}
+			}
 		}
+	}
+	check(func(f Finding) string { // the cell of the first host has answered
+		if f.Subject == e.subject {
+			return ""
+		}
+		return cellIsDown
+	})
+	all := func(Finding) string { return cellIsDown }
+	services := w.Services
+	w.Services = w.Services[1:] // the cell of the first host is silent, and its service not listed
+	check(all)
+	w.Services = services
+	w.Gaps = []Gap{{Hypervisors, "503"}}
+	check(all)
+	w.Services[1].Status = "up" // an older Nova: only a server that it knows and does not list shows it
+	w.Servers = append(w.Servers, Server{ID: "unlisted", Status: "UNKNOWN", FlavorUnknown: true})
+	check(all)
+	if cases < 10 {
+		t.Errorf("only %d cases", cases)
 	}
 	w = newWorld(3, 1)
 	w.finishMoves()
