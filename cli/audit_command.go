@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
@@ -19,7 +18,6 @@ import (
 	"github.com/openberth/berth/fleet/heal"
 	"github.com/openberth/berth/fleet/read"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/resource"
 )
 
 // AuditCmd compares the services of a cloud.
@@ -79,12 +77,6 @@ func (c *AuditCmd) Help() string {
 		differencesFound, notAllRead)
 }
 
-// audited is the result of an audit.
-type audited struct {
-	Differences []fleet.Finding `json:"differences"`
-	Gaps        []fleet.Gap     `json:"gaps"` // what could not be read
-}
-
 // Run prints the differences, and heals them if requested. It returns a StatusError if differences remain.
 func (c *AuditCmd) Run(g *Globals) error {
 	ctx, cancel := fleetContext(g)
@@ -97,17 +89,11 @@ func (c *AuditCmd) Run(g *Globals) error {
 		return err
 	}
 	options := fleet.AuditOptions{Aliases: aliases, AliasesKnown: len(c.AliasFile) > 0}
-	found, err := c.look(ctx, g, options)
-	if err == nil && len(found.Differences) > 0 && c.Interval > 0 {
-		fmt.Fprintf(g.stderr(), "%d differences; looking again after %s\n", len(found.Differences), c.Interval)
-		if backoff.Sleep(ctx, c.Interval) != nil {
-			return context.Cause(ctx)
-		}
-		first := found.Differences
-		if found, err = c.look(ctx, g, options); err == nil {
-			found.Differences = fleet.Same(first, found.Differences)
-		}
-	}
+	found, err := read.Twice(ctx, c.Interval,
+		func(ctx context.Context) (read.Audited, error) { return look(ctx, g, options) },
+		func(first read.Audited) {
+			fmt.Fprintf(g.stderr(), "%d differences; looking again after %s\n", len(first.Differences), c.Interval)
+		})
 	if err != nil {
 		return err
 	}
@@ -135,42 +121,22 @@ func (c *AuditCmd) Run(g *Globals) error {
 }
 
 // look reads the services and returns the differences between them.
-func (c *AuditCmd) look(ctx context.Context, g *Globals, o fleet.AuditOptions) (out audited, err error) {
-	s, err := readSnapshot(ctx, g, read.Options{})
+func look(ctx context.Context, g *Globals, o fleet.AuditOptions) (read.Audited, error) {
+	services := g.services()
+	s, err := readSnapshot(ctx, g, &services, read.Options{})
 	if err != nil {
-		return out, err
+		return read.Audited{}, err
 	}
-	v := fleet.NewView(s)
-	var owners, orphans []resource.ConsumerID
-	for _, f := range v.Audit(o) {
-		consumer := resource.ConsumerID(f.Subject)
-		if _, holds := v.Held[consumer]; holds {
-			owners = append(owners, consumer)
-		}
-		if f.Rule == fleet.Orphaned {
-			orphans = append(orphans, consumer)
-		}
-	}
-	slices.Sort(owners)
-	if _, err := read.Owners(ctx, g.placement(), s, slices.Compact(owners)); err != nil {
-		s.Gaps = append(s.Gaps, fleet.Gap{Part: fleet.Consumers, Why: err.Error()})
-	}
-	client := g.compute()
-	if _, err := read.Negotiate(ctx, client); err != nil {
-		return out, err
-	}
-	for _, consumer := range read.Unlisted(ctx, client, orphans) {
-		s.Servers = append(s.Servers, fleet.Server{ID: string(consumer), Status: "UNKNOWN", FlavorUnknown: true})
-	}
-	for _, gap := range s.Gaps {
+	found, err := read.Audit(ctx, services, s, o)
+	for _, gap := range found.Gaps {
 		fmt.Fprintf(g.stderr(), "warning: %s are incomplete, so rules that need them report nothing: %s\n", gap.Part,
 			gap.Why)
 	}
-	return audited{append([]fleet.Finding{}, fleet.NewView(s).Audit(o)...), append([]fleet.Gap{}, s.Gaps...)}, ctx.Err()
+	return found, err
 }
 
 // print prints the differences.
-func (c *AuditCmd) print(g *Globals, found audited) error {
+func (c *AuditCmd) print(g *Globals, found read.Audited) error {
 	if g.Output == "json" {
 		return writeJSON(g.stdout(), found)
 	}
@@ -206,7 +172,7 @@ const undoVersion = 1
 
 // heal makes the changes that heal differences, after it has written the undo file. It returns how many differences
 // remain.
-func (c *AuditCmd) heal(ctx context.Context, g *Globals, found audited) (left int, err error) {
+func (c *AuditCmd) heal(ctx context.Context, g *Globals, found read.Audited) (left int, err error) {
 	plan := fleet.Plan(found.Differences)
 	if len(plan) == 0 {
 		return len(found.Differences), nil

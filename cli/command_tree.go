@@ -18,7 +18,6 @@ type Commands struct {
 	Candidates    CandidatesCmd    `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
 	Watch         WatchCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Print changes of providers, inventories and allocations as they happen."`
 	Headroom      HeadroomCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
-	Audit         AuditCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Show differences between compute, Placement and the network service; with --heal, correct Placement."`
 	Heal          HealCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`
 	Cloud         CloudCmd         `cmd:"" group:"Services:" help:"Print the account and the addresses of this command as a clouds.yaml, or write them into yours."`
 }

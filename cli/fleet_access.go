@@ -30,7 +30,8 @@ func fleetContext(g *Globals) (context.Context, context.CancelFunc) {
 // readFleet reads the services of the cloud, and prints on standard error what could not be read. The view has no
 // reports of agents where compute is Nova.
 func readFleet(ctx context.Context, g *Globals, o read.Options) (*fleet.View, error) {
-	s, err := readSnapshot(ctx, g, o)
+	services := g.services()
+	s, err := readSnapshot(ctx, g, &services, o)
 	if err != nil {
 		return nil, err
 	}
@@ -40,25 +41,19 @@ func readFleet(ctx context.Context, g *Globals, o read.Options) (*fleet.View, er
 	return fleet.NewView(s), nil
 }
 
+// services returns the services of the cloud, as fleet/read needs them. The compute service counts as Berth's.
+func (g *Globals) services() read.Services {
+	hosts := g.hosts()
+	return read.Services{Placement: g.placement(), Compute: g.compute(), Network: g.networks(), Hosts: &hosts}
+}
+
 // readSnapshot reads the services of the cloud. On a terminal it shows its progress.
-func readSnapshot(ctx context.Context, g *Globals, o read.Options) (*fleet.Snapshot, error) {
-	services := read.Services{Placement: g.placement(), Compute: g.compute(), Network: g.networks()}
-	kind, err := read.Negotiate(ctx, services.Compute)
-	if err != nil {
-		return nil, err
-	}
-	if kind.Berth {
-		hosts := g.hosts()
-		services.Hosts = &hosts
-	}
+func readSnapshot(ctx context.Context, g *Globals, services *read.Services, o read.Options) (*fleet.Snapshot, error) {
 	width := terminalOf(g.stderr()).width
 	if width > 0 {
 		o.Progress = func(done, of int) { fmt.Fprintf(g.stderr(), "\rread %d of %d", done, of) }
 	}
-	s, cost, err := read.Read(ctx, services, o)
-	if err == nil {
-		s.Berth = kind.Berth
-	}
+	s, cost, err := read.Negotiated(ctx, services, o)
 	if width > 0 {
 		fmt.Fprintf(g.stderr(), "\r%s\r", strings.Repeat(" ", min(width, 40)-1))
 		if err == nil && cost.Took > 5*time.Second {

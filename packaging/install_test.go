@@ -19,7 +19,7 @@ func packagesOf(t *testing.T, kind string, versions ...string) (dir string) {
 	return dir
 }
 
-const allUnits = "berth berth-placement berth-compute berth-network berth-image berth-agent"
+const allUnits = "berth berth-placement berth-compute berth-network berth-image berth-audit berth-agent"
 
 // A package is installed on a fresh Debian as the guide says, upgraded and downgraded while clients send requests,
 // removed and purged.
@@ -153,7 +153,8 @@ func (m *machine) checkUnits() {
 	if out := m.run("systemd-analyze verify --man=no /usr/lib/systemd/system/berth*.service"); out != "" {
 		m.t.Errorf("systemd-analyze verify:\n%s", out)
 	}
-	m.run("systemd-analyze security --no-pager --threshold=15 berth-placement berth-compute berth-network berth-image")
+	m.run("systemd-analyze security --no-pager --threshold=15 berth-placement berth-compute berth-network berth-image " +
+		"berth-audit")
 	m.run("systemd-analyze security --no-pager --threshold=36 berth berth-agent")
 }
 

@@ -23,6 +23,8 @@ type grammar struct {
 	Network networkCmd `cmd:"" group:"Networks:" help:"Create, list, show, change and delete networks; run the network service alone."`
 	Image   imageCmd   `cmd:"" group:"Servers, flavors and images:" help:"Upload, download, list and share images; run the image service alone."`
 
+	Audit auditCmd `cmd:"" group:"Hosts, devices and resources:" help:"Show differences between compute, Placement and the network service, now or periodically; with --heal, correct Placement."`
+
 	Up        upCmd        `cmd:"" group:"Services:" help:"Run the whole cloud (placement, compute, network, image and agent) as a daemon with durable state."`
 	Placement placementCmd `cmd:"" group:"Services:" help:"Run placement alone."`
 	Compute   computeCmd   `cmd:"" group:"Services:" help:"Run compute alone."`

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -39,7 +40,11 @@ func TestMonitoring(t *testing.T) {
 	d := start(t, services, "up", "--config-file", config, "--data-dir", filepath.Join(dir, "data"),
 		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0",
 		"--listen-image", "127.0.0.1:0")
-	p := startPrometheus(t, dir, docs, d.urls)
+	audit := start(t, []string{"audit"}, "audit", "run", "--listen", "127.0.0.1:0", "--every", "1s", "--interval", "1s",
+		"--placement-url", d.urls["placement"], "--compute-url", d.urls["compute"], "--network-url", d.urls["network"])
+	urls := maps.Clone(d.urls)
+	maps.Copy(urls, audit.urls)
+	p := startPrometheus(t, dir, docs, urls)
 	f := &fleet{t: t, dir: dir, placement: d, compute: d}
 	f.server("one", "vf:1")
 	f.server("two", "vf:9")
@@ -47,6 +52,10 @@ func TestMonitoring(t *testing.T) {
 		`database_errors|5\.\.`)
 	eventually(t, "two scrapes", func() (bool, error) {
 		series, err := p.query(`count_over_time(berth_compute_servers[1h]) > 2`)
+		return series > 0, err
+	})
+	eventually(t, "an audit is complete", func() (bool, error) {
+		series, err := p.query(`berth_audit_differences{rule="orphaned allocation"} == 0`)
 		return series > 0, err
 	})
 	for _, q := range queries(t, docs) {

@@ -53,7 +53,7 @@ func (r *callRecorder) take() []string {
 var readingCommands = map[string][]string{
 	"agent plan":      {"agent plan --config-file FILE --data-dir DIR"},
 	"agent preflight": {"agent preflight --config-file FILE --data-dir DIR"},
-	"audit":           {"audit --interval 0s", "audit --interval 10ms"},
+	"audit now":       {"audit --interval 0s", "audit now --interval 10ms"},
 	"candidates": {"candidates resources=VCPU:1", "candidates --explain resources=VCPU:9999",
 		"candidates resources=VCPU:1 required=CUSTOM_NO_SUCH_TRAIT"},
 	"device list":   {"device list", "device list --long"},
@@ -107,7 +107,7 @@ var otherCommands = strings.Split("backup,restore,device clean,device disable,de
 	"server revert,server migrate,server evacuate,server shelve,server unshelve,flavor create,flavor set,flavor delete,"+
 	"server migration abort,server migration force-complete,server restore,options,completion,manual,"+
 	"demo,up,placement run,placement db sync,placement db version,placement shadow run,placement shadow report,watch,"+
-	"compute,network run,image run,image build,image add,"+
+	"compute,network run,image run,audit run,image build,image add,"+
 	"image list,image delete,image show,image set,image save,image member list,image member add,image member remove,"+
 	"launch,cloud,init make,init token,user add,user list,user show,user set,user password,user remove,"+
 	"image accept,image reject,version,"+

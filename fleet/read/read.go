@@ -64,6 +64,23 @@ type reader struct {
 	cost counter
 }
 
+// Negotiated is Read after Negotiate, whose result it keeps in s: the compute client, and no Hosts where compute is not
+// Berth's.
+func Negotiated(ctx context.Context, s *Services, o Options) (*fleet.Snapshot, Stats, error) {
+	kind, err := Negotiate(ctx, s.Compute)
+	if err != nil {
+		return nil, Stats{}, err
+	}
+	if !kind.Berth {
+		s.Hosts = nil
+	}
+	snapshot, cost, err := Read(ctx, *s, o)
+	if err == nil {
+		snapshot.Berth = kind.Berth
+	}
+	return snapshot, cost, err
+}
+
 // Read reads a snapshot. Placement's list of providers is necessary; what else could not be read is in Gaps, with the
 // reason. It returns fault.Invalid if compute is too old.
 func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, error) {

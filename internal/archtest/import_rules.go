@@ -87,6 +87,8 @@ func Rows() []Row {
 		{Package: "fleet", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/portrequest")},
 		{Package: "fleet/heal", Kind: Client, Imports: with(domain, "api/placement", "fleet")},
 		{Package: "fleet/read", Kind: Client, Imports: with(contracts, "backoff", "fleet")},
+		{Package: "fleet/auditor", Kind: Client, Imports: []string{"backoff", "fleet", "fleet/heal", "fleet/read"},
+			Outside: []string{"github.com/prometheus/client_golang"}},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "sqldb", Kind: Database, Imports: []string{"fault", "backoff", "datafile"},

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/fleet/read"
+)
+
+// AuditLook returns a function that reads the services of the cloud with the account of the command line, and compares
+// them. It returns fault.Invalid if the account, a certificate or an alias file cannot be used.
+func AuditLook(g *Globals, aliasFiles []string) (func(context.Context) (read.Audited, error), error) {
+	if err := g.account().err; err != nil {
+		return nil, err
+	}
+	aliases, err := readAliases(aliasFiles)
+	if err != nil {
+		return nil, err
+	}
+	o := fleet.AuditOptions{Aliases: aliases, AliasesKnown: len(aliasFiles) > 0}
+	return func(ctx context.Context) (read.Audited, error) {
+		services := g.services()
+		s, _, err := read.Negotiated(ctx, &services, read.Options{})
+		if err != nil {
+			return read.Audited{}, err
+		}
+		return read.Audit(ctx, services, s, o)
+	}, nil
+}
