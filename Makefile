@@ -3,8 +3,8 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim plan race conformance lab nested nova neutron bench bench-peer
-.PHONY: packages packages-test tools
+.PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
+.PHONY: bench bench-peer packages packages-test tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ demo: ## build ./berth, printing each package that is compiled, and run the tour
 test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
 
-check: tools ## run all tests except the lab, with real databases and OpenStack services; installs them (as root)
+check: tools ## run all tests except the lab and mutations, with real databases and services; installs them (root)
 	sh .ci/static-checks
 	GO=$(GO) sh .ci/all-tests
 
@@ -32,6 +32,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and check its invariants
 	OPS=$(or $(OPS),5000000) SEED=$(or $(SEED),1) $(GO) test -run Seeds -count 1 -timeout 120m -v ./internal/sim
+
+mutations: ## break production code on purpose and see that the simulated clouds notice it; five minutes
+	$(GO) test -run TestMutatedProductionIsNoticed -count 1 -timeout 40m ./internal/sim
 
 plan: ## compare plans of random guests with brute force, for FOR (10m) in each of three tests, from case SEED (0)
 	$(GO) test -run 'Everything|Headroom' -count 1 -timeout 0 -v ./plan -plan.for=$(or $(FOR),10m) -plan.case=$(or $(SEED),0)

@@ -192,7 +192,7 @@ const otherCheck = "not an awaited check: "
 func TestSmallClouds(t *testing.T) {
 	testenv.Long(t)
 	first := number(t, firstCloud, 1)
-	for seed := first; seed < first+number(t, manyClouds, 12); seed++ {
+	for seed := first; seed < first+number(t, manyClouds, 4); seed++ {
 		r := smallCloud(seed, os.Getenv(oftenKind), os.Getenv(directPorts) == "true")
 		failure, _, _ := strings.Cut(r.Failure, "\n")
 		checks := os.Getenv(awaitedChecks)
