@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/cloudsfile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloudsfile"
 )
 
 // CloudCmd prints the account of the command as clouds of clouds.yaml.

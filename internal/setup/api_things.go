@@ -18,8 +18,8 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/cloudsfile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloudsfile"
 )
 
 // callTime is the time limit of one call.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/openberth/berth/cloudsfile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloudsfile"
 )
 
 // apiPorts are the ports that `berth up` uses beside that of all APIs, by the variable that sets another address.

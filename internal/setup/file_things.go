@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/cloudsfile"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloudsfile"
 	"github.com/openberth/berth/internal/userfile"
 )
 

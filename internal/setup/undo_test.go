@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/cloudsfile"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloudsfile"
 	"github.com/openberth/berth/internal/join"
 )
 
