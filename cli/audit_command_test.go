@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,7 +24,8 @@ type damagedCloud struct {
 	orphan  map[string]any // its allocations; nil: none
 	changes []string
 
-	explains bool // Placement is Berth's
+	explains bool           // Placement is Berth's
+	extra    map[string]any // more answers, by path
 }
 
 func newDamagedCloud(t *testing.T) (*damagedCloud, *Globals, *bytes.Buffer) {
@@ -96,6 +98,7 @@ func (c *damagedCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("required") != "" {
 		answers[r.URL.Path] = map[string]any{"resource_providers": []any{}}
 	}
+	maps.Copy(answers, c.extra)
 	answer, known := answers[r.URL.Path]
 	if !known {
 		w.WriteHeader(http.StatusNotFound)

@@ -83,12 +83,17 @@ func (c *FlavorCheckCmd) flavors(ctx context.Context, g *Globals) ([]compute.Fla
 	if len(c.Property) > 0 {
 		return []compute.Flavor{{Name: "-", ExtraSpecs: c.Property}}, nil
 	}
-	if len(c.Flavors) == 0 {
-		return g.compute().Flavors(ctx)
+	return flavorsNamed(ctx, g.compute(), c.Flavors)
+}
+
+// flavorsNamed returns flavors by their names or ids; all without names.
+func flavorsNamed(ctx context.Context, client *compute.Client, names []string) ([]compute.Flavor, error) {
+	if len(names) == 0 {
+		return client.Flavors(ctx)
 	}
 	var list []compute.Flavor
-	for _, name := range c.Flavors {
-		f, err := g.compute().Flavor(ctx, name)
+	for _, name := range names {
+		f, err := client.Flavor(ctx, name)
 		if err != nil {
 			return nil, err
 		}

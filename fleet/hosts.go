@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -94,6 +95,40 @@ func (row *HostRow) addService(services map[string]Service) {
 			row.Conditions = append(row.Conditions, "disabled: "+s.Reason)
 		}
 	}
+}
+
+// OutOfService is a host that compute would choose for no server now.
+type OutOfService struct{ Host, Why string }
+
+// StatusDisabled is the trait of the root providers of hosts whose compute service is disabled.
+const StatusDisabled resource.Trait = "COMPUTE_STATUS_DISABLED"
+
+// OutOfService returns the hosts of Placement that compute would choose for no server now, by name: their service is
+// disabled or not up. If the services were not read, only the trait of disabled hosts is known.
+func (v *View) OutOfService() (list []OutOfService) {
+	services, hosts := map[string]Service{}, map[string]string{}
+	for _, s := range v.Services {
+		services[s.Host] = s
+	}
+	for _, h := range v.Hypervisors {
+		hosts[h.Name] = h.Host
+	}
+	for name, p := range v.Root {
+		row := HostRow{Service: hosts[name]}
+		row.addService(services)
+		why := strings.Join(append([]string{strings.TrimPrefix(row.State, "up, ")}, row.Conditions...), ", ")
+		if row.State == "up" || v.Missing(Services, Hypervisors) {
+			why = ""
+		}
+		if why == "" && p.HasTrait(StatusDisabled) {
+			why = "it has the trait " + string(StatusDisabled)
+		}
+		if why != "" && !p.Shares() {
+			list = append(list, OutOfService{name, strings.TrimPrefix(why, "disabled, ")})
+		}
+	}
+	slices.SortFunc(list, func(a, b OutOfService) int { return cmp.Compare(a.Host, b.Host) })
+	return list
 }
 
 // countDevices counts the devices of hosts, and names inventories that are over capacity.

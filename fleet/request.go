@@ -19,6 +19,9 @@ type (
 // RequiredTraits parses an element of a group's list required: see portrequest.ParseRequired.
 func RequiredTraits(element string) []resource.Trait { return portrequest.ParseRequired(element) }
 
+// ParsePort parses the description of a port that does not exist: see portrequest.ParsePort.
+func ParsePort(text string, n int) (PortRequest, error) { return portrequest.ParsePort(text, n) }
+
 // Request returns the request to Placement of a server: of its flavor, of its image as far as compute shows the
 // properties, and of its ports. Without known aliases the devices of aliases are left out, and left is why. It returns
 // fault.Invalid for a flavor or a port that is not valid.

@@ -1,5 +1,10 @@
 package compute
 
+import (
+	"context"
+	"net/http"
+)
+
 // Aggregate is a host aggregate. Nil pointers are null where the API has null.
 type Aggregate struct {
 	ID        int64   `json:"id"`
@@ -17,4 +22,13 @@ type Aggregate struct {
 type AggregateContent struct {
 	Hosts    []string          `json:"hosts"`
 	Metadata map[string]string `json:"metadata"`
+}
+
+// Aggregates lists the host aggregates.
+func (c *Client) Aggregates(ctx context.Context) ([]Aggregate, error) {
+	var out struct {
+		Aggregates []Aggregate `json:"aggregates"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/os-aggregates", nil, &out)
+	return out.Aggregates, err
 }

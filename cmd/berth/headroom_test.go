@@ -45,10 +45,18 @@ func TestHeadroomCommand(t *testing.T) {
 			}
 		}
 	}
-	var got host.Headroom
+	var got []host.Headroom
 	_, out, _ := headroom(append(one, "-o", "json")...)
-	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Fits != 4 || !got.Exact || len(got.ByHost) != 1 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != 1 || got[0].Fits != 4 || !got[0].Exact ||
+		len(got[0].ByHost) != 1 {
 		t.Errorf("%v\n%s", err, out)
+	}
+	for _, by := range []string{"zone", "aggregate"} {
+		group := map[string]string{"zone": "nova", "aggregate": "(none)"}[by]
+		if _, out, _ := headroom(append(one, "--by", by)...); !strings.Contains(out, group) ||
+			!strings.Contains(out, vf+", on 1 hosts") {
+			t.Errorf("by %s:\n%s", by, out)
+		}
 	}
 	for _, wrong := range [][2]string{{"speed=1", "unknown key"}, {"egress=fast", "guaranteed rate"},
 		{"vnic_type=baremetal,egress=1", "baremetal"}} {

@@ -60,13 +60,14 @@ func Count(in Input) Result {
 	}
 	parts := in.parts()
 	work := max(maxWork/max(len(parts), 1), minWork)
+	names := slices.Sorted(maps.Keys(classes))
 	for _, part := range parts {
-		all := newProblem(part, in, "", work).solve()
+		all := in.solve(part, "", work)
 		r.Servers, r.AtMost = r.Servers+all.servers, r.AtMost+all.atMost
 		var first []resource.Class
 		least := -1
-		for _, name := range slices.Sorted(maps.Keys(classes)) {
-			alone := newProblem(part, in, name, work).solve()
+		for _, name := range names {
+			alone := in.solve(part, name, work)
 			classes[name].Alone += alone.servers
 			if least < 0 || alone.servers < least {
 				first, least = nil, alone.servers
@@ -86,10 +87,28 @@ func Count(in Input) Result {
 		}
 	}
 	slices.SortFunc(r.Hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
-	for _, name := range slices.Sorted(maps.Keys(classes)) {
+	for _, name := range names {
 		r.Classes = append(r.Classes, *classes[name])
 	}
 	return r
+}
+
+// solve returns the largest number of servers on a part, with all classes or with only one. With only one class, byHost
+// may name one of several hosts.
+func (in Input) solve(part []Candidate, only resource.Class, work int) solution {
+	if len(part) > 1 && (only == "" || !sameUse(part, only)) {
+		return newProblem(part, in, only, work).solve()
+	}
+	most := -1
+	for id, amounts := range part[0].Allocation {
+		for class, n := range amounts {
+			if fits := max(in.Free[id][class], 0) / n; (only == "" || class == only) && (most < 0 || fits < most) {
+				most = fits
+			}
+		}
+	}
+	most = max(most, 0)
+	return solution{most, most, map[string]int{part[0].Host: most}}
 }
 
 // classes returns the classes of the request, sorted.
@@ -127,4 +146,26 @@ func (in Input) parts() [][]Candidate {
 		}
 	}
 	return parts
+}
+
+// sameUse reports whether all candidates take the same of a class from the same providers.
+func sameUse(part []Candidate, class resource.Class) bool {
+	takes := 0
+	for _, amounts := range part[0].Allocation {
+		takes += min(amounts[class], 1)
+	}
+	for _, c := range part[1:] {
+		same := 0
+		for id, amounts := range c.Allocation {
+			if n := amounts[class]; n > 0 && n == part[0].Allocation[id][class] {
+				same++
+			} else if n > 0 {
+				return false
+			}
+		}
+		if same != takes {
+			return false
+		}
+	}
+	return true
 }

@@ -2,7 +2,6 @@ package headroom
 
 import (
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -61,8 +60,12 @@ func newProblem(part []Candidate, in Input, only resource.Class, work int) *prob
 	known := map[string]bool{}
 	for _, c := range part {
 		option := p.needs(c.Allocation, in.Free, only)
-		if key := fmt.Sprint(c.Host, option); !known[key] {
-			known[key] = true
+		key := append([]byte(c.Host), 0)
+		for _, n := range option {
+			key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(n.slot)), uint64(n.amount))
+		}
+		if !known[string(key)] {
+			known[string(key)] = true
 			p.options, p.hosts = append(p.options, option), append(p.hosts, c.Host)
 		}
 	}

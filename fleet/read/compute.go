@@ -116,6 +116,12 @@ func Server(s compute.Server) fleet.Server {
 	return out
 }
 
+// Flavor converts a flavor.
+func Flavor(f compute.Flavor) fleet.Flavor {
+	return fleet.Flavor{ID: f.ID, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.RAM, DiskGB: f.Disk, Ephemeral: f.Ephemeral,
+		Swap: int(f.Swap), ExtraSpecs: f.ExtraSpecs}
+}
+
 // text returns the text at p; empty for nil.
 func text(p *string) string {
 	if p == nil {

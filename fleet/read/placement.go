@@ -50,6 +50,9 @@ func (r *reader) placement(ctx context.Context) error {
 	if err := r.traits(ctx); err != nil {
 		r.gap(fleet.Providers, fmt.Errorf("traits were not read: %w", err))
 	}
+	if err := r.shared(ctx); err != nil {
+		r.gap(fleet.Providers, fmt.Errorf("aggregates of sharing providers were not read: %w", err))
+	}
 	for i, root := range roots {
 		if gone[i] { // a provider of it was deleted while it was read
 			r.gap(fleet.Providers, fmt.Errorf("the tree of %s changed while it was read", trees[root][0].Name))
@@ -97,10 +100,10 @@ func (r *reader) tree(ctx context.Context, tree []*fleet.Provider) error {
 }
 
 // traits reads which providers have which trait: one request for each trait, because there are fewer traits than
-// providers.
+// providers. A named trait that no provider has is not requested: Placement may not know it.
 func (r *reader) traits(ctx context.Context) error {
 	list := []resource.Trait{sharing}
-	if r.Traits {
+	if r.Traits || len(r.Named) > 0 {
 		var doc struct {
 			Traits []resource.Trait `json:"traits"`
 		}
@@ -110,7 +113,9 @@ func (r *reader) traits(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		list = doc.Traits
+		list = slices.DeleteFunc(doc.Traits, func(t resource.Trait) bool {
+			return !r.Traits && t != sharing && !slices.Contains(r.Named, t)
+		})
 	}
 	of := make([][]provider.Provider, len(list))
 	_, err := r.each(ctx, len(list), func(i int) (err error) {
@@ -133,6 +138,50 @@ func (r *reader) traits(ctx context.Context) error {
 	}
 	for _, p := range at {
 		slices.Sort(p.Traits)
+	}
+	return nil
+}
+
+// shared reads the aggregates of sharing providers and their members, if they are wanted: one request for each sharing
+// provider and one for each aggregate.
+func (r *reader) shared(ctx context.Context) error {
+	if !r.Shared {
+		return nil
+	}
+	at, aggregates := map[provider.ID]*fleet.Provider{}, map[resource.AggregateID]bool{}
+	for i := range r.out.Providers {
+		p := &r.out.Providers[i]
+		if at[p.ID] = p; !p.Shares() {
+			continue
+		}
+		err := again(ctx, func() error {
+			doc, err := r.Placement.Aggregates(ctx, p.ID)
+			for _, aggregate := range doc.Aggregates {
+				aggregates[aggregate] = true
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for aggregate := range aggregates {
+		var members []provider.Provider
+		err := again(ctx, func() (err error) {
+			members, err = r.Placement.Providers(ctx, url.Values{"member_of": {string(aggregate)}})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if p := at[m.ID]; p != nil {
+				p.Aggregates = append(p.Aggregates, aggregate)
+			}
+		}
+	}
+	for _, p := range at {
+		slices.Sort(p.Aggregates)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/resource"
 )
 
 // Services are the services of a cloud. Network may be nil; Hosts is that of compute if compute is Berth's.
@@ -35,8 +36,10 @@ type Services struct {
 
 // Options select what is read.
 type Options struct {
-	Host     string       // only the tree of the root provider with this name, and all of compute; empty: all
-	Traits   bool         // the traits of all providers; else only the trait of sharing providers
+	Host     string // only the tree of the root provider with this name, and all of compute; empty: all
+	Traits   bool   // all traits of the providers; else only those of Named and that of sharing providers
+	Named    []resource.Trait
+	Shared   bool         // the aggregates of sharing providers, also of their members
 	Without  []fleet.Part // what is not read
 	Parallel int          // requests at once; 0: 16
 	Progress func(done, of int)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,8 @@ type cloud struct {
 	answers map[string]any // by path; a func() any is called, an int is a status
 	lists   map[string][]any
 	asked   map[string]int
+
+	filtered map[string][]string // names of the providers that have a trait or are in an aggregate
 }
 
 func newCloud(t *testing.T) *cloud {
@@ -91,6 +94,11 @@ func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if query.Get("deleted") != "" || query.Get("required") == string(sharing) {
 		list = nil
+	}
+	if names, known := c.filtered[query.Get("required")+query.Get("member_of")]; known {
+		list = slices.DeleteFunc(slices.Clone(c.lists[key]), func(one any) bool {
+			return !slices.Contains(names, one.(doc)["name"].(string))
+		})
 	}
 	out := doc{}
 	if marker := query.Get("marker"); marker != "" {
@@ -218,6 +226,33 @@ func TestNegotiate(t *testing.T) {
 	c.answers["/"] = doc{"versions": []any{}}
 	if _, err := Negotiate(t.Context(), compute.NewClient(c.URL, nil, "t")); err == nil {
 		t.Error("a service without versions is accepted")
+	}
+}
+
+// Named traits are read without the others, and aggregates only of sharing providers and their members.
+func TestNamedTraitsAndAggregates(t *testing.T) {
+	c := newCloud(t)
+	c.answers["/traits"] = doc{"traits": []any{"CUSTOM_A", "CUSTOM_B", string(sharing)}}
+	c.answers["/resource_providers/cmp2/aggregates"] = doc{"aggregates": []any{"pool"}, "resource_provider_generation": 1}
+	c.filtered = map[string][]string{"CUSTOM_A": {"cmp1"}, "CUSTOM_B": {"cmp1"}, string(sharing): {"cmp2"},
+		"pool": {"cmp1", "cmp2"}}
+	for _, shared := range []bool{false, true} {
+		s, _, err := Read(t.Context(), c.services(), Options{Named: []resource.Trait{"CUSTOM_A", "CUSTOM_UNKNOWN"},
+			Shared: shared})
+		if err != nil || len(s.Gaps) > 0 {
+			t.Fatalf("%v %+v", err, s)
+		}
+		for _, p := range s.Providers {
+			traits := map[string][]resource.Trait{"cmp1": {"CUSTOM_A"}, "cmp2": {sharing}}[p.Name]
+			if !slices.Equal(p.Traits, traits) || (len(p.Aggregates) == 1) != (shared && traits != nil) {
+				t.Errorf("aggregates %v: %s has %v %v", shared, p.Name, p.Traits, p.Aggregates)
+			}
+		}
+	}
+	c.answers["/resource_providers/cmp2/aggregates"] = http.StatusForbidden
+	s, _, err := Read(t.Context(), c.services(), Options{Shared: true})
+	if err != nil || !s.Missing(fleet.Providers) {
+		t.Errorf("%v %+v", err, s)
 	}
 }
 

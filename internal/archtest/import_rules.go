@@ -85,6 +85,8 @@ func Rows() []Row {
 		{Package: "api/network", Kind: Contract, Imports: with(domain, "bandwidth", "api/rest")},
 
 		{Package: "fleet", Kind: Pure, Imports: with(domain, "compute/flavor", "compute/portrequest")},
+		{Package: "fleet/headroom", Kind: Pure, Imports: with(domain, "compute/headroom", "fleet", "placement/candidate",
+			"placement/explain", "placement/index", "placement/match")},
 		{Package: "fleet/heal", Kind: Client, Imports: with(domain, "api/placement", "fleet")},
 		{Package: "fleet/read", Kind: Client, Imports: with(contracts, "backoff", "fleet")},
 		{Package: "fleet/auditor", Kind: Client, Imports: []string{"backoff", "fleet", "fleet/heal", "fleet/read"},
@@ -97,7 +99,7 @@ func Rows() []Row {
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
 		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "cloudsfile", "config", "datafile", "diskimage",
-			"fleet", "fleet/heal", "fleet/read"),
+			"fleet", "fleet/headroom", "fleet/heal", "fleet/read"),
 			Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
 				"github.com/jaypipes/pcidb", "github.com/google/uuid", "golang.org/x/sys", "golang.org/x/crypto"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},

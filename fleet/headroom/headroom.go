@@ -1,0 +1,185 @@
+// Package headroom counts how many more servers of one kind fit on the hosts of a cloud, from a snapshot of its
+// services, and finds what runs out first.
+//
+// The snapshot becomes an index of Placement in memory: candidates are found by placement/candidate and counted by
+// compute/headroom. Only what Placement has is counted. Hosts that compute would choose for no server are left out.
+package headroom
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	count "github.com/openberth/berth/compute/headroom"
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/explain"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/match"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Result is how many more servers fit.
+type Result struct {
+	Fits     int
+	Exact    bool                 // false: more servers may fit, because the search reached a limit
+	Shared   bool                 // hosts use shared storage, so the numbers of the hosts depend on each other
+	Reason   string               // why none fits; empty if one does
+	Hosts    []Host               // that have room, or would have it without their servers; most room first
+	RunsOut  []RunsOut            // the class that more hosts lack first comes first
+	Excluded []fleet.OutOfService // hosts that are not counted, by name
+}
+
+// Host is how many more servers fit on a host.
+type Host struct {
+	Name  string
+	Fits  int
+	Lacks []resource.Class // sorted; of which one more server lacks some
+}
+
+// RunsOut is a class, and the number of hosts that lack it for one more server.
+type RunsOut struct {
+	Class resource.Class
+	Hosts int
+}
+
+// The limits of a count: candidates of all hosts together, steps of the search on one host without a candidate, and
+// calls of the stop function of one search, each after at most 64 steps.
+const (
+	maxCandidates = 200_000
+	treeSteps     = 20_000
+	maxStops      = 20_000
+)
+
+// cloud is what a count depends on.
+type cloud struct {
+	ask   resource.Ask
+	hosts map[provider.ID]string // the names of the hosts that are counted, by their root provider
+	rows  rows
+}
+
+// Count returns how many more servers with a request fit on the hosts of a cloud. It needs the traits that the request
+// names, and of sharing providers and their members the aggregates.
+func Count(v *fleet.View, ask resource.Ask) Result {
+	r := Result{Exact: !v.Missing(fleet.Providers), Excluded: v.OutOfService()}
+	c := cloud{ask: ask, hosts: map[provider.ID]string{}, rows: newRows(v, ask)}
+	excluded := map[string]bool{}
+	for _, e := range r.Excluded {
+		excluded[e.Host] = true
+	}
+	for name, root := range v.Root {
+		if !root.Shares() && !excluded[name] {
+			c.hosts[root.ID] = name
+		}
+	}
+	used := func(root provider.ID) bool {
+		return c.hosts[root] != "" || v.Provider[root] != nil && v.Provider[root].Shares()
+	}
+	r.addRoom(c, used)
+	r.addFull(c, used)
+	slices.SortFunc(r.Hosts, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(b.Fits, a.Fits), strings.Compare(a.Name, b.Name))
+	})
+	r.countClasses()
+	switch {
+	case r.Fits > 0 || !r.Exact:
+	case len(c.hosts) == 0:
+		r.Reason = "no host is in service"
+	default:
+		r.Reason = explain.Why(index.Build(c.rows.plain(used)), ask, limited()).Reason
+	}
+	return r
+}
+
+// limited returns a stop function for searches.
+func limited() func() bool {
+	calls := 0
+	return func() bool { calls++; return calls > maxStops }
+}
+
+// addRoom adds the hosts with room for at least one server.
+func (r *Result) addRoom(c cloud, used func(provider.ID) bool) {
+	ask := c.ask
+	ask.Limit = maxCandidates
+	in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}}
+	users, snapshot := map[provider.ID]provider.ID{}, index.Build(c.rows.merged(used, false))
+	options := candidate.Options{BreadthFirst: true, TreeSteps: treeSteps,
+		Undecided: func(*index.Tree, []string) { r.Exact = false }}
+	for one := range candidate.Find(snapshot, ask, options) {
+		if c.hosts[one.Root] == "" {
+			continue // on shared storage alone
+		}
+		in.Candidates = append(in.Candidates, count.Candidate{Host: string(one.Root), Allocation: one.Allocation(),
+			Mappings: one.Mappings()})
+		for i := range one.Takes {
+			take := &one.Takes[i]
+			node := take.Node()
+			r.Shared = r.Shared || users[node.ID] != "" && users[node.ID] != one.Root
+			if users[node.ID] = one.Root; in.Free[node.ID] == nil {
+				in.Free[node.ID] = resource.Amounts{}
+			}
+			for class := range take.Amounts {
+				of := node.Inventory(snapshot.Class(class))
+				in.Free[node.ID][class] = of.Inventory.Capacity() - of.Used
+			}
+		}
+	}
+	r.Exact = r.Exact && len(in.Candidates) < maxCandidates
+	counted := count.Count(in)
+	r.Fits, r.Exact = counted.Servers, r.Exact && counted.Servers == counted.AtMost
+	for _, h := range counted.Hosts {
+		r.Hosts = append(r.Hosts, Host{c.hosts[provider.ID(h.Name)], h.Servers, h.First})
+	}
+}
+
+// addFull adds the hosts that have no room now and would have it without their servers. They lack the classes of which
+// all their providers together have too little; none if what is free is on the wrong providers.
+func (r *Result) addFull(c cloud, used func(provider.ID) bool) {
+	has := map[string]bool{}
+	for _, h := range r.Hosts {
+		has[h.Name] = true
+	}
+	full := func(root provider.ID) bool { return used(root) && !has[c.hosts[root]] }
+	query := match.Compile(index.Build(c.rows.merged(full, true)), c.ask)
+	if query.Impossible != "" || len(query.Items) == 0 {
+		return
+	}
+	stop := limited()
+	solver := candidate.NewTreeSolver(query, stop)
+	trees, _ := query.Trees()
+	for t := range trees {
+		if c.hosts[t.Root] == "" || !solver.Solve(t) {
+			continue
+		}
+		free := resource.Amounts{}
+		for _, p := range c.rows.byRoot[t.Root] {
+			for class, inventory := range p.Inventories {
+				free[class] += max(inventory.Capacity()-p.Used(class), 0)
+			}
+		}
+		host := Host{Name: c.hosts[t.Root]}
+		for _, class := range c.rows.total.Sorted() {
+			if left, offered := free[class]; offered && left < c.rows.total[class] {
+				host.Lacks = append(host.Lacks, class)
+			}
+		}
+		r.Hosts = append(r.Hosts, host)
+	}
+}
+
+// countClasses counts the hosts by the classes that they lack.
+func (r *Result) countClasses() {
+	hosts := map[resource.Class]int{}
+	for _, h := range r.Hosts {
+		for _, class := range h.Lacks {
+			hosts[class]++
+		}
+	}
+	for class, n := range hosts {
+		r.RunsOut = append(r.RunsOut, RunsOut{class, n})
+	}
+	slices.SortFunc(r.RunsOut, func(a, b RunsOut) int {
+		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), strings.Compare(string(a.Class), string(b.Class)))
+	})
+}

@@ -1,0 +1,279 @@
+package headroom
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	count "github.com/openberth/berth/compute/headroom"
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+const gpu = resource.Class("CUSTOM_GPU")
+
+// fleetOf is a snapshot in the making.
+type fleetOf struct{ fleet.Snapshot }
+
+// add adds a provider of which these amounts are used.
+func (f *fleetOf) add(name, parent string, has, used resource.Amounts, traits ...resource.Trait) *fleet.Provider {
+	p := fleet.Provider{Provider: provider.Provider{ID: provider.ID(name), Name: name, Parent: provider.ID(parent),
+		Root: provider.ID(parent), Inventories: map[resource.Class]resource.Inventory{}, Traits: traits}}
+	if parent == "" {
+		p.Root = p.ID
+	}
+	for class, n := range has {
+		p.Inventories[class] = resource.Whole(n)
+	}
+	if len(used) > 0 {
+		p.Held = map[resource.ConsumerID]resource.Amounts{"someone": used}
+	}
+	f.Providers = append(f.Providers, p)
+	return &f.Providers[len(f.Providers)-1]
+}
+
+// host adds the root provider of a host whose service is up.
+func (f *fleetOf) host(name string, has, used resource.Amounts) {
+	f.add(name, "", has, used)
+	f.Hypervisors = append(f.Hypervisors, fleet.Hypervisor{ID: provider.ID(name), Name: name, Host: name})
+	f.Services = append(f.Services, fleet.Service{Host: name, State: "up", Status: "enabled"})
+}
+
+func (f *fleetOf) count(ask resource.Ask) Result { return Count(fleet.NewView(&f.Snapshot), ask) }
+
+// server is the request of a server with CPUs and devices of a class.
+func server(cpus, devices int, class resource.Class, policy resource.Policy) resource.Ask {
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": cpus}}}, GroupPolicy: policy}
+	for i := range devices {
+		ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint(i), Resources: resource.Amounts{class: 1}})
+	}
+	return ask
+}
+
+// Room, what runs out first, hosts that are full, and hosts without the class.
+func TestCount(t *testing.T) {
+	f := &fleetOf{}
+	f.host("a", resource.Amounts{"VCPU": 8}, resource.Amounts{"VCPU": 2})
+	f.host("b", resource.Amounts{"VCPU": 4}, resource.Amounts{"VCPU": 1})
+	f.host("full", resource.Amounts{"VCPU": 64}, nil)
+	f.host("plain", resource.Amounts{"VCPU": 64}, nil)
+	f.host("apart", resource.Amounts{"VCPU": 64}, nil)
+	for i := range 5 {
+		f.add(fmt.Sprint("a_", i), "a", resource.Amounts{gpu: 1}, nil)
+		f.add(fmt.Sprint("b_", i), "b", resource.Amounts{gpu: 1}, resource.Amounts{gpu: min(i, 1)})
+		f.add(fmt.Sprint("full_", i), "full", resource.Amounts{gpu: 1}, resource.Amounts{gpu: 1})
+	}
+	got := f.count(server(1, 1, gpu, resource.PolicyNone))
+	want := Result{Fits: 6, Exact: true, Hosts: []Host{{"a", 5, []resource.Class{gpu}}, {"b", 1, []resource.Class{gpu}},
+		{"full", 0, []resource.Class{gpu}}}, RunsOut: []RunsOut{{gpu, 3}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	got = f.count(server(3, 1, gpu, resource.PolicyNone))
+	if got.Fits != 3 || !reflect.DeepEqual(got.RunsOut, []RunsOut{{gpu, 2}, {"VCPU", 2}}) {
+		t.Errorf("%+v", got)
+	}
+	got = f.count(server(1, 6, gpu, resource.PolicyNone))
+	if got.Fits != 0 || len(got.Hosts) != 0 || !strings.Contains(got.Reason, string(gpu)) {
+		t.Errorf("%+v", got)
+	}
+	if got = f.count(server(1, 1, "CUSTOM_FPGA", "")); got.Fits != 0 || !strings.Contains(got.Reason, "CUSTOM_FPGA") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Hosts that compute would choose for no server are not counted.
+func TestExcludedHosts(t *testing.T) {
+	f := &fleetOf{}
+	for _, name := range []string{"up", "disabled", "forced", "down", "trait", "gone", "lost"} {
+		f.host(name, resource.Amounts{"VCPU": 2}, nil)
+	}
+	f.Services[1].Status, f.Services[1].Reason = "disabled", "repair"
+	f.Services[2].State, f.Services[2].ForcedDown = "down", true
+	f.Services[3].State = "down"
+	f.Providers[4].Traits = []resource.Trait{"COMPUTE_STATUS_DISABLED"}
+	f.Services[5].Host = "other"
+	f.Hypervisors[6] = fleet.Hypervisor{ID: "new", Name: "new", Host: "lost"} // a hypervisor without a provider
+	want := map[string]string{"disabled": "disabled: repair", "down": "down", "forced": "down, forced",
+		"gone": "no service", "lost": "no service", "trait": "it has the trait COMPUTE_STATUS_DISABLED"}
+	got := f.count(server(1, 0, "", ""))
+	if got.Fits != 2 || len(got.Excluded) != len(want) || !slices.IsSortedFunc(got.Excluded,
+		func(a, b fleet.OutOfService) int { return strings.Compare(a.Host, b.Host) }) {
+		t.Errorf("%+v", got)
+	}
+	for _, e := range got.Excluded {
+		if e.Why != want[e.Host] {
+			t.Errorf("%s: %q, want %q", e.Host, e.Why, want[e.Host])
+		}
+	}
+	f.Gaps = []fleet.Gap{{Part: fleet.Services, Why: "forbidden"}}
+	if got := f.count(server(1, 0, "", "")); got.Fits != 12 || len(got.Excluded) != 1 {
+		t.Errorf("without services: %+v", got)
+	}
+	f.Gaps = nil
+	f.Services[0].State = "down"
+	if got := f.count(server(1, 0, "", "")); got.Fits != 0 || got.Reason != "no host is in service" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Hosts compete for storage that they share, and the storage itself is not a host.
+func TestSharedStorage(t *testing.T) {
+	f := &fleetOf{}
+	for _, name := range []string{"a", "b"} {
+		f.host(name, resource.Amounts{"VCPU": 8}, nil)
+	}
+	f.add("nfs", "", resource.Amounts{"DISK_GB": 55}, nil, index.Sharing)
+	for i := range f.Providers {
+		f.Providers[i].Aggregates = []resource.AggregateID{"pool"}
+	}
+	got := f.count(resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1, "DISK_GB": 10}}}})
+	if got.Fits != 5 || !got.Shared || !got.Exact || len(got.Hosts) != 2 || got.RunsOut[0] != (RunsOut{"DISK_GB", 2}) {
+		t.Errorf("%+v", got)
+	}
+	if got = f.count(resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"DISK_GB": 10}}}}); got.Fits != 5 {
+		t.Errorf("%+v", got)
+	}
+	got = f.count(server(3, 0, "", ""))
+	if got.Fits != 4 || got.Shared {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Merging equal devices changes no number: neither with other amounts, traits and use of the devices, nor with groups
+// that must not be merged.
+func TestMergedDevices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(28, 1))
+	merged, several := 0, 0
+	for n := range 800 {
+		f := &fleetOf{}
+		f.host("h", resource.Amounts{"VCPU": 1 + rng.IntN(6), gpu: 1 + rng.IntN(2)}, nil)
+		f.add("nic", "h", resource.Amounts{gpu: 1}, nil)
+		for i := range rng.IntN(5) {
+			p := f.add(fmt.Sprint("h_", i), []string{"h", "h", "h", "nic"}[rng.IntN(4)], resource.Amounts{gpu: 1 + rng.IntN(3)},
+				resource.Amounts{gpu: rng.IntN(2)})
+			p.Root = "h"
+			inv := p.Inventories[gpu]
+			if inv.Reserved = rng.IntN(5) / 4; rng.IntN(6) == 0 {
+				inv.MaxUnit = 1
+			}
+			if p.Inventories[gpu] = inv; rng.IntN(5) == 0 {
+				p.Inventories["VCPU"] = resource.Whole(2)
+			}
+			if p.Held["someone"][gpu] == 0 {
+				p.Held = nil
+			}
+			if rng.IntN(3) == 0 {
+				p.Traits = []resource.Trait{"CUSTOM_A"}
+			}
+		}
+		ask := server(1, 1+rng.IntN(3), gpu, []resource.Policy{resource.PolicyNone, resource.PolicyIsolate}[rng.IntN(2)])
+		change := &ask.Groups[1+rng.IntN(len(ask.Groups)-1)]
+		switch rng.IntN(12) {
+		case 0:
+			change.Required = [][]resource.Trait{{"CUSTOM_A"}}
+		case 1:
+			change.Forbidden = []resource.Trait{"CUSTOM_A"}
+		case 2:
+			change.Resources = resource.Amounts{gpu: 2}
+		case 3:
+			change.Resources = resource.Amounts{gpu: 1, "VCPU": 1}
+		case 4:
+			ask.Groups[0].Resources[gpu] = 1 + rng.IntN(2)
+		case 5:
+			if len(ask.Groups) > 2 {
+				ask.SameSubtree = [][]string{{"0", "1"}}
+			}
+		}
+		if merges(f, ask) {
+			merged++
+		}
+		in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}}
+		all := newRows(fleet.NewView(&f.Snapshot), ask).plain(func(provider.ID) bool { return true })
+		for _, row := range all {
+			in.Free[row.ID] = resource.Amounts{}
+			for class, inv := range row.Inventories {
+				in.Free[row.ID][class] = inv.Capacity() - row.Used[class]
+			}
+		}
+		for c := range candidate.Find(index.Build(all), ask, candidate.Options{}) {
+			in.Candidates = append(in.Candidates, count.Candidate{Host: "h", Allocation: c.Allocation(), Mappings: c.Mappings()})
+		}
+		want, got := count.Count(in), f.count(ask)
+		if got.Fits != want.Servers || !got.Exact || len(want.Hosts) > 0 && !slices.Equal(got.Hosts[0].Lacks,
+			want.Hosts[0].First) {
+			t.Fatalf("case %d: %+v, want %+v: %+v of %+v", n, got, want, ask, all)
+		}
+		if want.Servers > 1 {
+			several++
+		}
+	}
+	if merged < 100 || several < 200 {
+		t.Errorf("%d cases with merged devices, %d with room for several servers", merged, several)
+	}
+}
+
+// merges reports whether devices are merged for a request.
+func merges(f *fleetOf, ask resource.Ask) bool {
+	return len(newRows(fleet.NewView(&f.Snapshot), ask).merged(func(provider.ID) bool { return true }, false)) <
+		len(f.Providers)
+}
+
+// large returns a fleet in which each host has its own use, with eight devices a host.
+func large(hosts int) *fleetOf {
+	f := &fleetOf{}
+	for i := range hosts {
+		name := fmt.Sprintf("cmp%05d", i)
+		f.host(name, resource.Amounts{"VCPU": 128, "MEMORY_MB": 1 << 20, "DISK_GB": 4000},
+			resource.Amounts{"VCPU": 1 + i%120, "MEMORY_MB": 1024 * (1 + i%1000), "DISK_GB": i % 3999})
+		for d := range 8 {
+			used := resource.Amounts(nil)
+			if (i+d)%3 == 0 {
+				used = resource.Amounts{gpu: 1}
+			}
+			f.add(fmt.Sprintf("%s_0000:8%d:00.0", name, d), name, resource.Amounts{gpu: 1}, used)
+		}
+	}
+	return f
+}
+
+// BenchmarkCount counts on 10,000 hosts: for a server without and with devices of 80,000, and with a port on a VF and
+// bandwidth of one of two NICs.
+func BenchmarkCount(b *testing.B) {
+	const vf, bandwidth = "SRIOV_NET_VF", "NET_BW_EGR_KILOBIT_PER_SEC"
+	devices, nics := large(10_000), &fleetOf{}
+	for i := range 10_000 {
+		name := fmt.Sprintf("cmp%05d", i)
+		nics.host(name, resource.Amounts{"VCPU": 128, "MEMORY_MB": 1 << 20, "DISK_GB": 4000},
+			resource.Amounts{"VCPU": 1 + i%60, "MEMORY_MB": 1024 * (1 + i%900), "DISK_GB": i % 3000})
+		for n := range 2 {
+			nics.add(fmt.Sprintf("%s:NIC Switch agent:p%d", name, n), name,
+				resource.Amounts{vf: 8, bandwidth: 10_000_000}, resource.Amounts{vf: 1 + i%7, bandwidth: 1000 * (1 + i%900)})
+		}
+	}
+	port := server(4, 0, "", "")
+	port.Groups = append(port.Groups, resource.Group{Suffix: "p",
+		Resources: resource.Amounts{vf: 1, bandwidth: 1_000_000}})
+	for _, c := range []struct {
+		name string
+		of   *fleetOf
+		ask  resource.Ask
+	}{{"plain", devices, server(4, 0, "", "")}, {"2-devices", devices, server(4, 2, gpu, resource.PolicyNone)},
+		{"4-devices", devices, server(4, 4, gpu, resource.PolicyNone)}, {"port", nics, port}} {
+		v := fleet.NewView(&c.of.Snapshot)
+		c.ask.Groups[0].Resources = resource.Amounts{"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 40}
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if r := Count(v, c.ask); r.Fits == 0 || !r.Exact {
+					b.Fatalf("%d of %d hosts, exact %v", r.Fits, len(r.Hosts), r.Exact)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package headroom
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// rows are the providers of a cloud as rows of an index, with the classes and traits that a request names only.
+type rows struct {
+	byRoot map[provider.ID][]*fleet.Provider
+	traits map[resource.Trait]bool
+	total  resource.Amounts        // of the request
+	single map[resource.Class]bool // classes of which providers can be merged
+}
+
+// newRows returns the rows for a request.
+func newRows(v *fleet.View, ask resource.Ask) rows {
+	r := rows{byRoot: map[provider.ID][]*fleet.Provider{}, traits: map[resource.Trait]bool{}, single: singles(ask),
+		total: ask.Total()}
+	for _, t := range append(Traits(ask), index.Sharing) {
+		r.traits[t] = true
+	}
+	for i := range v.Providers {
+		p := &v.Providers[i]
+		r.byRoot[p.Root] = append(r.byRoot[p.Root], p)
+	}
+	return r
+}
+
+// Traits returns the traits that a request names.
+func Traits(ask resource.Ask) []resource.Trait {
+	list := slices.Concat(ask.RootRequired, ask.RootForbidden)
+	for _, g := range ask.Groups {
+		list = append(slices.Concat(list, slices.Concat(g.Required...)), g.Forbidden...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// singles returns the classes of which each group that requests some requests one unit and nothing else from the same
+// provider, and which decides nothing but that unit.
+func singles(ask resource.Ask) map[resource.Class]bool {
+	single, kinds := map[resource.Class]bool{}, map[resource.Class]map[bool]bool{}
+	for class := range ask.Total() {
+		single[class] = ask.GroupPolicy != resource.PolicyIsolate
+		kinds[class] = map[bool]bool{}
+	}
+	for _, g := range ask.Groups {
+		together := slices.ContainsFunc(ask.SameSubtree, func(set []string) bool { return slices.Contains(set, g.Suffix) })
+		for class, n := range g.Resources {
+			kinds[class][g.Suffix == ""] = true
+			if n != 1 || together || g.Suffix != "" && len(g.Resources) > 1 || len(kinds[class]) > 1 {
+				single[class] = false
+			}
+		}
+	}
+	return single
+}
+
+// plain returns a row for each provider of the trees that use selects.
+func (r rows) plain(use func(root provider.ID) bool) (all []index.Row) {
+	for root, tree := range r.byRoot {
+		for _, p := range tree {
+			if use(root) {
+				all = append(all, r.row(p, false))
+			}
+		}
+	}
+	return all
+}
+
+// merged returns the rows of trees with equal devices as one row, which offers what they have left together. A request
+// for one unit of a class is served by it if and only if one of the devices serves it. With empty nothing is used.
+func (r rows) merged(use func(root provider.ID) bool, empty bool) []index.Row {
+	var all []index.Row
+	for root, tree := range r.byRoot {
+		if !use(root) {
+			continue
+		}
+		parents, first := map[provider.ID]bool{}, map[string]int{}
+		for _, p := range tree {
+			parents[p.Parent] = true
+		}
+		for _, p := range tree {
+			row := r.row(p, empty)
+			class, free := r.device(&row)
+			if class == "" || p.Parent == "" || parents[p.ID] {
+				all = append(all, row)
+				continue
+			}
+			key := keyOf(&row, class)
+			at, known := first[key]
+			if known {
+				all[at].Inventories[class] = resource.Whole(all[at].Inventories[class].Total + free)
+				continue
+			}
+			first[key] = len(all)
+			row.Used, row.Inventories[class] = nil, resource.Whole(free)
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+// device returns the only class of a row that can be merged, and what the row has left of it.
+func (r rows) device(row *index.Row) (class resource.Class, free int) {
+	if len(row.Inventories) != 1 || row.HasTrait(index.Sharing) {
+		return "", 0
+	}
+	for class, inv := range row.Inventories {
+		free = inv.Capacity() - row.Used[class]
+		if r.single[class] && inv.Shape(1) && free > 0 && inv.MaxUnit >= min(free, r.total[class]) {
+			return class, free
+		}
+	}
+	return "", 0
+}
+
+// keyOf returns what the rows have in common that are merged.
+func keyOf(row *index.Row, class resource.Class) string {
+	key := string(row.Parent) + " " + string(class)
+	for _, t := range row.Traits {
+		key += " " + string(t)
+	}
+	for _, a := range row.Aggregates {
+		key += " in " + string(a)
+	}
+	return key
+}
+
+// row returns the row of a provider; with empty nothing is used.
+func (r rows) row(p *fleet.Provider, empty bool) index.Row {
+	row := index.Row{Provider: p.Provider}
+	row.Inventories, row.Traits = nil, nil
+	for _, t := range p.Traits {
+		if r.traits[t] {
+			row.Traits = append(row.Traits, t)
+		}
+	}
+	for class, inv := range p.Inventories {
+		if r.total[class] == 0 {
+			continue
+		}
+		if row.Inventories == nil {
+			row.Inventories = make(map[resource.Class]resource.Inventory, 1)
+		}
+		row.Inventories[class] = inv
+		if n := p.Used(class); n > 0 && !empty {
+			if row.Used == nil {
+				row.Used = make(resource.Amounts, 1)
+			}
+			row.Used[class] = n
+		}
+	}
+	return row
+}
