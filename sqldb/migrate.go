@@ -98,17 +98,8 @@ func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migratio
 	if err != nil {
 		return false, err
 	}
-	for i, name := range done {
-		if i >= len(migrations) {
-			return false, fault.New(fault.Invalid,
-				"table %s records migration %d (%s), which is unknown to this program: a newer Berth wrote this "+
-					"database; start that one", table, i+1, name)
-		}
-		if name != migrations[i].Name {
-			return false, fault.New(fault.Invalid,
-				"table %s records %q as migration %d, this program has %q there: the database belongs to another "+
-					"program", table, name, i+1, migrations[i].Name)
-		}
+	if err := compare(table, done, migrations); err != nil {
+		return false, err
 	}
 	if len(done) == len(migrations) {
 		return false, nil
@@ -124,6 +115,42 @@ func migrateOne(ctx context.Context, tx *Tx, table string, migrations []Migratio
 		err = Retry(err)
 	}
 	return true, err
+}
+
+// compare returns fault.Invalid if the names that a version table records are not those of the first migrations.
+func compare(table string, done []string, migrations []Migration) error {
+	for i, name := range done {
+		if i >= len(migrations) {
+			return fault.New(fault.Invalid,
+				"table %s records migration %d (%s), which is unknown to this program: a newer Berth wrote this "+
+					"database; start that one", table, i+1, name)
+		}
+		if name != migrations[i].Name {
+			return fault.New(fault.Invalid,
+				"table %s records %q as migration %d, this program has %q there: the database belongs to another "+
+					"program", table, name, i+1, migrations[i].Name)
+		}
+	}
+	return nil
+}
+
+// Recorded returns how many of the migrations the version table of a database records, and writes nothing. It returns
+// fault.Invalid where Migrate does.
+func Recorded(ctx context.Context, db *DB, table string, migrations []Migration, obsolete ...string) (n int,
+	err error) {
+	err = db.Read(ctx, func(tx *Tx) error {
+		if err := refuse(ctx, tx, obsolete); err != nil {
+			return err
+		}
+		tables, err := TableNames(ctx, tx)
+		if n = 0; err != nil || !slices.Contains(tables, table) {
+			return err
+		}
+		done, err := QueryTexts(ctx, tx, "SELECT name FROM "+table+" ORDER BY version")
+		n = len(done)
+		return errors.Join(err, compare(table, done, migrations))
+	})
+	return n, fault.Wrap("", err)
 }
 
 // lockMigrations takes a lock that lets one process migrate at a time. On SQLite, BEGIN IMMEDIATE is such a lock;

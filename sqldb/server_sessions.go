@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/openberth/berth/fault"
 )
@@ -22,4 +23,29 @@ func Sessions(ctx context.Context, l Location) (n int, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = db.pool.QueryRowContext(ctx, query).Scan(&n)
 	return n, fault.Wrap(fault.Unavailable, err)
+}
+
+// Size returns how many bytes the tables of a database of a server take. A dump is smaller or similar.
+func Size(ctx context.Context, db *DB) (bytes int64, err error) {
+	query := "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE " +
+		"table_schema = DATABASE()"
+	if db.Dialect == PostgreSQL {
+		query = "SELECT pg_database_size(current_database())"
+	}
+	err = db.pool.QueryRowContext(ctx, query).Scan(&bytes)
+	return bytes, fault.Wrap(fault.Unavailable, err)
+}
+
+// Tables returns the names of the tables of a database of a server, sorted.
+func Tables(ctx context.Context, l Location) (names []string, err error) {
+	db, err := Open(ctx, l.URL)
+	if err != nil {
+		return nil, err
+	}
+	err = db.Read(ctx, func(tx *Tx) (err error) {
+		names, err = TableNames(ctx, tx)
+		return err
+	})
+	slices.Sort(names)
+	return names, errors.Join(err, db.Close())
 }

@@ -69,6 +69,8 @@ type Stored struct {
 	From  string          `json:"from"`
 	Kind  sqldb.Dialect   `json:"database,omitempty"`
 	Files map[string]File `json:"files"` // by path in the backup
+	// Tables of a database of a server. A restore deletes only these.
+	Tables []string `json:"tables,omitempty"`
 }
 
 // File describes a file of a backup.

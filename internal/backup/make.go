@@ -140,13 +140,18 @@ func copyServers(ctx context.Context, dir string, parts []Part) (list []Stored, 
 			continue
 		}
 		name := string(p.Name) + ".sql"
-		if err := dump(ctx, p.Database, filepath.Join(dir, name)); err != nil {
+		tables, err := sqldb.Tables(ctx, p.Database)
+		if err == nil {
+			err = dump(ctx, p.Database, filepath.Join(dir, name))
+		}
+		if err != nil {
 			return nil, fault.New(fault.KindOf(err), "cannot save the %s: %w", p.where(), err)
 		}
 		s, err := stored(dir, p, name)
 		if err != nil {
 			return nil, err
 		}
+		s.Tables = tables
 		list = append(list, s)
 	}
 	return list, nil

@@ -125,6 +125,9 @@ func (a Action) checkUnused(ctx context.Context) error {
 			err = fault.New(fault.Conflict, "the %s has %d other connections; stop the services that use it first",
 				p.where(), n)
 		}
+		if err == nil {
+			err = a.checkTables(ctx)
+		}
 		return err
 	}
 	var who []string
@@ -151,6 +154,22 @@ func (a Action) checkUnused(ctx context.Context) error {
 	case isMountPoint(p.Path):
 		return fault.New(fault.Invalid, "%s is a mount point, which cannot be replaced; name a directory below it, or copy "+
 			"the files of the backup yourself", p.where())
+	}
+	return nil
+}
+
+// checkTables returns fault.Conflict if the database of a server has tables that the backup lacks. They would remain,
+// and the service would find a schema of which only a part is that of the backup.
+func (a Action) checkTables(ctx context.Context) error {
+	here, err := sqldb.Tables(ctx, a.Part.Database)
+	if err != nil {
+		return err
+	}
+	here = slices.DeleteFunc(here, func(table string) bool { return slices.Contains(a.stored.Tables, table) })
+	if len(here) > 0 {
+		return fault.New(fault.Conflict, "the %s has tables that the backup does not have, and a restore would keep them: "+
+			"%s; a newer Berth or another program has made them; name an empty database in the option connection, or save "+
+			"these tables and drop them, then run the command again", a.Part.where(), strings.Join(here, ", "))
 	}
 	return nil
 }
