@@ -30,9 +30,8 @@ type grammar struct {
 	Compute   computeCmd   `cmd:"" group:"Services:" help:"Run compute alone."`
 	Agent     agentCmd     `cmd:"" group:"Services:" help:"Run the agent of this host alone, or show what it would do."`
 	Preflight preflightCmd `cmd:"" group:"Services:" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`
-	Backup    backupCmd    `cmd:"" group:"Services:" help:"Save the state of the services and the agent of this machine while they run."`
-	Restore   restoreCmd   `cmd:"" group:"Services:" help:"Put a backup back while the services are stopped, or show what that would do."`
-	Options   optionsCmd   `cmd:"" group:"Services:" help:"Print a configuration file with every option as a comment, with its default and its description."`
+	stateCommands
+	Options optionsCmd `cmd:"" group:"Services:" help:"Print a configuration file with every option as a comment, with its default and its description."`
 
 	Init initCmd `cmd:"" group:"Services:" help:"Make a cloud on this machine: accounts, configuration, services, flavors, a network with NAT and DHCP, a key pair and clouds.yaml. Or join this machine to one."`
 	User userCmd `cmd:"" group:"Services:" help:"Add, list, change and remove the accounts of http_basic, in the files of this machine."`
@@ -41,6 +40,13 @@ type grammar struct {
 	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion of commands and flags for a shell."`
 	Manual     manualCmd     `cmd:"" group:"This program:" hidden:"" help:"Write the manual pages into a directory."`
 	Version    versionCmd    `cmd:"" group:"This program:" help:"Print the version."`
+}
+
+// stateCommands are the commands on the durable state of a machine.
+type stateCommands struct {
+	Backup  backupCmd  `cmd:"" group:"Services:" help:"Save the state of the services and the agent of this machine while they run."`
+	Restore restoreCmd `cmd:"" group:"Services:" help:"Put a backup back while the services are stopped, or show what that would do."`
+	Upgrade upgradeCmd `cmd:"" group:"Services:" help:"Check whether this program can continue with the state of this machine."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

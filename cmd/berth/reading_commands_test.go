@@ -101,7 +101,7 @@ var readingCommands = map[string][]string{
 }
 
 // otherCommands change something, which their names say, or need no service.
-var otherCommands = strings.Split("backup,restore,device clean,device disable,device enable,"+
+var otherCommands = strings.Split("backup,restore,upgrade check,device clean,device disable,device enable,"+
 	"host down,host up,host disable,host enable,host bind,host unbind,"+
 	"host forget,server create,server delete,server console,server add port,server add network,server remove port,"+
 	"server remove network,server stop,server start,server reboot,server rebuild,server resize,server confirm,"+

@@ -323,6 +323,8 @@ func assembly() []Row {
 		{Package: "internal/ownlibvirt", Kind: Adapter, Imports: []string{"fault"},
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/backup", Kind: Adapter, Imports: []string{"fault", "datafile", "sqldb"}},
+		{Package: "internal/upgrade", Kind: Assembly, Imports: []string{"fault", "sqldb", "agent/journal", "compute/store",
+			"image/store", "internal/backup", "network/store", "placement/store"}},
 		{Package: "internal/app", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",
 			"golang.org/x/sync"}},

@@ -37,6 +37,9 @@ type Part struct {
 	Database sqldb.Location // of a database
 }
 
+// Where returns the place of the part, for people.
+func (p Part) Where() string { return p.where() }
+
 // isDatabase reports whether the part is a database.
 func (p Part) isDatabase() bool { return p.Name == Placement || p.Name == Compute || p.Name == Network }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -153,8 +154,14 @@ func isImageFile(name string) bool {
 	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".data")
 }
 
-// users returns the processes that have a file open, as "4711 (berth)". Those of other users are found by root only.
-func users(path string) (list []string) {
+// User is a process that has a file open.
+type User struct {
+	PID  int
+	Name string
+}
+
+// Users returns the processes that have a file open, except this one. Those of other users are found by root only.
+func Users(path string) (list []User) {
 	want, err := os.Stat(path)
 	if err != nil {
 		return nil
@@ -163,22 +170,30 @@ func users(path string) (list []string) {
 	if err != nil {
 		return nil
 	}
-	seen := map[string]bool{}
+	seen := map[int]bool{os.Getpid(): true}
 	for _, link := range open {
 		info, err := os.Stat(link)
 		if err != nil || !os.SameFile(info, want) {
 			continue
 		}
-		pid := strings.Split(link, "/")[2]
-		if seen[pid] || pid == fmt.Sprint(os.Getpid()) {
+		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+		if err != nil || seen[pid] {
 			continue
 		}
 		seen[pid] = true
-		name, err := os.ReadFile("/proc/" + pid + "/comm")
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		if err != nil {
 			continue // it has ended
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", pid, strings.TrimSpace(string(name))))
+		list = append(list, User{pid, strings.TrimSpace(string(name))})
+	}
+	return list
+}
+
+// users returns the processes that have a file open, as "4711 (berth)".
+func users(path string) (list []string) {
+	for _, u := range Users(path) {
+		list = append(list, fmt.Sprintf("%d (%s)", u.PID, u.Name))
 	}
 	return list
 }

@@ -39,6 +39,10 @@ func Read(log *slog.Logger, files ...string) (Settings, error) {
 	return s, nil
 }
 
+// Warnings returns what Read has logged of the files: a sentence for each option that is unknown, deprecated or odd,
+// with its place.
+func (s *Settings) Warnings() []string { return slices.Clone(s.warnings) }
+
 // readAll is Read, but returns all faults. err is not nil if the files cannot be read.
 func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
 	cfg, err := config.Load(files...)
