@@ -47,11 +47,11 @@ func (c *HostDownCmd) Run(g *Globals) error {
 	}
 	for _, h := range list {
 		ago := time.Duration(h.Quiet * float64(time.Second))
-		if h.Host == c.Host && ago < silentAfter(h) && !h.Dead && !c.Force {
+		if h.Host == c.Host && ago < h.SilentTime() && !h.Dead && !c.Force {
 			return fault.New(fault.Conflict, "the agent of host %s gave its last sign of life %s ago: while the host runs, "+
 				"devices of its guests must not be allocated to others; "+
 				"stop the host and wait until its agent has been silent for %s, or make sure that the host does not run and use "+
-				"--force", c.Host, ago.Truncate(time.Second), silentAfter(h))
+				"--force", c.Host, ago.Truncate(time.Second), h.SilentTime())
 		}
 	}
 	if err := g.compute().HostDown(ctx, c.Host, true); err != nil {
@@ -120,7 +120,7 @@ func (c *HostListCmd) Run(g *Globals) error {
 	}
 	return printList(g, list, "Host", false, []column[host.Report]{
 		{name: "Host", text: func(h host.Report) string { return h.Host }},
-		{name: "State", text: hostState},
+		{name: "State", text: host.Report.StateText},
 		{name: "Last report", text: lastReport},
 		{name: "Devices", text: func(h host.Report) string { return strconv.Itoa(len(h.Devices)) }},
 		{name: "Held", text: func(h host.Report) string {

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
@@ -46,7 +45,7 @@ func (c *HostShowCmd) Run(g *Globals) error {
 		holding = append(holding, d.Holder)
 	}
 	holders := g.consumerNames(ctx, holding)
-	rows := pairs("host", h.Host, "state", hostState(h), "hypervisor", hypervisorText(h),
+	rows := pairs("host", h.Host, "state", h.StateText(), "hypervisor", hypervisorText(h),
 		"last report", lastReport(h), "provider",
 		providers.both(h.Provider), "account", dash(h.Account), "devices in Placement", yes(h.InPlace))
 	if h.NoDiskMoves != "" {
@@ -76,32 +75,6 @@ func hypervisorText(h host.Report) string {
 		return "FAKE: guests are files, no virtual machine runs"
 	}
 	return dash(h.Hypervisor)
-}
-
-// hostState returns whether the agent of a host reports, and what an operator has declared about the host.
-func hostState(h host.Report) string {
-	state, ago := "up", time.Duration(h.Quiet*float64(time.Second))
-	shown := ago.Truncate(time.Second) // rounded, a host would be shown as silent before compute considers it silent
-	switch {
-	case h.StartFailed != "": // the conditions have the reason
-		state = "start failed"
-	case ago >= silentAfter(h): // an open connection is not a sign of life
-		state = "silent for " + shown.String()
-	case !h.Connected:
-		state = "not connected for " + shown.String()
-	case h.Down != "": // the conditions have the reason
-		state = "hypervisor down"
-	}
-	if h.Dead {
-		state = "down, declared by an operator"
-	}
-	if h.Disabled {
-		state += ", disabled"
-	}
-	if h.Hypervisor == "fake" {
-		state += ", FAKE"
-	}
-	return state
 }
 
 // lastReport returns when compute received the last report of a host.

@@ -19,7 +19,7 @@ func TestHostStateIsSilentAsComputeDecides(t *testing.T) {
 		{60, true, "silent for 1m0s"},
 		{119.9, false, "silent for 1m59s"},
 	} {
-		got := hostState(host.Report{Quiet: c.quiet, SilentAfter: 60, Connected: c.connected})
+		got := host.Report{Quiet: c.quiet, SilentAfter: 60, Connected: c.connected}.StateText()
 		if got != c.want {
 			t.Errorf("%.1f s without a sign of life, connected %v: %q, want %q", c.quiet, c.connected, got, c.want)
 		}

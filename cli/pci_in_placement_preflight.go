@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,12 +30,6 @@ type PreflightHost struct {
 	Reports bool     `json:"reports"` // the agent reports devices to Placement: [pci] report_in_placement
 	Stops   []string `json:"stops"`   // what must be done first; empty if the host is ready
 	Notes   []string `json:"notes"`   // conditions that the agent reports
-}
-
-// silentAfter returns the age of a sign of life from which on its host counts as silent: a minute unless compute
-// reports it.
-func silentAfter(h host.Report) time.Duration {
-	return cmp.Or(time.Duration(h.SilentAfter*float64(time.Second)), time.Minute)
 }
 
 // AskPreflight checks the state of compute and Placement. aliases are compute's; cloud are findings of the caller,
@@ -75,7 +68,7 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 			out.Hosts = append(out.Hosts, one)
 			continue
 		}
-		if ago := now.Sub(h.Seen); ago > silentAfter(h) {
+		if ago := now.Sub(h.Seen); ago > h.SilentTime() {
 			one.Stops = append(one.Stops, fmt.Sprintf("its agent has not reported for %s; start the agent, or declare the "+
 				"host dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
 		}
