@@ -64,10 +64,7 @@ func newCommandAccount(token, cloud string, addressed bool, files rest.TLSFiles)
 func (a *commandAccount) find(name string, addressed bool) (err error) {
 	var calls identity.ServiceCalls
 	if a.token == "" {
-		if a.cloud, err = readCloud(name); err == nil && name == "" && !addressed && !a.cloud.isSet() {
-			a.cloud, err = readDefaultCloud(a.cloud)
-		}
-		if err != nil {
+		if a.cloud, err = selectCloud(name, addressed); err != nil {
 			return err
 		}
 		a.files = a.cloud.certificates(a.files)
@@ -85,6 +82,16 @@ func (a *commandAccount) find(name string, addressed bool) (err error) {
 		a.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	return err
+}
+
+// selectCloud returns the cloud with a name in clouds.yaml; without a name that of the OS_ variables, or DefaultCloud
+// if none is set and the command line has no address.
+func selectCloud(name string, addressed bool) (cloud, error) {
+	c, err := readCloud(name)
+	if err == nil && name == "" && !addressed && !c.isSet() {
+		return readDefaultCloud(c)
+	}
+	return c, err
 }
 
 // connect sets the account and the address of a client of a service. address is that of the command line; missing is

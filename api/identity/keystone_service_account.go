@@ -71,6 +71,12 @@ func (k *Keystone) SignIn(ctx context.Context) (token string, err error) {
 	return s.token, err
 }
 
+// Expires returns when the present token of SignIn expires.
+func (k *Keystone) Expires(ctx context.Context) (time.Time, error) {
+	s, err := k.signIn(ctx)
+	return s.expires, err
+}
+
 // Forget makes SignIn get a new token in place of this one, which a service has rejected.
 func (k *Keystone) Forget(token string) { k.forget(token) }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
@@ -140,6 +141,14 @@ func (a *Account) Renew(r *http.Request) bool {
 	}
 	a.keystone.Forget(r.Header.Get("X-Auth-Token"))
 	return true
+}
+
+// Expires returns when the present token of the account expires; zero for an account that is not at Keystone.
+func (a *Account) Expires(ctx context.Context) (time.Time, error) {
+	if a.keystone == nil {
+		return time.Time{}, nil
+	}
+	return a.keystone.Expires(ctx)
 }
 
 // Locate returns the address of a service in Keystone's catalog, by its type. It returns nil for an account that is not

@@ -26,6 +26,7 @@ type grammar struct {
 	Audit auditCmd `cmd:"" group:"Hosts, devices and resources:" help:"Show differences between compute, Placement and the network service, now or periodically; with --heal, correct Placement."`
 
 	Up        upCmd        `cmd:"" group:"Services:" help:"Run the whole cloud (placement, compute, network, image and agent) as a daemon with durable state."`
+	Console   consoleCmd   `cmd:"" group:"Services:" help:"Serve web pages that show the hosts, devices, servers and events of a cloud, to users who sign in with their accounts."`
 	Placement placementCmd `cmd:"" group:"Services:" help:"Run placement alone."`
 	Compute   computeCmd   `cmd:"" group:"Services:" help:"Run compute alone."`
 	Agent     agentCmd     `cmd:"" group:"Services:" help:"Run the agent of this host alone, or show what it would do."`

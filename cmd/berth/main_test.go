@@ -20,8 +20,10 @@ func TestMain(m *testing.M) {
 	if built, err = os.MkdirTemp("", "berth-program"); err != nil {
 		panic(err)
 	}
-	if err := os.Setenv("BERTH_LISTEN", "127.0.0.1:0"); err != nil { // of `berth up`, at the same time in many tests
-		panic(err)
+	for _, variable := range []string{"BERTH_LISTEN", "BERTH_LISTEN_CONSOLE"} { // of `berth up`, at one time in many tests
+		if err := os.Setenv(variable, "127.0.0.1:0"); err != nil {
+			panic(err)
+		}
 	}
 	status := m.Run()
 	os.RemoveAll(built)

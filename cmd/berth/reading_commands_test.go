@@ -107,7 +107,8 @@ var otherCommands = strings.Split("backup,restore,upgrade check,device clean,dev
 	"server remove network,server stop,server start,server reboot,server rebuild,server resize,server confirm,"+
 	"server revert,server migrate,server evacuate,server shelve,server unshelve,flavor create,flavor set,flavor delete,"+
 	"server migration abort,server migration force-complete,server restore,options,completion,manual,"+
-	"demo,up,placement run,placement db sync,placement db version,placement shadow run,placement shadow report,watch,"+
+	"demo,up,console,placement run,placement db sync,placement db version,placement shadow run,"+
+	"placement shadow report,watch,"+
 	"compute,network run,image run,audit run,image build,image add,"+
 	"image list,image delete,image show,image set,image save,image member list,image member add,image member remove,"+
 	"launch,cloud,init make,init token,user add,user list,user show,user set,user password,user remove,"+

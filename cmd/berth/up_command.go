@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/console"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -18,6 +19,7 @@ type upCmd struct {
 	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
 	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 	ListenImage     string `help:"Address of the Image API; it is not served with [glance]. Default: ${default}." default:"127.0.0.1:9292" env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
+	ListenConsole   string `help:"Address of the console's web pages. Default: ${default}; none: they are not served." default:"127.0.0.1:8780" env:"BERTH_LISTEN_CONSOLE" placeholder:"HOST:PORT"`
 	NoAgent         bool   `help:"Run the services only: this machine is not a host. Also without [DEFAULT] compute_driver."`
 	ListenNetwork   string `help:"Address of the Networking API. Default: ${default}." default:"127.0.0.1:9696" env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
 }
@@ -59,6 +61,10 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if c.Listen != "none" {
 		apis = append(apis, one)
 	}
+	pages := &endpoint{name: "console", flag: "--listen-console", address: c.ListenConsole, noauth: open}
+	if c.ListenConsole != "none" {
+		apis = append(apis, pages)
+	}
 	if err := listen(conf, log, apis...); err != nil {
 		return err
 	}
@@ -86,11 +92,27 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		image.handler = all.Image.Handler
 	}
 	one.handler = all.Handler()
+	shown, err := showCloud(all, pages, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shown.Close()) }()
 	fmt.Fprintln(s.out, agentLine(conf))
 	if !conf.RunsAgent() {
 		return serve(ctx, s, conf.Connections, log, apis...)
 	}
 	return serveWithAgent(ctx, s, conf, all, log, apis...)
+}
+
+// showCloud makes the console of a cloud the handler of its endpoint.
+func showCloud(all *app.Cloud, at *endpoint, log *slog.Logger) (*console.Console, error) {
+	cloud, err := all.ConsoleCloud()
+	if err != nil {
+		return nil, err
+	}
+	pages := console.New(console.Options{Cloud: cloud, Version: version(), TLS: at.cert != nil, Log: log})
+	at.handler = pages
+	return pages, nil
 }
 
 // patience is how long the output of the addresses waits for the agent, so that who reads them finds a host.

@@ -91,6 +91,8 @@ func Rows() []Row {
 		{Package: "fleet/read", Kind: Client, Imports: with(contracts, "backoff", "fleet")},
 		{Package: "fleet/auditor", Kind: Client, Imports: []string{"backoff", "fleet", "fleet/heal", "fleet/read"},
 			Outside: []string{"github.com/prometheus/client_golang"}},
+		{Package: "console/view", Kind: Pure, Imports: with(domain, "api/compute", "api/host", "api/placement", "fleet")},
+		{Package: "console", Kind: Client, Imports: with(contracts, "console/view", "fleet", "fleet/read")},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "cloudsfile", Kind: Adapter, Imports: []string{"fault", "datafile"},
@@ -99,7 +101,7 @@ func Rows() []Row {
 			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
 		{Package: "cli", Kind: Client, Imports: with(contracts, "backoff", "cloudsfile", "config", "datafile", "diskimage",
-			"fleet", "fleet/headroom", "fleet/heal", "fleet/read"),
+			"fleet", "fleet/headroom", "fleet/heal", "fleet/read", "console"),
 			Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "go.yaml.in/yaml/v4",
 				"github.com/jaypipes/pcidb", "github.com/google/uuid", "golang.org/x/sys", "golang.org/x/crypto"}},
 		{Package: "cli/demo", Kind: Client, Imports: with(contracts, "backoff", "bandwidth", "cli")},
@@ -334,6 +336,7 @@ func assembly() []Row {
 func testSupport() []Row {
 	return []Row{
 		{Package: "internal/archtest", Kind: TestSupport},
+		{Package: "internal/browser", Kind: TestSupport, Outside: []string{"github.com/coder/websocket"}},
 		{Package: "internal/bench", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/clienttest", Kind: TestSupport, Imports: []string{"internal/bench", "internal/databases",
 			"internal/glance", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},

@@ -46,7 +46,7 @@ func startUp(t testing.TB, accounts string, more ...string) addresses {
 	Write(t, config, strings.Join(append(lines, ""), "\n"))
 	compute, network, image := Free(t), Free(t), Free(t)
 	args := []string{program, "up", "--config-file", config, "--data-dir", filepath.Join(dir, "data"),
-		"--listen", "none",
+		"--listen", "none", "--listen-console", "none",
 		"--listen-placement", "127.0.0.1:0", "--listen-compute", compute, "--listen-network", network}
 	if !slices.Contains(more, "[glance]") {
 		args = append(args, "--listen-image", image)

@@ -17,7 +17,8 @@ import (
 
 // apiPorts are the ports that `berth up` uses beside that of all APIs, by the variable that sets another address.
 var apiPorts = map[string]string{"BERTH_LISTEN_PLACEMENT": "127.0.0.1:8778", "BERTH_LISTEN_COMPUTE": "127.0.0.1:8774",
-	"BERTH_LISTEN_NETWORK": "127.0.0.1:9696", "BERTH_LISTEN_IMAGE": "127.0.0.1:9292"}
+	"BERTH_LISTEN_NETWORK": "127.0.0.1:9696", "BERTH_LISTEN_IMAGE": "127.0.0.1:9292",
+	"BERTH_LISTEN_CONSOLE": "127.0.0.1:8780"}
 
 // leastDisk is the free space that the data directory needs, in bytes, by driver.
 var leastDisk = map[string]uint64{Libvirt: 4 << 30, Fake: 256 << 20}

@@ -1,0 +1,101 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/fleet/read"
+)
+
+// SignInKind is how users sign in.
+type SignInKind string
+
+// The kinds of sign-in.
+const (
+	WithToken    SignInKind = "token"      // a token, such as that of noauth2: USER or USER:PROJECT
+	WithPassword SignInKind = "http_basic" // name and password
+	WithKeystone SignInKind = "keystone"   // name, password, project and their domains
+)
+
+// Credentials are what a user signs in with.
+type Credentials struct {
+	User, Password      string
+	Token               string // in place of a name and a password
+	Project, UserDomain string // at Keystone
+	ProjectDomain       string
+}
+
+// name returns the name that pages show for the user.
+func (c Credentials) name() string {
+	if c.User == "" {
+		return "token"
+	}
+	return c.User
+}
+
+// At returns the options of a service's account at Keystone with these credentials in place of those of the service.
+func (c Credentials) At(o identity.KeystoneOptions) identity.KeystoneOptions {
+	return identity.KeystoneOptions{AuthURL: o.AuthURL, Username: c.User, Password: c.Password,
+		UserDomainName: c.UserDomain, ProjectName: c.Project, ProjectDomainName: c.ProjectDomain, Region: o.Region,
+		Interface: o.Interface, Insecure: o.Insecure, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
+		Timeout: o.Timeout, Retries: o.Retries, Log: o.Log, Place: placeOfUser}
+}
+
+// placeOfUser names what a user has signed in with, for errors.
+func placeOfUser(option string) string {
+	if option == "auth_url" {
+		return "the address of Keystone"
+	}
+	return "the name, the password, the project or the domains"
+}
+
+// Clients are the clients of a user.
+type Clients struct {
+	read.Services
+	Ends func(context.Context) (time.Time, error) // when the token of the user expires; nil or zero: it is not known
+}
+
+// Cloud is the cloud that the console shows.
+type Cloud struct {
+	Kind   SignInKind
+	Name   string                             // of the cloud or its address, for the sign-in page
+	SignIn func(Credentials) (Clients, error) // makes no call
+}
+
+// check signs a user in: it returns when the sign-in ends. It returns fault.Forbidden if the cloud refuses the
+// credentials. A user without any right is not refused.
+func (c *Clients) check(ctx context.Context, now time.Time) (ends time.Time, err error) {
+	ends = now.Add(sessionTime)
+	if c.Ends != nil {
+		end, err := c.Ends(ctx)
+		if err != nil {
+			return ends, err
+		}
+		if !end.IsZero() && end.Before(ends) {
+			ends = end
+		}
+	}
+	kind, err := read.Negotiate(ctx, c.Compute)
+	if err != nil {
+		return ends, err
+	}
+	if !kind.Berth {
+		c.Hosts = nil
+	}
+	_, err = c.Compute.REST.Do(ctx, http.MethodGet, "/v2.1/servers?"+url.Values{"limit": {"1"}}.Encode(), nil, nil)
+	if err != nil && !refused(err) && fault.Is(err, fault.Forbidden) {
+		err = nil
+	}
+	return ends, err
+}
+
+// refused reports whether a service did not accept the credentials of a request.
+func refused(err error) bool {
+	s := rest.StatusOf(err)
+	return s != nil && s.Code == http.StatusUnauthorized
+}

@@ -1,0 +1,97 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/openberth/berth/console/view"
+)
+
+// fleetContent is the content of the fleet page.
+type fleetContent struct {
+	*view.Fleet
+	cloud         *view.Cloud
+	Groups, Sorts []string
+}
+
+// linkedCell is a cell with the address of what it shows.
+type linkedCell struct {
+	Cell view.Cell
+	Href string
+}
+
+// Cell returns a cell of a host with its link.
+func (f fleetContent) Cell(h *view.Host, c view.Cell) linkedCell {
+	return linkedCell{c, hostPath(h.Host) + "#d-" + c.Address}
+}
+
+// Sentence divides a condition into text, commands and names.
+func (f fleetContent) Sentence(text string) []view.Segment { return f.cloud.Sentence(text) }
+
+// More returns how many conditions of a host its row does not show.
+func (f fleetContent) More(h *view.Host) int { return len(h.Texts) - 1 }
+
+// fleet shows the hosts.
+func (c *Console) fleet(w http.ResponseWriter, r *http.Request, one *session) error {
+	cloud, stale, err := one.cloud(r)
+	if err != nil {
+		return err
+	}
+	f := fleetContent{cloud.Table(fleetQuery(r.URL.Query())), cloud, view.Groups, view.Sorts}
+	p := one.page("Fleet", "fleet", cloud)
+	p.Stale, p.Find, p.Symbols, p.Content = stale, f.Find, f.Symbols, f
+	c.render(w, http.StatusOK, "fleet", p)
+	return nil
+}
+
+// fleetRows returns a window of the table of hosts.
+func (c *Console) fleetRows(w http.ResponseWriter, r *http.Request, one *session) error {
+	cloud, _, err := one.cloud(r)
+	if err != nil {
+		return err
+	}
+	f := cloud.Table(fleetQuery(r.URL.Query()))
+	c.render(w, http.StatusOK, "rows", page{Symbols: f.Symbols, Content: fleetContent{f, cloud, nil, nil}})
+	return nil
+}
+
+// fleetQuery reads the state of the fleet view from its address.
+func fleetQuery(q url.Values) view.FleetQuery {
+	from, _ := strconv.Atoi(q.Get("from")) // 0 if it is not a number
+	return view.FleetQuery{Find: q.Get("q"), Group: q.Get("group"), Sort: q.Get("sort"), State: view.Mark(q.Get("state")),
+		From: from}
+}
+
+// With returns the address of the fleet view with another value of one part of its state. The view begins at the first
+// line again unless that is the part.
+func (f fleetContent) With(part, value string) string {
+	from := ""
+	if f.From > 0 {
+		from = strconv.Itoa(f.From)
+	}
+	now := map[string]string{"q": f.Find, "group": f.Group, "sort": f.Sort, "state": string(f.State), "from": from}
+	if part != "" {
+		now["from"] = ""
+		now[part] = value
+	}
+	q := url.Values{}
+	for name, value := range now {
+		if value != "" && value != view.Groups[0] && value != view.Sorts[0] {
+			q.Set(name, value)
+		}
+	}
+	if len(q) == 0 {
+		return "/fleet"
+	}
+	return "/fleet?" + q.Encode()
+}
+
+// Line returns the address of the window that begins at a line.
+func (f fleetContent) Line(n int) string { return f.With("from", strconv.Itoa(n)) }
+
+// RowsQuery returns the query of the parts of the table, without the first line.
+func (f fleetContent) RowsQuery() string {
+	q := url.Values{"q": {f.Find}, "group": {f.Group}, "sort": {f.Sort}, "state": {string(f.State)}}
+	return q.Encode()
+}

@@ -1,0 +1,148 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/console/view"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/fleet/read"
+)
+
+// The times of reading a cloud.
+const (
+	freshTime = 3 * time.Second  // for which what was read is shown without reading again, at least
+	patience  = 8 * time.Second  // for which a page waits for the first read
+	readTime  = 30 * time.Minute // of one read
+)
+
+// reading is what was last read of the cloud for a session. At most one read runs at a time.
+type reading struct {
+	read readFunc
+
+	mu       sync.Mutex
+	cloud    *view.Cloud // nil: nothing was read yet
+	err      error       // of the last read
+	at       time.Time   // when that ended
+	took     time.Duration
+	running  chan struct{} // closed when the read that runs ends; nil: none runs
+	done, of int           // trees of that read
+}
+
+// readFunc reads a cloud, as readCloud does.
+type readFunc func(ctx context.Context, c Clients, progress func(done, of int)) (view.Source, error)
+
+// errReading is the error of a page that has waited for the first read.
+var errReading = errors.New("the cloud is being read")
+
+// get returns what was read of the cloud. It begins a read if that is old, and waits for the first one: errReading if
+// it takes long. An error of the last read is returned with what an earlier one has read, if any has.
+func (r *reading) get(ctx context.Context, one *session) (*view.Cloud, error) {
+	r.mu.Lock()
+	age := time.Since(r.at)
+	if r.running == nil && (r.cloud == nil || age > max(freshTime, 3*r.took)) {
+		r.running = make(chan struct{})
+		go r.run(one.ctx, one.clients)
+	}
+	wait := r.running
+	known := r.cloud != nil && (age < time.Minute || r.took > patience)
+	r.mu.Unlock()
+	if wait != nil && !known {
+		late := time.NewTimer(patience)
+		defer late.Stop()
+		select {
+		case <-wait:
+		case <-late.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cloud == nil && r.err == nil {
+		return nil, errReading
+	}
+	return r.cloud, r.err
+}
+
+// run reads the cloud.
+func (r *reading) run(ctx context.Context, clients Clients) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	began := time.Now()
+	source, err := r.read(ctx, clients, r.progress)
+	var cloud *view.Cloud
+	if err == nil {
+		cloud = view.New(source)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err = err; err == nil {
+		r.cloud = cloud
+	} else if fault.Is(err, fault.Forbidden) {
+		r.cloud = nil
+	}
+	r.at, r.took = time.Now(), time.Since(began)
+	close(r.running)
+	r.running = nil
+}
+
+// progress records how much of a read is done.
+func (r *reading) progress(done, of int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done, r.of = done, of
+}
+
+// forget forgets what was read.
+func (r *reading) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		r.cloud, r.err, r.at = nil, nil, time.Time{}
+	}
+}
+
+// readCloud reads a cloud. Placement's list of providers is necessary; what else is missing is a gap.
+func readCloud(ctx context.Context, c Clients, progress func(done, of int)) (view.Source, error) {
+	var reports []host.Report
+	var noReports error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if c.Hosts != nil {
+			reports, noReports = c.Hosts.Hosts(ctx)
+		}
+	})
+	aggregates, noAggregates := readAggregates(ctx, c.Compute)
+	s, _, err := read.Read(ctx, c.Services, read.Options{Traits: true, Progress: progress,
+		Without: []fleet.Part{fleet.Ports, fleet.Agents, fleet.Reported}})
+	reading.Wait()
+	if err != nil {
+		return view.Source{}, err
+	}
+	s.Berth = c.Hosts != nil
+	for _, gap := range []struct {
+		part fleet.Part
+		err  error
+	}{{fleet.Reported, noReports}, {"aggregates", noAggregates}} {
+		if gap.err != nil {
+			s.Gaps = append(s.Gaps, fleet.Gap{Part: gap.part, Why: fault.TextOf(gap.err)})
+		}
+	}
+	return view.Source{Fleet: fleet.NewView(s), Reports: reports, Aggregates: aggregates}, nil
+}
+
+// readAggregates reads the host aggregates of compute.
+func readAggregates(ctx context.Context, client *compute.Client) ([]compute.Aggregate, error) {
+	var out struct {
+		Aggregates []compute.Aggregate `json:"aggregates"`
+	}
+	_, err := client.REST.Do(ctx, http.MethodGet, "/v2.1/os-aggregates", nil, &out)
+	return out.Aggregates, err
+}

@@ -1,0 +1,220 @@
+package console
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/console/view"
+)
+
+// visitor is a browser without script.
+type visitor struct {
+	t *testing.T
+	*http.Client
+	url string
+}
+
+func (s *site) visitor(t *testing.T) visitor {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return visitor{t, &http.Client{Jar: jar}, s.URL}
+}
+
+// page returns the path after redirections, the status and the text of a page.
+func (v visitor) page(r *http.Response, err error) (path string, status int, text string) {
+	v.t.Helper()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") ||
+		strings.Contains(policy, "unsafe") {
+		v.t.Errorf("the policy of %s is %q", r.Request.URL, policy)
+	}
+	return r.Request.URL.Path, r.StatusCode, string(body)
+}
+
+// field finds the token of a form.
+var field = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// signIn sends the form of the sign-in page.
+func (v visitor) signIn(fields url.Values) (path string, status int, text string) {
+	v.t.Helper()
+	_, _, page := v.page(v.Get(v.url + "/sign-in"))
+	fields.Set("form", field.FindStringSubmatch(page)[1])
+	return v.page(v.PostForm(v.url+"/sign-in", fields))
+}
+
+// Users sign in with what the services accept; others get the reason. What they typed comes back, but not the password.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, WithPassword, nil)
+	v := s.visitor(t)
+	if path, status, text := v.page(v.Get(s.URL + "/fleet?q=a")); path != "/sign-in" || status != http.StatusOK ||
+		!strings.Contains(text, `name="next" value="/fleet?q=a"`) {
+		t.Errorf("without a session: %s %d %s", path, status, text)
+	}
+	path, status, text := v.signIn(url.Values{"user": {"ann"}, "password": {"wrong"}})
+	if path != "/sign-in" || status != http.StatusForbidden ||
+		!strings.Contains(text, "the name or the password is wrong") || !strings.Contains(text, `value="ann"`) || strings.Contains(text, `"wrong"`) {
+		t.Errorf("with a wrong password: %s %d %s", path, status, text)
+	}
+	if _, status, text := v.signIn(url.Values{"user": {"ann"}}); status != http.StatusForbidden ||
+		!strings.Contains(text, "write both") {
+		t.Errorf("without a password: %d %s", status, text)
+	}
+	if path, status, _ := v.signIn(url.Values{"user": {"ann"}, "password": {"right"}, "next": {"/fleet?q=a"}}); status !=
+		http.StatusOK || path != "/fleet" {
+		t.Errorf("with the password: %s %d", path, status)
+	}
+	for _, next := range []string{"//evil.example", "https://evil.example/", `/\evil.example`, "javascript:alert(1)",
+		"/\tevil", "fleet"} {
+		if got := ownPath(next); got != "/fleet" {
+			t.Errorf("after the sign-in, %q leads to %q", next, got)
+		}
+	}
+	delete(s.apis, "/")
+	if _, status, text := v.signIn(url.Values{"user": {"ann"}, "password": {"right"}}); status !=
+		http.StatusServiceUnavailable || !strings.Contains(text, "could not be checked") {
+		t.Errorf("without the services: %d %s", status, text)
+	}
+}
+
+// A page of another site can neither sign a user in nor out, and scripts do not see the cookies.
+func TestOtherSites(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, WithToken, func() view.Source { return made(1) })
+	v := s.visitor(t)
+	if _, status, _ := v.page(v.PostForm(s.URL+"/sign-in", url.Values{"token": {"admin"}})); status !=
+		http.StatusForbidden {
+		t.Errorf("a sign-in without the token of the form: %d", status)
+	}
+	if path, status, _ := v.signIn(url.Values{"token": {"admin"}}); path != "/fleet" || status != http.StatusOK {
+		t.Fatalf("%s %d", path, status)
+	}
+	v.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, fields := range []url.Values{{}, {"form": {""}}, {"form": {"other"}}} {
+		if _, status, _ := v.page(v.PostForm(s.URL+"/sign-out", fields)); status != http.StatusForbidden {
+			t.Errorf("a sign-out with %v: %d", fields, status)
+		}
+	}
+	_, _, page := v.page(v.Get(s.URL + "/fleet"))
+	fields := url.Values{"form": {field.FindStringSubmatch(page)[1]}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/sign-out",
+		strings.NewReader(fields.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Sec-Fetch-Site", "cross-site")
+	if _, status, _ := v.page(v.Do(request)); status != http.StatusForbidden {
+		t.Errorf("a sign-out from another site: %d", status)
+	}
+	if _, status, _ := v.page(v.Get(s.URL + "/fleet")); status != http.StatusOK {
+		t.Errorf("the session has ended: %d", status)
+	}
+	if _, status, _ := v.page(v.PostForm(s.URL+"/sign-out", fields)); status != http.StatusSeeOther {
+		t.Errorf("a sign-out: %d", status)
+	}
+	if path, status, _ := v.page(v.Get(s.URL + "/fleet")); status != http.StatusSeeOther {
+		t.Errorf("after the sign-out: %s %d", path, status)
+	}
+	for _, tls := range []bool{false, true} {
+		s.console.TLS = tls
+		if c := s.console.cookie("a", "b"); !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure != tls {
+			t.Errorf("the cookie is %s", c)
+		}
+	}
+}
+
+// A session ends with its token, without requests, when there are too many, and when a service no longer accepts it.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := sessions{now: func() time.Time { return now }, byID: map[[32]byte]*session{}}
+	add := func(ends time.Duration) string {
+		return s.add(context.Background(), "ann", Clients{}, now.Add(ends), nil)
+	}
+	short, long := add(time.Minute), add(sessionTime)
+	first := s.get(short)
+	if first == nil || s.get(long) == nil || s.get("") != nil || s.get("other") != nil {
+		t.Fatal("the sessions are not as they were added")
+	}
+	now = now.Add(61 * time.Second)
+	if s.get(short) != nil || first.ctx.Err() == nil {
+		t.Error("a session is longer than its token")
+	}
+	now = now.Add(idleTime + time.Second)
+	if s.get(long) != nil {
+		t.Error("an unused session does not end")
+	}
+	oldest := add(sessionTime)
+	now = now.Add(time.Second)
+	for range maxSessions {
+		add(sessionTime)
+	}
+	if s.get(oldest) != nil || len(s.byID) != maxSessions {
+		t.Errorf("%d sessions", len(s.byID))
+	}
+
+	site := newSite(t, WithToken, nil)
+	v := site.visitor(t)
+	if path, _, _ := v.signIn(url.Values{"token": {"admin"}}); path != "/fleet" {
+		t.Fatal(path)
+	}
+	site.apis["/resource_providers"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	for one := range site.console.sessions.byID {
+		site.console.sessions.byID[one].read.forget()
+	}
+	path, _, text := v.page(v.Get(site.URL + "/fleet"))
+	if path != "/sign-in" || !strings.Contains(text, "Your sign-in has ended") {
+		t.Errorf("after the service refused the token: %s %s", path, text)
+	}
+}
+
+// Who may not read the cloud gets a page with the reason; a service that fails later leaves the old state with a note.
+func TestPagesWithoutRightsAndServices(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, WithToken, nil)
+	v := s.visitor(t)
+	if path, status, text := v.signIn(url.Values{"token": {"member"}}); path != "/fleet" ||
+		status != http.StatusForbidden || !strings.Contains(text, "Not permitted") || strings.Contains(text, "<table") {
+		t.Errorf("%s %d %s", path, status, text)
+	}
+	v = s.visitor(t)
+	if path, status, text := v.signIn(url.Values{"token": {"admin"}}); path != "/fleet" || status != http.StatusOK ||
+		!strings.Contains(text, "No host") {
+		t.Errorf("%s %d %s", path, status, text)
+	}
+	s.apis["/resource_providers"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	for _, one := range s.console.sessions.byID {
+		one.read.mu.Lock()
+		one.read.at = time.Now().Add(-time.Hour)
+		one.read.mu.Unlock()
+	}
+	if _, status, text := v.page(v.Get(s.URL + "/fleet")); status != http.StatusOK ||
+		!strings.Contains(text, "could not be read again") {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, status, text := v.page(v.Get(s.URL + "/nothing")); status != http.StatusNotFound ||
+		!strings.Contains(text, "there is no page /nothing") {
+		t.Errorf("%d %s", status, text)
+	}
+}

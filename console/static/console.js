@@ -1,0 +1,129 @@
+/* Berth console: theme, keys, tips, windows of long tables, live events. Every page works without it. */
+(() => {
+  'use strict';
+  const root = document.documentElement;
+  root.classList.add('scripted');
+  const themes = ['auto', 'light', 'dark'];
+  let theme = new URLSearchParams(location.search).get('theme');
+  try { theme = theme || localStorage.getItem('berth-theme'); } catch { /* storage is off */ }
+  const setTheme = (t) => {
+    theme = themes.includes(t) ? t : 'auto';
+    if (theme === 'auto') root.removeAttribute('data-theme'); else root.dataset.theme = theme;
+    const b = document.getElementById('theme');
+    if (b) { b.title = 'Theme: ' + (theme === 'auto' ? 'automatic' : theme); b.setAttribute('aria-label', b.title); b.hidden = false; }
+    try { localStorage.setItem('berth-theme', theme); } catch { /* storage is off */ }
+  };
+  setTheme(theme); // before the first paint: the script is not deferred
+  const nextTheme = () => setTheme(themes[(themes.indexOf(theme) + 1) % themes.length]);
+
+  // one tip for all cells, also on focus; the text is the cell's own label
+  const tips = () => {
+    const tip = document.createElement('div');
+    tip.className = 'tip'; tip.hidden = true; tip.setAttribute('aria-hidden', 'true');
+    document.body.append(tip);
+    const show = (el) => {
+      tip.textContent = el.getAttribute('aria-label'); tip.hidden = false;
+      const r = el.getBoundingClientRect(), w = tip.offsetWidth;
+      const x = Math.min(Math.max(8, r.left + r.width / 2 - w / 2), innerWidth - w - 8);
+      const y = r.top > 48 ? r.top - tip.offsetHeight - 4 : r.bottom + 4;
+      tip.style.setProperty('transform', `translate(${Math.round(x)}px,${Math.round(y)}px)`);
+    };
+    const light = (ids, on) => ids.split(' ').forEach((id) => document.querySelectorAll(`[data-s~="${CSS.escape(id)}"]`)
+      .forEach((e) => e.classList.toggle('lit', on)));
+    const at = (e, what) => e.target.closest && e.target.closest(what);
+    const over = (e) => {
+      const cell = at(e, '.cell'), held = at(e, '[data-s]');
+      if (cell) show(cell);
+      if (held) light(held.dataset.s, true);
+    };
+    const out = (e) => { tip.hidden = true; const held = at(e, '[data-s]'); if (held) light(held.dataset.s, false); };
+    document.addEventListener('mouseover', over); document.addEventListener('mouseout', out);
+    document.addEventListener('focusin', over); document.addEventListener('focusout', out);
+    addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
+  };
+
+  // Long tables: a body for each window of lines. Only windows near the visible part have rows; others have one empty
+  // row of the same height.
+  const windows = (table) => {
+    const lines = Number(table.dataset.lines), size = Number(table.dataset.window), rowHeight = 25;
+    const columns = table.tHead.rows[0].cells.length, first = table.tBodies[0];
+    const empty = (body, height) => {
+      const row = document.createElement('tr'), cell = document.createElement('td');
+      row.className = 'gap'; row.setAttribute('aria-hidden', 'true'); cell.colSpan = columns;
+      cell.style.setProperty('height', height + 'px');
+      row.append(cell); body.replaceChildren(row); body.dataset.state = 'empty';
+    };
+    const load = async (body) => {
+      body.dataset.state = 'loading';
+      try {
+        const answer = await fetch(table.dataset.rows + '&from=' + body.dataset.from);
+        if (answer.status === 401) { location.reload(); return; }
+        if (!answer.ok) throw new Error(answer.status);
+        const part = new DOMParser().parseFromString(await answer.text(), 'text/html');
+        const defs = document.querySelector('.defs defs');
+        part.querySelectorAll('.defs symbol').forEach((s) => { if (!document.getElementById(s.id)) defs.append(s); });
+        if (body.dataset.state !== 'loading') return;
+        body.replaceChildren(...part.querySelector('tbody').rows); body.dataset.state = 'full';
+      } catch { if (body.dataset.state === 'loading') body.dataset.state = 'empty'; } // loaded again when it is seen
+    };
+    const near = new IntersectionObserver((seen) => seen.forEach((e) => {
+      const body = e.target, full = body.dataset.state === 'full';
+      if (e.isIntersecting) {
+        if (body.dataset.state === 'empty') load(body);
+      } else if (full && !body.contains(document.activeElement)) {
+        empty(body, Math.round(body.getBoundingClientRect().height));
+      } else if (body.dataset.state === 'loading') body.dataset.state = 'empty';
+    }), { rootMargin: '100% 0px' });
+    const all = [];
+    for (let from = 0; from < lines; from += size) {
+      if (from === Number(first.dataset.from)) { first.dataset.state = 'full'; all.push(first); continue; }
+      const body = document.createElement('tbody');
+      body.setAttribute('role', 'rowgroup'); body.dataset.from = from;
+      empty(body, Math.min(size, lines - from) * rowHeight);
+      all.push(body);
+    }
+    table.replaceChildren(table.tHead, ...all);
+    if (Number(first.dataset.from) > 0) first.scrollIntoView();
+    all.forEach((body) => near.observe(body));
+  };
+
+  const keys = () => {
+    const q = document.getElementById('q');
+    const rows = () => [...document.querySelectorAll('[data-row]')];
+    const move = (d) => { // to the next row
+      const list = rows(); if (!list.length) return;
+      const now = list.findIndex((r) => r.contains(document.activeElement));
+      const next = list[Math.min(Math.max(now + d, 0), list.length - 1)], a = next.querySelector('a');
+      if (a) { a.focus(); next.scrollIntoView({ block: 'nearest' }); }
+    };
+    const step = (d) => { // to the next cell of the row
+      const row = document.activeElement.closest('[data-row]'); if (!row) return false;
+      const list = [...row.querySelectorAll('th a, a.cell')], now = list.indexOf(document.activeElement);
+      if (now < 0) return false;
+      list[Math.min(Math.max(now + d, 0), list.length - 1)].focus(); return true;
+    };
+    const views = { f: '/fleet', s: '/servers', e: '/events' };
+    let go = false;
+    document.addEventListener('keydown', (e) => {
+      const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
+      if (e.key === 'Escape' && typing) { document.activeElement.blur(); return; }
+      if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+      if (go && views[e.key]) { location.href = views[e.key]; return; }
+      go = e.key === 'g';
+      if (e.key === '/' && q) { e.preventDefault(); q.focus(); q.select(); }
+      else if (e.key === 'j') move(1);
+      else if (e.key === 'k') move(-1);
+      else if (e.key === 'ArrowRight') { if (step(1)) e.preventDefault(); }
+      else if (e.key === 'ArrowLeft') { if (step(-1)) e.preventDefault(); }
+      else if (e.key === 't') nextTheme();
+    });
+  };
+
+  document.addEventListener('DOMContentLoaded', () => {
+    setTheme(theme);
+    document.getElementById('theme').addEventListener('click', nextTheme);
+    tips(); keys();
+    const table = document.getElementById('fleet');
+    if (table) windows(table);
+  });
+})();

@@ -1,0 +1,203 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/resource"
+)
+
+// The states of one unit of a device, as letters of a pattern.
+const (
+	held   = 'h'
+	usedUp = 'u' // reserved, or used once and not cleaned
+	off    = 'o' // free, and not offered
+	free   = 'f'
+)
+
+// Cell is one device of a host, or a pack of devices such as the VFs of a PF: a resource class of a provider.
+type Cell struct {
+	Class   resource.Class
+	Address string
+	Symbol  string // id of the symbol that draws it
+	Label   string // its name for people: class, address and counts
+	Number  string // beside the drawing, where that is a bar; else empty
+	Counts
+	Holders []fleet.Holder
+}
+
+// Counts are units by state. Their sum is Of.
+type Counts struct{ Held, UsedUp, Off, Free, Of int }
+
+func (c *Counts) add(o Counts) {
+	c.Held, c.UsedUp, c.Off = c.Held+o.Held, c.UsedUp+o.UsedUp, c.Off+o.Off
+	c.Free, c.Of = c.Free+o.Free, c.Of+o.Of
+}
+
+// Text returns the counts that are not zero, as in "2 held, 6 free".
+func (c Counts) Text() string {
+	parts := []string{}
+	for _, one := range []struct {
+		n    int
+		text string
+	}{{c.Held, "held"}, {c.UsedUp, "used up or reserved"}, {c.Off, "not offered"}, {c.Free, "free"}} {
+		if one.n > 0 {
+			parts = append(parts, Number(one.n)+" "+one.text)
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none held")
+}
+
+// countsOf returns the counts of a device. offers: its host has servers scheduled to it.
+func countsOf(d fleet.Device, offers bool) Counts {
+	c := Counts{Of: max(d.Total, 0)}
+	c.Held = min(d.Used, c.Of)
+	c.UsedUp = min(max(d.Reserved, 0), c.Of-c.Held)
+	rest := c.Of - c.Held - c.UsedUp
+	if offers {
+		c.Free = rest
+	} else {
+		c.Off = rest
+	}
+	return c
+}
+
+// addDevices adds the devices of all hosts, and lists their classes.
+func (c *Cloud) addDevices() {
+	units := map[resource.Class]int{}
+	for _, d := range c.Fleet.Devices() {
+		h := c.byName[d.Host]
+		if h == nil || d.Kind == fleet.Bandwidth || d.Kind == fleet.PacketRate {
+			continue
+		}
+		h.Cells = append(h.Cells, newCell(d, h.Offers()))
+		units[d.Class] += d.Total
+	}
+	for class := range units {
+		c.Classes = append(c.Classes, class)
+	}
+	slices.SortFunc(c.Classes, func(a, b resource.Class) int {
+		return cmp.Or(cmp.Compare(units[b], units[a]), cmp.Compare(a, b))
+	})
+	for _, h := range c.Hosts {
+		slices.SortStableFunc(h.Cells, func(a, b Cell) int {
+			return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Address, b.Address))
+		})
+	}
+}
+
+// newCell returns the cell of a device.
+func newCell(d fleet.Device, offers bool) Cell {
+	cell := Cell{Class: d.Class, Address: d.Address, Counts: countsOf(d, offers), Holders: d.Holders}
+	cell.Symbol = cell.pattern()
+	if cell.Of > maxSlots {
+		cell.Number = fmt.Sprintf("%s/%s", Number(cell.Held), Number(cell.Of))
+	}
+	cell.Label = fmt.Sprintf("%s %s: %s", d.Class, d.Address, cell.Text())
+	if d.Used > d.Capacity {
+		cell.Label += ", over capacity"
+	}
+	if cell.Of == 1 && len(d.Holders) == 1 {
+		cell.Label += " by " + d.Holders[0].String()
+	}
+	return cell
+}
+
+// maxSlots is the number of units up to which each is drawn. Beyond it a pack is drawn as maxSlots slots that show the
+// shares, with a number.
+const maxSlots = 16
+
+// pattern returns the id of the symbol with the units of c: d and one letter for a single device, p and a letter for
+// each unit of a pack.
+func (c Counts) pattern() string {
+	letters := func(scale func(int) int) string {
+		return strings.Repeat(string(held), scale(c.Held)) + strings.Repeat(string(usedUp), scale(c.UsedUp)) +
+			strings.Repeat(string(off), scale(c.Off)) + strings.Repeat(string(free), scale(c.Free))
+	}
+	switch {
+	case c.Of == 0:
+		return "d-" + string(off)
+	case c.Of == 1:
+		return "d-" + letters(func(n int) int { return n })
+	case c.Of <= maxSlots:
+		return "p-" + letters(func(n int) int { return n })
+	}
+	text := letters(func(n int) int { // a state with any unit has a slot
+		return min((n*maxSlots+c.Of-1)/c.Of, maxSlots)
+	})
+	return "p-" + text[:min(len(text), maxSlots)]
+}
+
+// Symbol is the drawing of cells with one pattern.
+type Symbol struct {
+	ID            string
+	Width, Height int
+	Paths         []Path
+}
+
+// Path is a path of a drawing: the class that colours it, and its data.
+type Path struct{ Class, D string }
+
+// cellHeight is the height of a cell in pixels, and the width of a single device.
+const cellHeight = 16
+
+// NewSymbol draws the pattern of an id.
+func NewSymbol(id string) Symbol {
+	kind, letters, _ := strings.Cut(id, "-")
+	if kind == "d" {
+		return Symbol{ID: id, Width: cellHeight, Height: cellHeight, Paths: single(letters)}
+	}
+	width := 3 + 6*len(letters)
+	s := Symbol{ID: id, Width: width, Height: cellHeight, Paths: []Path{{"box",
+		fmt.Sprintf("M.5.5h%dv%dh-%dz", width-1, cellHeight-1, width-1)}}}
+	for _, one := range []struct {
+		letter rune
+		class  string
+	}{{held, "h"}, {usedUp, "u"}, {usedUp, "ht"}, {free, "fs"}} {
+		s.slots(letters, one.letter, one.class, "M%d 2.5h5v11h-5z")
+	}
+	s.slots(letters, off, "sl", "M%d 13.5l5-11")
+	return s
+}
+
+// slots adds the slots of a pack that have a letter.
+func (s *Symbol) slots(letters string, letter rune, class, form string) {
+	var d strings.Builder
+	for i, one := range letters {
+		if one == letter {
+			fmt.Fprintf(&d, form, 2+6*i)
+		}
+	}
+	if d.Len() > 0 {
+		s.Paths = append(s.Paths, Path{class, d.String()})
+	}
+}
+
+// single draws one device.
+func single(letter string) []Path {
+	box := "M.5.5h15v15h-15z"
+	switch letter {
+	case string(held):
+		return []Path{{"h", box}}
+	case string(usedUp):
+		return []Path{{"u", box}, {"ht", box}}
+	case string(off):
+		return []Path{{"o", box}, {"sl", "M.5 15.5l15-15"}}
+	}
+	return []Path{{"f", box}}
+}
+
+// Width returns the width of the drawing of a cell in pixels.
+func (c Cell) Width() int { return NewSymbol(c.Symbol).Width }
+
+// HolderIDs returns the ids of the holders, for the script that marks all that a server holds.
+func (c Cell) HolderIDs() string {
+	ids := make([]string, len(c.Holders))
+	for i, h := range c.Holders {
+		ids[i] = string(h.Consumer)
+	}
+	return strings.Join(ids, " ")
+}

@@ -1,0 +1,191 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/resource"
+)
+
+// Source is what was read of a cloud.
+type Source struct {
+	Fleet      *fleet.View
+	Reports    []host.Report       // of Berth's agents; nil where compute is Nova, or if the user may not read them
+	Aggregates []compute.Aggregate // of hosts; nil if the user may not read them
+}
+
+// Cloud is what the console shows of a cloud at one time. It does not change.
+type Cloud struct {
+	Source
+	Hosts   []*Host // by name
+	Gaps    []fleet.Gap
+	Taken   time.Time
+	Classes []resource.Class // of devices, those with most units first
+	Amounts []AmountClass    // those that a host has
+	byName  map[string]*Host
+}
+
+// Mark is the state of a host that its row shows; empty: it is up, without conditions.
+type Mark string
+
+// The marks of hosts, the most urgent one first. They are the names of symbols.
+const (
+	Down      Mark = "wrong"  // declared dead, or its agent or its hypervisor fails
+	Condition Mark = "attn"   // it has conditions
+	Disabled  Mark = "off"    // an operator has disabled it
+	Silent    Mark = "silent" // its agent has not reported for some time
+)
+
+// Text returns the word for a mark.
+func (m Mark) Text() string {
+	return map[Mark]string{Down: "down", Condition: "with conditions", Disabled: "disabled", Silent: "silent"}[m]
+}
+
+// marks lists all marks in the order in which they are counted.
+var marks = []Mark{Down, Condition, Disabled, Silent}
+
+// Host is a host of the cloud.
+type Host struct {
+	fleet.HostRow
+	Aggregates []string
+	Mark       Mark
+	State      string // in words
+	Texts      []string
+	Cells      []Cell // by class and address
+	Amount     map[AmountClass]Amount
+	Report     *host.Report // nil: none is known
+	find       string       // what a search looks at, in lower case
+}
+
+// Offers reports whether servers are scheduled to the host.
+func (h *Host) Offers() bool { return h.Mark != Down && h.Mark != Disabled && h.Mark != Silent }
+
+// New returns what the console shows of a source.
+func New(s Source) *Cloud {
+	c := &Cloud{Source: s, Gaps: s.Fleet.Gaps, Taken: s.Fleet.Taken, byName: map[string]*Host{}}
+	for _, row := range s.Fleet.Hosts() {
+		h := &Host{HostRow: row, Amount: map[AmountClass]Amount{}, Texts: row.Conditions}
+		c.Hosts = append(c.Hosts, h)
+		c.byName[row.Host] = h
+	}
+	for i := range s.Reports {
+		c.report(&s.Reports[i])
+	}
+	slices.SortFunc(c.Hosts, func(a, b *Host) int { return cmp.Compare(a.Host, b.Host) })
+	for _, a := range s.Aggregates {
+		c.aggregate(a)
+	}
+	for _, h := range c.Hosts {
+		h.setState()
+	}
+	c.addDevices()
+	c.addAmounts()
+	c.index()
+	return c
+}
+
+// Find returns the host with a name; nil: there is none.
+func (c *Cloud) Find(name string) *Host { return c.byName[name] }
+
+// report adds the report of an agent.
+func (c *Cloud) report(r *host.Report) {
+	h := c.byName[r.Host]
+	if h == nil {
+		h = &Host{HostRow: fleet.HostRow{Host: r.Host}, Amount: map[AmountClass]Amount{}}
+		c.Hosts = append(c.Hosts, h)
+		c.byName[r.Host] = h
+	}
+	h.Report = r
+	h.Texts = append(slices.Clone(r.Conditions), h.Texts...)
+}
+
+// aggregate adds a host aggregate of compute to its hosts, which it names by their services.
+func (c *Cloud) aggregate(a compute.Aggregate) {
+	if a.AggregateContent == nil {
+		return
+	}
+	for _, h := range c.Hosts {
+		if slices.Contains(a.Hosts, h.Service) || slices.Contains(a.Hosts, h.Host) {
+			h.Aggregates = append(h.Aggregates, a.Name)
+		}
+	}
+}
+
+// setState sets the mark and the state of a host.
+func (h *Host) setState() {
+	slices.Sort(h.Aggregates)
+	if r := h.Report; r != nil {
+		h.State = r.StateText()
+		switch {
+		case r.Dead || r.StartFailed != "" || r.Down != "":
+			h.Mark = Down
+		case r.Silent():
+			h.Mark = Silent
+		case r.Disabled:
+			h.Mark = Disabled
+		case len(h.Texts) > 0:
+			h.Mark = Condition
+		}
+		return
+	}
+	h.State = h.HostRow.State
+	switch {
+	case strings.HasPrefix(h.State, "down"):
+		h.Mark = Down
+	case strings.Contains(h.State, "disabled"):
+		h.Mark = Disabled
+	case len(h.Texts) > 0:
+		h.Mark = Condition
+	}
+}
+
+// index sets what a search looks at: names, addresses, classes, traits, projects, servers and conditions.
+func (c *Cloud) index() {
+	words := map[string]map[string]bool{}
+	for _, h := range c.Hosts {
+		words[h.Host] = map[string]bool{h.Host: true, h.Service: true, h.Zone: true, h.State: true, h.Mark.Text(): true}
+		for _, text := range slices.Concat(h.Texts, h.Aggregates) {
+			words[h.Host][text] = true
+		}
+		for _, cell := range h.Cells {
+			words[h.Host][cell.Address], words[h.Host][string(cell.Class)] = true, true
+		}
+	}
+	for i := range c.Fleet.Providers {
+		p := &c.Fleet.Providers[i]
+		of := words[c.Fleet.HostOf(p)]
+		if of == nil {
+			continue
+		}
+		for _, trait := range p.Traits {
+			of[string(trait)] = true
+		}
+		for consumer := range p.Held {
+			holder := c.Fleet.Holder(consumer, 0)
+			of[holder.Server], of[holder.Project], of[string(consumer)] = true, true, true
+		}
+	}
+	for _, h := range c.Hosts {
+		all := make([]string, 0, len(words[h.Host]))
+		for word := range words[h.Host] {
+			all = append(all, strings.ToLower(word))
+		}
+		slices.Sort(all)
+		h.find = strings.Join(all, "\n")
+	}
+}
+
+// has reports whether a host has all words of a search, which are in lower case.
+func (h *Host) has(words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(h.find, w) {
+			return false
+		}
+	}
+	return true
+}
