@@ -69,7 +69,8 @@ func TestSignIn(t *testing.T) {
 	}
 	path, status, text := v.signIn(url.Values{"user": {"ann"}, "password": {"wrong"}})
 	if path != "/sign-in" || status != http.StatusForbidden ||
-		!strings.Contains(text, "the name or the password is wrong") || !strings.Contains(text, `value="ann"`) || strings.Contains(text, `"wrong"`) {
+		!strings.Contains(text, "the name or the password is wrong") ||
+		!strings.Contains(text, `value="ann"`) || strings.Contains(text, `"wrong"`) {
 		t.Errorf("with a wrong password: %s %d %s", path, status, text)
 	}
 	if _, status, text := v.signIn(url.Values{"user": {"ann"}}); status != http.StatusForbidden ||
