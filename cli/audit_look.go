@@ -3,9 +3,17 @@ package cli
 import (
 	"context"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
 )
+
+// AuditReport returns a function that reports differences to Berth's compute with the account of the command line.
+func AuditReport(g *Globals) func(context.Context, host.FoundDifferences) error {
+	return func(ctx context.Context, found host.FoundDifferences) error {
+		return g.hosts().PutDifferences(ctx, found)
+	}
+}
 
 // AuditLook returns a function that reads the services of the cloud with the account of the command line, and compares
 // them. It returns fault.Invalid if the account, a certificate or an alias file cannot be used.

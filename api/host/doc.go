@@ -19,6 +19,7 @@
 //	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records
 //	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: adds what Placement lacks
 //	POST /berth/v1/ports/heal                          HealPorts → HealedPorts: allocations of bound ports
+//	PUT  /berth/v1/differences                         FoundDifferences: what a periodic audit has found on hosts
 //
 // The agent receives no commands. A line of assignments is the complete desired state of the host at a revision, so
 // that lost lines do no harm. To a client that asks for changes, lines after the first of a stream are differences to

@@ -47,8 +47,8 @@ func (c *auditRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 	if err != nil {
 		return err
 	}
-	return c.serve(ctx, s, conf, log, auditor.New(auditor.Options{Look: look, Every: c.Every, Wait: c.Interval,
-		Limit: lookTime, Log: log.With("service", "audit")}))
+	return c.serve(ctx, s, conf, log, auditor.New(auditor.Options{Look: look, Report: cli.AuditReport(g), Every: c.Every,
+		Wait: c.Interval, Limit: lookTime, Log: log.With("service", "audit")}))
 }
 
 // serve audits, and serves the metrics.

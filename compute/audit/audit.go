@@ -1,7 +1,8 @@
 // Package audit compares the allocations that the servers on a host must have, by compute's records, with those that
 // Placement has. It keeps the last audit of each host, adds missing allocations, and removes foreign ones.
 //
-// The files, from the bottom to the top: audit.go, which compares; queue_and_results.go; foreign.go and heal.go.
+// The files, from the bottom to the top: audit.go, which compares; reported.go; queue_and_results.go; foreign.go and
+// heal.go.
 package audit
 
 import (
@@ -360,4 +361,7 @@ type Auditor struct {
 	waits     map[string]bool          // the names of the hosts in due
 	wake      chan struct{}            // has room for one
 	suspected time.Time                // audits from before this moment are out of date: Placement may have been restored
+
+	reported      map[string]Reported // by host
+	reportedUntil time.Time
 }

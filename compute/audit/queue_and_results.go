@@ -112,11 +112,15 @@ func (a *Auditor) QueueOld() {
 	}
 }
 
-// Conditions returns the conditions of a host that follow from its last audit.
+// Conditions returns the conditions of a host that follow from its last audit, and from what SetReported has set.
 func (a *Auditor) Conditions(host string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.last[host].found.conditions()
+	list := a.last[host].found.conditions()
+	if a.Now().Before(a.reportedUntil) {
+		list = append(list, a.reported[host].condition()...)
+	}
+	return list
 }
 
 // HostForeign returns the consumers that have resources of a host without being placed there, as its last audit has

@@ -91,6 +91,9 @@ const (
 	AuditHost       = "berth:hosts:audit"
 	HealHost        = "berth:hosts:heal"
 	HealPorts       = "berth:ports:heal"
+
+	ReportDifferences = "berth:differences:report"
+
 	SetHostDown     = "berth:hosts:down"
 	SetHostUp       = "berth:hosts:up"
 	BindHost        = "berth:hosts:bind"
@@ -164,6 +167,7 @@ var guards = []policy.Row{
 	{Names: AuditHost, Check: admin, What: "GET /berth/v1/hosts/{host}/allocations"},
 	{Names: HealHost, Check: admin, What: "POST /berth/v1/hosts/{host}/allocations"},
 	{Names: HealPorts, Check: admin, What: "POST /berth/v1/ports/heal"},
+	{Names: ReportDifferences, Check: admin, What: "PUT /berth/v1/differences"},
 	{Names: SetHostDown, Check: admin, What: "PUT /berth/v1/hosts/{host}/down"},
 	{Names: SetHostUp, Check: admin, What: "DELETE /berth/v1/hosts/{host}/down"},
 	{Names: BindHost, Check: admin, What: "PUT /berth/v1/hosts/{host}/account"},

@@ -134,6 +134,8 @@ func (fakeAudits) HostAudit(_ context.Context, host string) (audit.Audit, error)
 // HostForeign returns nothing.
 func (fakeAudits) HostForeign(string) []audit.Foreign { return nil }
 
+func (fakeAudits) SetReported(map[string]audit.Reported, time.Time) {}
+
 // HostHeal returns the same, healed.
 func (f fakeAudits) HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error) {
 	a, err := f.HostAudit(ctx, host)

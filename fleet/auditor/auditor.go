@@ -7,9 +7,11 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/heal"
@@ -18,13 +20,11 @@ import (
 
 // Options configure an Auditor.
 type Options struct {
-	Look  func(context.Context) (read.Audited, error) // reads the cloud and compares its services
-	Every time.Duration                               // from the end of an audit to the next one
-	Wait  time.Duration                               // between the two looks of an audit
-	Limit time.Duration                               // of one look
-	// Report gives the differences of an audit to compute, which shows them as conditions; nil: it cannot. valid is how
-	// long they count.
-	Report func(ctx context.Context, found []fleet.Finding, valid time.Duration) error
+	Look   func(context.Context) (read.Audited, error)        // reads the cloud and compares its services
+	Every  time.Duration                                      // from the end of an audit to the next one
+	Wait   time.Duration                                      // between the two looks of an audit
+	Limit  time.Duration                                      // of one look
+	Report func(context.Context, host.FoundDifferences) error // to compute, if that is Berth's
 	Log    *slog.Logger
 	Now    func() time.Time // nil: time.Now
 }
@@ -102,12 +102,35 @@ func (a *Auditor) audit(ctx context.Context) {
 	a.mu.Unlock()
 	a.log(found.Differences)
 	a.metrics.publish(found.Differences, took)
-	if a.Report == nil {
+	if !found.Berth {
 		return
 	}
-	if err := a.Report(ctx, found.Differences, overdue*(a.Every+a.Wait)); err != nil {
-		a.Log.Warn("differences not shown as conditions", "error", err)
+	if err := a.Report(ctx, conditions(found.Differences, overdue*(a.Every+a.Wait))); err != nil {
+		a.Log.Warn("differences not shown as conditions of hosts", "error", err)
 	}
+}
+
+// conditions returns differences by host, as far as a report has room. Those of no host, and of hosts that have no
+// room, are in the log only. valid is how long they are shown.
+func conditions(found []fleet.Finding, valid time.Duration) host.FoundDifferences {
+	out := host.FoundDifferences{ValidSeconds: valid.Seconds(), Hosts: map[string]host.HostDifference{}}
+	for _, f := range found {
+		for name := range strings.SplitSeq(f.Host, ", ") {
+			d, known := out.Hosts[name]
+			if name == "" || !known && len(out.Hosts) == host.MaxDifferenceHosts {
+				continue
+			}
+			if d.Count++; len(d.First) < host.MaxDifferences {
+				text := string(f.Rule) + ": " + f.Name + ": " + f.Evidence
+				if len(text) > host.MaxDifferenceText {
+					text = strings.ToValidUTF8(text[:host.MaxDifferenceText-len("…")], "") + "…"
+				}
+				d.First = append(d.First, text)
+			}
+			out.Hosts[name] = d
+		}
+	}
+	return out
 }
 
 // maxLogged is how many lines one audit logs at most for new differences, and for those that are gone.

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
 )
@@ -136,6 +138,45 @@ func TestRunEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where compute is Berth's, each complete audit replaces the conditions of hosts; beside Nova nothing is sent.
+func TestConditionsOfHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := orphan("lost", strings.Repeat("é", 300))
+		both.Host = "cmp1, cmp2"
+		nowhere := orphan("b", "")
+		nowhere.Host = ""
+		list := []fleet.Finding{both, nowhere, orphan("c", "x"), orphan("d", "x"), orphan("e", "x")}
+		c := &cloud{looks: []read.Audited{{Differences: list, Berth: true}}}
+		a, log := auditorOf(c)
+		var sent []host.FoundDifferences
+		a.Report = func(_ context.Context, f host.FoundDifferences) error {
+			sent = append(sent, f)
+			return errors.New("503")
+		}
+		a.audit(t.Context())
+		first := sent[0].Hosts["cmp1"]
+		if len(sent[0].Hosts) != 2 || first.Count != 4 || len(first.First) != host.MaxDifferences ||
+			first.First[1] != "orphaned allocation: c: x" || sent[0].Hosts["cmp2"].Count != 1 ||
+			sent[0].ValidSeconds != 33*60 {
+			t.Errorf("%+v", sent[0])
+		}
+		if text := first.First[0]; len(text) > host.MaxDifferenceText || !utf8.ValidString(text) ||
+			!strings.HasSuffix(text, "é…") {
+			t.Errorf("%q", text)
+		}
+		if !strings.Contains(log.String(), "differences not shown") {
+			t.Error(log)
+		}
+		c.looks = []read.Audited{{Berth: true}}
+		a.audit(t.Context())
+		c.looks = []read.Audited{found(list...)}
+		a.audit(t.Context())
+		if len(sent) != 2 || len(sent[1].Hosts) != 0 {
+			t.Errorf("%+v", sent)
+		}
+	})
 }
 
 // One audit of a cloud full of damage logs a bounded number of lines.

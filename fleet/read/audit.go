@@ -14,6 +14,7 @@ import (
 type Audited struct {
 	Differences []fleet.Finding `json:"differences"`
 	Gaps        []fleet.Gap     `json:"gaps"` // what could not be read
+	Berth       bool            `json:"-"`    // compute is Berth's
 }
 
 // Audit returns the differences between the services of a snapshot. It reads what the snapshot lacks for that: the
@@ -40,7 +41,7 @@ func Audit(ctx context.Context, s Services, snapshot *fleet.Snapshot, o fleet.Au
 			FlavorUnknown: true})
 	}
 	return Audited{append([]fleet.Finding{}, fleet.NewView(snapshot).Audit(o)...),
-		append([]fleet.Gap{}, snapshot.Gaps...)}, ctx.Err()
+		append([]fleet.Gap{}, snapshot.Gaps...), snapshot.Berth}, ctx.Err()
 }
 
 // Twice looks, and looks again after a wait if there are differences: what it returns was the same in both looks.

@@ -6,5 +6,5 @@ import "github.com/openberth/berth/compute/server/request"
 func Routes(s *Handlers) request.Routes {
 	return request.Join(reportRoutes(s), guestRoutes(s), assignmentRoutes(s), accountRoutes(s), downRoutes(s),
 		listRoutes(s), cleanRoutes(s), disabledRoutes(s), allocationRoutes(s), drainRoutes(s), headroomRoutes(s),
-		portRoutes(s))
+		portRoutes(s), differenceRoutes(s))
 }
