@@ -14,7 +14,8 @@ type Commands struct {
 	Port          PortCmd          `cmd:"" group:"Networks:" help:"Create, list, show, change and delete ports."`
 	Host          HostCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
 	Device        DeviceCmd        `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
-	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers, their trees and usages."`
+	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers and their usages."`
+	Tree          TreeCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Print the providers of hosts as trees, with what is used, reserved and held by whom."`
 	Candidates    CandidatesCmd    `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
 	Watch         WatchCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Print changes of providers, inventories and allocations as they happen."`
 	Headroom      HeadroomCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`

@@ -146,7 +146,7 @@ func withSimilarNames(ctx context.Context, g *Globals, query url.Values, err err
 	hint := func(noun, name string, names map[string]bool) {
 		if name != "" && !names[name] {
 			hints = append(hints, fmt.Sprintf("Placement has no %s %s: %s", noun, name, fault.DidYouMean(name,
-				sortedKeys(names), "`berth provider tree` shows those of all providers")))
+				sortedKeys(names), "`berth tree` shows those of all providers")))
 		}
 	}
 	for _, key := range sortedKeys(query) {

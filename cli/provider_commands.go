@@ -18,7 +18,6 @@ import (
 // ProviderCmd groups the commands on resource providers.
 type ProviderCmd struct {
 	List ProviderListCmd `cmd:"" help:"List resource providers."`
-	Tree ProviderTreeCmd `cmd:"" help:"Print provider trees with inventories (used/capacity) and traits."`
 	Show ProviderShowCmd `cmd:"" help:"Show one provider with its inventories, usages, traits, aggregates and allocations."`
 }
 
@@ -74,12 +73,8 @@ func (c *ProviderListCmd) Run(g *Globals) error {
 	})
 }
 
-// ProviderTreeCmd prints trees.
-type ProviderTreeCmd struct {
-	Provider string `arg:"" optional:"" help:"Name or UUID of a provider in the tree; without it all trees are printed."`
-}
-
-type treeDoc struct {
+// providerDoc is a provider with what it has.
+type providerDoc struct {
 	providerRow
 	Inventories map[resource.Class]placement.InventoryDoc `json:"inventories"`
 	Usages      resource.Amounts                          `json:"usages"`
@@ -87,75 +82,14 @@ type treeDoc struct {
 	Aggregates  []resource.AggregateID                    `json:"aggregates"`
 }
 
-// Run prints the trees, or with JSON output each provider, parents first.
-func (c *ProviderTreeCmd) Run(g *Globals) error {
-	ctx, cancel := g.context()
-	defer cancel()
-	client := g.placement()
-	var roots []provider.ID
-	if c.Provider != "" {
-		p, err := findProvider(ctx, client, c.Provider)
-		if err != nil {
-			return err
-		}
-		roots = []provider.ID{p.Root}
-	} else {
-		list, err := client.Providers(ctx, nil)
-		if err != nil {
-			return err
-		}
-		for _, p := range list {
-			if p.Parent == "" {
-				roots = append(roots, p.ID)
-			}
-		}
-	}
-	docs := []treeDoc{}
-	for _, root := range roots {
-		tree, used, err := TreeWithUsage(ctx, client, root)
-		if err != nil {
-			return err
-		}
-		if g.Output == "json" {
-			for _, p := range tree.Providers {
-				docs = append(docs, docOf(p, used[p.ID]))
-			}
-			continue
-		}
-		if err := tree.Print(g.stdout(), used); err != nil {
-			return err
-		}
-	}
-	if g.Output == "json" {
-		return g.print(docs, nil, nil)
-	}
-	return nil
-}
-
-func docOf(p provider.Provider, used resource.Amounts) treeDoc {
-	doc := treeDoc{providerRow: providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation},
+func docOf(p provider.Provider, used resource.Amounts) providerDoc {
+	doc := providerDoc{providerRow: providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation},
 		Inventories: map[resource.Class]placement.InventoryDoc{},
 		Usages:      used, Traits: p.Traits, Aggregates: p.Aggregates}
 	for class, inv := range p.Inventories {
 		doc.Inventories[class] = placement.NewInventoryDoc(inv)
 	}
 	return doc
-}
-
-// TreeWithUsage reads the tree of a root and the usage of each provider.
-func TreeWithUsage(ctx context.Context, client *placement.Client,
-	root provider.ID) (provider.Tree, provider.Used, error) {
-	tree, err := client.Tree(ctx, root)
-	if err != nil {
-		return tree, nil, err
-	}
-	used := provider.Used{}
-	for _, p := range tree.Providers {
-		if used[p.ID], err = client.Usages(ctx, p.ID); err != nil {
-			return tree, nil, err
-		}
-	}
-	return tree, used, nil
 }
 
 // findProvider finds a provider by name or UUID.
@@ -213,7 +147,7 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 		return err
 	}
 	doc := struct {
-		treeDoc
+		providerDoc
 		Allocations map[resource.ConsumerID]resource.Amounts `json:"allocations"`
 	}{docOf(p, used), held}
 	known := namesOf(tree.Providers)

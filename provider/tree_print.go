@@ -10,11 +10,16 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Print writes the tree as text: name, inventory as used/total, and traits.
+// Print writes the tree as text: name, inventory as used/capacity, and traits.
 func (t Tree) Print(w io.Writer, used Used) error {
+	return t.PrintLines(w, func(p Provider) string { return Describe(p, used[p.ID], p.Traits) })
+}
+
+// PrintLines writes the tree as text with the line of each provider.
+func (t Tree) PrintLines(w io.Writer, line func(Provider) string) error {
 	for _, p := range t.Sorted().Providers {
 		if _, inside := t.ByID(p.Parent); !inside {
-			if err := t.print(w, p, "", "", used); err != nil {
+			if err := t.print(w, p, "", "", line); err != nil {
 				return err
 			}
 		}
@@ -22,8 +27,8 @@ func (t Tree) Print(w io.Writer, used Used) error {
 	return nil
 }
 
-func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) error {
-	if _, err := fmt.Fprintf(w, "%s%s%s\n", first, Printable(p.Name), describe(p, used[p.ID])); err != nil {
+func (t Tree) print(w io.Writer, p Provider, first, rest string, line func(Provider) string) error {
+	if _, err := fmt.Fprintf(w, "%s%s\n", first, line(p)); err != nil {
 		return err
 	}
 	children := t.Children(p.ID)
@@ -32,7 +37,7 @@ func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) erro
 		if i == len(children)-1 {
 			branch, below = "└─ ", "   "
 		}
-		if err := t.print(w, c, rest+branch, rest+below, used); err != nil {
+		if err := t.print(w, c, rest+branch, rest+below, line); err != nil {
 			return err
 		}
 	}
@@ -47,8 +52,10 @@ func Printable(name string) string {
 	return strings.Trim(strconv.Quote(name), `"`)
 }
 
-func describe(p Provider, used resource.Amounts) string {
-	var b strings.Builder
+// Describe returns the line of a provider: its name, its inventory as used/capacity, and traits.
+func Describe[T ~string](p Provider, used resource.Amounts, traits []T) string {
+	b := strings.Builder{}
+	b.WriteString(Printable(p.Name))
 	totals := resource.Amounts{}
 	for c, inv := range p.Inventories {
 		totals[c] = inv.Total
@@ -59,9 +66,9 @@ func describe(p Provider, used resource.Amounts) string {
 			fmt.Fprintf(&b, " (%d reserved)", r)
 		}
 	}
-	if len(p.Traits) > 0 {
-		names := make([]string, len(p.Traits))
-		for i, tr := range p.Traits {
+	if len(traits) > 0 {
+		names := make([]string, len(traits))
+		for i, tr := range traits {
 			names[i] = string(tr)
 		}
 		fmt.Fprintf(&b, "  [%s]", strings.Join(names, " "))

@@ -15,7 +15,7 @@ The cloud runs until you press Ctrl-C. Explore it from another terminal:
 
   export BERTH_PLACEMENT_URL=%[1]s BERTH_COMPUTE_URL=%[2]s
   berth device list
-  berth provider tree
+  berth tree
   berth server create mine --flavor %[3]s --wait
   berth server why mine
   berth candidates resources=%[4]s:1

@@ -73,7 +73,7 @@ var readingCommands = map[string][]string{
 	"preflight":     {"preflight"},
 	"provider list": {"provider list"},
 	"provider show": {"provider show cmp1"},
-	"provider tree": {"provider tree cmp1"},
+	"tree":          {"tree", "tree cmp1", "tree --long"},
 	"server list":   {"server list", "server list --all"},
 	"server show":   {"server show SERVER"},
 	"server why":    {"server why SERVER"},

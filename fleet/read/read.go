@@ -67,11 +67,14 @@ type reader struct {
 	cost counter
 }
 
+// ofCompute are the parts that the compute service has.
+var ofCompute = []fleet.Part{fleet.Servers, fleet.Migrations, fleet.Hypervisors, fleet.Services, fleet.Reported}
+
 // Negotiated is Read after Negotiate, whose result it keeps in s: the compute client, and no Hosts where compute is not
-// Berth's.
+// Berth's. A read of nothing that compute has needs no compute service.
 func Negotiated(ctx context.Context, s *Services, o Options) (*fleet.Snapshot, Stats, error) {
 	kind, err := Negotiate(ctx, s.Compute)
-	if err != nil {
+	if err != nil && slices.ContainsFunc(ofCompute, func(p fleet.Part) bool { return !slices.Contains(o.Without, p) }) {
 		return nil, Stats{}, err
 	}
 	if !kind.Berth {
