@@ -25,6 +25,7 @@ type damagedCloud struct {
 	changes []string
 
 	explains bool           // Placement is Berth's
+	refuses  bool           // Placement does not know a class of the request
 	extra    map[string]any // more answers, by path
 }
 
@@ -34,8 +35,8 @@ func newDamagedCloud(t *testing.T) (*damagedCloud, *Globals, *bytes.Buffer) {
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	var out bytes.Buffer
-	return c, &Globals{PlacementURL: server.URL, ComputeURL: server.URL, NetworkURL: server.URL, Token: "t",
-		OutputFlags: OutputFlags{Output: "table", Wide: true}, Stdout: &out, Stderr: &bytes.Buffer{},
+	return c, &Globals{PlacementURL: server.URL, ComputeURL: server.URL, NetworkURL: server.URL, ImageURL: server.URL,
+		Token: "t", OutputFlags: OutputFlags{Output: "table", Wide: true}, Stdout: &out, Stderr: &bytes.Buffer{},
 		Stdin: strings.NewReader("n\n")}, &out
 }
 
@@ -91,16 +92,22 @@ func (c *damagedCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"event": "conductor_schedule_and_build_instances", "result": "Error"}}}},
 		"/allocation_candidates": map[string]any{"allocation_requests": []any{}, "provider_summaries": map[string]any{}},
 		"/v2.0/agents":           map[string]any{"agents": []any{}},
+		"/v2/images/i":           map[string]any{"id": "i", "status": "active", "trait:HW_CPU_X86_AVX2": "required"},
 	}
 	if c.explains {
 		answers["/berth/v1/explain"] = map[string]any{"reason": "no host has 99 VCPU"}
 	}
-	if r.URL.Query().Get("required") != "" {
+	if r.URL.Path == "/resource_providers" && r.URL.Query().Get("required") != "" {
 		answers[r.URL.Path] = map[string]any{"resource_providers": []any{}}
 	}
 	maps.Copy(answers, c.extra)
 	answer, known := answers[r.URL.Path]
-	if !known {
+	switch {
+	case c.refuses && r.URL.Path == "/allocation_candidates":
+		w.WriteHeader(http.StatusBadRequest)
+		answer = map[string]any{"errors": []any{map[string]any{"status": 400,
+			"detail": "No such resource class CUSTOM_GPU."}}}
+	case answer == nil || !known:
 		w.WriteHeader(http.StatusNotFound)
 	}
 	json.NewEncoder(w).Encode(answer) // the client may be gone
@@ -188,23 +195,30 @@ func TestWhyOfNova(t *testing.T) {
 	c, g, out := newDamagedCloud(t)
 	why := ServerWhyCmd{Server: "web"}
 	common := []string{"web (web) is ERROR", "No valid host was found.", "create: Error",
-		"conductor_schedule_and_build_instances: Error", "VCPU%3A99", "without the devices of pci_passthrough:alias=gpu:1",
+		"conductor_schedule_and_build_instances: Error", "VCPU%3A99", "HW_CPU_X86_AVX2",
+		"root_required=%21COMPUTE_STATUS_DISABLED", "without the devices of pci_passthrough:alias=gpu:1",
 		"now Placement has no candidates"}
-	for _, explains := range []bool{false, true} {
-		want := append(slices.Clone(common), "does not explain")
-		if c.explains = explains; explains {
-			want = append(slices.Clone(common), "no host has 99 VCPU")
-		}
+	check := func(want ...string) {
+		t.Helper()
 		out.Reset()
 		if err := why.Run(g); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range want {
 			if !strings.Contains(out.String(), text) {
-				t.Errorf("explains %v: no %q in %s", explains, text, out)
+				t.Errorf("no %q in %s", text, out)
 			}
 		}
 	}
+	check(append(slices.Clone(common), "does not explain; by its providers: no provider offers MEMORY_MB",
+		"cmp1: MEMORY_MB: asks 512, none here")...)
+	c.extra = map[string]any{"/v2/images/i": nil, "/resource_providers": nil}
+	check("without the properties of its image, which cannot be read", "its providers cannot be read")
+	c.extra = nil
+	c.refuses = true
+	check("No valid host was found.", "Placement refuses the request: No such resource class CUSTOM_GPU.")
+	c.refuses, c.explains = false, true
+	check(append(slices.Clone(common), "no host has 99 VCPU")...)
 	g.Output = "json"
 	out.Reset()
 	var doc novaWhy

@@ -4,6 +4,7 @@ package cli
 type Commands struct {
 	Launch        LaunchCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create a server with the usual flavor, network and key pair, and wait until it runs."`
 	Server        ServerCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
+	Why           ServerWhyCmd     `cmd:"" group:"Servers, flavors and images:" help:"Explain why a server is on its host, or on none: the same as 'server why'."`
 	Flavor        FlavorCmd        `cmd:"" group:"Servers, flavors and images:" help:"Create, list, show, change and delete flavors."`
 	Subnet        SubnetCmd        `cmd:"" group:"Networks:" help:"Create, list, show, change and delete subnets."`
 	QoS           QoSCmd           `cmd:"" name:"qos" group:"Networks:" help:"Create, list, show, change and delete QoS policies and their rules."`
@@ -15,7 +16,7 @@ type Commands struct {
 	Host          HostCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Show hosts and the conditions that their agents report; disable, drain, heal or forget hosts."`
 	Device        DeviceCmd        `cmd:"" group:"Hosts, devices and resources:" help:"Show the devices of all hosts."`
 	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers and their usages."`
-	Tree          TreeCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Print the providers of hosts as trees, with what is used, reserved and held by whom."`
+	Tree          TreeCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Print the providers of hosts as trees, with what is used and reserved, and the holders."`
 	Candidates    CandidatesCmd    `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
 	Watch         WatchCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Print changes of providers, inventories and allocations as they happen."`
 	Headroom      HeadroomCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`

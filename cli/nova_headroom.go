@@ -41,8 +41,7 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 		}
 		asks[i], traits = ask, append(traits, headroom.Traits(ask)...)
 	}
-	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: []fleet.Part{fleet.Servers,
-		fleet.Migrations, fleet.Ports, fleet.Agents, fleet.Reported}})
+	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: notOfHeadroom})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,6 +56,9 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 	}
 	return list, services, nil
 }
+
+// notOfHeadroom are the parts of a snapshot that do not decide where a server fits.
+var notOfHeadroom = []fleet.Part{fleet.Servers, fleet.Migrations, fleet.Ports, fleet.Agents, fleet.Reported}
 
 // describedPorts parses the descriptions of ports.
 func describedPorts(texts []string) (ports []fleet.PortRequest, err error) {

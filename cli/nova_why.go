@@ -1,17 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/fleet/headroom"
 	"github.com/openberth/berth/fleet/read"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // novaWhy is what is known of the placement of a server of Nova.
@@ -22,10 +24,11 @@ type novaWhy struct {
 	Host    string                   `json:"host,omitempty"`
 	Fault   string                   `json:"fault,omitempty"`
 	Actions []compute.InstanceAction `json:"actions"`
-	Query   string                   `json:"query"`              // its request to Placement, as a query for candidates
-	LeftOut string                   `json:"left_out,omitempty"` // what the query does not request, and why
-	Now     *placement.Explanation   `json:"now,omitempty"`      // why there are no candidates now
-	Fits    int                      `json:"candidates"`         // that there are now, at most maxCandidates
+	Query   string                   `json:"query"`                     // its request to Placement, for candidates
+	LeftOut string                   `json:"left_out,omitempty"`        // what the query does not request, and why
+	Now     *placement.Explanation   `json:"now,omitempty"`             // why there are no candidates now
+	Fits    int                      `json:"candidates"`                // that there are now, at most maxCandidates
+	Own     *headroom.Explanation    `json:"own_explanation,omitempty"` // where Placement does not explain
 	NoWhy   string                   `json:"no_explanation,omitempty"`
 }
 
@@ -75,27 +78,27 @@ func actionsOf(ctx context.Context, client *compute.Client, server string) ([]co
 	return list, nil
 }
 
+// without adds a part of the request that is left out, and why.
+func (w *novaWhy) without(text string) {
+	if w.LeftOut != "" {
+		text = w.LeftOut + "; " + text
+	}
+	w.LeftOut = text
+}
+
 // ask sends the request of the server to Placement now.
 func (w *novaWhy) ask(ctx context.Context, g *Globals, server *fleet.Server, aliasFiles []string) error {
-	aliases, err := readAliases(aliasFiles)
+	ask, err := w.request(ctx, g, server, aliasFiles)
 	if err != nil {
 		return err
-	}
-	ports, err := read.PortRequests(ctx, g.networks(), server.ID)
-	if err != nil {
-		w.LeftOut = "its ports, which cannot be read: " + err.Error()
-	}
-	ask, left, err := server.Request(ports, aliases, len(aliasFiles) > 0)
-	if err != nil {
-		return err
-	}
-	if left != "" {
-		w.LeftOut = strings.Join(slices.DeleteFunc([]string{w.LeftOut, left + "; --alias-file names them"},
-			func(text string) bool { return text == "" }), "; ")
 	}
 	w.Query = placement.AskQuery(ask).Encode()
 	ask.Limit = maxCandidates
 	got, err := g.placement().Candidates(ctx, ask)
+	if fault.Is(err, fault.Invalid) { // Placement has no such class or trait
+		w.NoWhy = "Placement refuses the request: " + fault.TextOf(err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -103,15 +106,46 @@ func (w *novaWhy) ask(ctx context.Context, g *Globals, server *fleet.Server, ali
 		return nil
 	}
 	now, err := g.placement().Explain(ctx, ask)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		w.NoWhy = "this Placement does not explain; Berth's does"
-	case err != nil:
-		return err
-	default:
+	if err == nil {
 		w.Now = &now
 	}
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	v, err := readFleet(ctx, g, read.Options{Named: append(headroom.Traits(ask), fleet.StatusDisabled), Shared: true,
+		Without: notOfHeadroom})
+	if err != nil {
+		w.NoWhy = "this Placement does not explain, and its providers cannot be read: " + err.Error()
+		return nil
+	}
+	own := headroom.Why(v, ask)
+	w.Own = &own
 	return nil
+}
+
+// request returns the request of the server. What is not known is left out.
+func (w *novaWhy) request(ctx context.Context, g *Globals, server *fleet.Server, aliasFiles []string) (resource.Ask,
+	error) {
+	aliases, err := readAliases(aliasFiles)
+	if err != nil {
+		return resource.Ask{}, err
+	}
+	ports, err := read.PortRequests(ctx, g.networks(), server.ID)
+	if err != nil {
+		w.without("its ports, which cannot be read: " + err.Error())
+	}
+	if server.ImageUnknown != "" { // Nova before 2025.1 shows the id only
+		image, err := read.ImageProperties(ctx, g.images(), server.ImageUnknown)
+		if server.ImageProperties = image; err != nil {
+			w.without("the properties of its image, which cannot be read: " + err.Error())
+		}
+	}
+	ask, left, err := server.Request(ports, aliases, len(aliasFiles) > 0)
+	if left != "" {
+		w.without(left + "; --alias-file names them")
+	}
+	ask.RootForbidden = append(ask.RootForbidden, fleet.StatusDisabled) // as Nova does
+	return ask, err
 }
 
 // print prints it.
@@ -157,6 +191,9 @@ func (w *novaWhy) print(ctx context.Context, g *Globals, client *compute.Client)
 	if w.NoWhy != "" {
 		fmt.Fprintln(&b, w.NoWhy)
 	}
+	if w.Own != nil {
+		w.printOwn(&b)
+	}
 	if _, err := fmt.Fprint(g.stdout(), b.String()); err != nil || w.Now == nil {
 		return err
 	}
@@ -167,4 +204,16 @@ func (w *novaWhy) print(ctx context.Context, g *Globals, client *compute.Client)
 		}
 	}
 	return explain(g, *w.Now, holders)
+}
+
+// printOwn writes the explanation from the providers, as they were after the request.
+func (w *novaWhy) printOwn(b *strings.Builder) {
+	fmt.Fprintf(b, "This Placement does not explain; by its providers: %s\n", cmp.Or(provider.Printable(w.Own.Reason),
+		"the request has candidates meanwhile"))
+	if len(w.Own.Nearest) > 0 {
+		b.WriteString("nearest misses:\n")
+	}
+	for _, text := range w.Own.Nearest {
+		fmt.Fprintf(b, "  %s\n", provider.Printable(text))
+	}
 }

@@ -15,8 +15,8 @@ func TestTree(t *testing.T) {
 	warnings := g.Stderr.(*bytes.Buffer)
 	type doc = map[string]any
 	holds := func(class string, n int) doc { return doc{"resources": doc{class: n}} }
-	c.extra["/resource_providers/cmp1/allocations"] = doc{"allocations": doc{"s1": holds("VCPU", 2), "s2": holds("VCPU", 1),
-		"s3": holds("VCPU", 1), "s4": holds("VCPU", 1), "s5": holds("VCPU", 1)}}
+	c.extra["/resource_providers/cmp1/allocations"] = doc{"allocations": doc{"s1": holds("VCPU", 2),
+		"s2": holds("VCPU", 1), "s3": holds("VCPU", 1), "s4": holds("VCPU", 1), "s5": holds("VCPU", 1)}}
 	c.extra["/resource_providers/cmp1_0000:81:00.0/allocations"] = doc{"allocations": doc{
 		"m1": holds("CUSTOM_PCI_10DE_1EB8", 1)}}
 	var servers []any
@@ -53,7 +53,8 @@ func TestTree(t *testing.T) {
 	}
 	g.Output = "json"
 	var nodes []treeNode
-	if err := json.Unmarshal([]byte(run(TreeCmd{})), &nodes); err != nil || len(nodes) != 4 || nodes[0].Usages["VCPU"] != 6 ||
+	err := json.Unmarshal([]byte(run(TreeCmd{})), &nodes)
+	if err != nil || len(nodes) != 4 || nodes[0].Usages["VCPU"] != 6 ||
 		len(nodes[0].Holders) != 5 || nodes[1].Holders[0].Move != "resize" || nodes[1].Host != "cmp1" ||
 		nodes[1].Kind != "pci" || nodes[0].Inventories["VCPU"].Total != 8 {
 		t.Errorf("%v %s", err, out)

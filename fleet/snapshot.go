@@ -86,7 +86,8 @@ type Server struct {
 	Flavor                     Flavor
 	FlavorUnknown              bool // compute did not return the flavor, as for a server of a cell that does not answer
 	ImageProperties            map[string]string
-	FromVolume                 bool // it has no image: its root disk is a volume
+	ImageUnknown               string // id of the image, if compute does not return its properties
+	FromVolume                 bool   // it has no image: its root disk is a volume
 	Updated                    time.Time
 	Fault                      string
 }

@@ -77,6 +77,7 @@ var readingCommands = map[string][]string{
 	"server list":   {"server list", "server list --all"},
 	"server show":   {"server show SERVER"},
 	"server why":    {"server why SERVER"},
+	"why":           {"why SERVER"},
 
 	"aggregate list":      {"aggregate list"},
 	"keypair list":        {"keypair list"},

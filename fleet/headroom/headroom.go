@@ -57,39 +57,76 @@ type cloud struct {
 	ask   resource.Ask
 	hosts map[provider.ID]string // the names of the hosts that are counted, by their root provider
 	rows  rows
+
+	shared map[provider.ID]bool // roots of trees that share their inventory
 }
 
 // Count returns how many more servers with a request fit on the hosts of a cloud. It needs the traits that the request
 // names, and of sharing providers and their members the aggregates.
 func Count(v *fleet.View, ask resource.Ask) Result {
 	r := Result{Exact: !v.Missing(fleet.Providers), Excluded: v.OutOfService()}
-	c := cloud{ask: ask, hosts: map[provider.ID]string{}, rows: newRows(v, ask)}
-	excluded := map[string]bool{}
-	for _, e := range r.Excluded {
-		excluded[e.Host] = true
-	}
-	for name, root := range v.Root {
-		if !root.Shares() && !excluded[name] {
-			c.hosts[root.ID] = name
-		}
-	}
-	used := func(root provider.ID) bool {
-		return c.hosts[root] != "" || v.Provider[root] != nil && v.Provider[root].Shares()
-	}
-	r.addRoom(c, used)
-	r.addFull(c, used)
+	c := newCloud(v, ask, r.Excluded)
+	r.addRoom(c)
+	r.addFull(c)
 	slices.SortFunc(r.Hosts, func(a, b Host) int {
 		return cmp.Or(cmp.Compare(b.Fits, a.Fits), strings.Compare(a.Name, b.Name))
 	})
 	r.countClasses()
-	switch {
-	case r.Fits > 0 || !r.Exact:
-	case len(c.hosts) == 0:
-		r.Reason = "no host is in service"
-	default:
-		r.Reason = explain.Why(index.Build(c.rows.plain(used)), ask, limited()).Reason
+	if r.Fits == 0 && r.Exact {
+		r.Reason = c.why().Reason
 	}
 	return r
+}
+
+// newCloud returns the hosts of a fleet for a request, without those that are out of service.
+func newCloud(v *fleet.View, ask resource.Ask, without []fleet.OutOfService) cloud {
+	c := cloud{ask: ask, hosts: map[provider.ID]string{}, shared: map[provider.ID]bool{}, rows: newRows(v, ask)}
+	excluded := map[string]bool{}
+	for _, e := range without {
+		excluded[e.Host] = true
+	}
+	for name, root := range v.Root {
+		switch {
+		case root.Shares():
+			c.shared[root.ID] = true
+		case !excluded[name]:
+			c.hosts[root.ID] = name
+		}
+	}
+	return c
+}
+
+// used reports whether the tree of a root is part of the search.
+func (c cloud) used(root provider.ID) bool { return c.hosts[root] != "" || c.shared[root] }
+
+// why returns why the request has no candidate; the zero value if it has one.
+func (c cloud) why() explain.Explanation {
+	if len(c.hosts) == 0 {
+		return explain.Explanation{Reason: "no host is in service"}
+	}
+	ended, stop := false, limited()
+	e := explain.Why(index.Build(c.rows.plain(c.used)), c.ask, func() bool { ended = ended || stop(); return ended })
+	if ended {
+		return explain.Explanation{Reason: "the reason was not found within the limit of the search"}
+	}
+	return e
+}
+
+// Explanation is why a request has no candidate on the hosts that are in service.
+type Explanation struct {
+	Reason  string   `json:"reason"`  // empty: it has a candidate
+	Minimal []string `json:"minimal"` // clauses that no host meets together
+	Nearest []string `json:"nearest"` // hosts that came closest, and what they lack
+}
+
+// Why returns why a request has no candidate. It needs what Count needs.
+func Why(v *fleet.View, ask resource.Ask) Explanation {
+	e := newCloud(v, ask, v.OutOfService()).why()
+	out := Explanation{Reason: e.Reason, Minimal: e.Minimal}
+	for _, miss := range e.Nearest {
+		out.Nearest = append(out.Nearest, miss.String())
+	}
+	return out
 }
 
 // limited returns a stop function for searches.
@@ -99,11 +136,11 @@ func limited() func() bool {
 }
 
 // addRoom adds the hosts with room for at least one server.
-func (r *Result) addRoom(c cloud, used func(provider.ID) bool) {
+func (r *Result) addRoom(c cloud) {
 	ask := c.ask
 	ask.Limit = maxCandidates
 	in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}}
-	users, snapshot := map[provider.ID]provider.ID{}, index.Build(c.rows.merged(used, false))
+	users, snapshot := map[provider.ID]provider.ID{}, index.Build(c.rows.merged(c.used, false))
 	options := candidate.Options{BreadthFirst: true, TreeSteps: treeSteps,
 		Undecided: func(*index.Tree, []string) { r.Exact = false }}
 	for one := range candidate.Find(snapshot, ask, options) {
@@ -135,12 +172,12 @@ func (r *Result) addRoom(c cloud, used func(provider.ID) bool) {
 
 // addFull adds the hosts that have no room now and would have it without their servers. They lack the classes of which
 // all their providers together have too little; none if what is free is on the wrong providers.
-func (r *Result) addFull(c cloud, used func(provider.ID) bool) {
+func (r *Result) addFull(c cloud) {
 	has := map[string]bool{}
 	for _, h := range r.Hosts {
 		has[h.Name] = true
 	}
-	full := func(root provider.ID) bool { return used(root) && !has[c.hosts[root]] }
+	full := func(root provider.ID) bool { return c.used(root) && !has[c.hosts[root]] }
 	query := match.Compile(index.Build(c.rows.merged(full, true)), c.ask)
 	if query.Impossible != "" || len(query.Items) == 0 {
 		return

@@ -88,6 +88,26 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// Why names what hosts in service lack.
+func TestWhy(t *testing.T) {
+	f := &fleetOf{}
+	f.host("a", resource.Amounts{"VCPU": 8}, resource.Amounts{"VCPU": 2})
+	f.host("b", resource.Amounts{"VCPU": 64}, nil)
+	f.Services[1].State = "down"
+	v := fleet.NewView(&f.Snapshot)
+	if got := Why(v, server(6, 0, "", "")); got.Reason != "" {
+		t.Errorf("%+v", got)
+	}
+	got := Why(v, server(7, 0, "", ""))
+	if got.Reason == "" || !slices.Equal(got.Nearest, []string{"a: VCPU: asks 7, 6 of 8 free"}) || len(got.Minimal) != 1 {
+		t.Errorf("%+v", got)
+	}
+	f.Services[0].Status = "disabled"
+	if got := Why(v, server(1, 0, "", "")); got.Reason != "no host is in service" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Hosts that compute would choose for no server are not counted.
 func TestExcludedHosts(t *testing.T) {
 	f := &fleetOf{}

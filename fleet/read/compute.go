@@ -104,7 +104,10 @@ func Server(s compute.Server) fleet.Server {
 			Ephemeral: f.Ephemeral, Swap: f.Swap, ExtraSpecs: f.ExtraSpecs}
 	}
 	if i, ok := s.Image.(map[string]any); ok {
-		properties, _ := i["properties"].(map[string]any)
+		properties, known := i["properties"].(map[string]any)
+		if !known {
+			out.ImageUnknown, _ = i["id"].(string)
+		}
 		out.ImageProperties = map[string]string{}
 		for name, value := range properties {
 			out.ImageProperties[name] = fmt.Sprint(value)

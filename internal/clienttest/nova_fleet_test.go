@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
@@ -93,14 +94,100 @@ func TestNovaFleet(t *testing.T) {
 		}
 		return err
 	})
-	out, status = n.berth(t, program, "server", "why", "large")
+	out, status = n.berth(t, program, "why", "large")
 	for _, text := range []string{"No valid host", "create: Error", "now Placement has no candidates", "DISK_GB"} {
 		if status != 0 || !strings.Contains(out, text) {
-			t.Errorf("server why: status %d, no %q", status, text)
+			t.Errorf("why: status %d, no %q", status, text)
 		}
+	}
+	n.headroom(t, program, parent.Name)
+	out, status = n.berth(t, program, "tree", parent.Name)
+	if status != 0 || !strings.Contains(out, "└─ "+parent.Name+"_0000:81:00.0  PGPU 0/1") ||
+		!strings.Contains(out, "held by web") {
+		t.Errorf("tree: status %d", status)
 	}
 	if _, status := n.berth(t, program, "host", "show", "cmp9"); status != 1 {
 		t.Errorf("an unknown host: status %d", status)
+	}
+}
+
+// headroom counts servers that fit, with and without a disabled host, and compares the count with what Placement has.
+func (n *nova) headroom(t *testing.T, program, host string) {
+	t.Helper()
+	count := func(args ...string) (fits map[string]int, all int) {
+		t.Helper()
+		out, status := n.berth(t, program, append([]string{"headroom", "small", "-o", "json"}, args...)...)
+		var list []struct {
+			Fits  int
+			Exact bool
+			Hosts []struct {
+				Host, Excluded string
+				Fits           int
+			}
+			Groups []struct {
+				Name string
+				Fits int
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list) != 1 || !list[0].Exact {
+			t.Fatalf("status %d: %v", status, err)
+		}
+		fits = map[string]int{}
+		for _, h := range list[0].Hosts {
+			fits[h.Host] = h.Fits
+		}
+		for _, group := range list[0].Groups {
+			fits["group "+group.Name] = group.Fits
+		}
+		return fits, list[0].Fits
+	}
+	before, all := count("--by", "zone")
+	root, err := resourceproviders.List(n.placement, resourceproviders.ListOpts{Name: host}).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := resourceproviders.ExtractResourceProviders(root)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v %+v", err, found)
+	}
+	inventories, err := resourceproviders.GetInventories(t.Context(), n.placement, found[0].UUID).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	usages, err := resourceproviders.GetUsages(t.Context(), n.placement, found[0].UUID).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := -1
+	for class, each := range map[string]int{"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1} {
+		i := inventories.Inventories[class]
+		capacity := int(float64(i.Total-i.Reserved) * float64(i.AllocationRatio))
+		if fits := (capacity - usages.Usages[class]) / each; want < 0 || fits < want {
+			want = fits
+		}
+	}
+	if before[host] != want || before["group nova"] != all || all <= want {
+		t.Errorf("%d fit on %s, want %d: %v", before[host], host, want, before)
+	}
+	pages, err := services.List(n.api, services.ListOpts{Binary: "nova-compute"}).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := services.ExtractServices(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.Host == host {
+			if _, err := services.Update(t.Context(), n.api, s.ID, services.UpdateOpts{Status: services.ServiceDisabled,
+				DisabledReason: "repair"}).Extract(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	after, left := count()
+	if after[host] != 0 || left != all-want {
+		t.Errorf("%d fit after %s is disabled, want %d: %v", left, host, all-want, after)
 	}
 }
 
