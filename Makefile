@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
-.PHONY: bench bench-peer packages packages-test tools
+.PHONY: bench bench-peer packages packages-test release tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 
 bench-peer: tools ## measure Berth beside OpenStack's own Placement and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
+
+release: ## check everything, build the packages and tag the commit as VERSION, such as 0.1.0; an hour
+	.ci/release $(VERSION)
 
 tools: ## install the Debian packages that the tests need and that are missing (as root)
 	sh .ci/install-test-packages
