@@ -67,6 +67,9 @@ type Cloud struct {
 	SignIn func(Credentials) (Clients, error) // makes no call
 }
 
+// sessionTime is the time after which a user signs in again.
+const sessionTime = 12 * time.Hour
+
 // check signs a user in: it returns when the sign-in ends. It returns fault.Forbidden if the cloud refuses the
 // credentials. A user without any right is not refused.
 func (c *Clients) check(ctx context.Context, now time.Time) (ends time.Time, err error) {
@@ -98,4 +101,15 @@ func (c *Clients) check(ctx context.Context, now time.Time) (ends time.Time, err
 func refused(err error) bool {
 	s := rest.StatusOf(err)
 	return s != nil && s.Code == http.StatusUnauthorized
+}
+
+// untimed returns a copy of a client whose answers may take any time, for streams.
+func untimed(client *rest.Client) *rest.Client {
+	out, web := *client, http.Client{}
+	if client.HTTP != nil {
+		web = *client.HTTP
+	}
+	web.Timeout = 0
+	out.HTTP = &web
+	return &out
 }

@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/openberth/berth/fault"
 )
 
 // Options are the options of the console.
@@ -40,62 +38,11 @@ type Console struct {
 // maxSignIns is how many sign-ins are checked at once.
 const maxSignIns = 8
 
-// New returns a console. Close ends its sessions.
-func New(o Options) *Console {
-	c := &Console{Options: o, read: readCloud, signingIn: make(chan struct{}, maxSignIns)}
-	c.sessions = sessions{now: clock(o.Now), byID: map[[sha256.Size]byte]*session{}}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	c.handler = secured(c.routes(), o.TLS)
-	return c
-}
-
 // Close ends all sessions and the reads for them.
 func (c *Console) Close() error {
 	c.sessions.endAll()
 	c.stop()
 	return nil
-}
-
-// ServeHTTP implements http.Handler.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
-
-// routes returns the handler of all paths.
-func (c *Console) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("OK\n")) })
-	mux.HandleFunc("GET /static/{file}", serveStatic)
-	mux.HandleFunc("GET /sign-in", c.signInPage)
-	mux.HandleFunc("POST /sign-in", c.signIn)
-	mux.HandleFunc("POST /sign-out", c.signOut)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "/fleet", http.StatusSeeOther)
-	})
-	mux.HandleFunc("GET /fleet", c.signedIn(c.fleet))
-	mux.HandleFunc("GET /fleet/rows", c.signedIn(c.fleetRows))
-	mux.HandleFunc("/", c.signedIn(func(w http.ResponseWriter, r *http.Request, one *session) error {
-		return fault.New(fault.NotFound, "there is no page %s; the fleet is at /fleet", r.URL.Path)
-	}))
-	return mux
-}
-
-// policy lets pages use the files of the console only, without inline script and style, and in no frame.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-// secured adds the headers of all answers, and refuses writes that a page of another site sends.
-func secured(h http.Handler, tls bool) http.Handler {
-	h = new(http.CrossOriginProtection).Handler(h)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range map[string]string{"Content-Security-Policy": policy, "X-Frame-Options": "DENY",
-			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
-			w.Header().Set(name, value)
-		}
-		if tls {
-			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
-		}
-		h.ServeHTTP(w, r)
-	})
 }
 
 //go:embed static
@@ -122,29 +69,6 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, staticFiles, "static/"+r.PathValue("file"))
 }
 
-// handler serves a page of a session. Its error is shown in a page.
-type handler func(http.ResponseWriter, *http.Request, *session) error
-
-// signedIn serves a page to users who have signed in, and sends others to the sign-in page.
-func (c *Console) signedIn(h handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		one := c.session(r)
-		if one == nil {
-			c.toSignIn(w, r, "")
-			return
-		}
-		err := h(w, r, one)
-		switch {
-		case err == nil:
-		case refused(err):
-			c.sessions.remove(one)
-			c.toSignIn(w, r, "expired")
-		default:
-			c.errorPage(w, r, one, err)
-		}
-	}
-}
-
 // The names of the cookies.
 const (
 	sessionCookie = "berth-console"
@@ -164,22 +88,6 @@ func (c *Console) session(r *http.Request) *session {
 func (c *Console) cookie(name, value string) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: c.TLS,
 		SameSite: http.SameSiteStrictMode}
-}
-
-// toSignIn sends a client to the sign-in page, which leads back to the requested one. Parts of pages get status 401.
-func (c *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
-	if r.Header.Get("Sec-Fetch-Mode") != "" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
-		http.Error(w, "sign in again", http.StatusUnauthorized)
-		return
-	}
-	query := url.Values{}
-	if r.Method == http.MethodGet && r.URL.Path != "/" {
-		query.Set("next", r.URL.RequestURI())
-	}
-	if why != "" {
-		query.Set("why", why)
-	}
-	http.Redirect(w, r, "/sign-in?"+query.Encode(), http.StatusSeeOther)
 }
 
 // ownPath returns the path of this console that a form names as the next page; the first page if it is another address.

@@ -162,6 +162,7 @@ func made(n int) view.Source {
 		s.Services = append(s.Services, fleet.Service{Host: name, Zone: zones[i%3], State: "up", Status: "enabled"})
 		s.Hypervisors = append(s.Hypervisors, fleet.Hypervisor{ID: root, Name: name, Host: name})
 		r := host.Report{Host: name, Connected: true, SilentAfter: 60, Provider: string(root), Seen: s.Taken}
+		machine(&r, i, string(id))
 		switch i % 20 {
 		case 3:
 			r.Conditions = []string{"0000:15:00.0: is held by server " + string(id) + ", though it is no longer on the host; " +
@@ -188,6 +189,42 @@ func made(n int) view.Source {
 	return source
 }
 
+// machine adds the machine of a host of made to its report: two sockets, the cards behind a port and a switch, and one
+// guest with pinned CPUs.
+func machine(r *host.Report, i int, holder string) {
+	for n := range 2 {
+		cell := host.Cell{ID: n, Socket: n, MemoryMB: 65536, UsedMemory: 8192 * n,
+			Pages: []host.Pages{{SizeKB: 1 << 20, Total: 16, Used: 4 * n}}}
+		for c := range 16 {
+			cell.Siblings = append(cell.Siblings, []int{32*n + c, 32*n + c + 16})
+		}
+		for c := range 32 {
+			if c%16 < 4 {
+				cell.CPUs = append(cell.CPUs, 32*n+c)
+			} else {
+				cell.Dedicated = append(cell.Dedicated, 32*n+c)
+			}
+		}
+		cell.Pinned = cell.Dedicated[:4*n]
+		r.Cells = append(r.Cells, cell)
+		r.Nodes = append(r.Nodes, host.Node{ID: n, CPUs: true, Socket: n})
+	}
+	device := func(address, parent, class string, node int, held bool, bridges ...string) {
+		d := host.Device{Host: r.Host, Address: address, Parent: parent, VendorID: "8086", ProductID: "1515",
+			ResourceClass: class, NUMANode: node, Bridges: bridges, Type: "type-VF", State: "available"}
+		if held {
+			d.Holder = holder
+		}
+		r.Devices = append(r.Devices, d)
+	}
+	for j, address := range []string{"0000:14:00.0", "0000:15:00.0"} {
+		device(address, "", "CUSTOM_ACCEL", j, (i+j)%3 == 0, "0000:10:00.0", "0000:11:00.0")
+	}
+	for j := range 8 {
+		device(fmt.Sprintf("0000:18:00.%d", j), "0000:17:00.0", "SRIOV_NET_VF", 0, j < i%9, "0000:10:01.0")
+	}
+}
+
 // picture writes the visible part of a page into the directory that BERTH_PICTURES names, if it is set.
 func picture(t *testing.T, b *browser.Browser, name string) {
 	dir := os.Getenv("BERTH_PICTURES")
@@ -198,3 +235,6 @@ func picture(t *testing.T, b *browser.Browser, name string) {
 		t.Fatal(err)
 	}
 }
+
+// jsonTo writes a value as JSON.
+func jsonTo(w http.ResponseWriter, value any) error { return json.NewEncoder(w).Encode(value) }

@@ -20,7 +20,8 @@ var templateFiles embed.FS
 // templates are the pages by name: each with the layout and the parts that several pages use.
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
-	for _, name := range []string{"sign-in", "fleet", "rows", "error", "reading"} {
+	for _, name := range []string{"sign-in", "fleet", "rows", "error", "reading", "host", "servers",
+		"server", "events"} {
 		all[name] = template.Must(template.New(name).Funcs(template.FuncMap{"number": view.Number,
 			"plural": view.Plural, "hostPath": hostPath, "serverPath": serverPath, "clock": clockText}).
 			ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
@@ -106,7 +107,7 @@ func (c *Console) errorPage(w http.ResponseWriter, r *http.Request, one *session
 
 // cloud returns what was read of the cloud for a page. stale is why it could not be read again.
 func (one *session) cloud(r *http.Request) (cloud *view.Cloud, stale string, err error) {
-	cloud, err = one.read.get(r.Context(), one)
+	cloud, err = one.read.get(r.Context(), one.ctx, one.clients)
 	if cloud != nil && err != nil && !refused(err) {
 		return cloud, fault.TextOf(err), nil
 	}

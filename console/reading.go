@@ -42,13 +42,14 @@ type readFunc func(ctx context.Context, c Clients, progress func(done, of int)) 
 var errReading = errors.New("the cloud is being read")
 
 // get returns what was read of the cloud. It begins a read if that is old, and waits for the first one: errReading if
-// it takes long. An error of the last read is returned with what an earlier one has read, if any has.
-func (r *reading) get(ctx context.Context, one *session) (*view.Cloud, error) {
+// it takes long. session is the context of the read. An error of the last read is returned with what an earlier one
+// has read, if any has.
+func (r *reading) get(ctx, session context.Context, clients Clients) (*view.Cloud, error) {
 	r.mu.Lock()
 	age := time.Since(r.at)
 	if r.running == nil && (r.cloud == nil || age > max(freshTime, 3*r.took)) {
 		r.running = make(chan struct{})
-		go r.run(one.ctx, one.clients)
+		go r.run(session, clients)
 	}
 	wait := r.running
 	known := r.cloud != nil && (age < time.Minute || r.took > patience)

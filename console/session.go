@@ -11,7 +11,6 @@ import (
 
 // The limits of sessions.
 const (
-	sessionTime = 12 * time.Hour   // after which a user signs in again
 	idleTime    = 2 * time.Hour    // without a request
 	keepTime    = 10 * time.Minute // without a request, after which what was read for a session is forgotten
 	maxSessions = 64               // of all users; the one that was used least recently ends for a new one

@@ -82,9 +82,18 @@ func TestConsole(t *testing.T) {
 		if status, text := u.page("/fleet?q=no-such"); status != http.StatusOK || strings.Contains(text, `data-row`) {
 			t.Errorf("%s: a search: %d %s", name, status, text)
 		}
-		_, status, text = signInToConsole(t, address, url.Values{"user": {"ann"}, "password": {passwords["ann"]}})
+		for path, want := range map[string]string{"/hosts/cmp1": `id="d-0000:10:00.0"`, "/servers": "No server matches",
+			"/events": "data-stream"} {
+			if status, text := u.page(path); status != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%s: %s for root: %d %s", name, path, status, text)
+			}
+		}
+		u, status, text = signInToConsole(t, address, url.Values{"user": {"ann"}, "password": {passwords["ann"]}})
 		if status != http.StatusForbidden || !strings.Contains(text, "Not permitted") || strings.Contains(text, "0000:10") {
 			t.Errorf("%s: the fleet for ann: %d %s", name, status, text)
+		}
+		if status, text := u.page("/servers"); status != http.StatusOK || !strings.Contains(text, "of your project") {
+			t.Errorf("%s: the servers for ann: %d %s", name, status, text)
 		}
 		_, status, text = signInToConsole(t, address, url.Values{"user": {"root"}, "password": {"wrong"}})
 		if status != http.StatusForbidden || !strings.Contains(text, "The sign-in failed") {

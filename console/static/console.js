@@ -119,11 +119,65 @@
     });
   };
 
+  // Events: rows are added at the top. While the page is paused, events wait.
+  const maxRows = 500;
+  const events = (table) => {
+    const get = (id) => document.getElementById(id), state = get('state'), pause = get('pause'), body = table.tBodies[0];
+    const live = (text, ok) => { state.textContent = text; state.toggleAttribute('data-stale', !ok); };
+    let waiting = [], last = 0, failed = false;
+    const cell = (row, label, text, type = 'td', link = '') => {
+      const c = document.createElement(type);
+      c.setAttribute('role', type === 'th' ? 'rowheader' : 'cell');
+      if (type === 'th') c.scope = 'row'; else c.dataset.l = label;
+      if (link) { const a = document.createElement('a'); a.href = link; a.textContent = text; c.append(a); } else c.textContent = text;
+      row.append(c); return c;
+    };
+    const add = (e) => {
+      const row = document.createElement('tr');
+      row.setAttribute('role', 'row'); row.dataset.row = e.subject;
+      const time = document.createElement('time');
+      time.dateTime = e.at; time.className = 'mono'; time.textContent = e.time;
+      cell(row, 'Time', '').append(time);
+      cell(row, 'Subject', e.subject, 'th', e.link);
+      cell(row, 'Kind', e.kind); cell(row, 'Action', e.action); cell(row, 'What', e.what).className = 'what';
+      body.prepend(row);
+      while (body.rows.length > maxRows) body.lastElementChild.remove();
+      get('shown').textContent = body.rows.length; get('waiting').hidden = true;
+    };
+    const paused = () => pause.getAttribute('aria-pressed') === 'true';
+    pause.hidden = false;
+    pause.addEventListener('click', () => {
+      pause.setAttribute('aria-pressed', String(!paused()));
+      pause.textContent = paused() ? 'Continue' : 'Pause';
+      if (!paused()) { waiting.forEach(add); waiting = []; }
+    });
+    const source = new EventSource(table.dataset.stream);
+    source.onopen = () => live('Live', true);
+    source.onmessage = (m) => {
+      last = Date.now();
+      const e = JSON.parse(m.data);
+      if (paused()) { waiting = [...waiting, e].slice(-maxRows); pause.textContent = `Continue (${waiting.length})`; } else add(e);
+    };
+    source.addEventListener('failed', (m) => {
+      failed = true; source.close(); live('Not connected', false);
+      get('failed').textContent = JSON.parse(m.data); get('failed').hidden = false;
+    });
+    source.onerror = () => {
+      if (failed) return;
+      live(source.readyState === EventSource.CLOSED ? 'Not connected; load the page again' : 'Connecting again', false);
+    };
+    setInterval(() => {
+      if (source.readyState === EventSource.OPEN && last) live(`Live, last event ${Math.round((Date.now() - last) / 1000)} s ago`, true);
+    }, 1000);
+  };
+
   document.addEventListener('DOMContentLoaded', () => {
     setTheme(theme);
     document.getElementById('theme').addEventListener('click', nextTheme);
     tips(); keys();
     const table = document.getElementById('fleet');
     if (table) windows(table);
+    const live = document.getElementById('events');
+    if (live) events(live);
   });
 })();

@@ -1,0 +1,182 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/console/view"
+	"github.com/openberth/berth/internal/browser"
+	"github.com/openberth/berth/internal/testenv"
+)
+
+const (
+	serverID  = "10000000-0000-4000-8000-000000000003"
+	refusedID = "30000000-0000-4000-8000-000000000001"
+)
+
+// withServers adds the answers about two servers to the services: one on cmp-00004, and one that was refused.
+func (s *site) withServers() {
+	placed := doc{"id": serverID, "name": "db-00003", "status": "ACTIVE", "tenant_id": "red", "image": "",
+		"created": "2026-11-25T17:09:12Z", "updated": "2026-11-25T17:09:12Z", "OS-EXT-SRV-ATTR:host": "cmp-00004",
+		"OS-EXT-SRV-ATTR:hypervisor_hostname": "cmp-00004", "flavor": doc{"original_name": "nvme2", "vcpus": 4, "ram": 8192},
+		"addresses": doc{"net": []any{doc{"addr": "192.0.2.20", "version": 4}}}}
+	refused := doc{"id": refusedID, "name": "<b>train</b>", "status": "ERROR", "tenant_id": "red", "image": "",
+		"created": "2026-11-25T17:09:12Z", "updated": "2026-11-25T17:09:12Z", "flavor": doc{"original_name": "accel1"},
+		"fault": doc{"code": 500, "message": "No valid host was found; see `berth server why train`",
+			"created": "2026-11-25T17:09:12Z"}}
+	s.apis["/v2.1/servers/"+serverID], s.apis["/v2.1/servers/"+refusedID] = doc{"server": placed}, doc{"server": refused}
+	s.apis["/v2.1/servers/detail"] = doc{"servers": []any{placed, refused}}
+	at := time.Date(2026, 11, 25, 17, 9, 12, 0, time.UTC)
+	s.apis["/berth/v1/servers/"+serverID+"/why"] = doc{"why": doc{"id": serverID, "host": "cmp-00004", "query": "a=b",
+		"pci_requests": []any{}, "trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
+			doc{"at": at.Add(4 * time.Millisecond), "text": "claiming " + serverID, "times": 3},
+			doc{"at": at.Add(14 * time.Millisecond), "text": "guest runs", "times": 1}}}}
+	s.apis["/berth/v1/servers/"+refusedID+"/why"] = doc{"why": doc{"id": refusedID, "query": "resources=VCPU:1",
+		"trail": []any{doc{"at": at, "text": "no valid host", "times": 1}}, "falls": []any{doc{"step": "NUMATopologyFilter",
+			"reason": "no node has 32768 MiB", "hosts": 7, "first_hosts": []any{"cmp-00001", "cmp-00002"}}}}}
+	s.apis["/berth/v1/explain"] = doc{"reason": "no host has CUSTOM_ACCEL:1", "funnel": []any{
+		doc{"clause": "hosts", "left": 60}, doc{"clause": "CUSTOM_ACCEL:1", "left": 0}}, "nearest": []any{
+		doc{"host": "cmp-00005", "deficits": []any{doc{"text": "CUSTOM_ACCEL: 0 of 2 are free"}}}}}
+	s.apis["/v2.0/ports"] = doc{"ports": []any{doc{"id": "p1", "name": "edge-p13", "status": "ACTIVE",
+		"binding:vnic_type": "direct", "binding:profile": doc{"pci_slot": "0000:18:00.3"},
+		"fixed_ips": []any{doc{"ip_address": "192.0.2.20"}}}}}
+}
+
+// Each page passes the checks at both widths and in both themes, and has what the APIs returned.
+func TestPages(t *testing.T) {
+	testenv.Need(t, "chromium")
+	s := newSite(t, WithToken, func() view.Source { return made(60) })
+	s.withServers()
+	s.apis["/berth/v1/events"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	b := browser.Start(t)
+	s.signIn(b, "admin", "/fleet")
+	for path, want := range map[string][]string{
+		"/hosts/cmp-00004": {"put the card back", "db-00003", "Socket 1", "0000:11:00.0", "Pages of 1 GiB", "3/8",
+			"4/24 pinned", "5 free", "a second condition"},
+		"/hosts/cmp-00008": {"up, disabled", "not offered"},
+		"/servers":         {"db-00003", "<b>train</b>", "of all projects"},
+		"/servers/" + serverID: {"ACTIVE on cmp-00004", "14 ms from the first", "+4 ms", "claiming db-00003", "3 times",
+			"edge-p13", "0000:18:00.3", "192.0.2.20"},
+		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
+			"5 others", "−60", "0 of 2 are free", "no host has CUSTOM_ACCEL:1"},
+		"/events?kind=allocation": {"Changes of providers"},
+	} {
+		for _, width := range []int{1280, 390} {
+			for _, dark := range []bool{false, true} {
+				b.Size(width, 800)
+				b.Dark(dark)
+				b.Open(s.URL + path)
+				check(t, b, s)
+				picture(t, b, fmt.Sprintf("%s-%d-%v", strings.NewReplacer("/", "", "?", "-").Replace(path), width, dark))
+			}
+		}
+		text := b.Evaluate("document.body.innerText").(string)
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s lacks %q: %s", path, part, text)
+			}
+		}
+	}
+	b.Size(1280, 800)
+	b.Open(s.URL + "/fleet?q=cmp-00004")
+	b.Evaluate(`document.querySelector('a.cell[aria-label*="0000:15:00.0"]').click()`)
+	b.Await("the card of the cell", `location.pathname === "/hosts/cmp-00004" &&
+		document.querySelector(".card:target")?.id === "d-0000:15:00.0"`)
+	b.Open(s.URL + "/hosts/no-such")
+	if text := b.Evaluate("document.body.innerText").(string); !strings.Contains(text, "the cloud has no host no-such") {
+		t.Error(text)
+	}
+}
+
+// Who may not read the cloud sees the own servers and their ports, with ids in place of names, and no hosts and events.
+func TestPagesOfMember(t *testing.T) {
+	testenv.Need(t, "chromium")
+	s := newSite(t, WithToken, nil)
+	s.withServers()
+	mine := s.apis["/v2.1/servers/detail"]
+	s.apis["/v2.1/servers/detail"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("all_tenants") != "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_ = jsonTo(w, mine)
+	})
+	s.apis["/berth/v1/events"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_ = jsonTo(w, doc{"errors": []any{doc{"title": "Forbidden", "detail": "Policy does not allow events."}}})
+	})
+	b := browser.Start(t)
+	b.Size(1280, 800)
+	s.signIn(b, "member", "/servers")
+	check(t, b, s)
+	for path, want := range map[string][]string{"/servers": {"of your project", "db-00003"}, "/fleet": {"Not permitted"},
+		"/hosts/cmp-00004": {"Not permitted"}, "/servers/" + serverID: {"claiming " + serverID, "edge-p13"},
+		"/events": {"Policy does not allow events.", "Not connected"}} {
+		b.Open(s.URL + path)
+		for _, part := range want {
+			b.Await(path+" has "+part, fmt.Sprintf(`document.body.innerText.includes(%q)`, part))
+		}
+		b.Complaints = slices.DeleteFunc(b.Complaints, func(c string) bool { return strings.Contains(c, "status of 403") })
+		check(t, b, s)
+	}
+}
+
+// Events appear as they come, at the top; a broken stream continues after the last event; the page can be paused.
+func TestEventsPage(t *testing.T) {
+	testenv.Need(t, "chromium")
+	s := newSite(t, WithToken, func() view.Source { return made(3) })
+	lines, cursors := make(chan string), make(chan string, 10)
+	s.apis["/berth/v1/events"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cursors <- r.Header.Get("Last-Event-ID") + " " + r.URL.RawQuery
+		w.WriteHeader(http.StatusOK)
+		for {
+			select {
+			case line := <-lines:
+				if line == "end" {
+					return
+				}
+				_, _ = w.Write([]byte(line))
+				w.(http.Flusher).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	event := func(n int, total string) string {
+		return fmt.Sprintf("id: c%d\ndata: {\"action\":\"changed\",\"kind\":\"inventory\",\"time\":\"2026-11-27T04:00:00Z\","+
+			"\"object\":{\"provider\":\"20000000-0000-4000-8000-000000000001\",\"resource_class\":\"CUSTOM_ACCEL\","+
+			"\"total\":%s}}\n\n", n, total)
+	}
+	b := browser.Start(t)
+	b.Size(1280, 800)
+	s.signIn(b, "admin", "/events?kind=inventory&other=x")
+	if got := <-cursors; got != " kind=inventory" {
+		t.Errorf("the stream was requested with %q", got)
+	}
+	lines <- event(1, "7")
+	row := `(document.querySelector("#events tbody tr")?.innerText ?? "")`
+	b.Await("the event", row+`.includes("CUSTOM_ACCEL: 7 in all")`)
+	if got := b.Evaluate(`document.querySelector("#events tbody a").pathname`); got != "/hosts/cmp-00001" {
+		t.Errorf("the subject leads to %v", got)
+	}
+	b.Evaluate(`document.getElementById("pause").click()`)
+	lines <- event(2, "8")
+	b.Await("the event that waits", `document.getElementById("pause").textContent === "Continue (1)"`)
+	b.Evaluate(`document.getElementById("pause").click()`)
+	b.Await("the second event", row+`.includes("8 in all")`)
+	lines <- "end"
+	if got := <-cursors; got != "c2 kind=inventory" {
+		t.Errorf("the stream was requested again with %q", got)
+	}
+	lines <- event(3, `9,"name":"<img src=x onerror=alert(1)>"`)
+	b.Await("the third event", row+`.includes("9 in all")`)
+	check(t, b, s)
+	for _, one := range s.console.sessions.byID {
+		s.console.sessions.remove(one)
+	}
+	b.Await("the end of the session", `document.getElementById("state").textContent.startsWith("Not connected")`)
+}

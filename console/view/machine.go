@@ -1,0 +1,205 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/host"
+)
+
+// Socket is a socket of a machine with its NUMA nodes.
+type Socket struct {
+	Name  string
+	Nodes []NodeBox
+}
+
+// NodeBox is a NUMA node of a machine.
+type NodeBox struct {
+	Name string
+	CPUs *CPUBox // nil: the node gives no CPUs to guests
+	Bars []Bar
+	Tree []*Branch // the PCIe ports and cards
+}
+
+// Bar is a bar of an amount.
+type Bar struct {
+	Name, Text string
+	Share      int // in percent
+}
+
+// CPUBox is the drawing of the CPUs of a node: a column for each core, a box for each of its threads.
+type CPUBox struct {
+	Width, Height int
+	Paths         []Path
+	Text          string // the count of pinned threads
+	Label         string // what the drawing shows
+}
+
+// Branch is a PCIe port with what is below it, or a card.
+type Branch struct {
+	Address string
+	Card    *Card // nil: it is a port
+	Below   []*Branch
+}
+
+// machine returns the sockets of a machine as its agent reports it. Devices of an unknown node are in a socket of their
+// own.
+func (c *Cloud) machine(h *Host) (list []Socket) {
+	r := h.Report
+	sockets := map[int]*Socket{}
+	nodes := map[int]int{} // socket by node
+	for _, n := range r.Nodes {
+		nodes[n.ID] = n.Socket
+	}
+	cells := map[int]host.Cell{}
+	for _, cell := range r.Cells {
+		nodes[cell.ID], cells[cell.ID] = cell.Socket, cell
+	}
+	trees := c.trees(h)
+	for node := range trees {
+		if _, known := nodes[node]; !known {
+			nodes[node] = -1
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		s := sockets[nodes[node]]
+		if s == nil {
+			s = &Socket{Name: fmt.Sprintf("Socket %d", nodes[node])}
+			if nodes[node] < 0 {
+				s.Name = "Socket not known"
+			}
+			sockets[nodes[node]] = s
+		}
+		box := NodeBox{Name: fmt.Sprintf("NUMA node %d", node), Tree: trees[node]}
+		if node < 0 {
+			box.Name = "NUMA node not known"
+		}
+		if cell, known := cells[node]; known {
+			box.CPUs, box.Bars = cpuBox(cell), bars(cell)
+		}
+		if box.CPUs != nil || len(box.Bars) > 0 || len(box.Tree) > 0 {
+			s.Nodes = append(s.Nodes, box)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(sockets)) {
+		if len(sockets[id].Nodes) > 0 {
+			list = append(list, *sockets[id])
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Socket) int { // what is not known comes last
+		return cmp.Compare(len(a.Name), len(b.Name))
+	})
+	return list
+}
+
+// bars returns the bars of the memory and the huge pages of a cell.
+func bars(cell host.Cell) (list []Bar) {
+	if cell.MemoryMB > 0 {
+		a := Amount{cell.UsedMemory, cell.MemoryMB}
+		list = append(list, Bar{"Memory of NUMA guests", a.Text() + " MiB", a.Share()})
+	}
+	for _, p := range cell.Pages {
+		a := Amount{p.Used, p.Total}
+		list = append(list, Bar{"Pages of " + size(p.SizeKB), a.Text(), a.Share()})
+	}
+	return list
+}
+
+// size returns a size of pages for people.
+func size(kb int) string {
+	switch {
+	case kb >= 1<<20 && kb%(1<<20) == 0:
+		return fmt.Sprintf("%d GiB", kb>>20)
+	case kb >= 1<<10 && kb%(1<<10) == 0:
+		return fmt.Sprintf("%d MiB", kb>>10)
+	}
+	return fmt.Sprintf("%d KiB", kb)
+}
+
+// The drawing of CPUs, in pixels.
+const (
+	cpuWidth  = 324
+	cpuPitch  = 19 // of columns, at most
+	cpuHeight = 10
+	cpuRow    = 12
+)
+
+// cpuBox draws the CPUs of a cell; nil if it gives none to guests.
+func cpuBox(cell host.Cell) *CPUBox {
+	cores := slices.Concat(coresOf(cell.CPUs, cell), coresOf(cell.Dedicated, cell))
+	if len(cores) == 0 {
+		return nil
+	}
+	pitch, rows := min(cpuPitch, float64(cpuWidth)/float64(len(cores))), 0
+	paths := map[string]*strings.Builder{"sh": {}, "h": {}, "f": {}}
+	for i, core := range cores {
+		rows = max(rows, len(core))
+		for j, thread := range core {
+			class := "f"
+			switch {
+			case slices.Contains(cell.CPUs, thread):
+				class = "sh"
+			case slices.Contains(cell.Pinned, thread):
+				class = "h"
+			}
+			width := max(pitch-3, 1)
+			fmt.Fprintf(paths[class], "M%.1f %.1fh%.1fv%dh-%.1fz", .5+float64(i)*pitch, .5+float64(j*cpuRow), width,
+				cpuHeight, width)
+		}
+	}
+	box := &CPUBox{Width: cpuWidth, Height: rows * cpuRow}
+	for _, class := range []string{"sh", "h", "f"} {
+		if d := paths[class].String(); d != "" {
+			box.Paths = append(box.Paths, Path{class, d})
+		}
+	}
+	box.Text = fmt.Sprintf("%d/%d pinned", len(cell.Pinned), len(cell.Dedicated))
+	box.Label = fmt.Sprintf("%d shared CPUs (%s) with %d CPUs of guests with NUMA cells; %d of %d dedicated CPUs (%s) "+
+		"are pinned", len(cell.CPUs), ranges(cell.CPUs), cell.Floating, len(cell.Pinned), len(cell.Dedicated),
+		ranges(cell.Dedicated))
+	return box
+}
+
+// coresOf returns threads by core, as the cell has them.
+func coresOf(threads []int, cell host.Cell) (cores [][]int) {
+	done := map[int]bool{}
+	for _, t := range threads {
+		if done[t] {
+			continue
+		}
+		core := []int{t}
+		for _, group := range cell.Siblings {
+			if slices.Contains(group, t) {
+				core = slices.DeleteFunc(slices.Clone(group), func(other int) bool {
+					return !slices.Contains(threads, other)
+				})
+			}
+		}
+		for _, one := range core {
+			done[one] = true
+		}
+		cores = append(cores, core)
+	}
+	return cores
+}
+
+// ranges returns ascending numbers as in "0-3,8"; "none" for none.
+func ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if part := fmt.Sprint(list[i]); i == j {
+			parts = append(parts, part)
+		} else {
+			parts = append(parts, fmt.Sprintf("%s-%d", part, list[j]))
+		}
+		i = j + 1
+	}
+	return cmp.Or(strings.Join(parts, ","), "none")
+}
