@@ -2,9 +2,10 @@ package app
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/backup"
@@ -35,19 +36,26 @@ func StateOf(s settings.Settings, dir string) ([]backup.Part, error) {
 }
 
 // SavedStateOf returns the parts of StateOf that exist: a file, a directory, or a database on a server. The fault is
-// Invalid if there are none.
+// Invalid if there are none, and Unavailable if this user cannot see whether a part exists.
 func SavedStateOf(s settings.Settings, dir string) ([]backup.Part, error) {
-	parts, err := StateOf(s, dir)
+	all, err := StateOf(s, dir)
 	if err != nil {
 		return nil, err
 	}
-	parts = slices.DeleteFunc(parts, func(p backup.Part) bool {
-		if p.Path == "" {
-			return false
+	var parts []backup.Part
+	for _, p := range all {
+		if p.Path != "" {
+			_, err := os.Stat(p.Path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fault.New(fault.Unavailable, "cannot see whether there is a %s: %w; run the command as the user "+
+					"of the service, or as root", p.Name, err)
+			}
 		}
-		_, err := os.Stat(p.Path)
-		return err != nil
-	})
+		parts = append(parts, p)
+	}
 	if len(parts) == 0 {
 		return nil, fault.New(fault.Invalid, "there is no state of Berth in %s, and the configuration names no database; "+
 			"name the directory of the services with --data-dir, and their file with --config-file", dir)
