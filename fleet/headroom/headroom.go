@@ -141,7 +141,9 @@ func (r *Result) addRoom(c cloud) {
 	ask.Limit = maxCandidates
 	in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}}
 	users, snapshot := map[provider.ID]provider.ID{}, index.Build(c.rows.merged(c.used, false))
+	stop := limited()
 	options := candidate.Options{BreadthFirst: true, TreeSteps: treeSteps,
+		Stop:      func() bool { ended := stop(); r.Exact = r.Exact && !ended; return ended },
 		Undecided: func(*index.Tree, []string) { r.Exact = false }}
 	for one := range candidate.Find(snapshot, ask, options) {
 		if c.hosts[one.Root] == "" {

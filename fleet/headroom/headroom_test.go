@@ -88,6 +88,30 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// A request that takes too long to decide on some hosts ends with a lower bound.
+func TestSearchIsLimited(t *testing.T) {
+	f := &fleetOf{}
+	f.host("easy", resource.Amounts{"VCPU": 1000}, nil)
+	ask, rng, all := server(1, 0, "", resource.PolicyNone), rand.New(rand.NewPCG(5, 5)), 0
+	for i := range 40 {
+		n := 1000 + rng.IntN(9000)
+		all += n
+		ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint(i), Resources: resource.Amounts{gpu: n}})
+	}
+	f.add("easy_gpu", "easy", resource.Amounts{gpu: all}, nil)
+	for h := range 4 {
+		name := fmt.Sprint("h", h)
+		f.host(name, resource.Amounts{"VCPU": 1000 + h}, nil)
+		for n := range 10 { // together they have the sum, and one more
+			f.add(fmt.Sprint(name, "_", n), name, resource.Amounts{gpu: all/10 + n/9*(all%10+1)}, nil)
+		}
+	}
+	got := f.count(ask)
+	if got.Exact || got.Fits != 1 || got.Hosts[0].Name != "easy" {
+		t.Errorf("%d fit, exact %v", got.Fits, got.Exact)
+	}
+}
+
 // Why names what hosts in service lack.
 func TestWhy(t *testing.T) {
 	f := &fleetOf{}
