@@ -124,6 +124,9 @@ func (s *stream) write(text string) {
 
 // event sends the row of an event.
 func (s *stream) event(cloud *view.Cloud, e placement.Event) {
+	if e.Action == placement.EventState || e.Action == placement.EventSynced {
+		return // the whole state follows a reset; the page shows changes only
+	}
 	var object view.EventObject
 	if len(e.Object) > 0 && json.Unmarshal(e.Object, &object) != nil {
 		object = view.EventObject{Name: e.ID} // an object of another form is shown by its id
@@ -134,7 +137,11 @@ func (s *stream) event(cloud *view.Cloud, e placement.Event) {
 	}
 	data, err := json.Marshal(row)
 	if s.err = err; err == nil {
-		s.write("id: " + e.Cursor + "\ndata: " + string(data) + "\n\n")
+		id := ""
+		if e.Cursor != "" {
+			id = "id: " + e.Cursor + "\n"
+		}
+		s.write(id + "data: " + string(data) + "\n\n")
 	}
 }
 

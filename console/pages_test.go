@@ -174,6 +174,10 @@ func TestEventsPage(t *testing.T) {
 	}
 	lines <- event(3, `9,"name":"<img src=x onerror=alert(1)>"`)
 	b.Await("the third event", row+`.includes("9 in all")`)
+	lines <- "data: {\"action\":\"reset\",\"reason\":\"too far behind\"}\n\ndata: {\"action\":\"state\"," +
+		"\"kind\":\"provider\",\"object\":{}}\n\nid: c9\ndata: {\"action\":\"synced\"}\n\n"
+	b.Await("the note about changes that were missed", row+`.includes("changes were missed: too far behind") &&
+		document.querySelectorAll("#events tbody tr").length === 4`)
 	check(t, b, s)
 	for _, one := range s.console.sessions.byID {
 		s.console.sessions.remove(one)

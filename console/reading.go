@@ -121,7 +121,7 @@ func readCloud(ctx context.Context, c Clients, progress func(done, of int)) (vie
 		}
 	})
 	aggregates, noAggregates := readAggregates(ctx, c.Compute)
-	s, _, err := read.Read(ctx, c.Services, read.Options{Traits: true, Progress: progress,
+	s, _, err := read.Read(ctx, c.Services, read.Options{Traits: true, Whole: true, Progress: progress,
 		Without: []fleet.Part{fleet.Ports, fleet.Agents, fleet.Reported}})
 	reading.Wait()
 	if err != nil {

@@ -54,8 +54,8 @@ func (c *Cloud) Event(e placement.Event, o EventObject) EventRow {
 		row.Server = holder.Server
 		row.What = holder.Text + ": " + o.Resources.String()
 	}
-	if e.Reason != "" {
-		row.What = e.Reason
+	if e.Action == placement.EventReset {
+		row.What = "changes were missed: " + e.Reason
 	}
 	return row
 }

@@ -43,6 +43,9 @@ type Options struct {
 	Without  []fleet.Part // what is not read
 	Parallel int          // requests at once; 0: 16
 	Progress func(done, of int)
+	// Whole reads all of Berth's Placement with one request, without the generations of providers. Another Placement is
+	// read as without Whole.
+	Whole bool
 }
 
 // Stats is what a read has cost.
@@ -96,7 +99,7 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 	began := time.Now()
 	r := &reader{Services: s, Options: o, out: &fleet.Snapshot{Taken: began}}
 	r.count()
-	if err := r.placement(ctx); err != nil {
+	if err := r.allProviders(ctx); err != nil {
 		return nil, Stats{}, err
 	}
 	var wait sync.WaitGroup
@@ -112,6 +115,16 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 		return nil, Stats{}, context.Cause(ctx)
 	}
 	return r.out, Stats{r.cost.requests.Load(), r.cost.bytes.Load(), time.Since(began)}, nil
+}
+
+// allProviders reads the providers, with one request if that is requested and possible.
+func (r *reader) allProviders(ctx context.Context) error {
+	if r.Whole && r.Host == "" {
+		if err := r.whole(ctx); !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Unavailable) {
+			return err
+		}
+	}
+	return r.placement(ctx)
 }
 
 // gap records that a part could not be read, unless err is nil.
