@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -97,8 +98,11 @@ func (c *Clients) check(ctx context.Context, now time.Time) (ends time.Time, err
 	return ends, err
 }
 
-// refused reports whether a service did not accept the credentials of a request.
+// refused reports whether a service or Keystone did not accept the credentials of a request.
 func refused(err error) bool {
+	if _, is := errors.AsType[*identity.RefusedAccount](err); is {
+		return true
+	}
 	s := rest.StatusOf(err)
 	return s != nil && s.Code == http.StatusUnauthorized
 }

@@ -38,10 +38,11 @@ type Console struct {
 // maxSignIns is how many sign-ins are checked at once.
 const maxSignIns = 8
 
-// Close ends all sessions and the reads for them.
+// Close ends all sessions and the reads for them, and waits for these.
 func (c *Console) Close() error {
 	c.sessions.endAll()
 	c.stop()
+	c.sessions.reads.Wait()
 	return nil
 }
 

@@ -24,7 +24,8 @@ const (
 
 // reading is what was last read of the cloud for a session. At most one read runs at a time.
 type reading struct {
-	read readFunc
+	read  readFunc
+	group *sync.WaitGroup // has the read that runs
 
 	mu       sync.Mutex
 	cloud    *view.Cloud // nil: nothing was read yet
@@ -49,7 +50,7 @@ func (r *reading) get(ctx, session context.Context, clients Clients) (*view.Clou
 	age := time.Since(r.at)
 	if r.running == nil && (r.cloud == nil || age > max(freshTime, 3*r.took)) {
 		r.running = make(chan struct{})
-		go r.run(session, clients)
+		r.group.Go(func() { r.run(session, clients) })
 	}
 	wait := r.running
 	known := r.cloud != nil && (age < time.Minute || r.took > patience)

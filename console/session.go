@@ -37,13 +37,15 @@ type sessions struct {
 	mu   sync.Mutex
 	now  func() time.Time
 	byID map[[sha256.Size]byte]*session
+
+	reads sync.WaitGroup // the reads of all sessions
 }
 
 // add begins a session and returns the id for its cookie.
 func (s *sessions) add(ctx context.Context, user string, clients Clients, ends time.Time,
 	read readFunc) string {
-	one := &session{user: user, form: rand.Text(), clients: clients, ends: ends, read: reading{read: read},
-		streams: make(chan struct{}, maxStreams)}
+	one := &session{user: user, form: rand.Text(), clients: clients, ends: ends,
+		read: reading{read: read, group: &s.reads}, streams: make(chan struct{}, maxStreams)}
 	one.ctx, one.end = context.WithCancel(ctx)
 	id := rand.Text()
 	s.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -28,6 +29,12 @@ type session struct {
 	refusal error // why Keystone has rejected the service's own account
 	until   time.Time
 }
+
+// RefusedAccount is the cause of a fault when Keystone has refused the account itself, such as for a wrong password.
+type RefusedAccount struct{ text string }
+
+// Error returns which account was refused, and what to correct.
+func (r *RefusedAccount) Error() string { return r.text }
 
 func unavailable(format string, args ...any) error {
 	return fault.New(fault.Unavailable, format, args...)
@@ -100,8 +107,8 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	switch status {
 	case http.StatusCreated, http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		err := unavailable("Keystone at %s refuses %s (status %d); correct %s",
-			k.url, k.opts.userText(), status, k.opts.place(""))
+		err := unavailable("%w", &RefusedAccount{fmt.Sprintf("Keystone at %s refuses %s (status %d); correct %s",
+			k.url, k.opts.userText(), status, k.opts.place(""))})
 		return session{refusal: err, until: began.Add(refusedBackoff)}, err
 	default:
 		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; "+

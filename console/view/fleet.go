@@ -42,6 +42,9 @@ type Fleet struct {
 	Next       int              // of the window after; -1: there is none
 }
 
+// RowCount returns the number of rows of the whole table, with its head.
+func (f *Fleet) RowCount() int { return f.LineCount + 1 }
+
 // MarkCount is how many of the hosts that are shown have a mark.
 type MarkCount struct {
 	Mark
@@ -74,7 +77,7 @@ func (s Sum) Rest() string {
 
 // Line is a line of the table: a host, or the head of a group.
 type Line struct {
-	Number int   // in the whole table, from 1
+	Number int   // in the whole table; the head of the table is the first one
 	Host   *Host // nil: it is the head of a group
 	Group  string
 	N      int      // hosts of the group
@@ -225,7 +228,7 @@ func (q FleetQuery) groupOf(h *Host) string {
 // group returns the lines of hosts. With groups, each has a head.
 func (f *Fleet) group(hosts []*Host) (lines []Line) {
 	add := func(l Line) {
-		l.Number = len(lines) + 1
+		l.Number = len(lines) + 2
 		lines = append(lines, l)
 	}
 	if f.Group == Groups[0] {
