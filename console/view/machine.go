@@ -64,7 +64,10 @@ func (c *Cloud) machine(h *Host) (list []Socket) {
 			nodes[node] = -1
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+	order := slices.SortedFunc(maps.Keys(nodes), func(a, b int) int { // the node that is not known comes last
+		return cmp.Compare(uint(a), uint(b))
+	})
+	for _, node := range order {
 		s := sockets[nodes[node]]
 		if s == nil {
 			s = &Socket{Name: fmt.Sprintf("Socket %d", nodes[node])}
