@@ -156,10 +156,14 @@ func (s *snapshot) copyTo(ctx context.Context, file string) error {
 			return err
 		}
 		_, err = copied.Step(-1)
-		return errors.Join(err, copied.Finish())
+		if end := copied.Finish(); err == nil { // otherwise it returns the same error again
+			err = end
+		}
+		return err
 	})
 	if err != nil {
-		return s.failed(err)
+		return fault.New(fault.Unavailable, "cannot copy the database %s to %s: %w; check the free space and the rights of "+
+			"the directory of the copy, and the disk of the database", s.file, file, err)
 	}
 	if _, err := s.reader.ExecContext(ctx, "ROLLBACK"); err != nil { // so that the log can be emptied again
 		return s.failed(err)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
 // Sessions returns how many connections a database of a server has beside the one that asks. Those of other users are
-// seen only with the rights for it.
+// seen only with the rights for it. A server may list a connection for a moment after it was closed, so one that is
+// gone within a second does not count.
 func Sessions(ctx context.Context, l Location) (n int, err error) {
 	query := "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
 	if l.Dialect == PostgreSQL {
@@ -21,8 +24,18 @@ func Sessions(ctx context.Context, l Location) (n int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	err = db.pool.QueryRowContext(ctx, query).Scan(&n)
-	return n, fault.Wrap(fault.Unavailable, err)
+	conn, err := db.pool.Conn(ctx) // one connection does not count itself
+	if err != nil {
+		return 0, fault.Wrap(fault.Unavailable, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for range 10 {
+		err := conn.QueryRowContext(ctx, query).Scan(&n)
+		if err != nil || n == 0 || backoff.Sleep(ctx, 100*time.Millisecond) != nil {
+			return n, fault.Wrap(fault.Unavailable, err)
+		}
+	}
+	return n, nil
 }
 
 // Size returns how many bytes the tables of a database of a server take. A dump is smaller or similar.

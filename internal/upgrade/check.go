@@ -104,21 +104,21 @@ func (c *check) database(ctx context.Context, p backup.Part, out *Part) error {
 	if p.Path != "" {
 		return c.copied(ctx, p, out)
 	}
+	sessions, err := sqldb.Sessions(ctx, p.Database) // before the check has connections of its own
+	if err != nil {
+		return err
+	}
+	if sessions > 0 {
+		c.note("%s: %s has %d other connections, whose versions are not known; stop all services that use it before this "+
+			"program starts on it", p.Name, p.Where(), sessions)
+	}
 	due, err := database(ctx, p.Database.URL, false, out)
 	if err != nil {
 		return err
 	}
 	if due > 0 {
-		c.note("%s: %d migrations are due and were not tried, because that needs a copy; to "+
-			"try them, restore a backup into another database and check that one", p.Name, due)
-	}
-	sessions, err := sqldb.Sessions(ctx, p.Database)
-	if err != nil {
-		return err
-	}
-	if sessions > 0 {
-		c.note("%s: %s has %d other connections, whose versions are not known; stop all "+
-			"services that use it before this program starts on it", p.Name, p.Where(), sessions)
+		c.note("%s: %d migrations are due and were not tried, because that needs a copy; to try them, restore a backup into "+
+			"another database and check that one", p.Name, due)
 	}
 	db, err := sqldb.Open(ctx, p.Database.URL)
 	if err != nil {

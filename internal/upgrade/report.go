@@ -68,7 +68,7 @@ func (r Report) Print(out io.Writer) error {
 	add := func(format string, args ...any) { text += fmt.Sprintf(format, args...) + "\n" }
 	for _, p := range r.Parts {
 		if p.Error != "" {
-			add("%s: %s: %s", p.Name, p.From, p.Error)
+			add("%s: %s: not usable, see the problem below", p.Name, p.From)
 			continue
 		}
 		schema := ""
