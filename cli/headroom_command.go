@@ -16,9 +16,17 @@ import (
 // HeadroomCmd shows how many more servers of flavors fit.
 type HeadroomCmd struct {
 	Flavor    []string `arg:"" optional:"" help:"Names or ids of flavors. Default: all flavors."`
-	By        string   `help:"A row for each host, aggregate or availability zone. Default: each host for one flavor, one row for each of several." enum:",host,aggregate,zone" default:"" placeholder:"host|aggregate|zone"`
+	By        string   `help:"A row for each flavor, host, aggregate or availability zone (flavor, host, aggregate, zone). Default: host for one flavor, flavor for several." placeholder:"WHAT"`
 	Port      []string `help:"A port of each server, such as vnic_type=direct,physical_network=physnet0,egress=1000 with guarantees in kbit/s; may be repeated." placeholder:"KEY=VALUE,…" sep:"none"`
 	AliasFile []string `help:"Where compute is Nova: nova.conf with the aliases of PCI devices ([pci] alias). May be repeated." placeholder:"FILE" sep:"none"`
+}
+
+// Validate checks --by.
+func (c *HeadroomCmd) Validate() error {
+	if !slices.Contains([]string{"", "flavor", "host", "aggregate", "zone"}, c.By) {
+		return fault.New(fault.Invalid, "--by %s is not valid: write flavor, host, aggregate or zone", c.By)
+	}
+	return nil
 }
 
 // Run prints the numbers, and what runs out first.
@@ -79,8 +87,11 @@ func (c *HeadroomCmd) ofBerth(ctx context.Context, g *Globals, flavors []compute
 func (c *HeadroomCmd) print(g *Globals, list []flavorHeadroom) error {
 	header, rows := []string{"Flavor", "Fits", "Hosts with room", "Runs out first"}, [][]string{}
 	by := c.By
-	if by == "" && len(list) == 1 {
+	switch {
+	case by == "" && len(list) == 1:
 		by = "host"
+	case by == "":
+		by = "flavor"
 	}
 	switch by {
 	case "host":
@@ -95,7 +106,7 @@ func (c *HeadroomCmd) print(g *Globals, list []flavorHeadroom) error {
 				rows = append(rows, []string{f.Flavor, h.Host, fmt.Sprint(h.Fits),
 					cmp.Or(h.Excluded, h.Refused, strings.Join(h.Lacks, " "))})
 			}
-		case "":
+		case "flavor":
 			room := 0
 			for _, h := range f.ByHost {
 				room += min(h.Fits, 1)

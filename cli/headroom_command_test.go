@@ -72,6 +72,7 @@ func TestHeadroomOfNova(t *testing.T) {
 			"1 hosts are not counted: cmp3 (disabled: repair)", "NUMA nodes and CPU pinning"}},
 		{HeadroomCmd{Flavor: []string{"small"}, By: "aggregate"}, []string{"AGGREGATE  FITS  HOSTS WITH ROOM  RUNS OUT FIRST",
 			"rack1      8     2                VCPU, on 2 hosts", "(none)     0", "empty      0"}},
+		{HeadroomCmd{Flavor: []string{"small"}, By: "flavor"}, []string{"8     2                VCPU, on 2 hosts"}},
 		{HeadroomCmd{Flavor: []string{"small"}, By: "zone"}, []string{"zone-cmp1  4     1                VCPU, on 1 hosts"}},
 		{HeadroomCmd{Flavor: []string{"gpu"}, AliasFile: []string{aliases}}, []string{"cmp1  1     CUSTOM_PCI_10DE_1EB8",
 			"1 more servers fit; CUSTOM_PCI_10DE_1EB8 runs out first, on 1 hosts"}},
@@ -100,6 +101,9 @@ func TestHeadroomOfNova(t *testing.T) {
 		if err := cmd.Run(g); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", cmd, err, want)
 		}
+	}
+	if err := (&HeadroomCmd{By: "rack"}).Validate(); err == nil || !strings.Contains(err.Error(), "--by rack") {
+		t.Error(err)
 	}
 	g.Output = "json"
 	out.Reset()
