@@ -338,6 +338,8 @@ func assembly() []Row {
 func testSupport() []Row {
 	return []Row{
 		{Package: "internal/archtest", Kind: TestSupport},
+		{Package: "internal/openapi", Kind: TestSupport, Imports: []string{"api/compute", "api/host", "api/network",
+			"api/placement"}, Outside: []string{"go.yaml.in/yaml/v4"}},
 		{Package: "internal/browser", Kind: TestSupport, Outside: []string{"github.com/coder/websocket"}},
 		{Package: "internal/bench", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/clienttest", Kind: TestSupport, Imports: []string{"internal/bench", "internal/databases",
