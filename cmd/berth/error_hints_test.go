@@ -72,10 +72,10 @@ func TestMistypedCommandIsAnError(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		`did you mean "list"`: {"provider", "lst"},
-		"the commands of `berth provider` are list, tree, show":      {"provider", "frobnicate"},
+		`did you mean "list"`:                                        {"provider", "lst"},
+		"the commands of `berth provider` are list, show":            {"provider", "frobnicate"},
 		"the commands of `berth flavor` are create, list, show, set": {"flavor"},
-		"the commands of `berth` are launch, server, flavor":         {"frobnicate"},
+		"the commands of `berth` are launch, server, why":            {"frobnicate"},
 		"the commands of `berth placement` are run, db":              {"placement", "frobnicate"},
 	} {
 		if _, stderr, status := output(t, args...); status != 2 || !strings.Contains(stderr, want) {
