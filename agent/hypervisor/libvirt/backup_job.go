@@ -107,8 +107,9 @@ func abortBackup(ctx context.Context, c *rpc.Client, of domain) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, backupEndTime,
 		errors.New("the job of libvirt that copies the disk does not end; check the storage of the host"))
 	defer cancel()
-	if err := c.AbortJob(ctx, of.Domain); err != nil {
-		return err
+	err := c.AbortJob(ctx, of.Domain)
+	if known, is := errors.AsType[*rpc.Error](err); err != nil && (!is || known.Code != rpc.ErrOperationInvalid) {
+		return err // of the other error the loop finds out whether the job has ended by itself since it was found
 	}
 	for {
 		text, err := c.Backup(ctx, of.Domain)
