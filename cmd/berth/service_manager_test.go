@@ -12,7 +12,6 @@ import (
 // STOPPING=1.
 func TestServiceManagerGetsMessages(t *testing.T) {
 	t.Parallel()
-	config := conf(t, machine(t, 1, 1))
 	listen := []string{"--listen", "127.0.0.1:0"}
 	for name, args := range map[string][]string{
 		"placement": append([]string{"placement"}, listen...),
@@ -25,7 +24,7 @@ func TestServiceManagerGetsMessages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir, config := t.TempDir(), conf(t, machine(t, 1, 1)) // of its own: one agent at a time serves a host
 			socket := filepath.Join(dir, "notify")
 			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 			if err != nil {

@@ -226,7 +226,7 @@ func TestDeadlineAtCommit(t *testing.T) {
 			"delete": func(ctx context.Context) error { _, err := s.DeleteAllocations(ctx, kept.Consumer); return err },
 		} {
 			proxy.Break(databases.Cut{Word: commit(s), Stall: true})
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // COMMIT is reached before
 			began := time.Now()
 			err := write(ctx)
 			cancel()
