@@ -44,8 +44,8 @@ func Audit(ctx context.Context, s Services, snapshot *fleet.Snapshot, o fleet.Au
 		append([]fleet.Gap{}, snapshot.Gaps...), snapshot.Berth}, ctx.Err()
 }
 
-// Twice looks, and looks again after a wait if there are differences: what it returns was the same in both looks.
-// between is called before the wait. Without a wait it looks once.
+// Twice looks, and looks again after a wait if there are differences: what it returns was the same in both looks,
+// and its gaps are those of both. between is called before the wait. Without a wait it looks once.
 func Twice(ctx context.Context, wait time.Duration, look func(context.Context) (Audited, error),
 	between func(first Audited)) (Audited, error) {
 	first, err := look(ctx)
@@ -58,5 +58,10 @@ func Twice(ctx context.Context, wait time.Duration, look func(context.Context) (
 	}
 	second, err := look(ctx)
 	second.Differences = fleet.Same(first.Differences, second.Differences)
+	for _, gap := range first.Gaps { // a difference that the first look could not see is not known to be gone
+		if !slices.ContainsFunc(second.Gaps, func(g fleet.Gap) bool { return g.Part == gap.Part }) {
+			second.Gaps = append(second.Gaps, gap)
+		}
+	}
 	return second, err
 }
