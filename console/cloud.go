@@ -39,6 +39,11 @@ func (c Credentials) name() string {
 	return c.User
 }
 
+// owner returns whose credentials these are: without a password, and without the project.
+func (c Credentials) owner() Credentials {
+	return Credentials{User: c.User, Token: c.Token, UserDomain: c.UserDomain}
+}
+
 // At returns the options of a service's account at Keystone with these credentials in place of those of the service.
 func (c Credentials) At(o identity.KeystoneOptions) identity.KeystoneOptions {
 	return identity.KeystoneOptions{AuthURL: o.AuthURL, Username: c.User, Password: c.Password,

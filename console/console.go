@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -70,25 +71,35 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, staticFiles, "static/"+r.PathValue("file"))
 }
 
-// The names of the cookies.
+// The beginnings of the names of the cookies; see cookieName.
 const (
 	sessionCookie = "berth-console"
 	formCookie    = "berth-sign-in"
 )
 
+// cookieName returns the name of a cookie of the console that a client has addressed. Browsers send cookies to all
+// ports of a host: without the port in the name, two consoles on one host would sign each other's users out.
+func cookieName(r *http.Request, name string) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && port != "" {
+		return name + "-" + port
+	}
+	return name
+}
+
 // session returns the session of a request; nil: there is none.
 func (c *Console) session(r *http.Request) *session {
-	cookie, err := r.Cookie(sessionCookie)
+	cookie, err := r.Cookie(cookieName(r, sessionCookie))
 	if err != nil {
 		return nil
 	}
 	return c.sessions.get(cookie.Value)
 }
 
-// cookie returns a cookie that scripts and other sites cannot use. It ends with the browser's session.
-func (c *Console) cookie(name, value string) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: c.TLS,
-		SameSite: http.SameSiteStrictMode}
+// cookie returns a cookie that scripts cannot use and that other sites cannot send, except with a link to a page: pages
+// only read. It ends with the browser's session.
+func (c *Console) cookie(r *http.Request, name, value string) *http.Cookie {
+	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: c.TLS,
+		SameSite: http.SameSiteLaxMode}
 }
 
 // ownPath returns the path of this console that a form names as the next page; the first page if it is another address.

@@ -67,11 +67,6 @@ func (c *Console) eventStream(w http.ResponseWriter, r *http.Request, one *sessi
 	s := stream{w: w, control: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
 	s.write("retry: 3000\n\n")
-	cloud, _, err := one.cloud(r) // only for names
-	if refused(err) {
-		s.failed(err)
-		return nil
-	}
 	client := *one.clients.Placement
 	client.REST = untimed(client.REST)
 	events, ended := make(chan placement.Event), make(chan error, 1)
@@ -87,12 +82,16 @@ func (c *Console) eventStream(w http.ResponseWriter, r *http.Request, one *sessi
 			})
 		ended <- err
 	}()
+	if _, _, err := one.cloud(r); refused(err) { // names for the first events, which wait meanwhile
+		s.failed(err)
+		return nil
+	}
 	beat := time.NewTicker(beatTime)
 	defer beat.Stop()
 	for s.err == nil {
 		select {
 		case e := <-events:
-			s.event(cloud, e)
+			s.event(one.read.last(one.ctx, one.clients), e)
 		case <-beat.C:
 			s.write(": the stream is open\n\n")
 		case err := <-ended:

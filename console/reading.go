@@ -18,6 +18,7 @@ import (
 // The times of reading a cloud.
 const (
 	freshTime = 3 * time.Second  // for which what was read is shown without reading again, at least
+	maxPause  = 30 * time.Second // between a read that failed and the next one, at most
 	patience  = 8 * time.Second  // for which a page waits for the first read
 	readTime  = 30 * time.Minute // of one read
 )
@@ -46,15 +47,7 @@ var errReading = errors.New("the cloud is being read")
 // it takes long. session is the context of the read. An error of the last read is returned with what an earlier one
 // has read, if any has.
 func (r *reading) get(ctx, session context.Context, clients Clients) (*view.Cloud, error) {
-	r.mu.Lock()
-	age := time.Since(r.at)
-	if r.running == nil && (r.cloud == nil || age > max(freshTime, 3*r.took)) {
-		r.running = make(chan struct{})
-		r.group.Go(func() { r.run(session, clients) })
-	}
-	wait := r.running
-	known := r.cloud != nil && (age < time.Minute || r.took > patience)
-	r.mu.Unlock()
+	wait, known := r.begin(session, clients)
 	if wait != nil && !known {
 		late := time.NewTimer(patience)
 		defer late.Stop()
@@ -71,6 +64,31 @@ func (r *reading) get(ctx, session context.Context, clients Clients) (*view.Clou
 		return nil, errReading
 	}
 	return r.cloud, r.err
+}
+
+// last returns what was read last, without waiting; nil: nothing. It begins a read if that is old.
+func (r *reading) last(session context.Context, clients Clients) *view.Cloud {
+	r.begin(session, clients)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cloud
+}
+
+// begin begins a read if what was read is old. wait is closed when the read that runs ends; nil: none runs. known
+// reports whether what was read is new enough to be shown meanwhile.
+func (r *reading) begin(session context.Context, clients Clients) (wait chan struct{}, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	age := time.Since(r.at)
+	pause := max(freshTime, 3*r.took)
+	if r.err != nil {
+		pause = min(pause, maxPause)
+	}
+	if r.running == nil && age > pause {
+		r.running = make(chan struct{})
+		r.group.Go(func() { r.run(session, clients) })
+	}
+	return r.running, r.cloud != nil && (age < time.Minute || r.took > patience)
 }
 
 // run reads the cloud.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -15,11 +16,15 @@ func New(o Options) *Console {
 	c.sessions = sessions{now: clock(o.Now), byID: map[[sha256.Size]byte]*session{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.handler = secured(c.routes(), o.TLS)
+	go c.sessions.run(c.ctx)
 	return c
 }
 
-// ServeHTTP implements http.Handler.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+// ServeHTTP implements http.Handler. Services in memory see the address of the client: they let users wait after wrong
+// passwords from their address.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.handler.ServeHTTP(w, r.WithContext(rest.From(r.Context(), r.RemoteAddr)))
+}
 
 // routes returns the handler of all paths.
 func (c *Console) routes() http.Handler {

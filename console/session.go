@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"slices"
 	"sync"
 	"time"
 )
@@ -13,14 +12,17 @@ import (
 const (
 	idleTime    = 2 * time.Hour    // without a request
 	keepTime    = 10 * time.Minute // without a request, after which what was read for a session is forgotten
-	maxSessions = 64               // of all users; the one that was used least recently ends for a new one
+	sweepTime   = time.Minute      // between two looks for sessions that have ended
+	maxSessions = 64               // of all users
+	maxOfUser   = 8                // of one user; the one that was used least recently ends for a new one
 	maxStreams  = 8                // of events, for each session
 )
 
 // session is a user who has signed in.
 type session struct {
 	user    string
-	form    string // the token that each form of the session has
+	owner   Credentials // whose session it is, without the password
+	form    string      // the token that each form of the session has
 	clients Clients
 	ends    time.Time
 	read    reading
@@ -42,18 +44,16 @@ type sessions struct {
 }
 
 // add begins a session and returns the id for its cookie.
-func (s *sessions) add(ctx context.Context, user string, clients Clients, ends time.Time,
+func (s *sessions) add(ctx context.Context, user Credentials, clients Clients, ends time.Time,
 	read readFunc) string {
-	one := &session{user: user, form: rand.Text(), clients: clients, ends: ends,
+	one := &session{user: user.name(), owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,
 		read: reading{read: read, group: &s.reads}, streams: make(chan struct{}, maxStreams)}
 	one.ctx, one.end = context.WithCancel(ctx)
 	id := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
-	for len(s.byID) >= maxSessions {
-		s.endOldest()
-	}
+	s.sweepLocked()
+	s.makeRoom(one.owner)
 	one.used = s.now()
 	s.byID[sha256.Sum256([]byte(id))] = one
 	return id
@@ -63,7 +63,7 @@ func (s *sessions) add(ctx context.Context, user string, clients Clients, ends t
 func (s *sessions) get(id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
+	s.sweepLocked()
 	one := s.byID[sha256.Sum256([]byte(id))]
 	if one != nil {
 		one.used = s.now()
@@ -83,8 +83,29 @@ func (s *sessions) remove(one *session) {
 	}
 }
 
-// sweep ends the sessions whose time is over, and forgets what was read for those that are not used.
+// run sweeps until ctx ends: sessions also end while no request comes, and with them their streams of events.
+func (s *sessions) run(ctx context.Context) {
+	tick := time.NewTicker(sweepTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.sweep()
+		}
+	}
+}
+
+// sweep is sweepLocked with the lock.
 func (s *sessions) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepLocked()
+}
+
+// sweepLocked ends the sessions whose time is over, and forgets what was read for those that are not used.
+func (s *sessions) sweepLocked() {
 	now := s.now()
 	for id, one := range s.byID {
 		idle := now.Sub(one.used)
@@ -97,17 +118,35 @@ func (s *sessions) sweep() {
 	}
 }
 
-// endOldest ends the session that was used least recently.
-func (s *sessions) endOldest() {
-	ids := make([][sha256.Size]byte, 0, len(s.byID))
-	for id := range s.byID {
-		ids = append(ids, id)
+// makeRoom ends a session if there is no room for one more of an owner: one of that owner, or one of those who have most.
+// So an account that signs in again and again ends no session of others before its own.
+func (s *sessions) makeRoom(owner Credentials) {
+	count, most := map[Credentials]int{}, 0
+	for _, one := range s.byID {
+		count[one.owner]++
+		most = max(most, count[one.owner])
 	}
-	oldest := slices.MinFunc(ids, func(a, b [sha256.Size]byte) int {
-		return s.byID[a].used.Compare(s.byID[b].used)
-	})
-	s.byID[oldest].end()
-	delete(s.byID, oldest)
+	switch {
+	case count[owner] >= maxOfUser:
+		s.endOldest(func(one *session) bool { return one.owner == owner })
+	case len(s.byID) >= maxSessions:
+		s.endOldest(func(one *session) bool { return count[one.owner] == most })
+	}
+}
+
+// endOldest ends the session that was used least recently, of some.
+func (s *sessions) endOldest(of func(*session) bool) {
+	var oldest [sha256.Size]byte
+	var found *session
+	for id, one := range s.byID {
+		if of(one) && (found == nil || one.used.Before(found.used)) {
+			oldest, found = id, one
+		}
+	}
+	if found != nil {
+		found.end()
+		delete(s.byID, oldest)
+	}
 }
 
 // endAll ends all sessions.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/console/view"
 )
 
@@ -88,6 +90,7 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	delete(s.apis, "/")
+	v = s.visitor(t)
 	if _, status, text := v.signIn(url.Values{"user": {"ann"}, "password": {"right"}}); status !=
 		http.StatusServiceUnavailable || !strings.Contains(text, "could not be checked") {
 		t.Errorf("without the services: %d %s", status, text)
@@ -135,8 +138,39 @@ func TestOtherSites(t *testing.T) {
 	}
 	for _, tls := range []bool{false, true} {
 		s.console.TLS = tls
-		if c := s.console.cookie("a", "b"); !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure != tls {
+		r := &http.Request{Host: "cloud:8780"}
+		if c := s.console.cookie(r, "a", "b"); !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure != tls ||
+			c.Name != "a-8780" {
 			t.Errorf("the cookie is %s", c)
+		}
+	}
+}
+
+// Services in memory see the address of the browser, at the sign-in and when a page reads the cloud: what one address
+// does wrong delays no other. A user who is signed in is led on from the sign-in page.
+func TestServicesSeeTheBrowser(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, WithToken, nil)
+	seen := make(chan string, 100)
+	for path, answer := range s.apis {
+		s.apis[path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen <- r.RemoteAddr
+			rest.WriteJSON(w, http.StatusOK, answer)
+		})
+	}
+	v := s.visitor(t)
+	if path, status, _ := v.signIn(url.Values{"token": {"admin"}, "next": {"/fleet"}}); path != "/fleet" {
+		t.Fatalf("%s %d", path, status)
+	}
+	if path, _, _ := v.page(v.Get(s.URL + "/sign-in?next=/servers")); path != "/servers" {
+		t.Errorf("the sign-in page leads to %s", path)
+	}
+	if len(seen) < 4 {
+		t.Fatalf("%d requests", len(seen))
+	}
+	for range len(seen) {
+		if address := <-seen; strings.HasSuffix(address, ":0") || !strings.HasPrefix(address, "127.0.0.1:") {
+			t.Errorf("a service saw %s", address)
 		}
 	}
 }
@@ -147,7 +181,7 @@ func TestSessionsEnd(t *testing.T) {
 	now := time.Now()
 	s := sessions{now: func() time.Time { return now }, byID: map[[32]byte]*session{}}
 	add := func(ends time.Duration) string {
-		return s.add(context.Background(), "ann", Clients{}, now.Add(ends), nil)
+		return s.add(context.Background(), Credentials{User: "ann"}, Clients{}, now.Add(ends), nil)
 	}
 	short, long := add(time.Minute), add(sessionTime)
 	first := s.get(short)
@@ -164,10 +198,23 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	oldest := add(sessionTime)
 	now = now.Add(time.Second)
-	for range maxSessions {
+	for range maxOfUser {
 		add(sessionTime)
 	}
-	if s.get(oldest) != nil || len(s.byID) != maxSessions {
+	if s.get(oldest) != nil || len(s.byID) != maxOfUser {
+		t.Errorf("%d sessions", len(s.byID))
+	}
+	var others []string
+	for n := range maxSessions - maxOfUser + 4 { // the last four end sessions of ann, who has most
+		others = append(others, s.add(context.Background(), Credentials{User: fmt.Sprint("user", n)}, Clients{},
+			now.Add(sessionTime), nil))
+	}
+	for _, id := range others {
+		if s.get(id) == nil {
+			t.Error("a session of another user has ended")
+		}
+	}
+	if len(s.byID) != maxSessions {
 		t.Errorf("%d sessions", len(s.byID))
 	}
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -23,6 +24,10 @@ type signInForm struct {
 
 // signInPage shows the form.
 func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
+	if c.session(r) != nil {
+		http.Redirect(w, r, ownPath(r.URL.Query().Get("next")), http.StatusSeeOther)
+		return
+	}
 	f := signInForm{Next: r.URL.Query().Get("next"), UserDomain: "Default", ProjectDomain: "Default"}
 	if r.URL.Query().Get("why") == "expired" {
 		f.Note = "Your sign-in has ended. Sign in again."
@@ -31,16 +36,16 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // showSignIn writes the form with a new token, which a cookie has too: a page of another site cannot send both.
-func (c *Console) showSignIn(w http.ResponseWriter, _ *http.Request, f signInForm, status int) {
+func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, f signInForm, status int) {
 	f.Kind, f.Cloud, f.Form = c.Cloud.Kind, c.Cloud.Name, newFormToken()
-	http.SetCookie(w, c.cookie(formCookie, f.Form))
+	http.SetCookie(w, c.cookie(r, formCookie, f.Form))
 	c.render(w, status, "sign-in", page{Title: "Sign in", Content: f})
 }
 
 // signIn begins a session.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	cookie, err := r.Cookie(formCookie)
+	cookie, err := r.Cookie(cookieName(r, formCookie))
 	f := signInForm{Next: r.PostFormValue("next"), User: r.PostFormValue("user"), Project: r.PostFormValue("project"),
 		UserDomain: r.PostFormValue("user_domain"), ProjectDomain: r.PostFormValue("project_domain")}
 	if err != nil || !same(cookie.Value, r.PostFormValue("form")) {
@@ -50,7 +55,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	credentials := Credentials{User: f.User, Password: r.PostFormValue("password"), Token: r.PostFormValue("token"),
 		Project: f.Project, UserDomain: f.UserDomain, ProjectDomain: f.ProjectDomain}
-	id, err := c.begin(r.Context(), credentials)
+	id, err := c.begin(r.Context(), credentials, r.RemoteAddr)
 	if err != nil {
 		status := http.StatusServiceUnavailable
 		f.Error = "The sign-in could not be checked: " + fault.TextOf(err)
@@ -66,12 +71,15 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.sessions.remove(old)
 	}
 	c.Log.Info("user signed in", "user", credentials.name(), "address", r.RemoteAddr)
-	http.SetCookie(w, c.cookie(sessionCookie, id))
+	http.SetCookie(w, c.cookie(r, sessionCookie, id))
 	http.Redirect(w, r, ownPath(f.Next), http.StatusSeeOther)
 }
 
-// begin checks the credentials and begins a session.
-func (c *Console) begin(ctx context.Context, credentials Credentials) (id string, err error) {
+// begin checks the credentials and begins a session of a user at an address.
+func (c *Console) begin(ctx context.Context, credentials Credentials, address string) (id string, err error) {
+	if c.Cloud.Kind != WithToken && credentials.Token == "" && (credentials.User == "" || credentials.Password == "") {
+		return "", fault.New(fault.Invalid, "the name or the password is missing; write both")
+	}
 	ctx, cancel := context.WithTimeout(ctx, signInTime)
 	defer cancel()
 	select {
@@ -79,9 +87,6 @@ func (c *Console) begin(ctx context.Context, credentials Credentials) (id string
 		defer func() { <-c.signingIn }()
 	case <-ctx.Done():
 		return "", fault.New(fault.Unavailable, "many users sign in; try again")
-	}
-	if c.Cloud.Kind != WithToken && credentials.Token == "" && (credentials.User == "" || credentials.Password == "") {
-		return "", fault.New(fault.Invalid, "the name or the password is missing; write both")
 	}
 	clients, err := c.Cloud.SignIn(credentials)
 	if err != nil {
@@ -91,7 +96,7 @@ func (c *Console) begin(ctx context.Context, credentials Credentials) (id string
 	if err != nil {
 		return "", err
 	}
-	return c.sessions.add(c.ctx, credentials.name(), clients, ends, c.read), nil
+	return c.sessions.add(rest.From(c.ctx, address), credentials, clients, ends, c.read), nil
 }
 
 // signOut ends the session.
@@ -105,7 +110,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	if one != nil {
 		c.sessions.remove(one)
 	}
-	gone := c.cookie(sessionCookie, "")
+	gone := c.cookie(r, sessionCookie, "")
 	gone.MaxAge = -1
 	http.SetCookie(w, gone)
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)

@@ -20,6 +20,15 @@ const inProcess = "127.0.0.1:0"
 // InProcess reports whether a request was sent by InMemory, so by another part of the same process.
 func InProcess(r *http.Request) bool { return r.RemoteAddr == inProcess }
 
+// fromKey is the key of the address of From.
+type fromKey struct{}
+
+// From returns a context whose requests by InMemory come from an address, as RemoteAddr has it: a part of the process
+// that acts for a client lets the handler see that client, for limits of each address.
+func From(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, fromKey{}, address)
+}
+
 type memory struct{ handler http.Handler }
 
 // RoundTrip runs the handler in its own goroutine. The body of the answer is a pipe, so that the client can read a
@@ -28,6 +37,9 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner := req.Clone(req.Context())
 	inner.RequestURI = req.URL.RequestURI()
 	inner.RemoteAddr = inProcess
+	if address, is := req.Context().Value(fromKey{}).(string); is {
+		inner.RemoteAddr = address
+	}
 	if inner.Host == "" {
 		inner.Host = req.URL.Host
 	}

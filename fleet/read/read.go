@@ -117,10 +117,11 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 	return r.out, Stats{r.cost.requests.Load(), r.cost.bytes.Load(), time.Since(began)}, nil
 }
 
-// allProviders reads the providers, with one request if that is requested and possible.
+// allProviders reads the providers, with one request if that is requested and possible. A Placement that is busy is not
+// asked for each provider instead.
 func (r *reader) allProviders(ctx context.Context) error {
 	if r.Whole && r.Host == "" {
-		if err := r.whole(ctx); !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Unavailable) {
+		if err := r.whole(ctx); !fault.Is(err, fault.NotFound) {
 			return err
 		}
 	}
