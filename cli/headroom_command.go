@@ -35,7 +35,10 @@ func (c *HeadroomCmd) Run(g *Globals) error {
 	defer cancel()
 	client := g.compute()
 	kind, err := read.Negotiate(ctx, client)
-	nova := err == nil && !kind.Berth
+	if err != nil {
+		return err
+	}
+	nova := !kind.Berth
 	if !nova {
 		client = g.compute()
 	}

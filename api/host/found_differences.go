@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // FoundDifferences are the differences between services that a periodic audit of the cloud has found on hosts. They
@@ -23,6 +24,7 @@ const (
 	MaxDifferenceHosts = 1000
 	MaxDifferences     = 3   // clauses for one host
 	MaxDifferenceText  = 250 // bytes of a clause
+	MaxDifferenceTime  = 7 * 24 * time.Hour
 )
 
 // PutDifferences reports the differences of a periodic audit.

@@ -35,8 +35,10 @@ type Auditor struct {
 	metrics *metrics
 
 	mu       sync.Mutex
-	complete time.Time // when the last complete audit ended; at first, the start of the program
-	ever     bool      // there was a complete audit
+	complete time.Time     // when the last complete audit ended; at first, the start of the program
+	ever     bool          // there was a complete audit
+	looks    time.Duration // that the looks of that audit took
+	began    time.Time     // when the audit that runs began; zero: none runs
 	known    map[key]bool
 }
 
@@ -52,7 +54,7 @@ func New(o Options) *Auditor {
 		o.Now = time.Now
 	}
 	a := &Auditor{Options: o, complete: o.Now(), known: map[key]bool{}}
-	a.metrics = newMetrics(o.Every, a.age)
+	a.metrics = newMetrics(a.age, a.overdue)
 	return a
 }
 
@@ -69,13 +71,16 @@ func (a *Auditor) Run(ctx context.Context) {
 // audit looks once or twice, and publishes the result. Differences are those of the last audit for which all services
 // were read: a rule that lacks a part finds nothing, which does not mean that its differences are gone.
 func (a *Auditor) audit(ctx context.Context) {
-	var took time.Duration
+	var took, looks time.Duration
+	a.setBegan(a.Now())
+	defer a.setBegan(time.Time{})
 	found, err := read.Twice(ctx, a.Wait, func(ctx context.Context) (read.Audited, error) {
 		ctx, cancel := context.WithTimeout(ctx, a.Limit)
 		defer cancel()
 		began := a.Now()
 		found, err := a.Look(ctx)
 		took = a.Now().Sub(began)
+		looks += took
 		if err == nil && len(found.Gaps) > 0 {
 			a.metrics.looks.WithLabelValues("incomplete").Inc()
 		} else if err == nil {
@@ -98,14 +103,14 @@ func (a *Auditor) audit(ctx context.Context) {
 		return
 	}
 	a.mu.Lock()
-	a.complete, a.ever = a.Now(), true
+	a.complete, a.ever, a.looks, a.began = a.Now(), true, looks, time.Time{}
 	a.mu.Unlock()
 	a.log(found.Differences)
 	a.metrics.publish(found.Differences, took)
 	if !found.Berth {
 		return
 	}
-	if err := a.Report(ctx, conditions(found.Differences, overdue*(a.Every+a.Wait))); err != nil {
+	if err := a.Report(ctx, conditions(found.Differences, a.overdue())); err != nil {
 		a.Log.Warn("differences not shown as conditions of hosts", "error", err)
 	}
 }
@@ -113,7 +118,7 @@ func (a *Auditor) audit(ctx context.Context) {
 // conditions returns differences by host, as far as a report has room. Those of no host, and of hosts that have no
 // room, are in the log only. valid is how long they are shown.
 func conditions(found []fleet.Finding, valid time.Duration) host.FoundDifferences {
-	out := host.FoundDifferences{ValidSeconds: valid.Seconds(), Hosts: map[string]host.HostDifference{}}
+	out := host.FoundDifferences{ValidSeconds: min(valid, host.MaxDifferenceTime).Seconds(), Hosts: map[string]host.HostDifference{}}
 	for _, f := range found {
 		for name := range strings.SplitSeq(f.Host, ", ") {
 			d, known := out.Hosts[name]
@@ -168,8 +173,26 @@ func (a *Auditor) log(found []fleet.Finding) {
 	a.Log.Info("audit complete", "differences", len(found), "new", fresh, "gone", gone)
 }
 
-// overdue is after how many intervals without a complete audit the last one is too old.
-const overdue = 3
+// overdueAudits is how many audits may fail before the last complete one is too old.
+const overdueAudits = 3
+
+// overdue returns the age from which on the last complete audit is too old: that of three audits with their looks, which
+// take long in a large cloud. While an audit runs, its own time counts, because it may be the first of that length.
+func (a *Auditor) overdue() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	looks := a.looks
+	if !a.began.IsZero() {
+		looks = max(looks, a.Now().Sub(a.began))
+	}
+	return overdueAudits * (a.Every + a.Wait + looks)
+}
+
+func (a *Auditor) setBegan(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.began = at
+}
 
 // age returns the time since the last complete audit.
 func (a *Auditor) age() time.Duration {
@@ -185,7 +208,7 @@ func (a *Auditor) Handler() http.Handler {
 	mux.Handle("GET /metrics", a.metrics.handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if a.age() > overdue*(a.Every+a.Wait) {
+		if a.age() > a.overdue() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write([]byte(`{"status": "unavailable", "reason": "The last complete audit is too old; see the log."}`))
 			return

@@ -74,7 +74,7 @@ func TestDifferencesOfTwoLooks(t *testing.T) {
 		c := &cloud{looks: []read.Audited{found(orphan("lost", "2 VCPU"), moving), found(orphan("lost", "2 VCPU"))}}
 		a, log := auditorOf(c)
 		has(t, a, "!berth_audit_differences", `berth_audit_looks_total{result="complete"} 0`,
-			"berth_audit_interval_seconds 600")
+			"berth_audit_overdue_seconds 1980")
 		a.audit(t.Context())
 		has(t, a, `berth_audit_differences{rule="orphaned allocation"} 1`, `berth_audit_differences{rule="over capacity"} 0`,
 			`berth_audit_looks_total{result="complete"} 2`, "berth_audit_age_seconds 0")
@@ -87,6 +87,32 @@ func TestDifferencesOfTwoLooks(t *testing.T) {
 		has(t, a, `berth_audit_differences{rule="orphaned allocation"} 0`)
 		if c.n != 1 || !strings.Contains(log.String(), `"difference gone" rule="orphaned allocation" subject=lost`) {
 			t.Errorf("%d looks: %s", c.n, log)
+		}
+	})
+}
+
+// Looks that take long make no audit too old: neither the first one while it runs, nor the pauses between such audits.
+func TestSlowLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		healthy := func() bool { return true }
+		a := New(Options{Every: time.Minute, Wait: time.Minute, Limit: time.Hour, Log: slog.New(slog.DiscardHandler),
+			Look: func(context.Context) (read.Audited, error) {
+				time.Sleep(20 * time.Minute)
+				if !healthy() {
+					t.Error("too old during a look")
+				}
+				return found(orphan("lost", "2 VCPU")), nil
+			}})
+		healthy = func() bool { status, _ := ask(a, "/healthz"); return status == 200 }
+		for range 2 {
+			a.audit(t.Context())
+			time.Sleep(a.Every)
+		}
+		if time.Sleep(100 * time.Minute); !healthy() {
+			t.Error("too old before the time of three audits")
+		}
+		if time.Sleep(30 * time.Minute); healthy() {
+			t.Error("not too old after the time of three audits")
 		}
 	})
 }

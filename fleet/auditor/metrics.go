@@ -20,7 +20,7 @@ type metrics struct {
 }
 
 // newMetrics returns metrics without differences: their series begin with the first complete audit.
-func newMetrics(every time.Duration, age func() time.Duration) *metrics {
+func newMetrics(age, overdue func() time.Duration) *metrics {
 	const prefix = "berth_audit_"
 	m := &metrics{registry: prometheus.NewRegistry()}
 	m.differences = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + "differences",
@@ -32,10 +32,10 @@ func newMetrics(every time.Duration, age func() time.Duration) *metrics {
 	for _, result := range []string{"complete", "incomplete", "failed"} {
 		m.looks.WithLabelValues(result) // so that the series exist before the first look
 	}
-	interval := prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "interval_seconds",
-		Help: "Time from the end of an audit to the next one."})
-	interval.Set(every.Seconds())
-	m.registry.MustRegister(m.differences, m.duration, m.looks, interval,
+	m.registry.MustRegister(m.differences, m.duration, m.looks,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "overdue_seconds",
+			Help: "Age from which on the last complete audit is too old: three audits with their looks."},
+			func() float64 { return overdue().Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "age_seconds",
 			Help: "Time since the last complete audit ended; without one, since the start."},
 			func() float64 { return age().Seconds() }),

@@ -55,7 +55,11 @@ func (s *schemas) operation(o Operation) *yaml.Node {
 		if p.Required {
 			one.set("required", boolean(true))
 		}
-		one.set("schema", object("type", text("string")).node)
+		schema := object("type", text("string")).node
+		if p.Repeated {
+			schema = object("type", text("array"), "items", schema).node
+		}
+		one.set("schema", schema)
 		parameters.Content = append(parameters.Content, one.node)
 	}
 	who := o.Who

@@ -30,6 +30,7 @@ type Operation struct {
 type Parameter struct {
 	Name, Text string
 	Required   bool
+	Repeated   bool // it may occur several times
 }
 
 // The answers and bodies that no contract has a type for.
@@ -62,7 +63,13 @@ func placementOperations() []Operation {
 	return []Operation{
 		{Service: "placement", Method: "GET", Path: "/berth/v1/explain", Rule: "placement:allocation_candidates:list",
 			Summary: "Why a query has no allocation candidates. The query is that of GET /allocation_candidates at the newest " +
-				"microversion.", Statuses: []int{200}, Answer: placement.Explanation{}},
+				"microversion; its parameters may have suffixes, which are the names of groups.",
+			Query: []Parameter{{Name: "resources", Text: "amounts, such as VCPU:1,MEMORY_MB:512"},
+				{Name: "required", Text: "traits", Repeated: true}, {Name: "member_of", Text: "aggregates", Repeated: true},
+				{Name: "in_tree", Text: "UUID of a provider"}, {Name: "group_policy", Text: "none or isolate"},
+				{Name: "root_required", Text: "traits of the root", Repeated: true},
+				{Name: "same_subtree", Text: "suffixes of groups", Repeated: true}},
+			Statuses: []int{200}, Answer: placement.Explanation{}},
 		{Service: "placement", Method: "GET", Path: "/berth/v1/events", Rule: "placement:resource_providers:list",
 			Summary: "The changes of providers, inventories and allocations, also those of other processes on the database. " +
 				"docs/placement-operations.md describes the events, the parameters and how to continue.",
@@ -84,7 +91,7 @@ func operatorOperations() []Operation {
 		{Service: "compute", Method: "GET", Path: "/berth/v1/headroom", Rule: "berth:headroom:show", Statuses: []int{200},
 			Summary: "How many more servers of a flavor fit.", Answer: host.Headroom{},
 			Query: []Parameter{{Name: "flavor", Text: "id of the flavor", Required: true},
-				{Name: "port", Text: "a port of each server, as `berth headroom --port` writes it; may be repeated"}}},
+				{Name: "port", Text: "a port of each server, as `berth headroom --port` writes it", Repeated: true}}},
 		{Service: "compute", Method: "DELETE", Path: "/berth/v1/hosts/{host}", Rule: "berth:hosts:forget",
 			Summary: "Remove a host that will never return.", Statuses: []int{200}, Answer: host.Forgotten{}},
 		{Service: "compute", Method: "PUT", Path: "/berth/v1/hosts/{host}/account", Rule: "berth:hosts:bind",
@@ -150,7 +157,7 @@ func agentOperations() []Operation {
 		{Service: "compute", Method: "GET", Path: at + "/assignments", Rule: "berth:hosts:assignments",
 			Summary: "A stream of the assignments of a host, one JSON object a line.",
 			Query: []Parameter{{Name: "instance", Text: "UUID of the agent", Required: true},
-				{Name: "start", Text: "of its process"}, {Name: "previous", Text: "earlier instances; may be repeated"},
+				{Name: "start", Text: "of its process"}, {Name: "previous", Text: "earlier instances", Repeated: true},
 				{Name: "lock_id", Text: "of its directory"}, {Name: "since", Text: "number of the last line"},
 				{Name: "epoch", Text: "of compute's database, as the last line has it"},
 				{Name: "epoch_id", Text: "the same"}, {Name: "changes", Text: "1: lines have only what has changed"}},

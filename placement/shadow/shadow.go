@@ -136,7 +136,7 @@ func (s *Shadow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Shadow) health(w http.ResponseWriter) {
 	p := s.recorder.state()
-	p.Differences = nil
+	p.Differences, p.Original = nil, "" // the address of the original is for administrators
 	text, _ := json.Marshal(map[string]any{"status": "ok", "shadow": p, "berth_ready": s.berth.Load() != nil})
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text) // an error means that the client has left

@@ -18,18 +18,15 @@ func differenceRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// maxValid is how long reported differences may be shown.
-const maxValid = 7 * 24 * time.Hour
-
 // putDifferences is PUT /berth/v1/differences: what a periodic audit has found on hosts becomes their condition.
 func (s *Handlers) putDifferences(c *request.Call) error {
 	var body host.FoundDifferences
-	if err := c.ReadJSON(request.MaxBody, &body); err != nil {
+	if err := c.ReadJSON(request.MaxReport, &body); err != nil {
 		return err
 	}
-	if body.ValidSeconds <= 0 || body.ValidSeconds > maxValid.Seconds() {
+	if body.ValidSeconds <= 0 || body.ValidSeconds > host.MaxDifferenceTime.Seconds() {
 		return fault.New(fault.Invalid, "valid_seconds is %v; use a number above 0 and at most %v", body.ValidSeconds,
-			maxValid.Seconds())
+			host.MaxDifferenceTime.Seconds())
 	}
 	if len(body.Hosts) > host.MaxDifferenceHosts {
 		return fault.New(fault.Invalid, "hosts has %d hosts; report at most %d", len(body.Hosts), host.MaxDifferenceHosts)
