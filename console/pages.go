@@ -93,7 +93,8 @@ func (c *Console) errorPage(w http.ResponseWriter, r *http.Request, one *session
 		one.read.mu.Lock()
 		p.Content = view.Progress(one.read.done, one.read.of)
 		one.read.mu.Unlock()
-		c.render(w, http.StatusOK, "reading", p)
+		w.Header().Set("Retry-After", "2")
+		c.render(w, http.StatusServiceUnavailable, "reading", p)
 		return
 	}
 	status := rest.StatusOfKind(fault.KindOf(err))

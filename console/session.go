@@ -118,8 +118,8 @@ func (s *sessions) sweepLocked() {
 	}
 }
 
-// makeRoom ends a session if there is no room for one more of an owner: one of that owner, or one of those who have most.
-// So an account that signs in again and again ends no session of others before its own.
+// makeRoom ends a session if there is no room for one more of an owner: one of that owner, or one of those who have
+// most. So an account that signs in again and again ends no session of others before its own.
 func (s *sessions) makeRoom(owner Credentials) {
 	count, most := map[Credentials]int{}, 0
 	for _, one := range s.byID {

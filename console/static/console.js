@@ -57,14 +57,17 @@
       body.dataset.state = 'loading';
       try {
         const answer = await fetch(table.dataset.rows + '&from=' + body.dataset.from);
-        if (answer.status === 401) { location.reload(); return; }
+        if (answer.status === 401 || answer.redirected) { location.reload(); return; } // to the sign-in page
         if (!answer.ok) throw new Error(answer.status);
         const part = new DOMParser().parseFromString(await answer.text(), 'text/html');
         const defs = document.querySelector('.defs defs');
         part.querySelectorAll('.defs symbol').forEach((s) => { if (!document.getElementById(s.id)) defs.append(s); });
         if (body.dataset.state !== 'loading') return;
         body.replaceChildren(...part.querySelector('tbody').rows); body.dataset.state = 'full';
-      } catch { if (body.dataset.state === 'loading') body.dataset.state = 'empty'; } // loaded again when it is seen
+      } catch { // the cloud is being read, or the console does not answer: again while it is seen
+        if (body.dataset.state === 'loading') body.dataset.state = 'empty';
+        setTimeout(() => { near.unobserve(body); near.observe(body); }, 2000);
+      }
     };
     const near = new IntersectionObserver((seen) => seen.forEach((e) => {
       const body = e.target, full = body.dataset.state === 'full';

@@ -118,7 +118,8 @@ func (a *Auditor) audit(ctx context.Context) {
 // conditions returns differences by host, as far as a report has room. Those of no host, and of hosts that have no
 // room, are in the log only. valid is how long they are shown.
 func conditions(found []fleet.Finding, valid time.Duration) host.FoundDifferences {
-	out := host.FoundDifferences{ValidSeconds: min(valid, host.MaxDifferenceTime).Seconds(), Hosts: map[string]host.HostDifference{}}
+	out := host.FoundDifferences{ValidSeconds: min(valid, host.MaxDifferenceTime).Seconds(),
+		Hosts: map[string]host.HostDifference{}}
 	for _, f := range found {
 		for name := range strings.SplitSeq(f.Host, ", ") {
 			d, known := out.Hosts[name]
@@ -176,8 +177,8 @@ func (a *Auditor) log(found []fleet.Finding) {
 // overdueAudits is how many audits may fail before the last complete one is too old.
 const overdueAudits = 3
 
-// overdue returns the age from which on the last complete audit is too old: that of three audits with their looks, which
-// take long in a large cloud. While an audit runs, its own time counts, because it may be the first of that length.
+// overdue returns the age from which on the last complete audit is too old: that of three audits with their looks,
+// which take long in a large cloud. While an audit runs, its own time counts: it may be the first one of that length.
 func (a *Auditor) overdue() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
