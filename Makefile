@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
-.PHONY: bench bench-peer packages packages-test release tools
+.PHONY: migration bench bench-peer packages packages-test release tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ demo: ## build ./berth, printing each package that is compiled, and run the tour
 test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
 
-check: tools ## run all tests except the lab and mutations, with real databases and services; installs them (root)
+check: tools ## run all tests except lab, mutations, migration, with real databases and services; installs them (root)
 	sh .ci/static-checks
 	GO=$(GO) sh .ci/all-tests
 
@@ -35,6 +35,9 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 
 mutations: ## break production code on purpose and see that the simulated clouds notice it; five minutes
 	$(GO) test -run TestMutatedProductionIsNoticed -count 1 -timeout 40m ./internal/sim
+
+migration: tools ## migrate a Linux guest live between two hosts of libvirt, with failures; needs a quiet machine
+	$(GO) test -run 'TestLibvirtLiveMigration$$' -count 1 -timeout 20m ./cmd/berth
 
 plan: ## compare plans of random guests with brute force, for FOR (10m) in each of three tests, from case SEED (0)
 	$(GO) test -run 'Everything|Headroom' -count 1 -timeout 0 -v ./plan -plan.for=$(or $(FOR),10m) -plan.case=$(or $(SEED),0)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,7 +56,8 @@ func TestOperatorsGuide(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	text = string(out)
 	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
+		again, _ := os.ReadFile(filepath.Join(dir, "again.log")) // it may not have come so far
+		t.Fatalf("%v\n%s\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")), again)
 	}
 	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME",
 		"8 of them reported; 0 errors, 0 warnings", "it would not start",
@@ -112,14 +115,22 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
+// nextPort is the next port that freePort tries.
+var nextPort atomic.Int64
+
+// freePort returns an address of loopback with a port that nothing listens on. It is below those that the kernel gives
+// to connections and listeners without a port: a service that is stopped and started again finds it free.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+(int64(os.Getpid())+nextPort.Add(1))%10000))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port from 20000 to 29999 is free")
+	return ""
 }
 
 // The command line accepts every berth command in the documents.
