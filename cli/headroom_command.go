@@ -35,10 +35,10 @@ func (c *HeadroomCmd) Run(g *Globals) error {
 	defer cancel()
 	client := g.compute()
 	kind, err := read.Negotiate(ctx, client)
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.NotFound) { // a proxy may hide the version document
 		return err
 	}
-	nova := !kind.Berth
+	nova := err == nil && !kind.Berth
 	if !nova {
 		client = g.compute()
 	}

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 )
 
-// Berth's Placement is read with one request; one that breaks off, and another Placement, are read provider by
-// provider.
+// Berth's Placement is read with one request, another one provider by provider. One that breaks off is not asked for
+// each provider instead: it is busy.
 func TestReadWhole(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -38,26 +39,31 @@ func TestReadWhole(t *testing.T) {
 		_, _ = w.Write([]byte(stream)) // the client may be gone
 	}))
 	t.Cleanup(server.Close)
-	read := func() []fleet.Provider {
+	read := func() ([]fleet.Provider, error) {
 		services := c.services()
 		services.Placement = placement.NewClient(server.URL, nil, "t")
 		asked = nil
 		s, _, err := Read(t.Context(), services, Options{Traits: true, Whole: true})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		return s.Providers
+		return s.Providers, nil
 	}
-	got := read()
+	got, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(asked) != 1 || len(got) != 2 || got[0].Name != "cmp1" || got[1].Used("CUSTOM_GPU") != 1 ||
 		got[1].Inventories["CUSTOM_GPU"].Capacity() != 2 || got[1].Root != "cmp1" || !got[1].HasTrait("CUSTOM_A") ||
 		got[1].Traits[0] != "CUSTOM_A" {
 		t.Errorf("%v: %+v", asked, got)
 	}
-	for _, broken := range []string{objects, ""} {
-		stream = broken
-		if got := read(); len(got) != 3 || len(asked) < 4 {
-			t.Errorf("%v: %+v", asked, got)
-		}
+	stream = objects // a Placement that is stopped, or that has no room for one more stream
+	if got, err := read(); !fault.Is(err, fault.Unavailable) || len(asked) != 1 {
+		t.Errorf("a stream that breaks: %v %+v %v", asked, got, err)
+	}
+	stream = "" // OpenStack's Placement
+	if got, err := read(); err != nil || len(got) != 3 || len(asked) < 4 {
+		t.Errorf("without events: %v %+v %v", asked, got, err)
 	}
 }
