@@ -18,7 +18,7 @@ type Commands struct {
 	Provider      ProviderCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show resource providers and their usages."`
 	Tree          TreeCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Print the providers of hosts as trees, with what is used and reserved, and the holders."`
 	Candidates    CandidatesCmd    `cmd:"" group:"Hosts, devices and resources:" help:"List allocation candidates of Placement, or explain why there are none."`
-	Watch         WatchCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Print changes of providers, inventories and allocations as they happen."`
+	Watch         WatchCmd         `cmd:"" group:"Hosts, devices and resources:" help:"Print changes of servers, hosts, devices, ports, networks and of what Placement has, as they happen."`
 	Headroom      HeadroomCmd      `cmd:"" group:"Hosts, devices and resources:" help:"Show how many more servers of a flavor fit, and which resource runs out first."`
 	Heal          HealCmd          `cmd:"" group:"Hosts, devices and resources:" help:"Make the network service and Placement agree with the servers of compute."`
 	Cloud         CloudCmd         `cmd:"" group:"Services:" help:"Print the account and the addresses of this command as a clouds.yaml, or write them into yours."`

@@ -1,60 +1,202 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/eventstream"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
 // WatchCmd prints changes as they happen.
 type WatchCmd struct {
-	Kind    []string `help:"Only of these kinds: provider, inventory, allocation." placeholder:"KIND"`
+	Kind    []string `help:"Only of these kinds: server, host, device, port, network, provider, inventory, allocation." placeholder:"KIND"`
+	ID      []string `name:"id" help:"Only of objects with these ids." placeholder:"ID"`
 	Host    []string `help:"Only of hosts with these names." placeholder:"HOST"`
 	Project []string `help:"Only of projects with these ids." placeholder:"ID"`
 	Class   []string `help:"Only of these resource classes." placeholder:"CLASS"`
 	State   bool     `help:"Print the present state first."`
-	After   string   `help:"Continue after this cursor, which -o json prints with each event." placeholder:"CURSOR"`
+	After   []string `help:"Continue after this cursor, which -o json prints with each event; one for each service." placeholder:"SERVICE:CURSOR"`
 }
 
 // watchPause is the time between attempts to connect again.
 const watchPause = time.Second
 
-// Run prints events until the user interrupts the command. It connects again, and continues after the last event.
+// watchedService is a service with events.
+type watchedService struct {
+	name   string
+	kinds  []string
+	client *rest.Client
+	beside string // the service of OpenStack that has no events
+	class  bool   // its objects have resource classes
+	after  string // the cursor with which it begins
+}
+
+// watchedServices returns the services of the cloud that may have events.
+func watchedServices(g *Globals) []watchedService {
+	return []watchedService{
+		{name: "placement", kinds: []string{"provider", "inventory", "allocation"}, client: untimed(g.placement().REST),
+			beside: "OpenStack's Placement", class: true},
+		{name: "compute", kinds: []string{"server", "host", "device"}, client: untimed(g.compute().REST), beside: "Nova",
+			class: true},
+		{name: "network", kinds: []string{"port", "network"}, client: untimed(g.networks().REST), beside: "Neutron"},
+	}
+}
+
+// untimed returns a client whose requests may take any time.
+func untimed(client *rest.Client) *rest.Client {
+	c, http := *client, *client.HTTP
+	http.Timeout = 0
+	c.HTTP = &http
+	return &c
+}
+
+// Run prints the events of all services until the user interrupts the command. It connects to each service again, and
+// continues after the last event of that service.
 func (c *WatchCmd) Run(g *Globals) error {
-	ctx := g.untilInterrupted()
+	services, err := c.selected(watchedServices(g))
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(g.untilInterrupted())
+	defer stop()
+	w := &eventWatch{WatchCmd: c, g: g, alone: len(services) == 1}
+	ended := make([]error, len(services))
+	var watching sync.WaitGroup
+	for i, s := range services {
+		watching.Go(func() {
+			ended[i] = w.follow(ctx, s)
+			if ended[i] != nil && !absent(ended[i]) {
+				stop() // the query is wrong, or the output cannot be written
+			}
+		})
+	}
+	watching.Wait()
+	for _, err := range ended {
+		if err != nil && !absent(err) {
+			return err
+		}
+	}
+	if slices.Contains(ended, nil) {
+		return nil
+	}
+	return errors.Join(ended...)
+}
+
+// selected returns the services that can have events of the command, with their cursors.
+func (c *WatchCmd) selected(all []watchedService) (list []watchedService, err error) {
+	var kinds, names []string
+	for i, s := range all {
+		kinds, names = append(kinds, s.kinds...), append(names, s.name)
+		for _, after := range c.After {
+			if cursor, ok := strings.CutPrefix(after, s.name+":"); ok {
+				all[i].after = cursor
+			}
+		}
+	}
+	for _, after := range c.After {
+		if name, cursor, _ := strings.Cut(after, ":"); cursor == "" || !slices.Contains(names, name) {
+			return nil, fault.New(fault.Invalid, "--after %s: it is not SERVICE:CURSOR with one of the services %s", after,
+				strings.Join(names, ", "))
+		}
+	}
+	for _, kind := range c.Kind {
+		if !slices.Contains(kinds, kind) {
+			return nil, fault.New(fault.Invalid, "--kind %s: it is not one of %s", kind, strings.Join(kinds, ", "))
+		}
+	}
+	for _, s := range all {
+		if len(c.kindsOf(s)) > 0 && (s.class || len(c.Class) == 0) {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fault.New(fault.Invalid, "--kind %s: these objects have no resource class; leave out --class",
+			strings.Join(c.Kind, ","))
+	}
+	return list, nil
+}
+
+// kindsOf returns the kinds of a service that are selected.
+func (c *WatchCmd) kindsOf(s watchedService) (kinds []string) {
+	for _, kind := range s.kinds {
+		if len(c.Kind) == 0 || slices.Contains(c.Kind, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// query returns the query of a service.
+func (c *WatchCmd) query(s watchedService) url.Values {
 	query := url.Values{}
-	for name, list := range map[string][]string{"kind": c.Kind, "host": c.Host, "project": c.Project, "class": c.Class} {
+	for name, list := range map[string][]string{"id": c.ID, "host": c.Host, "project": c.Project, "class": c.Class} {
 		if len(list) > 0 {
 			query[name] = list
 		}
 	}
+	if len(c.Kind) > 0 {
+		query["kind"] = c.kindsOf(s)
+	}
 	if c.State {
 		query.Set("state", "true")
 	}
-	client, cursor, failing := g.placement(), c.After, false
+	return query
+}
+
+// absentError is why a service has no events for the caller. The others are watched without it.
+type absentError struct{ error }
+
+// Unwrap is for package errors.
+func (a absentError) Unwrap() error { return a.error }
+
+func absent(err error) bool {
+	_, is := errors.AsType[absentError](err)
+	return is
+}
+
+// eventWatch is one run of the command.
+type eventWatch struct {
+	*WatchCmd
+	g     *Globals
+	alone bool       // there is one service
+	mu    sync.Mutex // for the output
+}
+
+// follow prints the events of a service until ctx ends: then it returns nil. It returns an absentError, and prints it
+// unless the service is the only one, if the service has no events.
+func (w *eventWatch) follow(ctx context.Context, s watchedService) error {
+	query, cursor, failing, connected := w.query(s), s.after, false, false
 	for {
-		next, err := client.Events(ctx, query, cursor, func(e placement.Event) error {
+		next, err := eventstream.Read(ctx, s.client, query, cursor, func(e eventstream.Event) error {
 			failing = false
-			return c.print(g, e)
+			return w.print(s.name, e)
 		})
-		cursor = next
-		if ctx.Err() != nil {
+		if connected = connected || next != cursor || err == nil; ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !fault.Is(err, fault.Unavailable) { // a proxy answers 502 to 504 while the service starts
+		cursor = next
+		switch {
+		case err == nil:
+		case !connected && fault.Is(err, fault.NotFound):
+			return w.leaveOut(s, fault.New(fault.NotFound, "the %s service has no events: it is %s, or an older Berth",
+				s.name, s.beside))
+		case !connected && (fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Unavailable)):
+			return w.leaveOut(s, err) // nothing can be missed yet
+		case !fault.Is(err, fault.Unavailable): // a proxy answers 502 to 504 while the service starts
 			return err
-		}
-		if err != nil && cursor == "" { // nothing can be missed yet
-			return err
-		}
-		if err != nil && !failing {
+		case !failing:
 			failing = true
-			fmt.Fprintln(g.stderr(), "berth: connection lost, connecting again:", fault.TextOf(err))
+			w.message("%s: connection lost, connecting again: %s", s.name, fault.TextOf(err))
 		}
 		if backoff.Sleep(ctx, watchPause) != nil {
 			return nil
@@ -62,9 +204,33 @@ func (c *WatchCmd) Run(g *Globals) error {
 	}
 }
 
-func (c *WatchCmd) print(g *Globals, e placement.Event) error {
-	if g.Output == "json" {
-		return json.NewEncoder(g.stdout()).Encode(e)
+// leaveOut returns the absentError of a service.
+func (w *eventWatch) leaveOut(s watchedService, err error) error {
+	if !w.alone {
+		w.message("no events of %s: %s", strings.Join(w.kindsOf(s), ", "), fault.TextOf(err))
+	}
+	return absentError{err}
+}
+
+// message prints a line on standard error.
+func (w *eventWatch) message(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintf(w.g.stderr(), "berth: "+format+"\n", args...)
+}
+
+// print prints an event.
+func (w *eventWatch) print(service string, e eventstream.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.g.Output == "json" {
+		if e.Cursor != "" {
+			e.Cursor = service + ":" + e.Cursor
+		}
+		return json.NewEncoder(w.g.stdout()).Encode(struct {
+			Service string `json:"service"`
+			eventstream.Event
+		}{service, e})
 	}
 	at := "        "
 	if !e.Time.IsZero() {
@@ -72,14 +238,14 @@ func (c *WatchCmd) print(g *Globals, e placement.Event) error {
 	}
 	var err error
 	switch e.Action {
-	case placement.EventReset:
+	case eventstream.Reset:
 		if e.Reason != "" {
-			_, err = fmt.Fprintf(g.stdout(), "%s reset: %s; the whole state follows\n", at, e.Reason)
+			_, err = fmt.Fprintf(w.g.stdout(), "%s reset: %s: %s; the whole state follows\n", at, service, e.Reason)
 		}
-	case placement.EventSynced:
-		_, err = fmt.Fprintf(g.stdout(), "%s synced\n", at)
+	case eventstream.Synced:
+		_, err = fmt.Fprintf(w.g.stdout(), "%s synced     %s\n", at, service)
 	default:
-		_, err = fmt.Fprintf(g.stdout(), "%s %-7s %-10s %s %s\n", at, e.Action, e.Kind, e.ID, e.Object)
+		_, err = fmt.Fprintf(w.g.stdout(), "%s %-7s %-10s %s %s\n", at, e.Action, e.Kind, e.ID, e.Object)
 	}
 	return err
 }

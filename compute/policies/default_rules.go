@@ -10,6 +10,7 @@
 //	flavors, zone: read                 yes     yes       yes
 //	flavors, services, moves, hosts     no      no        yes
 //	hosts and devices: list             no      yes       yes
+//	events: watch                       own     no        yes, of all projects, hosts and devices
 //	host API of agents                  no      yes       with noauth2
 //
 // An owner is a caller whose token is for the project of the server. As in Nova, [oslo_policy] enforce_new_defaults
@@ -104,6 +105,8 @@ const (
 	CleanDevice     = "berth:devices:clean"
 	DisableDevice   = "berth:devices:disable"
 	EnableDevice    = "berth:devices:enable"
+	WatchEvents     = "berth:events:watch"
+	WatchAllEvents  = "berth:events:watch:all"
 )
 
 var guards = []policy.Row{
@@ -178,6 +181,8 @@ var guards = []policy.Row{
 	{Names: CleanDevice, Check: admin, What: "POST /berth/v1/hosts/{host}/devices/{address}/clean"},
 	{Names: DisableDevice, Check: admin, What: "PUT /berth/v1/hosts/{host}/devices/{address}/disabled"},
 	{Names: EnableDevice, Check: admin, What: "DELETE /berth/v1/hosts/{host}/devices/{address}/disabled"},
+	{Names: WatchEvents, Check: reader, What: "GET /berth/v1/events, of the servers of the own project"},
+	{Names: WatchAllEvents, Check: admin, What: "GET /berth/v1/events, of all projects and of hosts and devices"},
 }
 
 // base are the base rules of Nova that policy files refer to.

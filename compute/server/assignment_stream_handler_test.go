@@ -236,7 +236,7 @@ func (s *assignmentStore) set(revision int64, err error) {
 // startHeartbeats returns an assignmentStore and a client of a server with it.
 func startHeartbeats() (*assignmentStore, host.Client) {
 	st := &assignmentStore{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
-	h := New(Options{Store: st, Heartbeat: host.Heartbeat, Options: edge.Options{
+	h := New(Options{Store: st, Streams: Streams{Heartbeat: host.Heartbeat}, Options: edge.Options{
 		Authenticate: identity.NoAuth2, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}})
 	return st, host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(h),
 		Headers: map[string]string{"X-Auth-Token": "admin"}}}

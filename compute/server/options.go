@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/hosts"
@@ -65,14 +66,20 @@ type Options struct {
 	ResizeHere bool // [DEFAULT] allow_resize_to_same_host
 
 	Zones
+	Streams
 	// [api] enable_instance_password is false: answers have no adminPass
 	HidePasswords bool
 	// [compute] ports_need_microversion is false: ports with a resource request work at every version
 	PortsAtAnyVersion bool
 	Lease             func() error    // returns a fault if nothing may be sent to agents now; nil: no lease
 	Stop              <-chan struct{} // closed at shutdown, to end the streams of assignments; nil: never
-	Heartbeat         time.Duration   // the longest silence on a stream: half of host.Heartbeat
 	NewID             func() string   // a random UUID
+}
+
+// Streams are what answers without an end need.
+type Streams struct {
+	Feed      *eventstream.Feed // NewFeed; nil: there are no events
+	Heartbeat time.Duration     // the longest silence on a stream of assignments: half of host.Heartbeat
 }
 
 // Zones are the availability zones of hosts and servers without one.

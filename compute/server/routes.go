@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/hosts"
@@ -20,6 +21,7 @@ type server struct {
 	operator *operator.Handlers
 	hosts    *hosts.Handlers
 	servers  *servers.Handlers
+	feed     *eventstream.Feed // nil: none
 }
 
 // routes returns the paths of the APIs. {…} is one segment.
@@ -42,5 +44,5 @@ func (s *server) routes() []edge.Route[*request.Call] {
 func (s *server) guardedRoutes() request.Routes {
 	return request.Join(
 		catalog.Routes(s.catalog), consoles.Routes(s.consoles), operator.Routes(s.operator), hosts.Routes(s.hosts),
-		servers.Routes(s.servers))
+		servers.Routes(s.servers), eventRoutes(s.feed))
 }

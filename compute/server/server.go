@@ -68,7 +68,7 @@ func newServer(o Options) *server {
 	lookups := request.NewLookups(o.Store, o.Agents, o.Strategy)
 	lookups.DefaultZone = cmp.Or(o.DefaultZone, lookups.DefaultZone)
 	s := &server{
-		store: o.Store,
+		store: o.Store, feed: o.Feed,
 		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Store: o.Store, Images: o.Images != nil, Now: o.Now,
 			NewID: o.NewID},
 		consoles: &consoles.Handlers{Lookups: lookups, Pages: o.Consoles, Store: o.Store, Now: o.Now,

@@ -57,7 +57,8 @@ func (s *Store) Forget(ctx context.Context, host string) error {
 // forget removes what Forget removes in a transaction.
 func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
 	// The row is written first. A transaction that places a server there writes it too, so the two are serialized.
-	const clear = `UPDATE compute_hosts SET provider = '', seen = 0, report = '', revision = revision + 1 WHERE name = ?`
+	const clear = `UPDATE compute_hosts SET provider = '', seen = 0, report = '', reports = reports + 1,
+		revision = revision + 1 WHERE name = ?`
 	if _, err := tx.Exec(ctx, clear, host); err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ func TestUnreadableRecordIsKept(t *testing.T) {
 		if err := s.Create(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
-		execute(t, db, `INSERT INTO compute_hosts (name, provider, revision, seen, report) VALUES ('cmp1', '', 0, 1, '')`)
+		execute(t, db, `INSERT INTO compute_hosts (name, provider, revision, seen, reports, report)
+			VALUES ('cmp1', '', 0, 1, 0, '')`)
 		execute(t, db, `UPDATE compute_servers SET record = ? WHERE id = ?`, text, id)
 		execute(t, db, `UPDATE compute_hosts SET report = ? WHERE name = 'cmp1'`, text)
 		_, err := s.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {

@@ -55,7 +55,8 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
+		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ?, reports = reports + 1
+			WHERE name = ?`,
 			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
 	})

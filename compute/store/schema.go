@@ -64,6 +64,7 @@ var schema = []sqldb.Migration{
 			provider VARCHAR(64) NOT NULL,
 			revision BIGINT NOT NULL,
 			seen BIGINT NOT NULL,
+			reports BIGINT NOT NULL,
 			report LARGE NOT NULL`, "provider"),
 	sqldb.Table("compute_residences", `
 			consumer VARCHAR(64) NOT NULL PRIMARY KEY,

@@ -45,8 +45,8 @@ func (s *Store) notify(hosts ...string) {
 
 // ensureHost creates the row of a host if it does not exist.
 func ensureHost(ctx context.Context, tx *sqldb.Tx, host string) error {
-	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report)
-		VALUES (?, '', 0, 0, '')`, host)
+	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, reports, report)
+		VALUES (?, '', 0, 0, 0, '')`, host)
 	return err
 }
 

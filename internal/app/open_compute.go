@@ -126,6 +126,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	conductor := conductor.New(st, client, config)
 	options.Conductor, options.Agents, options.Audits = conductor, conductor.Agents, conductor.Audits
 	options.Scheduler, options.Ports = conductor.Scheduler, conductor.Ports
+	options.Feed = computeserver.NewFeed(st, conductor.Agents, conductor.Audits.Conditions, log)
 	measured.Watch(metrics.Source{Store: st, Agents: conductor.Agents, Backlog: conductor.Backlog})
 	h := computeserver.New(options)
 	if err := conductor.Resume(ctx); err != nil {
@@ -134,6 +135,7 @@ func openCompute(ctx context.Context, url string, calls computeCalls, s settings
 	}
 	var work sync.WaitGroup
 	var failed error
+	work.Go(func() { options.Feed.Run(running) })
 	work.Go(func() { failed = conductor.Run(running) })
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-compute", log)

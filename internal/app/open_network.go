@@ -67,11 +67,12 @@ func openNetwork(ctx context.Context, url string, calls networkCalls, s settings
 	for resource, limit := range s.Network.Quotas {
 		service.Quotas[resource] = limit
 	}
-	options := networkserver.Options{Operations: service,
+	options := networkserver.Options{Operations: service, Feed: networkserver.NewFeed(st, log),
 		Options: auth.edge("network", s.Compute.CORS, s.ProxyHeaders, s.Network.Policy, log)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { service.Run(running) })
+	work.Go(func() { options.Feed.Run(running) })
 	work.Go(func() { operations.Reports{Service: service}.Run(running) })
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-network", log)
 	handler := trace.Handler(rest.Limit(networkserver.New(options), s.RequestTime), exporter)

@@ -72,6 +72,7 @@ func Rows() []Row {
 		{Package: "api/edge", Kind: Contract, Imports: []string{"fault", "api/rest", "api/identity", "api/audit", "api/cors",
 			"api/trace"},
 			Outside: []string{"github.com/google/uuid", "github.com/prometheus/client_golang"}},
+		{Package: "api/eventstream", Kind: Contract, Imports: []string{"fault", "api/edge", "api/rest"}},
 		{Package: "api/limits", Kind: Contract, Imports: []string{"fault", "api/rest"}},
 		{Package: "api/image", Kind: Contract, Imports: []string{"fault", "backoff", "api/identity", "api/rest",
 			"api/trace"}},
@@ -145,6 +146,8 @@ func computeRules(contracts []string) []Row {
 		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "compute/flavor", "compute/schedule",
 			"compute/lifecycle", "compute/quota", "compute/record", "compute/store/lease", "sqldb"),
 			Outside: []string{"github.com/google/uuid"}},
+		{Package: "compute/events", Kind: Server, Imports: []string{"pci", "api/eventstream", "compute/lifecycle",
+			"compute/schedule", "compute/store"}},
 		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/lifecycle",
 			"compute/policies", "compute/presence", "compute/schedule", "compute/store")},
 		{Package: "compute/server/catalog", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",
@@ -193,7 +196,8 @@ func services(contracts []string) []Row {
 		{Package: "placement/shadow/difference", Kind: Adapter},
 		{Package: "placement/shadow", Kind: Server, Imports: []string{"fault", "datafile", "api/rest",
 			"placement/shadow/difference"}},
-		{Package: "placement/events", Kind: Server, Imports: with(domain, "placement/index", "placement/store")},
+		{Package: "placement/events", Kind: Server, Imports: with(domain, "api/eventstream", "placement/index",
+			"placement/store")},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
@@ -212,6 +216,7 @@ func services(contracts []string) []Row {
 		{Package: "network/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "network/store", Kind: Adapter, Imports: with(domain, "sqldb")},
 		{Package: "network/operations", Kind: Server, Imports: with(contracts, "backoff", "bandwidth", "sqldb", "network/…")},
+		{Package: "network/events", Kind: Server, Imports: []string{"api/eventstream", "network/store"}},
 		{Package: "network/server", Kind: Server, Imports: with(contracts, "bandwidth", "network/…")},
 	}
 }

@@ -13,6 +13,7 @@
 //	provider, binding, QoS changes         no      no                 binding   yes
 //	resource_request                       no      no                 yes       yes
 //	agents                                 no      no                 report    yes
+//	events: watch                          own     no                 no        yes, of all projects
 //
 // Unlike in Neutron, enforce_new_defaults is false by default, because callers of noauth2 have no roles: a caller of
 // the project needs no role.
@@ -47,6 +48,9 @@ const (
 	ReportAgent = "berth:network_agents:report"
 	ReadPorts   = "berth:host_ports:read"
 	BindHost    = "berth:network_hosts:bind"
+
+	WatchEvents    = "berth:network_events:watch"
+	WatchAllEvents = "berth:network_events:watch:all"
 )
 
 // rows are the rules by their checks.
@@ -66,7 +70,7 @@ var rows = []policy.Row{
 		delete_policy_bandwidth_limit_rule create_policy_dscp_marking_rule update_policy_dscp_marking_rule
 		delete_policy_dscp_marking_rule get_agent update_agent delete_agent
 		get_network_ip_availability update_quota delete_quota
-		berth:network_hosts:bind`},
+		berth:network_hosts:bind berth:network_events:watch:all`},
 	{Check: service, Names: `get_port:binding:vif_type get_port:binding:vif_details get_port:binding:host_id
 		get_port:binding:profile get_port:resource_request create_port:binding:host_id create_port:binding:profile update_port:binding:host_id
 		update_port:binding:profile update_port:mac_address
@@ -93,7 +97,7 @@ var rows = []policy.Row{
 		update_port:fixed_ips:ip_address update_port:port_security_enabled update_port:allowed_address_pairs`},
 	{Check: "rule:context_is_admin or rule:service_api or rule:network_owner or not rule:network_device",
 		Names: `create_port:device_owner update_port:device_owner`},
-	{Check: reader, Names: `get_quota`},
+	{Check: reader, Names: `get_quota berth:network_events:watch`},
 	{Check: ofObject, Names: `get_rbac_policy`},
 	{Check: shared, Names: `get_subnetpool`},
 	{Check: anybody, Names: `get_rule_type get_service_provider get_extension`},

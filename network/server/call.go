@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/policies"
@@ -85,5 +86,6 @@ func (c *call) removeSuffix() {
 // Options are what a server needs. Operations must be set.
 type Options struct {
 	Operations *operations.Service
+	Feed       *eventstream.Feed // NewFeed; nil: there are no events
 	edge.Options
 }

@@ -34,6 +34,7 @@ func (s *server) routes() []edge.Route[*call] {
 	all = append(all, groups{s}.decisionRoutes()...)
 	all = append(all, quotas{s}.routes()...)
 	all = append(all, s.agentRoutes()...)
+	all = append(all, eventRoutes(s.Feed)...)
 	return append(all, absentRoutes()...)
 }
 

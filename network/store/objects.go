@@ -152,6 +152,12 @@ func List[T any, P Pointer[T]](ctx context.Context, tx *Tx, f Filter) ([]T, erro
 		})
 }
 
+// Revisions returns the revision at which each object of a kind was written, by id.
+func Revisions[T any, P Pointer[T]](ctx context.Context, tx *Tx) (map[string]int64, error) {
+	var none T
+	return sqldb.QueryMap[string, int64](ctx, tx.tx, `SELECT id, revision FROM `+P(&none).table())
+}
+
 // Count returns the number of objects that a filter selects.
 func Count[T any, P Pointer[T]](ctx context.Context, tx *Tx, f Filter) (count int, err error) {
 	var none T

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/eventstream"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/placement/events"
@@ -55,9 +56,10 @@ type Server struct {
 	index    *liveindex.Index
 	names    *liveindex.Names
 
-	syncer   *liveindex.Syncer // used by Run only
-	follower *events.Follower
-	polls    chan chan<- error // polls that Synchronize requests from Run; their results
+	syncer  *liveindex.Syncer // used by Run only
+	changes *events.Source
+	feed    *eventstream.Feed // of changes
+	polls   chan chan<- error // polls that Synchronize requests from Run; their results
 
 	metrics    *metrics.Set
 	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
@@ -78,7 +80,6 @@ type bounds struct {
 	turns      *fairQueue       // of the searches that take long
 	streams    limiter          // the answers that are sent in chunks at one time
 	bodyBudget *rest.BodyBudget // the memory of large request bodies
-	watchers   chan struct{}    // one for each client that watches events
 }
 
 // call is the state of one request.

@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/api/identity"
-	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 )
@@ -30,23 +31,23 @@ type watcher struct {
 	wrong  []string
 }
 
-func (w *watcher) apply(e api.Event) {
+func (w *watcher) apply(e eventstream.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := e.Kind + " " + e.ID
 	_, had := w.state[key]
 	switch e.Action {
-	case api.EventReset:
+	case eventstream.Reset:
 		w.state = map[string]string{}
 		w.resets++
-	case api.EventState:
+	case eventstream.State:
 		w.state[key] = string(e.Object)
-	case api.EventCreated, api.EventChanged:
-		if had != (e.Action == api.EventChanged) || w.state[key] == string(e.Object) {
+	case eventstream.Created, eventstream.Changed:
+		if had != (e.Action == eventstream.Changed) || w.state[key] == string(e.Object) {
 			w.wrong = append(w.wrong, fmt.Sprintf("%s %s %s, the state has %q", e.Action, key, e.Object, w.state[key]))
 		}
 		w.state[key] = string(e.Object)
-	case api.EventDeleted:
+	case eventstream.Deleted:
 		if !had {
 			w.wrong = append(w.wrong, "deleted without being there: "+key)
 		}
@@ -77,12 +78,12 @@ func TestEventsReplayed(t *testing.T) {
 	seen := &watcher{state: map[string]string{}}
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		client, cursor := api.NewClient(web.URL, nil, "admin"), ""
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		client, cursor := watching(web.URL, "admin"), ""
 		for ctx.Err() == nil {
 			some, leave := context.WithTimeout(ctx, 150*time.Millisecond)
-			cursor, _ = client.Events(some, url.Values{"state": {"true"}}, cursor, func(e api.Event) error {
+			cursor, _ = eventstream.Read(some, client, url.Values{"state": {"true"}}, cursor, func(e eventstream.Event) error {
 				seen.apply(e)
 				return nil
 			})
@@ -108,7 +109,7 @@ func TestEventsReplayed(t *testing.T) {
 		}
 	}
 	end()
-	watching.Wait()
+	clients.Wait()
 	stop()
 	if !reflect.DeepEqual(want, got) || len(want) < 10 {
 		t.Errorf("the client has\n%v\nthe API returns\n%v", got, want)
@@ -119,6 +120,11 @@ func TestEventsReplayed(t *testing.T) {
 	if seen.resets < 3 {
 		t.Errorf("%d resets", seen.resets)
 	}
+}
+
+// watching returns a client with a token.
+func watching(address, token string) *rest.Client {
+	return &rest.Client{Base: address, Headers: map[string]string{"X-Auth-Token": token}}
 }
 
 // replaceable is a server that another one replaces, as at a restart.
@@ -279,11 +285,11 @@ func TestEventsByProject(t *testing.T) {
 			query.Set("project", filter)
 		}
 		done := fmt.Errorf("synced")
-		_, err := api.NewClient(web.URL, nil, "admin").Events(t.Context(), query, "", func(e api.Event) error {
-			if e.Action == api.EventState {
+		_, err := eventstream.Read(t.Context(), watching(web.URL, "admin"), query, "", func(e eventstream.Event) error {
+			if e.Action == eventstream.State {
 				n++
 			}
-			if e.Action == api.EventSynced {
+			if e.Action == eventstream.Synced {
 				return done
 			}
 			return nil
@@ -293,7 +299,7 @@ func TestEventsByProject(t *testing.T) {
 		}
 	}
 	for _, token := range []string{"ann:p0", "ann:"} {
-		_, err := api.NewClient(web.URL, nil, token).Events(t.Context(), nil, "", nil)
+		_, err := eventstream.Read(t.Context(), watching(web.URL, token), nil, "", nil)
 		if !fault.Is(err, fault.Forbidden) {
 			t.Errorf("%s: %v", token, err)
 		}
@@ -303,7 +309,8 @@ func TestEventsByProject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := api.NewClient(web.URL, nil, "admin").Events(t.Context(), query, "", nil); !fault.Is(err, fault.Invalid) {
+		_, err = eventstream.Read(t.Context(), watching(web.URL, "admin"), query, "", nil)
+		if !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

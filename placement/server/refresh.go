@@ -15,7 +15,7 @@ import (
 // finds the write in the index. The write is committed in any case: a failed refresh is logged, and the next query for
 // candidates repeats it.
 func (c *call) refresh(change store.Change) {
-	defer c.server.follower.Touch(change.Roots...)
+	defer c.server.changes.Touch(change.Roots...)
 	snapshot := c.server.index.Snapshot()
 	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
 	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one

@@ -45,6 +45,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/eventstream"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -80,11 +81,12 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		metrics: opts.Metrics, polls: make(chan chan<- error),
 		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
-			watchers:   make(chan struct{}, maxWatchers),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}
 	srv.edge = edge.New(srv.declare())
-	srv.follower = events.NewFollower(events.Source{Shares: s.Shares, Snapshot: srv.index.Snapshot}, srv.opts.Log)
+	srv.changes = events.NewSource(events.Reads{Shares: s.Shares, Snapshot: srv.index.Snapshot})
+	srv.feed = &eventstream.Feed{Follower: eventstream.NewFollower(srv.changes, srv.opts.Log), Kinds: events.Kinds(),
+		Classes: true}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
@@ -117,7 +119,7 @@ func (s *Server) Run(ctx context.Context) {
 	ticks := time.NewTicker(s.opts.RefreshInterval)
 	defer ticks.Stop()
 	var following sync.WaitGroup
-	following.Go(func() { s.follower.Run(ctx) })
+	following.Go(func() { s.feed.Run(ctx) })
 	defer following.Wait()
 	failing := false
 	var waiting chan<- error // of a call of Synchronize

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
@@ -15,15 +16,21 @@ type Database struct {
 	*sqldb.DB // each of its methods that runs a transaction must have one here: the promoted one checks nothing
 	mu        sync.RWMutex
 	lease     *Lease // nil: no check
+	writes    atomic.Int64
 }
 
 // Write is sqldb.DB.Write with the check. No other process can acquire the lease before the transaction ends.
 func (f *Database) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	defer f.writes.Add(1)
 	return f.DB.Write(ctx, f.withFence(ctx, true, fn))
 }
 
+// Writes returns how many transactions that write this process has ended.
+func (f *Database) Writes() int64 { return f.writes.Load() }
+
 // WriteUpTo is Write with another number of attempts.
 func (f *Database) WriteUpTo(ctx context.Context, attempts int, fn func(*sqldb.Tx) error) error {
+	defer f.writes.Add(1)
 	return f.DB.WriteUpTo(ctx, attempts, f.withFence(ctx, true, fn))
 }
 

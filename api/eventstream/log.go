@@ -1,14 +1,15 @@
-// Package events keeps the changes of a service in order, for clients that watch: GET /berth/v1/events.
+// Package eventstream keeps the changes of a service in order, for clients that watch: GET /berth/v1/events.
 //
 // A Log holds the present state of all objects and the last changes of them. A client that applies all changes from the
 // beginning has the state. A client that was away continues after the last change that it has (its cursor) while the
 // Log has the following one; otherwise it gets the whole state again. A Log is in memory: its cursors have the id of
 // the Log, so that a cursor of another process, or of one before a restart, is never taken for its own.
 //
-//	source ─▶ Log.Apply ─▶ changes, numbered ─▶ Reader.Next ─▶ one client, at its own speed
+//	Source.Changes ─▶ Log.Apply ─▶ changes, numbered ─▶ Reader.Next ─▶ one client, at its own speed
 //
-// Nothing waits for a client.
-package events
+// Nothing waits for a client. A service has one Feed: the Follower keeps its Log equal to the database while there are
+// clients, and Feed.Serve answers the requests. The sources are in the services.
+package eventstream
 
 import (
 	"cmp"
@@ -31,6 +32,7 @@ type Key struct {
 // Object is the state of an object, with what clients filter by. It must not be changed after Apply.
 type Object struct {
 	Data    any // its JSON document
+	Own     any // the document for callers of its project, without what only administrators see; nil: Data
 	Host    string
 	Project string
 	Classes []string // of resources

@@ -1,4 +1,4 @@
-package events
+package eventstream
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -13,9 +14,12 @@ import (
 // Filter selects objects. An empty list selects all.
 type Filter struct {
 	Kinds    []string
+	IDs      []string
 	Hosts    []string
 	Projects []string
 	Classes  []string
+
+	Own bool // the client gets the documents for callers of the project
 }
 
 // Selects reports whether an object is selected; nil is not.
@@ -23,8 +27,16 @@ func (f Filter) Selects(key Key, o *Object) bool {
 	has := func(list []string, values ...string) bool {
 		return len(list) == 0 || slices.ContainsFunc(values, func(v string) bool { return slices.Contains(list, v) })
 	}
-	return o != nil && has(f.Kinds, key.Kind) && has(f.Hosts, o.Host) &&
+	return o != nil && has(f.Kinds, key.Kind) && has(f.IDs, key.ID) && has(f.Hosts, o.Host) &&
 		has(f.Projects, o.Project) && has(f.Classes, o.Classes...)
+}
+
+// document returns what the client gets of an object.
+func (f Filter) document(o *Object) any {
+	if f.Own && o.Own != nil {
+		return o.Own
+	}
+	return o.Data
 }
 
 // The actions of events.
@@ -32,9 +44,9 @@ const (
 	Created = "created"
 	Changed = "changed"
 	Deleted = "deleted"
-	State   = "state" // the object is as shown; part of the whole state
-	Reset   = "reset" // the client forgets what it knows; the whole state follows
-	Synced  = "synced"
+	State   = "state"  // the object is as shown; part of the whole state
+	Reset   = "reset"  // the client forgets what it knows; the whole state follows
+	Synced  = "synced" // the whole state has been sent
 )
 
 // Document is the data of one event.
@@ -47,6 +59,9 @@ type Document struct {
 	Reason string    `json:"reason,omitempty"` // of a reset
 }
 
+// contentType is that of a stream.
+const contentType = "text/event-stream"
+
 const (
 	batch     = 256              // changes that are sent at once
 	keepAlive = 15 * time.Second // between comments on a stream without events
@@ -56,7 +71,7 @@ const (
 // the last event that the client has. whole asks for the whole state first.
 func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f Filter, whole bool) error {
 	s := &stream{out: w, control: http.NewResponseController(w), filter: f}
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	reader, known := l.Read(cursor)
@@ -143,23 +158,27 @@ func (s *stream) state(ctx context.Context, l *Log, reason string) *Reader {
 	}
 	s.event("", Document{Action: Reset, Reason: reason})
 	for _, c := range objects {
-		s.event("", Document{Action: State, Kind: c.Key.Kind, ID: c.Key.ID, Object: c.After.Data})
+		s.event("", Document{Action: State, Kind: c.Key.Kind, ID: c.Key.ID, Object: s.filter.document(c.After)})
 	}
 	s.event(reader.Cursor(), Document{Action: Synced})
 	return reader
 }
 
-// change sends a change. An object that is not selected any more is deleted for the client.
+// change sends a change. An object that is not selected any more is deleted for the client. A change of what the client
+// does not get is not sent.
 func (s *stream) change(cursor string, c Change) {
 	was, is := s.filter.Selects(c.Key, c.Before), s.filter.Selects(c.Key, c.After)
 	d := Document{Kind: c.Key.Kind, ID: c.Key.ID, Time: c.At.UTC()}
 	switch {
 	case is && was:
-		d.Action, d.Object = Changed, c.After.Data
+		d.Action, d.Object = Changed, s.filter.document(c.After)
+		if s.filter.Own && reflect.DeepEqual(s.filter.document(c.Before), d.Object) {
+			return
+		}
 	case is:
-		d.Action, d.Object = Created, c.After.Data
+		d.Action, d.Object = Created, s.filter.document(c.After)
 	case was:
-		d.Action, d.Object = Deleted, c.Before.Data
+		d.Action, d.Object = Deleted, s.filter.document(c.Before)
 	default:
 		return
 	}

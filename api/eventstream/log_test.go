@@ -1,4 +1,4 @@
-package events
+package eventstream
 
 import (
 	"context"
@@ -119,7 +119,7 @@ func TestCursors(t *testing.T) {
 
 // TestFilter selects by kind, host, project and class.
 func TestFilter(t *testing.T) {
-	key, o := Key{Allocation, "1"}, &Object{Host: "h", Project: "p", Classes: []string{"VCPU", "DISK_GB"}}
+	key, o := Key{"allocation", "1"}, &Object{Host: "h", Project: "p", Classes: []string{"VCPU", "DISK_GB"}}
 	for _, c := range []struct {
 		filter Filter
 		want   bool

@@ -1,22 +1,24 @@
-package events
+package eventstream
 
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/openberth/berth/placement/index"
-	"github.com/openberth/berth/placement/store"
-	"github.com/openberth/berth/provider"
 )
+
+// countedSource is a Source without objects. It counts how often it is begun and ended.
+type countedSource struct{ begun, ended atomic.Int64 }
+
+func (s *countedSource) Begin()                                           { s.begun.Add(1) }
+func (s *countedSource) Changes(context.Context) (map[Key]*Object, error) { return nil, nil }
+func (s *countedSource) End()                                             { s.ended.Add(1) }
 
 // TestUnwatched drops the Log a while after the last of two clients has left, and begins again for the next one.
 func TestUnwatched(t *testing.T) {
-	empty := index.Build(nil)
-	f := NewFollower(Source{Snapshot: func() *index.Snapshot { return empty },
-		Shares: func(context.Context, ...provider.ID) ([]store.Share, error) { return nil, nil }},
-		slog.New(slog.DiscardHandler))
+	source := &countedSource{}
+	f := NewFollower(source, slog.New(slog.DiscardHandler))
 	f.keep = time.Millisecond
 	go f.Run(t.Context())
 	watch := func() (*Log, func()) {
@@ -46,12 +48,14 @@ func TestUnwatched(t *testing.T) {
 			t.Fatal("the log is kept")
 		}
 	}
-	if f.Touch("p"); len(f.touched) > 0 {
-		t.Error("writes are collected without a client")
-	}
 	again, leave := watch()
 	defer leave()
 	if _, known := again.Read(first.Cursor(0)); known {
 		t.Error("the cursor of a dropped log is known")
+	}
+	for last := time.Now().Add(20 * time.Second); source.begun.Load() != 2 || source.ended.Load() != 1; {
+		if time.Sleep(time.Millisecond); time.Now().After(last) {
+			t.Fatalf("the source is begun %d times, ended %d times", source.begun.Load(), source.ended.Load())
+		}
 	}
 }

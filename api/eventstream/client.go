@@ -1,9 +1,10 @@
-package placement
+package eventstream
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,22 +14,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The actions of events.
-const (
-	EventCreated = "created"
-	EventChanged = "changed"
-	EventDeleted = "deleted"
-	EventState   = "state"  // the object is as shown; part of the whole state
-	EventReset   = "reset"  // the client forgets what it knows; the whole state follows
-	EventSynced  = "synced" // the whole state has been sent
-)
-
 // Event is one event of GET /berth/v1/events.
 type Event struct {
 	Cursor string          `json:"cursor,omitempty"` // the same within the whole state, which a broken stream repeats
 	Action string          `json:"action"`
-	Kind   string          `json:"kind,omitempty"` // provider, inventory or allocation
-	ID     string          `json:"id,omitempty"`   // of the object
+	Kind   string          `json:"kind,omitempty"`
+	ID     string          `json:"id,omitempty"` // of the object
 	Time   time.Time       `json:"time,omitzero"`
 	Object json.RawMessage `json:"object,omitempty"` // of a deleted one, the last known state
 	Reason string          `json:"reason,omitempty"` // of a reset
@@ -37,28 +28,63 @@ type Event struct {
 // maxEvent is the maximum length of a line of the stream in bytes.
 const maxEvent = 4 << 20
 
-// Events calls each with the events of Placement from a cursor on; empty: from now on. query has the filters kind,
+// silence is after which time without a line a connection counts as lost: the service sends one each keepAlive.
+const silence = 4 * keepAlive
+
+// Read calls each with the events of a service from a cursor on; empty: from now on. query has the filters kind, id,
 // host, project, class, and state=true for the whole state first. It returns the last cursor, and why the stream ended:
-// nil if the service ended it.
-func (c *Client) Events(ctx context.Context, query url.Values, cursor string, each func(Event) error) (
+// nil if the service ended it. It returns fault.NotFound if the service has no events, as OpenStack's services.
+func Read(ctx context.Context, client *rest.Client, query url.Values, cursor string, each func(Event) error) (
 	last string, err error) {
 	path := "/berth/v1/events"
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	client := c.REST
 	if cursor != "" {
 		client = client.WithHeader("Last-Event-ID", cursor)
 	}
+	ctx, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	timer := time.AfterFunc(silence, func() {
+		lose(fault.New(fault.Unavailable, "the service has sent nothing for %s", silence))
+	})
+	defer timer.Stop()
 	response, err := client.Send(ctx, "GET", path, nil)
 	if err != nil {
 		return cursor, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode >= http.StatusBadRequest {
+	switch kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";"); {
+	case response.StatusCode >= http.StatusBadRequest:
 		return cursor, rest.AnswerFault(http.MethodGet, path, response)
+	case kind != contentType:
+		return cursor, fault.New(fault.NotFound, "the service has no events: it is not one of Berth's")
 	}
-	in := bufio.NewScanner(response.Body)
+	last, err = read(&beat{response.Body, timer}, cursor, each)
+	if cause := context.Cause(ctx); err != nil && fault.Is(cause, fault.Unavailable) {
+		err = cause
+	}
+	return last, err
+}
+
+// beat resets a timer whenever something arrives.
+type beat struct {
+	io.Reader
+	timer *time.Timer
+}
+
+// Read implements io.Reader.
+func (b *beat) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if n > 0 {
+		b.timer.Reset(silence)
+	}
+	return n, err
+}
+
+// read reads the events of a stream.
+func read(from io.Reader, cursor string, each func(Event) error) (last string, err error) {
+	in := bufio.NewScanner(from)
 	in.Buffer(nil, maxEvent)
 	next, data := cursor, ""
 	for in.Scan() {
