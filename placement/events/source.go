@@ -185,11 +185,11 @@ func objectsOf(s *index.Snapshot, roots map[provider.ID]bool,
 			if row.ID == root {
 				host[root] = row.Name
 			}
-			found[root][Key{Provider, string(row.ID)}] = &Object{Host: host[root], Data: providerDoc{row.ID, row.Name,
+			found[root][Key{Kind: Provider, ID: string(row.ID)}] = &Object{Host: host[root], Data: providerDoc{row.ID, row.Name,
 				row.Parent, row.Root, append([]resource.Trait{}, row.Traits...),
 				append([]resource.AggregateID{}, row.Aggregates...)}}
 			for class, inv := range row.Inventories {
-				found[root][Key{Inventory, string(row.ID) + "/" + string(class)}] = &Object{Host: host[root],
+				found[root][Key{Kind: Inventory, ID: string(row.ID) + "/" + string(class)}] = &Object{Host: host[root],
 					Classes: []string{string(class)}, Data: inventoryDoc{row.ID, class, inv.Total, inv.Reserved, inv.MinUnit,
 						inv.MaxUnit, inv.StepSize, inv.AllocationRatio, row.Used[class]}}
 			}
@@ -200,7 +200,7 @@ func objectsOf(s *index.Snapshot, roots map[provider.ID]bool,
 		for _, class := range share.Amounts.Sorted() {
 			classes = append(classes, string(class))
 		}
-		found[share.Root][Key{Allocation, string(share.Consumer) + "/" + string(share.Provider)}] = &Object{
+		found[share.Root][Key{Kind: Allocation, ID: string(share.Consumer) + "/" + string(share.Provider)}] = &Object{
 			Host: host[share.Root], Project: share.Project, Classes: classes, Data: allocationDoc{share.Consumer,
 				share.Provider, share.Amounts, share.Project, share.User, share.ConsumerType}}
 	}
