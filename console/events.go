@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/fault"
 )
@@ -67,12 +67,11 @@ func (c *Console) eventStream(w http.ResponseWriter, r *http.Request, one *sessi
 	s := stream{w: w, control: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
 	s.write("retry: 3000\n\n")
-	client := *one.clients.Placement
-	client.REST = untimed(client.REST)
-	events, ended := make(chan placement.Event), make(chan error, 1)
+	client := untimed(one.clients.Placement.REST)
+	events, ended := make(chan eventstream.Event), make(chan error, 1)
 	go func() {
-		_, err := client.Events(ctx, eventQuery(r.URL.Query()), r.Header.Get("Last-Event-ID"),
-			func(e placement.Event) error {
+		_, err := eventstream.Read(ctx, client, eventQuery(r.URL.Query()), r.Header.Get("Last-Event-ID"),
+			func(e eventstream.Event) error {
 				select {
 				case events <- e:
 					return nil
@@ -122,8 +121,8 @@ func (s *stream) write(text string) {
 }
 
 // event sends the row of an event.
-func (s *stream) event(cloud *view.Cloud, e placement.Event) {
-	if e.Action == placement.EventState || e.Action == placement.EventSynced {
+func (s *stream) event(cloud *view.Cloud, e eventstream.Event) {
+	if e.Action == eventstream.State || e.Action == eventstream.Synced {
 		return // the whole state follows a reset; the page shows changes only
 	}
 	var object view.EventObject

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/resource"
 )
 
@@ -36,7 +36,7 @@ type EventRow struct {
 }
 
 // Event returns the row of an event. c is nil for a user who may not read the cloud: then ids stay ids.
-func (c *Cloud) Event(e placement.Event, o EventObject) EventRow {
+func (c *Cloud) Event(e eventstream.Event, o EventObject) EventRow {
 	row := EventRow{At: e.Time.UTC().Format(time.RFC3339Nano), Time: e.Time.UTC().Format("15:04:05.000"), Kind: e.Kind,
 		Action: e.Action}
 	switch e.Kind {
@@ -54,7 +54,7 @@ func (c *Cloud) Event(e placement.Event, o EventObject) EventRow {
 		row.Server = holder.Server
 		row.What = holder.Text + ": " + o.Resources.String()
 	}
-	if e.Action == placement.EventReset {
+	if e.Action == eventstream.Reset {
 		row.What = "changes were missed: " + e.Reason
 	}
 	return row

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/eventstream"
+
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/provider"
@@ -26,19 +27,17 @@ const wholeTime = 5 * time.Minute
 // whole reads the providers with one request, from the stream of events of Berth's Placement, which begins with the
 // whole state. It returns fault.NotFound for another Placement. The providers have no generations.
 func (r *reader) whole(ctx context.Context) error {
-	client := *r.Placement
+	client := *r.Placement.REST
 	web := http.Client{}
-	if client.REST.HTTP != nil {
-		web = *client.REST.HTTP
+	if client.HTTP != nil {
+		web = *client.HTTP
 	}
 	web.Timeout = 0 // the state of a large cloud takes longer than one request
-	rest := *client.REST
-	rest.HTTP = &web
-	client.REST = &rest
+	client.HTTP = &web
 	ctx, cancel := context.WithTimeout(ctx, wholeTime)
 	defer cancel()
 	s := wholeState{at: map[provider.ID]*fleet.Provider{}}
-	_, err := client.Events(ctx, url.Values{"state": {"true"}}, "", s.add)
+	_, err := eventstream.Read(ctx, &client, url.Values{"state": {"true"}}, "", s.add)
 	switch {
 	case err == nil:
 		return fault.New(fault.Unavailable, "the stream of events ended before the whole state was read")
@@ -91,11 +90,11 @@ type stateObject struct {
 }
 
 // add adds the object of an event. It returns errWhole for the end of the state.
-func (s wholeState) add(e placement.Event) error {
+func (s wholeState) add(e eventstream.Event) error {
 	switch e.Action {
-	case placement.EventSynced:
+	case eventstream.Synced:
 		return errWhole
-	case placement.EventReset:
+	case eventstream.Reset:
 		clear(s.at)
 		return nil
 	}

@@ -36,6 +36,7 @@ func TestReadWhole(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
+		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write([]byte(stream)) // the client may be gone
 	}))
 	t.Cleanup(server.Close)

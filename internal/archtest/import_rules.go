@@ -93,8 +93,8 @@ func Rows() []Row {
 		{Package: "fleet/auditor", Kind: Client,
 			Imports: []string{"api/host", "backoff", "fleet", "fleet/heal", "fleet/read"},
 			Outside: []string{"github.com/prometheus/client_golang"}},
-		{Package: "console/view", Kind: Pure, Imports: with(domain, "api/compute", "api/host", "api/network",
-			"api/placement", "fleet")},
+		{Package: "console/view", Kind: Pure, Imports: with(domain, "api/compute", "api/eventstream",
+			"api/host", "api/network", "api/placement", "fleet")},
 		{Package: "console", Kind: Client, Imports: with(contracts, "console/view", "fleet", "fleet/read")},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
