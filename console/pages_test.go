@@ -132,6 +132,7 @@ func TestEventsPage(t *testing.T) {
 	lines, cursors := make(chan string), make(chan string, 10)
 	s.apis["/berth/v1/events"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cursors <- r.Header.Get("Last-Event-ID") + " " + r.URL.RawQuery
+		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		for {
 			select {

@@ -102,13 +102,6 @@ func (f *Feed) sit(a Access) (stand func(), err error) {
 	}, nil
 }
 
-// Streams returns the number of streams.
-func (f *Feed) Streams() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.taken[seat{}] + f.taken[seat{own: true}]
-}
-
 // filter parses the query, and restricts it to what the caller may watch.
 func (f *Feed) filter(query string, a Access) (to Filter, whole bool, err error) {
 	q, err := url.ParseQuery(query)

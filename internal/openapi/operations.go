@@ -70,15 +70,21 @@ func placementOperations() []Operation {
 				{Name: "root_required", Text: "traits of the root", Repeated: true},
 				{Name: "same_subtree", Text: "suffixes of groups", Repeated: true}},
 			Statuses: []int{200}, Answer: placement.Explanation{}},
-		{Service: "placement", Method: "GET", Path: "/berth/v1/events", Rule: "placement:resource_providers:list",
-			Summary: "The changes of providers, inventories and allocations, also those of other processes on the database. " +
-				"docs/placement-operations.md describes the events, the parameters and how to continue.",
-			Query: []Parameter{{Name: "kind", Text: "kinds of objects, separated by commas"},
-				{Name: "host", Text: "names of hosts"}, {Name: "project", Text: "ids of projects"},
-				{Name: "class", Text: "resource classes"},
-				{Name: "state", Text: "true: the present state of everything comes first"}},
-			Statuses: []int{200}, Stream: "text/event-stream"},
+		watch("placement", "placement:resource_providers:list", "providers, inventories and allocations",
+			Parameter{Name: "class", Text: "resource classes"}),
 	}
+}
+
+// watch returns the stream of events of a service. further are parameters that not all services have.
+func watch(service, rule, what string, further ...Parameter) Operation {
+	return Operation{Service: service, Method: "GET", Path: "/berth/v1/events", Rule: rule,
+		Summary: "The changes of " + what + ", also those that other processes make in the database. docs/events.md " +
+			"describes the events, the parameters and how to continue.",
+		Query: append([]Parameter{{Name: "kind", Text: "kinds of objects, separated by commas"},
+			{Name: "id", Text: "ids of objects"}, {Name: "host", Text: "names of hosts"},
+			{Name: "project", Text: "ids of projects"},
+			{Name: "state", Text: "true: the present state of everything comes first"}}, further...),
+		Statuses: []int{200}, Stream: "text/event-stream"}
 }
 
 func operatorOperations() []Operation {
@@ -124,6 +130,8 @@ func operatorOperations() []Operation {
 		{Service: "compute", Method: "PUT", Path: "/berth/v1/differences", Rule: "berth:differences:report",
 			Summary: "What a periodic audit has found on hosts becomes their condition.",
 			Body:    host.FoundDifferences{}, Statuses: []int{204}},
+		watch("compute", "berth:events:watch", "servers, hosts and devices",
+			Parameter{Name: "class", Text: "resource classes of devices"}),
 	}
 }
 
@@ -199,6 +207,7 @@ func networkOperations() []Operation {
 				{Name: "type", Text: "of ICMP"}, {Name: "code", Text: "of ICMP"},
 				{Name: "address", Text: "which address of the port is used"}},
 			Statuses: []int{200}, Answer: network.PacketDecision{}},
+		watch("network", "berth:network_events:watch", "networks and ports"),
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/internal/openapi"
 )
 
 // docs/berth-api/network.yaml describes each path of Berth's own, with its rule.
 func TestOwnPathsAreDescribed(t *testing.T) {
 	own := map[string]string{}
-	for _, r := range (&server{}).routes() {
+	for _, r := range (&server{Options: Options{Feed: &eventstream.Feed{}}}).routes() {
 		for method, m := range r.Methods {
 			if strings.HasPrefix(r.Path, "/berth/v1/") {
 				own[method+" "+r.Path] = m.Rule
