@@ -23,7 +23,7 @@ const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsab
 type clientStep struct {
 	text   string
 	fails  bool     // "! ": an error; otherwise the output is a result
-	plain  bool     // "~ ": a result that is not JSON
+	plain  bool     // "~ ": a result that is not JSON, or an error with status 0 that "> " lines name
 	again  bool     // "? ": repeated until the output contains all parts
 	parts  []string // "> " lines that follow: parts of the output
 	absent []string // "< " lines that follow: texts that the output does not contain
@@ -103,6 +103,9 @@ func performSteps(t *testing.T, file string, values *strings.Replacer, environme
 // anyID matches a UUID or a request id.
 var anyID = regexp.MustCompile(`(req-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
+// httpError matches the status of an error in what a client prints.
+var httpError = regexp.MustCompile(`\b(HTTP |HttpException: |Exception: )[45][0-9][0-9]\b`)
+
 // computeCredentials returns the environment of a client: "admin 2.92" or "ann 2.92" of project p1, "bob 2.92" of p2.
 func (c *Cloud) computeCredentials(who string) []string {
 	user, version, _ := strings.Cut(who, " ")
@@ -122,6 +125,8 @@ func perform(t *testing.T, client *shell, s *clientStep) string {
 		switch {
 		case !s.plain && isAnswer(s.output) == s.fails:
 			return fmt.Errorf("%s\nfails: %t\n%s", s.text, !s.fails, s.output)
+		case s.plain && len(s.parts) == 0 && httpError.MatchString(s.output):
+			return fmt.Errorf("%s\nfails\n%s", s.text, s.output)
 		case s.fails && strings.Contains(s.output, "Traceback"):
 			return fmt.Errorf("%s\nthe client crashed\n%s", s.text, s.output)
 		}
