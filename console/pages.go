@@ -21,10 +21,11 @@ var templateFiles embed.FS
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range []string{"sign-in", "fleet", "rows", "error", "reading", "host", "servers",
-		"server", "events"} {
+		"server", "events", "ask", "answer"} {
 		all[name] = template.Must(template.New(name).Funcs(template.FuncMap{"number": view.Number,
 			"plural": view.Plural, "hostPath": hostPath, "serverPath": serverPath, "clock": clockText}).
-			ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
+			ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/asked.html",
+				"templates/"+name+".html"))
 	}
 	return all
 }()

@@ -28,6 +28,8 @@ type session struct {
 	read    reading
 	streams chan struct{}
 
+	counting chan struct{} // has a place for one count of what fits, which takes long in a large cloud
+
 	ctx context.Context // ends with the session
 	end context.CancelFunc
 
@@ -47,7 +49,8 @@ type sessions struct {
 func (s *sessions) add(ctx context.Context, user Credentials, clients Clients, ends time.Time,
 	read readFunc) string {
 	one := &session{user: user.name(), owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,
-		read: reading{read: read, group: &s.reads}, streams: make(chan struct{}, maxStreams)}
+		read: reading{read: read, group: &s.reads}, streams: make(chan struct{}, maxStreams),
+		counting: make(chan struct{}, 1)}
 	one.ctx, one.end = context.WithCancel(ctx)
 	id := rand.Text()
 	s.mu.Lock()

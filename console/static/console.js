@@ -105,7 +105,7 @@
       if (now < 0) return false;
       list[Math.min(Math.max(now + d, 0), list.length - 1)].focus(); return true;
     };
-    const views = { f: '/fleet', s: '/servers', e: '/events' };
+    const views = { f: '/fleet', s: '/servers', a: '/ask', e: '/events' };
     let go = false;
     document.addEventListener('keydown', (e) => {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
@@ -174,6 +174,36 @@
     }, 1000);
   };
 
+  // The answer to a request follows what is typed; its address is that of the page.
+  const ask = (form) => {
+    const answer = document.getElementById('answer');
+    let timer, running;
+    const load = async () => {
+      const fields = [...new FormData(form)].filter(([name, value]) => value.trim() && name + value !== 'group_policynone');
+      const q = String(new URLSearchParams(fields));
+      history.replaceState(null, '', '/ask' + (q && '?' + q));
+      clearTimeout(timer); running?.abort(); running = new AbortController();
+      const mine = running;
+      answer.setAttribute('aria-busy', 'true');
+      try {
+        const got = await fetch('/ask/answer?' + q, { signal: mine.signal });
+        if (got.status === 401 || got.redirected) { location.reload(); return; } // to the sign-in page
+        const part = new DOMParser().parseFromString(await got.text(), 'text/html').getElementById('answer');
+        if (!got.ok || !part) throw new Error(got.status);
+        if (mine !== running) return;
+        answer.replaceChildren(...part.childNodes); again();
+      } catch {
+        if (mine !== running || mine.signal.aborted) return;
+        answer.textContent = 'The answer could not be loaded. Press Ask to try again.';
+      }
+      answer.removeAttribute('aria-busy');
+    };
+    const again = () => { if (answer.querySelector('[data-again]')) timer = setTimeout(load, 2000); };
+    form.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(load, 300); });
+    form.addEventListener('submit', (e) => { e.preventDefault(); load(); });
+    again();
+  };
+
   document.addEventListener('DOMContentLoaded', () => {
     setTheme(theme);
     document.getElementById('theme').addEventListener('click', nextTheme);
@@ -182,5 +212,7 @@
     if (table) windows(table);
     const live = document.getElementById('events');
     if (live) events(live);
+    const request = document.getElementById('ask');
+    if (request) ask(request);
   });
 })();

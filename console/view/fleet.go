@@ -212,7 +212,7 @@ func (f *Fleet) sum(c *Cloud, hosts []*Host) {
 func (q FleetQuery) groupOf(h *Host) string {
 	switch q.Group {
 	case "aggregate":
-		return cmp.Or(strings.Join(h.Aggregates, ", "), "no aggregate")
+		return cmp.Or(strings.Join(h.Aggregates, ", "), noAggregate)
 	case "zone":
 		return cmp.Or(h.Zone, "no zone")
 	}

@@ -191,14 +191,7 @@ func (p *ServerPage) funnel() {
 	if p.Now == nil || p.Now.Reason == "" {
 		return
 	}
-	for i, row := range p.Now.Funnel {
-		one := FunnelRow{Clause: row.Clause, Left: row.Left}
-		if i > 0 {
-			one.Removed = p.Now.Funnel[i-1].Left - row.Left
-		}
-		one.Part = Amount{row.Left, p.Now.Funnel[0].Left}.Share()
-		p.Funnel = append(p.Funnel, one)
-	}
+	p.Funnel = funnelRows(*p.Now)
 	for _, n := range p.Now.Nearest {
 		miss := Miss{Host: n.Host}
 		for _, d := range n.Deficits {
@@ -206,6 +199,18 @@ func (p *ServerPage) funnel() {
 		}
 		p.Nearest = append(p.Nearest, miss)
 	}
+}
+
+// funnelRows returns the rows of the funnel of an explanation.
+func funnelRows(e placement.Explanation) (rows []FunnelRow) {
+	for i, row := range e.Funnel {
+		one := FunnelRow{Clause: row.Clause, Left: row.Left, Part: Amount{row.Left, e.Funnel[0].Left}.Share()}
+		if i > 0 {
+			one.Removed = e.Funnel[i-1].Left - row.Left
+		}
+		rows = append(rows, one)
+	}
+	return rows
 }
 
 // portRow returns the row of a port.

@@ -94,8 +94,9 @@ func Rows() []Row {
 			Imports: []string{"api/host", "backoff", "fleet", "fleet/heal", "fleet/read"},
 			Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "console/view", Kind: Pure, Imports: with(domain, "api/compute", "api/eventstream",
-			"api/host", "api/network", "api/placement", "fleet")},
-		{Package: "console", Kind: Client, Imports: with(contracts, "console/view", "fleet", "fleet/read")},
+			"api/host", "api/network", "api/placement", "fleet", "fleet/headroom")},
+		{Package: "console", Kind: Client, Imports: with(contracts, "console/view", "fleet", "fleet/headroom",
+			"fleet/read")},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "cloudsfile", Kind: Adapter, Imports: []string{"fault", "datafile"},
