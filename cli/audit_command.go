@@ -132,6 +132,9 @@ func look(ctx context.Context, g *Globals, o fleet.AuditOptions) (read.Audited, 
 		fmt.Fprintf(g.stderr(), "warning: %s are incomplete, so rules that need them report nothing: %s\n", gap.Part,
 			gap.Why)
 	}
+	for _, gap := range found.Absent {
+		fmt.Fprintf(g.stderr(), "note: %s are not compared: %s\n", gap.Part, gap.Why)
+	}
 	return found, err
 }
 

@@ -130,7 +130,7 @@ func (a *commandAccount) connect(client *rest.Client, kind, address, missing str
 		client.Locate = locate
 	case a.cloud.name != "":
 		client.Account = failedAccount{fault.New(fault.Invalid, "%s has no address of the %s service; set %s there, or the "+
-			"URL on the command line", a.cloud.place(""), kind, overrides[kind])}
+			"URL on the command line", a.cloud.place(""), kind, overrides[kind]).WithCode(identity.CodeNoService)}
 	default:
 		client.Base = missing
 	}

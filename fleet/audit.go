@@ -108,8 +108,8 @@ func (v *View) Audit(o AuditOptions) []Finding {
 	for i := range v.Ports {
 		a.portsOf[v.Ports[i].Server] = append(a.portsOf[v.Ports[i].Server], &v.Ports[i])
 	}
-	a.cellDown = slices.ContainsFunc(v.Servers, func(s Server) bool { return s.Status == "UNKNOWN" }) ||
-		slices.ContainsFunc(v.Services, func(s Service) bool { return s.Status == "UNKNOWN" })
+	a.cellDown = slices.ContainsFunc(v.Servers, func(s Server) bool { return s.Status == StatusUnknown }) ||
+		slices.ContainsFunc(v.Services, func(s Service) bool { return s.Status == StatusUnknown })
 	a.consumers()
 	for i := range v.Servers {
 		a.server(&v.Servers[i])
@@ -209,7 +209,7 @@ func (a *audit) answeredFor(held resource.Allocation) bool {
 func (v *View) answeringHosts() map[string]bool {
 	services, hosts := map[string]bool{}, map[string]bool{}
 	for _, s := range v.Services {
-		services[s.Host] = s.Status != "UNKNOWN"
+		services[s.Host] = s.Status != StatusUnknown
 	}
 	for _, h := range v.Hypervisors {
 		hosts[h.Name] = services[h.Host]

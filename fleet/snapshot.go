@@ -27,6 +27,7 @@ type Snapshot struct {
 	Agents      []NetworkAgent
 	Reported    []ReportedDevice // what agents of Berth report; empty where compute is Nova
 	Gaps        []Gap
+	Absent      []Gap // parts of services that the cloud does not have
 }
 
 // Part is a part of a snapshot that can be missing.
@@ -122,6 +123,9 @@ type Service struct {
 	ForcedDown                        bool
 }
 
+// StatusUnknown is the status of a server or a service in a cell of Nova that does not answer.
+const StatusUnknown = "UNKNOWN"
+
 // Port is a port of a server.
 type Port struct {
 	ID, Server, Host string
@@ -142,7 +146,9 @@ type ReportedDevice struct {
 	Holder        resource.ConsumerID
 }
 
-// Missing reports whether one of the parts has a gap.
+// Missing reports whether one of the parts has a gap or is absent.
 func (s *Snapshot) Missing(parts ...Part) bool {
-	return slices.ContainsFunc(s.Gaps, func(g Gap) bool { return slices.Contains(parts, g.Part) })
+	return slices.ContainsFunc(slices.Concat(s.Gaps, s.Absent), func(g Gap) bool {
+		return slices.Contains(parts, g.Part)
+	})
 }

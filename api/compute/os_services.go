@@ -47,11 +47,18 @@ func (c *Client) HostDown(ctx context.Context, host string, down bool) error {
 }
 
 // Services lists the agents of hosts.
-func (c *Client) Services(ctx context.Context) ([]ServiceDoc, error) {
+func (c *Client) Services(ctx context.Context) ([]ServiceDoc, error) { return c.ServicesOf(ctx, "") }
+
+// ServicesOf returns the compute service of a host: an empty list if there is none.
+func (c *Client) ServicesOf(ctx context.Context, host string) ([]ServiceDoc, error) {
 	var out struct {
 		Services []ServiceDoc `json:"services"`
 	}
-	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/os-services?binary="+Binary, nil, &out)
+	query := url.Values{"binary": {Binary}}
+	if host != "" {
+		query.Set("host", host)
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/os-services?"+query.Encode(), nil, &out)
 	return out.Services, err
 }
 

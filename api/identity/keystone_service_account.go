@@ -80,8 +80,12 @@ func (k *Keystone) Expires(ctx context.Context) (time.Time, error) {
 // Forget makes SignIn get a new token in place of this one, which a service has rejected.
 func (k *Keystone) Forget(token string) { k.forget(token) }
 
+// CodeNoService is the code of the error for a service that a cloud does not have.
+const CodeNoService = "berth.no_service"
+
 // Address returns the URL of a service in the catalog of the service's own token: that of the first of the interfaces
-// that the catalog has in the region; an empty region matches any. It returns fault.Unavailable if there is none.
+// that the catalog has in the region; an empty region matches any. It returns fault.Unavailable if there is none, with
+// the code CodeNoService if the catalog has no such service in any region.
 func (k *Keystone) Address(ctx context.Context, kind string, interfaces []string, region string) (string, error) {
 	s, err := k.signIn(ctx)
 	if err != nil {
@@ -96,6 +100,10 @@ func (k *Keystone) Address(ctx context.Context, kind string, interfaces []string
 	if region != "" {
 		where = " in region " + region
 	}
-	return "", fault.New(fault.Unavailable, "Keystone's catalog has no service of type %s%s with the interface %s; "+
+	missing := fault.New(fault.Unavailable, "Keystone's catalog has no service of type %s%s with the interface %s; "+
 		"check region_name and valid_interfaces, or write endpoint_override", kind, where, strings.Join(interfaces, " or "))
+	if !s.catalog.has(kind) {
+		missing = missing.WithCode(CodeNoService)
+	}
+	return "", missing
 }

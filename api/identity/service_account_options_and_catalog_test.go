@@ -33,6 +33,9 @@ func TestAddressFromTheCatalog(t *testing.T) {
 			!strings.Contains(fault.TextOf(err), c.err)) {
 			t.Errorf("%+v: %q %v", c, got, err)
 		}
+		if absent := c.kind == "volume"; (fault.CodeOf(err) == CodeNoService) != absent {
+			t.Errorf("%+v: code %q", c, fault.CodeOf(err))
+		}
 	}
 	first, err := k.SignIn(t.Context())
 	if err != nil || first == "" {

@@ -73,6 +73,16 @@ func (d *tokenBody) identityURL(iface, region string) string {
 	return d.addressOf("identity", iface, region)
 }
 
+// has reports whether the catalog has a service of a type, in any region.
+func (d *tokenBody) has(kind string) bool {
+	for _, service := range d.Token.Catalog {
+		if service.Type == kind {
+			return true
+		}
+	}
+	return false
+}
+
 // addressOf returns the URL of a type of service in the catalog; empty if it has none.
 func (d *tokenBody) addressOf(kind, iface, region string) string {
 	for _, service := range d.Token.Catalog {

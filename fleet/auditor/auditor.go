@@ -105,6 +105,9 @@ func (a *Auditor) audit(ctx context.Context) {
 	a.mu.Lock()
 	a.complete, a.ever, a.looks, a.began = a.Now(), true, looks, time.Time{}
 	a.mu.Unlock()
+	for _, gap := range found.Absent {
+		a.Log.Info("part not audited", "part", gap.Part, "why", gap.Why)
+	}
 	a.log(found.Differences)
 	a.metrics.publish(found.Differences, took)
 	if !found.Berth {

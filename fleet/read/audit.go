@@ -13,8 +13,9 @@ import (
 // Audited is the result of an audit.
 type Audited struct {
 	Differences []fleet.Finding `json:"differences"`
-	Gaps        []fleet.Gap     `json:"gaps"` // what could not be read
-	Berth       bool            `json:"-"`    // compute is Berth's
+	Gaps        []fleet.Gap     `json:"gaps"`             // what could not be read
+	Absent      []fleet.Gap     `json:"absent,omitempty"` // what the cloud has no service for; the audit is complete
+	Berth       bool            `json:"-"`                // compute is Berth's
 }
 
 // Audit returns the differences between the services of a snapshot. It reads what the snapshot lacks for that: the
@@ -37,11 +38,11 @@ func Audit(ctx context.Context, s Services, snapshot *fleet.Snapshot, o fleet.Au
 		snapshot.Gaps = append(snapshot.Gaps, fleet.Gap{Part: fleet.Consumers, Why: err.Error()})
 	}
 	for _, consumer := range Unlisted(ctx, s.Compute, orphans) {
-		snapshot.Servers = append(snapshot.Servers, fleet.Server{ID: string(consumer), Status: "UNKNOWN",
+		snapshot.Servers = append(snapshot.Servers, fleet.Server{ID: string(consumer), Status: fleet.StatusUnknown,
 			FlavorUnknown: true})
 	}
 	return Audited{append([]fleet.Finding{}, fleet.NewView(snapshot).Audit(o)...),
-		append([]fleet.Gap{}, snapshot.Gaps...), snapshot.Berth}, ctx.Err()
+		append([]fleet.Gap{}, snapshot.Gaps...), snapshot.Absent, snapshot.Berth}, ctx.Err()
 }
 
 // Twice looks, and looks again after a wait if there are differences: what it returns was the same in both looks,

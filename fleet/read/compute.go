@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -69,10 +70,11 @@ func at(client *rest.Client, version compute.Version) *rest.Client {
 		WithHeader(compute.LegacyVersionHeader, version.String())
 }
 
-// servers reads all servers, and those that are deleted softly: they keep their allocations.
-func (r *reader) servers(ctx context.Context) error {
+// servers reads the servers that a query selects, and those that are deleted softly: they keep their allocations.
+func (r *reader) servers(ctx context.Context, of url.Values) error {
 	for _, l := range []compute.ListServers{{}, {Deleted: true, Status: "SOFT_DELETED"}} {
-		query := url.Values{"all_tenants": {"1"}}
+		query := maps.Clone(of)
+		query.Set("all_tenants", "1")
 		if l.Deleted {
 			query.Set("deleted", "true")
 			query.Set("status", l.Status)
@@ -181,9 +183,9 @@ func page(ctx context.Context, client *compute.Client, path, key string, into an
 	return fault.Wrap(fault.Internal, err)
 }
 
-// migrations reads the migrations of all servers.
-func (r *reader) migrations(ctx context.Context) error {
-	list, err := pages(ctx, r.Compute, "/v2.1/os-migrations", "migrations", url.Values{},
+// migrations reads the migrations that a query selects.
+func (r *reader) migrations(ctx context.Context, of url.Values) error {
+	list, err := pages(ctx, r.Compute, "/v2.1/os-migrations", "migrations", maps.Clone(of),
 		func(m compute.Migration) string { return m.UUID })
 	for _, m := range list {
 		out := fleet.Migration{UUID: m.UUID, Server: m.Instance, Kind: m.Kind, Status: m.Status,
@@ -198,35 +200,85 @@ func (r *reader) migrations(ctx context.Context) error {
 // withoutUptime is the last microversion in which the details of hypervisors have no uptime.
 const withoutUptime compute.Version = 87
 
-// hypervisors reads the hypervisors. From 2.88 on Nova asks each host for its uptime to answer, so the microversion is
-// older.
-func (r *reader) hypervisors(ctx context.Context) error {
-	client := r.Compute
-	version := strings.TrimPrefix(client.REST.Headers[compute.VersionHeader], compute.Service+" 2.")
-	if n, err := strconv.Atoi(version); err != nil || compute.Version(n) > withoutUptime {
-		client = &compute.Client{REST: at(client.REST, withoutUptime)}
+// withoutUptime returns a client for the details of hypervisors. From 2.88 on Nova asks each host for its uptime to
+// answer, so the microversion is older.
+func (r *reader) withoutUptime() *compute.Client {
+	version := strings.TrimPrefix(r.Compute.REST.Headers[compute.VersionHeader], compute.Service+" 2.")
+	if n, err := strconv.Atoi(version); err == nil && compute.Version(n) <= withoutUptime {
+		return r.Compute
 	}
-	list, err := pages(ctx, client, "/v2.1/os-hypervisors/detail", "hypervisors", url.Values{},
+	return &compute.Client{REST: at(r.Compute.REST, withoutUptime)}
+}
+
+// hypervisors reads the hypervisors.
+func (r *reader) hypervisors(ctx context.Context) error {
+	list, err := pages(ctx, r.withoutUptime(), "/v2.1/os-hypervisors/detail", "hypervisors", url.Values{},
 		func(h compute.Hypervisor) string { return fmt.Sprint(h.ID) })
 	for _, h := range list {
-		r.out.Hypervisors = append(r.out.Hypervisors, fleet.Hypervisor{ID: provider.ID(fmt.Sprint(h.ID)),
-			Name: h.Hostname, Host: h.Service.Host})
+		r.addHypervisor(h)
 	}
 	return err
 }
 
+func (r *reader) addHypervisor(h compute.Hypervisor) {
+	r.out.Hypervisors = append(r.out.Hypervisors, fleet.Hypervisor{ID: provider.ID(fmt.Sprint(h.ID)), Name: h.Hostname,
+		Host: h.Service.Host})
+}
+
 // services reads the compute services of hosts.
 func (r *reader) services(ctx context.Context) error {
-	var list []compute.ServiceDoc
-	err := again(ctx, func() (err error) {
-		list, err = r.Compute.Services(ctx)
+	list, err := r.listServices(ctx)
+	r.out.Services = append(r.out.Services, list...)
+	return err
+}
+
+// servicesAgain reads the compute services once more, after the other lists. Nova leaves out of its lists what is in a
+// cell that does not answer. So a service whose cell has answered only one of the two reads counts as silent.
+func (r *reader) servicesAgain(ctx context.Context) error {
+	list, err := r.listServices(ctx)
+	if err != nil {
+		return err
+	}
+	first, second := answering(r.out.Services), answering(list)
+	for i := range r.out.Services {
+		if s := &r.out.Services[i]; !second[s.Host] {
+			s.Status = fleet.StatusUnknown
+		}
+	}
+	for _, s := range list {
+		if _, listed := first[s.Host]; !listed {
+			s.Status = fleet.StatusUnknown
+			r.out.Services = append(r.out.Services, s)
+		}
+	}
+	return nil
+}
+
+// answering returns the hosts of services, and whether the cells of these have answered.
+func answering(list []fleet.Service) map[string]bool {
+	hosts := map[string]bool{}
+	for _, s := range list {
+		hosts[s.Host] = s.Status != fleet.StatusUnknown
+	}
+	return hosts
+}
+
+func (r *reader) listServices(ctx context.Context) (list []fleet.Service, err error) {
+	err = again(ctx, func() error {
+		docs, err := r.Compute.Services(ctx)
+		list = services(docs)
 		return err
 	})
-	for _, s := range list {
-		r.out.Services = append(r.out.Services, fleet.Service{Host: s.Host, Zone: s.Zone, State: s.State,
-			Status: s.Status, Reason: text(s.Reason), ForcedDown: s.ForcedDown != nil && *s.ForcedDown})
+	return list, err
+}
+
+// services converts services.
+func services(docs []compute.ServiceDoc) (list []fleet.Service) {
+	for _, s := range docs {
+		list = append(list, fleet.Service{Host: s.Host, Zone: s.Zone, State: s.State, Status: s.Status,
+			Reason: text(s.Reason), ForcedDown: s.ForcedDown != nil && *s.ForcedDown})
 	}
-	return err
+	return list
 }
 
 // reported reads the devices in the reports of Berth's agents.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
@@ -36,8 +38,10 @@ type Services struct {
 
 // Options select what is read.
 type Options struct {
-	Host     string // only the tree of the root provider with this name, and all of compute; empty: all
-	Traits   bool   // all traits of the providers; else only those of Named and that of sharing providers
+	// Host selects the tree of the root provider with this name, the host of compute with this name, and the servers and
+	// moves on it or in the tree; empty: all.
+	Host     string
+	Traits   bool // all traits of the providers; else only those of Named and that of sharing providers
 	Named    []resource.Trait
 	Shared   bool         // the aggregates of sharing providers, also of their members
 	Without  []fleet.Part // what is not read
@@ -66,7 +70,7 @@ type reader struct {
 	Options
 	out *fleet.Snapshot
 
-	mu   sync.Mutex // of out.Gaps
+	mu   sync.Mutex // of out.Gaps and out.Absent
 	cost counter
 }
 
@@ -102,15 +106,27 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 	if err := r.allProviders(ctx); err != nil {
 		return nil, Stats{}, err
 	}
+	parts := map[fleet.Part]func(context.Context) error{fleet.Ports: r.ports, fleet.Agents: r.agents,
+		fleet.Reported: r.reported}
+	if r.Host == "" {
+		all := url.Values{}
+		parts[fleet.Servers] = func(ctx context.Context) error { return r.servers(ctx, all) }
+		parts[fleet.Migrations] = func(ctx context.Context) error { return r.migrations(ctx, all) }
+		parts[fleet.Hypervisors], parts[fleet.Services] = r.hypervisors, r.services
+	}
 	var wait sync.WaitGroup
-	for part, read := range map[fleet.Part]func(context.Context) error{fleet.Servers: r.servers,
-		fleet.Migrations: r.migrations, fleet.Hypervisors: r.hypervisors, fleet.Services: r.services,
-		fleet.Ports: r.ports, fleet.Agents: r.agents, fleet.Reported: r.reported} {
-		if !slices.Contains(o.Without, part) {
+	for part, read := range parts {
+		if r.wants(part) {
 			wait.Go(func() { r.gap(part, read(ctx)) })
 		}
 	}
+	if r.Host != "" {
+		r.oneHost(ctx)
+	}
 	wait.Wait()
+	if r.Host == "" && r.wants(fleet.Services) && r.wants(fleet.Migrations) {
+		r.gap(fleet.Services, r.servicesAgain(ctx))
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, Stats{}, context.Cause(ctx)
 	}
@@ -128,14 +144,19 @@ func (r *reader) allProviders(ctx context.Context) error {
 	return r.placement(ctx)
 }
 
-// gap records that a part could not be read, unless err is nil.
+// gap records that a part could not be read, or that the cloud does not have its service, unless err is nil.
 func (r *reader) gap(part fleet.Part, err error) {
 	if err == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.out.Gaps = append(r.out.Gaps, fleet.Gap{Part: part, Why: err.Error()})
+	gap := fleet.Gap{Part: part, Why: err.Error()}
+	if fault.CodeOf(err) == identity.CodeNoService {
+		r.out.Absent = append(r.out.Absent, gap)
+		return
+	}
+	r.out.Gaps = append(r.out.Gaps, gap)
 }
 
 // count makes the clients count their requests and the bytes of the answers.

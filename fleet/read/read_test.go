@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,12 +30,14 @@ type cloud struct {
 	answers map[string]any // by path; a func() any is called, an int is a status
 	lists   map[string][]any
 	asked   map[string]int
+	queries map[string][]url.Values
 
 	filtered map[string][]string // names of the providers that have a trait or are in an aggregate
 }
 
 func newCloud(t *testing.T) *cloud {
-	c := &cloud{answers: map[string]any{}, lists: map[string][]any{}, asked: map[string]int{}}
+	c := &cloud{answers: map[string]any{}, lists: map[string][]any{}, asked: map[string]int{},
+		queries: map[string][]url.Values{}}
 	c.Server = httptest.NewServer(http.HandlerFunc(c.answer))
 	t.Cleanup(c.Close)
 	c.answers["/"] = doc{"versions": []any{doc{"id": "v2.0"}, doc{"id": "v2.1", "version": "2.90", "links": []any{}}}}
@@ -69,6 +72,7 @@ func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked[r.URL.Path]++
+	c.queries[r.URL.Path] = append(c.queries[r.URL.Path], r.URL.Query())
 	if strings.Contains(r.URL.Path, "os-hypervisors") && r.Header.Get(compute.VersionHeader) != "compute 2.87" {
 		w.WriteHeader(http.StatusInternalServerError) // Nova would ask each host for its uptime
 		return
