@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/rest"
@@ -141,11 +142,9 @@ func (c *quotaList) Run(g *Globals) error {
 		return err
 	}
 	list := []projectLimit{}
-	var failed error
-	for _, project := range projects {
-		limits, err := allLimits(ctx, g, project)
-		failed = cmp.Or(failed, err)
-		for _, l := range limits {
+	limits, failed := limitsOf(ctx, g, projects)
+	for i, project := range projects {
+		for _, l := range limits[i] {
 			if c.All || l.Used != "0" {
 				list = append(list, projectLimit{project, l})
 			}
@@ -159,6 +158,30 @@ func (c *quotaList) Run(g *Globals) error {
 		{name: "Used", text: func(l projectLimit) string { return l.Used }},
 	})
 	return cmp.Or(err, failed)
+}
+
+// projectsAtOnce is how many projects are read at once: no service has a list with the limits and the use of all.
+const projectsAtOnce = 8
+
+// limitsOf returns the limits of each project, and the first error.
+func limitsOf(ctx context.Context, g *Globals, projects []string) ([][]quotaLimit, error) {
+	g.account() // before it is used concurrently
+	limits, failed := make([][]quotaLimit, len(projects)), make([]error, len(projects))
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range min(projectsAtOnce, len(projects)) {
+		wait.Go(func() {
+			for i := range next {
+				limits[i], failed[i] = allLimits(ctx, g, projects[i])
+			}
+		})
+	}
+	for i := range projects {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return limits, cmp.Or(failed...)
 }
 
 // usingProjects returns the projects that have servers, ports or own limits of the network service, sorted. Compute has
