@@ -64,6 +64,9 @@ func TestPages(t *testing.T) {
 		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
 			"5 others", "−60", "0 of 2 are free", "no host has CUSTOM_ACCEL:1"},
 		"/events?kind=allocation": {"Changes of providers"},
+		"/classes": {"6 classes, 60 of 60 hosts", "rack-c", "20 hosts", "13 of 40", "40 of 120", "61 of 120",
+			"8 of 120", "11 of 120"},
+		"/classes?aggregate=rack-a": {"20 of 60 hosts"},
 	} {
 		for _, width := range []int{1280, 390} {
 			for _, dark := range []bool{false, true} {
@@ -114,6 +117,7 @@ func TestPagesOfMember(t *testing.T) {
 	s.signIn(b, "member", "/servers")
 	check(t, b, s)
 	for path, want := range map[string][]string{"/servers": {"of your project", "db-00003"}, "/fleet": {"Not permitted"},
+		"/classes":         {"Not permitted"},
 		"/hosts/cmp-00004": {"Not permitted"}, "/servers/" + serverID: {"claiming " + serverID, "edge-p13"},
 		"/events": {"Policy does not allow events.", "Not connected"}} {
 		b.Open(s.URL + path)

@@ -44,6 +44,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /servers/{server}", c.signedIn(c.server))
 	mux.HandleFunc("GET /ask", c.signedIn(c.ask))
 	mux.HandleFunc("GET /ask/answer", c.signedIn(c.askAnswer))
+	mux.HandleFunc("GET /classes", c.signedIn(c.classes))
 	mux.HandleFunc("GET /events", c.signedIn(c.events))
 	mux.HandleFunc("GET /events/stream", c.signedIn(c.eventStream))
 	mux.HandleFunc("/", c.signedIn(func(w http.ResponseWriter, r *http.Request, one *session) error {

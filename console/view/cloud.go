@@ -28,6 +28,7 @@ type Cloud struct {
 	Classes []resource.Class // of devices, those with most units first
 	Amounts []AmountClass    // those that a host has
 	byName  map[string]*Host
+	shared  map[resource.Class]Counts // of inventories that hosts share
 }
 
 // Mark is the state of a host that its row shows; empty: it is up, without conditions.
@@ -59,7 +60,14 @@ type Host struct {
 	Cells      []Cell // by class and address
 	Amount     map[AmountClass]Amount
 	Report     *host.Report // nil: none is known
-	find       string       // what a search looks at, in lower case
+	counts     map[resource.Class]Counts
+	find       string // what a search looks at, in lower case
+}
+
+// newHost returns a host with the conditions of its row.
+func newHost(row fleet.HostRow) *Host {
+	return &Host{HostRow: row, Amount: map[AmountClass]Amount{}, Texts: row.Conditions,
+		counts: map[resource.Class]Counts{}}
 }
 
 // Offers reports whether servers are scheduled to the host.
@@ -69,7 +77,7 @@ func (h *Host) Offers() bool { return h.Mark != Down && h.Mark != Disabled && h.
 func New(s Source) *Cloud {
 	c := &Cloud{Source: s, Gaps: s.Fleet.Gaps, Taken: s.Fleet.Taken, byName: map[string]*Host{}}
 	for _, row := range s.Fleet.Hosts() {
-		h := &Host{HostRow: row, Amount: map[AmountClass]Amount{}, Texts: row.Conditions}
+		h := newHost(row)
 		c.Hosts = append(c.Hosts, h)
 		c.byName[row.Host] = h
 	}
@@ -85,6 +93,7 @@ func New(s Source) *Cloud {
 	}
 	c.addDevices()
 	c.addAmounts()
+	c.addClasses()
 	c.index()
 	return c
 }
@@ -96,7 +105,7 @@ func (c *Cloud) Find(name string) *Host { return c.byName[name] }
 func (c *Cloud) report(r *host.Report) {
 	h := c.byName[r.Host]
 	if h == nil {
-		h = &Host{HostRow: fleet.HostRow{Host: r.Host}, Amount: map[AmountClass]Amount{}}
+		h = newHost(fleet.HostRow{Host: r.Host})
 		c.Hosts = append(c.Hosts, h)
 		c.byName[r.Host] = h
 	}
@@ -164,6 +173,9 @@ func (c *Cloud) index() {
 		}
 		for _, trait := range p.Traits {
 			of[string(trait)] = true
+		}
+		for class := range p.Inventories {
+			of[string(class)] = true
 		}
 		for consumer := range p.Held {
 			holder := c.Fleet.Holder(consumer, 0)
