@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
-.PHONY: migration bench bench-peer packages packages-test release tools
+.PHONY: migration pictures bench bench-peer packages packages-test release tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; install
 neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and RabbitMQ (as root)
 	sh .ci/install-neutron-packages
 	$(GO) test -tags neutron -count=1 -timeout 20m -v ./internal/neutron
+
+pictures: tools ## make the pictures of the documents in docs/pictures, with Chromium
+	mkdir -p docs/pictures
+	$(GO) test -tags pictures -run TestPictures -count=1 ./cmd/berth -pictures $(CURDIR)/docs/pictures
 
 packages: ## build binaries, packages, images and the source archive of the commit into dist; needs only Go
 	cd packaging && $(GO) run . -out ../dist

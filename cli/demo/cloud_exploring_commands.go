@@ -5,10 +5,15 @@ import (
 	"io"
 )
 
-// LookAround prints commands for exploring the running cloud with curl, berth and the openstack client.
-func LookAround(out io.Writer, placementURL, computeURL string) {
+// LookAround prints how to explore the running cloud with a browser, and with curl, berth and the openstack client.
+func LookAround(out io.Writer, consoleURL, placementURL, computeURL string) {
 	fmt.Fprintf(out, `
-The cloud runs until you press Ctrl-C. Explore it from another terminal:
+The cloud runs until you press Ctrl-C. Its console shows the machine with each device and who holds it; the token to
+sign in with is admin:
+
+  %[5]s
+
+Explore it from another terminal, too:
 
   curl -s -H 'X-Auth-Token: admin' -H 'OpenStack-API-Version: placement 1.39' %[1]s/resource_providers
   curl -s -H 'X-Auth-Token: admin' %[2]s/v2.1/flavors/detail
@@ -24,5 +29,5 @@ The cloud runs until you press Ctrl-C. Explore it from another terminal:
   openstack --os-auth-type admin_token --os-token admin --os-endpoint %[1]s resource provider list
   openstack --os-auth-type admin_token --os-token admin --os-endpoint %[1]s --os-placement-api-version 1.29 allocation candidate list --resource %[4]s=1
   openstack --os-auth-type admin_token --os-token admin --os-endpoint %[2]s/v2.1 server list
-`, placementURL, computeURL, flavorName, Class)
+`, placementURL, computeURL, flavorName, Class, consoleURL)
 }

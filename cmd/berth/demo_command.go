@@ -31,6 +31,7 @@ type demoCmd struct {
 	ListenCompute   string `help:"With --stay: address of the Compute API. Default: 127.0.0.1:8774, or a free port if that is taken." env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 	ListenImage     string `help:"With --stay: address of the Image API. Default: 127.0.0.1:9292, or a free port if that is taken." env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
 	ListenNetwork   string `help:"With --stay: address of the Networking API. Default: 127.0.0.1:9696, or a free port if that is taken." env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
+	ListenConsole   string `help:"With --stay: address of the console's web pages. Default: 127.0.0.1:8780, or a free port if that is taken." env:"BERTH_LISTEN_CONSOLE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the tour and fails if a step of it fails.
@@ -67,17 +68,28 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	if err := demo.Run(ctx, s.out, cloudOf(ctx, all, conf.Host), found); err != nil {
+	cloud := cloudOf(ctx, all, conf.Host)
+	if err := demo.Run(ctx, s.out, cloud, found); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nEvery step of the tour succeeded (%.1f s).\n", time.Since(began).Seconds())
 	if !c.Stay {
 		return nil
 	}
+	if err := demo.LeaveServers(ctx, s.out, cloud, found); err != nil {
+		return err
+	}
 	for i, service := range []*app.Service{all.Placement, all.Compute, all.Network, all.Image} {
 		apis[i].handler = service.Handler
 	}
-	demo.LookAround(s.out, "http://"+apis[0].listener.Addr().String(), "http://"+apis[1].listener.Addr().String())
+	pages := apis[len(apis)-1]
+	shown, err := showCloud(all, pages, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shown.Close()) }()
+	url := func(at *endpoint) string { return "http://" + at.listener.Addr().String() }
+	demo.LookAround(s.out, url(pages), url(apis[0]), url(apis[1]))
 	return serve(ctx, s, all.Settings.Connections, log, apis...)
 }
 
@@ -155,15 +167,17 @@ func (c *demoCmd) configure(s streams, dir string, sample bool,
 	return conf, log, err
 }
 
-// listen opens the addresses at which the cloud is served after the tour: the given ones, or the default ones, or free
-// ones if those are taken.
+// listen opens the addresses at which the cloud is served after the tour, that of the console last: the given ones, or
+// the default ones, or free ones if those are taken.
 func (c *demoCmd) listen() ([]*endpoint, error) {
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	network := &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: true}
 	image := &endpoint{name: "image", flag: "--listen-image", address: c.ListenImage, noauth: true}
-	apis := []*endpoint{placement, compute, network, image}
-	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292"} {
+	pages := &endpoint{name: "console", flag: "--listen-console", address: c.ListenConsole, noauth: true}
+	apis := []*endpoint{placement, compute, network, image, pages}
+	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292",
+		"127.0.0.1:8780"} {
 		at := apis[i]
 		given := at.address != ""
 		if !given {

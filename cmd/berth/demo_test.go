@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -111,7 +113,8 @@ func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 	if strings.Contains(stdout, "A race") {
 		t.Errorf("the tour has run: %s", stdout)
 	}
-	cmd := berth(t, "demo", "--stay", "--listen-placement", "127.0.0.2:0", "--listen-compute", "127.0.0.3:0")
+	cmd := berth(t, "demo", "--stay", "--listen-placement", "127.0.0.2:0", "--listen-compute", "127.0.0.3:0",
+		"--listen-console", "127.0.0.4:0")
 	var out logBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -119,12 +122,17 @@ func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	compute := ""
+	compute, console := "", ""
 	eventually(t, "the APIs are served", func() (bool, error) {
-		_, rest, found := strings.Cut(out.String(), "\ncompute: ")
-		compute, _, _ = strings.Cut(rest, "\n")
-		return found && compute != "" && strings.Contains(out.String(), "\nplacement: http://127.0.0.2:"), nil
+		compute, console = addressIn(out.String(), "compute"), addressIn(out.String(), "console")
+		return compute != "" && console != "" && strings.Contains(out.String(), "\nplacement: http://127.0.0.2:"), nil
 	})
+	_, status, page := signInToConsole(t, console, url.Values{"token": {"admin"}})
+	if name, err := os.Hostname(); err != nil || status != http.StatusOK || !strings.Contains(page,
+		`data-row="`+name+`"`) || !strings.HasPrefix(console, "http://127.0.0.4:") {
+		t.Errorf("the console at %s: %d %s", console, status, page)
+	}
+	expect(t, 0, "ERROR", "server", "list", "--compute-url", compute)
 	if !strings.HasPrefix(compute, "http://127.0.0.3:") {
 		t.Errorf("compute is at %q", compute)
 	}
@@ -135,4 +143,14 @@ func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("%v: %s", err, &out)
 	}
+}
+
+// addressIn returns the address of a service that a command has printed, or "" if it has not.
+func addressIn(output, service string) string {
+	_, rest, _ := strings.Cut(output, "\n"+service+": ")
+	address, _, ended := strings.Cut(rest, "\n")
+	if !ended {
+		return ""
+	}
+	return address
 }
