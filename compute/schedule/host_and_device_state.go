@@ -31,8 +31,9 @@ type Host struct {
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // usage from 0 to 1: the largest used share of a class of the root provider; not part of a report
 
-	free   []pci.Offered // what Free returns; nil: not known yet
-	memory PlanMemory    // of plans on the host as it is; nil: none
+	free    []pci.Offered // what Free returns; nil: not known yet
+	memory  PlanMemory    // of plans on the host as it is; nil: none
+	machine string        // a part of PlanState, see WithMachine; empty: not known yet
 }
 
 // HypervisorState is what is known of the hypervisor of a host.

@@ -78,3 +78,32 @@ func TestRememberedPlansFollowTheHost(t *testing.T) {
 		}
 	}
 }
+
+// A host whose machine was described before has the PlanState of one that is described as it is, whatever changes
+// without a new report.
+func TestPlanStateOfDescribedMachine(t *testing.T) {
+	of := func(change func(*schedule.Host), describe func(schedule.Host) schedule.Host) string {
+		h := withCells(host("h", testDevice(1, pci.Plain, "1533", "p0", 0), testDevice(2, pci.Plain, "1533", "p1", 1)),
+			node(0, 0, 2), node(1, 1, 2))
+		h = describe(h)
+		change(&h)
+		return h.WithFree().PlanState()
+	}
+	states := map[string]bool{}
+	for name, change := range map[string]func(*schedule.Host){
+		"none":     func(*schedule.Host) {},
+		"claimed":  func(h *schedule.Host) { h.Devices[0].State, h.Devices[0].Holder = pci.Claimed, "g" },
+		"spent":    func(h *schedule.Host) { h.Devices[0].Spent = true },
+		"disabled": func(h *schedule.Host) { *h = h.WithDisabled(pci.Disablement{Address: h.Devices[1].Address}) },
+		"guest":    func(h *schedule.Host) { h.Guests = []schedule.Guest{{ID: "g", Cells: guest(1)}} },
+	} {
+		fresh := of(change, func(h schedule.Host) schedule.Host { return h })
+		if described := of(change, schedule.Host.WithMachine); described != fresh {
+			t.Errorf("%s: %s, described before: %s", name, fresh, described)
+		}
+		states[fresh] = true
+	}
+	if len(states) != 5 {
+		t.Errorf("%d states of 5 differ", len(states))
+	}
+}

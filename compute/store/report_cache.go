@@ -16,8 +16,9 @@ type reportCache struct {
 	mu      sync.Mutex
 	byName  map[string]schedule.Host
 	byRoot  map[provider.ID]string
-	changes map[string]uint64 // by host: how often its report was written
-	writes  hostLocks         // so that the cache has the last report of a host
+	changes map[string]uint64        // by host: how often its report was written
+	machine map[string]schedule.Host // the reports that ofRoots has returned, WithMachine
+	writes  hostLocks                // so that the cache has the last report of a host
 
 	total  uint64              // sum of changes
 	sorted []string            // names of all hosts, if byName has all of them; nil: it may lack some
@@ -38,7 +39,7 @@ const (
 
 func newReportCache() *reportCache {
 	return &reportCache{byName: map[string]schedule.Host{}, byRoot: map[provider.ID]string{}, changes: map[string]uint64{},
-		own: map[string]bool{}, unstored: map[string]time.Time{}}
+		machine: map[string]schedule.Host{}, own: map[string]bool{}, unstored: map[string]time.Time{}}
 }
 
 // lock orders the writes of a host's report.
@@ -52,13 +53,20 @@ func (c *reportCache) get(host string) (report schedule.Host, ok bool, began uin
 	return report, ok, c.changes[host]
 }
 
-// ofRoots returns the reports of the hosts with these root providers, and the roots without a cached report.
+// ofRoots returns the reports of the hosts with these root providers, WithMachine, and the roots without a cached
+// report.
 func (c *reportCache) ofRoots(roots []provider.ID) (reports []schedule.Host, missing []provider.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, root := range roots {
 		if report, ok := c.byName[c.byRoot[root]]; ok && report.Provider == root {
-			reports = append(reports, report)
+			machine, known := c.machine[report.Name]
+			if !known {
+				machine = report.WithMachine()
+				c.machine[report.Name] = machine
+			}
+			machine.Seen = report.Seen
+			reports = append(reports, machine)
 		} else {
 			missing = append(missing, root)
 		}
@@ -72,6 +80,7 @@ func (c *reportCache) put(report schedule.Host, began uint64) {
 	defer c.mu.Unlock()
 	if c.changes[report.Name] == began {
 		c.byName[report.Name], c.byRoot[report.Provider] = report, report.Name
+		delete(c.machine, report.Name)
 	}
 }
 
@@ -92,6 +101,7 @@ func (c *reportCache) written(host string, report *schedule.Host) {
 		delete(c.byRoot, old.Provider)
 	}
 	delete(c.byName, host)
+	delete(c.machine, host)
 	delete(c.unstored, host)
 	delete(c.own, host)
 	if report != nil {
