@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -164,15 +163,6 @@ func (c *AuditCmd) print(g *Globals, found read.Audited) error {
 	})
 }
 
-// undoFile is the content of an undo file.
-type undoFile struct {
-	Version int            `json:"version"`
-	Made    time.Time      `json:"made"`
-	Changes []fleet.Change `json:"changes"`
-}
-
-const undoVersion = 1
-
 // heal makes the changes that heal differences, after it has written the undo file. It returns how many differences
 // remain.
 func (c *AuditCmd) heal(ctx context.Context, g *Globals, found read.Audited) (left int, err error) {
@@ -202,9 +192,9 @@ func (c *AuditCmd) heal(ctx context.Context, g *Globals, found read.Audited) (le
 	if _, err := os.Lstat(path); err == nil {
 		return 0, fault.New(fault.Conflict, "the undo file %s exists; name another one with --undo-file", path)
 	}
-	text, err := json.MarshalIndent(undoFile{undoVersion, now, plan}, "", " ")
+	text, err := heal.UndoFile(now, plan)
 	if err != nil {
-		return 0, fault.Wrap(fault.Internal, err)
+		return 0, err
 	}
 	if err := datafile.Replace(path, text); err != nil {
 		return 0, fault.New(fault.Invalid, "cannot write the undo file, so nothing was changed: %w", err)
@@ -242,12 +232,12 @@ func (c *AuditCmd) undo(ctx context.Context, g *Globals) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "cannot read the undo file: %w; name the file that --heal has written", err)
 	}
-	var file undoFile
-	if err := json.Unmarshal(text, &file); err != nil || file.Version != undoVersion {
+	changes, err := heal.ReadUndoFile(text)
+	if err != nil {
 		return fault.New(fault.Invalid, "%s is not an undo file of this version of berth; name the file that --heal has "+
-			"written", c.Undo)
+			"written, or that the console has sent", c.Undo)
 	}
-	failed, err := printResults(g, heal.Undo(ctx, g.placement(), file.Changes))
+	failed, err := printResults(g, heal.Undo(ctx, g.placement(), changes))
 	if err == nil && len(failed) > 0 {
 		return &StatusError{differencesFound, fault.New(fault.Conflict, "%d changes are not undone; the table has the "+
 			"reasons", len(failed))}

@@ -28,8 +28,8 @@ type Options struct {
 // Console serves the pages. It is safe for concurrent use.
 type Console struct {
 	Options
+	work
 	sessions  sessions
-	read      readFunc
 	signingIn chan struct{} // a slot for each sign-in that is checked
 	handler   http.Handler
 	ctx       context.Context

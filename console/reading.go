@@ -74,6 +74,13 @@ func (r *reading) last(session context.Context, clients Clients) *view.Cloud {
 	return r.cloud
 }
 
+// known returns what was read last; nil: nothing. It begins no read.
+func (r *reading) known() *view.Cloud {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cloud
+}
+
 // begin begins a read if what was read is old. wait is closed when the read that runs ends; nil: none runs. known
 // reports whether what was read is new enough to be shown meanwhile.
 func (r *reading) begin(session context.Context, clients Clients) (wait chan struct{}, known bool) {

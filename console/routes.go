@@ -12,7 +12,7 @@ import (
 
 // New returns a console. Close ends its sessions.
 func New(o Options) *Console {
-	c := &Console{Options: o, read: readCloud, signingIn: make(chan struct{}, maxSignIns)}
+	c := &Console{Options: o, work: work{readCloud, lookAt, auditWait, o.Log}, signingIn: make(chan struct{}, maxSignIns)}
 	c.sessions = sessions{now: clock(o.Now), byID: map[[sha256.Size]byte]*session{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.handler = secured(c.routes(), o.TLS)
@@ -45,6 +45,11 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /ask", c.signedIn(c.ask))
 	mux.HandleFunc("GET /ask/answer", c.signedIn(c.askAnswer))
 	mux.HandleFunc("GET /classes", c.signedIn(c.classes))
+	mux.HandleFunc("GET /audit", c.signedIn(c.audit))
+	mux.HandleFunc("POST /audit/look", c.auditForm(c.auditAgain))
+	mux.HandleFunc("POST /audit/apply", c.auditForm(c.auditApply))
+	mux.HandleFunc("POST /audit/undo", c.auditForm(c.auditUndo))
+	mux.HandleFunc("GET /audit/undo.json", c.signedIn(c.undoFile))
 	mux.HandleFunc("GET /events", c.signedIn(c.events))
 	mux.HandleFunc("GET /events/stream", c.signedIn(c.eventStream))
 	mux.HandleFunc("/", c.signedIn(func(w http.ResponseWriter, r *http.Request, one *session) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -28,6 +29,7 @@ type session struct {
 	read    reading
 	streams chan struct{}
 
+	audit    auditing
 	counting chan struct{} // has a place for one count of what fits, which takes long in a large cloud
 
 	ctx context.Context // ends with the session
@@ -45,11 +47,20 @@ type sessions struct {
 	reads sync.WaitGroup // the reads of all sessions
 }
 
+// work is what sessions do in the background.
+type work struct {
+	read readFunc
+	look lookFunc
+	wait time.Duration // between the two looks of an audit
+	log  *slog.Logger
+}
+
 // add begins a session and returns the id for its cookie.
 func (s *sessions) add(ctx context.Context, user Credentials, clients Clients, ends time.Time,
-	read readFunc) string {
+	do work) string {
 	one := &session{user: user.name(), owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,
-		read: reading{read: read, group: &s.reads}, streams: make(chan struct{}, maxStreams),
+		read:  reading{read: do.read, group: &s.reads},
+		audit: auditing{work: do, group: &s.reads}, streams: make(chan struct{}, maxStreams),
 		counting: make(chan struct{}, 1)}
 	one.ctx, one.end = context.WithCancel(ctx)
 	id := rand.Text()

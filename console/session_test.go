@@ -181,7 +181,7 @@ func TestSessionsEnd(t *testing.T) {
 	now := time.Now()
 	s := sessions{now: func() time.Time { return now }, byID: map[[32]byte]*session{}}
 	add := func(ends time.Duration) string {
-		return s.add(context.Background(), Credentials{User: "ann"}, Clients{}, now.Add(ends), nil)
+		return s.add(context.Background(), Credentials{User: "ann"}, Clients{}, now.Add(ends), work{})
 	}
 	short, long := add(time.Minute), add(sessionTime)
 	first := s.get(short)
@@ -207,7 +207,7 @@ func TestSessionsEnd(t *testing.T) {
 	var others []string
 	for n := range maxSessions - maxOfUser + 4 { // the last four end sessions of ann, who has most
 		others = append(others, s.add(context.Background(), Credentials{User: fmt.Sprint("user", n)}, Clients{},
-			now.Add(sessionTime), nil))
+			now.Add(sessionTime), work{}))
 	}
 	for _, id := range others {
 		if s.get(id) == nil {

@@ -96,7 +96,7 @@ func (c *Console) begin(ctx context.Context, credentials Credentials, address st
 	if err != nil {
 		return "", err
 	}
-	return c.sessions.add(rest.From(c.ctx, address), credentials, clients, ends, c.read), nil
+	return c.sessions.add(rest.From(c.ctx, address), credentials, clients, ends, c.work), nil
 }
 
 // signOut ends the session.

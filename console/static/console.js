@@ -105,7 +105,7 @@
       if (now < 0) return false;
       list[Math.min(Math.max(now + d, 0), list.length - 1)].focus(); return true;
     };
-    const views = { f: '/fleet', s: '/servers', a: '/ask', c: '/classes', e: '/events' };
+    const views = { f: '/fleet', s: '/servers', a: '/ask', c: '/classes', u: '/audit', e: '/events' };
     let go = false;
     document.addEventListener('keydown', (e) => {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);

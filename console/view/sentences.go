@@ -41,6 +41,9 @@ func (c *Cloud) Sentence(text string) (list []Segment) {
 	return list
 }
 
+// Named returns the segment of an id; see named.
+func (c *Cloud) Named(id string) Segment { return c.named(id) }
+
 // named returns the segment of an id: the name of a server or a provider that has it, or the id.
 func (c *Cloud) named(id string) Segment {
 	if c == nil {

@@ -96,7 +96,7 @@ func Rows() []Row {
 		{Package: "console/view", Kind: Pure, Imports: with(domain, "api/compute", "api/eventstream",
 			"api/host", "api/network", "api/placement", "fleet", "fleet/headroom")},
 		{Package: "console", Kind: Client, Imports: with(contracts, "console/view", "fleet", "fleet/headroom",
-			"fleet/read")},
+			"fleet/heal", "fleet/read")},
 
 		{Package: "datafile", Kind: Adapter, Imports: []string{"fault"}},
 		{Package: "cloudsfile", Kind: Adapter, Imports: []string{"fault", "datafile"},
