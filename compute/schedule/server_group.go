@@ -17,6 +17,11 @@ const (
 	SoftAntiAffinity GroupPolicy = "soft-anti-affinity"
 )
 
+// GroupPolicies lists all policies.
+func GroupPolicies() []GroupPolicy {
+	return []GroupPolicy{Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity}
+}
+
 // The filters of server groups.
 const (
 	FilterAffinity     Filter = "ServerGroupAffinityFilter"

@@ -85,17 +85,20 @@ func (s *Store) ResolveClean(
 
 // readCleanRequests reads the clean requests that the rest of the statement selects.
 func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
-	return sqldb.QueryList(ctx, tx, `SELECT host, address, asked, refused FROM compute_clean_requests`+rest, args,
-		func(rows *sql.Rows) (r CleanRequest, err error) {
-			var address string
-			var asked int64
-			if err := rows.Scan(&r.Host, &address, &asked, &r.Refused); err != nil {
-				return r, err
-			}
-			if r.Address, err = pci.ParseAddress(address); err != nil {
-				return r, fault.New(fault.Internal, "cannot read a clean request: device address %q: %w", address, err)
-			}
-			r.Asked = time.UnixMicro(asked).UTC()
-			return r, nil
-		})
+	return sqldb.QueryList(ctx, tx, cleanRequestColumns+rest, args, scanCleanRequest)
+}
+
+const cleanRequestColumns = `SELECT host, address, asked, refused FROM compute_clean_requests`
+
+func scanCleanRequest(rows *sql.Rows) (r CleanRequest, err error) {
+	var address string
+	var asked int64
+	if err := rows.Scan(&r.Host, &address, &asked, &r.Refused); err != nil {
+		return r, err
+	}
+	if r.Address, err = pci.ParseAddress(address); err != nil {
+		return r, fault.New(fault.Internal, "cannot read a clean request: device address %q: %w", address, err)
+	}
+	r.Asked = time.UnixMicro(asked).UTC()
+	return r, nil
 }

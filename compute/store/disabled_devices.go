@@ -154,19 +154,21 @@ func addDisabled(ctx context.Context, tx *sqldb.Tx, hosts map[string]*schedule.H
 
 // readDisabledDevices reads the records that the rest of the statement selects.
 func readDisabledDevices(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]DisabledDevice, error) {
-	return sqldb.QueryList(ctx, tx, disabledColumns+rest, args, func(rows *sql.Rows) (d DisabledDevice, err error) {
-		var address string
-		var since, until int64
-		if err := rows.Scan(&d.Host, &d.ID, &address, &d.Reason, &since, &until, &d.Enable, &d.Reported); err != nil {
-			return d, err
-		}
-		if d.Address, err = pci.ParseAddress(address); err != nil {
-			return d, fault.New(fault.Internal, "cannot read a disabled device: device address %q: %w", address, err)
-		}
-		d.Since = time.Unix(since, 0).UTC()
-		if until != 0 {
-			d.Until = time.Unix(until, 0).UTC()
-		}
-		return d, nil
-	})
+	return sqldb.QueryList(ctx, tx, disabledColumns+rest, args, scanDisabledDevice)
+}
+
+func scanDisabledDevice(rows *sql.Rows) (d DisabledDevice, err error) {
+	var address string
+	var since, until int64
+	if err := rows.Scan(&d.Host, &d.ID, &address, &d.Reason, &since, &until, &d.Enable, &d.Reported); err != nil {
+		return d, err
+	}
+	if d.Address, err = pci.ParseAddress(address); err != nil {
+		return d, fault.New(fault.Internal, "cannot read a disabled device: device address %q: %w", address, err)
+	}
+	d.Since = time.Unix(since, 0).UTC()
+	if until != 0 {
+		d.Until = time.Unix(until, 0).UTC()
+	}
+	return d, nil
 }

@@ -60,19 +60,22 @@ func (s *Store) Migrations(ctx context.Context, f MigrationFilter) ([]Migration,
 			}
 			w.and("number < ?", number)
 		}
-		list, err = sqldb.QueryList(ctx, tx, `SELECT id, number, server, kind, status, source, destination,
-			old_flavor, new_flavor, user_id, project, begun, updated FROM compute_migrations`+w.sql()+`
-			ORDER BY number DESC, id LIMIT ?`,
-			append(w.args, page(f.Limit)), func(rows *sql.Rows) (m Migration, err error) {
-				var begun, updated int64
-				err = rows.Scan(&m.ID, &m.Number, &m.Server, &m.Kind, &m.Status, &m.From, &m.To,
-					&m.OldFlavor, &m.NewFlavor, &m.User, &m.Project, &begun, &updated)
-				m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
-				return m, err
-			})
+		list, err = sqldb.QueryList(ctx, tx, migrationColumns+w.sql()+` ORDER BY number DESC, id LIMIT ?`,
+			append(w.args, page(f.Limit)), scanMigration)
 		return err
 	})
 	return list, wrap(err)
+}
+
+const migrationColumns = `SELECT id, number, server, kind, status, source, destination, old_flavor, new_flavor, user_id,
+	project, begun, updated FROM compute_migrations`
+
+func scanMigration(rows *sql.Rows) (m Migration, err error) {
+	var begun, updated int64
+	err = rows.Scan(&m.ID, &m.Number, &m.Server, &m.Kind, &m.Status, &m.From, &m.To, &m.OldFlavor, &m.NewFlavor, &m.User,
+		&m.Project, &begun, &updated)
+	m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
+	return m, err
 }
 
 // putMigration inserts or updates the row of a migration.

@@ -208,9 +208,12 @@ func TestProblems(t *testing.T) {
 		"damaged server": {backup.Compute, func(m *machine) {
 			m.do(backup.Compute, `UPDATE compute_servers SET record = '{"id":"`+serverID+`","new":1}'`)
 		}, []string{"server " + serverID, "new"}},
+		"damaged flavor": {backup.Compute, func(m *machine) {
+			m.do(backup.Compute, `INSERT INTO compute_flavors VALUES ('f', 'f', '', 'two', 1, 1, 0, 0, 1, 1, 0)`)
+		}, []string{"row f of compute_flavors"}},
 		"damaged host": {backup.Compute, func(m *machine) {
-			m.do(backup.Compute, `INSERT INTO compute_hosts (name, provider, revision, seen, report) VALUES
-				('cmp1', '', 0, 1, '{"host": "cmp2"}')`)
+			m.do(backup.Compute, `INSERT INTO compute_hosts (name, provider, revision, seen, reports, report) VALUES
+				('cmp1', '', 0, 1, 1, '{"host": "cmp2"}')`)
 		}, []string{"host cmp1", "cmp2"}},
 		"damaged network": {backup.Network, func(m *machine) {
 			m.do(backup.Network, `UPDATE network_networks SET record = '{"id":'`)
