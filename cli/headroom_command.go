@@ -106,7 +106,7 @@ func (c *HeadroomCmd) print(g *Globals, list []flavorHeadroom) error {
 		switch by {
 		case "host":
 			for _, h := range f.ByHost {
-				rows = append(rows, []string{f.Flavor, h.Host, fmt.Sprint(h.Fits),
+				rows = append(rows, []string{f.Flavor, h.Host, fitsText(h.Fits, h.Exact),
 					cmp.Or(h.Excluded, h.Refused, strings.Join(h.Lacks, " "))})
 			}
 		case "flavor":
@@ -121,7 +121,7 @@ func (c *HeadroomCmd) print(g *Globals, list []flavorHeadroom) error {
 			rows = append(rows, []string{f.Flavor, f.fits(), fmt.Sprint(room), dash(why)})
 		default:
 			for _, one := range f.Groups {
-				rows = append(rows, []string{f.Flavor, cmp.Or(one.Name, "(none)"), fmt.Sprint(one.Fits),
+				rows = append(rows, []string{f.Flavor, cmp.Or(one.Name, "(none)"), fitsText(one.Fits, one.Exact),
 					fmt.Sprint(one.Room), dash(runsOutText(one.RunsOut))})
 			}
 		}

@@ -122,7 +122,14 @@ func TestHeadroomOfIncompleteCloud(t *testing.T) {
 	delete(c.extra, "/resource_providers/cmp2/inventories")
 	cmd := HeadroomCmd{Flavor: []string{"small"}}
 	if err := cmd.Run(g); err != nil || !strings.Contains(out.String(), "at least 4 more servers fit") ||
+		!strings.Contains(out.String(), "cmp1  at least 4  VCPU") ||
 		!strings.Contains(g.Stderr.(*bytes.Buffer).String(), "warning: providers are incomplete") {
 		t.Errorf("%v %s %s", err, out, g.Stderr)
+	}
+	out.Reset()
+	cmd.By = "zone"
+	if err := cmd.Run(g); err != nil || !strings.Contains(out.String(), "zone-cmp1  at least 4") ||
+		!strings.Contains(out.String(), "zone-cmp2  at least 0") || !strings.Contains(out.String(), "zone-cmp3  0 ") {
+		t.Errorf("%v %s", err, out)
 	}
 }

@@ -22,16 +22,20 @@ type flavorHeadroom struct {
 type groupHeadroom struct {
 	Name    string         `json:"name"` // empty: hosts in none
 	Fits    int            `json:"fits"`
+	Exact   bool           `json:"exact"` // false: more servers may fit
 	Room    int            `json:"hosts_with_room"`
 	RunsOut []host.RunsOut `json:"runs_out"`
 }
 
 // fits returns the number for a table.
-func (f flavorHeadroom) fits() string {
-	if !f.Exact {
-		return fmt.Sprintf("at least %d", f.Fits)
+func (f flavorHeadroom) fits() string { return fitsText(f.Fits, f.Exact) }
+
+// fitsText returns a number of servers for a table. One that is not exact is a lower bound.
+func fitsText(fits int, exact bool) string {
+	if !exact {
+		return fmt.Sprintf("at least %d", fits)
 	}
-	return fmt.Sprint(f.Fits)
+	return fmt.Sprint(fits)
 }
 
 // runsOutText returns the class that runs out first, and on how many hosts.
@@ -106,6 +110,7 @@ func (h *hostGroups) addTo(list []flavorHeadroom) {
 		f := &list[i]
 		for _, name := range h.names {
 			group, lacks := groupHeadroom{Name: name, RunsOut: []host.RunsOut{}}, map[string]int{}
+			exact, listed := true, false
 			for _, one := range f.ByHost {
 				service := one.Host
 				if known, other := h.serviceOf[one.Host]; other {
@@ -114,11 +119,13 @@ func (h *hostGroups) addTo(list []flavorHeadroom) {
 				if !slices.Contains(h.of[service], name) {
 					continue
 				}
+				exact, listed = exact && one.Exact, true
 				group.Fits, group.Room = group.Fits+one.Fits, group.Room+min(one.Fits, 1)
 				for _, class := range one.Lacks {
 					lacks[class]++
 				}
 			}
+			group.Exact = exact && (listed || f.Exact) // without a host here, one that was not read may be in the group
 			for _, class := range sortedKeys(lacks) {
 				group.RunsOut = append(group.RunsOut, host.RunsOut{Class: class, Hosts: lacks[class]})
 			}

@@ -76,10 +76,11 @@ func describedPorts(texts []string) (ports []fleet.PortRequest, err error) {
 func (f *flavorHeadroom) add(r headroom.Result) {
 	f.Fits, f.Exact, f.Reason, f.Shared = r.Fits, r.Exact, r.Reason, r.Shared
 	for _, h := range r.Hosts {
-		f.ByHost = append(f.ByHost, host.HostHeadroom{Host: h.Name, Fits: h.Fits, Lacks: strs(h.Lacks)})
+		f.ByHost = append(f.ByHost, host.HostHeadroom{Host: h.Name, Fits: h.Fits, Exact: r.Exact,
+			Lacks: strs(h.Lacks)})
 	}
 	for _, e := range r.Excluded {
-		f.ByHost = append(f.ByHost, host.HostHeadroom{Host: e.Host, Excluded: e.Why})
+		f.ByHost = append(f.ByHost, host.HostHeadroom{Host: e.Host, Exact: true, Excluded: e.Why})
 	}
 	for _, one := range r.RunsOut {
 		f.RunsOut = append(f.RunsOut, host.RunsOut{Class: string(one.Class), Hosts: one.Hosts})

@@ -25,6 +25,7 @@ type RunsOut struct {
 type HostHeadroom struct {
 	Host     string   `json:"host"`
 	Fits     int      `json:"fits"`
+	Exact    bool     `json:"exact"`              // false: more servers may fit, as for the sum
 	Lacks    []string `json:"lacks"`              // classes that one more server lacks
 	Excluded string   `json:"excluded,omitempty"` // why the scheduler chooses the host for no server now
 	Refused  string   `json:"refused,omitempty"`  // why a filter refuses one more server than fits

@@ -26,9 +26,9 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 		return Candidates{}, fault.Wrap("", err)
 	}
 	out := doc.Candidates()
-	out.Reason = answer.Header.Get(ReasonHeader)
+	out.Reason, out.Undecided = answer.Header.Get(ReasonHeader), doc.Undecided
 	if limit, err := strconv.Atoi(answer.Header.Get(LimitHeader)); err == nil {
-		out.Limit, out.Complete = limit, limit == 0 || len(out.List) < limit
+		out.Limit, out.Complete = limit, out.Undecided == "" && (limit == 0 || len(out.List) < limit)
 	}
 	return out, nil
 }

@@ -33,12 +33,15 @@ type Candidates struct {
 	// Placement reports its limit, which is in Limit then; 0: none, or not known.
 	Complete bool
 	Limit    int
+	// Undecided is what Berth's Placement has not decided, for people: there may be more candidates. Empty: nothing.
+	Undecided string
 }
 
 // CandidatesDoc is the answer of GET /allocation_candidates since microversion 1.34.
 type CandidatesDoc struct {
 	Requests  []AllocationRequest        `json:"allocation_requests"`
 	Summaries map[provider.ID]SummaryDoc `json:"provider_summaries"`
+	Undecided string                     `json:"berth_undecided,omitempty"`
 }
 
 // AllocationRequest is one candidate, in the form that PUT /allocations takes.

@@ -56,6 +56,11 @@ type projectKey struct{}
 // candidates, [placement] max_allocation_candidates; 0: none.
 const LimitHeader = "Openstack-Berth-Limit"
 
+// UndecidedKey is a member of the answer to a query with CandidatesHeader whose search has ended before it was
+// complete: what was not decided, for people. It is at the end of the body, because the answer may be long and begin
+// before.
+const UndecidedKey = "berth_undecided"
+
 // A request GET /resource_providers/{root}/allocations with any value of TreeStateHeader is answered by Berth's
 // Placement with the state of the tree in the same header, if its database is SQLite: a text that is the same until a
 // client writes allocations on the tree of this root provider. A client may send it back in IfTreeStateHeader of

@@ -8,6 +8,8 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -97,6 +99,67 @@ func TestHeadroomWithAReportedLimit(t *testing.T) {
 		if n := limited.queries.Load() - before; n != want.queries || hosts[0].Exact != want.exact ||
 			want.exact && hosts[0].Fits != 3 {
 			t.Errorf("with limit %d: %d queries, %+v", limit, n, hosts[0])
+		}
+	}
+}
+
+// undecidedPlacement is a Placement that does not decide in time which candidates the host with one of the providers
+// has: it returns those of the other hosts, as Berth's does for a scheduler, and an error if these are none.
+type undecidedPlacement struct {
+	Placement
+	hosts   map[provider.ID]bool
+	queries int
+}
+
+func (p *undecidedPlacement) Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error) {
+	p.queries++
+	got, err := p.Placement.Candidates(ctx, ask)
+	if err != nil {
+		return got, err
+	}
+	all := len(got.List)
+	got.List = slices.DeleteFunc(got.List, func(c placement.Candidate) bool {
+		for id := range c.Allocation {
+			if p.hosts[got.Summaries[id].Root] {
+				return true
+			}
+		}
+		return false
+	})
+	switch {
+	case len(got.List) == all:
+		got.Complete = true
+	case len(got.List) == 0:
+		return got, fault.New(fault.Unavailable, "stopped").WithCode(placement.CodeUndecided)
+	default:
+		got.Undecided = "stopped"
+	}
+	return got, nil
+}
+
+// Hosts that Placement has not decided have lower bounds; the others are counted, also if they are none.
+func TestHeadroomWithUndecidedHosts(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 3, "b": 2})
+	p := &undecidedPlacement{Placement: c.client(nil), hosts: map[provider.ID]bool{}}
+	c.start(t.Context(), c.store, p)
+	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"resources1:CUSTOM_NIC": "1"}}
+	hosts, err := c.store.Hosts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []map[string]int{{"a": 3, "b": 2}, {"b": 2}, {}} {
+		for _, h := range hosts {
+			p.hosts[h.Provider] = want[h.Name] == 0
+		}
+		p.queries = 0
+		got, reason, err := c.conductor().Scheduler.Headroom(t.Context(), f, nil)
+		if err != nil || len(got) != 2 || (n == 2) != (reason == "stopped") || p.queries > 3 {
+			t.Errorf("%v: %v %q %+v, %d queries", want, err, reason, got, p.queries)
+		}
+		for _, h := range got {
+			if decided := want[h.Name] > 0; h.Fits != want[h.Name] || h.Exact != decided || decided == (h.Refused != "") {
+				t.Errorf("%v: %+v", want, h)
+			}
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portre
 	found, err := c.everyCandidate(ctx, ask, known)
 	got := found.Candidates
 	if err != nil || len(got.List) == 0 {
-		return nil, got.Reason, err
+		return found.undecided(nil, known), got.Reason, err
 	}
 	input, err := c.Input(ctx, got)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portre
 	for i := range hosts {
 		hosts[i].Exact = hosts[i].Exact && !found.cut[hosts[i].Root]
 	}
-	return hosts, "", nil
+	return append(hosts, found.undecided(hosts, known)...), "", nil
 }
 
 // freeOf returns what providers have left.

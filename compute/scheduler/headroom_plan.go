@@ -27,7 +27,7 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 	}
 	found, err := p.everyRest(ctx, known)
 	if err != nil || len(found.List) == 0 {
-		return nil, found.Reason, err
+		return found.undecided(nil, known), found.Reason, err
 	}
 	if class := p.unknownClass(); class != "" {
 		return nil, whyUnknown(string(class)), nil
@@ -56,7 +56,7 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 		return cmp.Or(cmp.Compare(min(len(a.Excluded), 1), min(len(b.Excluded), 1)), cmp.Compare(b.Fits, a.Fits),
 			cmp.Compare(a.Name, b.Name))
 	})
-	return hosts, "", nil
+	return append(hosts, found.undecided(hosts, known)...), "", nil
 }
 
 // everyRest returns the candidates of all hosts for the server without devices. Reason is set if there are none.
@@ -70,12 +70,16 @@ func (p *serverPlan) everyRest(ctx context.Context, known []schedule.Host) (host
 		return all, err
 	}
 	others, err := p.everyOn(ctx, onRoot, known)
-	if len(all.List) == 0 || err != nil {
+	if err != nil {
 		return others, err
+	}
+	maps.Copy(all.cut, others.cut)
+	if len(all.List) == 0 {
+		others.cut = all.cut
+		return others, nil
 	}
 	all.List = append(all.List, others.List...)
 	maps.Copy(all.Summaries, others.Summaries)
-	maps.Copy(all.cut, others.cut)
 	return all, nil
 }
 

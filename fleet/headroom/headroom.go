@@ -72,8 +72,11 @@ func Count(v *fleet.View, ask resource.Ask) Result {
 		return cmp.Or(cmp.Compare(b.Fits, a.Fits), strings.Compare(a.Name, b.Name))
 	})
 	r.countClasses()
-	if r.Fits == 0 && r.Exact {
+	switch {
+	case r.Fits == 0 && r.Exact:
 		r.Reason = c.why().Reason
+	case r.Fits == 0:
+		r.Reason = "not decided: the search reached its limit, or not all providers were read"
 	}
 	return r
 }

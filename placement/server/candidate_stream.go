@@ -80,8 +80,13 @@ func (w *answerWriter) flushIfFull() error {
 	return err
 }
 
-// finish sends the rest of the answer.
-func (w *answerWriter) finish() error {
+// finish sends the rest of the answer. undecided is what the search has not decided, for a scheduler; empty: nothing.
+func (w *answerWriter) finish(undecided string) error {
+	if undecided != "" {
+		w.out.put(`,"` + api.UndecidedKey + `":`)
+		w.out.quoted(undecided)
+	}
+	w.out.put(`}`)
 	return w.call.sendRest(w.out)
 }
 
@@ -106,7 +111,7 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	} else {
 		err = w.usedSummaries()
 	}
-	w.out.put(`}}`)
+	w.out.put(`}`)
 	return n, err
 }
 

@@ -59,8 +59,9 @@ func (c *call) candidates() error {
 		found = slices.Values(c.sample(found, ask.Limit))
 	}
 	n, err := w.answer(found)
+	undecided := ""
 	if err == nil {
-		err = c.judge(clock, n)
+		undecided, err = c.judge(clock, n)
 	}
 	if err != nil {
 		return err
@@ -78,22 +79,19 @@ func (c *call) candidates() error {
 			c.W.Header().Set(api.ReasonHeader, headerValue(why.Reason))
 		}
 	}
-	return w.finish()
+	return w.finish(undecided)
 }
 
 // judge returns the error for a search that found n candidates and was not complete. A scheduler can do with those that
-// were found.
-func (c *call) judge(clock *searchClock, n int) error {
-	err := clock.err()
+// were found: it gets them with what was not decided.
+func (c *call) judge(clock *searchClock, n int) (undecided string, err error) {
+	err = clock.err()
 	if err == nil || c.Context().Err() != nil || n == 0 || !c.forScheduling() {
-		return err
+		return "", err
 	}
 	c.server.opts.Log.Info("candidate search not completed for a scheduler", "request_id", c.ID, "found", n,
 		"undecided", clock.undecided)
-	if !c.Begun() {
-		c.W.Header().Del(api.LimitHeader) // otherwise the client would take the list for complete
-	}
-	return nil
+	return fault.TextOf(err), nil
 }
 
 // explanation returns why there are no candidates.

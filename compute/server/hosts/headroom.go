@@ -52,7 +52,7 @@ func writeHeadroom(hosts []scheduler.HostHeadroom, reason string) host.Headroom 
 	out := host.Headroom{Exact: true, Reason: reason, RunsOut: []host.RunsOut{}, ByHost: []host.HostHeadroom{}}
 	for _, h := range hosts {
 		out.Fits, out.Exact = out.Fits+h.Fits, out.Exact && h.Exact
-		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: cmp.Or(h.Name, string(h.Root)), Fits: h.Fits,
+		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: cmp.Or(h.Name, string(h.Root)), Fits: h.Fits, Exact: h.Exact,
 			Lacks: request.Texts(h.Lacks), Excluded: h.Excluded, Refused: h.Refused})
 		for _, class := range h.Lacks {
 			i := slices.IndexFunc(out.RunsOut, func(r host.RunsOut) bool { return r.Class == string(class) })

@@ -16,14 +16,16 @@ func TestHeadroomDocument(t *testing.T) {
 		{Name: "b", Fits: 2, Exact: true, Lacks: []resource.Class{"SRIOV_NET_VF", "VCPU"}},
 		{Name: "c", Exact: true, Excluded: "silent"},
 	}, "")
-	want := host.Headroom{Fits: 5, Exact: true, RunsOut: []host.RunsOut{{Class: "VCPU", Hosts: 2},
-		{Class: "SRIOV_NET_VF", Hosts: 1}}, ByHost: []host.HostHeadroom{{Host: "a", Fits: 3, Lacks: []string{"VCPU"}},
-		{Host: "b", Fits: 2, Lacks: []string{"SRIOV_NET_VF", "VCPU"}}, {Host: "c", Lacks: []string{}, Excluded: "silent"}}}
+	want := host.Headroom{Fits: 5, Exact: true,
+		RunsOut: []host.RunsOut{{Class: "VCPU", Hosts: 2}, {Class: "SRIOV_NET_VF", Hosts: 1}},
+		ByHost: []host.HostHeadroom{{Host: "a", Fits: 3, Exact: true, Lacks: []string{"VCPU"}},
+			{Host: "b", Fits: 2, Exact: true, Lacks: []string{"SRIOV_NET_VF", "VCPU"}},
+			{Host: "c", Exact: true, Lacks: []string{}, Excluded: "silent"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	bound := writeHeadroom([]scheduler.HostHeadroom{{Root: "r", Fits: 1}}, "why")
-	if bound.Exact || bound.Reason != "why" || bound.ByHost[0].Host != "r" {
+	if bound.Exact || bound.Reason != "why" || bound.ByHost[0].Exact || bound.ByHost[0].Host != "r" {
 		t.Errorf("%+v", bound)
 	}
 }
