@@ -44,6 +44,17 @@ type Host struct {
 	First []resource.Class
 }
 
+// with returns the host with the servers of one more part of it, whose providers no other part uses. What runs out
+// first on the host is what does so in all of its parts.
+func (h Host) with(name string, servers int, first []resource.Class) Host {
+	if h.Name == "" {
+		return Host{name, servers, first}
+	}
+	h.Servers += servers
+	h.First = slices.DeleteFunc(slices.Clone(h.First), func(c resource.Class) bool { return !slices.Contains(first, c) })
+	return h
+}
+
 // Class is a resource class of the request.
 type Class struct {
 	Name  resource.Class
@@ -61,6 +72,7 @@ func Count(in Input) Result {
 	parts := in.parts()
 	work := max(maxWork/max(len(parts), 1), minWork)
 	names := slices.Sorted(maps.Keys(classes))
+	hosts := map[string]Host{}
 	for _, part := range parts {
 		all := in.solve(part, "", work)
 		r.Servers, r.AtMost = r.Servers+all.servers, r.AtMost+all.atMost
@@ -79,11 +91,14 @@ func Count(in Input) Result {
 		if all.servers < least {
 			first = nil
 		}
-		for _, host := range slices.Sorted(maps.Keys(all.byHost)) {
-			r.Hosts = append(r.Hosts, Host{host, all.byHost[host], first})
-			for _, name := range first {
-				classes[name].Hosts++
-			}
+		for host, servers := range all.byHost {
+			hosts[host] = hosts[host].with(host, servers, first)
+		}
+	}
+	for _, host := range hosts {
+		r.Hosts = append(r.Hosts, host)
+		for _, name := range host.First {
+			classes[name].Hosts++
 		}
 	}
 	slices.SortFunc(r.Hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })

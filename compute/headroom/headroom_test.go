@@ -120,6 +120,21 @@ func TestCountOfSeveralHosts(t *testing.T) {
 	}
 }
 
+// A request that has nothing in common between the devices of a host counts on each, and the host once.
+func TestCountOfSeparateDevices(t *testing.T) {
+	in := Input{Groups: []resource.Group{{Resources: resource.Amounts{vf: 2}}},
+		Free: resource.Allocation{"a/1": {vf: 4}, "a/2": {vf: 5}, "b/1": {vf: 2}}}
+	for id := range in.Free {
+		in.Candidates = append(in.Candidates, Candidate{Host: string(id)[:1],
+			Allocation: resource.Allocation{id: {vf: 2}}})
+	}
+	want := Result{Servers: 5, AtMost: 5, Hosts: []Host{{"a", 4, []resource.Class{vf}}, {"b", 1, []resource.Class{vf}}},
+		Classes: []Class{{vf, 5, 2}}}
+	if got := Count(in); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // Hosts with a sharing provider compete for it.
 func TestCountWithSharingProvider(t *testing.T) {
 	in := Input{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1, "DISK_GB": 10}}},
