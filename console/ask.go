@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
@@ -23,7 +24,7 @@ type askContent struct {
 
 // ask shows the form of a request, and the answer.
 func (c *Console) ask(w http.ResponseWriter, r *http.Request, one *session) error {
-	content, cloud, err := one.asked(r)
+	content, cloud, err := c.asked(r, one)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (c *Console) ask(w http.ResponseWriter, r *http.Request, one *session) erro
 
 // askAnswer returns the answer alone, for the script of the page.
 func (c *Console) askAnswer(w http.ResponseWriter, r *http.Request, one *session) error {
-	content, _, err := one.asked(r)
+	content, _, err := c.asked(r, one)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (c *Console) askAnswer(w http.ResponseWriter, r *http.Request, one *session
 
 // asked returns the form and the answer of a request. cloud is nil unless it is read. It returns an error only if the
 // credentials are no longer accepted: other errors are parts of the answer.
-func (one *session) asked(r *http.Request) (content askContent, cloud *view.Cloud, err error) {
+func (c *Console) asked(r *http.Request, one *session) (content askContent, cloud *view.Cloud, err error) {
 	content.Form = newAskForm(r.URL.Query())
 	if content.Form.isEmpty() {
 		return content, nil, nil
@@ -71,7 +72,7 @@ func (one *session) asked(r *http.Request) (content askContent, cloud *view.Clou
 		q.candidates(r.Context())
 	}
 	if q.refused == nil && q.source.Error == "" {
-		q.room(r.Context(), one.counting, content.Form)
+		q.room(r.Context(), content.Form, one.counting, c.counting)
 	}
 	content.Answer = cloud.Answer(q.source)
 	return content, cloud, q.refused
@@ -146,7 +147,10 @@ func (q *question) ofFlavor(ctx context.Context, f askForm) (err error) {
 
 // candidates asks Placement for candidates, and why there are none.
 func (q *question) candidates(ctx context.Context) {
-	found, err := q.clients.Placement.Candidates(ctx, q.ask)
+	client := *q.clients.Placement
+	client.REST = client.REST.WithHeader(placement.CandidatesHeader, placement.ForPlanning) // returns the limit too
+	found, err := client.Candidates(ctx, q.ask)
+	found.Complete = found.Complete && len(found.List) < q.ask.Limit
 	switch {
 	case fault.Is(err, fault.Invalid):
 		q.source.Error = fault.TextOf(err)
@@ -169,8 +173,8 @@ func (q *question) candidates(ctx context.Context) {
 }
 
 // room counts how many more servers fit: Berth's compute does for a flavor, else this process from what was read of
-// Placement. counting has a place for one count of the session.
-func (q *question) room(ctx context.Context, counting chan struct{}, f askForm) {
+// Placement. A count needs a place in each of limits.
+func (q *question) room(ctx context.Context, f askForm, limits ...chan struct{}) {
 	const part = "how many more fit"
 	if q.flavor.ID != "" && q.clients.Hosts != nil {
 		var ports []string
@@ -195,12 +199,16 @@ func (q *question) room(ctx context.Context, counting chan struct{}, f askForm) 
 	case len(q.ask.Groups) == 0:
 		return
 	}
-	select {
-	case counting <- struct{}{}:
-		defer func() { <-counting }()
-	case <-ctx.Done():
-		q.missing(part, fault.New(fault.Unavailable, "the browser did not wait for the answer"))
-		return
+	for _, places := range limits {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			q.missing(part, fault.New(fault.Unavailable, "the browser did not wait for the answer"))
+			return
+		}
 	}
 	q.source.Room = view.RoomOf(headroom.Count(q.cloud.Fleet, q.ask))
 }

@@ -1,17 +1,20 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/internal/browser"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/resource"
 )
 
 // rootOf is the id of the root provider of a host of made.
@@ -144,6 +147,31 @@ func TestAnswersWithoutRightsAndServices(t *testing.T) {
 	})
 	if path, _, _ := v.page(v.Get(s.URL + "/ask?resources=VCPU:1")); path != "/sign-in" {
 		t.Error(path)
+	}
+}
+
+// A count waits for a place, and a browser that has gone takes none.
+func TestCountsAreLimited(t *testing.T) {
+	t.Parallel()
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
+	own, all := make(chan struct{}, 1), make(chan struct{}, 1)
+	count := func(ctx context.Context) view.AskSource {
+		q := question{cloud: view.New(made(1)), ask: ask}
+		q.room(ctx, askForm{}, own, all)
+		return q.source
+	}
+	all <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if got := count(ctx); got.Room != nil || !strings.Contains(got.Missing[0], "did not wait") || len(own) != 0 {
+		t.Errorf("%+v", got)
+	}
+	<-all
+	if got := count(ctx); got.Room != nil || len(own)+len(all) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := count(t.Context()); got.Room == nil || got.Room.Fits != 12 || len(own)+len(all) != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -31,13 +31,18 @@ type Console struct {
 	work
 	sessions  sessions
 	signingIn chan struct{} // a slot for each sign-in that is checked
+	counting  chan struct{} // a slot for each count of what fits
 	handler   http.Handler
 	ctx       context.Context
 	stop      context.CancelFunc
 }
 
-// maxSignIns is how many sign-ins are checked at once.
-const maxSignIns = 8
+// How many sign-ins are checked at once, and how many users count at once what fits: a count takes seconds of a core in
+// a cloud of 10,000 hosts, and cannot be stopped.
+const (
+	maxSignIns = 8
+	maxCounts  = 2
+)
 
 // Close ends all sessions and the reads for them, and waits for these.
 func (c *Console) Close() error {

@@ -12,7 +12,8 @@ import (
 
 // New returns a console. Close ends its sessions.
 func New(o Options) *Console {
-	c := &Console{Options: o, work: work{readCloud, lookAt, auditWait, o.Log}, signingIn: make(chan struct{}, maxSignIns)}
+	c := &Console{Options: o, work: work{readCloud, lookAt, auditWait, o.Log}, signingIn: make(chan struct{}, maxSignIns),
+		counting: make(chan struct{}, maxCounts)}
 	c.sessions = sessions{now: clock(o.Now), byID: map[[sha256.Size]byte]*session{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.handler = secured(c.routes(), o.TLS)

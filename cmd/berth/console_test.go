@@ -67,9 +67,9 @@ func TestConsole(t *testing.T) {
 		}
 		passwords[user] = account.Password
 	}
-	d := start(t, []string{"console", "berth"}, "up", "--config-file", conf(t, machine(t, 2, 4)), "--config-file", config,
-		"--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0",
-		"--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")
+	d := start(t, []string{"console", "berth", "placement"}, "up", "--config-file", conf(t, machine(t, 2, 4)),
+		"--config-file", config, "--data-dir", filepath.Join(dir, "data"), "--listen-placement", "127.0.0.1:0",
+		"--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0")
 	beside := berth(t, "console", "--listen", "127.0.0.1:0", "--url", d.urls["berth"])
 	beside.Env = append(beside.Env, "OS_AUTH_TYPE=http_basic", "HOME="+dir, "PATH="+os.Getenv("PATH"))
 	for name, address := range map[string]string{"up": d.urls["console"],
@@ -83,11 +83,16 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s: a search: %d %s", name, status, text)
 		}
 		for path, want := range map[string]string{"/hosts/cmp1": `id="d-0000:10:00.0"`, "/servers": "No server matches",
-			"/events": "data-stream"} {
+			"/events": "data-stream", "/ask?resources=CUSTOM_VF:2": ">2 candidates, on 1 host<",
+			"/ask?resources=CUSTOM_VF:9": "These cannot hold together", "/classes": "0 of 8", "/audit": "Audit"} {
 			if status, text := u.page(path); status != http.StatusOK || !strings.Contains(text, want) {
 				t.Errorf("%s: %s for root: %d %s", name, path, status, text)
 			}
 		}
+		eventually(t, "the audit for root", func() (bool, error) {
+			_, text := u.page("/audit")
+			return strings.Contains(text, "No differences"), nil
+		})
 		u, status, text = signInToConsole(t, address, url.Values{"user": {"ann"}, "password": {passwords["ann"]}})
 		if status != http.StatusForbidden || !strings.Contains(text, "Not permitted") || strings.Contains(text, "0000:10") {
 			t.Errorf("%s: the fleet for ann: %d %s", name, status, text)
@@ -95,12 +100,40 @@ func TestConsole(t *testing.T) {
 		if status, text := u.page("/servers"); status != http.StatusOK || !strings.Contains(text, "of your project") {
 			t.Errorf("%s: the servers for ann: %d %s", name, status, text)
 		}
+		for path, want := range map[string]string{"/classes": "Not permitted", "/audit": "Not permitted",
+			"/ask?resources=VCPU:1": "candidates: "} {
+			eventually(t, path+" for ann", func() (bool, error) {
+				_, text := u.page(path)
+				return strings.Contains(text, want), nil
+			})
+		}
 		_, status, text = signInToConsole(t, address, url.Values{"user": {"root"}, "password": {"wrong"}})
 		if status != http.StatusForbidden || !strings.Contains(text, "The sign-in failed") {
 			t.Errorf("%s: a wrong password: %d %s", name, status, text)
 		}
 	}
+	for user, want := range map[string]int{"root": http.StatusBadRequest, "ann": http.StatusForbidden} {
+		if got := emptyAllocation(t, d.urls["placement"], user, passwords[user]); got != want {
+			t.Errorf("a write without content by %s: %d", user, got)
+		}
+	}
 	if log := d.log.String(); strings.Contains(log, passwords["root"]) || strings.Contains(log, "page not written") {
 		t.Errorf("the log is %s", log)
 	}
+}
+
+// emptyAllocation returns the status of a write without content to Placement, with which the console finds out whether
+// a user may heal differences.
+func emptyAllocation(t *testing.T, placement, user, password string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+		placement+"/allocations/10000000-0000-4000-8000-000000000001", strings.NewReader("{}"))
+	must(t, err)
+	request.SetBasicAuth(user, password)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("OpenStack-API-Version", "placement 1.39")
+	answer, err := http.DefaultClient.Do(request)
+	must(t, err)
+	must(t, answer.Body.Close())
+	return answer.StatusCode
 }
