@@ -179,6 +179,7 @@ type Capacity struct {
 	NoLive   string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
 	// NoDiskMoves is why disks cannot be moved between this host and another one, as a clause; empty: they can.
 	NoDiskMoves string
+	MoveAddress string // at which other hosts reach the hypervisor for moves; empty: the name of the host
 }
 
 // FakeType is the Type of a driver that runs no virtual machines.

@@ -40,7 +40,7 @@ func (r *reporter) snapshot() host.Report {
 		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells),
 		Nodes: host.WriteNodes(r.Nodes), NodesInPlacement: treeplan.OnNodes(r.Tree), Counted: state.CountedGuests(r.State),
 		CPURatio: r.Config.CPUs.CPURatio, MemRatio: r.Config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
-		NoDiskMoves: r.NoDisks, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
+		NoDiskMoves: r.NoDisks, MoveAddress: r.MoveAddress, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
 	r.disabled.report(&out)
 	for _, source := range slices.Sorted(maps.Keys(r.Conditions)) {
 		out.Conditions = append(out.Conditions, r.Conditions[source]...)

@@ -40,6 +40,8 @@ type Report struct {
 	EnabledDevices []string `json:"enabled_devices,omitempty"`
 	// NoDiskMoves is why disks cannot be moved between this host and others, as a clause; absent: they can.
 	NoDiskMoves string `json:"no_disk_moves,omitempty"`
+	// MoveAddress is the address at which other hosts reach the hypervisor for moves; absent: the name of the host.
+	MoveAddress string `json:"move_address,omitempty"`
 	// DiskImages is the format of the images that the disks of guests can become, such as qcow2, or NoDisks. Absent: they
 	// cannot, for the reason in NoDiskImages.
 	DiskImages   string `json:"disk_images,omitempty"`

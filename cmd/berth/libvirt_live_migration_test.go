@@ -129,7 +129,7 @@ func newMigrationLab(t *testing.T, a, b *libvirtd.Daemon, build func(disk string
 		instances: map[string]string{}, services: services}
 	for name, daemon := range m.hosts {
 		m.instances[name] = daemon.GuestDir(t)
-		must(t, os.Symlink(daemon.Socket, m.path("libvirt-"+name)))
+		must(t, os.Symlink(daemon.Socket, m.path("libvirt-"+daemon.Address)))
 	}
 	disk := dir + "/linux.img"
 	must(t, build(disk))

@@ -36,7 +36,7 @@ func EncodeHost(h schedule.Host) ([]byte, error) {
 		NodesInPlacement: h.NodesInPlacement, Counted: each(h.Counted, writeCounted),
 		CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Conditions: h.Conditions, InPlace: h.InPlacement,
 		DisabledDevices: each(h.Disabled, host.WriteDisabled),
-		NoDiskMoves:     h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
+		NoDiskMoves:     h.NoDiskMoves, MoveAddress: h.MoveAddress, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages})
 }
 
 // DecodeHost reads the text of the report of the host with this name, without Seen, Guests and Load. The report of
@@ -73,7 +73,8 @@ func readHost(r host.Report) (schedule.Host, error) {
 		Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
 		NotFollowed:     r.NotFollowed,
 		HypervisorState: schedule.HypervisorState{Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Booted},
-		Disks:           schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves}}
+		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves,
+			MoveAddress: r.MoveAddress}}
 	for _, g := range r.Counted {
 		h.Counted = append(h.Counted, schedule.CountedGuest{ID: g.ID, Cells: host.ReadGuestCells(g.Cells),
 			Placed: host.ReadPlaced(g.Placed)})

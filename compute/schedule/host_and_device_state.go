@@ -64,6 +64,7 @@ type Disks struct {
 	DiskImages   string `json:",omitempty"` // format of the images that they can become, or NoDisks; empty: they cannot
 	NoDiskImages string `json:",omitempty"` // why they cannot become images
 	NoDiskMoves  string `json:",omitempty"` // why they cannot be moved between this host and others; empty: they can
+	MoveAddress  string `json:",omitempty"` // at which other hosts reach the hypervisor; empty: the name of the host
 }
 
 // NoDisks is Disks.DiskImages of a host whose driver makes no disks.

@@ -69,7 +69,7 @@ func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Lo
 		return nil, err
 	}
 	guests, err := openHypervisor(s, driverParts{dir: dir, images: endpoints.Images, source: source,
-		boot: firstBoot(s.Host, endpoints.Compute)})
+		boot: firstBoot(s.Host, endpoints.Compute), locate: locate(endpoints.Compute)})
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +151,19 @@ func firstBoot(name string, compute host.Client) libvirt.FirstBoot {
 		return configdrive.Server{KeyName: b.KeyName, PublicKey: b.PublicKey, UserData: b.UserData,
 			Hostname: b.Hostname, AdminPass: b.AdminPass,
 			Metadata: b.Metadata, Project: b.Project, Zone: b.Zone, Index: b.Index, Interfaces: bootInterfaces(b.Ports)}, err
+	}
+}
+
+// locate returns what finds the address of another host for moves, which its agent reports to compute.
+func locate(compute host.Client) libvirt.Locate {
+	return func(ctx context.Context, name string) (string, error) {
+		hosts, err := compute.Hosts(ctx)
+		for _, h := range hosts {
+			if h.Host == name {
+				return h.MoveAddress, nil
+			}
+		}
+		return "", err
 	}
 }
 

@@ -27,6 +27,7 @@ type driverParts struct {
 	images *image.Client // nil: there is no image service
 	source facts.Source  // of the host's hardware
 	boot   libvirt.FirstBoot
+	locate libvirt.Locate // other hosts
 }
 
 // openDriver returns a hypervisor.
@@ -86,6 +87,7 @@ func newLibvirt(s settings.Settings, parts driverParts) (*libvirt.Driver, error)
 	return libvirt.New(libvirt.Options{Socket: s.Libvirt.Socket, VirtType: s.Libvirt.VirtType,
 		CPUModel: s.Libvirt.CPUModel, Dir: s.Libvirt.Instances, ShutdownTime: s.Libvirt.Shutdown,
 		FirstBoot: parts.boot, Host: s.Host, VNC: s.Libvirt.VNC, Migration: libvirt.Migration(s.Libvirt.Migration),
+		Locate:    parts.locate,
 		Detaching: libvirt.Detaching(s.Libvirt.Detaching),
 		Cleanup: libvirt.Cleanup{Every: s.Libvirt.ImageCleanup, Age: s.Libvirt.ImageAge,
 			Most: int64(s.Libvirt.ImageCacheMax)},

@@ -251,8 +251,8 @@ type VLANRange struct {
 
 // LiveMigration are the options of live migration: [libvirt] live_migration_….
 type LiveMigration struct {
-	URI       string        // uri: address of the libvirt of another host; %s is the name of the host
-	Address   string        // inbound_addr: of this host for memory and disks; "": its name
+	URI       string        // uri: address of the libvirt of another host; %s is its Address
+	Address   string        // inbound_addr: of this host, for other hosts; "": its name
 	TLS       bool          // with_native_tls
 	Converge  bool          // permit_auto_converge
 	Bandwidth int           // bandwidth, MiB/s; 0: no limit

@@ -42,7 +42,7 @@ func openSource(ctx context.Context, d *Driver, from hypervisor.DiskSource) (*di
 		s.client, _, err = d.connect(ctx)
 	} else {
 		var uri string
-		if uri, err = d.o.Migration.uriOf(from.Host); err != nil {
+		if uri, err = d.o.uriOf(ctx, from.Host); err != nil {
 			return nil, err
 		}
 		s.dial = dialer(uri, d.o.CallTime)

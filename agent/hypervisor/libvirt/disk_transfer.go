@@ -35,11 +35,22 @@ const probeTime = 5 * time.Second
 // probeWait is how long Capacity waits for the result of a probe if it has that of an earlier one.
 const probeWait = 300 * time.Millisecond
 
-// noDiskMoves begins a probe, and returns its result if it is the first one or comes soon, otherwise that of the last
-// one.
-func (p *diskProbe) noDiskMoves(ctx context.Context, o Options) string {
+// expiryTime is how long before their end certificates are reported.
+const expiryTime = 60 * 24 * time.Hour
+
+// remark returns a sentence about certificates that end soon; none: they do not.
+func (r probed) remark(now time.Time) []string {
+	if r.expires.IsZero() || r.expires.Sub(now) > expiryTime {
+		return nil
+	}
+	return []string{fmt.Sprintf("the certificates of libvirt on this host end on %s, and then no server moves from or to "+
+		"it; run `berth init` here, which renews those that it has made", r.expires.UTC().Format(time.DateOnly))}
+}
+
+// look begins a probe, and returns its result if it is the first one or comes soon, otherwise that of the last one.
+func (p *diskProbe) look(ctx context.Context, o Options) probed {
 	if o.Migration.URI == "" {
-		return "[libvirt] live_migration_uri is not set"
+		return probed{refused: "[libvirt] live_migration_uri is not set"}
 	}
 	p.mu.Lock()
 	done := p.done
@@ -47,7 +58,7 @@ func (p *diskProbe) noDiskMoves(ctx context.Context, o Options) string {
 		done = make(chan struct{})
 		p.done = done
 		go func() {
-			result := noDiskMoves(context.WithoutCancel(ctx), o)
+			result := probe(context.WithoutCancel(ctx), o)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.result, p.known, p.done = result, true, nil
@@ -67,33 +78,33 @@ func (p *diskProbe) noDiskMoves(ctx context.Context, o Options) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
-		return "whether its libvirt accepts connections of other hosts is not known yet"
+		return probed{refused: "whether its libvirt accepts connections of other hosts is not known yet"}
 	}
 	return p.result
 }
 
-// noDiskMoves returns why disks cannot be copied between this host and others; empty: they can. It connects to the
-// libvirt of this host as other hosts do.
-func noDiskMoves(ctx context.Context, o Options) string {
+// probe connects to the libvirt of this host as other hosts do.
+func probe(ctx context.Context, o Options) (r probed) {
 	if o.Host == "" {
-		return ""
+		return r
 	}
-	uri, err := o.Migration.uriOf(o.Host)
+	uri, err := o.Migration.uri(cmp.Or(o.Migration.Address, o.Host))
 	if err != nil {
-		return fault.TextOf(err)
+		return probed{refused: fault.TextOf(err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	c, err := rpc.DialURI(ctx, uri, probeTime)
 	if err != nil {
-		return "its libvirt does not accept connections of other hosts: " + fault.TextOf(err)
+		return probed{refused: "its libvirt does not accept connections of other hosts: " + fault.TextOf(err)}
 	}
 	defer c.Close()
 	drain(c)
+	r.expires = c.Expires
 	if _, err := rpc.StorageOf(c).Pools(ctx); err != nil {
-		return fault.TextOf(err)
+		r.refused = fault.TextOf(err)
 	}
-	return ""
+	return r
 }
 
 // transfer makes the disk of a new guest from that of the guest from which it moves.

@@ -44,6 +44,7 @@ type Options struct {
 
 	VNC       bool      // [vnc] enabled: guests have displays
 	Migration Migration // live migration
+	Locate    Locate    // nil: other hosts are reached by their names
 	Detaching Detaching // devices of ports
 
 	Sysfs fs.FS // empty: /sys
@@ -124,8 +125,8 @@ type Cleanup struct {
 
 // Migration configures live migration.
 type Migration struct {
-	URI       string        // [libvirt] live_migration_uri: the libvirt of another host; %s is the name of the host
-	Address   string        // [libvirt] live_migration_inbound_addr: of this host for memory and disks; empty: its name
+	URI       string        // [libvirt] live_migration_uri: the libvirt of another host; %s is its Address
+	Address   string        // [libvirt] live_migration_inbound_addr: of this host; empty: its name
 	TLS       bool          // [libvirt] live_migration_with_native_tls
 	Converge  bool          // [libvirt] live_migration_permit_auto_converge
 	Bandwidth int           // [libvirt] live_migration_bandwidth, MiB/s; 0: no limit
@@ -145,8 +146,14 @@ type Detaching struct {
 type diskProbe struct {
 	mu     sync.Mutex
 	done   chan struct{} // of the probe in progress; nil: none
-	result string        // of the last one
+	result probed        // of the last one
 	known  bool
+}
+
+// probed is what a probe has found.
+type probed struct {
+	refused string    // why disks cannot be moved between this host and others; empty: they can
+	expires time.Time // when the first certificate of moves ends; zero: there is none
 }
 
 // transfers are the disks that are being copied to this host.

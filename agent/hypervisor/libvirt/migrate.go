@@ -95,7 +95,7 @@ type migrator struct {
 // run migrates the guest. A fault means that it runs here as before.
 func (m *migrator) run(ctx context.Context) error {
 	defer m.d.migrating.begin(m.domain.UUID)()
-	uri, err := m.d.o.Migration.uriOf(m.to.Host)
+	uri, err := m.d.o.uriOf(ctx, m.to.Host)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (m *migrator) describe(ctx context.Context) error {
 		return err
 	}
 	arrived := there.xml.Guest
-	uri, err := m.d.o.Migration.uriOf(m.to.Host)
+	uri, err := m.d.o.uriOf(ctx, m.to.Host)
 	if err != nil {
 		return err
 	}

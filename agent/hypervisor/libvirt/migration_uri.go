@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -9,13 +10,39 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// Locate returns the address that another host has reported for migrations; empty: it has reported none.
+type Locate func(ctx context.Context, host string) (string, error)
+
 // uriOf returns the address of the libvirt of a host.
-func (m Migration) uriOf(host string) (string, error) {
+func (o *Options) uriOf(ctx context.Context, host string) (string, error) {
+	address := ""
+	switch {
+	case host == o.Host:
+		address = o.Migration.Address
+	case o.Locate != nil:
+		var err error
+		if address, err = o.Locate(ctx, host); err != nil {
+			return "", fault.New(fault.KindOf(err), "the address of host %s is not known: %w", host, err)
+		}
+	}
+	return o.Migration.uri(cmp.Or(address, host))
+}
+
+// uri returns the address of the libvirt at an IP address or a name.
+func (m Migration) uri(at string) (string, error) {
 	if m.URI == "" {
 		return "", fault.New(fault.Conflict, "no address of other hosts is configured; set [libvirt] "+
 			"live_migration_uri")
 	}
-	return strings.ReplaceAll(m.URI, "%s", host), nil
+	return strings.ReplaceAll(m.URI, "%s", bracketed(at)), nil
+}
+
+// bracketed returns an address for the host of a URI.
+func bracketed(at string) string {
+	if strings.Contains(at, ":") && !strings.HasPrefix(at, "[") {
+		return "[" + at + "]"
+	}
+	return at
 }
 
 // drain receives the events of a connection, which are not used.

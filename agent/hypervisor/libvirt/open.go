@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/imagecache"
@@ -93,10 +94,11 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if err != nil {
 		return hypervisor.Capacity{}, fault.Wrap("", err)
 	}
+	moves := d.probe.look(ctx, d.o)
+	out.MoveAddress, out.NoDiskMoves = d.o.Migration.Address, moves.refused
 	d.connecting.Lock()
-	findings := slices.Concat(d.unsafe, d.findings, paused, d.transfers.remarks())
+	findings := slices.Concat(d.unsafe, d.findings, paused, d.transfers.remarks(), moves.remark(time.Now()))
 	d.connecting.Unlock()
-	out.NoDiskMoves = d.probe.noDiskMoves(ctx, d.o)
 	out.Remark = remark(host.KVM, findings, downloads)
 	return out, nil
 }

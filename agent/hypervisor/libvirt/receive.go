@@ -83,7 +83,7 @@ func (b *builder) getBase(ctx context.Context) error {
 
 // addDestination adds what the driver of the source must know of this host to the metadata of a prepared guest.
 func (b *builder) addDestination(g *domainxml.Guest) {
-	g.Incoming, g.Address = true, b.d.o.Migration.Address
+	g.Incoming, g.Address = true, bracketed(b.d.o.Migration.Address)
 	if b.copied.base != nil {
 		g.Base = b.copied.base.SHA512
 	}

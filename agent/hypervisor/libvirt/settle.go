@@ -97,7 +97,7 @@ func (s *settler) await(ctx context.Context) (domain, error) {
 // hasArrived reports whether the guest has arrived at the host to which it migrates: the definition of the domain there
 // is that of the migration, not the prepared one.
 func (s *settler) hasArrived(ctx context.Context) (bool, error) {
-	uri, err := s.d.o.Migration.uriOf(s.domain.migratesTo())
+	uri, err := s.d.o.uriOf(ctx, s.domain.migratesTo())
 	if err != nil {
 		return false, err
 	}

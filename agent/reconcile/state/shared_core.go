@@ -58,6 +58,7 @@ type observed struct {
 
 	// of the capacity of the hypervisor; empty before the first observation
 	DiskImages, NoDiskImages string
+	MoveAddress              string
 
 	LateAtStart map[string]bool // guests that existed at the start and whose servers were removed here before
 }

@@ -31,7 +31,7 @@ func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 		}
 	}
 	s.hypervisorType(o.Capacity.Type)
-	s.recordDiskImages(o.Capacity)
+	s.recordDisks(o.Capacity)
 	v.cells, v.nodes = s.Config.CPUs.Cells(machine), state.Topology(machine)
 	v.guests, v.noDisks = o.Guests, o.Capacity.NoDiskMoves
 	v.identity = journal.Identity{Host: s.Config.Host, Provider: s.Root}
@@ -56,10 +56,10 @@ func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 	return v, survey.CheckSwitch(v.facts)
 }
 
-// recordDiskImages records which images the disks of guests can become.
-func (s *Syncer) recordDiskImages(c hypervisor.Capacity) {
-	if s.DiskImages != c.DiskImages || s.NoDiskImages != c.NoDiskImages {
-		s.DiskImages, s.NoDiskImages = c.DiskImages, c.NoDiskImages
+// recordDisks records which images the disks of guests can become, and where they can be copied from.
+func (s *Syncer) recordDisks(c hypervisor.Capacity) {
+	if s.DiskImages != c.DiskImages || s.NoDiskImages != c.NoDiskImages || s.MoveAddress != c.MoveAddress {
+		s.DiskImages, s.NoDiskImages, s.MoveAddress = c.DiskImages, c.NoDiskImages, c.MoveAddress
 		s.ReportChanged()
 	}
 }

@@ -147,7 +147,8 @@ func (s *Handlers) listHosts(c *request.Call) error {
 			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
 			Guests: writePresent(h.Present), NotFollowed: h.NotFollowed, Hypervisor: h.Hypervisor,
-			NoDiskMoves: h.NoDiskMoves, DiskImages: h.DiskImages, NoDiskImages: h.NoDiskImages, Down: h.Down})
+			NoDiskMoves: h.NoDiskMoves, MoveAddress: h.MoveAddress, DiskImages: h.DiskImages,
+			NoDiskImages: h.NoDiskImages, Down: h.Down})
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"hosts": withFailures(reports, s.Agents.StartFailures())})
 }

@@ -23,6 +23,8 @@ type Client struct {
 	events chan Event    // closed when the connection has ended
 	done   chan struct{} // likewise
 
+	Expires time.Time // when the first of the certificates of both sides ends; zero: there are none
+
 	mu    sync.Mutex
 	ended error // why the connection ended; nil while it is open
 }

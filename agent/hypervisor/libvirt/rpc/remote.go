@@ -68,23 +68,33 @@ func DialURI(ctx context.Context, uri string, limit time.Duration) (*Client, err
 	address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 	ctxDial, cancel := context.WithTimeout(ctx, cmp.Or(limit, callTime))
 	defer cancel()
+	var expires time.Time
 	conn, err := new(net.Dialer).DialContext(ctxDial, "tcp", address)
 	if err == nil && u.Scheme == "qemu+tls" {
-		conn, err = startTLS(ctxDial, conn, u)
+		conn, expires, err = startTLS(ctxDial, conn, u)
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "the libvirt at %s cannot be reached: %w; moves between hosts need the "+
 			"name of that host, and the port and certificates of its libvirt, see \"Live migration of libvirt guests\" in "+
 			"the guide", uri, err)
 	}
-	return newClient(ctx, conn, "qemu:///system", limit)
+	c, err := newClient(ctx, conn, "qemu:///system", limit)
+	if err == nil {
+		c.Expires = expires
+	}
+	return c, err
 }
 
-// startTLS authenticates both sides. The daemon then sends one byte: 1 if it accepts the client's certificate.
-func startTLS(ctx context.Context, conn net.Conn, u *url.URL) (net.Conn, error) {
-	encrypted, err := handshake(ctx, conn, u)
+// startTLS authenticates both sides, and returns when the first of their certificates ends. The daemon sends one byte
+// after the handshake: 1 if it accepts the client's certificate.
+func startTLS(ctx context.Context, conn net.Conn, u *url.URL) (_ net.Conn, expires time.Time, err error) {
+	encrypted, own, err := handshake(ctx, conn, u)
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, expires, errors.Join(err, conn.Close())
+	}
+	expires = encrypted.ConnectionState().PeerCertificates[0].NotAfter
+	if own.NotAfter.Before(expires) {
+		expires = own.NotAfter
 	}
 	accepted := make([]byte, 1)
 	if deadline, has := ctx.Deadline(); has {
@@ -100,12 +110,13 @@ func startTLS(ctx context.Context, conn net.Conn, u *url.URL) (net.Conn, error) 
 		err = encrypted.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, expires, errors.Join(err, conn.Close())
 	}
-	return encrypted, nil
+	return encrypted, expires, nil
 }
 
-func handshake(ctx context.Context, conn net.Conn, u *url.URL) (net.Conn, error) {
+// handshake returns the encrypted connection, and the certificate of this side.
+func handshake(ctx context.Context, conn net.Conn, u *url.URL) (*tls.Conn, *x509.Certificate, error) {
 	ca, cert, key := pkiCA, pkiClient, pkiKey
 	if dir := u.Query().Get("pkipath"); dir != "" {
 		ca, cert, key = filepath.Join(dir, "cacert.pem"), filepath.Join(dir, "clientcert.pem"),
@@ -113,17 +124,17 @@ func handshake(ctx context.Context, conn net.Conn, u *url.URL) (net.Conn, error)
 	}
 	trusted, err := os.ReadFile(ca)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	own, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(trusted) {
-		return nil, fmt.Errorf("%s has no certificate", ca)
+		return nil, nil, fmt.Errorf("%s has no certificate", ca)
 	}
 	encrypted := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), RootCAs: roots,
 		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
-	return encrypted, encrypted.HandshakeContext(ctx)
+	return encrypted, own.Leaf, encrypted.HandshakeContext(ctx)
 }
