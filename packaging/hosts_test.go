@@ -96,6 +96,8 @@ func TestThreeCommandsToSSH(t *testing.T) {
 	two.run("mkdir -p .ssh\numask 077\ncat >.ssh/id_ed25519 <<'END'\n" + key + "END")
 	two.ssh("a", here)
 	two.isUsed("berth-agent")
+	one.moves(two, "there", there)
+	step("server moved live to the first machine and back")
 
 	if out, err := two.output("berth init --undo"); err == nil || !strings.Contains(out, "1 guest") {
 		t.Errorf("undo with a guest: %v %s", err, out)
@@ -112,6 +114,42 @@ func TestThreeCommandsToSSH(t *testing.T) {
 		t.Errorf("links remain: %s, before: %s", now, links)
 	}
 	step("undone and purged")
+}
+
+// moves moves a server of another machine live to this one, and back. It runs on meanwhile. libvirt of both accepts
+// neither clients without a certificate nor connections to other addresses.
+func (m *machine) moves(other *machine, name, address string) {
+	m.t.Helper()
+	const booted = "cat /proc/sys/kernel/random/boot_id"
+	ssh := "ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o BatchMode=yes root@" +
+		address + " " + booted
+	before := m.run(ssh)
+	m.run("berth host enable one --os-cloud berth-admin")
+	for _, host := range []string{"one", "two"} {
+		m.run("berth server migrate " + name + " --live --host " + host + " --wait --os-cloud berth-admin")
+		m.ssh(name, address)
+		if after := m.run(ssh); after != before {
+			m.t.Errorf("the server was started again on %s: %s, before %s", host, after, before)
+		}
+		if out := m.run("berth server show " + name + " --os-cloud berth-admin"); !strings.Contains(out, " "+host+"\n") {
+			m.t.Errorf("the server is not on %s:\n%s", host, out)
+		}
+	}
+	for i, one := range []*machine{m, other} {
+		out := one.run("ss -Htln 'sport = 16514'\nstat -c '%a %U %n' /etc/pki/libvirt/private/*.pem /etc/pki/qemu/*key.pem")
+		if at := fmt.Sprintf("10.0.0.%d:16514", i+1); strings.Count(out, ":16514") != 1 || !strings.Contains(out, at) ||
+			strings.Count(out, "600 root /etc/pki/libvirt") != 2 || strings.Count(out, "640 root /etc/pki/qemu") != 2 {
+			m.t.Errorf("libvirt does not listen at %s only, or a key can be read:\n%s", at, out)
+		}
+	}
+	// A certificate of QEMU, which QEMU's user can read, does not open libvirt.
+	out, err := m.output(`mkdir -p try && cp /etc/pki/CA/cacert.pem try/ && cp /etc/pki/qemu/client-cert.pem try/clientcert.pem
+cp /etc/pki/qemu/client-key.pem try/clientkey.pem
+virsh -c 'qemu+tls://10.0.0.2/system?pkipath=/root/try' list`)
+	if err == nil {
+		m.t.Errorf("libvirt accepts a certificate of QEMU: %s", out)
+	}
+	m.run("rm -r try\nvirsh -c qemu+tls://10.0.0.2/system list | grep running")
 }
 
 // The blocks of the guide that are for no machine, database or hypervisor run in order on a fresh machine, on the usual
@@ -206,6 +244,8 @@ func (m *machine) nothingOfBerth() {
 		"ls /sys/class/net | grep -E '^(br|vxlan|tap)' || true\n" +
 		"grep -l 'berth init: begin' /etc/berth/* || true\n" +
 		"ls -d /root/.config/openstack /root/.ssh/id_* 2>/dev/null || true\n" +
+		"ls -d /etc/pki /etc/systemd/system/libvirtd-tls.socket.d 2>/dev/null || true\n" +
+		"ss -Htln 'sport = 16514'\n" +
 		"ls /etc/berth\nls /run/libvirt/qemu/*.xml || true")
 	want := "agent.conf\nberth.conf\nenvironment\n"
 	if rest := strings.ReplaceAll(out, want, ""); strings.Contains(regexp.MustCompile(`(?m)^ls: .*\n`).

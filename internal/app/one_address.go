@@ -12,7 +12,9 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/join"
+	"github.com/openberth/berth/internal/settings"
 )
 
 // mounted is an API at the address of all APIs.
@@ -39,9 +41,10 @@ type catalogEntry struct {
 
 // Handler returns a handler that serves all APIs, each below a path. At / is a catalog of them, at /healthz the health
 // of all; both need no account. Metrics are not served: users reach this address. At join.Path hosts exchange tokens
-// for their accounts.
+// for their accounts, and at join.CertificatesPath they request certificates.
 func (c *Cloud) Handler() http.Handler {
 	joining := join.Handler(join.Tokens{Dir: c.Dir}, c.log)
+	certifying := join.CertificatesHandler(join.Authorities{Dir: c.Dir}, c.hostAccount, c.log)
 	handlers, prefixes := map[string]http.Handler{}, []string{}
 	for _, api := range c.apis() {
 		handlers[api.prefix] = edge.Mount(api.prefix, api.service.Handler)
@@ -56,6 +59,8 @@ func (c *Cloud) Handler() http.Handler {
 			h.ServeHTTP(w, r)
 		case r.URL.Path == join.Path:
 			joining.ServeHTTP(w, r)
+		case r.URL.Path == join.CertificatesPath:
+			certifying.ServeHTTP(w, r)
 		case r.URL.Path == "/healthz":
 			c.health(w, r)
 		case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
@@ -66,6 +71,21 @@ func (c *Cloud) Handler() http.Handler {
 				strings.Join(prefixes, ", ")), http.StatusNotFound)
 		}
 	})
+}
+
+// hostAccount returns the account of a host that has joined, from which a request comes. It returns fault.Conflict for
+// another account.
+func (c *Cloud) hostAccount(r *http.Request) (string, error) {
+	caller, err := c.auth.caller(r)
+	if err != nil {
+		return "", err
+	}
+	if c.auth.strategy != settings.HTTPBasic || !caller.Has("service") ||
+		!strings.HasPrefix(caller.User, join.AccountPrefix) {
+		return "", fault.New(fault.Conflict, "%q is not the account of a host that has joined with `berth init --join`",
+			caller.User)
+	}
+	return caller.User, nil
 }
 
 func (c *Cloud) catalog(base string) []catalogEntry {

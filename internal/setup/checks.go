@@ -33,6 +33,7 @@ func (c *Cloud) problems(ctx context.Context, r *record) (all []error) {
 	checkDirectories(c, r, add)
 	if c.o.Driver == Libvirt {
 		checkLibvirt(c, add)
+		checkMoves(c, r, add)
 	}
 	checkFiles(c, r, add)
 	checkKey(c, r, add)

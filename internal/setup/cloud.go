@@ -40,8 +40,9 @@ func (c *Cloud) things() []thing {
 		list = append(list, c.directory(o.instances(), 0o755), guestFiles(c), c.hostTables())
 	}
 	if o.tls() {
-		list = append(list, c.authority(), c.userCA(), c.certificate())
+		list = append(list, c.authority(), c.userCA(), c.certificate(), hostAuthorities(c))
 	}
+	list = append(list, moveThings(c)...)
 	list = append(list, c.clouds(), c.account(admin, adminCloud, admin, "admin"),
 		c.account(o.User, clouds0, o.Project, "member"),
 		c.block(o.confFile(), c.configuration(), "the configuration"),

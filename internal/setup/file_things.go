@@ -293,7 +293,7 @@ func (c *Cloud) configuration() string {
 		b.WriteString("[ovs]\nbridge_mappings = fake:br-fake\n[ml2]\ntenant_network_types = vlan\n" +
 			"[ml2_type_vlan]\nnetwork_vlan_ranges = fake:100:199\n")
 	}
-	b.WriteString(o.virtOption())
+	b.WriteString(o.virtOption() + moveOptions(c))
 	if o.Driver == Libvirt {
 		b.WriteString("[ml2]\ntenant_network_types = vxlan\n[ml2_type_vxlan]\nvni_ranges = 1:65535\n")
 		fmt.Fprintf(&b, "[vxlan]\nenable_vxlan = true\nlocal_ip = %s\n", o.Local)

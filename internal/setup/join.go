@@ -24,12 +24,6 @@ import (
 	"github.com/openberth/berth/internal/userfile"
 )
 
-// The accounts of hosts that join.
-const (
-	hostPrefix  = "host-"
-	hostProject = "service"
-)
-
 // Token makes a token for one more host, and its account. It returns the token.
 func Token(data string, valid time.Duration) (token, address string, err error) {
 	o, found, err := ReadOptions(data)
@@ -133,12 +127,6 @@ func (c *Cloud) makeHost(ctx context.Context, token string) error {
 	return nil
 }
 
-// hostName returns the name of this host.
-func hostName(c *Cloud) string {
-	name, _ := os.Hostname() // the agent fails without one
-	return cmp.Or(c.o.Host, name)
-}
-
 func (o Options) agentFile() string { return filepath.Join(o.Config, "agent.conf") }
 func (o Options) agentDir() string  { return filepath.Join(o.Data, "agent") } // as berth-agent.service of the packages
 
@@ -165,8 +153,9 @@ func hostThings(c *Cloud) []thing {
 	if o.Driver == Libvirt {
 		list = append(list, c.directory(o.instances(), 0o755), guestFiles(c), c.hostTables())
 	}
-	return append(list, ca,
-		c.block(o.agentFile(), agentConfiguration(c), "the configuration of the agent"), agentService(c))
+	list = append(append(list, ca), moveThings(c)...)
+	return append(list, c.block(o.agentFile(), agentConfiguration(c), "the configuration of the agent"),
+		agentService(c))
 }
 
 // agentService is the running agent. Before it is stopped, it removes the networks of this host, which has no guests.
@@ -230,7 +219,7 @@ func agentConfiguration(c *Cloud) string {
 	if o.Data != packagedData {
 		fmt.Fprintf(&b, "[DEFAULT]\ninstances_path = %s\n", o.instances())
 	}
-	b.WriteString(o.virtOption())
+	b.WriteString(o.virtOption() + moveOptions(c))
 	for _, service := range [][2]string{{"placement", "placement"}, {"compute", "compute"}, {"neutron", "network"},
 		{"glance", "image"}} {
 		fmt.Fprintf(&b, "[%s]\nauth_type = http_basic\nusername = %s\npassword = %s\nendpoint_override = %s/%s\n"+
@@ -250,6 +239,7 @@ func hostProblems(ctx context.Context, c *Cloud, r *record) (all []error) {
 	checkDirectories(c, r, add)
 	if c.o.Driver == Libvirt {
 		checkLibvirt(c, add)
+		checkMoves(c, r, add)
 	}
 	o := c.o
 	text, _ := os.ReadFile(o.agentFile()) // a file that cannot be read cannot be written either

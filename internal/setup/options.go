@@ -19,6 +19,7 @@ import (
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/join"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/internal/userfile"
 )
@@ -39,7 +40,8 @@ type Options struct {
 	Data    string   `yaml:"data_dir" json:"data_dir"`             // directory of the state
 	Home    string   `yaml:"home" json:"home"`                     // home directory of the user
 	Join    string   `yaml:"-" json:"join,omitempty"`              // URL of the cloud that this machine has joined
-	Local   string   `yaml:"local_ip" json:"local_ip,omitempty"`   // of this machine, for networks over several machines
+	Local   string   `yaml:"local_ip" json:"local_ip,omitempty"`   // of this machine, for networks and moves
+	NoMoves bool     `yaml:"no_moves" json:"no_moves,omitempty"`   // libvirt is not set up for moves between machines
 }
 
 // Network is the network of the servers.
@@ -68,6 +70,12 @@ const (
 	packagedData = "/var/lib/berth"
 )
 
+// The accounts of hosts that join.
+const (
+	hostPrefix  = join.AccountPrefix
+	hostProject = "service"
+)
+
 func usualFlavors() []Flavor {
 	return []Flavor{{"tiny", 1, 512, 1}, {"small", 1, 1024, 10}, {"medium", 2, 2048, 20}, {"large", 4, 4096, 40},
 		{"xlarge", 8, 8192, 80}}
@@ -83,8 +91,8 @@ func ReadFile(path string) (o Options, err error) {
 	d.KnownFields(true)
 	if err := d.Decode(&o); err != nil && !errors.Is(err, io.EOF) {
 		return o, fault.New(fault.Invalid, "%s is not valid: %w; the options are driver, listen, host, user, project, "+
-			"network (name, cidr), flavors (name, vcpus, ram, disk), ssh_key, virt_type, sysfs, local_ip, config_dir, "+
-			"data_dir and home",
+			"network (name, cidr), flavors (name, vcpus, ram, disk), ssh_key, virt_type, sysfs, local_ip, no_moves, "+
+			"config_dir, data_dir and home",
 			path, err)
 	}
 	return o, nil

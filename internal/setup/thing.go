@@ -1,9 +1,11 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/openberth/berth/internal/join"
 )
@@ -44,4 +46,10 @@ func driverOption(driver string) string {
 		return "fake.FakeDriver"
 	}
 	return "libvirt.LibvirtDriver"
+}
+
+// hostName returns the name of this host.
+func hostName(c *Cloud) string {
+	name, _ := os.Hostname() // the agent fails without one
+	return cmp.Or(c.o.Host, name)
 }
