@@ -73,6 +73,11 @@ func Check(path string, files ...string) (CheckReport, error) {
 			c.add(LevelWarning, sentence)
 		}
 	}
+	if s.Sysfs == "/sys" {
+		for _, sentence := range s.moveWarnings(context.Background()) {
+			c.add(LevelWarning, sentence)
+		}
+	}
 	if sentence := s.Unreported(); sentence != "" {
 		c.add(LevelWarning, sentence+"; `berth up` needs neither, because it is the network service")
 	}
