@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -108,6 +109,11 @@ func printLaunched(g *Globals, s compute.Server, flavor compute.Flavor, image la
 				"(ssh -l debian %s)\n", result.Addresses[0])
 		}
 	}
+	if local, err := net.InterfaceAddrs(); err == nil && len(result.Addresses) > 0 {
+		if note := outside(local, result.Addresses[0], result.Host); note != "" {
+			fmt.Fprintln(g.stderr(), note)
+		}
+	}
 	rows := pairs("id", result.ID, "name", result.Name, "status", result.Status, "host", dash(result.Host), "flavor",
 		result.Flavor, "addresses", dash(strings.Join(result.Addresses, ", ")), "ssh", dash(result.SSH))
 	if err := g.print(result, []string{"Field", "Value"}, rows); err != nil {
@@ -118,6 +124,23 @@ func printLaunched(g *Globals, s compute.Server, flavor compute.Flavor, image la
 			"and start it with `berth server start %s`", s.Name, result.Status, s.ID, s.ID)
 	}
 	return nil
+}
+
+// outside returns a note for a machine with these addresses, none of which is in the network of a server: then ssh may
+// not reach the server from there. host may be empty.
+func outside(local []net.Addr, address, host string) string {
+	ip := net.ParseIP(address)
+	for _, one := range local {
+		if network, ok := one.(*net.IPNet); ok && network.Contains(ip) {
+			return ""
+		}
+	}
+	where := "a host that has servers of the network"
+	if host != "" {
+		where = "host " + host + ", which has it"
+	}
+	return fmt.Sprintf("this machine has no address in the network of %s: if ssh does not reach it from here, run ssh on "+
+		"%s", address, where)
 }
 
 // launchImage is what launch uses of an image.
