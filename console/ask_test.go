@@ -27,7 +27,8 @@ func (s *site) withCandidates() {
 		doc{"id": "2", "name": "accel1", "vcpus": 2, "ram": 512, "extra_specs": doc{"pci_passthrough:alias": "a:1"}}}}
 	s.apis["/berth/v1/headroom"] = doc{"fits": 5, "exact": true, "runs_out": []any{doc{"resource_class": "VCPU",
 		"hosts": 2}}, "hosts": []any{doc{"host": "cmp-00002", "fits": 2, "refused": "no node has 4 CPUs"},
-		doc{"host": "cmp-00003", "fits": 3, "lacks": []any{"VCPU"}}, doc{"host": "cmp-00008", "excluded": "disabled"}}}
+		doc{"host": "cmp-00003", "fits": 3, "exact": true, "lacks": []any{"VCPU"}},
+		doc{"host": "cmp-00008", "excluded": "disabled"}}}
 	s.apis["/berth/v1/explain"] = doc{"reason": "no host has CUSTOM_ACCEL:9", "funnel": []any{
 		doc{"clause": "hosts", "left": 60}, doc{"clause": "CUSTOM_ACCEL:9", "left": 0}}, "minimal": []any{"CUSTOM_ACCEL:9"},
 		"help": doc{"clause": "the amount of CUSTOM_ACCEL", "hosts": 1}, "nearest": []any{doc{"host": "cmp-00005",
@@ -69,7 +70,8 @@ func TestAnswers(t *testing.T) {
 	for query, want := range map[string][]string{
 		"": {"Choose a flavor"},
 		"flavor=small&resources=&required1=": {"2 candidates, on 2 hosts", "/hosts/cmp-00004", "VCPU 4 of 16",
-			"5 more servers fit; VCPU on 2 hosts runs out first", "counted by compute", "no node has 4 CPUs",
+			"5 more servers fit; VCPU on 2 hosts runs out first", ">3<", ">at least 2<", ">at least 5<",
+			"counted by compute", "no node has 4 CPUs",
 			"1 host not counted", "cmp-00008: disabled"},
 		"flavor=accel1": {"Asked without the devices of pci_passthrough:alias=a:1"},
 		"resources=VCPU: 2&resources1=CUSTOM_ACCEL:1&required1=CUSTOM_FAST&resources2=CUSTOM_NVME:1": {

@@ -187,6 +187,7 @@ type Room struct {
 type RoomHost struct {
 	Host  string
 	Fits  int
+	Exact bool             // false: more may fit
 	Lacks []resource.Class // of which one more server lacks some
 	Note  string           // why no more fit
 }
@@ -195,7 +196,7 @@ type RoomHost struct {
 func RoomOf(r headroom.Result) *Room {
 	out := &Room{Fits: r.Fits, Exact: r.Exact, Shared: r.Shared, Reason: r.Reason, RunsOut: r.RunsOut}
 	for _, h := range r.Hosts {
-		out.Hosts = append(out.Hosts, RoomHost{Host: h.Name, Fits: h.Fits, Lacks: h.Lacks})
+		out.Hosts = append(out.Hosts, RoomHost{Host: h.Name, Fits: h.Fits, Exact: r.Exact, Lacks: h.Lacks})
 	}
 	for _, e := range r.Excluded {
 		out.Excluded = append(out.Excluded, RoomHost{Host: e.Host, Note: e.Why})
@@ -214,7 +215,7 @@ func RoomOfBerth(r host.Headroom) *Room {
 			out.Excluded = append(out.Excluded, RoomHost{Host: h.Host, Note: h.Excluded})
 			continue
 		}
-		one := RoomHost{Host: h.Host, Fits: h.Fits, Note: h.Refused}
+		one := RoomHost{Host: h.Host, Fits: h.Fits, Exact: h.Exact, Note: h.Refused}
 		for _, class := range h.Lacks {
 			one.Lacks = append(one.Lacks, resource.Class(class))
 		}
@@ -254,9 +255,18 @@ func runsOutText(list []headroom.RunsOut) string {
 type RoomRow struct {
 	Name  string
 	Fits  int
+	Exact bool   // false: more may fit
 	Share int    // of the largest row, in percent
 	Hosts int    // with room; of an aggregate
 	Then  string // what one more server lacks
+}
+
+// Text returns the number for a table.
+func (r RoomRow) Text() string {
+	if !r.Exact {
+		return "at least " + Number(r.Fits)
+	}
+	return Number(r.Fits)
 }
 
 // roomRows returns the rows of hosts.
@@ -266,7 +276,8 @@ func roomRows(hosts []RoomHost) (rows []RoomRow) {
 		for i, class := range h.Lacks {
 			classes[i] = string(class)
 		}
-		rows = append(rows, RoomRow{Name: h.Host, Fits: h.Fits, Then: cmp.Or(h.Note, strings.Join(classes, ", "))})
+		rows = append(rows, RoomRow{Name: h.Host, Fits: h.Fits, Exact: h.Exact,
+			Then: cmp.Or(h.Note, strings.Join(classes, ", "))})
 	}
 	return withShares(rows)
 }
@@ -297,8 +308,9 @@ func (c *Cloud) roomOfAggregates(r Room) []RoomRow {
 		}
 		for _, name := range names {
 			if rows[name] == nil {
-				rows[name], lacks[name] = &RoomRow{Name: name}, map[resource.Class]int{}
+				rows[name], lacks[name] = &RoomRow{Name: name, Exact: true}, map[resource.Class]int{}
 			}
+			rows[name].Exact = rows[name].Exact && one.Exact
 			rows[name].Fits, rows[name].Hosts = rows[name].Fits+one.Fits, rows[name].Hosts+min(one.Fits, 1)
 			for _, class := range one.Lacks {
 				lacks[name][class]++

@@ -84,6 +84,9 @@ func TestClasses(t *testing.T) {
 		got.NumberOf(7) != "7 of 12" {
 		t.Errorf("%+v", got)
 	}
+	if found := c.Table(FleetQuery{Find: "custom_gpu"}).Hosts; found != 3 {
+		t.Errorf("%d hosts have the class", found)
+	}
 	one := c.ClassesOf("one")
 	if one.Hosts != 1 || one.All != 4 || one.Groups != nil || one.Rows[0].Of != 8 {
 		t.Errorf("%+v", one)
