@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -117,6 +118,8 @@ func TestAudit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, WithToken, nil)
 	s.console.wait = 50 * time.Millisecond
+	var log strings.Builder
+	s.console.log = slog.New(slog.NewTextHandler(&log, nil))
 	d := s.withDamage()
 	v := s.visitor(t)
 	v.signIn(url.Values{"token": {"admin"}})
@@ -181,6 +184,12 @@ func TestAudit(t *testing.T) {
 	v.page(v.PostForm(s.URL+"/audit/apply", fields))
 	if page = v.await("not done: "); !strings.Contains(page, "was changed since it was read") || d.held == nil {
 		t.Errorf("%v %s", d.held, page)
+	}
+	for part, n := range map[string]int{"undo=false content=\"{\\\"allocation\\\":": 2, "undo=true content": 1,
+		"done=true": 2, "done=false": 1} {
+		if strings.Count(log.String(), part) != n {
+			t.Errorf("the log has not %d times %s: %s", n, part, log.String())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"sync"
@@ -197,7 +198,7 @@ func (a *auditing) apply(session context.Context, clients Clients, id, user stri
 	}
 	a.state.Step, a.state.Plan, a.state.Undo, a.state.Undone = changing, planState{}, planState{}, false
 	a.group.Go(func() {
-		done := a.each(session, user, chosen, func(c fleet.Change) heal.Result {
+		done := a.each(session, user, false, chosen, func(c fleet.Change) heal.Result {
 			return heal.Apply(session, clients.Placement, []fleet.Change{c})[0]
 		})
 		a.changed(session, clients, done)
@@ -217,7 +218,7 @@ func (a *auditing) undo(session context.Context, clients Clients, id, user strin
 	a.group.Go(func() {
 		backward := slices.Clone(undo.Changes)
 		slices.Reverse(backward)
-		done := a.each(session, user, backward, func(c fleet.Change) heal.Result {
+		done := a.each(session, user, true, backward, func(c fleet.Change) heal.Result {
 			return heal.Undo(session, clients.Placement, []fleet.Change{c})[0]
 		})
 		left := slices.DeleteFunc(slices.Clone(undo.Changes), func(c fleet.Change) bool {
@@ -244,18 +245,22 @@ func (a *auditing) checkLocked(plan planState, id string, chosen []fleet.Change)
 	return nil
 }
 
-// each makes changes one after the other, and returns those that were made.
-func (a *auditing) each(ctx context.Context, user string, changes []fleet.Change,
+// each makes changes, or their undos, one after the other, and returns those that were made. The log has the content of
+// each before it is made: if this process is killed then, an undo file can be written from it.
+func (a *auditing) each(ctx context.Context, user string, undo bool, changes []fleet.Change,
 	makeOne func(fleet.Change) heal.Result) (done []fleet.Change) {
 	var results []heal.Result
 	for i, c := range changes {
 		a.update(func(s *auditState) { s.Done, s.Of = i, len(changes) })
+		content, err := json.Marshal(c)
+		a.log.InfoContext(ctx, "change of an audit begins", "user", user, "subject", c.Subject(), "undo", undo, "content",
+			string(content), "error", err)
 		r := makeOne(c)
 		if results = append(results, r); r.Done {
 			done = append(done, c)
 		}
-		a.log.InfoContext(ctx, "change of an audit", "user", user, "subject", r.Subject, "change", r.What, "done", r.Done,
-			"why", r.Why)
+		a.log.InfoContext(ctx, "change of an audit ended", "user", user, "subject", r.Subject, "change", r.What, "done",
+			r.Done, "why", r.Why)
 	}
 	a.update(func(s *auditState) { s.Results = results })
 	return done
