@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 )
 
 // DeviceCmd groups the commands on devices.
@@ -196,25 +197,13 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 	if besideNova(ctx, g) {
 		return showNovaDevice(ctx, g, c.Host, c.Address)
 	}
-	if _, err := g.report(ctx, c.Host); err != nil {
+	if err := provider.CheckHostName(c.Host); err != nil {
 		return err
 	}
-	all, err := g.hosts().Devices(ctx)
+	d, err := g.hosts().Device(ctx, c.Host, c.Address)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(d host.Device) bool { return d.Host == c.Host && d.Address == c.Address })
-	if i < 0 {
-		var known []string
-		for _, d := range all {
-			if d.Host == c.Host {
-				known = append(known, d.Address)
-			}
-		}
-		return fault.New(fault.NotFound, "host %s has no device %s; %s", c.Host, c.Address, fault.DidYouMean(c.Address,
-			known, "`berth device list --host "+c.Host+"` shows all"))
-	}
-	d := all[i]
 	var holder, providers names
 	if g.Output != "json" {
 		holder = g.consumerNames(ctx, []string{d.Holder})

@@ -41,12 +41,12 @@ func (d *drainedHost) answer(t *testing.T, r *http.Request) any {
 		d.changes = append(d.changes, r.Method+" "+r.URL.String())
 	}
 	switch r.Method + " " + r.URL.Path {
-	case "GET /berth/v1/hosts":
+	case "GET /berth/v1/hosts/cmp1":
 		vf := host.Device{Address: "0000:3b:00.1", Parent: "0000:3b:00.0"}
 		if len(d.changes) > 0 {
 			vf.Disabled, vf.Disablements = true, []host.DisabledDevice{{ID: "d", Address: vf.Parent}}
 		}
-		return object{"hosts": []host.Report{{Host: "cmp1", Devices: []host.Device{vf}}}}
+		return host.Report{Host: "cmp1", Devices: []host.Device{vf}}
 	case "PUT /berth/v1/hosts/cmp1/devices/0000:3b:00.0/disabled":
 		return host.DisabledDevice{ID: "d", Address: "0000:3b:00.0", Requested: true}
 	case "GET /v2.1/os-services":

@@ -13,16 +13,5 @@ func (g *Globals) report(ctx context.Context, name string) (host.Report, error) 
 	if err := provider.CheckHostName(name); err != nil {
 		return host.Report{}, err
 	}
-	list, err := g.hosts().Hosts(ctx)
-	if err != nil {
-		return host.Report{}, err
-	}
-	names := make([]string, 0, len(list))
-	for _, h := range list {
-		if h.Host == name {
-			return h, nil
-		}
-		names = append(names, h.Host)
-	}
-	return host.Report{}, provider.UnknownHost(name, names)
+	return g.hosts().HostReport(ctx, name)
 }

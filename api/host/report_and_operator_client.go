@@ -53,6 +53,19 @@ func (c Client) Hosts(ctx context.Context) ([]Report, error) {
 	return out.Hosts, err
 }
 
+// HostReport returns the last report of a host, as Hosts does. It returns fault.NotFound, with similar names, if no
+// agent has reported for it.
+func (c Client) HostReport(ctx context.Context, host string) (out Report, err error) {
+	_, err = c.REST.Do(ctx, http.MethodGet, path(host), nil, &out)
+	return out, err
+}
+
+// Device returns a device of a host. It returns fault.NotFound, with similar names, for an unknown host or device.
+func (c Client) Device(ctx context.Context, host, address string) (out Device, err error) {
+	_, err = c.REST.Do(ctx, http.MethodGet, path(host, "devices", address), nil, &out)
+	return out, err
+}
+
 // Devices returns the devices of all hosts, by host and address.
 func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	var out struct {

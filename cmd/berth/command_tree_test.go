@@ -14,6 +14,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // The objects of anyService, in the order in which it lists them.
@@ -68,7 +70,12 @@ func anyService(t *testing.T, empty bool) string {
 		}
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
-			answer = map[string]any{"itemNotFound": map[string]any{"code": 404, "message": "there is no such object"}}
+			message := "there is no such object"
+			if host, of := strings.CutPrefix(r.URL.Path, "/berth/v1/hosts/"); of { // as compute answers
+				host, _, _ = strings.Cut(host, "/")
+				message = fault.TextOf(provider.UnknownHost(host, []string{"obj2", "obj10"}))
+			}
+			answer = map[string]any{"itemNotFound": map[string]any{"code": 404, "message": message}}
 		}
 		if err := json.NewEncoder(w).Encode(answer); err != nil {
 			t.Error(err)

@@ -126,6 +126,7 @@ var otherCommands = strings.Split("backup,restore,upgrade check,device clean,dev
 // readingPaths are paths of the Compute API and the host API, and the first request of each kind of the Networking API.
 var readingPaths = map[string][]string{
 	"compute": {"/berth/v1/devices", "/berth/v1/headroom?flavor=plain", "/berth/v1/hosts",
+		"/berth/v1/hosts/cmp1", "/berth/v1/differences",
 		"/berth/v1/hosts/cmp1/allocations", "/berth/v1/hosts/cmp1/drain", "/berth/v1/servers/SERVER/why",
 		"/v2.1/flavors/detail",
 		"/v2.1/limits", "/v2.1/os-availability-zone/detail", "/v2.1/os-hosts", "/v2.1/os-hosts/cmp1",

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -18,6 +19,16 @@ func (a *Auditor) SetReported(found map[string]Reported, until time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reported, a.reportedUntil = found, until
+}
+
+// Reported returns what SetReported has set, and until when it is shown; nothing after that.
+func (a *Auditor) Reported() (found map[string]Reported, until time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.Now().Before(a.reportedUntil) {
+		return nil, time.Time{}
+	}
+	return maps.Clone(a.reported), a.reportedUntil
 }
 
 // condition returns the condition of a host, or none.

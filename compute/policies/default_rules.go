@@ -94,6 +94,7 @@ const (
 	HealPorts       = "berth:ports:heal"
 
 	ReportDifferences = "berth:differences:report"
+	ListDifferences   = "berth:differences:list"
 
 	SetHostDown     = "berth:hosts:down"
 	SetHostUp       = "berth:hosts:up"
@@ -162,7 +163,7 @@ var guards = []policy.Row{
 	{Names: DeleteExtraSpec, Check: admin, What: "DELETE /flavors/{id}/os-extra_specs/{key}"},
 	{Names: ExplainServer, Check: reader, What: "GET /berth/v1/servers/{id}/why"},
 	{Names: CountGuarantees, Check: service, What: "PUT /berth/v1/servers/{id}/guarantees/{change}"},
-	{Names: ListHosts, Check: service, What: "GET /berth/v1/hosts"},
+	{Names: ListHosts, Check: service, What: "GET /berth/v1/hosts[/{host}]"},
 	{Names: ReportHost, Check: agent, What: "PUT /berth/v1/hosts/{host}"},
 	{Names: ForgetHost, Check: admin, What: "DELETE /berth/v1/hosts/{host}"},
 	{Names: ShowHeadroom, Check: admin, What: "GET /berth/v1/headroom"},
@@ -171,13 +172,14 @@ var guards = []policy.Row{
 	{Names: HealHost, Check: admin, What: "POST /berth/v1/hosts/{host}/allocations"},
 	{Names: HealPorts, Check: admin, What: "POST /berth/v1/ports/heal"},
 	{Names: ReportDifferences, Check: admin, What: "PUT /berth/v1/differences"},
+	{Names: ListDifferences, Check: admin, What: "GET /berth/v1/differences"},
 	{Names: SetHostDown, Check: admin, What: "PUT /berth/v1/hosts/{host}/down"},
 	{Names: SetHostUp, Check: admin, What: "DELETE /berth/v1/hosts/{host}/down"},
 	{Names: BindHost, Check: admin, What: "PUT /berth/v1/hosts/{host}/account"},
 	{Names: UnbindHost, Check: admin, What: "DELETE /berth/v1/hosts/{host}/account"},
 	{Names: ReadAssignments, Check: agent, What: "GET /berth/v1/hosts/{host}/assignments"},
 	{Names: ReportGuest, Check: agent, What: "PUT /berth/v1/hosts/{host}/guests/{server}"},
-	{Names: ListDevices, Check: service, What: "GET /berth/v1/devices"},
+	{Names: ListDevices, Check: service, What: "GET /berth/v1/devices and of one device"},
 	{Names: CleanDevice, Check: admin, What: "POST /berth/v1/hosts/{host}/devices/{address}/clean"},
 	{Names: DisableDevice, Check: admin, What: "PUT /berth/v1/hosts/{host}/devices/{address}/disabled"},
 	{Names: EnableDevice, Check: admin, What: "DELETE /berth/v1/hosts/{host}/devices/{address}/disabled"},

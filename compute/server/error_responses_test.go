@@ -186,7 +186,7 @@ func TestWrongMethodReturnsAllowedMethods(t *testing.T) {
 		"/v2.1/servers":              "GET, POST, HEAD",
 		"/v2.1/p1/servers/x":         "DELETE, GET, PUT, HEAD",
 		"/v2.1/flavors/f":            "DELETE, GET, PUT, HEAD",
-		"/berth/v1/hosts/h":          "DELETE, PUT",
+		"/berth/v1/hosts/h":          "DELETE, GET, PUT, HEAD",
 		"/berth/v1/hosts/h/guests/s": "GET, PUT, HEAD",
 	} {
 		if r := h.ask("PATCH", path, ""); r.status != 405 || r.header.Get("Allow") != allow {

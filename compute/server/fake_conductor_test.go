@@ -136,6 +136,11 @@ func (fakeAudits) HostForeign(string) []audit.Foreign { return nil }
 
 func (fakeAudits) SetReported(map[string]audit.Reported, time.Time) {}
 
+// Reported returns one difference.
+func (fakeAudits) Reported() (map[string]audit.Reported, time.Time) {
+	return map[string]audit.Reported{"host1": {Count: 2, First: []string{"over capacity"}}}, time.Now().Add(time.Hour)
+}
+
 // HostHeal returns the same, healed.
 func (f fakeAudits) HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error) {
 	a, err := f.HostAudit(ctx, host)

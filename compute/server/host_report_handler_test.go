@@ -56,6 +56,24 @@ func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v (%v)", got, want, err)
 	}
+	one, err := h.hosts.HostReport(ctx, "host2")
+	if one.Quiet, one.SilentAfter = 0, 0; err != nil || !reflect.DeepEqual(one, want[1]) {
+		t.Errorf("%+v %v", one, err)
+	}
+	for _, unknown := range []func() error{
+		func() error { _, err := h.hosts.HostReport(ctx, "host3"); return err },
+		func() error { _, err := h.hosts.Device(ctx, "host3", "0000:3b:00.0"); return err },
+		func() error { _, err := h.hosts.Device(ctx, "host1", "0000:3b:00.9"); return err },
+	} {
+		if err := unknown(); !fault.Is(err, fault.NotFound) || !strings.Contains(fault.TextOf(err), "did you mean ") {
+			t.Error(err)
+		}
+	}
+	for _, want := range first.Devices {
+		if d, err := h.hosts.Device(ctx, "host1", want.Address); err != nil || !reflect.DeepEqual(d, want) {
+			t.Errorf("%+v %v", d, err)
+		}
+	}
 	devices, err := h.hosts.Devices(ctx)
 	if err != nil || len(devices) != 6 || !reflect.DeepEqual(devices[:3], first.Devices) {
 		t.Errorf("%+v %v", devices, err)

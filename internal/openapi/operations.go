@@ -70,6 +70,11 @@ func placementOperations() []Operation {
 				{Name: "root_required", Text: "traits of the root", Repeated: true},
 				{Name: "same_subtree", Text: "suffixes of groups", Repeated: true}},
 			Statuses: []int{200}, Answer: placement.Explanation{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/trees/{uuid}",
+			Rule: "placement:resource_providers:allocations:list",
+			Summary: "The tree of a provider: all its providers, parents first, with inventories, traits, aggregates and what " +
+				"each consumer holds. Names of consumers are those of compute's servers.",
+			Statuses: []int{200}, Answer: placement.Tree{}},
 		watch("placement", "placement:resource_providers:list", "providers, inventories and allocations",
 			Parameter{Name: "class", Text: "resource classes"}),
 	}
@@ -98,6 +103,10 @@ func operatorOperations() []Operation {
 			Summary: "How many more servers of a flavor fit.", Answer: host.Headroom{},
 			Query: []Parameter{{Name: "flavor", Text: "id of the flavor", Required: true},
 				{Name: "port", Text: "a port of each server, as `berth headroom --port` writes it", Repeated: true}}},
+		{Service: "compute", Method: "GET", Path: "/berth/v1/hosts/{host}", Rule: "berth:hosts:list",
+			Summary: "One host, as its agent has reported it.", Statuses: []int{200}, Answer: host.Report{}},
+		{Service: "compute", Method: "GET", Path: device, Rule: "berth:devices:list",
+			Summary: "One device of a host, with its holder.", Statuses: []int{200}, Answer: host.Device{}},
 		{Service: "compute", Method: "DELETE", Path: "/berth/v1/hosts/{host}", Rule: "berth:hosts:forget",
 			Summary: "Remove a host that will never return.", Statuses: []int{200}, Answer: host.Forgotten{}},
 		{Service: "compute", Method: "PUT", Path: "/berth/v1/hosts/{host}/account", Rule: "berth:hosts:bind",
@@ -127,6 +136,10 @@ func operatorOperations() []Operation {
 		{Service: "compute", Method: "POST", Path: "/berth/v1/ports/heal", Rule: "berth:ports:heal",
 			Summary: "Show or write what bound ports and the allocations of their servers lack.",
 			Body:    host.HealPorts{}, Statuses: []int{200}, Answer: host.HealedPorts{}},
+		{Service: "compute", Method: "GET", Path: "/berth/v1/differences", Rule: "berth:differences:list",
+			Summary: "What the last periodic audit of the cloud (`berth audit run`) has found on hosts; valid_seconds is 0 " +
+				"without one.",
+			Statuses: []int{200}, Answer: host.FoundDifferences{}},
 		{Service: "compute", Method: "PUT", Path: "/berth/v1/differences", Rule: "berth:differences:report",
 			Summary: "What a periodic audit has found on hosts becomes their condition.",
 			Body:    host.FoundDifferences{}, Statuses: []int{204}},

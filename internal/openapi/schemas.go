@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/openberth/berth/api/placement"
 )
 
 // schemas are the schemas of the types that operations use.
@@ -43,6 +45,8 @@ func (s *schemas) of(t reflect.Type) *yaml.Node {
 		return object("type", text("string"), "format", text("date-time")).node
 	case t == reflect.TypeFor[json.RawMessage]():
 		return object().node // any value
+	case t == reflect.TypeFor[placement.Ratio](), t == reflect.TypeFor[*placement.Ratio]():
+		return object("type", text("number")).node
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return object("type", text("string")).node
 	case t.Implements(reflect.TypeFor[json.Marshaler]()):

@@ -94,6 +94,8 @@ func routes() []route {
 			"POST": write(30, "reshaper:reshape", (*call).reshape)}},
 		{Path: "/berth/v1/explain", Methods: verbs{ // same rule as the query that it explains
 			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
+		{Path: "/berth/v1/trees/{uuid}", Methods: verbs{ // a tree names the consumers of its providers
+			"GET": read(0, "resource_providers:allocations:list", (*call).showTree)}},
 		{Path: "/berth/v1/events", Methods: verbs{ // events show on which hosts consumers are
 			"GET": plain(0, "resource_providers:list", (*call).events)}},
 	}

@@ -13,9 +13,26 @@ import (
 
 // differenceRoutes returns the path of the differences that a periodic audit has found.
 func differenceRoutes(s *Handlers) request.Routes {
+	list := func(c *request.Call) error { return listDifferences(s, c) }
 	return request.Routes{
-		"/berth/v1/differences": {http.MethodPut: request.Guarded(policies.ReportDifferences, s.putDifferences)},
+		"/berth/v1/differences": {
+			http.MethodGet: request.Guarded(policies.ListDifferences, list),
+			http.MethodPut: request.Guarded(policies.ReportDifferences, s.putDifferences),
+		},
 	}
+}
+
+// listDifferences is GET /berth/v1/differences: what the last periodic audit has found, while it is valid.
+func listDifferences(s *Handlers, c *request.Call) error {
+	found, until := s.Audits.Reported()
+	out := host.FoundDifferences{Hosts: map[string]host.HostDifference{}}
+	if !until.IsZero() {
+		out.ValidSeconds = until.Sub(s.Now()).Seconds()
+	}
+	for name, d := range found {
+		out.Hosts[name] = host.HostDifference(d)
+	}
+	return c.WriteJSON(http.StatusOK, out)
 }
 
 // putDifferences is PUT /berth/v1/differences: what a periodic audit has found on hosts becomes their condition.

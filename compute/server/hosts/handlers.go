@@ -72,6 +72,7 @@ type Audits interface {
 	HostReported(host schedule.Host)
 	HostForeign(host string) []audit.Foreign
 	SetReported(found map[string]audit.Reported, until time.Time)
+	Reported() (found map[string]audit.Reported, until time.Time)
 	HostAudit(ctx context.Context, host string) (audit.Audit, error)
 	HostHeal(ctx context.Context, host string, o audit.Healing) (audit.Audit, error)
 }

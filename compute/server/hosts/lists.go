@@ -3,10 +3,12 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/policies"
@@ -14,6 +16,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
@@ -22,6 +25,9 @@ func listRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/berth/v1/hosts":   {http.MethodGet: request.Guarded(policies.ListHosts, s.listHosts)},
 		"/berth/v1/devices": {http.MethodGet: request.Guarded(policies.ListDevices, s.listDevices)},
+		"/berth/v1/hosts/{host}/devices/{address}": {
+			http.MethodGet: request.Guarded(policies.ListDevices, s.showDevice),
+		},
 	}
 }
 
@@ -109,48 +115,84 @@ func disabledSentence(host, reason string) string {
 }
 
 func (s *Handlers) listHosts(c *request.Call) error {
-	hosts, dead, err := s.HostsAndDead(c.R.Context())
+	reports, err := hostReports(c.R.Context(), s, "")
 	if err != nil {
 		return err
 	}
-	requests, err := s.deviceRequests(c.R.Context())
+	return c.WriteJSON(http.StatusOK, map[string]any{"hosts": reports})
+}
+
+// showHost is GET /berth/v1/hosts/{host}: what listHosts shows of one host.
+func (s *Handlers) showHost(c *request.Call) error {
+	name := c.R.PathValue("host")
+	reports, err := hostReports(c.R.Context(), s, name)
+	if err == nil && len(reports) == 0 {
+		err = s.UnknownHost(c.R.Context(), name, fault.New(fault.NotFound, "no agent has reported for it"))
+	}
 	if err != nil {
 		return err
 	}
-	disabled, err := s.Store.DisabledHosts(c.R.Context())
-	if err != nil {
-		return err
+	return c.WriteJSON(http.StatusOK, reports[0])
+}
+
+// declared are what operators have declared about hosts.
+type declared struct {
+	dead     []string
+	disabled map[string]string // the reasons
+	accounts map[string]string
+	requests deviceRequests
+}
+
+// hostReports returns the last reports of all hosts, or of the one that is named, with what operators have declared.
+func hostReports(ctx context.Context, s *Handlers, only string) ([]host.Report, error) {
+	var d declared
+	hosts, dead, err := s.HostsAndDead(ctx)
+	if d.dead = dead; err != nil {
+		return nil, err
 	}
-	accounts, err := s.boundAccounts(c.R.Context())
-	if err != nil {
-		return err
+	if d.requests, err = s.deviceRequests(ctx); err != nil {
+		return nil, err
 	}
-	reports := make([]host.Report, 0, len(hosts))
+	if d.disabled, err = s.Store.DisabledHosts(ctx); err != nil {
+		return nil, err
+	}
+	if d.accounts, err = s.boundAccounts(ctx); err != nil {
+		return nil, err
+	}
+	reports, failures := make([]host.Report, 0, len(hosts)), s.Agents.StartFailures()
 	for _, h := range hosts {
-		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
-		down := slices.Contains(dead, h.Name)
-		if down {
-			dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+
-				"`berth host forget %s` removes the host)", h.Name, h.Name)
-			conditions = append([]string{dead}, conditions...)
+		if only == "" || h.Name == only {
+			reports = append(reports, hostReport(s, h, d))
 		}
-		reason, off := disabled[h.Name]
-		if off {
-			conditions = append([]string{disabledSentence(h.Name, reason)}, conditions...)
-		}
-		connected, quiet := s.Agents.LastSign(h.Name)
-		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
-			SilentAfter: s.Agents.SilentAfter().Seconds(),
-			Instance:    h.Instance, Provider: string(h.Provider),
-			Devices:    describeDevices(h, requests, s.Audits.HostForeign(h.Name)),
-			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
-			Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
-			Disabled: off, DisabledReason: reason, Account: accounts[h.Name],
-			Guests: writePresent(h.Present), NotFollowed: h.NotFollowed, Hypervisor: h.Hypervisor,
-			NoDiskMoves: h.NoDiskMoves, MoveAddress: h.MoveAddress, DiskImages: h.DiskImages,
-			NoDiskImages: h.NoDiskImages, Down: h.Down})
 	}
-	return c.WriteJSON(http.StatusOK, map[string]any{"hosts": withFailures(reports, s.Agents.StartFailures())})
+	maps.DeleteFunc(failures, func(name string, _ presence.StartFailure) bool { return only != "" && name != only })
+	return withFailures(reports, failures), nil
+}
+
+// hostReport returns the last report of a host.
+func hostReport(s *Handlers, h schedule.Host, d declared) host.Report {
+	conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
+	down := slices.Contains(d.dead, h.Name)
+	if down {
+		dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+
+			"`berth host forget %s` removes the host)", h.Name, h.Name)
+		conditions = append([]string{dead}, conditions...)
+	}
+	reason, off := d.disabled[h.Name]
+	if off {
+		conditions = append([]string{disabledSentence(h.Name, reason)}, conditions...)
+	}
+	connected, quiet := s.Agents.LastSign(h.Name)
+	return host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
+		SilentAfter: s.Agents.SilentAfter().Seconds(),
+		Instance:    h.Instance, Provider: string(h.Provider),
+		Devices:    describeDevices(h, d.requests, s.Audits.HostForeign(h.Name)),
+		Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.UsedCells()),
+		Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
+		Disabled: off, DisabledReason: reason, Account: d.accounts[h.Name],
+		Guests: writePresent(h.Present), NotFollowed: h.NotFollowed, Hypervisor: h.Hypervisor,
+		NoDiskMoves: h.NoDiskMoves, MoveAddress: h.MoveAddress, DiskImages: h.DiskImages,
+		NoDiskImages: h.NoDiskImages, Down: h.Down}
 }
 
 // withFailures adds the failures of starts to the reports of earlier ones. A host that has never reported is added
@@ -185,4 +227,26 @@ func (s *Handlers) listDevices(c *request.Call) error {
 		devices = append(devices, describeDevices(h, requests, s.Audits.HostForeign(h.Name))...)
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"devices": devices})
+}
+
+// showDevice is GET /berth/v1/hosts/{host}/devices/{address}: what listDevices shows of one device.
+func (s *Handlers) showDevice(c *request.Call) error {
+	name, address := c.R.PathValue("host"), c.R.PathValue("address")
+	h, err := s.Store.Host(c.R.Context(), name)
+	if err != nil {
+		return s.UnknownHost(c.R.Context(), name, err)
+	}
+	requests, err := s.deviceRequests(c.R.Context())
+	if err != nil {
+		return err
+	}
+	var known []string
+	for _, d := range describeDevices(h, requests, s.Audits.HostForeign(name)) {
+		if strings.EqualFold(d.Address, address) {
+			return c.WriteJSON(http.StatusOK, d)
+		}
+		known = append(known, d.Address)
+	}
+	return fault.New(fault.NotFound, "host %s has no device %s; %s", name, edge.Clip(address), fault.DidYouMean(address,
+		known, "`berth device list --host "+name+"` shows all"))
 }

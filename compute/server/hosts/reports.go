@@ -17,6 +17,7 @@ import (
 func reportRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/berth/v1/hosts/{host}": {
+			http.MethodGet:    request.Guarded(policies.ListHosts, s.showHost),
 			http.MethodPut:    s.ByAgents(policies.ReportHost, s.putReport),
 			http.MethodDelete: request.Guarded(policies.ForgetHost, s.forgetHost),
 		},
