@@ -169,6 +169,10 @@ func makeMoveCertificates(ctx context.Context, c *Cloud) error {
 			return err
 		}
 	}
+	if !moveCertificatesUsable(moveAddress(c), time.Now()) { // libvirt would not start with them
+		return fault.New(fault.Conflict, "the certificates of the cloud are not valid on this machine now; compare its "+
+			"clock with that of the first machine")
+	}
 	return systemctl(ctx, "try-restart", daemonUnit()+".service") // it reads its certificates at its start
 }
 
@@ -275,26 +279,37 @@ func moveSocket(c *Cloud) thing {
 				systemctl(ctx, "is-enabled", unit) == nil, nil
 		},
 		make: func(ctx context.Context) error {
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				return fault.Wrap(fault.Unavailable, err)
+			err := fault.Wrap(fault.Unavailable, os.MkdirAll(filepath.Dir(file), 0o755))
+			if err == nil {
+				err = replaceOwned(file, []byte(text), 0o644, 0)
 			}
-			if err := replaceOwned(file, []byte(text), 0o644, 0); err != nil {
-				return err
+			if err == nil {
+				err = errors.Join(systemctl(ctx, "daemon-reload"), systemctl(ctx, "enable", unit))
 			}
-			if err := errors.Join(systemctl(ctx, "daemon-reload"), systemctl(ctx, "enable", unit)); err != nil {
-				return err
+			if err == nil {
+				err = restartWith(ctx, unit)
 			}
-			return restartWith(ctx, unit)
+			if err != nil { // libvirt of this machine must start without it
+				err = errors.Join(err, closeSocket(ctx, daemon, file), systemctl(ctx, "start", daemon+".service"))
+			}
+			return err
 		},
-		undo: func(ctx context.Context) error {
-			var err error
-			if unitFile(unit) {
-				err = systemctl(ctx, "disable", "--now", unit)
-			}
-			err = errors.Join(err, removeFile(file))
-			_ = os.Remove(filepath.Dir(file)) // others may have a file there
-			return errors.Join(err, systemctl(ctx, "daemon-reload"), systemctl(ctx, "try-restart", daemon+".service"))
-		}}
+		undo: func(ctx context.Context) error { return closeSocket(ctx, daemon, file) }}
+}
+
+// closeSocket ends that a daemon of libvirt listens for other hosts. A daemon that was removed does not listen.
+func closeSocket(ctx context.Context, daemon, file string) error {
+	var err error
+	if unitFile(daemon + "-tls.socket") {
+		err = systemctl(ctx, "disable", "--now", daemon+"-tls.socket")
+	}
+	err = errors.Join(err, removeFile(file))
+	_ = os.Remove(filepath.Dir(file)) // others may have a file there
+	err = errors.Join(err, systemctl(ctx, "daemon-reload"))
+	if unitFile(daemon + ".service") {
+		err = errors.Join(err, systemctl(ctx, "try-restart", daemon+".service"))
+	}
+	return err
 }
 
 // restartTries is how often a socket is started. A client of libvirt that connects meanwhile starts the daemon, and
@@ -312,7 +327,7 @@ func restartWith(ctx context.Context, unit string) error {
 			return systemctl(ctx, "start", daemonUnit()+".service")
 		}
 		if try == restartTries || backoff.Sleep(ctx, 500*time.Millisecond) != nil {
-			return errors.Join(err, systemctl(ctx, "start", daemonUnit()+".service"))
+			return err
 		}
 	}
 }
