@@ -52,7 +52,10 @@ func (c *Conductor) prepareAction(ctx context.Context, s lifecycle.Server,
 	case lifecycle.Unshelve:
 		return c.refuseUnshelve(ctx, s, *action), nil
 	case lifecycle.Live:
-		return scheduler.WhyNotLive(s), nil
+		if refusal = scheduler.WhyNotLive(s); refusal != "" {
+			return refusal, nil
+		}
+		return c.Scheduler.WhyNotLiveFrom(ctx, s)
 	case lifecycle.Migrate:
 		return c.Scheduler.WhyNotCold(ctx, s)
 	case lifecycle.Resize:

@@ -28,7 +28,7 @@ func (s hostsOnly) Host(_ context.Context, name string) (schedule.Host, error) {
 	return schedule.Host{}, fault.New(fault.NotFound, "no host %s", name)
 }
 
-// The hosts that cannot copy a disk are excluded for a resize and a cold migration, and for no other search.
+// The hosts that cannot copy a disk are excluded for moves except evacuations, and for no other search.
 func TestHostsThatCannotCopyDisksAreExcluded(t *testing.T) {
 	hosts := hostsOnly{list: []schedule.Host{{Name: "a", Provider: "root-a"}, {Name: "b", Provider: "root-b",
 		Disks: schedule.Disks{NoDiskMoves: "no address"}}}}
@@ -39,7 +39,8 @@ func TestHostsThatCannotCopyDisksAreExcluded(t *testing.T) {
 		want string // the hosts that are excluded
 	}{
 		{lifecycle.Migrating, "a", 1, "b"}, {lifecycle.Resizing, "a", 1, "b"}, {lifecycle.Resizing, "b", 1, "a"},
-		{lifecycle.Migrating, "a", 0, ""}, {lifecycle.LiveMigration, "a", 1, ""}, {lifecycle.Evacuating, "b", 1, ""},
+		{lifecycle.Migrating, "a", 0, ""}, {lifecycle.LiveMigration, "a", 0, "b"},
+		{lifecycle.LiveMigration, "b", 1, "a"}, {lifecycle.Evacuating, "b", 1, ""},
 		{"", "", 1, ""},
 	} {
 		s := lifecycle.Server{ID: "s"}
