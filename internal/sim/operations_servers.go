@@ -44,7 +44,8 @@ func (op *operations) requestAction() {
 	}
 	actions := []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot, lifecycle.Rebuild, lifecycle.Resize,
 		lifecycle.Resize,
-		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
+		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Live, lifecycle.Live, lifecycle.Confirm,
+		lifecycle.Revert, lifecycle.Shelve,
 		lifecycle.Unshelve, lifecycle.Snapshot, lifecycle.Pause, lifecycle.Unpause, lifecycle.Suspend, lifecycle.Resume,
 		lifecycle.Rescue, lifecycle.Unrescue}
 	if op.options.Held {
@@ -61,6 +62,9 @@ func (op *operations) requestAction() {
 		}
 		if s.Phase() == lifecycle.Resized { // only these end this state
 			action = []lifecycle.Action{lifecycle.Confirm, lifecycle.Revert}[op.rng.IntN(2)]
+		}
+		if s.Refuse(lifecycle.Start, false) == "" && op.halfTheTime() { // few servers are stopped
+			action = lifecycle.Start
 		}
 		if s.State == lifecycle.Shelved {
 			action = lifecycle.Unshelve
