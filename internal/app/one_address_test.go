@@ -11,6 +11,9 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/internal/join"
+	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/userfile"
 )
 
 // One address serves all APIs below their paths: the catalog needs no account, links have the prefix, clients work, and
@@ -91,5 +94,41 @@ func TestOneAddress(t *testing.T) {
 	}
 	if _, err := c.PlacementClient().Providers(t.Context(), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// Only accounts of hosts get certificates: none without authentication, and no account of a user.
+func TestCertificatesAreForHosts(t *testing.T) {
+	t.Parallel()
+	users := userfile.Files{Users: t.TempDir() + "/htpasswd"}
+	users.Roles = users.Users + settings.RolesSuffix
+	for name, role := range map[string]string{"ann": "member", "host-x": "service", "root": "service"} {
+		if err := users.Add(userfile.User{Name: name, Project: "p", Roles: []string{role}}, "secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	basic := "[api]\nauth_strategy = http_basic\n[DEFAULT]\nhttp_basic_auth_user_file = " + users.Users + "\n"
+	for _, test := range []struct {
+		options, name, password string
+		status                  int
+	}{{"", "host-x", "secret", http.StatusForbidden}, {basic, "host-x", "wrong", http.StatusUnauthorized},
+		{basic, "ann", "secret", http.StatusForbidden}, {basic, "root", "secret", http.StatusForbidden},
+		{basic, "host-x", "secret", http.StatusBadRequest}} { // of an empty request
+		c, err := OpenCloud(t.Context(), readSettings(t, "[DEFAULT]\nhost = cmp1\n"+test.options), t.TempDir(),
+			slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPost, join.CertificatesPath, strings.NewReader("{}"))
+		r.SetBasicAuth(test.name, test.password)
+		r.Header.Set("X-Auth-Token", test.name)
+		w := httptest.NewRecorder()
+		c.Handler().ServeHTTP(w, r)
+		if w.Code != test.status {
+			t.Errorf("%+v: %d %s", test, w.Code, w.Body)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
