@@ -16,6 +16,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
@@ -34,6 +36,8 @@ type DB struct {
 	file   string  // of SQLite; empty in memory
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
+
+	listener *pgx.ConnConfig // PostgreSQL only: how Listen connects
 
 	backoff backoff.Exponential // the waits between the attempts of one Write or Read
 

@@ -199,7 +199,7 @@ func services(contracts []string) []Row {
 			"placement/shadow/difference"}},
 		{Package: "placement/events", Kind: Server, Imports: with(domain, "api/eventstream", "placement/index",
 			"placement/store")},
-		{Package: "placement/server", Kind: Server, Imports: with(contracts, "placement/…"),
+		{Package: "placement/server", Kind: Server, Imports: with(contracts, "backoff", "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "image", Kind: DocOnly},

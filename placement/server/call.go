@@ -56,10 +56,9 @@ type Server struct {
 	index    *liveindex.Index
 	names    *liveindex.Names
 
-	syncer  *liveindex.Syncer // used by Run only
 	changes *events.Source
 	feed    *eventstream.Feed // of changes
-	polls   chan chan<- error // polls that Synchronize requests from Run; their results
+	following
 
 	metrics    *metrics.Set
 	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
@@ -72,6 +71,13 @@ type Server struct {
 	newID   func() string // returns the UUID of a provider that is created without one
 	shuffle func(int, func(i, j int))
 	pick    func(n int) int // returns a random number from 0 to n-1
+}
+
+// following is how writes of other processes are found.
+type following struct {
+	syncer        *liveindex.Syncer // used by Run only
+	polls         chan chan<- error // polls that Synchronize requests from Run; their results
+	announcements *announcements    // nil: the database passes none
 }
 
 // bounds bound what all requests use together.

@@ -16,16 +16,18 @@ import (
 // candidates repeats it.
 func (c *call) refresh(change store.Change) {
 	defer c.server.changes.Touch(change.Roots...)
+	c.server.announcements.announce(change.Roots)
 	snapshot := c.server.index.Snapshot()
 	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
 	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one
-		c.refreshRoots(change.Roots)
+		c.logRefreshError(c.server.index.Refresh(c.Context(), change.Roots...), change.Roots)
 		return
 	}
 	c.logRefreshError(c.server.index.RefreshUsage(c.Context(), change.Used...), change.Roots)
 }
 
 func (c *call) refreshRoots(roots []provider.ID) {
+	c.server.announcements.announce(roots)
 	c.logRefreshError(c.server.index.Refresh(c.Context(), roots...), roots)
 }
 
@@ -46,6 +48,7 @@ func (c *call) applyDelta(change store.Change, p liveindex.Delta) {
 		c.refresh(change)
 		return
 	}
+	c.server.announcements.announce(change.Roots)
 	p.Root, p.After, p.Reads = change.Roots[0], change.Generation, c.reads
 	c.logRefreshError(c.server.index.Apply(c.Context(), p), change.Roots)
 }

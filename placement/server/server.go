@@ -78,7 +78,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	srv := &Server{
 		store: s, database: s, opts: opts, bodies: bodies,
 		index: liveindex.New(s), names: liveindex.NewNames(s),
-		metrics: opts.Metrics, polls: make(chan chan<- error),
+		metrics: opts.Metrics, following: following{polls: make(chan chan<- error)},
 		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
 			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
@@ -87,6 +87,9 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	srv.changes = events.NewSource(events.Reads{Shares: s.Shares, Snapshot: srv.index.Snapshot})
 	srv.feed = &eventstream.Feed{Follower: eventstream.NewFollower(srv.changes, srv.opts.Log), Kinds: events.Kinds(),
 		Classes: true}
+	if s.Announces() {
+		srv.announcements = newAnnouncements(uuid.NewString())
+	}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
@@ -113,14 +116,16 @@ func (s *Server) Reload(ctx context.Context) error {
 
 // Run updates the index with the writes of other processes to the database, until ctx ends. Without Run the index
 // contains only the writes of this server. A write of another process is in the index after Options.RefreshInterval and
-// the time of one poll, which is a fraction of a second for ten thousand hosts. While the database does not answer, the
+// the time of one poll, which is a fraction of a second for ten thousand hosts; that of another Berth on PostgreSQL is
+// there after some milliseconds, because Berth announces its writes there. While the database does not answer, the
 // index becomes older, which /healthz and /metrics report. Call Run once.
 func (s *Server) Run(ctx context.Context) {
 	ticks := time.NewTicker(s.opts.RefreshInterval)
 	defer ticks.Stop()
-	var following sync.WaitGroup
-	following.Go(func() { s.feed.Run(ctx) })
-	defer following.Wait()
+	var running sync.WaitGroup
+	running.Go(func() { s.feed.Run(ctx) })
+	running.Go(func() { s.runAnnouncements(ctx) })
+	defer running.Wait()
 	failing := false
 	var waiting chan<- error // of a call of Synchronize
 	for {
