@@ -55,9 +55,10 @@ lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
 nested: tools ## test guests of libvirt that use VFs of that kernel; up to 30 minutes
 	$(GO) test -tags nested -run Nested -count=1 -timeout 40m -v ./internal/lab
 
-nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova and RabbitMQ (as root)
+nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova, Neutron, RabbitMQ (as root)
 	sh .ci/install-nova-packages
-	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clienttest
+	sh .ci/install-neutron-packages
+	$(GO) test -tags nova -count=1 -timeout 30m -v ./internal/nova
 
 neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and RabbitMQ (as root)
 	sh .ci/install-neutron-packages

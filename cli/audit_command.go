@@ -91,7 +91,7 @@ func (c *AuditCmd) Run(g *Globals) error {
 	found, err := read.Twice(ctx, c.Interval,
 		func(ctx context.Context) (read.Audited, error) { return look(ctx, g, options) },
 		func(first read.Audited) {
-			fmt.Fprintf(g.stderr(), "%d differences; looking again after %s\n", len(first.Differences), c.Interval)
+			fmt.Fprintf(g.stderr(), "%s; looking again after %s\n", counted(len(first.Differences), "difference"), c.Interval)
 		})
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *AuditCmd) Run(g *Globals) error {
 	}
 	switch {
 	case left > 0:
-		return &StatusError{differencesFound, fault.New(fault.Conflict, "%d differences remain", left)}
+		return &StatusError{differencesFound, fault.New(fault.Conflict, "%s", remaining(left))}
 	case len(found.Gaps) > 0:
 		return &StatusError{notAllRead, fault.New(fault.Unavailable, "not all services were read; the warnings say why")}
 	}
@@ -180,7 +180,7 @@ func (c *AuditCmd) heal(ctx context.Context, g *Globals, found read.Audited) (le
 				fmt.Fprintf(g.stderr(), "%s: %s\n", change.Subject(), heal.Text(change))
 			}
 		}
-		fmt.Fprintf(g.stderr(), "Make %d changes in Placement? [y/N] ", len(plan))
+		fmt.Fprintf(g.stderr(), "Make %s in Placement? [y/N] ", counted(len(plan), "change"))
 		answer, _ := bufio.NewReader(g.stdin()).ReadString('\n') // without an answer nothing is changed
 		if word := strings.ToLower(strings.TrimSpace(answer)); word != "y" && word != "yes" {
 			fmt.Fprintln(g.stderr(), "nothing was changed")
@@ -263,4 +263,12 @@ func readAliases(files []string) (pci.Aliases, error) {
 		return nil, fault.New(fault.Invalid, "[pci] alias of %s: %w", strings.Join(files, ", "), err)
 	}
 	return aliases, nil
+}
+
+// remaining says how many differences remain.
+func remaining(n int) string {
+	if n == 1 {
+		return "1 difference remains"
+	}
+	return fmt.Sprintf("%d differences remain", n)
 }

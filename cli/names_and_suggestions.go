@@ -30,6 +30,14 @@ func plural(noun string) string {
 	return noun + "s"
 }
 
+// counted returns a number of objects of a kind, such as "1 change".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun = plural(noun)
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // mostIDs is how many ids of objects with the same name an error has.
 const mostIDs = 5
 

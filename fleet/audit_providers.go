@@ -195,7 +195,7 @@ func (a *audit) ports() {
 			devices[p.Host+" "+p.Device] = p
 		}
 		for _, id := range p.Providers {
-			if a.Missing(Providers) || len(a.Held[resource.ConsumerID(p.Server)][id]) > 0 {
+			if a.Missing(Providers) || len(a.Held[resource.ConsumerID(p.Server)][id]) > 0 || a.holdsNothing(server) {
 				continue
 			}
 			f.Rule, f.Evidence = PortProvider, fmt.Sprintf("its profile names provider %s, of which server %s holds nothing",
@@ -207,6 +207,12 @@ func (a *audit) ports() {
 	a.holders()
 }
 
+// holdsNothing reports whether a server on a host has no allocation at all. That is one difference, NoAllocation; what
+// its ports and devices lack follows from it.
+func (a *audit) holdsNothing(s *Server) bool {
+	return s.Host != "" && len(a.Held[resource.ConsumerID(s.ID)]) == 0
+}
+
 // holders compares the holders of devices that agents of Berth report with Placement.
 func (a *audit) holders() {
 	for _, d := range a.Reported {
@@ -214,7 +220,7 @@ func (a *audit) holders() {
 		if d.Holder == "" || p == nil || a.Missing(Providers) || len(p.Held[d.Holder]) > 0 {
 			continue
 		}
-		if s := a.Server[d.Holder]; s != nil && (s.TaskState != "" || len(a.Moves[s.ID]) > 0) {
+		if s := a.Server[d.Holder]; s != nil && (s.TaskState != "" || len(a.Moves[s.ID]) > 0 || a.holdsNothing(s)) {
 			continue
 		}
 		a.report(Finding{Rule: OtherHolder, Subject: string(p.ID), Name: p.Name, Host: d.Host,

@@ -279,6 +279,13 @@ var damages = map[string]func(*world) expected{
 		delete(w.Consumers, resource.ConsumerID(s.ID))
 		return expected{NoAllocation, s.ID, true}
 	},
+	"no allocation, with a port": func(w *world) expected {
+		s, h := w.pick(9)
+		w.drop(s, h, 0)
+		w.drop(s, h, 2)
+		delete(w.Consumers, resource.ConsumerID(s.ID))
+		return expected{NoAllocation, s.ID, true}
+	},
 	"wrong host": func(w *world) expected {
 		s, h := w.pick(2)
 		w.hold(s.ID, w.hosts-1, 0, w.held(s, h, 0))

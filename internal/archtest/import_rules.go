@@ -365,6 +365,7 @@ func testSupport() []Row {
 		{Package: "internal/testcert", Kind: TestSupport},
 		{Package: "internal/libvirtd", Kind: TestSupport, Imports: []string{"internal/ownlibvirt", "internal/testcert",
 			"internal/testenv"}},
+		{Package: "internal/nova", Kind: TestSupport},
 		{Package: "internal/novalink", Kind: TestSupport},
 		{Package: "internal/neutron", Kind: TestSupport, Imports: []string{"bandwidth", "internal/clienttest",
 			"internal/databases", "internal/testenv"}},

@@ -1,7 +1,7 @@
-// Package clienttest tests Berth with existing clients: Placement with the `openstack` client, gophercloud and (with
-// the build tag nova, `make nova`) Nova, and compute with the `openstack` client. Each authenticates with a real
-// Keystone, finds Placement in its catalog, and uses a real `berth placement`. Where responses are compared,
-// OpenStack's own Placement is in the same catalog.
+// Package clienttest tests Berth with existing clients: Placement with the `openstack` client and gophercloud, and
+// compute with the `openstack` client. Each authenticates with a real Keystone, finds Placement in its catalog, and
+// uses a real `berth placement`. Where responses are compared, OpenStack's own Placement is in the same catalog.
+// Packages nova and neutron start these services beside it.
 package clienttest
 
 import (

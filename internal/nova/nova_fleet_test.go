@@ -1,6 +1,6 @@
 //go:build nova
 
-package clienttest
+package nova
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/clienttest"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
@@ -87,7 +89,7 @@ func TestNovaFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "the server that fits nowhere is in ERROR", func() error {
+	clienttest.Eventually(t, "the server that fits nowhere is in ERROR", func() error {
 		s, err := servers.Get(t.Context(), n.api, large.ID).Extract()
 		if err == nil && s.Status != "ERROR" {
 			err = errors.New("it is " + s.Status)

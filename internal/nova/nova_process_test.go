@@ -1,6 +1,6 @@
 //go:build nova
 
-package clienttest
+package nova
 
 import (
 	"encoding/json"
@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/internal/clienttest"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
@@ -21,21 +23,30 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// image is the only image of the image service.
-const image = "99999999-9999-4999-8999-999999999990"
+const (
+	image   = "99999999-9999-4999-8999-999999999990" // the only image of the image service
+	missing = "66666666-6666-4666-8666-666666666669" // the id of no server
+)
 
 // nova is OpenStack's compute service: API, conductor, scheduler and two hosts with Nova's fake driver, on MariaDB
 // and RabbitMQ.
 type nova struct {
-	*Cloud
+	*clienttest.Cloud
 	api       *gophercloud.ServiceClient
 	placement *gophercloud.ServiceClient // Berth, with the same user
 	dir       string
 	conf      string
 }
 
-// startNova starts a Nova whose Placement is Berth.
+// startNova starts a Nova whose Placement is Berth, with an empty network service.
 func startNova(t *testing.T) *nova {
+	t.Helper()
+	return startNovaWith(t, nil)
+}
+
+// startNovaWith starts a Nova whose Placement is Berth. network starts its network service and returns the address, if
+// it is not nil.
+func startNovaWith(t *testing.T, network func(c *clienttest.Cloud) (address string)) *nova {
 	t.Helper()
 	for _, program := range []string{"nova-api", "nova-conductor", "nova-scheduler", "nova-manage", "nova-status",
 		"rabbitmq-server", "epmd"} {
@@ -43,18 +54,23 @@ func startNova(t *testing.T) *nova {
 			t.Fatalf("Nova is not installed: run `make nova`: %v", err)
 		}
 	}
-	n := &nova{Cloud: Start(t), dir: t.TempDir()}
+	n := &nova{Cloud: clienttest.Start(t), dir: t.TempDir()}
 	n.StartBerth(t)
 	n.User(t, "nova", "service", "admin", "service")
 	services := httptest.NewServer(http.HandlerFunc(serveImagesAndNetworks))
 	t.Cleanup(services.Close)
-	api := Free(t)
+	api := clienttest.Free(t)
 	n.Endpoint(t, n.Service(t, "compute"), n.Region, "http://"+api+"/v2.1")
-	n.Endpoint(t, n.Service(t, "network"), n.Region, services.URL)
+	networks := services.URL
+	if network != nil {
+		networks = network(n.Cloud)
+	} else {
+		n.Endpoint(t, n.Service(t, "network"), n.Region, networks)
+	}
 	n.conf = filepath.Join(n.dir, "nova.conf")
 	maria := databases.MariaDB(t)
-	Write(t, n.conf, n.configuration(api, RabbitMQ(t, n.dir), services.URL))
-	Write(t, filepath.Join(n.dir, "db.conf"),
+	clienttest.Write(t, n.conf, n.configuration(api, clienttest.RabbitMQ(t, n.dir), services.URL, networks))
+	clienttest.Write(t, filepath.Join(n.dir, "db.conf"),
 		"[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+maria.Database(t)+"\n")
 	n.manage(t, 0, "api_db", "sync")
 	n.manage(t, 0, "cell_v2", "map_cell0", "--database_connection", maria.Database(t))
@@ -64,13 +80,14 @@ func startNova(t *testing.T) *nova {
 	n.run(t, "", "nova-scheduler", "db")
 	n.run(t, api, "nova-api", "db")
 	for _, host := range []string{"cmp1", "cmp2"} {
-		Write(t, filepath.Join(n.dir, host+".conf"), "[DEFAULT]\nhost = "+host+"\nstate_path = "+n.dir+"/"+host+"\n")
+		clienttest.Write(t, filepath.Join(n.dir, host+".conf"),
+			"[DEFAULT]\nhost = "+host+"\nstate_path = "+n.dir+"/"+host+"\n")
 		if err := os.MkdirAll(filepath.Join(n.dir, host, "instances"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		// This is the whole program nova-compute; its package would install libvirt.
 		program := filepath.Join(n.dir, "nova-compute")
-		Write(t, program, "from nova.cmd.compute import main\nmain()\n")
+		clienttest.Write(t, program, "from nova.cmd.compute import main\nmain()\n")
 		n.run(t, "", program, host)
 	}
 	provider, err := openstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{IdentityEndpoint: n.URL + "/v3",
@@ -84,12 +101,16 @@ func startNova(t *testing.T) *nova {
 		t.Fatal(err)
 	}
 	n.api.Microversion = "2.90"
-	n.placement = gophercloudClient(t, n.Cloud, n.Region)
+	n.placement, err = openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{Region: n.Region})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.placement.Microversion = "1.39"
 	return n
 }
 
 // configuration returns a nova.conf.
-func (n *nova) configuration(api, rabbit, services string) string {
+func (n *nova) configuration(api, rabbit, images, networks string) string {
 	address, port, _ := strings.Cut(api, ":")
 	return fmt.Sprintf(`[DEFAULT]
 state_path = %[1]s
@@ -119,7 +140,7 @@ api_paste_config = /usr/share/nova-common/api-paste.ini
 [glance]
 endpoint_override = %[5]s
 [neutron]
-endpoint_override = %[5]s
+endpoint_override = %[9]s
 %[6]s
 [placement]
 region_name = %[7]s
@@ -131,13 +152,13 @@ send_service_user_token = true
 www_authenticate_uri = %[8]s
 service_token_roles_required = true
 %[6]s
-`, n.dir, rabbit, address, port, services, fmt.Sprintf(`auth_type = password
+`, n.dir, rabbit, address, port, images, fmt.Sprintf(`auth_type = password
 auth_url = %s
 username = nova
 password = nova
 project_name = service
 user_domain_name = Default
-project_domain_name = Default`, n.URL), n.Region, n.URL)
+project_domain_name = Default`, n.URL), n.Region, n.URL, networks)
 }
 
 // serveImagesAndNetworks is an image service with one image and an empty network service, which Nova requires.
@@ -170,7 +191,8 @@ func (n *nova) run(t *testing.T, addr, program, own string) {
 		args = []string{"/usr/bin/python3", program}
 	}
 	log := filepath.Join(n.dir, filepath.Base(program)+"."+own+".log")
-	Run(t, log, addr, append(args, "--config-file", n.conf, "--config-file", filepath.Join(n.dir, own+".conf"))...)
+	args = append(args, "--config-file", n.conf, "--config-file", filepath.Join(n.dir, own+".conf"))
+	clienttest.Run(t, log, addr, args...)
 }
 
 // manage runs nova-manage, which must end with this status, and returns its output.
