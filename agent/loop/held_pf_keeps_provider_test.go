@@ -82,3 +82,29 @@ func TestHeldPF(t *testing.T) {
 		w.checkConsistent("s1")
 	})
 }
+
+// Compute deletes an allocation after the agent has freed the device. The plan that the agent makes at once still sees
+// it, and is repeated soon, not at the next rescan.
+func TestPlanIsRepeatedAfterARelease(t *testing.T) {
+	scenario(t, "the VFs are gone", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		w.compute.assign(w.server("s1", name1), w.server("s2", name1))
+		w.untilPhase(host.Running, "s1", "s2")
+		for address := range w.holders() {
+			w.sysfs.remove(address)
+		}
+		stop = w.restart(stop, vfRule)
+		w.compute.assign(w.server("s2", name1))
+		w.untilPhase(host.Gone, "s1")
+		time.Sleep(time.Second)
+		if got := w.total(name1, class); got != 2 {
+			t.Errorf("%d VFs of a provider that has two allocations", got)
+		}
+		w.deleteAllocations("s1")
+		time.Sleep(10 * time.Second)
+		if got := w.total(name1, class); got != 1 {
+			t.Errorf("%d VFs ten seconds after the allocation was deleted", got)
+		}
+		must(t, stop())
+	})
+}

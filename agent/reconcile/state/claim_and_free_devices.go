@@ -110,11 +110,11 @@ func ApplyFreed(c *Core, id string, changes []device.Change) {
 	}
 	for _, change := range changes {
 		if e, _ := c.Set.At(change.ID); change.Now == pci.Removed || e.Disabled {
-			c.WantSync = true // its provider can be reduced, or the device must be reserved now
+			c.WantSync, c.ReleasedAt = true, c.Now // its provider can be reduced, or the device must be reserved now
 		}
 	}
 	if c.Postponed[resource.ConsumerID(id)] {
-		c.WantSync = true // the providers of its devices can be created now
+		c.WantSync, c.ReleasedAt = true, c.Now // the providers of its devices can be created now
 	}
 }
 

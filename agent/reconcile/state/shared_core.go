@@ -38,6 +38,7 @@ type Core struct {
 	Postponed  map[resource.ConsumerID]bool // their devices delay the creation of a provider; of the last plan
 	Wake       bool                         // work may be due
 	Freed      bool                         // devices were freed: servers that wait for devices can try again
+	ReleasedAt time.Time                    // when devices were last freed whose release the next plans need
 }
 
 // observed is the last observation, and what has changed since.

@@ -53,7 +53,19 @@ func (s *Syncer) dueAt() time.Time {
 			wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
 		}
 	}
+	if s.awaitsRelease() {
+		wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
+	}
 	return s.endedAt.Add(wait)
+}
+
+// releaseTime is how long after a release plans are repeated soon.
+const releaseTime = time.Minute
+
+// awaitsRelease reports whether the last plan could not be made whole soon after devices were freed here. Compute
+// deletes the allocation after the agent has said so, which a plan that begins at once may not see yet.
+func (s *Syncer) awaitsRelease() bool {
+	return len(s.Planning.Plan.Objections) > 0 && !s.ReleasedAt.IsZero() && s.endedAt.Sub(s.ReleasedAt) < releaseTime
 }
 
 // Deadline returns the time at which advance has something to do; zero when an effect is in progress.
