@@ -53,7 +53,7 @@ func (s *Syncer) dueAt() time.Time {
 			wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
 		}
 	}
-	if s.awaitsRelease() {
+	if awaitsRelease(s.Planning.Plan, s.endedAt.Sub(s.ReleasedAt)) {
 		wait = min(wait, cmp.Or(s.Config.Times.SecondSync, secondSync))
 	}
 	return s.endedAt.Add(wait)
@@ -62,10 +62,10 @@ func (s *Syncer) dueAt() time.Time {
 // releaseTime is how long after a release plans are repeated soon.
 const releaseTime = time.Minute
 
-// awaitsRelease reports whether the last plan could not be made whole soon after devices were freed here. Compute
-// deletes the allocation after the agent has said so, which a plan that begins at once may not see yet.
-func (s *Syncer) awaitsRelease() bool {
-	return len(s.Planning.Plan.Objections) > 0 && !s.ReleasedAt.IsZero() && s.endedAt.Sub(s.ReleasedAt) < releaseTime
+// awaitsRelease reports whether a plan could not be made whole, the given time after devices were last freed here.
+// Compute deletes the allocation after the agent has said so, which a plan that begins at once may not see yet.
+func awaitsRelease(plan treeplan.Plan, after time.Duration) bool {
+	return len(plan.Objections) > 0 && after < releaseTime
 }
 
 // Deadline returns the time at which advance has something to do; zero when an effect is in progress.
