@@ -14,11 +14,15 @@ import (
 // moveCheckTime is how long the libvirt of this host may take to answer.
 const moveCheckTime = 5 * time.Second
 
+// defaultMoves is the address of the libvirt of other hosts without options for moves.
+const defaultMoves = "qemu+tcp://%s/system"
+
 // moveWarnings returns what prevents moves of servers between this host and others, with the commands that repair it.
-// It connects to the libvirt of this host as other hosts do.
+// It connects to the libvirt of this host as other hosts do. A host without options for moves is alone, or its operator
+// has not come to moves yet: nothing is wrong there.
 func (s *Settings) moveWarnings(ctx context.Context) []string {
 	m := s.Libvirt.Migration
-	if !strings.HasPrefix(s.HostSettings.Driver, "libvirt") || m.URI == "" {
+	if !strings.HasPrefix(s.HostSettings.Driver, "libvirt") || m.URI == "" || m.URI == defaultMoves && m.Address == "" {
 		return nil
 	}
 	at := cmp.Or(m.Address, s.Host)

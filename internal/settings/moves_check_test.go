@@ -9,13 +9,17 @@ import (
 )
 
 // A host whose libvirt accepts no connections of others is named with the commands that repair it; a host of another
-// driver needs none.
+// driver and one without options for moves need none.
 func TestMoveWarnings(t *testing.T) {
-	for driver, want := range map[string]string{"libvirt.LibvirtDriver": "systemctl enable --now libvirtd-tls.socket",
-		"fake.FakeDriver": ""} {
+	const options = "live_migration_inbound_addr = 127.0.0.1\nlive_migration_uri = qemu+tls://%s:1/system?pkipath=/none\n"
+	for _, c := range []struct{ driver, options, want string }{
+		{"libvirt.LibvirtDriver", options, "systemctl enable --now libvirtd-tls.socket"},
+		{"libvirt.LibvirtDriver", "", ""},
+		{"fake.FakeDriver", options, ""},
+	} {
+		driver, want := c.driver, c.want
 		file := filepath.Join(t.TempDir(), "agent.conf")
-		text := "[DEFAULT]\nhost = one\ncompute_driver = " + driver + "\n[libvirt]\n" +
-			"live_migration_inbound_addr = 127.0.0.1\nlive_migration_uri = qemu+tls://%s:1/system?pkipath=/none\n"
+		text := "[DEFAULT]\nhost = one\ncompute_driver = " + driver + "\n[libvirt]\n" + c.options
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
