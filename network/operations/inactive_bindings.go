@@ -109,26 +109,32 @@ func (s Bindings) Delete(ctx context.Context, port, host string) error {
 	return err
 }
 
-// change changes the bindings of a port in one transaction. It returns the changed port.
+// change changes the bindings of a port in one transaction, after an unfinished change of the port. It returns the
+// changed port.
 func (s Bindings) change(ctx context.Context, port string,
 	change func(tx *store.Tx, p *store.Port, n store.Network) error) (p store.Port, err error) {
-	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		if p, err = get[store.Port](ctx, tx, port); err != nil {
-			return err
+	for attempt := range attempts {
+		err = s.Store.Write(ctx, func(tx *store.Tx) error {
+			if p, err = get[store.Port](ctx, tx, port); err != nil {
+				return err
+			}
+			if err := checkNotPending(ctx, tx, p.ID); err != nil {
+				return err
+			}
+			n, err := get[store.Network](ctx, tx, p.Network)
+			if err != nil {
+				return err
+			}
+			if err := change(tx, &p, n); err != nil {
+				return err
+			}
+			s.edited(&p.Base)
+			return tx.PutPort(ctx, &p)
+		})
+		if !repeat(ctx, attempt, err) {
+			break
 		}
-		if err := checkNotPending(ctx, tx, p.ID); err != nil {
-			return err
-		}
-		n, err := get[store.Network](ctx, tx, p.Network)
-		if err != nil {
-			return err
-		}
-		if err := change(tx, &p, n); err != nil {
-			return err
-		}
-		s.edited(&p.Base)
-		return tx.PutPort(ctx, &p)
-	})
+	}
 	return p, err
 }
 

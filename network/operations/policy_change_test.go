@@ -296,7 +296,8 @@ func TestMovedServerKeepsItsAllocation(t *testing.T) {
 	}
 }
 
-// TestChangeWaitsForASlowOne: a change of a consumer whose other change waits for a slow Placement is made after it.
+// TestChangeWaitsForASlowOne: a change of a consumer whose other change waits for a slow Placement is made after it,
+// and so is an operation on a binding of its port.
 func TestChangeWaitsForASlowOne(t *testing.T) {
 	c := newCloud(t)
 	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 1500))
@@ -318,6 +319,9 @@ func TestChangeWaitsForASlowOne(t *testing.T) {
 		slow <- err
 	}()
 	<-asked
+	if err := (Bindings{c.Service}).Delete(t.Context(), p.ID, "cmp3"); fault.CodeOf(err) != "PortBindingNotFound" {
+		t.Errorf("a binding that does not exist: %v", err)
+	}
 	_, err := c.setPolicy(t.Context(), p.ID, from)
 	must(t, err)
 	must(t, <-slow)
