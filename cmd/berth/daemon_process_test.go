@@ -124,10 +124,16 @@ func (d *daemon) hosts() host.Client {
 // up starts a cloud with berth up on free ports.
 func up(t *testing.T, conf, dir string) *daemon {
 	t.Helper()
-	return start(t, []string{"placement", "compute", "network"}, "up", "--config-file", conf, "--data-dir", dir,
-		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0",
-		"--listen-image",
-		"127.0.0.1:0")
+	return start(t, cloudServices, upArguments(conf, dir)...)
+}
+
+// cloudServices are the services whose addresses berth up prints.
+var cloudServices = []string{"placement", "compute", "network"}
+
+// upArguments are the arguments of berth up on free ports.
+func upArguments(conf, dir string) []string {
+	return []string{"up", "--config-file", conf, "--data-dir", dir, "--listen-placement", "127.0.0.1:0",
+		"--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0", "--listen-image", "127.0.0.1:0"}
 }
 
 // ended reports whether the daemon has ended.

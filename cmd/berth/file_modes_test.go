@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
@@ -17,10 +16,8 @@ import (
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	mask := syscall.Umask(0)
-	defer syscall.Umask(mask)
 	path, dir := conf(t, machine(t, 1, 1)), filepath.Join(t.TempDir(), "data")
-	d := up(t, path, dir)
+	d := upWithoutMask(t, path, dir)
 	flavor, err := d.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})
 	must(t, err)
 	d.untilActive(t, d.server(t, "s", flavor.ID))
@@ -37,7 +34,7 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 	for name, mode := range found {
 		must(t, os.Chmod(name, mode|0o055))
 	}
-	d = up(t, path, dir)
+	d = upWithoutMask(t, path, dir)
 	modes(t, dir)
 	for name := range found {
 		if !strings.Contains(d.log.String(), `msg="rights of other users removed"`) || !strings.Contains(d.log.String(),
@@ -50,12 +47,21 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 	// A directory with other files may belong to another program: it is not changed.
 	must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
 	must(t, os.Chmod(dir, 0o755))
-	d = up(t, path, dir)
+	d = upWithoutMask(t, path, dir)
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || !strings.Contains(d.log.String(),
 		"data directory is open to other users") {
 		t.Errorf("%v %v\n%s", info.Mode(), err, d.log)
 	}
 	d.stop(t)
+}
+
+// upWithoutMask is up for a process with the umask 0. The umask of the test's own process is that of all its tests.
+func upWithoutMask(t *testing.T, conf, dir string) *daemon {
+	t.Helper()
+	cmd := berth(t, upArguments(conf, dir)...)
+	cmd.Args = append([]string{"sh", "-c", `umask 0; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	return startCommand(t, cloudServices, cmd)
 }
 
 // modes returns the mode of each path under dir, and checks that other users have no rights.

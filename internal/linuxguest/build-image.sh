@@ -13,6 +13,7 @@
 # GUEST_MODULES="m …"    drivers that the guest loads beside those of its disks and interfaces
 # GUEST_OPTIONS="o …"    more options of the kernel's command line
 set -euo pipefail
+umask 022 # dropbear refuses the keys of a user whose directories others can write
 
 die() { echo "linux guest: $*" >&2; exit 1; }
 
