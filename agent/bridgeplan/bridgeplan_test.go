@@ -256,6 +256,46 @@ func TestForgedSources(t *testing.T) {
 	}
 }
 
+// TestMetadataSides: the interfaces by which guests reach the metadata service by each version of IP, and the rules
+// that lead there.
+func TestMetadataSides(t *testing.T) {
+	six := network.HostSubnet{ID: "6", IPVersion: 6, CIDR: "fd00::/64", Gateway: "fd00::1", Address: "fd00::9"}
+	const bridge, own6 = "brq0a1b2c3d-44", "bro0a1b2c3d-44"
+	const six80 = `iifname "` + bridge + `" ip6 daddr fe80::a9fe:a9fe tcp dport 80 dnat ip6 to [fe80::a9fe:a9fe]:9697`
+	for name, c := range map[string]struct {
+		change func(n *network.HostNetwork)
+		sides  []string
+		six    bool
+	}{
+		"IPv4 only": {func(*network.HostNetwork) {}, []string{bridge}, false},
+		"both": {func(n *network.HostNetwork) { n.Subnets = append(n.Subnets, six) }, []string{bridge},
+			true},
+		"IPv6 only": {func(n *network.HostNetwork) { n.Subnets, n.Port = []network.HostSubnet{six}, "" }, []string{bridge},
+			true},
+		"IPv4 without a gateway": {func(n *network.HostNetwork) {
+			n.Subnets[0].Gateway = ""
+			n.Subnets = append(n.Subnets, six)
+		}, []string{own6, bridge}, true},
+		"IPv6 without a gateway": {func(n *network.HostNetwork) {
+			without := six
+			without.Gateway = ""
+			n.Subnets = append(n.Subnets, without)
+		}, []string{bridge}, false},
+		"a provider network": {func(n *network.HostNetwork) {
+			n.NetworkType, n.Subnets = "vlan", append(n.Subnets, six)
+		}, []string{own6}, false},
+		"nothing of the host": {func(n *network.HostNetwork) { n.Subnets, n.Port = nil, "" }, nil, false},
+	} {
+		n := routed()
+		c.change(&n)
+		rules := own.Rules([]network.HostNetwork{n})
+		accepts := strings.Contains(rules, `iifname "`+bridge+`" ip6 daddr fe80::a9fe:a9fe tcp dport 9697 accept`)
+		if got := ServedBy(n); !slices.Equal(got, c.sides) || strings.Contains(rules, six80) != c.six || accepts != c.six {
+			t.Errorf("%s: %v, accepted %v\n%s", name, got, accepts, rules)
+		}
+	}
+}
+
 // TestIPv6Servers: the words of the modes of IPv6, and the subnets that dnsmasq cannot serve.
 func TestIPv6Servers(t *testing.T) {
 	port := network.HostPort{MAC: "fa:16:3e:00:00:05", PortIdentity: network.PortIdentity{Network: id, Name: "web",
@@ -306,8 +346,11 @@ func TestNameServersWithZones(t *testing.T) {
 
 // TestIPv6Links: the gateway of a subnet of IPv6 is on the bridge, and a host without such a subnet has no IPv6 there.
 func TestIPv6Links(t *testing.T) {
-	for gateway, want := range map[string]string{"fd00::1": "[{10.0.0.1/24 true} {fd00::1/64 true}]",
-		"fe80::1": "[{10.0.0.1/24 true} {fe80::1/64 true} {fd00::9/64 true}]", "": "[{10.0.0.1/24 true}]"} {
+	for gateway, want := range map[string]string{
+		"fd00::1": "[{10.0.0.1/24 true} {fd00::1/64 true} {fe80::a9fe:a9fe/64 true}]",
+		"fe80::1":         "[{10.0.0.1/24 true} {fe80::1/64 true} {fd00::9/64 true} {fe80::a9fe:a9fe/64 true}]",
+		"fe80::a9fe:a9fe": "[{10.0.0.1/24 true} {fe80::a9fe:a9fe/64 true} {fd00::9/64 true}]",
+		"":                "[{10.0.0.1/24 true}]"} {
 		present, n := map[string]Link{}, routed()
 		n.Subnets = append(n.Subnets, network.HostSubnet{ID: "6", IPVersion: 6, CIDR: "fd00::/64", Gateway: gateway,
 			Address: "fd00::9"})

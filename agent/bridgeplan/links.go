@@ -205,8 +205,8 @@ func hostLink(name string, n network.HostNetwork) map[string]string {
 	return all
 }
 
-// bridgeOf returns the bridge of a network. It has the gateways of the subnets that the hosts route. It is the way to
-// the guests of a subnet in which the host has no own address.
+// bridgeOf returns the bridge of a network. It has the gateways of the subnets that the hosts route, and with IPv6 the
+// address of the metadata service. It is the way to the guests of a subnet in which the host has no own address.
 func bridgeOf(n network.HostNetwork) Link {
 	b := Link{Name: n.Bridge, Kind: Bridge, Owner: n.ID, MTU: n.MTU, Up: true}
 	for _, s := range n.Subnets {
@@ -218,6 +218,9 @@ func bridgeOf(n network.HostNetwork) Link {
 		if at, own := inSubnet(s, s.Address); ok && own && p.Addr().IsLinkLocalUnicast() {
 			b.Addresses = append(b.Addresses, Address{at, true})
 		}
+	}
+	if routes(n, 6) && !slices.Contains(b.Addresses, metadata6) {
+		b.Addresses = append(b.Addresses, metadata6)
 	}
 	if n.Routed() {
 		b.MAC = GatewayMAC(n.ID)

@@ -9,8 +9,14 @@ import (
 	"github.com/openberth/berth/api/network"
 )
 
-// MetadataPort is the TCP port to which requests of guests for 169.254.169.254 are redirected, Neutron's.
+// MetadataPort is the TCP port to which requests of guests for metadata are redirected, Neutron's.
 const MetadataPort = 9697
+
+// metadata4 and metadata6 are the addresses of the metadata service for guests. Each bridge that routes IPv6 has
+// metadata6, which is link-local.
+const metadata4 = "169.254.169.254"
+
+var metadata6 = Address{netip.MustParsePrefix("fe80::a9fe:a9fe/64"), true}
 
 // Table is the name of Berth's tables of nftables for networks, in the families inet and bridge.
 const Table = "berth_networks"
@@ -93,21 +99,37 @@ func names(list []string) string { return `{ "` + strings.Join(list, `", "`) + `
 // redirects sends requests for metadata to the agent.
 func (r rules) redirects() (lines []string) {
 	for _, n := range r.networks {
-		if side := ServedBy(n); side != "" {
-			lines = append(lines, fmt.Sprintf("iifname %q ip daddr 169.254.169.254 tcp dport 80 redirect to :%d", side,
+		if side := servedBy(n, 4); side != "" {
+			lines = append(lines, fmt.Sprintf("iifname %q ip daddr %s tcp dport 80 redirect to :%d", side, metadata4,
 				MetadataPort))
+		}
+		if side := servedBy(n, 6); side != "" { // the address stays: a redirection might choose another one of the bridge
+			lines = append(lines, fmt.Sprintf("iifname %[1]q ip6 daddr %[2]s tcp dport 80 dnat ip6 to [%[2]s]:%[3]d", side,
+				metadata6.Prefix.Addr(), MetadataPort))
 		}
 	}
 	return lines
 }
 
-// ServedBy returns the interface by which the host serves metadata and DNS to guests of a network: the bridge if it has
-// gateways, or the host's own interface; empty: it has no address in the network.
-func ServedBy(n network.HostNetwork) string {
+// ServedBy returns the interfaces by which the host serves metadata to guests of a network, without duplicates; none:
+// it has no address in the network.
+func ServedBy(n network.HostNetwork) (list []string) {
+	for _, version := range []int{4, 6} {
+		if side := servedBy(n, version); side != "" && !slices.Contains(list, side) {
+			list = append(list, side)
+		}
+	}
+	return list
+}
+
+// servedBy returns the interface by which the host serves metadata by a version of IP: the bridge if it has gateways,
+// or the host's own interface; empty: none. Without routing only IPv4 is served, because all hosts of such a network
+// would have the one address of IPv6.
+func servedBy(n network.HostNetwork, version int) string {
 	switch {
-	case routes(n, 4):
+	case routes(n, version):
 		return n.Bridge
-	case n.Port != "":
+	case version == 4 && n.Port != "":
 		return OwnInterface(n.ID)
 	}
 	return ""
@@ -174,10 +196,10 @@ func (r rules) services(n network.HostNetwork, version int) []string {
 		from, echo = strings.Replace(from, "ip daddr", "ip6 daddr", 1), "icmpv6 type echo-request"
 	}
 	lines := []string{from + "meta l4proto { tcp, udp } th dport 53 accept", from + echo + " accept"}
-	if version == 4 {
-		lines = append(lines, from+fmt.Sprintf("tcp dport %d accept", MetadataPort))
+	if version == 6 {
+		from = fmt.Sprintf("iifname %q ip6 daddr %s ", n.Bridge, metadata6.Prefix.Addr())
 	}
-	return lines
+	return append(lines, from+fmt.Sprintf("tcp dport %d accept", MetadataPort))
 }
 
 // word returns nft's word for the version of IP of a subnet.

@@ -40,9 +40,10 @@ type DHCP interface {
 	Apply(ctx context.Context, want []bridgeplan.DHCP) map[string]error
 }
 
-// Metadata answers guests by interfaces of the host; *metadata.Service implements it. The faults are by network.
+// Metadata answers guests by the interfaces of each network; *metadata.Service implements it. The faults are by
+// network.
 type Metadata interface {
-	Serve(port int, interfaces map[string]string) map[string]error
+	Serve(port int, interfaces map[string][]string) map[string]error
 }
 
 // Filter enforces the security groups of ports. Apply makes the rules of the host those of its ports, all or nothing.
@@ -344,7 +345,7 @@ func unconnected(id, why string) error {
 // serve makes the servers of networks, and the filter of their ports.
 func (b *Bridges) serve(ctx context.Context, all network.HostNetworks, failed map[string]error) {
 	var ready []network.HostNetwork
-	interfaces := map[string]string{}
+	interfaces := map[string][]string{}
 	present, err := b.o.Kernel.Links(nil)
 	if err != nil {
 		failed[everyNetwork] = err
@@ -355,9 +356,7 @@ func (b *Bridges) serve(ctx context.Context, all network.HostNetworks, failed ma
 			continue // a network that is only not as it must be keeps its servers
 		}
 		ready = append(ready, n)
-		if on := bridgeplan.ServedBy(n); on != "" {
-			interfaces[n.ID] = on
-		}
+		interfaces[n.ID] = bridgeplan.ServedBy(n)
 	}
 	for id, err := range b.o.DHCP.Apply(ctx, bridgeplan.Servers(network.HostNetworks{Networks: ready, Ports: all.Ports})) {
 		failed[id] = err

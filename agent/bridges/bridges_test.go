@@ -25,7 +25,7 @@ type fakes struct {
 	rules    string
 	refuse   error // of the next operation
 	servers  []bridgeplan.DHCP
-	metadata map[string]string
+	metadata map[string][]string
 	filtered []int // the number of ports of each call
 	filter   error
 	noIPv6   bool          // of the kernel
@@ -72,7 +72,7 @@ func (f *fakes) Apply(_ context.Context, want []bridgeplan.DHCP) map[string]erro
 	return nil
 }
 
-func (f *fakes) Serve(_ int, interfaces map[string]string) map[string]error {
+func (f *fakes) Serve(_ int, interfaces map[string][]string) map[string]error {
 	f.metadata = interfaces
 	return nil
 }
@@ -126,7 +126,8 @@ func TestNetworksOfAHost(t *testing.T) {
 	}
 	f.filter = nil
 	must(t, b.Prepare(t.Context(), []string{p.ID}))
-	if len(f.servers) != 1 || f.metadata[n.ID] != n.Bridge || !strings.Contains(f.rules, "masquerade") {
+	if len(f.servers) != 1 || !slices.Equal(f.metadata[n.ID], []string{n.Bridge}) ||
+		!strings.Contains(f.rules, "masquerade") {
 		t.Errorf("servers %v, metadata %v", f.servers, f.metadata)
 	}
 	f.err, f.rules = errors.New("down"), ""

@@ -11,7 +11,10 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-const netC = "0c000000-1111-4000-8000-000000000003"
+const (
+	netC = "0c000000-1111-4000-8000-000000000003"
+	netD = "0d000000-1111-4000-8000-000000000004"
+)
 
 // withSix returns a network that also has a subnet of IPv6.
 func withSix(n network.HostNetwork, cidr, gateway, own, mode string) network.HostNetwork {
@@ -63,17 +66,22 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 		"fe80::1", "fd00:2::250", "dhcpv6-stateful")
 	c := withSix(routed(netC, "10.0.3.0/24", "10.0.3.1", "10.0.3.250", "fa:16:3e:aa:00:03", 103), "fd00:3::/64",
 		"fd00:3::1", "fd00:3::f816:3eff:feaa:3", "dhcpv6-stateless")
+	d := withSix(routed(netD, "10.0.4.0/24", "", "", "fa:16:3e:aa:00:04", 104), "fd00:4::/64", "fd00:4::1",
+		"fd00:4::f816:3eff:feaa:4", "slaac")
+	d.Subnets = d.Subnets[1:]
 	alpha := six(port(a, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10"), "fd00:1::f816:3eff:fe00:10a")
 	beta := six(port(a, "a2a2a2a2-0001-4000-8000-2", "beta", "10.0.1.11"), "fd00:1::f816:3eff:fe00:10b")
 	delta := six(port(a2, "a4a4a4a4-0001-4000-8000-4", "delta", "10.0.1.13"), "fd00:1::f816:3eff:fe00:10d")
 	gamma := six(port(b, "b1b1b1b1-0001-4000-8000-3", "gamma", "10.0.2.10"), "fd00:2::10")
 	sigma := six(port(c, "c1c1c1c1-0001-4000-8000-3", "sigma", "10.0.3.10"), "fd00:3::f816:3eff:fe00:30a")
 	sigma.PortSecurity, sigma.Groups = false, nil
+	omega := six(port(d, "d1d1d1d1-0001-4000-8000-3", "omega", "10.0.4.10"), "fd00:4::f816:3eff:fe00:40a")
+	omega.FixedIPs = omega.FixedIPs[1:]
 	a.Names = []network.HostName{{Name: "beta", Address: "fd00:1::f816:3eff:fe00:10b"}}
 	groups := []network.HostSecurityGroup{openGroup}
 	h2.run("ip -6 route add default via fe80::99 dev eth0 proto ra")
 	for one, all := range map[*host]network.HostNetworks{
-		h: {Networks: []network.HostNetwork{a, b, c}, Ports: []network.HostPort{alpha, beta, gamma, sigma},
+		h: {Networks: []network.HostNetwork{a, b, c, d}, Ports: []network.HostPort{alpha, beta, gamma, sigma, omega},
 			Groups: groups},
 		h2: {Networks: []network.HostNetwork{a2}, Ports: []network.HostPort{delta}, Groups: groups}} {
 		if c := one.want(all); c != "" {
@@ -91,7 +99,8 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 	}
 	router := "default via fe80::" // of the MAC address of the gateway
 	for guest, address := range map[string]string{"alpha": "fd00:1::f816:3eff:fe00:10a/64",
-		"beta": "fd00:1::f816:3eff:fe00:10b/64", "sigma": "fd00:3::f816:3eff:fe00:30a/64", "gamma": router} {
+		"beta": "fd00:1::f816:3eff:fe00:10b/64", "sigma": "fd00:3::f816:3eff:fe00:30a/64", "gamma": router,
+		"omega": "fd00:4::f816:3eff:fe00:40a/64"} {
 		if seen := h.learns(guest, address); strings.Count(seen, router) != 1 {
 			t.Errorf("routers of %s: %s", guest, seen)
 		}
@@ -133,6 +142,8 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 			t.Errorf("%s: %v %s", what, err, out)
 		}
 	}
+	h.checkMetadata("alpha", "beta", "gamma", "sigma", "omega")
+	h2.checkMetadata("delta")
 	outside.Command("ip -6 route add fd00:1::/64 via fd99::11").Run()
 	if outside.Command("busybox ping6 -c1 -W1 fd00:1::f816:3eff:fe00:10a").Run() == nil {
 		t.Error("a guest is reached from outside")
@@ -143,15 +154,30 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 		"the other network's gateway":   in("alpha", "busybox ping6 -c1 -W1 fd00:3::1"),
 		"the host by its other address": in("alpha", "busybox ping6 -c1 -W1 fd99::11"),
 		"a service of the host":         in("alpha", "busybox nc -w1 fd00:1::1 8080 </dev/null | grep ."),
+		"a service beside metadata":     in("alpha", "busybox nc -w1 fe80::a9fe:a9fe%eth0 8080 </dev/null | grep ."),
+		"metadata at the gateway":       in("alpha", "curl -sS -m2 http://[fd00:1::1]:9697/"),
+		"metadata of the host":          "curl -sS -g -m2 http://[fe80::a9fe:a9fe%25brq" + netA[:11] + "]/",
+		"metadata port of the host":     "curl -sS -g -m2 http://[fd99::11]:9697/",
 	} {
 		if !h.fails(script) {
 			t.Errorf("%s is reached", what)
 		}
 	}
 	h.checkRoutersOfGuests("alpha", "sigma", "beta")
-	if c := h.want(network.HostNetworks{Networks: []network.HostNetwork{b, c},
-		Ports: []network.HostPort{gamma, sigma}, Groups: groups}); !strings.Contains(c, "stays as long as") {
+	if c := h.want(network.HostNetworks{Networks: []network.HostNetwork{b, c, d},
+		Ports: []network.HostPort{gamma, sigma, omega}, Groups: groups}); !strings.Contains(c, "stays as long as") {
 		t.Errorf("a network with guests: %q", c)
+	}
+}
+
+// checkMetadata lets guests read their own metadata by IPv6: each gets its own.
+func (h *host) checkMetadata(guests ...string) {
+	h.t.Helper()
+	for _, guest := range guests {
+		out := h.run(in(guest, "curl -sS -g -m5 http://[fe80::a9fe:a9fe%25eth0]/openstack/latest/user_data"))
+		if out != "data of "+guest {
+			h.t.Errorf("user data of %s by IPv6: %q", guest, out)
+		}
 	}
 }
 

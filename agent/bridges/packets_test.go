@@ -25,6 +25,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/machines"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/securitygroup"
 )
 
 // asHost is the variable that makes the test program the agent of a machine: its value is the directory with its files.
@@ -71,7 +72,8 @@ func serveHost(dir string) {
 		Metadata: metadata.New(func(_ context.Context, id string, at netip.Addr) (configdrive.Server, error) {
 			all, err := b.State()
 			for _, p := range all.Ports {
-				if p.Network == id && p.FixedIPs[0].Address == at.String() {
+				local, _ := securitygroup.LinkLocal(p.MAC)
+				if p.Network == id && (p.FixedIPs[0].Address == at.String() || local == at) {
 					return configdrive.Server{ID: p.Device, Name: p.Name, UserData: []byte("data of " + p.Name)}, err
 				}
 			}

@@ -1,10 +1,11 @@
-// Package metadata answers the requests of guests for 169.254.169.254: who they are, with the documents of OpenStack
-// and of EC2. A guest is known by its network and its address, and gets only its own documents.
+// Package metadata answers the requests of guests for 169.254.169.254 and fe80::a9fe:a9fe: who they are, with the
+// documents of OpenStack and of EC2. A guest is known by its network and its address, and gets only its own documents.
 package metadata
 
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ var ec2Versions = []string{"1.0", "2007-01-19", "2007-03-01", "2007-08-29", "200
 
 // document returns the content of a path for a server. A directory is the list of its entries. found is false for other
 // paths.
-func document(s configdrive.Server, address, at string) (content []byte, kind string, found bool, err error) {
+func document(s configdrive.Server, from netip.Addr, at string) (content []byte, kind string, found bool, err error) {
 	documents, err := configdrive.Documents(s)
 	if err != nil {
 		return nil, "", false, fault.Wrap("", err)
@@ -37,7 +38,7 @@ func document(s configdrive.Server, address, at string) (content []byte, kind st
 	case parts[0] == "openstack" && slices.Contains(versions, parts[1]):
 		content, kind, found = openStack(documents, parts[2:])
 	case slices.Contains(ec2Versions, parts[0]):
-		content, found = ec2(s, documents, address, parts[1:])
+		content, found = ec2(s, documents, from, parts[1:])
 		kind = plain
 	}
 	return content, kind, found, nil
@@ -69,7 +70,7 @@ func openStack(documents map[string][]byte, parts []string) (content []byte, kin
 }
 
 // ec2 returns a document of EC2.
-func ec2(s configdrive.Server, documents map[string][]byte, address string, parts []string) ([]byte, bool) {
+func ec2(s configdrive.Server, documents map[string][]byte, from netip.Addr, parts []string) ([]byte, bool) {
 	var top []string
 	if documents["user_data"] != nil {
 		top = []string{"meta-data/", "user-data"}
@@ -87,12 +88,28 @@ func ec2(s configdrive.Server, documents map[string][]byte, address string, part
 	name := configdrive.HostName(s)
 	tree := map[string]string{"ami-id": "ami-00000000", "ami-launch-index": number(s.Index), "hostname": name,
 		"instance-action": "none", "instance-id": s.ID, "instance-type": "", "local-hostname": name,
-		"local-ipv4": address, "placement/availability-zone": s.Zone, "public-hostname": name, "public-ipv4": "",
+		"local-ipv4": localIPv4(s, from), "placement/availability-zone": s.Zone, "public-hostname": name, "public-ipv4": "",
 		"reservation-id": "r-" + s.ID, "security-groups": ""}
 	if s.KeyName != "" {
 		tree["public-keys/0/openssh-key"] = strings.TrimSpace(s.PublicKey) + "\n"
 	}
 	return entry(tree, strings.Join(parts[1:], "/"), s.KeyName)
+}
+
+// localIPv4 returns the address of IPv4 from which a guest asks, or the first one of a guest that asks by IPv6; empty:
+// it has none.
+func localIPv4(s configdrive.Server, from netip.Addr) string {
+	if from.Is4() {
+		return from.String()
+	}
+	for _, i := range s.Interfaces {
+		for _, a := range i.Addresses {
+			if at, err := netip.ParseAddr(a.Address); err == nil && at.Is4() {
+				return at.String()
+			}
+		}
+	}
+	return ""
 }
 
 // entry returns the value of a path of a tree, or the entries below it. The list of keys has their names.

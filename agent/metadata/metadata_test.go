@@ -78,6 +78,68 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// TestGuestsByIPv6: a guest is known by its link-local address, whatever the interface, and reads its address of IPv4.
+func TestGuestsByIPv6(t *testing.T) {
+	var from netip.Addr
+	one := configdrive.Server{ID: "id-6", Interfaces: []configdrive.Interface{{Addresses: []configdrive.Address{
+		{Address: "fd00::5"}, {Address: "10.0.0.5"}}}}}
+	s := New(func(_ context.Context, _ string, at netip.Addr) (configdrive.Server, error) {
+		from = at
+		return one, nil
+	}, slog.New(slog.DiscardHandler))
+	get := func(path string) string {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.RemoteAddr = "[fe80::f816:3eff:fe00:5%brq0]:40000"
+		w := httptest.NewRecorder()
+		s.handler("n").ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	if got := get("/latest/meta-data/local-ipv4"); got != "10.0.0.5" || from.String() != "fe80::f816:3eff:fe00:5" {
+		t.Errorf("%q for %s", got, from)
+	}
+	one.Interfaces, s.guests.kept = nil, nil
+	if got := get("/latest/meta-data/local-ipv4"); got != "" {
+		t.Errorf("without an address of IPv4: %q", got)
+	}
+}
+
+// TestSides answers at one interface by both versions of IP, and no more when the side is left out. Another side of the
+// network that cannot be answered does not prevent the first.
+func TestSides(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	s := New(guests, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	failed := s.Serve(port, map[string][]string{"n": {"lo", "nothing0"}, "m": nil})
+	if len(failed) != 1 || !strings.Contains(failed["n"].Error(), "not served on nothing0") {
+		t.Errorf("faults: %v", failed)
+	}
+	reached := func(host string) bool {
+		c, err := net.Dial("tcp", net.JoinHostPort(host, number(port)))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		if l, err := net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
+			t.Logf("this machine has no %s: %v", host, err)
+		} else if l.Close(); !reached(host) {
+			t.Errorf("not answered at %s", host)
+		}
+	}
+	if failed = s.Serve(port, map[string][]string{"n": {"lo"}}); len(failed) != 0 || !reached("127.0.0.1") {
+		t.Errorf("again: %v", failed)
+	}
+	if failed = s.Serve(port, map[string][]string{}); len(failed) != 0 || reached("127.0.0.1") {
+		t.Errorf("answered after it was left out: %v", failed)
+	}
+}
+
 // TestConnectionsOfOneGuest closes connections beyond the limit of one guest at once.
 func TestConnectionsOfOneGuest(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -34,52 +35,61 @@ type Service struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	servers map[string]*server // by network
+	servers map[side]*server
 }
 
-// server answers guests of one network.
+// side is an interface of the host by which it answers guests of a network.
+type side struct{ network, on string }
+
+// server answers guests of one side.
 type server struct {
-	on   string // the interface
-	at   int    // its index, which is another one after it was made again
+	at   int // the index of the interface, which is another one after it was made again
 	http *http.Server
 }
 
 // New returns a service that answers no network.
 func New(guest Guest, log *slog.Logger) *Service {
-	return &Service{guests: &answers{guest: guest, now: time.Now}, log: log, servers: map[string]*server{}}
+	return &Service{guests: &answers{guest: guest, now: time.Now}, log: log, servers: map[side]*server{}}
 }
 
 // Serve makes the networks that are answered those of a map of their interfaces. It returns the faults by network.
-func (s *Service) Serve(port int, interfaces map[string]string) map[string]error {
+func (s *Service) Serve(port int, interfaces map[string][]string) map[string]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failed := map[string]error{}
-	for network, one := range s.servers {
-		if interfaces[network] != one.on || indexOf(one.on) != one.at {
+	for at, one := range s.servers {
+		if !slices.Contains(interfaces[at.network], at.on) || indexOf(at.on) != one.at {
 			one.http.Close()
-			delete(s.servers, network)
+			delete(s.servers, at)
 		}
 	}
-	for network, on := range interfaces {
-		if s.servers[network] != nil {
-			continue
+	for network, list := range interfaces {
+		for _, on := range list {
+			if at := (side{network, on}); s.servers[at] == nil {
+				if err := s.start(at, port); err != nil {
+					failed[network] = err
+				}
+			}
 		}
-		l, err := listen(port, on)
-		if err != nil {
-			failed[network] = fault.New(fault.Unavailable, "metadata are not served on %s: %w; port %d may be in use", on, err,
-				port)
-			continue
-		}
-		one := &server{on: on, at: indexOf(on), http: &http.Server{Handler: s.handler(network), ReadTimeout: readTime,
-			WriteTimeout: answerTime, IdleTimeout: readTime, MaxHeaderBytes: maxHeader,
-			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}}
-		s.servers[network] = one
-		go func() {
-			err := one.http.Serve(limited(l))
-			s.ended(network, one, err)
-		}()
 	}
 	return failed
+}
+
+// start starts the server of a side. The caller holds mu.
+func (s *Service) start(at side, port int) error {
+	l, err := listen(port, at.on)
+	if err != nil {
+		return fault.New(fault.Unavailable, "metadata are not served on %s: %w; port %d may be in use", at.on, err, port)
+	}
+	one := &server{at: indexOf(at.on), http: &http.Server{Handler: s.handler(at.network), ReadTimeout: readTime,
+		WriteTimeout: answerTime, IdleTimeout: readTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}}
+	s.servers[at] = one
+	go func() {
+		err := one.http.Serve(limited(l))
+		s.ended(at, one, err)
+	}()
+	return nil
 }
 
 // indexOf returns the index of an interface; 0: it does not exist.
@@ -92,22 +102,23 @@ func indexOf(on string) int {
 }
 
 // ended forgets a server that has ended by itself, so that the next call of Serve starts it again.
-func (s *Service) ended(network string, one *server, err error) {
+func (s *Service) ended(at side, one *server, err error) {
 	if errors.Is(err, http.ErrServerClosed) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.servers[network] == one {
-		delete(s.servers, network)
-		s.log.Warn("metadata server ended", "network", network, "error", err)
+	if s.servers[at] == one {
+		delete(s.servers, at)
+		s.log.Warn("metadata server ended", "network", at.network, "interface", at.on, "error", err)
 	}
 }
 
 // Close ends all servers.
 func (s *Service) Close() { s.Serve(0, nil) }
 
-// listen listens on a port of one interface only: others, and the loopback, do not reach it.
+// listen listens on a port of one interface only, with IPv6 if the kernel has it: others, and the loopback, do not
+// reach it.
 func listen(port int, on string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
@@ -117,7 +128,7 @@ func listen(port int, on string) (net.Listener, error) {
 		})
 		return errors.Join(err, failed)
 	}}
-	return config.Listen(context.Background(), "tcp4", net.JoinHostPort("0.0.0.0", number(port)))
+	return config.Listen(context.Background(), "tcp", net.JoinHostPort("", number(port)))
 }
 
 // handler answers guests of a network.
@@ -129,16 +140,17 @@ func (s *Service) handler(network string) http.Handler {
 			http.Error(w, "Only GET is answered here.", http.StatusMethodNotAllowed)
 			return
 		}
-		guest, err := s.guests.of(r.Context(), network, from.Addr().Unmap())
+		at := from.Addr().Unmap().WithZone("") // of a link-local address: the interface
+		guest, err := s.guests.of(r.Context(), network, at)
 		if err != nil {
 			if log, before := s.guests.mayWarn(network); log {
-				s.log.Warn("metadata not served", "network", network, "address", from.Addr().String(), "error", err,
+				s.log.Warn("metadata not served", "network", network, "address", at.String(), "error", err,
 					"not_logged_before", before)
 			}
 			http.Error(w, "The metadata of this guest are not available.", status(err))
 			return
 		}
-		content, kind, found, err := document(guest, from.Addr().Unmap().String(), r.URL.Path)
+		content, kind, found, err := document(guest, at, r.URL.Path)
 		switch {
 		case err != nil:
 			s.log.Warn("metadata not valid", "server", guest.ID, "error", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/securitygroup"
 )
 
 // NetworksFile is the file of the agent's directory that has the networks which the host connects by Linux bridges.
@@ -90,11 +91,7 @@ func metadataOf(ctx context.Context, from *bridges.Bridges, recent *recentGuests
 	if err != nil {
 		return out, err
 	}
-	i := slices.IndexFunc(all.Ports, func(p api.HostPort) bool {
-		return p.Network == network && slices.ContainsFunc(p.FixedIPs, func(ip api.FixedIP) bool {
-			return ip.Address == at.String()
-		})
-	})
+	i := slices.IndexFunc(all.Ports, func(p api.HostPort) bool { return p.Network == network && hasAddress(p, at) })
 	if i < 0 || all.Ports[i].Device == "" {
 		return out, fault.New(fault.NotFound, "no guest of this host has the address %s in network %s", at, network)
 	}
@@ -119,6 +116,17 @@ func metadataOf(ctx context.Context, from *bridges.Bridges, recent *recentGuests
 		}
 	}
 	return out, nil
+}
+
+// hasAddress reports whether an address is one of a port: a fixed one, or the link-local one of its MAC address.
+func hasAddress(p api.HostPort, at netip.Addr) bool {
+	if own, valid := securitygroup.LinkLocal(p.MAC); valid && own == at {
+		return true
+	}
+	return slices.ContainsFunc(p.FixedIPs, func(ip api.FixedIP) bool {
+		fixed, err := netip.ParseAddr(ip.Address)
+		return err == nil && fixed == at
+	})
 }
 
 // DescribeNetworks describes the networks that the agent with a directory connects by Linux bridges.
