@@ -347,7 +347,7 @@ func TestNameServersWithZones(t *testing.T) {
 // TestIPv6Links: the gateway of a subnet of IPv6 is on the bridge, and a host without such a subnet has no IPv6 there.
 func TestIPv6Links(t *testing.T) {
 	for gateway, want := range map[string]string{
-		"fd00::1": "[{10.0.0.1/24 true} {fd00::1/64 true} {fe80::a9fe:a9fe/64 true}]",
+		"fd00::1":         "[{10.0.0.1/24 true} {fd00::1/64 true} {fe80::a9fe:a9fe/64 true}]",
 		"fe80::1":         "[{10.0.0.1/24 true} {fe80::1/64 true} {fd00::9/64 true} {fe80::a9fe:a9fe/64 true}]",
 		"fe80::a9fe:a9fe": "[{10.0.0.1/24 true} {fe80::a9fe:a9fe/64 true} {fd00::9/64 true}]",
 		"":                "[{10.0.0.1/24 true}]"} {
