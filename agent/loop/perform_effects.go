@@ -185,6 +185,19 @@ func upload(ctx context.Context, h hypervisor.Hypervisor, e state.Upload) (hyper
 	return uploader.Upload(ctx, e.ID, e.To)
 }
 
+// imageCache returns the size of the copies of images on the host; nil: it is not known.
+func imageCache(h hypervisor.Hypervisor) *host.ImageCache {
+	driver, able := h.(hypervisor.ImageCacher)
+	if !able {
+		return nil
+	}
+	size, known := driver.ImageCache()
+	if !known {
+		return nil
+	}
+	return &host.ImageCache{Bytes: size.Bytes, Limit: size.Limit}
+}
+
 // perform performs an effect of no work and returns the event that ends it.
 func (a *Agent) perform(ctx context.Context, e state.Effect) state.Event {
 	switch e := e.(type) {
@@ -199,6 +212,7 @@ func (a *Agent) perform(ctx context.Context, e state.Effect) state.Event {
 	case state.SendAlive:
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
+		e.Alive.ImageCache = imageCache(a.o.Hypervisor)
 		return state.AliveSent{Err: a.o.Compute.PutAlive(ctx, a.o.Host, e.Alive)}
 	case state.CleanDevice:
 		if a.o.Clean == nil {

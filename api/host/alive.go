@@ -16,11 +16,21 @@ type Alive struct {
 	Start    string   `json:"start"`
 	Position Position `json:"position,omitzero"` // the newest assignments that this agent has followed
 
+	// ImageCache is the last known size of the copies of images on the host. Absent: the driver has none, or does not
+	// know their size now.
+	ImageCache *ImageCache `json:"image_cache,omitempty"`
+
 	// Failed is why this start cannot report its host yet, as a sentence: it sends no reports, and tries again. Absent: it
 	// has reported. Compute then needs the other fields of Sender too.
 	Failed   string   `json:"start_failed,omitempty"`
 	Previous []string `json:"previous,omitempty"`
 	LockID   string   `json:"lock_id,omitempty"`
+}
+
+// ImageCache is the size of the copies of images on a host, in bytes.
+type ImageCache struct {
+	Bytes int64 `json:"bytes"`           // that they take on the disk
+	Limit int64 `json:"limit,omitempty"` // that they may take; absent: no limit
 }
 
 // Sender returns the sender of the sign of life.

@@ -48,8 +48,8 @@ func TestMonitoring(t *testing.T) {
 	f := &fleet{t: t, dir: dir, placement: d, compute: d}
 	f.server("one", "vf:1")
 	f.server("two", "vf:9")
-	empty := regexp.MustCompile(`aggregate|image_images|network_(ports|agents)|lost_claims|conflicts|explain|retries|` +
-		`database_errors|5\.\.`)
+	empty := regexp.MustCompile(`aggregate|image_(images|cache)|network_(ports|agents)|lost_claims|conflicts|explain|` +
+		`retries|database_errors|5\.\.`)
 	eventually(t, "two scrapes", func() (bool, error) {
 		series, err := p.query(`count_over_time(berth_compute_servers[1h]) > 2`)
 		return series > 0, err

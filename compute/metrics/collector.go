@@ -18,6 +18,11 @@ func (s *Set) Watch(source Source) {
 		"Servers of the 100 projects that have most; the others together have an empty project.", "project")
 	devices := s.Gauges("devices", "Devices that hosts offer, by class and state.", "class", "state")
 	backlog := s.Gauges("backlog", "Servers with a step that is due, is being performed or waits after a failure.")
+	images := s.Gauges("image_cache_bytes",
+		"What the copies of images take on a host, of the 100 hosts with most; the others together have an empty host.",
+		"host")
+	limits := s.Gauges("image_cache_limit_bytes", "What the copies of images may take on these hosts.", "host")
+	over := s.Gauges("image_caches_over_limit", "Hosts whose copies of images take more than their limit.")
 	s.WatchState(func(ctx context.Context) ([]edge.Sample, error) {
 		state, err := source.Read(ctx)
 		if err != nil {
@@ -25,7 +30,7 @@ func (s *Set) Watch(source Source) {
 		}
 		list := []edge.Sample{{Of: conditions, Value: float64(state.Conditions)},
 			{Of: behind, Value: float64(state.Behind)}, {Of: quiet, Value: state.Quiet.Seconds()},
-			{Of: backlog, Value: float64(state.Backlog)}}
+			{Of: backlog, Value: float64(state.Backlog)}, {Of: over, Value: float64(state.Images.Over)}}
 		add := func(of *edge.Gauges, n int, labels ...string) {
 			list = append(list, edge.Sample{Of: of, Value: float64(n), Labels: labels})
 		}
@@ -41,6 +46,12 @@ func (s *Set) Watch(source Source) {
 		for of, n := range state.Devices {
 			add(devices, n, of.Class, of.State)
 		}
+		for host, bytes := range state.Images.Bytes {
+			list = append(list, edge.Sample{Of: images, Value: bytes, Labels: []string{host}})
+		}
+		for host, bytes := range state.Images.Limits {
+			list = append(list, edge.Sample{Of: limits, Value: bytes, Labels: []string{host}})
+		}
 		return list, nil
-	}, hosts, conditions, behind, quiet, servers, projects, devices, backlog)
+	}, hosts, conditions, behind, quiet, servers, projects, devices, backlog, images, limits, over)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -23,6 +24,7 @@ import (
 // cloud is a source of state.
 type cloud struct {
 	projects int
+	caches   int // hosts with copies of images, beside the others
 	err      error
 }
 
@@ -30,11 +32,15 @@ func (c cloud) Hosts(context.Context) ([]schedule.Host, error) {
 	gpu := func(state pci.State, disabled bool) pci.Offered {
 		return pci.Offered{ResourceClass: "CUSTOM_GPU", State: state, Disabled: disabled}
 	}
-	return []schedule.Host{
+	all := []schedule.Host{
 		{Name: "h1", Devices: []pci.Offered{gpu(pci.Available, false), gpu(pci.Available, true), gpu(pci.Allocated, true)}},
 		{Name: "h2", Conditions: []string{"a disk is full"}, NotFollowed: "it is old"},
 		{Name: "silent"}, {Name: "dead"}, {Name: "stuck", HypervisorState: schedule.HypervisorState{Down: "no KVM"}},
-	}, c.err
+	}
+	for n := range c.caches {
+		all = append(all, schedule.Host{Name: fmt.Sprintf("cache%d", n)})
+	}
+	return all, c.err
 }
 
 func (cloud) Dead(context.Context) ([]string, error) { return []string{"dead"}, nil }
@@ -55,6 +61,16 @@ func (cloud) IsSilent(host string) bool { return host == "silent" }
 
 func (cloud) LastSign(host string) (bool, time.Duration) {
 	return true, map[string]time.Duration{"h1": 3 * time.Second, "h2": 9 * time.Second, "silent": time.Hour}[host]
+}
+
+func (c cloud) ImageCache(name string) (size host.ImageCache, known bool) {
+	size, known = map[string]host.ImageCache{"h1": {Bytes: 7e9, Limit: 10e9}, "h2": {Bytes: 12e9, Limit: 11e9},
+		"silent": {Bytes: 1}}[name]
+	if n := 0; c.caches > 0 {
+		_, err := fmt.Sscanf(name, "cache%d", &n)
+		return host.ImageCache{Bytes: int64(n), Limit: int64(n % 2)}, err == nil && n < c.caches
+	}
+	return size, known
 }
 
 func (c cloud) source() Source { return Source{Store: c, Agents: c, Backlog: func() int { return 12 }} }
@@ -142,7 +158,28 @@ func TestState(t *testing.T) {
 		`hosts_with_conditions 1`, `hosts_behind 1`, `agent_quiet_seconds 9`, `backlog 12`,
 		`servers{status="ACTIVE"} 7`, `servers{status="ERROR"} 1`, `project_servers{project="p000"} 1`,
 		`devices{class="CUSTOM_GPU",state="available"} 1`, `devices{class="CUSTOM_GPU",state="disabled"} 1`,
-		`devices{class="CUSTOM_GPU",state="allocated"} 1`, `state_errors_total 0`)
+		`devices{class="CUSTOM_GPU",state="allocated"} 1`, `state_errors_total 0`,
+		`image_cache_bytes{host="h1"} 7e+09`, `image_cache_limit_bytes{host="h1"} 1e+10`,
+		`image_cache_bytes{host="h2"} 1.2e+10`, `image_cache_limit_bytes{host="h2"} 1.1e+10`,
+		`image_caches_over_limit 1`)
+	if strings.Contains(shown(busy()), `{host="silent"}`) {
+		t.Error("old sizes of a host that is down are shown")
+	}
+}
+
+// TestManyImageCaches checks that only the hosts with most have series of their own, and that all are compared with
+// their limits.
+func TestManyImageCaches(t *testing.T) {
+	s := New()
+	s.Watch(cloud{caches: 150}.source())
+	text := shown(s)
+	wantLines(t, text, `image_cache_bytes{host="cache149"} 149`, `image_cache_bytes{host="cache50"} 50`,
+		`image_cache_bytes{host=""} 1225`, `image_cache_limit_bytes{host="cache51"} 1`, `image_caches_over_limit 74`)
+	bytes, limits := strings.Count(text, "\nberth_compute_image_cache_bytes{"),
+		strings.Count(text, "\nberth_compute_image_cache_limit_bytes{")
+	if bytes != MaxImageCaches+1 || limits != MaxImageCaches/2 {
+		t.Errorf("%d and %d series", bytes, limits)
+	}
 }
 
 // TestManyProjects checks that only the largest projects have series of their own.

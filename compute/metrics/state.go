@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/pci"
@@ -15,6 +16,10 @@ import (
 // MaxProjects is how many projects have series of their own: those with most servers. The others are counted together
 // with an empty project.
 const MaxProjects = 100
+
+// MaxImageCaches is how many hosts have series of their own about their copies of images: those whose copies take most.
+// The bytes of the others are counted together with an empty host.
+const MaxImageCaches = 100
 
 // Store is what the metrics need of the database; *store.Store implements it.
 type Store interface {
@@ -28,6 +33,7 @@ type Store interface {
 type Agents interface {
 	IsSilent(host string) bool
 	LastSign(host string) (connected bool, quiet time.Duration)
+	ImageCache(host string) (size host.ImageCache, known bool)
 }
 
 // Source is where the state of the cloud is read.
@@ -47,6 +53,14 @@ type State struct {
 	Projects   map[string]int // at most MaxProjects; the others together have an empty name
 	Devices    map[DeviceState]int
 	Backlog    int
+	Images     ImageCaches
+}
+
+// ImageCaches are the copies of images on the hosts that are up and whose agents know their size.
+type ImageCaches struct {
+	Bytes  map[string]float64 // by host: at most MaxImageCaches; the others together have an empty name
+	Limits map[string]float64 // of these hosts, those that have one
+	Over   int                // hosts whose copies take more than their limit
 }
 
 // HostState is the state of the service of a host as the Compute API shows it.
@@ -74,11 +88,34 @@ func (s Source) Read(ctx context.Context) (state State, err error) {
 		return state, err
 	}
 	state = State{Statuses: counts.Statuses, Projects: largest(counts.Projects, MaxProjects), Backlog: s.Backlog(),
-		Hosts: map[HostState]int{}, Devices: countDevices(hosts)}
+		Hosts: map[HostState]int{}, Devices: countDevices(hosts),
+		Images: ImageCaches{Bytes: map[string]float64{}, Limits: map[string]float64{}}}
 	for _, h := range hosts {
 		s.addHost(&state, h, slices.Contains(dead, h.Name), off)
 	}
+	state.Images.bound(MaxImageCaches)
 	return state, nil
+}
+
+// add counts the copies of images on a host.
+func (c *ImageCaches) add(name string, size host.ImageCache) {
+	c.Bytes[name] = float64(size.Bytes)
+	if size.Limit == 0 {
+		return
+	}
+	c.Limits[name] = float64(size.Limit)
+	if size.Bytes > size.Limit {
+		c.Over++
+	}
+}
+
+// bound keeps the most hosts whose copies take most, and counts the others together.
+func (c *ImageCaches) bound(most int) {
+	c.Bytes = largest(c.Bytes, most)
+	maps.DeleteFunc(c.Limits, func(name string, _ float64) bool {
+		_, kept := c.Bytes[name]
+		return !kept
+	})
 }
 
 // addHost counts a host.
@@ -91,8 +128,12 @@ func (s Source) addHost(state *State, h schedule.Host, dead bool, off map[string
 		of.Status = "disabled"
 	}
 	state.Hosts[of]++
-	if _, quiet := s.Agents.LastSign(h.Name); of.State == "up" {
+	if of.State == "up" {
+		_, quiet := s.Agents.LastSign(h.Name)
 		state.Quiet = max(state.Quiet, quiet)
+		if size, known := s.Agents.ImageCache(h.Name); known {
+			state.Images.add(h.Name, size)
+		}
 	}
 	if h.NotFollowed != "" {
 		state.Behind++
@@ -118,11 +159,11 @@ func countDevices(hosts []schedule.Host) map[DeviceState]int {
 }
 
 // largest returns the most entries with the largest numbers, and the sum of all others with an empty name.
-func largest(all map[string]int, most int) map[string]int {
+func largest[N int | float64](all map[string]N, most int) map[string]N {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b))
 	})
-	out := map[string]int{}
+	out := map[string]N{}
 	for i, name := range names {
 		if i >= most {
 			name = ""

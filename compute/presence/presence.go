@@ -2,8 +2,8 @@
 // followed, as this process has observed it since it started. It decides which start of an agent may serve a host.
 //
 // The files, from the bottom to the top: presence.go; late_report.go, guests.go, first_reports.go,
-// followed_assignments.go and reception_gaps.go; liveness.go and admission.go, start_failures.go. failed_builds.go is
-// by itself.
+// followed_assignments.go and reception_gaps.go; liveness.go and admission.go, start_failures.go. failed_builds.go and
+// image_caches.go are by themselves.
 package presence
 
 import (
@@ -45,6 +45,7 @@ type Options struct {
 // again when compute restarts.
 type Agents struct {
 	Options
+	imageCaches
 
 	store Store
 

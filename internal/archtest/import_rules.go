@@ -168,8 +168,8 @@ func computeRules(contracts []string) []Row {
 			"compute/policies", "compute/portrequest", "compute/quota", "compute/schedule", "compute/store",
 			"compute/server/request", "compute/server/catalog", "compute/server/consoles"),
 			Outside: []string{"github.com/google/uuid"}},
-		{Package: "compute/metrics", Kind: Server, Imports: with(domain, "api/edge", "compute/lifecycle", "compute/schedule",
-			"compute/store"), Outside: []string{"github.com/prometheus/client_golang"}},
+		{Package: "compute/metrics", Kind: Server, Imports: with(domain, "api/edge", "api/host", "compute/lifecycle",
+			"compute/schedule", "compute/store"), Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "compute/server", Kind: Server, Imports: with(contracts, "compute/…"),
 			Outside: []string{"github.com/google/uuid"}},
 	}

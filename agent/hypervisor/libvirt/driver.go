@@ -93,8 +93,10 @@ type Driver struct {
 	migrating migrations
 	transfers transfers
 	probe     diskProbe
+	imageSize
 
-	making sync.RWMutex // held for reading while a disk gets its image, for writing while images are removed
+	// held for reading while a disk gets its image, for writing while images are removed
+	making sync.RWMutex
 }
 
 // directory is the directory with the files of the guests.
@@ -109,6 +111,7 @@ var (
 	_ hypervisor.Receiver   = (*Driver)(nil)
 	_ hypervisor.Adopter    = (*Driver)(nil)
 
+	_ hypervisor.ImageCacher         = (*Driver)(nil)
 	_ hypervisor.InteractiveConsoles = (*Driver)(nil)
 	_ hypervisor.Displays            = (*Driver)(nil)
 )

@@ -11,23 +11,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
 
-// limitCheck is the time between two comparisons of the size of the images with its limit.
+// limitCheck is the time between two measurements of the images, which are compared with their limit.
 const limitCheck = time.Minute
 
-// Maintain removes copies of images that no guest uses any more, until ctx ends: those that have been unused for long
-// after each interval, and more whenever all copies take more than their limit.
+// Maintain measures the copies of images, until ctx ends, and removes those that no guest uses any more: those that
+// have been unused for long after each interval, and more whenever all copies take more than their limit.
 func (d *Driver) Maintain(ctx context.Context) {
-	if d.o.Images == nil || d.o.Cleanup.Every <= 0 {
+	if d.o.Images == nil {
 		return
 	}
+	removes, pause := d.o.Cleanup.Every > 0, limitCheck
+	if removes {
+		pause = min(d.o.Cleanup.Every, limitCheck)
+	}
+	measureImages(d, time.Now())
 	due := time.Now().Add(d.o.Cleanup.Every)
-	for backoff.Sleep(ctx, min(d.o.Cleanup.Every, limitCheck)) == nil {
-		full := !time.Now().Before(due)
-		if !full && !overLimit(d) {
+	for backoff.Sleep(ctx, pause) == nil {
+		over := measureImages(d, time.Now())
+		full := removes && !time.Now().Before(due)
+		if !full && !over {
 			continue
 		}
 		if full {
@@ -36,16 +43,23 @@ func (d *Driver) Maintain(ctx context.Context) {
 		if err := removeUnusedImages(d, time.Now()); err != nil {
 			d.o.Log.Warn("unused images not removed, will retry", "error", err)
 		}
+		measureImages(d, time.Now())
 	}
 }
 
-// overLimit reports whether the images take more than their limit.
-func overLimit(d *Driver) bool {
-	if d.o.Cleanup.Most <= 0 {
+// measureImages records the size of the images, and reports whether they take more than their limit. Without a result
+// the last one remains; the next search for unused images reports the error.
+func measureImages(d *Driver, now time.Time) (over bool) {
+	bytes, err := d.o.Images.Bytes()
+	if err != nil {
 		return false
 	}
-	bytes, err := d.o.Images.Bytes()
-	return err == nil && bytes > d.o.Cleanup.Most // the next search reports the error
+	size := hypervisor.ImageCache{Bytes: bytes}
+	if d.o.Cleanup.Every > 0 { // otherwise no copies are removed
+		size.Limit = d.o.Cleanup.Most
+	}
+	d.last.Store(&measured{size, now})
+	return size.Limit > 0 && bytes > size.Limit
 }
 
 // removeUnusedImages removes copies that are not the backing file of a disk. While a disk is being made, it removes

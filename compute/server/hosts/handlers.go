@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/flavor"
@@ -54,6 +55,7 @@ type Agents interface {
 	StartFailed(ctx context.Context, host string, from schedule.Sender, why string) error
 	StartFailures() map[string]presence.StartFailure
 	Followed(host, epoch string, revision int64)
+	SetImageCache(host string, size *host.ImageCache)
 	SilentAfter() time.Duration
 	LastSign(host string) (connected bool, quiet time.Duration)
 }

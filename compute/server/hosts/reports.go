@@ -78,6 +78,10 @@ func (s *Handlers) putAlive(c *request.Call) error {
 		return err
 	}
 	name := c.R.PathValue("host")
+	if size := alive.ImageCache; size != nil && (size.Bytes < 0 || size.Limit < 0) {
+		return fault.New(fault.Invalid, "image_cache is not valid: bytes is %d and limit %d; numbers from 0 on are expected",
+			size.Bytes, size.Limit)
+	}
 	if alive.Failed != "" {
 		return s.startFailed(c, name, from, alive.Failed)
 	}
@@ -85,6 +89,7 @@ func (s *Handlers) putAlive(c *request.Call) error {
 		return err
 	}
 	s.Agents.Followed(name, alive.Position.EpochID, alive.Position.Revision)
+	s.Agents.SetImageCache(name, alive.ImageCache)
 	return c.WriteStatus(http.StatusNoContent)
 }
 
