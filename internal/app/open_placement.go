@@ -28,13 +28,24 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 func openPlacement(ctx context.Context, url string, s settings.Settings, auth authentication,
 	log *slog.Logger) (*Service, error) {
 	service, _, err := startPlacement(ctx, url, s, auth, log,
-		func(ctx context.Context, st *store.Store) error { return st.Sync(ctx) })
+		func(ctx context.Context, st *store.Store) (keepHistory bool, err error) {
+			if err := st.Sync(ctx); err != nil || !s.Placement.UsageHistory {
+				return false, err
+			}
+			if err := st.CreateHistory(ctx); err != nil {
+				log.Warn("usage history not kept: its tables cannot be created; permit CREATE TABLE in Placement's database, or "+
+					"write [berth] usage_history = false, and restart", "service", "placement", "error", err)
+				return false, ctx.Err()
+			}
+			return true, nil
+		})
 	return service, err
 }
 
-// startPlacement starts Placement on a database that prepare has prepared.
+// startPlacement starts Placement on a database that prepare has prepared. prepare reports whether the database has the
+// tables of the usage history.
 func startPlacement(ctx context.Context, url string, s settings.Settings, auth authentication, log *slog.Logger,
-	prepare func(context.Context, *store.Store) error) (*Service, *server.Server, error) {
+	prepare func(context.Context, *store.Store) (keepHistory bool, err error)) (*Service, *server.Server, error) {
 	log = trace.Log(log.With("service", "placement"))
 	if auth.strategy != settings.NoAuth2 {
 		if err := s.Placement.Policy.Check(); err != nil {
@@ -56,7 +67,7 @@ func startPlacement(ctx context.Context, url string, s settings.Settings, auth a
 		}
 		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, max(p.ClaimRetries,
 			1)
-		if err := prepare(ctx, st); err != nil {
+		if options.KeepHistory, err = prepare(ctx, st); err != nil {
 			return nil, err
 		}
 		return server.New(ctx, st, options)

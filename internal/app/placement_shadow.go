@@ -57,10 +57,10 @@ func OpenShadow(ctx context.Context, s settings.Settings, options shadow.Options
 }
 
 // requireTables returns an error if the database has no tables. It writes nothing.
-func requireTables(ctx context.Context, st *store.Store) error {
+func requireTables(ctx context.Context, st *store.Store) (keepHistory bool, err error) {
 	version, err := st.Version(ctx)
 	if err == nil && version == "" {
 		err = errors.New("it is empty")
 	}
-	return fault.Wrap(fault.Unavailable, err)
+	return false, fault.Wrap(fault.Unavailable, err)
 }

@@ -180,6 +180,7 @@ func services(contracts []string) []Row {
 	return []Row{
 		{Package: "placement", Kind: DocOnly},
 		{Package: "placement/index", Kind: Pure, Imports: domain},
+		{Package: "placement/history", Kind: Pure, Imports: []string{"fault", "resource", "placement/index"}},
 		{Package: "placement/match", Kind: Pure, Imports: with(domain, "placement/index")},
 		{Package: "placement/candidate", Kind: Pure, Imports: with(domain, "placement/index", "placement/match")},
 		{Package: "placement/candidate/candidatetest", Kind: TestSupport,
@@ -187,7 +188,8 @@ func services(contracts []string) []Row {
 		{Package: "placement/explain", Kind: Pure,
 			Imports: with(domain, "placement/index", "placement/match", "placement/candidate")},
 		{Package: "placement/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
-		{Package: "placement/store", Kind: Adapter, Imports: with(domain, "backoff", "placement/index", "sqldb"),
+		{Package: "placement/store", Kind: Adapter, Imports: with(domain, "backoff", "placement/history", "placement/index",
+			"sqldb"),
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Kind: Adapter, Imports: []string{"fault", "api/edge", "placement/index"},
 			Outside: []string{"github.com/prometheus/client_golang"}},

@@ -75,6 +75,14 @@ func placementOperations() []Operation {
 			Summary: "The tree of a provider: all its providers, parents first, with inventories, traits, aggregates and what " +
 				"each consumer holds. Names of consumers are those of compute's servers.",
 			Statuses: []int{200}, Answer: placement.Tree{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/usage-history", Rule: "placement:resource_providers:usages",
+			Summary: "How much there was of each resource class and was used over time, for a month, in steps of minutes. A " +
+				"step has the minute in which most was used. It is null if no Placement recorded a minute of it.",
+			Query: []Parameter{{Name: "class", Text: "a resource class; without it all", Repeated: true},
+				{Name: "from", Text: "a time such as 2026-11-27T12:00:00Z; by default a day before to"},
+				{Name: "to", Text: "the end, without its minute; now by default"},
+				{Name: "step", Text: "minutes; by default the smallest that gives at most 1500 steps"}},
+			Statuses: []int{200}, Answer: placement.UsageHistory{}},
 		watch("placement", "placement:resource_providers:list", "providers, inventories and allocations",
 			Parameter{Name: "class", Text: "resource classes"}),
 	}

@@ -26,6 +26,7 @@ func (s *Settings) placementOptions() config.Options {
 		config.Text("placement", "incomplete_consumer_user_id", &p.IncompleteUser, defaultIncompleteID),
 		config.Fractions("berth", "index_refresh_interval", &p.IndexRefresh, 1, 0.05, 3600),
 		config.Fractions("berth", "index_max_age", &p.IndexMaxAge, -1, 0, 86400),
+		config.Flag("berth", "usage_history", &p.UsageHistory, true),
 	}
 }
 

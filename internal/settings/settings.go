@@ -127,6 +127,7 @@ type PlacementSettings struct {
 	Policy            Policy
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
+	UsageHistory      bool          // [berth] usage_history
 }
 
 // ComputeSettings are the options of compute's HTTP API: [cors] and [oslo_policy].

@@ -69,6 +69,7 @@ func TestEveryOption(t *testing.T) {
 			"X-A", "", ""},
 		{"oslo_policy", "enforce_scope", "true", "x", ""}, {"oslo_policy", "enforce_new_defaults", "true", "x", ""},
 		{"oslo_middleware", "enable_proxy_headers_parsing", "true", "x", ""},
+		{"berth", "usage_history", "false", "often", ""},
 		{"berth", "index_refresh_interval", "0.5", "0", ""}, {"berth", "max_connections", "100", "0", ""},
 		{"berth", "max_connections_per_address", "100", "-1", ""},
 		{"glance", "endpoint_override", "https://g.example:9292/v2", "g.example:9292", ""}, {"glance", "api_servers",

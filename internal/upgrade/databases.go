@@ -83,6 +83,9 @@ func placement(ctx context.Context, db *sqldb.DB, isCopy bool, p *Part) error {
 		if err := st.Sync(ctx); err != nil {
 			return fault.New(fault.KindOf(err), "cannot complete a copy of it: %w", err)
 		}
+		if err := st.CreateHistory(ctx); err != nil {
+			return fault.New(fault.KindOf(err), "cannot add the usage history to a copy of it: %w", err)
+		}
 	}
 	if p.After, err = version(); err != nil || p.After == "none (the database is empty)" {
 		return err

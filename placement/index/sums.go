@@ -71,3 +71,35 @@ func (s *Snapshot) largestAggregates(most int) []ID {
 	})
 	return ids[:min(most, len(ids))]
 }
+
+// Stock is what all providers have of a class: how much in all, of which Reserved cannot be allocated and Used is. Of
+// an inventory with an allocation ratio it is what can be allocated.
+type Stock struct{ Total, Reserved, Used int }
+
+// maxStock bounds what one inventory counts, so that sums do not overflow: an allocation ratio may be of any size.
+const maxStock = 1 << 44
+
+// Stocks returns the stock of each class. Used and Reserved together are more than Total only if consumers have more
+// than there is: what is used of a reserved unit, as of a device that is used up, counts as used only.
+func (s *Snapshot) Stocks() map[resource.Class]Stock {
+	list := make([]Stock, len(s.classes.names))
+	for t := range s.Trees() {
+		for i := range t.Nodes {
+			for _, st := range t.Nodes[i].Inventories {
+				whole := st.Inventory
+				whole.Reserved = 0
+				total := min(max(whole.Capacity(), 0), maxStock)
+				reserved := min(max(total-st.Inventory.Capacity(), 0), max(total-st.Used, 0))
+				sum := &list[st.Class]
+				sum.Total, sum.Reserved, sum.Used = sum.Total+total, sum.Reserved+reserved, sum.Used+st.Used
+			}
+		}
+	}
+	out := map[resource.Class]Stock{}
+	for class, sum := range list {
+		if sum != (Stock{}) {
+			out[s.classes.names[class]] = sum
+		}
+	}
+	return out
+}

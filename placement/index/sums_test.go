@@ -52,3 +52,28 @@ func TestSums(t *testing.T) {
 		t.Errorf("%v %v, want %v %v", all, of, want, wantOf)
 	}
 }
+
+// What is used of a reserved unit counts as used only, and a ratio of any size does not overflow the sums.
+func TestStocks(t *testing.T) {
+	var rows []index.Row
+	add := func(id provider.ID, class resource.Class, used int, inventory resource.Inventory) {
+		r := row(id, "", id)
+		r.Inventories[class], r.Used[class] = inventory, used
+		rows = append(rows, r)
+	}
+	reserved := func(total, n int, ratio float64) resource.Inventory {
+		return resource.Inventory{Total: total, Reserved: n, MinUnit: 1, MaxUnit: total, StepSize: 1, AllocationRatio: ratio}
+	}
+	add("a", "VCPU", 10, reserved(16, 2, 4))
+	add("b", "VCPU", 3, reserved(8, 0, 1))
+	add("c", "VGPU", 1, reserved(1, 1, 1))
+	add("d", "VGPU", 0, reserved(1, 1, 1))
+	add("e", "DISK_GB", 6, reserved(4, 0, 1))
+	add("f", "MEMORY_MB", 1, reserved(1<<31-1, 0, 1e30))
+	add("g", "MEMORY_MB", 0, reserved(1<<31-1, 0, 1e30))
+	want := map[resource.Class]index.Stock{"VCPU": {72, 8, 13}, "VGPU": {2, 1, 1}, "DISK_GB": {4, 0, 6},
+		"MEMORY_MB": {1 << 45, 0, 1}}
+	if got := index.Build(rows).Stocks(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -42,6 +42,9 @@ type Options struct {
 	// processes. 0 means 1 s.
 	RefreshInterval time.Duration
 
+	// KeepHistory is [berth] usage_history: Run records each minute what is used. The store must have its tables.
+	KeepHistory bool
+
 	MaxBody     int64         // the maximum size of a request body in bytes; 0: 8 MiB
 	MaxIndexAge time.Duration // /healthz answers 503 if the index is older; 0: the age is not checked
 }

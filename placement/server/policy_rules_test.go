@@ -47,6 +47,7 @@ GET /allocation_candidates placement:allocation_candidates:list
 POST /reshaper placement:reshaper:reshape
 GET /berth/v1/explain placement:allocation_candidates:list
 GET /berth/v1/events placement:resource_providers:list
+GET /berth/v1/usage-history placement:resource_providers:usages
 GET /berth/v1/trees/{uuid} placement:resource_providers:allocations:list
 `
 

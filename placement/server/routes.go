@@ -37,7 +37,7 @@ func routes() []route {
 	listAggregates := read(1, "resource_providers:aggregates:list", (*call).listAggregates)
 	replaceAggregates := write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)
 	listAggregates.MediaFirst, replaceAggregates.MediaFirst = true, true
-	return []route{
+	return append([]route{
 		{Path: "/", Public: true, Methods: verbs{"GET": {Handle: (*call).versions}}},
 		{Path: "", Public: true, Methods: verbs{"GET": {Handle: (*call).versions}}},
 		{Path: "/resource_providers", Methods: verbs{
@@ -92,10 +92,19 @@ func routes() []route {
 			"GET": read(9, "usages", (*call).totalUsages)}},
 		{Path: "/reshaper", Methods: verbs{
 			"POST": write(30, "reshaper:reshape", (*call).reshape)}},
+	}, ownRoutes()...)
+}
+
+// ownRoutes returns the routes that OpenStack's Placement does not have.
+func ownRoutes() []route {
+	type verbs = map[string]verb
+	return []route{
 		{Path: "/berth/v1/explain", Methods: verbs{ // same rule as the query that it explains
 			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
 		{Path: "/berth/v1/trees/{uuid}", Methods: verbs{ // a tree names the consumers of its providers
 			"GET": read(0, "resource_providers:allocations:list", (*call).showTree)}},
+		{Path: "/berth/v1/usage-history", Methods: verbs{ // sums of the usages of all providers
+			"GET": read(0, "resource_providers:usages", limited((*call).usageHistory))}},
 		{Path: "/berth/v1/events", Methods: verbs{ // events show on which hosts consumers are
 			"GET": plain(0, "resource_providers:list", (*call).events)}},
 	}

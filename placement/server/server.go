@@ -21,6 +21,7 @@
 //	unknown_names, candidates      queries for candidates, explanations
 //	providers, inventories, traits, classes, usages
 //	health                         /healthz and the metrics of the index
+//	usage_history                  what is used, recorded each minute
 //	routes, server                 the table of paths; what connects the parts
 //
 // Statuses, bodies, codes and headers are those of OpenStack's own Placement. The intended differences are:
@@ -31,7 +32,7 @@
 //   - A refused claim leaves nothing behind. In the original the consumer may remain, with generation 0.
 //   - Amounts are added once if the unsuffixed group and a suffixed one use one inventory and no group policy is given.
 //   - Names do not end in a newline, and an unpaired surrogate is refused.
-//   - /healthz, /metrics, /berth/v1/explain and /berth/v1/events exist; the first two need no authentication.
+//   - /healthz, /metrics, and the paths below /berth/v1 exist; the first two need no authentication.
 //   - The number of request groups, the length of the request line and the size of bodies are limited.
 package server
 
@@ -125,6 +126,7 @@ func (s *Server) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.feed.Run(ctx) })
 	running.Go(func() { s.runAnnouncements(ctx) })
+	running.Go(func() { s.keepHistory(ctx) })
 	defer running.Wait()
 	failing := false
 	var waiting chan<- error // of a call of Synchronize

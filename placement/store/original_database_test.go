@@ -78,6 +78,21 @@ func TestSchemaEqualsTheOriginal(t *testing.T) {
 	equal(t, "tables and indexes", len(ours), 13+16)
 }
 
+// The usage history adds tables of its own, and changes none of the original's.
+func TestHistoryAddsOwnTables(t *testing.T) {
+	s := openStore(t, sqliteURL(t))
+	before := schemaOf(t, s.db)
+	ok(t, s.CreateHistory(t.Context()))
+	var added []string
+	for _, statement := range schemaOf(t, s.db) {
+		if !slices.Contains(before, statement) {
+			added = append(added, strings.Fields(strings.SplitN(statement, "(", 2)[0])[2])
+		}
+	}
+	equal(t, "added", added, []string{ownSchema, historyTable})
+	equal(t, "statements", len(schemaOf(t, s.db)), len(before)+2)
+}
+
 // TestDatabaseOfTheOriginal reads and changes a database that OpenStack Placement wrote.
 func TestDatabaseOfTheOriginal(t *testing.T) {
 	ctx := t.Context()

@@ -1,9 +1,10 @@
 // Package store reads and writes Placement's data in SQL, in the database schema of OpenStack Placement.
 //
 // Berth and an original Placement can serve the same database, one after the other or at the same time: tables,
-// identifiers, generations and timestamps mean the same to both. All decisions are made in SQL: every write reads
-// what it depends on inside its own transaction and compares generations before it commits. So the in-memory index
-// may be stale, and still no resource is allocated twice.
+// identifiers, generations and timestamps mean the same to both. Only the usage history has tables of Berth's own.
+//
+// All decisions are made in SQL: every write reads what it depends on inside its own transaction and compares
+// generations before it commits. So the in-memory index may be stale, and still no resource is allocated twice.
 //
 // Methods return faults. A Conflict with code placement.concurrent_update means: read again, then repeat. A Conflict
 // without a code is what the API calls placement.undefined_code. A missing object that the request names in its path

@@ -21,7 +21,7 @@ func TestStore(t *testing.T) {
 		"classRace": testClassRace, "traitRace": testTraitRace, "aggregates": testAggregates,
 		"claims": testClaims, "overCapacity": testOverCapacity, "refusals": testRefusals, "guards": testGuards,
 		"manyConsumers": testManyConsumers, "reshape": testReshape,
-		"usages": testUsages, "treeState": testTreeState,
+		"usages": testUsages, "history": testHistory, "treeState": testTreeState,
 		"incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
 		"moveRace": testMoveRace, "fingerprints": testFingerprints, "buckets": testBuckets,
 	}
@@ -32,6 +32,10 @@ func TestStore(t *testing.T) {
 		t.Run("raceOfTwoStores", func(t *testing.T) { // two servers on one database
 			url := fresh(t)
 			race(t, openStore(t, url), openStore(t, url))
+		})
+		t.Run("historyOfTwoStores", func(t *testing.T) {
+			url := fresh(t)
+			historyRace(t, openStore(t, url), openStore(t, url))
 		})
 	})
 }
