@@ -10,7 +10,10 @@ import (
 )
 
 // classesContent is the content of the page of classes.
-type classesContent struct{ *view.Classes }
+type classesContent struct {
+	*view.Classes
+	History *historyContent // nil: of an aggregate
+}
 
 // Link returns the address of the fleet view of the hosts of an aggregate that have a class. Without an aggregate it is
 // that of all hosts that have it.
@@ -22,7 +25,7 @@ func (classesContent) Link(class resource.Class, aggregate string) string {
 	return "/fleet?" + url.Values{"q": {find}}.Encode()
 }
 
-// classes shows what the cloud has by class.
+// classes shows what the cloud has by class, and how that was used over time.
 func (c *Console) classes(w http.ResponseWriter, r *http.Request, one *session) error {
 	cloud, stale, err := one.cloud(r)
 	if err != nil {
@@ -34,7 +37,13 @@ func (c *Console) classes(w http.ResponseWriter, r *http.Request, one *session) 
 		return fault.New(fault.NotFound, "the cloud has no aggregate %s; all classes are at /classes", name)
 	}
 	p := one.page("Classes", "classes", cloud)
-	p.Stale, p.Content = stale, classesContent{shown}
+	content := classesContent{Classes: shown}
+	if name == "" {
+		if content.History, err = readHistory(r, one.clients.Placement); err != nil {
+			return err
+		}
+	}
+	p.Stale, p.Content = stale, content
 	c.render(w, http.StatusOK, "classes", p)
 	return nil
 }

@@ -3,14 +3,18 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/internal/browser"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/resource"
 )
 
 const (
@@ -46,11 +50,69 @@ func (s *site) withServers() {
 		"fixed_ips": []any{doc{"ip_address": "192.0.2.20"}}}}}
 }
 
+// usageHistory answers as Placement: with one gap for all classes, and at the end with one for the VFs.
+func usageHistory(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	from, err := time.Parse(time.RFC3339, q.Get("from"))
+	to, _ := time.Parse(time.RFC3339, q.Get("to"))
+	step, _ := strconv.Atoi(q.Get("step"))
+	if err != nil || step == 0 {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	steps := int(to.Sub(from).Minutes()) / step
+	h := placement.UsageHistory{From: from, Step: step, Classes: map[resource.Class][]*placement.StockAt{}}
+	for class, all := range map[resource.Class]int{"CUSTOM_ACCEL": 120, "SRIOV_NET_VF": 480, "VCPU": 960} {
+		list := make([]*placement.StockAt, steps)
+		for i := range list {
+			if i < steps/3 || i > steps/2 {
+				list[i] = &placement.StockAt{Total: all, Reserved: all / 20, Used: all/2 + all/4*(i%12)/11}
+			}
+		}
+		list[steps-1].Used = all / 2
+		if class == "SRIOV_NET_VF" {
+			list[steps-1], list[steps-2].Used = nil, 5
+		}
+		h.Classes[class] = list
+	}
+	_ = jsonTo(w, h)
+}
+
+// How the classes were used is missing if Placement keeps no history, and a span that there is not is refused.
+func TestClassesWithoutHistory(t *testing.T) {
+	s := newSite(t, WithToken, func() view.Source { return made(3) })
+	v := s.visitor(t)
+	v.signIn(url.Values{"token": {"admin"}})
+	get := func(path string) string {
+		_, _, text := v.page(v.Get(s.URL + path))
+		return text
+	}
+	for path, want := range map[string]string{"/classes": "Placement keeps no usage history",
+		"/classes?over=year": "write over=day, over=week or over=month"} {
+		if text := get(path); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	s.apis["/berth/v1/usage-history"] = doc{"from": "2026-11-27T12:00:00Z", "step_minutes": 10, "classes": doc{}}
+	if text := get("/classes"); !strings.Contains(text, "Nothing was recorded in the last day") {
+		t.Error(text)
+	}
+	s.apis["/berth/v1/usage-history"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_ = jsonTo(w, doc{"errors": []any{doc{"title": "Forbidden", "detail": "Policy does not allow usages."}}})
+	})
+	if text := get("/classes"); !strings.Contains(text, "Policy does not allow usages.") ||
+		!strings.Contains(text, "CUSTOM_ACCEL") {
+		t.Error(text)
+	}
+}
+
 // Each page passes the checks at both widths and in both themes, and has what the APIs returned.
 func TestPages(t *testing.T) {
 	testenv.Need(t, "chromium")
 	s := newSite(t, WithToken, func() view.Source { return made(60) })
 	s.withServers()
+	s.apis["/berth/v1/usage-history"] = http.HandlerFunc(usageHistory)
 	s.apis["/berth/v1/events"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	b := browser.Start(t)
 	s.signIn(b, "admin", "/fleet")
@@ -66,7 +128,9 @@ func TestPages(t *testing.T) {
 		"/events?kind=allocation": {"Changes of providers"},
 		"/classes": {"6 classes, 60 of 60 hosts", "rack-c", "20 hosts", "13 of 40", "40 of 120", "61 of 120",
 			"8 of 120", "11 of 120"},
-		"/classes?aggregate=rack-a": {"20 of 60 hosts"},
+		"/classes?over=week": {"in steps of 1 hour", "60 of 120 used, 6 reserved, at most 90", "SRIOV_NET_VF",
+			"5 of 480 used, 24 reserved on ", "not recorded"},
+		"/classes?aggregate=rack-a": {"20 of 60 hosts", "of all hosts only"},
 	} {
 		for _, width := range []int{1280, 390} {
 			for _, dark := range []bool{false, true} {
