@@ -331,10 +331,72 @@ func TestIPv6Servers(t *testing.T) {
 	}
 }
 
+// TestDHCPv6BesideAnotherRouter: in a network that the host does not route it serves the modes with DHCPv6 by its own
+// interface, advertises nothing, and names no name server of its own.
+func TestDHCPv6BesideAnotherRouter(t *testing.T) {
+	six := network.HostSubnet{ID: "6", IPVersion: 6, CIDR: "fd00::/64", Gateway: "fd00::1", DHCP: true, Address: "fd00::9"}
+	ports := []network.HostPort{{MAC: "fa:16:3e:00:00:05", PortIdentity: network.PortIdentity{Network: id, Name: "web",
+		FixedIPs: []network.FixedIP{{Subnet: "6", Address: "fd00::5"}}}}}
+	for name, c := range map[string]struct {
+		change func(n *network.HostNetwork, s *network.HostSubnet)
+		served bool
+	}{
+		"stateful": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.IPv6Mode = network.DHCPv6Stateful }, true},
+		"stateless": {func(_ *network.HostNetwork, s *network.HostSubnet) { s.IPv6Mode = network.DHCPv6Stateless },
+			true},
+		"slaac":   {func(_ *network.HostNetwork, s *network.HostSubnet) { s.IPv6Mode = network.SLAAC }, false},
+		"no mode": {func(*network.HostNetwork, *network.HostSubnet) {}, false},
+		"short": {func(_ *network.HostNetwork, s *network.HostSubnet) {
+			s.CIDR, s.IPv6Mode = "fd00::/56", network.DHCPv6Stateful
+		}, false},
+		"small MTU": {func(n *network.HostNetwork, s *network.HostSubnet) {
+			n.MTU, s.IPv6Mode = 1279, network.DHCPv6Stateful
+		}, false},
+		"no DHCP": {func(_ *network.HostNetwork, s *network.HostSubnet) {
+			s.DHCP, s.IPv6Mode = false, network.DHCPv6Stateful
+		}, false},
+	} {
+		n, s := provider("flat"), six
+		c.change(&n, &s)
+		n.Subnets = append(n.Subnets, s)
+		one := Servers(network.HostNetworks{Networks: []network.HostNetwork{n}, Ports: ports})[0]
+		if got := strings.Contains(one.Config, "dhcp-range=set:subnet1,fd00::,static,64,86400\n"); got != c.served ||
+			strings.Contains(one.Config, "enable-ra") || !strings.Contains(one.Config, "port=0\n") ||
+			strings.Contains(one.Options, "dns-server,") {
+			t.Errorf("%s: %+v", name, one)
+		}
+		present := map[string]Link{"eth1": {Name: "eth1"}}
+		settle(t, present, n)
+		link, bridge := present[OwnInterface(id)], present[n.Bridge]
+		if got := slices.Contains(link.Addresses, Address{netip.MustParsePrefix("fd00::9/64"), true}); got != c.served {
+			t.Errorf("%s: own addresses %v", name, link.Addresses)
+		}
+		off := map[bool]string{true: "0", false: "1"}[c.served]
+		if link.Settings["ipv6/conf/"+link.Name+"/disable_ipv6"] != off ||
+			bridge.Settings["ipv6/conf/"+bridge.Name+"/disable_ipv6"] != "1" ||
+			c.served && link.Settings["ipv6/conf/"+link.Name+"/forwarding"] != "0" {
+			t.Errorf("%s: settings %v, bridge %v", name, link.Settings, bridge.Settings)
+		}
+		n.Subnets[1].UserChosen = true
+		taken := map[string]Link{"eth0": {Name: "eth0", Addresses: []Address{{Prefix: netip.MustParsePrefix("fd00::9/48")}}}}
+		if _, refused := own.Admit([]network.HostNetwork{n}, taken); (refused["6"] != "") != c.served {
+			t.Errorf("%s: an address of the host: %v", name, refused)
+		}
+		n.Subnets[1].Address = ""
+		if got := Shortages([]network.HostNetwork{n}); (len(got) == 1) != c.served {
+			t.Errorf("%s: without an address: %v", name, got)
+		}
+		left, conditions := WithoutIPv6([]network.HostNetwork{n})
+		if (len(conditions) == 1) != c.served || left[0].Subnets[1].DHCP != (n.Subnets[1].DHCP && !c.served) {
+			t.Errorf("%s: a kernel without IPv6: %v %+v", name, conditions, left)
+		}
+	}
+}
+
 // TestNameServersWithZones: a zone, which may have any bytes, does not reach the options of a server.
 func TestNameServersWithZones(t *testing.T) {
 	servers := []string{"fe80::1%x\noption:router,10.0.0.66", "FD00::53"}
-	got := options6(network.HostSubnet{IPVersion: 6, DNS: servers}, "tag:t", "cloud.test")
+	got := options6(routed(), network.HostSubnet{IPVersion: 6, DNS: servers}, "tag:t", "cloud.test")
 	if got != "tag:t,option6:dns-server,[fd00::53]\ntag:t,option6:domain-search,cloud.test\n" {
 		t.Errorf("%q", got)
 	}

@@ -59,7 +59,7 @@ func addressesOf(n network.HostNetwork, s network.HostSubnet) (list []netip.Pref
 	if p, routed := gatewayOf(n, s); routed && !p.Addr().IsLinkLocalUnicast() {
 		list = append(list, p)
 	}
-	if p, inside := inSubnet(s, s.Address); inside && (p.Addr().Is4() || hasGateway(n, s)) {
+	if p, used := ownAddress(n, s); used {
 		list = append(list, p)
 	}
 	return list
@@ -149,11 +149,14 @@ func routedElsewhere(n network.HostNetwork, s network.HostSubnet, networks []net
 func Shortages(networks []network.HostNetwork) (list []string) {
 	for _, n := range networks {
 		for _, s := range n.Subnets {
-			if s.Address != "" || !hasGateway(n, s) && (!s.DHCP || s.IPVersion == 6) {
+			if s.Address != "" || !hasGateway(n, s) && (!s.DHCP || s.IPVersion == 6 && !answersDHCPv6(n, s)) {
 				continue
 			}
 			lacks := "it serves no DHCP and no metadata there"
-			if hasGateway(n, s) {
+			switch {
+			case s.IPVersion == 6 && !hasGateway(n, s):
+				lacks = "it serves no DHCP there"
+			case hasGateway(n, s):
 				lacks = "it reaches only its own guests"
 			}
 			list = append(list, "network "+n.ID+": this host has no own address in the subnet "+s.CIDR+", so "+lacks+

@@ -36,13 +36,15 @@ func Servers(all network.HostNetworks) (list []DHCP) {
 	return list
 }
 
-// serverOf returns the address by which the host serves a subnet; empty: it does not serve it. It serves IPv6 where it
-// is the router, because guests learn from a router how they get their addresses.
+// serverOf returns the address by which the host serves a subnet; empty: it does not serve it. Where the host is not
+// the router, guests learn from another one how they get their addresses of IPv6, so only a mode with DHCPv6 is served.
 func serverOf(n network.HostNetwork, s network.HostSubnet) string {
 	p, _ := netip.ParsePrefix(s.CIDR)
 	switch {
-	case s.IPVersion == 6 && (!hasGateway(n, s) || p.Bits() < 64 || p.Bits() > 64 && formsAddresses(s)):
-		return "" // dnsmasq has no other prefixes
+	case s.IPVersion == 6 && !hasGateway(n, s) && !answersDHCPv6(n, s):
+		return ""
+	case s.IPVersion == 6 && (!network.CanServeDHCPv6(s.CIDR, n.MTU) || p.Bits() > 64 && formsAddresses(s)):
+		return ""
 	case hasGateway(n, s):
 		return s.Gateway
 	}
@@ -51,7 +53,7 @@ func serverOf(n network.HostNetwork, s network.HostSubnet) string {
 
 // formsAddresses reports whether guests form their addresses of a subnet of IPv6 themselves.
 func formsAddresses(s network.HostSubnet) bool {
-	return s.IPv6Mode == "slaac" || s.IPv6Mode == "dhcpv6-stateless"
+	return s.IPv6Mode == network.SLAAC || s.IPv6Mode == network.DHCPv6Stateless
 }
 
 // leaseTime is how long guests keep their address without a renewal, in seconds: a day, as Neutron's.
@@ -77,9 +79,9 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 
 	for i, s := range served {
 		tag := fmt.Sprintf("subnet%d", i)
-		lines = append(lines, "dhcp-range=set:"+tag+","+rangeOf(s))
+		lines = append(lines, "dhcp-range=set:"+tag+","+rangeOf(n, s))
 		if options := "tag:" + tag; s.IPVersion == 6 {
-			d.Options += options6(s, options, domain)
+			d.Options += options6(n, s, options, domain)
 		} else {
 			d.Options += optionsOf(n, s, options)
 		}
@@ -91,7 +93,10 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 			}
 		}
 	}
-	if slices.ContainsFunc(served, func(s network.HostSubnet) bool { return s.IPVersion == 6 }) {
+	if !routes(n, 4) && !routes(n, 6) {
+		lines = append(lines, "port=0") // no DNS: the host has no route for its answers
+	}
+	if slices.ContainsFunc(served, func(s network.HostSubnet) bool { return s.IPVersion == 6 && hasGateway(n, s) }) {
 		lines = append(lines, "enable-ra")
 	}
 	d.Config = strings.Join(append(lines, "dhcp-lease-max=65536"), "\n") + "\n"
@@ -108,14 +113,15 @@ func server(n network.HostNetwork, served []network.HostSubnet, ports []network.
 }
 
 // rangeOf returns a subnet for the option dhcp-range. The words of the modes of IPv6 are those of dnsmasq: guests
-// form their addresses (ra-only, with DHCP for options ra-stateless), or get them (static), also without a mode.
-func rangeOf(s network.HostSubnet) string {
+// form their addresses (ra-only, with DHCP for options ra-stateless), or get them (static), also without a mode. What
+// another router advertises is static.
+func rangeOf(n network.HostNetwork, s network.HostSubnet) string {
 	p, _ := netip.ParsePrefix(s.CIDR)
-	mode := map[string]string{"slaac": "ra-only", "dhcpv6-stateless": "ra-stateless"}[s.IPv6Mode]
+	mode := map[string]string{network.SLAAC: "ra-only", network.DHCPv6Stateless: "ra-stateless"}[s.IPv6Mode]
 	switch {
 	case s.IPVersion == 4:
 		return fmt.Sprintf("%s,static,%s,%d", p.Masked().Addr(), netmask(p.Bits()), leaseTime)
-	case mode == "":
+	case mode == "" || !hasGateway(n, s):
 		mode = "static"
 	}
 	return fmt.Sprintf("%s,%s,%d,%d", p.Masked().Addr(), mode, p.Bits(), leaseTime)
@@ -141,16 +147,19 @@ func parsed(texts []string) (list []string) {
 }
 
 // options6 returns the lines of the options of a subnet of IPv6. dnsmasq advertises name servers and the domain too.
-func options6(s network.HostSubnet, tag, domain string) string {
+func options6(n network.HostNetwork, s network.HostSubnet, tag, domain string) string {
 	servers := s.DNS
-	if len(servers) == 0 {
+	if len(servers) == 0 && hasGateway(n, s) {
 		servers = []string{s.Gateway}
 	}
-	line := tag + ",option6:dns-server"
+	line := ""
 	for _, at := range parsed(servers) {
 		line += "," + inBrackets(at)
 	}
-	return line + "\n" + tag + ",option6:domain-search," + domain + "\n"
+	if line != "" {
+		line = tag + ",option6:dns-server" + line + "\n"
+	}
+	return line + tag + ",option6:domain-search," + domain + "\n"
 }
 
 // netmask returns the mask of a network of IPv4, such as 255.255.255.0.

@@ -99,9 +99,6 @@ func (h Host) isOperators(n network.HostNetwork) bool {
 	return n.NetworkType == "flat" && h.Bridges[n.PhysicalNetwork] != "" && h.Bridges[n.PhysicalNetwork] == n.Bridge
 }
 
-// minMTU6 is the smallest MTU of a link with IPv6 (RFC 8200, section 5).
-const minMTU6 = 1280
-
 // gatewayOf returns the address of the hosts in a subnet that they route, with the length of its prefix; false: they do
 // not route it. The gateway of a subnet of IPv6 may be a link-local address.
 func gatewayOf(n network.HostNetwork, s network.HostSubnet) (netip.Prefix, bool) {
@@ -109,13 +106,24 @@ func gatewayOf(n network.HostNetwork, s network.HostSubnet) (netip.Prefix, bool)
 	if a, err := netip.ParseAddr(s.Gateway); err == nil && a.Is6() && a.IsLinkLocalUnicast() {
 		p, inside = netip.PrefixFrom(a, 64), true
 	}
-	return p, n.Routed() && inside && (s.IPVersion == 4 || n.MTU >= minMTU6)
+	return p, n.Routed() && inside && (s.IPVersion == 4 || n.MTU >= network.MinMTU6)
 }
 
 // hasGateway reports whether the hosts of a network route a subnet.
 func hasGateway(n network.HostNetwork, s network.HostSubnet) bool {
 	_, routed := gatewayOf(n, s)
 	return routed
+}
+
+// answersDHCPv6 reports whether the host serves a subnet of IPv6 by DHCP that another router advertises.
+func answersDHCPv6(n network.HostNetwork, s network.HostSubnet) bool {
+	return !n.Routed() && s.IPVersion == 6 && s.DHCP && network.HostServesDHCPv6(s.IPv6Mode, s.CIDR, n.MTU)
+}
+
+// ownAddress returns the host's own address in a subnet with the length of its prefix; false: it does not use one.
+func ownAddress(n network.HostNetwork, s network.HostSubnet) (netip.Prefix, bool) {
+	p, inside := inSubnet(s, s.Address)
+	return p, inside && (p.Addr().Is4() || hasGateway(n, s) || answersDHCPv6(n, s))
 }
 
 // routes reports whether the hosts of a network route a subnet of a version of IP.
@@ -184,9 +192,9 @@ func noIPv6(name string) map[string]string {
 
 // hostLink are the settings of a link with addresses of the host: it answers for these only (arp_ignore), asks with
 // these only (arp_announce, because the gateway's address has another MAC address), and accepts packets of guests to
-// which the host sends by the other link (rp_filter: loose). With IPv6 it learns nothing from guests: no router, no
-// address and no redirect.
-func hostLink(name string, n network.HostNetwork) map[string]string {
+// which the host sends by the other link (rp_filter: loose). With IPv6 (six) it learns nothing from guests: no router,
+// no address and no redirect.
+func hostLink(name string, n network.HostNetwork, six bool) map[string]string {
 	all := noIPv6(name)
 	conf := "ipv4/conf/" + name + "/"
 	all[conf+"arp_ignore"], all[conf+"arp_announce"], all[conf+"rp_filter"] = "1", "2", "2"
@@ -194,14 +202,17 @@ func hostLink(name string, n network.HostNetwork) map[string]string {
 	if routes(n, 4) {
 		all[conf+"forwarding"] = "1"
 	}
-	if !routes(n, 6) {
+	if !six {
 		return all
 	}
 	conf = "ipv6/conf/" + name + "/"
 	for _, refused := range []string{"accept_ra", "autoconf", "accept_redirects", "accept_dad", "addr_gen_mode"} {
 		all[conf+refused] = "0"
 	}
-	all[conf+"disable_ipv6"], all[conf+"forwarding"] = "0", "1"
+	all[conf+"disable_ipv6"], all[conf+"forwarding"] = "0", "0"
+	if routes(n, 6) {
+		all[conf+"forwarding"] = "1"
+	}
 	return all
 }
 
@@ -225,7 +236,7 @@ func bridgeOf(n network.HostNetwork) Link {
 	if n.Routed() {
 		b.MAC = GatewayMAC(n.ID)
 	}
-	b.Settings = hostLink(n.Bridge, n)
+	b.Settings = hostLink(n.Bridge, n, routes(n, 6))
 	return b
 }
 
@@ -235,12 +246,14 @@ func ownLinks(n network.HostNetwork) []Link {
 		return nil
 	}
 	own := Link{Name: OwnInterface(n.ID), Kind: Veth, Owner: n.ID, MAC: n.MAC, MTU: n.MTU, Up: true, Peer: ownPeer(n.ID)}
+	six := routes(n, 6)
 	for _, s := range n.Subnets {
-		if p, ok := inSubnet(s, s.Address); ok && (p.Addr().Is4() || hasGateway(n, s)) {
+		if p, ok := ownAddress(n, s); ok {
 			own.Addresses = append(own.Addresses, Address{p, !hasGateway(n, s)})
+			six = six || p.Addr().Is6()
 		}
 	}
-	own.Settings = hostLink(own.Name, n)
+	own.Settings = hostLink(own.Name, n, six)
 	end := Link{Name: own.Peer, Kind: Veth, Owner: n.ID, MTU: n.MTU, Up: true, Master: n.Bridge, Peer: own.Name,
 		Settings: noIPv6(own.Peer)}
 	return []Link{own, end}
@@ -261,20 +274,22 @@ func Forwards(networks []network.HostNetwork, version int) bool {
 	return slices.ContainsFunc(networks, func(n network.HostNetwork) bool { return routes(n, version) })
 }
 
-// WithoutIPv6 returns the networks of a host whose kernel has no IPv6: their subnets of IPv6 are not routed and have no
-// address of the host. conditions has a sentence for each network that has such a subnet.
+// WithoutIPv6 returns the networks of a host whose kernel has no IPv6: their subnets of IPv6 are neither routed nor
+// served, and have no address of the host. conditions has a sentence for each network that has such a subnet.
 func WithoutIPv6(networks []network.HostNetwork) (list []network.HostNetwork, conditions []string) {
 	for _, n := range networks {
-		if routes(n, 6) {
-			conditions = append(conditions, "network "+n.ID+": this host does not route its subnets of IPv6: the kernel has "+
-				"no IPv6; boot it without ipv6.disable=1")
-		}
-		routed := n
+		before := n
 		n.Subnets = slices.Clone(n.Subnets)
+		lacking := false
 		for i, s := range n.Subnets {
-			if s.IPVersion == 6 && hasGateway(routed, s) {
+			if s.IPVersion == 6 && (hasGateway(before, s) || answersDHCPv6(before, s)) {
 				n.Subnets[i].Gateway, n.Subnets[i].Address, n.Subnets[i].DHCP = "", "", false
+				lacking = true
 			}
+		}
+		if lacking {
+			conditions = append(conditions, "network "+n.ID+": this host does not serve its subnets of IPv6: the kernel has "+
+				"no IPv6; boot it without ipv6.disable=1")
 		}
 		list = append(list, n)
 	}

@@ -358,11 +358,14 @@ func (b *Bridges) serve(ctx context.Context, all network.HostNetworks, failed ma
 		ready = append(ready, n)
 		interfaces[n.ID] = bridgeplan.ServedBy(n)
 	}
-	for id, err := range b.o.DHCP.Apply(ctx, bridgeplan.Servers(network.HostNetworks{Networks: ready, Ports: all.Ports})) {
-		failed[id] = err
-	}
-	for id, err := range b.o.Metadata.Serve(bridgeplan.MetadataPort, interfaces) {
-		failed[id] = err
+	for _, faults := range []map[string]error{
+		b.o.DHCP.Apply(ctx, bridgeplan.Servers(network.HostNetworks{Networks: ready, Ports: all.Ports})),
+		b.o.Metadata.Serve(bridgeplan.MetadataPort, interfaces)} {
+		for id, err := range faults {
+			if failed[id] == nil { // the first fault of a network is the cause of the others
+				failed[id] = err
+			}
+		}
 	}
 	if b.o.Filter != nil {
 		if err := b.o.Filter.Apply(ctx, all); err != nil {

@@ -271,7 +271,7 @@ func TestHostWithoutIPv6(t *testing.T) {
 		t.Errorf("a guest whose IPv6 is not forwarded: %v", err)
 	}
 	f.noIPv6, f.links = true, map[string]bridgeplan.Link{}
-	f.wants(t, b, "network "+netB+": this host does not route its subnets of IPv6")
+	f.wants(t, b, "network "+netB+": this host does not serve its subnets of IPv6")
 	must(t, b.Prepare(t.Context(), []string{p.ID, q.ID}))
 	if got := f.links[both.Bridge].Addresses; len(got) != 1 || !got[0].Prefix.Addr().Is4() {
 		t.Errorf("addresses of the bridge: %v", got)

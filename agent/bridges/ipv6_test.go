@@ -2,6 +2,7 @@ package bridges_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,66 @@ func TestIPv6OfRoutedNetworks(t *testing.T) {
 	if c := h.want(network.HostNetworks{Networks: []network.HostNetwork{b, c, d},
 		Ports: []network.HostPort{gamma, sigma, omega}, Groups: groups}); !strings.Contains(c, "stays as long as") {
 		t.Errorf("a network with guests: %q", c)
+	}
+}
+
+// TestDHCPv6OfProviderNetwork: a host answers the DHCPv6 of its own guests where another router advertises, and of no
+// others. It learns nothing from that router, and its bridge has no IPv6.
+func TestDHCPv6OfProviderNetwork(t *testing.T) {
+	requirePrograms(t)
+	testenv.Need(t, "dhclient", "DHCPv6")
+	h := newHost(t, machines.Start(t), "host1", "192.0.2.11")
+	h.run("ip netns add far && ip link add phys0 type veth peer name eth0 netns far && ip -n far link set eth0 up && " +
+		"ip link add phys1 type veth peer name phys1far")
+	p := withSix(routed(netA, "10.0.1.0/24", "10.0.1.1", "10.0.1.250", "fa:16:3e:aa:00:01", 0), "fd00:5::/64", "fd00:5::1",
+		"fd00:5::250", network.DHCPv6Stateful)
+	s := withSix(routed(netB, "10.0.2.0/24", "10.0.2.1", "10.0.2.250", "fa:16:3e:aa:00:02", 0), "fd00:6::/64", "fd00:6::1",
+		"fd00:6::f816:3eff:feaa:2", network.DHCPv6Stateless)
+	s.Subnets[1].DNS = []string{"2001:db8::53"}
+	p.NetworkType, p.PhysicalNetwork, s.NetworkType, s.PhysicalNetwork = "flat", "lan", "flat", "wan"
+	alpha := six(port(p, "a1a1a1a1-0001-4000-8000-1", "alpha", "10.0.1.10"), "fd00:5::10")
+	sigma := six(port(s, "b1b1b1b1-0001-4000-8000-3", "sigma", "10.0.2.10"), "fd00:6::f816:3eff:fe00:20a")
+	all := network.HostNetworks{Networks: []network.HostNetwork{p, s}, Ports: []network.HostPort{alpha, sigma},
+		Groups: []network.HostSecurityGroup{openGroup}}
+	if c := h.want(all); c != "" {
+		t.Fatalf("conditions: %s", c)
+	}
+	h.guest("alpha", alpha)
+	h.guest("sigma", sigma)
+	info := filepath.Join(h.dir, "info.sh")
+	must(t, os.WriteFile(info, []byte("#!/bin/sh\necho dhcp6.name-servers $new_dhcp6_name_servers\n"), 0o755))
+	lease := func(guest, seconds, more string) string {
+		files := filepath.Join(h.dir, guest)
+		return h.run(in(guest, "sysctl -qw net.ipv6.conf.eth0.accept_dad=0 && ip link set eth0 down && ip link set eth0 up;"+
+			" timeout "+seconds+" dhclient -6 -1 -v "+more+" -lf "+files+".leases -pf "+files+".pid eth0 2>&1; "+
+			"cat "+files+".leases; kill $(cat "+files+".pid) 2>/dev/null; true"))
+	}
+	got := lease("alpha", "20", "-sf /bin/true")
+	if !strings.Contains(got, "iaaddr fd00:5::10 ") || strings.Contains(got, "dhcp6.name-servers") {
+		t.Errorf("lease of alpha: %s", got)
+	}
+	if got = lease("sigma", "20", "-S -sf "+info); !strings.Contains(got, "dhcp6.name-servers 2001:db8::53") {
+		t.Errorf("options of sigma: %s", got)
+	}
+	if got = lease("far", "5", "-sf /bin/true"); strings.Contains(got, "iaaddr") {
+		t.Errorf("a guest of another host gets a lease: %s", got)
+	}
+	h.run(in("far", "ip addr add fd66::1/64 dev eth0 nodad && dnsmasq --conf-file=/dev/null --port=0 --bind-dynamic "+
+		"--interface=eth0 --enable-ra --ra-param=eth0,4,600 --dhcp-range=fd66::,ra-only,64,600 --user=root "+
+		"--pid-file=/run/far.pid"))
+	h.learns("alpha", "fd66:") // it is advertised
+	if got = h.run("ip -6 route; ip -6 addr"); strings.Contains(got, "fd66:") || strings.Contains(got, "default") {
+		t.Errorf("the host learns from a router: %s", got)
+	}
+	h.run("kill $(cat /run/far.pid)")
+	if got = h.run("ip -6 addr show dev brq" + netA[:11]); got != "" {
+		t.Errorf("the bridge has IPv6: %s", got)
+	}
+	h.run(in("alpha", "ip -6 addr add fd00:5::10/64 dev eth0 nodad"))
+	for _, at := range []string{"fd00:5::250", "fe80::a9fe:a9fe%eth0"} {
+		if !h.fails(in("alpha", "busybox nc -w1 "+at+" 9697 </dev/null")) {
+			t.Errorf("metadata are reached at %s", at)
+		}
 	}
 }
 

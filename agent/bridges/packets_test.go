@@ -66,7 +66,8 @@ func serveHost(dir string) {
 	os.WriteFile(filepath.Join(dir, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 	var b *bridges.Bridges
 	b = bridges.New(bridges.Options{Name: "host", File: filepath.Join(dir, "state.json"), Log: log,
-		Host:   bridgeplan.Host{TunnelIP: os.Getenv("TUNNEL_IP"), TunnelPort: 4789},
+		Host: bridgeplan.Host{TunnelIP: os.Getenv("TUNNEL_IP"), TunnelPort: 4789,
+			Interfaces: map[string]string{"lan": "phys0", "wan": "phys1"}},
 		Source: fileSource(filepath.Join(dir, "wanted.json")), Kernel: bridgelink.Kernel{},
 		DHCP: dnsmasq.Servers{Dir: "/run/berth/networks"}, Filter: &nftables.Filter{Log: log},
 		Metadata: metadata.New(func(_ context.Context, id string, at netip.Addr) (configdrive.Server, error) {

@@ -1,5 +1,7 @@
 package network
 
+import "net/netip"
+
 // AgentReport is what an agent of Berth reports about one agent type of its host: the body of
 // PUT /berth/v1/network-agents/{host}/{agent type}. A report is also the heartbeat of the agent.
 type AgentReport struct {
@@ -140,7 +142,32 @@ type HostSubnet struct {
 	// machines that the host reaches.
 	UserChosen bool `json:"user_chosen,omitempty"`
 	// IPv6Mode is how guests get their addresses of IPv6: slaac, dhcpv6-stateful, dhcpv6-stateless; empty: otherwise.
+	// If the hosts route the network, ipv6_ra_mode comes first, else it does not count.
 	IPv6Mode string `json:"ipv6_mode,omitempty"`
+}
+
+// The values of ipv6_address_mode and ipv6_ra_mode.
+const (
+	SLAAC           = "slaac"
+	DHCPv6Stateful  = "dhcpv6-stateful"
+	DHCPv6Stateless = "dhcpv6-stateless"
+)
+
+// MinMTU6 is the smallest MTU of a link with IPv6 (RFC 8200, section 5).
+const MinMTU6 = 1280
+
+// CanServeDHCPv6 reports whether a subnet of IPv6 in CIDR notation can be served by DHCP in a network of an MTU, 0 if
+// that is not known: dnsmasq serves no prefixes shorter than 64.
+func CanServeDHCPv6(cidr string, mtu int) bool {
+	p, err := netip.ParsePrefix(cidr)
+	return err == nil && p.Bits() >= 64 && (mtu == 0 || mtu >= MinMTU6)
+}
+
+// HostServesDHCPv6 reports whether the hosts serve a subnet of IPv6 by DHCPv6 in a network that they do not route. mode
+// is ipv6_address_mode: without DHCPv6 in it, guests may know nothing of a DHCP server, because another router
+// advertises.
+func HostServesDHCPv6(mode, cidr string, mtu int) bool {
+	return (mode == DHCPv6Stateful || mode == DHCPv6Stateless) && CanServeDHCPv6(cidr, mtu)
 }
 
 // HostName is the name of an address in a network.

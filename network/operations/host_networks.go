@@ -177,8 +177,10 @@ func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf)
 			continue
 		}
 		one := api.HostSubnet{ID: sub.ID, IPVersion: sub.IPVersion, CIDR: sub.CIDR, Gateway: sub.Gateway, DHCP: sub.DHCP,
-			DNS: sub.DNS, UserChosen: sub.UserChosen,
-			IPv6Mode: cmp.Or(sub.RAMode, sub.AddressMode)}
+			DNS: sub.DNS, UserChosen: sub.UserChosen, IPv6Mode: sub.AddressMode}
+		if out.Routed() {
+			one.IPv6Mode = cmp.Or(sub.RAMode, sub.AddressMode)
+		}
 		for _, r := range sub.Routes {
 			one.Routes = append(one.Routes, api.Route(r))
 		}
@@ -198,13 +200,19 @@ func (s Agents) hostNetwork(ctx context.Context, tx *store.Tx, of hostNetworkOf)
 }
 
 // hostOwnPort returns the host's own port on a network, with an address of each subnet that the host routes, and of
-// each of IPv4 that it serves by DHCP; an empty one if it needs none or no address is free. Without write, ready is
+// each that it serves by DHCP; an empty one if it needs none or no address is free. Without write, ready is
 // false if that is another port than the host has.
 func (s Agents) hostOwnPort(ctx context.Context, tx *store.Tx, of hostNetworkOf, subnets []store.Subnet, routed bool) (
 	own store.Port, ready bool, err error) {
 	var wanted []store.FixedIP
 	for _, sub := range subnets {
-		needs := sub.IPVersion == 4 && (routed || sub.DHCP) || sub.IPVersion == 6 && routed && sub.Gateway != ""
+		needs := routed || sub.DHCP
+		switch {
+		case sub.IPVersion == 6 && routed:
+			needs = sub.Gateway != ""
+		case sub.IPVersion == 6:
+			needs = sub.DHCP && api.HostServesDHCPv6(sub.AddressMode, sub.CIDR, of.network.MTU)
+		}
 		if needs && (sub.Segment == "" || sub.Segment == of.binding.Segment) {
 			wanted = append(wanted, store.FixedIP{Subnet: sub.ID})
 		}

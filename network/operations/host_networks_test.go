@@ -163,6 +163,37 @@ func TestIPv6OfHosts(t *testing.T) {
 	}
 }
 
+// TestDHCPv6OfProviderNetworks: a host that does not route a network has an address of IPv6 there only where it can
+// serve a mode with DHCPv6. The mode of advertisements does not count.
+func TestDHCPv6OfProviderNetworks(t *testing.T) {
+	s := open(t, databases.SQLite(t), nil)
+	must(t, Agents{s}.ReportAgent(t.Context(), host, string(bandwidth.LinuxBridge), api.AgentReport{
+		Devices: []api.AgentDevice{{Name: "br-lan", PhysicalNetworks: []string{"lan"}}}}))
+	n, err := s.CreateNetwork(t.Context(), store.Network{AdminUp: true, Segments: []store.Segment{{Type: "flat",
+		PhysicalNetwork: "lan"}}})
+	must(t, err)
+	want := map[string]string{}
+	for _, c := range []struct {
+		cidr, ra, mode string
+		dhcp           bool
+		address        string
+	}{{"fd00:1::/64", "", api.DHCPv6Stateful, true, "fd00:1::3"}, {"fd00:2::/64", api.DHCPv6Stateful, "", true, ""},
+		{"fd00:3::/64", "", "", true, ""}, {"fd00:4::/64", api.SLAAC, api.SLAAC, true, ""},
+		{"fd00:5::/56", "", api.DHCPv6Stateful, true, ""}, {"fd00:6::/112", api.DHCPv6Stateful, api.DHCPv6Stateful, true,
+			"fd00:6::2"}, {"fd00:7::/64", "", "", false, ""}} {
+		sub, err := s.CreateSubnet(t.Context(), store.Subnet{Network: n.ID, IPVersion: 6, CIDR: c.cidr, DHCP: c.dhcp,
+			RAMode: c.ra, AddressMode: c.mode}, false)
+		must(t, err)
+		want[sub.ID] = c.address + " " + c.mode
+	}
+	guestPort(t, s, n.ID, host)
+	for _, sub := range hostNetworks(t, s, host).Networks[0].Subnets {
+		if got := sub.Address + " " + sub.IPv6Mode; got != want[sub.ID] {
+			t.Errorf("%s: %q, want %q", sub.CIDR, got, want[sub.ID])
+		}
+	}
+}
+
 // TestFullSubnetBesideAnother gives a host an own address in each subnet that has a free one.
 func TestFullSubnetBesideAnother(t *testing.T) {
 	s, n, full := tunnelCloud(t)

@@ -121,7 +121,8 @@ func (b bootNetworks) port(p network.Port) host.BootPort {
 			continue
 		}
 		sub := b.subnets[at]
-		one := host.BootAddress{Method: bootMethod(sub, b.served[sub.ID]), Address: ip.Address, CIDR: sub.CIDR,
+		served := b.served[sub.ID] && (sub.IPVersion != 6 || network.CanServeDHCPv6(sub.CIDR, out.MTU))
+		one := host.BootAddress{Method: bootMethod(sub, served), Address: ip.Address, CIDR: sub.CIDR,
 			Gateway: sub.Gateway, DNS: sub.DNS}
 		for _, r := range sub.Routes {
 			one.Routes = append(one.Routes, host.BootRoute(r))
@@ -131,7 +132,7 @@ func (b bootNetworks) port(p network.Port) host.BootPort {
 	return out
 }
 
-// bootMethod returns the method by which guests get addresses of a subnet; served: a DHCP server has an address in it.
+// bootMethod returns the method by which guests get addresses of a subnet; served: a DHCP server serves it.
 // With DHCP that no server serves, guests would wait for an answer and have no address, so they get it statically.
 func bootMethod(sub network.Subnet, served bool) string {
 	served = served && sub.DHCP

@@ -27,6 +27,23 @@ func TestBootMethod(t *testing.T) {
 	}
 }
 
+// An address of IPv6 that no host can serve by DHCP is static, whoever has an address in the subnet.
+func TestBootMethodOfUnservedIPv6(t *testing.T) {
+	for _, c := range []struct {
+		cidr string
+		mtu  int
+		want string
+	}{{"fd00::/64", 1450, "dhcp"}, {"fd00::/112", 0, "dhcp"}, {"fd00::/56", 1450, "static"},
+		{"fd00::/64", 1279, "static"}, {"no network", 1450, "static"}} {
+		known := bootNetworks{networks: []network.Network{{ID: "n", MTU: c.mtu}}, served: map[string]bool{"s": true},
+			subnets: []network.Subnet{{ID: "s", IPVersion: 6, CIDR: c.cidr, DHCP: true}}}
+		got := known.port(network.Port{Network: "n", FixedIPs: []network.FixedIP{{Subnet: "s", Address: "fd00::5"}}})
+		if len(got.Addresses) != 1 || got.Addresses[0].Method != c.want {
+			t.Errorf("%+v: %+v", c, got.Addresses)
+		}
+	}
+}
+
 // The guest of a whole PF adds the VLAN of the network itself; a VF and a bridge add it for the guest. An address of an
 // unknown subnet is left out.
 func TestBootPortOfAVLAN(t *testing.T) {
