@@ -27,7 +27,7 @@ func TestBootMethod(t *testing.T) {
 	}
 }
 
-// An address of IPv6 that no host can serve by DHCP is static, whoever has an address in the subnet.
+// An address of IPv6 that no host can serve by DHCP is static, also if a DHCP port has an address in the subnet.
 func TestBootMethodOfUnservedIPv6(t *testing.T) {
 	for _, c := range []struct {
 		cidr string
