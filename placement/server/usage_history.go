@@ -50,11 +50,11 @@ func (s *Server) keepHistory(ctx context.Context) {
 	}
 }
 
-// recordUsage records what the index has in the present minute, unless another process has done so, or the index was
-// last known to match the database more than a minute ago. dropped is how many classes are not recorded.
+// recordUsage records what the index has in the present minute, unless another process has done so, or polls of
+// the database have failed for more than a minute. dropped is how many classes are not recorded.
 func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
 	now := s.now()
-	if now.Sub(*s.verifiedAt.Load()) > time.Minute {
+	if now.Sub(*s.verifiedAt.Load()) > time.Minute+2*s.opts.RefreshInterval {
 		return 0, nil // the failed polls are logged
 	}
 	stocks := s.index.Snapshot().Stocks()
