@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
@@ -16,7 +18,10 @@ type ServerCreateCmd struct {
 	Image  string `help:"Name or id of the image." placeholder:"IMAGE"`
 	Count  int    `help:"Number of servers." default:"1"`
 	NetworkChoice
-	Wait bool `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
+	SecurityGroup []string `name:"security-group" help:"Name or id of a security group of the ports that are created in networks; may be repeated. Default: the group default." placeholder:"GROUP"`
+	Key           string   `help:"Name of the key pair whose public key the guest gets." placeholder:"KEY"`
+	UserData      string   `help:"File with the user data for cloud-init in the guest." type:"path" placeholder:"FILE"`
+	Wait          bool     `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
 }
 
 // Validate checks the flags.
@@ -24,7 +29,47 @@ func (c *ServerCreateCmd) Validate() error {
 	if c.Count < 1 {
 		return fault.New(fault.Invalid, "--count %d is not valid: it must be 1 or more", c.Count)
 	}
+	if len(c.SecurityGroup) > 0 && (len(c.Network) == 0 || c.Network[0].name == compute.NetworksNone) {
+		return fault.New(fault.Invalid, "--security-group needs --network: it is for the ports that are created; set the "+
+			"groups of other ports with `berth port set`")
+	}
 	return c.NetworkChoice.Validate()
+}
+
+// maxUserData is the largest file with user data, in bytes: the Compute API has 65535 characters of base64 for it.
+const maxUserData = 65535 / 4 * 3
+
+// guestData adds the key pair, the security groups and the user data to a request. They are looked up before anything
+// is created.
+func (c *ServerCreateCmd) guestData(ctx context.Context, g *Globals, want *compute.CreateServer) (err error) {
+	if c.Key != "" {
+		if want.KeyName, err = kinds["key pair"].idOf(ctx, g, c.Key); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.SecurityGroup {
+		id, err := kinds["security group"].idOf(ctx, g, name)
+		switch {
+		case fault.Is(err, fault.Conflict): // one for each project: compute chooses that of the server
+			id = name
+		case err != nil:
+			return err
+		}
+		want.Groups = append(want.Groups, compute.GroupName{Name: id})
+	}
+	if c.UserData == "" {
+		return nil
+	}
+	data, err := os.ReadFile(c.UserData)
+	switch {
+	case err != nil:
+		return fault.New(fault.Invalid, "the user data cannot be read: %w", err)
+	case len(data) > maxUserData:
+		return fault.New(fault.Invalid, "%s has %d bytes: user data have at most %d; load the rest from the guest",
+			c.UserData, len(data), maxUserData)
+	}
+	want.UserData = base64.StdEncoding.EncodeToString(data)
+	return nil
 }
 
 // Run creates the servers and prints them.
@@ -44,8 +89,12 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: image,
-		Networks: networks, MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
+	want := compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: image, Networks: networks, MinCount: c.Count,
+		MaxCount: c.Count, Reservation: c.Count > 1}
+	if err := c.guestData(ctx, g, &want); err != nil {
+		return err
+	}
+	made, err := client.CreateServer(ctx, want)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +65,17 @@ func (c *portsCloud) answer(r *http.Request) (int, any) {
 		return 200, object{"networks": list}
 	case "GET /v2.0/ports":
 		return 200, object{"ports": map[string][]object{"fast": {{"id": fastID}}}[name]}
+	case "GET /v2.1/os-keypairs/me":
+		return 200, object{"keypair": object{"name": "me"}}
+	case "GET /v2.1/os-keypairs":
+		return 200, object{"keypairs": []object{{"keypair": object{"name": "me"}}}}
+	case "GET /v2.1/os-keypairs/my":
+		return 404, object{"itemNotFound": object{"code": 404, "message": "no such key pair"}}
+	case "GET /v2.0/security-groups":
+		list := []object{{"id": lanID, "name": "web"}, {"id": "1", "name": "default"}, {"id": "2", "name": "default"}}
+		return 200, object{"security_groups": slices.DeleteFunc(list, func(o object) bool {
+			return name != "" && o["name"] != name
+		})}
 	case "GET /v2.1/flavors/f":
 		return 200, object{"flavor": object{"id": "f"}}
 	case "POST /v2.1/servers":
@@ -153,6 +167,39 @@ func TestServerCreateRefusesNetworks(t *testing.T) {
 		c := newPortsCloud(t)
 		_, err := c.run(t, "server create web --flavor f "+line)
 		if err == nil || !strings.Contains(err.Error(), want) || len(c.calls) > 0 {
+			t.Errorf("%s: %v, want %s; %q", line, err, want, c.calls)
+		}
+	}
+}
+
+// A new server gets a key pair, user data and security groups, also the one of several with a name. What is mistyped is
+// refused before anything is created, with a suggestion.
+func TestServerCreateWithKeyAndGroups(t *testing.T) {
+	dir := t.TempDir()
+	data, large := filepath.Join(dir, "data"), filepath.Join(dir, "large")
+	if err := errors.Join(os.WriteFile(data, []byte("#!/bin/sh\n"), 0o600),
+		os.WriteFile(large, make([]byte, maxUserData+1), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c := newPortsCloud(t)
+	_, err := c.run(t, "server create web --flavor f --network lan --key me --security-group web --security-group default "+
+		"--user-data "+data)
+	if err != nil || len(c.calls) != 1 || !strings.Contains(c.calls[0], `"key_name":"me","user_data":"IyEvYmluL3NoCg==",`+
+		`"security_groups":[{"name":"`+lanID+`"},{"name":"default"}]`) {
+		t.Errorf("%v %q", err, c.calls)
+	}
+	for line, want := range map[string]string{
+		"--key my":                            `no key pair has the id or the name "my"; did you mean me?`,
+		"--network lan --security-group wed":  `no security group has the id or the name "wed"; did you mean web?`,
+		"--security-group web":                "--security-group needs --network",
+		"--network none --security-group web": "--security-group needs --network",
+		"--port fast --security-group web":    "--security-group needs --network",
+		"--user-data " + dir + "/nothing":     "the user data cannot be read",
+		"--user-data " + large:                "has 49150 bytes: user data have at most 49149",
+	} {
+		c := newPortsCloud(t)
+		if _, err := c.run(t, "server create web --flavor f "+line); err == nil || !strings.Contains(err.Error(), want) ||
+			len(c.calls) > 0 {
 			t.Errorf("%s: %v, want %s; %q", line, err, want, c.calls)
 		}
 	}

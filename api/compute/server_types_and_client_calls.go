@@ -197,7 +197,9 @@ type CreateServer struct {
 	Flavor      string            `json:"flavorRef"` // its id
 	Image       string            `json:"imageRef"`  // may be empty
 	Networks    Networks          `json:"networks"`
-	KeyName     string            `json:"key_name,omitempty"` // of a key pair of the user
+	KeyName     string            `json:"key_name,omitempty"`        // of a key pair of the user
+	UserData    string            `json:"user_data,omitempty"`       // in base64
+	Groups      []GroupName       `json:"security_groups,omitempty"` // of the ports that are created: names or ids
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`

@@ -74,7 +74,8 @@ func TestOperatorsGuide(t *testing.T) {
 var blockTests = map[string]string{"": "cmd/berth TestOperatorsGuide", "guide": "packaging TestGuideOnFreshMachine",
 	"machine": "packaging TestThreeCommandsToSSH", "first": "packaging TestThreeCommandsToSSH",
 	"then": "packaging TestThreeCommandsToSSH", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
-	"all": "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
+	"routed": "cmd/berth TestLibvirtGuestOnRoutedNetwork",
+	"all":    "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
 	"hosts": "internal/machines TestFromOneMachineToThree", "desk": "internal/machines TestFromOneMachineToThree"}
 
 // Each block of the guide is run by a test, contains no commands, or is marked as an example that no test runs.

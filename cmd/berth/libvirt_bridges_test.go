@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +40,7 @@ func (c bridgedCloud) berth(args ...string) string {
 	return out.String()
 }
 
-// A server gets a network that nothing but Berth serves: its guest of libvirt asks for its address by DHCP, is reached
+// The commands of the guide make a server in a network that nothing but Berth serves: its guest of libvirt asks for its address by DHCP, is reached
 // by ssh from its host, and reads its metadata. After the delete nothing of the network is left on the host.
 func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 	t.Parallel()
@@ -63,22 +62,19 @@ func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 	raw, key := filepath.Join(dir, "disk.img"), filepath.Join(dir, "key")
 	must(t, linuxguest.Build(t.Context(), raw))
 	c.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
-	c.berth("keypair", "create", "k", "--public-key", key+".pub")
-	c.berth("network", "create", "lan")
-	c.berth("subnet", "create", "lan", "--network", "lan", "--subnet-range", "10.20.0.0/24")
-	c.berth("security-group", "rule", "add", "default", "--protocol", "icmp")
-	c.berth("security-group", "rule", "add", "default", "--protocol", "tcp", "--port", "22")
+	c.berth("keypair", "create", "me", "--public-key", key+".pub")
 	c.berth("flavor", "create", "small", "--vcpus", "1", "--ram", "256", "--disk", "1")
-	c.berth("image", "add", raw, "--name", "linux")
-	id := func(kind string) string {
-		var list []struct{ ID string }
-		must(t, json.Unmarshal([]byte(c.berth("-o", "json", kind, "list")), &list))
-		return list[0].ID
+	c.berth("image", "add", raw, "--name", "debian")
+	_, block, _ := strings.Cut(guide(t), "\n```sh routed\n")
+	block, _, _ = strings.Cut(block, "```")
+	for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", " ")) {
+		words := strings.Fields(line)
+		if words[0] != "berth" {
+			t.Fatalf("%q is not a command of berth; adapt this test", line)
+		}
+		c.berth(words[1:]...)
 	}
-	// `berth server create` has no key pair.
-	c.inNetwork("curl", "-sS", "--fail-with-body", "-H", "X-Auth-Token: admin", "-H", "Content-Type: application/json",
-		"-d", fmt.Sprintf(`{"server": {"name": "web", "flavorRef": %q, "imageRef": %q, "key_name": "k",
-			"networks": [{"uuid": %q}]}}`, id("flavor"), id("image"), id("network")), c.daemon.urls["compute"]+"/v2.1/servers")
+	c.berth("security-group", "rule", "add", "ssh", "--protocol", "icmp")
 	var server struct {
 		ID        string
 		Status    string
