@@ -67,7 +67,7 @@ func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 	c.berth("image", "add", raw, "--name", "debian")
 	_, block, _ := strings.Cut(guide(t), "\n```sh routed\n")
 	block, _, _ = strings.Cut(block, "```")
-	for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", " ")) {
+	for line := range strings.Lines(block) {
 		words := strings.Fields(line)
 		if words[0] != "berth" {
 			t.Fatalf("%q is not a command of berth; adapt this test", line)
