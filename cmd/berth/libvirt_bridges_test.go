@@ -40,8 +40,9 @@ func (c bridgedCloud) berth(args ...string) string {
 	return out.String()
 }
 
-// The commands of the guide make a server in a network that nothing but Berth serves: its guest of libvirt asks for its address by DHCP, is reached
-// by ssh from its host, and reads its metadata. After the delete nothing of the network is left on the host.
+// The commands of the guide make a server in a network that nothing but Berth serves: its guest of libvirt asks for
+// its address by DHCP, is reached by ssh from its host, and reads its metadata. After the delete nothing of the
+// network is left on the host.
 func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "nft", "dnsmasq")
