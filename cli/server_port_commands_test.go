@@ -182,7 +182,7 @@ func TestServerCreateWithKeyAndGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newPortsCloud(t)
-	_, err := c.run(t, "server create web --flavor f --network lan --key me --security-group web --security-group default "+
+	_, err := c.run(t, "server create web --flavor f --network lan --key me --security-group web,default "+
 		"--user-data "+data)
 	if err != nil || len(c.calls) != 1 || !strings.Contains(c.calls[0], `"key_name":"me","user_data":"IyEvYmluL3NoCg==",`+
 		`"security_groups":[{"name":"`+lanID+`"},{"name":"default"}]`) {
