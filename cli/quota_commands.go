@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 
@@ -187,16 +188,16 @@ func limitsOf(ctx context.Context, g *Globals, projects []string) ([][]quotaLimi
 // usingProjects returns the projects that have servers, ports or own limits of the network service, sorted. Compute has
 // no list of projects with own limits.
 func usingProjects(ctx context.Context, g *Globals) ([]string, error) {
-	servers, err := g.compute().Servers(ctx, compute.ListServers{AllProjects: true})
-	if err != nil {
+	found := map[string]bool{}
+	if err := addServerProjects(ctx, g, found); err != nil {
 		return nil, err
 	}
-	found := map[string]bool{}
-	for _, s := range servers {
-		found[s.ProjectID] = true
-	}
 	for _, k := range []*kind{kinds["port"], {path: "/v2.0/quotas", all: "quotas", service: networkService}} {
-		list, err := k.list(ctx, g, nil)
+		filter := url.Values{}
+		if k.paging != "" {
+			filter["fields"] = []string{"id", "project_id"}
+		}
+		list, err := k.list(ctx, g, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -206,6 +207,33 @@ func usingProjects(ctx context.Context, g *Globals) ([]string, error) {
 	}
 	delete(found, "") // a port of a service
 	return sortedKeys(found), nil
+}
+
+// addServerProjects adds the projects that have servers, without reading all servers. The usage up to now has an entry
+// for each project with a server that has run; its answer is in one part before microversion 2.40. The others are being
+// built or are in ERROR.
+func addServerProjects(ctx context.Context, g *Globals, found map[string]bool) error {
+	client := computeService(g).WithHeader(compute.VersionHeader, compute.Service+" 2.1").
+		WithHeader(compute.LegacyVersionHeader, "2.1")
+	var usage struct {
+		Projects []compute.ProjectUsage `json:"tenant_usages"`
+	}
+	if _, err := client.Do(ctx, http.MethodGet, "/v2.1/os-simple-tenant-usage", nil, &usage); err != nil {
+		return err
+	}
+	for _, p := range usage.Projects {
+		found[p.ProjectID] = true
+	}
+	for _, status := range []string{"BUILD", "ERROR"} {
+		servers, err := g.compute().Servers(ctx, compute.ListServers{AllProjects: true, Status: status})
+		if err != nil {
+			return err
+		}
+		for _, s := range servers {
+			found[s.ProjectID] = true
+		}
+	}
+	return nil
 }
 
 // quotaSet sets limits of a project.
