@@ -54,8 +54,7 @@ func (s *Service) record(ctx context.Context, tx *store.Tx, c *store.Change) err
 	for _, other := range unfinished {
 		for consumer := range c.Consumers {
 			if _, both := other.Consumers[consumer]; both {
-				return conflict(pending, "a change of the allocation of server %s waits for Placement; try again when it is "+
-					"complete", consumer)
+				return refusePending(other, "the allocation of server "+consumer)
 			}
 		}
 	}

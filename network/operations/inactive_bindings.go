@@ -113,7 +113,7 @@ func (s Bindings) Delete(ctx context.Context, port, host string) error {
 // changed port.
 func (s Bindings) change(ctx context.Context, port string,
 	change func(tx *store.Tx, p *store.Port, n store.Network) error) (p store.Port, err error) {
-	for attempt := range attempts {
+	for attempt := 0; attempt < attempts; attempt++ {
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
 			if p, err = get[store.Port](ctx, tx, port); err != nil {
 				return err
@@ -131,7 +131,7 @@ func (s Bindings) change(ctx context.Context, port string,
 			s.edited(&p.Base)
 			return tx.PutPort(ctx, &p)
 		})
-		if !repeat(ctx, attempt, err) {
+		if !repeat(ctx, s.Service, &attempt, err) {
 			break
 		}
 	}

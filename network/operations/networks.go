@@ -66,7 +66,7 @@ func (s *Service) setMTU(n *store.Network) error {
 // and ports stay as they are.
 func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 	change func(*store.Network) error) (n store.Network, err error) {
-	for attempt := range attempts {
+	for attempt := 0; attempt < attempts; attempt++ {
 		before, err := Get[store.Network](ctx, s, id)
 		if err != nil {
 			return n, err
@@ -99,7 +99,7 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 		if err == nil && !again && planned != nil {
 			err = s.complete(ctx, *planned, true)
 		}
-		if !again && !repeat(ctx, attempt, err) {
+		if !again && !repeat(ctx, s, &attempt, err) {
 			return n, err
 		}
 	}

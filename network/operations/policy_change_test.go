@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -327,6 +328,49 @@ func TestChangeWaitsForASlowOne(t *testing.T) {
 	must(t, <-slow)
 	if got, want := c.shares(), (resource.Allocation{bridge: {egr: 1000}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("allocation %v, want %v", got, want)
+	}
+}
+
+// TestWaitingOnlyReads: a request that waits for an unfinished change does not begin again, with a transaction that
+// writes, until the change has ended.
+func TestWaitingOnlyReads(t *testing.T) {
+	c := newCloud(t)
+	from, to := c.policy(t, bwRule("egress", 1000)), c.policy(t, bwRule("egress", 1500))
+	p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
+	c.fail = func(call placementtest.Call) (error, error) {
+		if call.Op == "PutAllocations" {
+			return fault.New(fault.Unavailable, "down"), nil
+		}
+		return nil, nil
+	}
+	if _, err := c.setPolicy(t.Context(), p.ID, to); !fault.Is(err, fault.Unavailable) {
+		t.Fatal(err)
+	}
+	rename := func(wait time.Duration) (tries int, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		_, err = c.UpdatePort(ctx, p.ID, NoRevision, func(p *store.Port) ([]store.FixedIP, bool, error) {
+			tries++
+			p.Name = "new"
+			return nil, false, nil
+		})
+		return tries, err
+	}
+	tries, err := rename(300 * time.Millisecond)
+	if fault.CodeOf(err) != pending || !strings.Contains(fault.TextOf(err), "a change of "+p.ID+" waits") || tries != 1 {
+		t.Errorf("%d tries: %v", tries, err)
+	}
+	c.fail = nil
+	ended := make(chan error)
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		ended <- c.Resume(context.Background(), 0)
+	}()
+	tries, err = rename(time.Minute)
+	must(t, err)
+	must(t, <-ended)
+	if tries > 3 { // refused once, then previewed and made
+		t.Errorf("%d tries", tries)
 	}
 }
 

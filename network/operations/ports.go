@@ -72,7 +72,7 @@ type PortUpdate func(p *store.Port) (ips []store.FixedIP, given bool, err error)
 // changed first; if Placement refuses that, the port stays as it is.
 func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 	update PortUpdate) (p store.Port, err error) {
-	for attempt := range attempts {
+	for attempt := 0; attempt < attempts; attempt++ {
 		before, after, err := s.previewPort(ctx, id, update)
 		if err != nil {
 			return p, err
@@ -104,7 +104,7 @@ func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 		if err == nil && !again && change != nil {
 			err = s.complete(ctx, *change, true)
 		}
-		if !again && !repeat(ctx, attempt, err) {
+		if !again && !repeat(ctx, s, &attempt, err) {
 			return p, err
 		}
 	}
@@ -243,7 +243,7 @@ func (s *Service) updateAddresses(ctx context.Context, tx *store.Tx, old store.P
 // a port of a server, an event is recorded for compute, because the server still has its device.
 func (s *Service) DeletePort(ctx context.Context, id string, revision int) error {
 	defer Reports{s}.wake()
-	for attempt := range attempts {
+	for attempt := 0; attempt < attempts; attempt++ {
 		p, err := Get[store.Port](ctx, s, id)
 		if err != nil {
 			return err
@@ -272,7 +272,7 @@ func (s *Service) DeletePort(ctx context.Context, id string, revision int) error
 		if err == nil && !again && change != nil {
 			err = s.complete(ctx, *change, true)
 		}
-		if !again && !repeat(ctx, attempt, err) {
+		if !again && !repeat(ctx, s, &attempt, err) {
 			return err
 		}
 	}

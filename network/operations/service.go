@@ -8,6 +8,7 @@ package operations
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -190,19 +191,46 @@ func checkNotPending(ctx context.Context, tx *store.Tx, id string) error {
 	for _, c := range unfinished {
 		if slices.Contains(c.Deleted, id) || c.Network != nil && c.Network.ID == id ||
 			slices.ContainsFunc(c.Ports, func(p store.Port) bool { return p.ID == id }) {
-			return conflict(pending, "a change of %s waits for Placement; try again when it is complete", id)
+			return refusePending(c, id)
 		}
 	}
 	return nil
 }
 
+// waitsFor is the refusal of an operation because of an unfinished change.
+type waitsFor struct {
+	error
+	change string // its id
+}
+
+func (w waitsFor) Unwrap() error { return w.error }
+
+// refusePending returns the refusal of an operation because of an unfinished change of what.
+func refusePending(c store.Change, what string) error {
+	return waitsFor{conflict(pending, "a change of %s waits for Placement; try again when it is complete", what), c.ID}
+}
+
 // repeat reports whether an operation is to be repeated after a fault: another one has changed the same consumer, or is
-// about to. It waits before, some seconds in all: as long as Placement may take under load, because compute takes the
-// error for one of the host, and goes to another.
-func repeat(ctx context.Context, attempt int, err error) bool {
-	code := fault.CodeOf(err)
-	return (code == lost || code == pending) && attempt < attempts-1 &&
-		backoff.Sleep(ctx, min(20*time.Millisecond<<attempt, time.Second)) == nil
+// about to. It waits before, some seconds in all attempts: as long as Placement may take under load, because compute
+// takes the error for one of the host, and goes to another. While it waits for an unfinished change it only reads: many
+// waiting clients must not delay the writes of others.
+func repeat(ctx context.Context, s *Service, attempt *int, err error) bool {
+	if code := fault.CodeOf(err); code != lost && code != pending {
+		return false
+	}
+	waits, is := errors.AsType[waitsFor](err)
+	for ; *attempt < attempts-1; *attempt++ {
+		if backoff.Sleep(ctx, min(20*time.Millisecond<<*attempt, time.Second)) != nil {
+			return false
+		}
+		if !is {
+			return true
+		}
+		if _, err := Get[store.Change](ctx, s, waits.change); err != nil {
+			return fault.Is(err, fault.NotFound)
+		}
+	}
+	return false
 }
 
 // SegmentRanges are the segments that networks may have, from the options of Neutron's ML2 plugin.
