@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/placement/shadow/difference"
@@ -16,6 +17,17 @@ import (
 
 // errTooLarge reports an answer of more than maxCaptured bytes.
 var errTooLarge = errors.New("the answer is too large")
+
+// The shadow's own work must not delay the requests that it forwards: it must not take the processor from them, nor the
+// original.
+const (
+	workPause       = 3 // how many times as long as a comparison, or an answer of the original, took the shadow waits
+	maxComparePause = 50 * time.Millisecond
+	maxAskPause     = 5 * time.Second
+)
+
+// pauseAfterCompare returns how long no comparison begins after one that took a time.
+func pauseAfterCompare(took time.Duration) time.Duration { return min(workPause*took, maxComparePause) }
 
 // compare compares the original's answer with Berth's. Berth's index may be older than the original's answer; so it is
 // asked again once it has what others have written.
@@ -42,13 +54,13 @@ func (s *Shadow) compare(ctx context.Context, one job) {
 	s.enqueue(s.doubted, one)
 }
 
-// compareTrees continues with the trees of the candidates of two limited answers, which have been compared in part.
+// compareTrees continues with the trees of the candidates of two limited answers, which have been compared in part. It
+// does nothing while the queue of the trees is full.
 func (s *Shadow) compareTrees(one job, ours difference.Answer) {
-	limit := s.berth.Load().Limit
-	if one.derived || !difference.IsLimited(one.target, limit, one.answer, ours) {
+	if one.derived || len(s.doubted) == cap(s.doubted) {
 		return
 	}
-	for _, target := range difference.Trees(one.target, one.answer, ours, 1) {
+	for _, target := range difference.Trees(one.target, s.berth.Load().Limit, one.answer, ours, 1) {
 		s.enqueue(s.doubted, job{target: target, host: one.host, header: one.header, derived: true})
 	}
 }
@@ -70,12 +82,15 @@ func (s *Shadow) askBerth(ctx context.Context, one job, target string) (differen
 	return s.ask(ctx, rest.InMemory(s.berth.Load().Handler), "http://berth", one, target)
 }
 
-// askOriginal sends the GET of a job, to any target, to the original.
+// askOriginal sends the GET of a job, to any target, to the original. Only the confirmer calls it.
 func (s *Shadow) askOriginal(ctx context.Context, one job, target string) (difference.Answer, error) {
 	if !sleep(ctx, s.options.Times.Pause) {
 		return difference.Answer{}, ctx.Err()
 	}
-	return s.ask(ctx, s.original, s.options.Original.String(), one, target)
+	began := time.Now()
+	answer, err := s.ask(ctx, s.original, s.options.Original.String(), one, target)
+	s.asked = time.Since(began)
+	return answer, err
 }
 
 // ask sends the GET of a job and reads the answer.

@@ -66,8 +66,12 @@ func (s *Shadow) confirm(ctx context.Context, one job) {
 	s.report(ctx, one, last)
 }
 
-// askBoth asks the original, Berth, and the original again. It returns errChanged if the original's answers differ.
+// askBoth pauses, and asks the original, Berth, and the original again. It returns errChanged if the original's answers
+// differ.
 func (s *Shadow) askBoth(ctx context.Context, one job, target string) (p pair, err error) {
+	if !sleep(ctx, min(workPause*s.asked, maxAskPause)) {
+		return p, ctx.Err()
+	}
 	if p.theirs, err = s.askOriginal(ctx, one, target); err != nil {
 		return p, err
 	}

@@ -89,6 +89,7 @@ type Shadow struct {
 	doubted  chan job
 	berth    atomic.Pointer[Berth]
 	recorder *recorder
+	asked    time.Duration // how long the last request of the confirmer to the original took
 }
 
 // job is a read that the original has answered.
@@ -202,8 +203,8 @@ func (s *Shadow) Run(ctx context.Context, open func(context.Context) (*Berth, er
 	var all sync.WaitGroup
 	all.Go(func() { s.writeReports(ctx) })
 	if s.await(ctx, open) {
-		all.Go(func() { s.work(ctx, s.compared, s.compare) })
-		all.Go(func() { s.work(ctx, s.doubted, s.confirm) })
+		all.Go(func() { s.work(ctx, s.compared, s.compare, pauseAfterCompare) })
+		all.Go(func() { s.work(ctx, s.doubted, s.confirm, func(time.Duration) time.Duration { return 0 }) })
 	}
 	all.Wait()
 	if err := s.recorder.write(); err != nil { // what was confirmed at the end
@@ -234,14 +235,17 @@ func (s *Shadow) await(ctx context.Context, open func(context.Context) (*Berth, 
 	}
 }
 
-// work does the jobs of a queue.
-func (s *Shadow) work(ctx context.Context, queue chan job, do func(context.Context, job)) {
+// work does the jobs of a queue, and waits after each as long as pause returns for the time that it took.
+func (s *Shadow) work(ctx context.Context, queue chan job, do func(context.Context, job),
+	pause func(took time.Duration) time.Duration) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case one := <-queue:
+			began := time.Now()
 			s.guarded(ctx, one, do)
+			sleep(ctx, pause(time.Since(began)))
 		}
 	}
 }

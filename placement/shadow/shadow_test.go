@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/fault"
 )
@@ -344,5 +346,37 @@ func TestDerivedQueriesAreNoReads(t *testing.T) {
 	s.shadow.confirm(t.Context(), one)
 	if p := s.shadow.recorder.state(); p.NotCompared[askedInVain] != 1 {
 		t.Errorf("%+v", p.NotCompared)
+	}
+}
+
+// TestOwnWorkPauses checks that the shadow waits three times as long as its comparisons and the answers of the original
+// to its own requests take, so that it leaves the processor and the original to the requests that it forwards.
+func TestOwnWorkPauses(t *testing.T) {
+	const took = 20 * time.Millisecond
+	var mu sync.Mutex
+	var begun []time.Time
+	s := newSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		begun = append(begun, time.Now())
+		mu.Unlock()
+		time.Sleep(took)
+		jsonAnswer(`{"a": 1}`)(w, r)
+	}), jsonAnswer(`{"a": 2}`))
+	s.get("/traits?name=in:A,B&associated=true")
+	s.answered(1)
+	s.stop()
+	if len(begun) < 1+2*confirmations {
+		t.Fatalf("the original got %d requests", len(begun))
+	}
+	for i := 3; i < len(begun); i += 2 { // the first is the client's; then two for each question
+		if pause := begun[i].Sub(begun[i-1]) - took; pause < workPause*took {
+			t.Errorf("request %d came %s after an answer that took %s", i, pause, took)
+		}
+	}
+	for took, want := range map[time.Duration]time.Duration{time.Millisecond: 3 * time.Millisecond,
+		time.Second: maxComparePause} {
+		if got := pauseAfterCompare(took); got != want {
+			t.Errorf("%s after a comparison of %s, want %s", got, took, want)
+		}
 	}
 }

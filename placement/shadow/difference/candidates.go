@@ -64,30 +64,18 @@ func (c *comparison) reached(query url.Values, lengths ...int) bool {
 	return limit > 0 && slices.Max(lengths) >= limit
 }
 
-// IsLimited reports whether a query for candidates has a limit that one of the answers reached. limit is that of the
-// configuration.
-func IsLimited(target string, limit int, answers ...Answer) bool {
+// Trees returns targets without a limit that together check the choice of candidates of two answers, of which one
+// reached its limit: the query in the tree of a candidate, for at most most trees of each answer. limit is that of the
+// configuration. It returns nothing for answers that have all candidates, for a query that names a tree, and before
+// microversion 1.31, which has no in_tree.
+func Trees(target string, limit int, theirs, ours Answer, most int) (targets []string) {
 	path, _, _ := strings.Cut(target, "?")
-	c := comparison{options: Options{Limit: limit}}
-	return path == candidatesPath && slices.ContainsFunc(answers, func(a Answer) bool {
-		document, err := decode(a.Body)
-		if err != nil {
-			return false
-		}
-		candidates, ok := readCandidates(document)
-		return ok && c.reached(queryOf(target), len(candidates.list))
-	})
-}
-
-// Trees returns targets without a limit that together check the choice of candidates of two limited answers: the query
-// in the tree of a candidate, for at most most trees of each answer. It returns nothing for an answer that has all
-// candidates, and before microversion 1.31, which has no in_tree.
-func Trees(target string, theirs, ours Answer, most int) (targets []string) {
 	query := queryOf(target)
-	if query == nil || query.Has("in_tree") {
+	if path != candidatesPath || query == nil || query.Has("in_tree") {
 		return nil
 	}
-	query.Del("limit")
+	c, limited := comparison{options: Options{Limit: limit}}, false
+	var roots []string
 	for _, a := range []Answer{theirs, ours} {
 		document, err := decode(a.Body)
 		if err != nil {
@@ -97,11 +85,17 @@ func Trees(target string, theirs, ours Answer, most int) (targets []string) {
 		if !ok {
 			return nil
 		}
-		roots := candidates.roots()
-		for _, root := range roots[:min(most, len(roots))] {
-			query.Set("in_tree", root)
-			targets = append(targets, candidatesPath+"?"+query.Encode())
-		}
+		limited = limited || c.reached(query, len(candidates.list))
+		some := candidates.roots()
+		roots = append(roots, some[:min(most, len(some))]...)
+	}
+	if !limited {
+		return nil
+	}
+	query.Del("limit")
+	for _, root := range roots {
+		query.Set("in_tree", root)
+		targets = append(targets, candidatesPath+"?"+query.Encode())
 	}
 	slices.Sort(targets)
 	return slices.Compact(targets)

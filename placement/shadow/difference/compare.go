@@ -211,7 +211,7 @@ func canonical(v any, prefix string) any {
 		for i, child := range x {
 			x[i] = canonical(child, prefix)
 		}
-		slices.SortFunc(x, func(a, b any) int { return strings.Compare(toJSON(a), toJSON(b)) })
+		sortByJSON(x)
 	case json.Number:
 		if strings.ContainsAny(x.String(), ".eE") {
 			if f, err := x.Float64(); err == nil {
@@ -223,6 +223,22 @@ func canonical(v any, prefix string) any {
 		}
 	}
 	return v
+}
+
+// sortByJSON sorts values by their JSON. It encodes each value once.
+func sortByJSON(list []any) {
+	type entry struct {
+		key   string
+		value any
+	}
+	entries := make([]entry, len(list))
+	for i, v := range list {
+		entries[i] = entry{toJSON(v), v}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	for i, e := range entries {
+		list[i] = e.value
+	}
 }
 
 func toJSON(v any) string {

@@ -98,13 +98,16 @@ func TestKnownDifferences(t *testing.T) {
 
 // TestConfiguredLimit compares answers that [placement] max_allocation_candidates limits.
 func TestConfiguredLimit(t *testing.T) {
-	a := answer(200, candidateList(one("a", "a", 2)))
-	b := answer(200, candidateList(one("b", "b", 2)))
+	in := func(id string) Answer {
+		return answer(200, fmt.Sprintf(`{"allocation_requests": [%s], `+
+			`"provider_summaries": {%q: {"root_provider_uuid": %q}}}`, one(id, id, 2), id, id))
+	}
+	a, b := in("a"), in("b")
 	const target = "/allocation_candidates?resources=VCPU:2"
-	if got := Compare(target, a, b, Options{Limit: 1}); got.Differences != nil || !IsLimited(target, 1, a, b) {
+	if got := Compare(target, a, b, Options{Limit: 1}); got.Differences != nil || len(Trees(target, 1, a, b, 1)) != 2 {
 		t.Errorf("%+v", got)
 	}
-	if got := Compare(target, a, b, Options{}); got.Differences == nil || IsLimited(target, 0, a, b) {
+	if got := Compare(target, a, b, Options{}); got.Differences == nil || Trees(target, 0, a, b, 1) != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -116,7 +119,7 @@ func FuzzCompare(f *testing.F) {
 	f.Add("/allocation_candidates?%zz", `{"allocation_requests": [1], "provider_summaries": {"a": 1}}`, "[]")
 	f.Fuzz(func(t *testing.T, target, a, b string) {
 		Compare(target, answer(200, a), answer(200, b), Options{Prefix: "/x", Limit: 1})
-		Trees(target, answer(200, a), answer(200, b), 2)
+		Trees(target, 1, answer(200, a), answer(200, b), 2)
 		overlapping := overlaps(queryOf(target)) // Berth's amounts must then be those of the request
 		if got := Compare(target, answer(200, a), answer(200, a), Options{}); got.Differences != nil && !overlapping {
 			t.Errorf("%q differs from itself: %q", a, got.Differences)
