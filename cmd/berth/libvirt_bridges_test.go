@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,15 +67,16 @@ func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 	c.berth("keypair", "create", "me", "--public-key", key+".pub")
 	c.berth("flavor", "create", "small", "--vcpus", "1", "--ram", "256", "--disk", "1")
 	c.berth("image", "add", raw, "--name", "debian")
-	_, block, _ := strings.Cut(guide(t), "\n```sh routed\n")
-	block, _, _ = strings.Cut(block, "```")
-	for line := range strings.Lines(block) {
-		words := strings.Fields(line)
-		if words[0] != "berth" {
-			t.Fatalf("%q is not a command of berth; adapt this test", line)
+	for _, block := range regexp.MustCompile("(?s)\n```sh routed\n(.*?)```").FindAllStringSubmatch(guide(t), -1) {
+		for line := range strings.Lines(block[1]) {
+			words := strings.Fields(line)
+			if words[0] != "berth" {
+				t.Fatalf("%q is not a command of berth; adapt this test", line)
+			}
+			c.berth(words[1:]...)
 		}
-		c.berth(words[1:]...)
 	}
+	c.berth("port", "delete", "web0")
 	c.berth("security-group", "rule", "add", "ssh", "--protocol", "icmp")
 	var server struct {
 		ID        string
