@@ -97,6 +97,54 @@ func (s *Snapshot) WithRow(r Row) *Snapshot {
 // generations are unchanged too: a generation determines when the rest of a provider was read. Unknown providers are
 // left out. The cost depends on the size of the changed trees.
 func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
+	return s.withUsage(uses, nil)
+}
+
+// AddUsage returns a snapshot in which these amounts have been added to the usage of these providers, and these numbers
+// to their generations. An amount is negative after a removal. All providers must be known, and no usage may become
+// negative: see CanAdd.
+func (s *Snapshot) AddUsage(added map[provider.ID]resource.Amounts, raised map[provider.ID]int) *Snapshot {
+	uses := make(map[provider.ID]resource.Amounts, len(added))
+	for id, amounts := range added {
+		place, _ := s.Find(id)
+		sums := s.usage(place.Node())
+		for class, n := range amounts {
+			if sums[class] += n; sums[class] == 0 {
+				delete(sums, class)
+			}
+		}
+		uses[id] = sums
+	}
+	return s.withUsage(uses, raised)
+}
+
+// CanAdd reports whether the snapshot has a provider, and whether its usage stays 0 or more when the amounts are added.
+func (s *Snapshot) CanAdd(id provider.ID, amounts resource.Amounts) bool {
+	place, ok := s.Find(id)
+	if !ok {
+		return false
+	}
+	sums := s.usage(place.Node())
+	for class, n := range amounts {
+		if sums[class]+n < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// usage returns the usage of a provider, without zeros.
+func (s *Snapshot) usage(n *Node) resource.Amounts {
+	sums := make(resource.Amounts, len(n.Inventories))
+	for _, in := range n.Inventories {
+		if in.Used != 0 {
+			sums[s.classes.names[in.Class]] = in.Used
+		}
+	}
+	return sums
+}
+
+func (s *Snapshot) withUsage(uses map[provider.ID]resource.Amounts, raised map[provider.ID]int) *Snapshot {
 	next := *s
 	classes := map[resource.Class]struct{}{}
 	for _, amounts := range uses {
@@ -120,6 +168,7 @@ func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 		}
 		n := &t.Nodes[place.At]
 		n.Inventories = next.used(n.Inventories, amounts)
+		n.Generation += raised[id]
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		for root, t := range fresh {

@@ -26,7 +26,7 @@ type Node struct {
 	Name          string
 	Parent        int32       // the position of the parent in the tree, or -1
 	End           int32       // the position after its last descendant: its subtree is Nodes[i:End]
-	Generation    int         // when the whole provider was read; WithUsage does not change it
+	Generation    int         // when the whole provider was read, and what AddUsage has added
 	Inventories   []Inventory // sorted by class
 	Traits        []ID        // sorted
 	Aggregates    []ID        // sorted

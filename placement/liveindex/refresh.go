@@ -41,7 +41,12 @@ type Index struct {
 	snapshot atomic.Pointer[index.Snapshot]
 
 	running chan struct{} // holds one token while a refresh runs
-	reads   atomic.Uint64 // the number of times that trees have been read
+	reads   atomic.Uint64 // the number of times that trees or their usage have been read
+
+	// Of the refresh that runs: at which of these reads each tree was read. Trees that are not listed were read at
+	// readBefore at the latest.
+	treesRead  map[provider.ID]uint64
+	readBefore uint64
 
 	mu   sync.Mutex
 	next *batch // what the next refresh reads; nil: nothing
@@ -53,7 +58,8 @@ type batch struct {
 	roots  map[provider.ID]bool
 	used   map[provider.ID]bool // providers of which only the usage has changed
 	deltas []Delta              // in the order in which they were requested
-	oldest time.Time            // when the oldest of its requests was made
+	usage  []UsageDelta
+	oldest time.Time // when the oldest of its requests was made
 	done   chan struct{}
 	err    error // set before done is closed
 }
@@ -64,11 +70,12 @@ type refreshRequest struct {
 	roots  []provider.ID
 	used   []provider.ID
 	deltas []Delta
+	usage  []UsageDelta
 }
 
 // New returns an empty index of a store.
 func New(s Store) *Index {
-	l := &Index{store: s, running: make(chan struct{}, 1)}
+	l := &Index{store: s, running: make(chan struct{}, 1), treesRead: map[provider.ID]uint64{}}
 	l.snapshot.Store(index.Build(nil))
 	return l
 }
@@ -76,7 +83,7 @@ func New(s Store) *Index {
 // Snapshot returns the newest snapshot.
 func (l *Index) Snapshot() *index.Snapshot { return l.snapshot.Load() }
 
-// Reads returns how many times trees have been read.
+// Reads returns how many times trees or their usage have been read.
 func (l *Index) Reads() uint64 { return l.reads.Load() }
 
 // CatchUp returns a snapshot after all pending refreshes have been done.
@@ -149,6 +156,7 @@ func (l *Index) enqueue(since time.Time, what refreshRequest) *batch {
 	}
 	l.next.all = l.next.all || what.all
 	l.next.deltas = append(l.next.deltas, what.deltas...)
+	l.next.usage = append(l.next.usage, what.usage...)
 	for _, root := range what.roots {
 		l.next.roots[root] = true
 	}
@@ -176,6 +184,11 @@ func (l *Index) runNext(ctx context.Context) {
 			for _, p := range b.deltas {
 				b.roots[p.Root] = true
 			}
+			for _, u := range b.usage {
+				for id := range u.Added {
+					b.used[id] = true
+				}
+			}
 			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)),
 				used: slices.Collect(maps.Keys(b.used))})
 		}
@@ -189,12 +202,13 @@ func (l *Index) load(ctx context.Context, b *batch) error {
 	if b.all {
 		rows, err := l.store.Rows(ctx)
 		if err == nil {
-			l.reads.Add(1)
+			l.readBefore = l.reads.Add(1)
+			clear(l.treesRead)
 			l.snapshot.Store(index.Build(indexRows(rows)))
 		}
 		return err
 	}
-	s := l.applyDeltas(l.snapshot.Load(), b)
+	s := l.addUsage(l.applyDeltas(l.snapshot.Load(), b), b)
 	s, err := l.replace(ctx, s, slices.Sorted(maps.Keys(b.roots)))
 	if err != nil {
 		return err
@@ -218,8 +232,32 @@ func (l *Index) replace(ctx context.Context, s *index.Snapshot, roots []provider
 	for root, tree := range rows {
 		s = s.Replace(root, tree)
 	}
-	l.reads.Add(1)
+	l.wereRead(slices.Collect(maps.Keys(rows)))
 	return s, nil
+}
+
+// maxTreesRead bounds treesRead.
+const maxTreesRead = 4096
+
+// wereRead records that trees, or the usage of their providers, have just been read.
+func (l *Index) wereRead(roots []provider.ID) {
+	at := l.reads.Add(1)
+	if len(l.treesRead)+len(roots) > maxTreesRead {
+		l.readBefore = at
+		clear(l.treesRead)
+		return
+	}
+	for _, root := range roots {
+		l.treesRead[root] = at
+	}
+}
+
+// readAt returns the latest of the reads, as Reads counts them, at which a tree may have been read.
+func (l *Index) readAt(root provider.ID) uint64 {
+	if at, ok := l.treesRead[root]; ok {
+		return at
+	}
+	return l.readBefore
 }
 
 // readTrees reads these trees, and those in which the snapshot has providers that are in one of these trees now, all in
@@ -267,6 +305,11 @@ func (l *Index) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*in
 	if err != nil {
 		return nil, err
 	}
+	roots := make([]provider.ID, len(ids))
+	for i, id := range ids {
+		roots[i] = s.RootOf(id)
+	}
+	l.wereRead(roots)
 	return s.WithUsage(uses), nil
 }
 
@@ -297,9 +340,8 @@ func indexRows(rows []store.Row) []index.Row {
 
 // applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.
 func (l *Index) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
-	reads := l.reads.Load()
 	for _, p := range b.deltas {
-		if p.applicable(s, reads) {
+		if p.applicable(s, l.readAt(p.Root)) {
 			s = p.apply(s)
 		} else {
 			b.roots[p.Root] = true
@@ -311,4 +353,9 @@ func (l *Index) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 // Apply applies the effect of a write to the index.
 func (l *Index) Apply(ctx context.Context, p Delta) error {
 	return l.refreshAndWait(ctx, refreshRequest{deltas: []Delta{p}})
+}
+
+// ApplyUsage adds the effect of a write on usage to the index.
+func (l *Index) ApplyUsage(ctx context.Context, d UsageDelta) error {
+	return l.refreshAndWait(ctx, refreshRequest{usage: []UsageDelta{d}})
 }

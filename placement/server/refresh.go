@@ -17,6 +17,11 @@ import (
 func (c *call) refresh(change store.Change) {
 	defer c.server.changes.Touch(change.Roots...)
 	c.server.announcements.announce(change.Roots)
+	if change.Added != nil {
+		c.logRefreshError(c.server.index.ApplyUsage(c.Context(),
+			liveindex.UsageDelta{Roots: change.Roots, Added: change.Added, Reads: c.reads}), change.Roots)
+		return
+	}
 	snapshot := c.server.index.Snapshot()
 	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
 	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one

@@ -207,31 +207,17 @@ func (b *claimBatch) lock(ctx context.Context) error {
 
 // remove performs the removals of consumers that have allocations, and leaves out the others.
 func (b *claimBatch) remove(ctx context.Context) error {
-	held := map[resource.ConsumerID][]providerRow{}
-	numbers := map[resource.ConsumerID]int64{}
-	err := sqldb.QueryIn(ctx, b.tx,
-		"SELECT DISTINCT a.consumer_id, COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
-			"JOIN resource_providers p ON p.id = a.resource_provider_id "+
-			"JOIN resource_providers r ON r.id = p.root_provider_id "+
-			"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id IN (%)", b.removed(),
-		func(rows *sql.Rows) error {
-			var id resource.ConsumerID
-			var row int64
-			var p providerRow
-			err := rows.Scan(&id, &row, &p.id, &p.ID, &p.Generation, &p.Root)
-			held[id], numbers[id] = append(held[id], p), row
-			return err
-		})
+	held, err := readHeld(ctx, b.tx, b.removed())
 	if err != nil {
 		return err
 	}
-	b.removals = slices.DeleteFunc(b.removals, func(m *batchMember) bool { return len(held[m.removed]) == 0 })
-	for _, m := range b.removals {
-		list := held[m.removed]
-		m.removal = removal{row: numbers[m.removed], change: Change{Roots: roots(list...), Used: ids(list...)}}
-	}
-	if err := execIn(ctx, b.tx, "DELETE FROM allocations WHERE consumer_id IN (%)", b.removed()); err != nil {
+	b.removals = slices.DeleteFunc(b.removals, func(m *batchMember) bool { return held[m.removed] == nil })
+	deleted, err := deleteAllocationRows(ctx, b.tx, b.removed())
+	if err != nil {
 		return err
+	}
+	for _, m := range b.removals {
+		m.removal = held[m.removed].removal(deleted[m.removed])
 	}
 	return execIn(ctx, b.tx, "DELETE FROM consumers WHERE uuid IN (%) AND NOT EXISTS (SELECT 1 FROM allocations a "+
 		"WHERE a.consumer_id = consumers.uuid)", b.removed())
@@ -302,7 +288,7 @@ func (b *claimBatch) write(ctx context.Context) error {
 			list = append(list, p)
 			m.attempt.raised = append(m.attempt.raised, p.raisedBy(times[id]))
 		}
-		m.attempt.change = Change{Roots: roots(list...), Used: ids(list...)}
+		m.attempt.change = Change{Roots: roots(list...), Used: ids(list...), Added: addedBy(m.claims)}
 	}
 	return b.insertAllocations(ctx, b.store.allocationRows(all, b.want))
 }

@@ -63,6 +63,9 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a claimAttempt, 
 			return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
 		}
 		change := Change{Roots: done.roots, Used: done.used}
+		if !replaces(done.known) {
+			change.Added = addedBy(claims)
+		}
 		a = claimAttempt{known: done.known, first: done.first, at: s.now(), change: change}
 		for id, g := range done.touched {
 			r := raisedProvider{id, g.id, g.generation + 1}

@@ -21,7 +21,9 @@ func testClaims(t *testing.T, s *Store) {
 	c.Allocation[id(2)] = resource.Amounts{"VCPU": 1, "MEMORY_MB": 5}
 	change, err := s.PutAllocations(ctx, c)
 	ok(t, err)
-	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Used: []provider.ID{id(1), id(2)}})
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Used: []provider.ID{id(1), id(2)},
+		Added: map[provider.ID]UsageChange{id(1): {Amounts: resource.Amounts{"VCPU": 2}, Raised: 1},
+			id(2): {Amounts: resource.Amounts{"VCPU": 1, "MEMORY_MB": 5}, Raised: 1}}})
 	uses, err := s.Uses(ctx, id(1), id(2), id(3), id(9))
 	ok(t, err)
 	equal(t, "uses", uses,

@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
@@ -27,23 +30,122 @@ type removal struct {
 
 func (s *Store) deleteAllocations(ctx context.Context, consumer resource.ConsumerID) (done removal, err error) {
 	err = s.write(ctx, "DeleteAllocations", func(tx *sqldb.Tx) error {
-		held, row, err := providersOf(ctx, tx, consumer)
+		all, err := readHeld(ctx, tx, []resource.ConsumerID{consumer})
 		if err != nil {
 			return err
 		}
-		if len(held) == 0 {
+		held := all[consumer]
+		if held == nil {
 			return fault.New(fault.NotFound, "the consumer %s has no allocations", consumer)
 		}
-		done = removal{row: row, change: Change{Roots: roots(held...), Used: ids(held...)}}
-		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {
+		deleted, err := s.deleteHeld(ctx, tx, consumer, held)
+		if err != nil {
 			return err
 		}
+		done = held.removal(deleted)
 		_, err = tx.Exec(ctx,
 			"DELETE FROM consumers WHERE uuid = ? AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.consumer_id "+
 				"= consumers.uuid)", consumer)
 		return err
 	})
 	return done, err
+}
+
+// heldAllocations are the allocations of a consumer.
+type heldAllocations struct {
+	row       int64 // of the consumer; 0 if it has none
+	providers []providerRow
+	rows      map[int64]heldRow // by the id of the allocation
+}
+
+// heldRow is one allocation.
+type heldRow struct {
+	on    provider.ID
+	class resource.Class
+	used  int
+}
+
+// readHeld reads the allocations of consumers. A consumer without allocations is left out.
+func readHeld(ctx context.Context, tx *sqldb.Tx,
+	consumers []resource.ConsumerID) (map[resource.ConsumerID]*heldAllocations, error) {
+	all := map[resource.ConsumerID]*heldAllocations{}
+	err := sqldb.QueryIn(ctx, tx,
+		"SELECT a.consumer_id, COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid, a.id, COALESCE(k.name, ''), a.used "+
+			"FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id "+
+			"JOIN resource_providers r ON r.id = p.root_provider_id "+
+			"LEFT JOIN resource_classes k ON k.id = a.resource_class_id "+
+			"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id IN (%)", consumers,
+		func(rows *sql.Rows) error {
+			var consumer resource.ConsumerID
+			var row, id int64
+			var p providerRow
+			var one heldRow
+			err := rows.Scan(&consumer, &row, &p.id, &p.ID, &p.Generation, &p.Root, &id, &one.class, &one.used)
+			held := all[consumer]
+			if held == nil {
+				held = &heldAllocations{row: row, rows: map[int64]heldRow{}}
+				all[consumer] = held
+			}
+			if !slices.ContainsFunc(held.providers, func(other providerRow) bool { return other.id == p.id }) {
+				held.providers = append(held.providers, p)
+			}
+			one.on = p.ID
+			held.rows[id] = one
+			return err
+		})
+	return all, err
+}
+
+// removal returns the effect of a transaction that has deleted these allocations of the consumer. It is known exactly
+// if they are those that were read before: another transaction may have replaced them in between.
+func (h *heldAllocations) removal(deleted []int64) removal {
+	done := removal{row: h.row, change: Change{Roots: roots(h.providers...), Used: ids(h.providers...)}}
+	if len(deleted) != len(h.rows) {
+		return done
+	}
+	added := map[provider.ID]UsageChange{}
+	for _, id := range deleted {
+		one, ok := h.rows[id]
+		if !ok || one.class == "" {
+			return done
+		}
+		if added[one.on].Amounts == nil {
+			added[one.on] = UsageChange{Amounts: resource.Amounts{}}
+		}
+		added[one.on].Amounts[one.class] -= one.used
+	}
+	done.change.Added = added
+	return done
+}
+
+// deleteHeld deletes the allocations of a consumer and returns their ids, as far as the database says them. SQLite has
+// one transaction at a time, which deletes what it has read. MySQL has no RETURNING.
+func (s *Store) deleteHeld(ctx context.Context, tx *sqldb.Tx, consumer resource.ConsumerID,
+	held *heldAllocations) ([]int64, error) {
+	if s.batches.usable() {
+		deleted, err := deleteAllocationRows(ctx, tx, []resource.ConsumerID{consumer})
+		return deleted[consumer], err
+	}
+	_, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer)
+	if err != nil || tx.Dialect != sqldb.SQLite {
+		return nil, err
+	}
+	return slices.Collect(maps.Keys(held.rows)), nil
+}
+
+// deleteAllocationRows deletes the allocations of consumers and returns the ids of the rows that it has deleted.
+func deleteAllocationRows(ctx context.Context, tx *sqldb.Tx,
+	consumers []resource.ConsumerID) (map[resource.ConsumerID][]int64, error) {
+	deleted := map[resource.ConsumerID][]int64{}
+	err := sqldb.QueryIn(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%) RETURNING consumer_id, id", consumers,
+		func(rows *sql.Rows) error {
+			var consumer resource.ConsumerID
+			var id int64
+			err := rows.Scan(&consumer, &id)
+			deleted[consumer] = append(deleted[consumer], id)
+			return err
+		})
+	return deleted, err
 }
 
 // findRemoval determines the outcome of a transaction of DeleteAllocations. It is committed if the consumer's row is

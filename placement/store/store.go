@@ -64,6 +64,33 @@ type Change struct {
 	Roots      []provider.ID
 	Used       []provider.ID // the providers whose usage changed, sorted, if only usage and generations changed
 	Generation int           // of the provider named in the call, after the write; 0 if the call names none or several
+
+	// Added is the effect on each provider in Used, if the transaction knows it exactly; otherwise nil.
+	Added map[provider.ID]UsageChange
+}
+
+// UsageChange is what one write adds to the usage and to the generation of a provider.
+type UsageChange struct {
+	Amounts resource.Amounts // negative after a removal
+	Raised  int
+}
+
+// addedBy returns the effect of claims of consumers without allocations: each provider's generation is raised once.
+func addedBy(claims []Claim) map[provider.ID]UsageChange {
+	added := map[provider.ID]UsageChange{}
+	for _, claim := range claims {
+		for id, amounts := range claim.Allocation {
+			sum := added[id].Amounts
+			if sum == nil {
+				sum = make(resource.Amounts, len(amounts))
+				added[id] = UsageChange{Amounts: sum, Raised: 1}
+			}
+			for class, n := range amounts {
+				sum[class] += n
+			}
+		}
+	}
+	return added
 }
 
 // write runs fn in one transaction. fn may run several times, so each run must set all its results.
