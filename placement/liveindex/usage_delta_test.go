@@ -153,3 +153,37 @@ func TestUsageIsNeverNegative(t *testing.T) {
 		Added: map[provider.ID]store.UsageChange{host: gone}, Reads: w.Reads()}))
 	w.compare()
 }
+
+// A write that a read of its tree, of its usage or of everything has already found is not added once more.
+func TestUsageDeltaAfterARead(t *testing.T) {
+	w, ctx := newWorldOn(t, "sqlite:///"+t.TempDir()+"/placement.db"), t.Context()
+	host, nic := w.createHost("host")
+	var others []provider.ID
+	for range maxTreesRead { // more than the index remembers one by one
+		others = append(others, provider.ID(uuid.NewString()))
+	}
+	for name, read := range map[string]func() error{
+		"tree":       func() error { return w.Refresh(ctx, host) },
+		"usage":      func() error { return w.RefreshUsage(ctx, nic) },
+		"everything": func() error { return w.Reload(ctx) },
+		"many trees": func() error {
+			if err := w.Refresh(ctx, host); err != nil {
+				return err
+			}
+			return w.Refresh(ctx, others...)
+		},
+	} {
+		consumer, reads := resource.ConsumerID(uuid.NewString()), w.Reads()
+		change, err := w.store.PutAllocations(ctx, store.Claim{Consumer: consumer, Project: "p", User: "u",
+			Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}})
+		must(t, err)
+		must(t, read())
+		must(t, w.ApplyUsage(ctx, UsageDelta{Roots: change.Roots, Added: change.Added, Reads: reads}))
+		if w.compare(); t.Failed() {
+			t.Fatalf("after a read of the %s", name)
+		}
+		change, err = w.store.DeleteAllocations(ctx, consumer)
+		must(t, err)
+		must(t, w.RefreshUsage(ctx, change.Used...))
+	}
+}
