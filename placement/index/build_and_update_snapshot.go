@@ -101,44 +101,41 @@ func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 }
 
 // AddUsage returns a snapshot in which these amounts have been added to the usage of these providers, and these numbers
-// to their generations. An amount is negative after a removal. All providers must be known, and no usage may become
-// negative: see CanAdd.
-func (s *Snapshot) AddUsage(added map[provider.ID]resource.Amounts, raised map[provider.ID]int) *Snapshot {
+// to their generations. An amount is negative after a removal. It leaves out and returns the providers that the snapshot
+// does not have, and those whose usage would become negative.
+func (s *Snapshot) AddUsage(added map[provider.ID]resource.Amounts,
+	raised map[provider.ID]int) (next *Snapshot, left []provider.ID) {
 	uses := make(map[provider.ID]resource.Amounts, len(added))
 	for id, amounts := range added {
-		place, _ := s.Find(id)
-		sums := s.usage(place.Node())
+		place, known := s.Find(id)
+		if !known {
+			left = append(left, id)
+			continue
+		}
+		sums := usage(place.Node(), s.classes.names)
+		negative := false
 		for class, n := range amounts {
-			if sums[class] += n; sums[class] == 0 {
+			sums[class] += n
+			negative = negative || sums[class] < 0
+			if sums[class] == 0 {
 				delete(sums, class)
 			}
 		}
+		if negative {
+			left = append(left, id)
+			continue
+		}
 		uses[id] = sums
 	}
-	return s.withUsage(uses, raised)
+	return s.withUsage(uses, raised), left
 }
 
-// CanAdd reports whether the snapshot has a provider, and whether its usage stays 0 or more when the amounts are added.
-func (s *Snapshot) CanAdd(id provider.ID, amounts resource.Amounts) bool {
-	place, ok := s.Find(id)
-	if !ok {
-		return false
-	}
-	sums := s.usage(place.Node())
-	for class, n := range amounts {
-		if sums[class]+n < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// usage returns the usage of a provider, without zeros.
-func (s *Snapshot) usage(n *Node) resource.Amounts {
+// usage returns the usage of a provider by class, without zeros.
+func usage(n *Node, names []resource.Class) resource.Amounts {
 	sums := make(resource.Amounts, len(n.Inventories))
 	for _, in := range n.Inventories {
 		if in.Used != 0 {
-			sums[s.classes.names[in.Class]] = in.Used
+			sums[names[in.Class]] = in.Used
 		}
 	}
 	return sums

@@ -97,14 +97,12 @@ func (l *Index) addUsage(s *index.Snapshot, b *batch) *index.Snapshot {
 			}
 		}
 	}
-	for id, amounts := range sum.amounts {
-		if !s.CanAdd(id, amounts) { // a removal of what another process has claimed
-			delete(sum.amounts, id)
-			b.used[id] = true
-		}
-	}
 	if len(sum.amounts) == 0 {
 		return s
 	}
-	return s.AddUsage(sum.amounts, sum.raised)
+	s, left := s.AddUsage(sum.amounts, sum.raised)
+	for _, id := range left { // a removal of what another process has claimed
+		b.used[id] = true
+	}
+	return s
 }
