@@ -101,8 +101,8 @@ func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 }
 
 // AddUsage returns a snapshot in which these amounts have been added to the usage of these providers, and these numbers
-// to their generations. An amount is negative after a removal. It leaves out and returns the providers that the snapshot
-// does not have, and those whose usage would become negative.
+// to their generations. An amount is negative after a removal. It leaves out and returns the providers that the
+// snapshot does not have, and those whose usage would become negative.
 func (s *Snapshot) AddUsage(added map[provider.ID]resource.Amounts,
 	raised map[provider.ID]int) (next *Snapshot, left []provider.ID) {
 	uses := make(map[provider.ID]resource.Amounts, len(added))
