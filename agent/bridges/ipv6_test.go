@@ -212,6 +212,9 @@ func TestDHCPv6OfProviderNetwork(t *testing.T) {
 	if got = lease("far", "5", "-sf /bin/true"); strings.Contains(got, "iaaddr") {
 		t.Errorf("a guest of another host gets a lease: %s", got)
 	}
+	if got = lease("far", "5", "-S -sf "+info); strings.Contains(got, "Reply") {
+		t.Errorf("a guest of another host gets options: %s", got)
+	}
 	h.run(in("far", "ip addr add fd66::1/64 dev eth0 nodad && dnsmasq --conf-file=/dev/null --port=0 --bind-dynamic "+
 		"--interface=eth0 --enable-ra --ra-param=eth0,4,600 --dhcp-range=fd66::,ra-only,64,600 --user=root "+
 		"--pid-file=/run/far.pid"))
