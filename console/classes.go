@@ -12,7 +12,7 @@ import (
 // classesContent is the content of the page of classes.
 type classesContent struct {
 	*view.Classes
-	History *historyContent // nil: of an aggregate
+	History *historyContent
 }
 
 // Link returns the address of the fleet view of the hosts of an aggregate that have a class. Without an aggregate it is
@@ -37,13 +37,11 @@ func (c *Console) classes(w http.ResponseWriter, r *http.Request, one *session) 
 		return fault.New(fault.NotFound, "the cloud has no aggregate %s; all classes are at /classes", name)
 	}
 	p := one.page("Classes", "classes", cloud)
-	content := classesContent{Classes: shown}
-	if name == "" {
-		if content.History, err = readHistory(r, one.clients.Placement); err != nil {
-			return err
-		}
+	history, err := readHistory(r, one.clients.Placement, shown)
+	if err != nil {
+		return err
 	}
-	p.Stale, p.Content = stale, content
+	p.Stale, p.Content = stale, classesContent{shown, history}
 	c.render(w, http.StatusOK, "classes", p)
 	return nil
 }

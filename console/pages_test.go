@@ -50,13 +50,15 @@ func (s *site) withServers() {
 		"fixed_ips": []any{doc{"ip_address": "192.0.2.20"}}}}}
 }
 
+const rackA = "a0000000-0000-4000-8000-000000000001" // the id of the aggregate rack-a
+
 // usageHistory answers as Placement: with one gap for all classes, and at the end with one for the VFs.
 func usageHistory(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	from, err := time.Parse(time.RFC3339, q.Get("from"))
 	to, _ := time.Parse(time.RFC3339, q.Get("to"))
 	step, _ := strconv.Atoi(q.Get("step"))
-	if err != nil || step == 0 {
+	if id := q.Get("aggregate"); err != nil || step == 0 || id != "" && id != rackA {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -110,7 +112,11 @@ func TestClassesWithoutHistory(t *testing.T) {
 // Each page passes the checks at both widths and in both themes, and has what the APIs returned.
 func TestPages(t *testing.T) {
 	testenv.Need(t, "chromium")
-	s := newSite(t, WithToken, func() view.Source { return made(60) })
+	s := newSite(t, WithToken, func() view.Source {
+		source := made(60)
+		source.Aggregates[0].UUID = rackA
+		return source
+	})
 	s.withServers()
 	s.apis["/berth/v1/usage-history"] = http.HandlerFunc(usageHistory)
 	s.apis["/berth/v1/events"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -130,7 +136,8 @@ func TestPages(t *testing.T) {
 			"8 of 120", "11 of 120"},
 		"/classes?over=week": {"in steps of 1 hour", "60 of 120 used, 6 reserved, at most 90", "SRIOV_NET_VF",
 			"5 of 480 used, 24 reserved on ", "not recorded"},
-		"/classes?aggregate=rack-a": {"20 of 60 hosts", "of all hosts only"},
+		"/classes?aggregate=rack-a": {"20 of 60 hosts", "in steps of 10 minutes", "60 of 120 used"},
+		"/classes?aggregate=rack-b": {"compute does not report its id"},
 	} {
 		for _, width := range []int{1280, 390} {
 			for _, dark := range []bool{false, true} {

@@ -27,9 +27,10 @@ type StockAt struct {
 
 // HistoryQuery is the query of UsageHistory. Zero fields have the defaults of the service.
 type HistoryQuery struct {
-	From, To time.Time
-	Step     time.Duration // whole minutes
-	Classes  []resource.Class
+	From, To  time.Time
+	Step      time.Duration // whole minutes
+	Classes   []resource.Class
+	Aggregate resource.AggregateID // empty: all providers
 }
 
 // UsageHistory returns how classes were used over time. Another Placement than Berth's, and a Berth that keeps no
@@ -43,6 +44,9 @@ func (c *Client) UsageHistory(ctx context.Context, query HistoryQuery) (out Usag
 	}
 	if query.Step > 0 {
 		values.Set("step", strconv.Itoa(int(query.Step.Minutes())))
+	}
+	if query.Aggregate != "" {
+		values.Set("aggregate", string(query.Aggregate))
 	}
 	for _, class := range query.Classes {
 		values.Add("class", string(class))

@@ -10,11 +10,12 @@ import (
 
 // Classes is the view of what a cloud has by class: of all hosts, or of those of one aggregate.
 type Classes struct {
-	Aggregate  string   // empty: all
-	Aggregates []string // to choose from
-	Hosts, All int      // hosts that are counted, and hosts of the cloud
-	Rows       []ClassRow
-	Groups     []ClassGroup // the aggregates, if all are shown: a cell for each class of Rows
+	Aggregate   string               // empty: all
+	AggregateID resource.AggregateID // of its name; empty: it is not known, or several have the name
+	Aggregates  []string             // to choose from
+	Hosts, All  int                  // hosts that are counted, and hosts of the cloud
+	Rows        []ClassRow
+	Groups      []ClassGroup // the aggregates, if all are shown: a cell for each class of Rows
 }
 
 // ClassRow is what there is of a class. Of an inventory with an allocation ratio it is what can be allocated.
@@ -86,9 +87,15 @@ func countsOfInventory(inventory resource.Inventory, used int, offers bool) Coun
 // ClassesOf returns the view of the classes of an aggregate, or of all hosts for an empty name. It returns nil for an
 // unknown aggregate.
 func (c *Cloud) ClassesOf(aggregate string) *Classes {
-	v := &Classes{Aggregate: aggregate, All: len(c.Hosts)}
+	v, ids := &Classes{Aggregate: aggregate, All: len(c.Hosts)}, []resource.AggregateID(nil)
 	for _, a := range c.Aggregates {
 		v.Aggregates = append(v.Aggregates, a.Name)
+		if a.Name == aggregate {
+			ids = append(ids, resource.AggregateID(a.UUID))
+		}
+	}
+	if len(ids) == 1 {
+		v.AggregateID = ids[0]
 	}
 	slices.Sort(v.Aggregates)
 	v.Aggregates = slices.Compact(v.Aggregates)

@@ -57,7 +57,8 @@ func TestClasses(t *testing.T) {
 	add("c", "c", 0)
 	add("shared", "shared", 1, "MISC_SHARES_VIA_AGGREGATE")
 	in := func(name string, hosts ...string) compute.Aggregate {
-		return compute.Aggregate{Name: name, AggregateContent: &compute.AggregateContent{Hosts: hosts}}
+		return compute.Aggregate{UUID: map[string]string{"one": "a1"}[name], Name: name,
+			AggregateContent: &compute.AggregateContent{Hosts: hosts}}
 	}
 	c := New(Source{Fleet: fleet.NewView(s), Aggregates: []compute.Aggregate{in("two", "a", "b"), in("one", "a"),
 		in("none")}, Reports: []host.Report{{Host: "b", Connected: true, Disabled: true}, {Host: "new", Connected: true}}})
@@ -88,7 +89,8 @@ func TestClasses(t *testing.T) {
 		t.Errorf("%d hosts have the class", found)
 	}
 	one := c.ClassesOf("one")
-	if one.Hosts != 1 || one.All != 4 || one.Groups != nil || one.Rows[0].Of != 8 {
+	if one.AggregateID != "a1" || all.AggregateID != "" || one.Hosts != 1 || one.All != 4 ||
+		one.Groups != nil || one.Rows[0].Of != 8 {
 		t.Errorf("%+v", one)
 	}
 	if none := c.ClassesOf("none"); none == nil || len(none.Rows) != 0 || c.ClassesOf("other") != nil {

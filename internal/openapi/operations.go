@@ -79,6 +79,7 @@ func placementOperations() []Operation {
 			Summary: "How much there was of each resource class and was used over time, for a month, in steps of minutes. A " +
 				"step has the minute in which most was used. It is null if no Placement recorded a minute of it.",
 			Query: []Parameter{{Name: "class", Text: "a resource class; without it all", Repeated: true},
+				{Name: "aggregate", Text: "UUID of an aggregate of root providers; without it all providers"},
 				{Name: "from", Text: "a time such as 2026-11-27T12:00:00Z; by default a day before to"},
 				{Name: "to", Text: "the end, without its minute; now by default"},
 				{Name: "step", Text: "minutes; by default the smallest that gives at most 1500 steps"}},

@@ -1,12 +1,11 @@
-// Package history encodes how much of each resource class there was and was used, by the minute, in rows of a database.
+// Package history encodes how much of each resource class there was and was used, by the minute, in texts for the rows
+// of a database: one for each hour.
 //
-// A row has the changes of one class in one hour, and each hour has a row without a class: the minutes that were
-// recorded. So a minute in which nothing has changed costs one short row, and a minute in which no Placement ran is
-// known to be missing.
+// A text has the minutes that were recorded, and the changes of each class. So a minute in which nothing has changed
+// makes it hardly longer, and a minute in which no Placement ran is known to be missing.
 package history
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -26,91 +25,102 @@ const Hours = 31 * 24
 // Minutes is how many minutes an hour has.
 const Minutes = 60
 
-// Row is a row of the database.
+// Row is one hour, of all providers or of an aggregate.
 type Row struct {
-	Hour  int64          // since 1970, in UTC
-	Class resource.Class // empty: Text has the minutes that were recorded
-	Text  string
+	Hour int64 // since 1970, in UTC
+	Text string
 }
 
-// A text of recorded minutes is a number in hexadecimal digits: its bit n is set if minute n was recorded. The text of
-// a class has a part "MINUTE:TOTAL,RESERVED,USED" for each minute in which the stock differs from that of the minute
-// before, separated by spaces. Before the first part the class has no stock.
+// content is what a text has. Its first line is a number in hexadecimal digits: its bit n is set if minute n was
+// recorded. Each further line has the name of a class in quotes, and a part "MINUTE:TOTAL,RESERVED,USED" for each
+// minute in which its stock differs from that of the minute before. Before the first part the class has no stock.
+type content struct {
+	recorded uint64
+	classes  map[resource.Class]string // without the name
+}
 
-// change is a part of the text of a class.
+// change is a part of a class.
 type change struct {
 	minute int
 	stock  index.Stock
 }
 
-// Add returns the rows that record the stocks of a minute, counted since 1970: those that are new or changed. rows are
-// those of its hour. The row of the recorded minutes comes first. There are none if the minute or a later one was
-// recorded before, as after the clock was set back.
-func Add(rows []Row, minute int64, stocks map[resource.Class]index.Stock) ([]Row, error) {
-	hour, at := minute/Minutes, int(minute%Minutes)
-	recorded, texts := uint64(0), map[resource.Class]string{}
-	for _, row := range rows {
-		if row.Class != "" {
-			texts[row.Class] = row.Text
-			continue
-		}
-		var err error
-		if recorded, err = row.recorded(); err != nil {
-			return nil, err
-		}
+// Add returns the text of a row with the stocks of a minute, counted since 1970, in its hour. It returns "" if the
+// minute or a later one was recorded before, as after the clock was set back.
+func (r Row) Add(minute int64, stocks map[resource.Class]index.Stock) (string, error) {
+	at := int(minute % Minutes)
+	c, err := r.content()
+	if err != nil || c.recorded>>at != 0 {
+		return "", err
 	}
-	if recorded>>at != 0 {
-		return nil, nil
+	c.recorded |= 1 << at
+	now := map[resource.Class]index.Stock{}
+	maps.Copy(now, stocks)
+	for class := range c.classes {
+		now[class] = stocks[class] // zero: a class without stock now
 	}
-	out := []Row{{Hour: hour, Text: strconv.FormatUint(recorded|1<<at, 16)}}
-	classes := maps.Clone(stocks)
-	for class := range texts {
-		classes[class] = stocks[class] // a class without stock now
-	}
-	for _, class := range slices.Sorted(maps.Keys(classes)) {
-		row := Row{Hour: hour, Class: class, Text: texts[class]}
-		changes, err := row.changes()
-		if err != nil {
-			return nil, err
-		}
-		stock := classes[class]
-		if last := len(changes) - 1; last >= 0 && changes[last].stock == stock || last < 0 && stock == (index.Stock{}) {
-			continue
-		}
-		part := fmt.Sprintf("%d:%d,%d,%d", at, stock.Total, stock.Reserved, stock.Used)
-		row.Text = strings.TrimSpace(row.Text + " " + part)
-		out = append(out, row)
-	}
-	return out, nil
-}
-
-// recorded returns the recorded minutes of a row without a class.
-func (r Row) recorded() (uint64, error) {
-	n, err := strconv.ParseUint(r.Text, 16, 64)
-	if err != nil || n >= 1<<Minutes {
-		return 0, r.damaged()
-	}
-	return n, nil
-}
-
-// changes returns the changes of a row with a class.
-func (r Row) changes() ([]change, error) {
-	var list []change
-	for part := range strings.FieldsSeq(r.Text) {
-		minute, numbers, _ := strings.Cut(part, ":")
-		var n [4]int
-		texts := append([]string{minute}, strings.Split(numbers, ",")...)
-		if len(texts) != len(n) {
-			return nil, r.damaged()
-		}
-		for i, text := range texts {
-			var err error
-			if n[i], err = strconv.Atoi(text); err != nil || n[i] < 0 {
-				return nil, r.damaged()
+	for class, stock := range now {
+		var last index.Stock
+		if text := c.classes[class]; text != "" {
+			one, err := r.change(text[strings.LastIndexByte(text, ' ')+1:])
+			if err != nil {
+				return "", err
 			}
+			last = one.stock
 		}
-		one := change{n[0], index.Stock{Total: n[1], Reserved: n[2], Used: n[3]}}
-		if one.minute >= Minutes || len(list) > 0 && list[len(list)-1].minute >= one.minute {
+		if last == stock {
+			continue
+		}
+		part := fmt.Sprintf(" %d:%d,%d,%d", at, stock.Total, stock.Reserved, stock.Used)
+		c.classes[class] = strings.TrimSpace(c.classes[class] + part)
+	}
+	return c.text(), nil
+}
+
+// text encodes what content decodes.
+func (c content) text() string {
+	var b strings.Builder
+	b.WriteString(strconv.FormatUint(c.recorded, 16))
+	for _, class := range slices.Sorted(maps.Keys(c.classes)) {
+		b.WriteString("\n" + strconv.Quote(string(class)) + " " + c.classes[class])
+	}
+	return b.String()
+}
+
+// content decodes the text of a row. Without a text nothing was recorded.
+func (r Row) content() (content, error) {
+	c := content{classes: map[resource.Class]string{}}
+	if r.Text == "" {
+		return c, nil
+	}
+	first, rest, _ := strings.Cut(r.Text, "\n")
+	var err error
+	if c.recorded, err = strconv.ParseUint(first, 16, 64); err != nil || c.recorded >= 1<<Minutes {
+		return c, r.damaged()
+	}
+	for line := range strings.SplitSeq(rest, "\n") {
+		if rest == "" {
+			break
+		}
+		quoted, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return c, r.damaged()
+		}
+		name, err := strconv.Unquote(quoted)
+		if err != nil {
+			return c, r.damaged()
+		}
+		c.classes[resource.Class(name)] = strings.TrimPrefix(line[len(quoted):], " ")
+	}
+	return c, nil
+}
+
+// changes returns the changes of a class.
+func (r Row) changes(text string) ([]change, error) {
+	list := make([]change, 0, strings.Count(text, ":"))
+	for part := range strings.FieldsSeq(text) {
+		one, err := r.change(part)
+		if err != nil || len(list) > 0 && list[len(list)-1].minute >= one.minute {
 			return nil, r.damaged()
 		}
 		list = append(list, one)
@@ -118,17 +128,38 @@ func (r Row) changes() ([]change, error) {
 	return list, nil
 }
 
+// change returns one change of a class.
+func (r Row) change(part string) (change, error) {
+	var n [4]int
+	for i, separator := range []string{":", ",", ",", ""} {
+		text, rest, found := part, "", true
+		if separator != "" {
+			text, rest, found = strings.Cut(part, separator)
+		}
+		var err error
+		if n[i], err = strconv.Atoi(text); err != nil || !found || n[i] < 0 {
+			return change{}, r.damaged()
+		}
+		part = rest
+	}
+	if n[0] >= Minutes {
+		return change{}, r.damaged()
+	}
+	return change{n[0], index.Stock{Total: n[1], Reserved: n[2], Used: n[3]}}, nil
+}
+
 // damaged returns the error of a text that this package has not written.
 func (r Row) damaged() error {
-	return fault.New(fault.Internal, "the row of hour %d and class %q of the usage history is damaged; delete it", r.Hour,
-		string(r.Class))
+	return fault.New(fault.Internal, "a row of hour %d in berth_usage_history is damaged; delete the rows of this "+
+		"hour", r.Hour)
 }
 
 // Range are the minutes of a question: Steps times Step minutes from the minute From on, counted since 1970.
 type Range struct {
-	From  int64
-	Step  int
-	Steps int
+	From    int64
+	Step    int
+	Steps   int
+	Classes []resource.Class // of which it is; empty: of all
 }
 
 // Hours returns the first and the last hour of the range.
@@ -142,25 +173,33 @@ func (r Range) end() int64 { return r.From + int64(r.Step)*int64(r.Steps) }
 func (r Range) Sample(rows []Row) (map[resource.Class][]*index.Stock, error) {
 	recorded, changes := map[int64]uint64{}, map[resource.Class]map[int64][]change{}
 	for _, row := range rows {
-		var err error
-		if row.Class == "" {
-			if recorded[row.Hour], err = row.recorded(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if changes[row.Class] == nil {
-			changes[row.Class] = map[int64][]change{}
-		}
-		if changes[row.Class][row.Hour], err = row.changes(); err != nil {
+		c, err := row.content()
+		if err != nil {
 			return nil, err
 		}
+		recorded[row.Hour] = c.recorded
+		for class, text := range c.classes {
+			if len(r.Classes) > 0 && !slices.Contains(r.Classes, class) {
+				continue
+			}
+			if changes[class] == nil {
+				changes[class] = map[int64][]change{}
+			}
+			if changes[class][row.Hour], err = row.changes(text); err != nil {
+				return nil, err
+			}
+		}
 	}
-	out := map[resource.Class][]*index.Stock{}
+	out, inOrder := map[resource.Class][]*index.Stock{}, slices.Sorted(maps.Keys(recorded))
 	for class, hours := range changes {
-		list, some := make([]*index.Stock, r.Steps), false
-		for _, hour := range slices.Sorted(maps.Keys(recorded)) {
-			some = r.sampleHour(list, hour*Minutes, recorded[hour], hours[hour]) || some
+		values, list, some := make([]index.Stock, r.Steps), make([]*index.Stock, r.Steps), false
+		for _, hour := range inOrder {
+			r.eachMinute(hour*Minutes, recorded[hour], hours[hour], func(step int64, stock index.Stock) {
+				if list[step] == nil || stock.Used > list[step].Used {
+					list[step], values[step] = &values[step], stock
+				}
+				some = some || stock != (index.Stock{})
+			})
 		}
 		if some {
 			out[class] = list
@@ -169,30 +208,19 @@ func (r Range) Sample(rows []Row) (map[resource.Class][]*index.Stock, error) {
 	return out, nil
 }
 
-// sampleHour adds the recorded minutes of an hour, which begins at the minute first, to the steps of a class. It
-// reports whether the class had anything.
-func (r Range) sampleHour(list []*index.Stock, first int64, recorded uint64, changes []change) (some bool) {
+// eachMinute passes each recorded minute of an hour, which begins at the minute first, with the stock of a class and
+// the step of the range in which the minute is.
+func (r Range) eachMinute(first int64, recorded uint64, changes []change, each func(int64, index.Stock)) {
+	var stock index.Stock
 	for rest := recorded; rest != 0; rest &= rest - 1 {
 		at := bits.TrailingZeros64(rest)
-		minute := first + int64(at)
-		if minute < r.From || minute >= r.end() {
-			continue
+		for len(changes) > 0 && changes[0].minute <= at {
+			stock, changes = changes[0].stock, changes[1:]
 		}
-		n, found := slices.BinarySearchFunc(changes, at, func(c change, at int) int { return cmp.Compare(c.minute, at) })
-		if found {
-			n++
+		if minute := first + int64(at); minute >= r.From && minute < r.end() {
+			each((minute-r.From)/int64(r.Step), stock)
 		}
-		var stock index.Stock
-		if n > 0 {
-			stock = changes[n-1].stock
-		}
-		step := (minute - r.From) / int64(r.Step)
-		if old := list[step]; old == nil || stock.Used > old.Used {
-			list[step] = new(stock)
-		}
-		some = some || stock != (index.Stock{})
 	}
-	return some
 }
 
 // MinStep returns the smallest step, in minutes, that divides minutes into at most most steps.

@@ -79,22 +79,51 @@ type Stock struct{ Total, Reserved, Used int }
 // maxStock bounds what one inventory counts, so that sums do not overflow: an allocation ratio may be of any size.
 const maxStock = 1 << 44
 
-// Stocks returns the stock of each class. Used and Reserved together are more than Total only if consumers have more
-// than there is: what is used of a reserved unit, as of a device that is used up, counts as used only.
-func (s *Snapshot) Stocks() map[resource.Class]Stock {
-	list := make([]Stock, len(s.classes.names))
+// Stocks returns the stock of each class of all providers, and of the trees whose root is in an aggregate, of the most
+// aggregates with the largest number of trees. Used and Reserved together are more than Total only if consumers have
+// more than there is: what is used of a reserved unit, as of a device that is used up, counts as used only.
+func (s *Snapshot) Stocks(most int) (all map[resource.Class]Stock,
+	of map[resource.AggregateID]map[resource.Class]Stock) {
+	kept, byID := s.largestAggregates(most), map[ID][]Stock{}
+	total := make([]Stock, len(s.classes.names))
+	for _, id := range kept {
+		byID[id] = make([]Stock, len(s.classes.names))
+	}
 	for t := range s.Trees() {
+		lists := [][]Stock{total}
+		for _, id := range t.Top().Aggregates {
+			if list := byID[id]; list != nil {
+				lists = append(lists, list)
+			}
+		}
 		for i := range t.Nodes {
-			for _, st := range t.Nodes[i].Inventories {
-				whole := st.Inventory
-				whole.Reserved = 0
-				total := min(max(whole.Capacity(), 0), maxStock)
-				reserved := min(max(total-st.Inventory.Capacity(), 0), max(total-st.Used, 0))
-				sum := &list[st.Class]
-				sum.Total, sum.Reserved, sum.Used = sum.Total+total, sum.Reserved+reserved, sum.Used+st.Used
+			for j := range t.Nodes[i].Inventories {
+				st := &t.Nodes[i].Inventories[j]
+				for _, list := range lists {
+					list[st.Class].add(st.Inventory, st.Used)
+				}
 			}
 		}
 	}
+	of = map[resource.AggregateID]map[resource.Class]Stock{}
+	for _, id := range kept {
+		of[s.aggregates.names[id]] = s.stocksByName(byID[id])
+	}
+	return s.stocksByName(total), of
+}
+
+// add adds an inventory.
+func (s *Stock) add(inventory resource.Inventory, used int) {
+	whole := inventory
+	whole.Reserved = 0
+	total := min(max(whole.Capacity(), 0), maxStock)
+	s.Total += total
+	s.Reserved += min(max(total-inventory.Capacity(), 0), max(total-used, 0))
+	s.Used += used
+}
+
+// stocksByName returns the stocks that are not zero, by the names of their classes.
+func (s *Snapshot) stocksByName(list []Stock) map[resource.Class]Stock {
 	out := map[resource.Class]Stock{}
 	for class, sum := range list {
 		if sum != (Stock{}) {

@@ -73,7 +73,9 @@ func TestStocks(t *testing.T) {
 	add("g", "MEMORY_MB", 0, reserved(1<<31-1, 0, 1e30))
 	want := map[resource.Class]index.Stock{"VCPU": {72, 8, 13}, "VGPU": {2, 1, 1}, "DISK_GB": {4, 0, 6},
 		"MEMORY_MB": {1 << 45, 0, 1}}
-	if got := index.Build(rows).Stocks(); !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	rows[1].Aggregates, rows[3].Aggregates = []resource.AggregateID{"x", "y"}, []resource.AggregateID{"x"}
+	wantOf := map[resource.AggregateID]map[resource.Class]index.Stock{"x": {"VCPU": {8, 0, 3}, "VGPU": {1, 1, 0}}}
+	if got, of := index.Build(rows).Stocks(1); !reflect.DeepEqual(got, want) || !reflect.DeepEqual(of, wantOf) {
+		t.Errorf("%v %v, want %v %v", got, of, want, wantOf)
 	}
 }

@@ -9,17 +9,21 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/history"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
 
 // The limits of the usage history.
 const (
 	maxHistoryClasses = 1000             // that are recorded: the first ones by name
+	historyAggregates = 50               // that are recorded: those with most trees
 	maxHistorySteps   = 1500             // of an answer: a day of minutes fits
 	maxHistoryValues  = 200_000          // of an answer
 	historyTimeout    = 20 * time.Second // of one record
@@ -57,10 +61,14 @@ func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
 	if now.Sub(*s.verifiedAt.Load()) > time.Minute+2*s.opts.RefreshInterval {
 		return 0, nil // the failed polls are logged
 	}
-	stocks := s.index.Snapshot().Stocks()
-	if dropped = max(len(stocks)-maxHistoryClasses, 0); dropped > 0 {
-		for _, class := range slices.Sorted(maps.Keys(stocks))[maxHistoryClasses:] {
-			delete(stocks, class)
+	all, stocks := s.index.Snapshot().Stocks(historyAggregates)
+	stocks[store.WholeCloud] = all
+	for _, one := range stocks {
+		if len(one) > maxHistoryClasses {
+			dropped = max(dropped, len(one)-maxHistoryClasses)
+			for _, class := range slices.Sorted(maps.Keys(one))[maxHistoryClasses:] {
+				delete(one, class)
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
@@ -78,7 +86,7 @@ func (c *call) usageHistory() error {
 	if err != nil {
 		return err
 	}
-	asked, classes, err := historyQuery(q, c.server.now())
+	asked, aggregate, err := historyQuery(q, c.server.now())
 	if err != nil {
 		return err
 	}
@@ -87,7 +95,7 @@ func (c *call) usageHistory() error {
 			"tables could not be created, which the log reports at the start")
 	}
 	first, last := asked.Hours()
-	rows, err := c.server.store.UsageHistory(c.Context(), first, last, classes...)
+	rows, err := c.server.store.UsageHistory(c.Context(), aggregate, first, last)
 	if err != nil {
 		return err
 	}
@@ -99,7 +107,7 @@ func (c *call) usageHistory() error {
 		return fault.New(fault.Invalid, "The answer would have %d values, more than %d: name some classes with class, or "+
 			"write a larger step", len(found)*asked.Steps, maxHistoryValues)
 	}
-	for _, class := range classes {
+	for _, class := range asked.Classes {
 		if _, err := c.server.store.Class(c.Context(), class); err != nil && found[class] == nil {
 			return fault.New(fault.Invalid, "Invalid query string parameters: class: %w", err)
 		}
@@ -122,7 +130,7 @@ func historyDoc(found map[resource.Class][]*index.Stock) map[resource.Class][]*a
 
 // historyQuery parses the query of the usage history. The default is the last day, with the smallest step. Steps begin
 // at multiples of their length, so a later question has the same ones.
-func historyQuery(q url.Values, now time.Time) (asked history.Range, classes []resource.Class, err error) {
+func historyQuery(q url.Values, now time.Time) (asked history.Range, aggregate resource.AggregateID, err error) {
 	from, to := time.Time{}, now
 	for key, values := range q {
 		switch last := values[len(values)-1]; key {
@@ -135,19 +143,24 @@ func historyQuery(q url.Values, now time.Time) (asked history.Range, classes []r
 				err = fault.New(fault.Invalid, "Invalid query string parameters: step=%q is not a number of minutes from 1 to %d",
 					last, minutesOfMonth)
 			}
+		case "aggregate":
+			if _, err = uuid.Parse(last); err != nil {
+				err = fault.New(fault.Invalid, "Invalid query string parameters: aggregate=%q is not a UUID", last)
+			}
+			aggregate = resource.AggregateID(last)
 		case "class":
 			for _, name := range values {
-				classes = append(classes, resource.Class(name))
+				asked.Classes = append(asked.Classes, resource.Class(name))
 			}
-			if len(classes) > 100 {
+			if len(asked.Classes) > 100 {
 				err = fault.New(fault.Invalid, "Invalid query string parameters: at most 100 classes can be named")
 			}
 		default:
-			err = fault.New(fault.Invalid, "Invalid query string parameters: there is no parameter %q; class, from, to and "+
-				"step are possible", key)
+			err = fault.New(fault.Invalid, "Invalid query string parameters: there is no parameter %q; aggregate, class, "+
+				"from, to and step are possible", key)
 		}
 		if err != nil {
-			return asked, nil, err
+			return asked, "", err
 		}
 	}
 	if from.IsZero() {
@@ -155,7 +168,7 @@ func historyQuery(q url.Values, now time.Time) (asked history.Range, classes []r
 	}
 	minutes := minuteOf(to) - minuteOf(from)
 	if minutes < 1 {
-		return asked, nil, fault.New(fault.Invalid, "Invalid query string parameters: from must be at least a minute "+
+		return asked, "", fault.New(fault.Invalid, "Invalid query string parameters: from must be at least a minute "+
 			"before to, which is now by default")
 	}
 	least := history.MinStep(minutes, maxHistorySteps)
@@ -163,13 +176,13 @@ func historyQuery(q url.Values, now time.Time) (asked history.Range, classes []r
 		asked.Step = least
 	}
 	if asked.Step < least {
-		return asked, nil, fault.New(fault.Invalid, "Invalid query string parameters: step=%d gives more than %d steps; "+
+		return asked, "", fault.New(fault.Invalid, "Invalid query string parameters: step=%d gives more than %d steps; "+
 			"write at least step=%d, or a shorter time", asked.Step, maxHistorySteps, least)
 	}
 	step := int64(asked.Step)
 	asked.From = minuteOf(from) / step * step
 	asked.Steps = int((minuteOf(to) - asked.From + step - 1) / step)
-	return asked, classes, nil
+	return asked, aggregate, nil
 }
 
 // historyTime parses a time of a query.

@@ -10,6 +10,7 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -65,6 +66,17 @@ func TestUsageHistory(t *testing.T) {
 		string(text) != `{"from":"2026-11-27T11:55:00Z","step_minutes":5,"classes":{"VCPU":[`+used+`,`+used+`]}}` {
 		t.Errorf("%s %v", text, err)
 	}
+	const rack = "a0000000-0000-4000-8000-000000000001"
+	w.want(200, "PUT", "/resource_providers/"+string(host)+"/aggregates", fmt.Sprintf(
+		`{"resource_provider_generation":%d,"aggregates":["%s"]}`, generationOf(t, w, host), rack))
+	w.server.verifiedAt.Store(now)
+	*now = now.Add(time.Minute)
+	record() // 12:04
+	got, err = w.client().UsageHistory(t.Context(), api.HistoryQuery{From: now.Add(-2 * time.Minute),
+		To: now.Add(time.Minute), Classes: []resource.Class{"VCPU"}, Aggregate: rack})
+	if text, _ := json.Marshal(got.Classes); err != nil || string(text) != `{"VCPU":[null,null,`+used+`]}` {
+		t.Errorf("%s %v", text, err)
+	}
 	day := w.want(200, "GET", "/berth/v1/usage-history?class=VCPU", "")
 	if n := strings.Count(day, "null") + 3; n != 24*60 {
 		t.Errorf("a day has %d minutes", n)
@@ -80,9 +92,10 @@ func TestUsageHistoryRefusals(t *testing.T) {
 	w, _ := newHistoryWorld(t)
 	for query, want := range map[string]string{
 		"from=yesterday": "is not a time such as", "to=1960-01-01T00:00:00Z": "after 1970", "step=0": "from 1 to 44640",
-		"step=1h": "number of minutes", "class=CUSTOM_NO": "CUSTOM_NO", "since=1": "class, from, to and step",
+		"step=1h": "number of minutes", "class=CUSTOM_NO": "CUSTOM_NO", "since=1": "from, to and step",
 		"from=2026-11-27T11:58:30Z": "at least a minute", "from=2026-12-27T11:58:30Z": "at least a minute",
-		"from=2026-11-20T11:58:30Z&step=6": "step=7", "class=" + strings.Repeat("A&class=", 100): "at most 100",
+		"aggregate=rack": "is not a UUID", "from=2026-11-20T11:58:30Z&step=6": "step=7",
+		"class=" + strings.Repeat("A&class=", 100): "at most 100",
 	} {
 		if text := w.want(400, "GET", "/berth/v1/usage-history?"+query, ""); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", query, text)
@@ -121,4 +134,14 @@ func TestRunRecordsUsage(t *testing.T) {
 			t.Fatal("nothing was recorded")
 		}
 	}
+}
+
+// generationOf returns the generation of a provider.
+func generationOf(t *testing.T, w *world, id provider.ID) int {
+	t.Helper()
+	p, err := w.store.Provider(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Generation
 }

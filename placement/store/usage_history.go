@@ -19,8 +19,8 @@ const (
 
 // ownMigrations create the tables of Berth's own.
 var ownMigrations = []sqldb.Migration{
-	sqldb.Table(historyTable, "hour BIGINT NOT NULL, class VARCHAR(255) NOT NULL, content LARGE NOT NULL, "+
-		"PRIMARY KEY (hour, class)"),
+	sqldb.Table(historyTable, "hour BIGINT NOT NULL, aggregate VARCHAR(36) NOT NULL, content LARGE NOT NULL, "+
+		"PRIMARY KEY (hour, aggregate)"),
 }
 
 // CreateHistory creates the tables of the usage history, or upgrades them. It returns the errors of sqldb.Migrate.
@@ -28,81 +28,78 @@ func (s *Store) CreateHistory(ctx context.Context) error {
 	return fault.Wrap("", sqldb.Migrate(ctx, s.db, ownSchema, ownMigrations))
 }
 
-// RecordUsage records the stock of each class in a minute, counted since 1970. Of several processes that record the
-// same minute, the first one counts: recorded is false for the others, and after the clock was set back. In the first
-// minute of an hour it deletes the rows of this hour in earlier months.
-func (s *Store) RecordUsage(ctx context.Context, minute int64, stocks map[resource.Class]index.Stock) (recorded bool,
-	err error) {
+// WholeCloud is the key of the stocks of all providers, among those of aggregates.
+const WholeCloud resource.AggregateID = ""
+
+// RecordUsage records the stock of each class in a minute, counted since 1970: of WholeCloud and of aggregates. Of
+// several processes that record the same minute, the first one counts: recorded is false for the others, and after the
+// clock was set back. In the first minute of an hour it deletes the rows of this hour in earlier months.
+func (s *Store) RecordUsage(ctx context.Context, minute int64,
+	stocks map[resource.AggregateID]map[resource.Class]index.Stock) (recorded bool, err error) {
+	hour := minute / history.Minutes
 	err = s.write(ctx, "RecordUsage", func(tx *sqldb.Tx) error {
-		hour := minute / history.Minutes
-		old, err := readHistory(ctx, tx, hour, hour, nil)
+		texts, err := sqldb.QueryMap[resource.AggregateID, string](ctx, tx, "SELECT aggregate, content FROM "+historyTable+
+			" WHERE hour = ?", hour)
 		if err != nil {
 			return err
 		}
-		texts := map[resource.Class]string{}
-		for _, row := range old {
-			texts[row.Class] = row.Text
-		}
-		rows, err := history.Add(old, minute, stocks)
-		if recorded = len(rows) > 0; err != nil || !recorded {
+		before := texts[WholeCloud]
+		text, err := history.Row{Hour: hour, Text: before}.Add(minute, stocks[WholeCloud])
+		if recorded = text != ""; err != nil || !recorded {
 			return err
 		}
-		if texts[""] == "" {
-			if err := expireHistory(ctx, tx, hour); err != nil {
+		if err := writeCloud(ctx, tx, hour, before, text); err != nil {
+			return err
+		}
+		for id, list := range stocks {
+			text, err := history.Row{Hour: hour, Text: texts[id]}.Add(minute, list)
+			if err != nil {
+				return err
+			}
+			if id == WholeCloud || text == "" {
+				continue
+			}
+			err = tx.Upsert(ctx, historyTable, []string{"hour", "aggregate"}, []string{"content"}, hour, string(id), text)
+			if err != nil {
 				return err
 			}
 		}
-		return writeHistory(ctx, tx, rows, texts)
+		return nil
 	})
 	return recorded, err
 }
 
-// writeHistory writes rows of one hour. texts are those that its rows had. The row of the minutes is first: another
-// process that has changed the hour since it was read has changed that row.
-func writeHistory(ctx context.Context, tx *sqldb.Tx, rows []history.Row, texts map[resource.Class]string) error {
-	var added [][]any
-	for _, row := range rows {
-		before := texts[row.Class]
-		if before == "" {
-			added = append(added, []any{row.Hour, string(row.Class), row.Text})
-			continue
-		}
-		done, err := tx.Exec(ctx, "UPDATE "+historyTable+" SET content = ? WHERE hour = ? AND class = ? AND content = ?",
-			row.Text, row.Hour, string(row.Class), before)
-		if err := sqldb.RequireRow(done, err, sqldb.Retry(concurrent("another process records the usage"))); err != nil {
-			return err
-		}
-	}
-	return retryDuplicate(insert(ctx, tx, historyTable, "hour, class, content", added))
-}
-
-// expireHistory deletes the rows whose place in the month an hour takes. So a clock that is wrong for an hour costs one
+// writeCloud writes the row of all providers in an hour. before is its text when it was read: if another process has
+// changed the hour since, it has changed this row, and the transaction is repeated.
+//
+// A new row replaces the rows whose place in the month the hour takes. So a clock that is wrong for an hour costs one
 // hour of history, and no more.
-func expireHistory(ctx context.Context, tx *sqldb.Tx, hour int64) error {
-	_, err := tx.Exec(ctx, "DELETE FROM "+historyTable+" WHERE hour <> ? AND hour % ? = ?", hour, history.Hours,
-		hour%history.Hours)
-	return err
+func writeCloud(ctx context.Context, tx *sqldb.Tx, hour int64, before, text string) error {
+	if before != "" {
+		done, err := tx.Exec(ctx, "UPDATE "+historyTable+" SET content = ? WHERE hour = ? AND aggregate = ? AND content = ?",
+			text, hour, string(WholeCloud), before)
+		return sqldb.RequireRow(done, err, sqldb.Retry(concurrent("another process records the usage")))
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM "+historyTable+" WHERE hour <> ? AND hour % ? = ?", hour, history.Hours,
+		hour%history.Hours); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO "+historyTable+" (hour, aggregate, content) VALUES (?, ?, ?)", hour,
+		string(WholeCloud), text)
+	return retryDuplicate(err)
 }
 
-// UsageHistory reads the rows of the hours from first to last of some classes, or of all without classes.
-func (s *Store) UsageHistory(ctx context.Context, first, last int64, classes ...resource.Class) (list []history.Row,
+// UsageHistory reads the rows of an aggregate, or of WholeCloud, in the hours from first to last.
+func (s *Store) UsageHistory(ctx context.Context, id resource.AggregateID, first, last int64) (list []history.Row,
 	err error) {
 	err = s.read(ctx, "UsageHistory", func(tx *sqldb.Tx) error {
-		list, err = readHistory(ctx, tx, first, last, classes)
+		list, err = sqldb.QueryList(ctx, tx, "SELECT hour, content FROM "+historyTable+
+			" WHERE hour BETWEEN ? AND ? AND aggregate = ?", []any{first, last, string(id)},
+			func(rows *sql.Rows) (row history.Row, err error) {
+				err = rows.Scan(&row.Hour, &row.Text)
+				return row, err
+			})
 		return err
 	})
 	return list, err
-}
-
-func readHistory(ctx context.Context, tx *sqldb.Tx, first, last int64, classes []resource.Class) ([]history.Row,
-	error) {
-	query, args := "SELECT hour, class, content FROM "+historyTable+" WHERE hour BETWEEN ? AND ?", []any{first, last}
-	if len(classes) > 0 {
-		query += " AND class IN (" + sqldb.Placeholders(len(classes)+1) + ")"
-		args = append(append(args, ""), sqldb.ToAny(classes)...)
-	}
-	return sqldb.QueryList(ctx, tx, query, args, func(rows *sql.Rows) (row history.Row, err error) {
-		err = rows.Scan(&row.Hour, &row.Class, &row.Text)
-		return row, err
-	})
 }
