@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
-.PHONY: migration pictures bench bench-peer packages packages-test release tools
+.PHONY: migration pictures bench bench-peer bench-plots packages packages-test release tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 
 bench-peer: tools ## measure Berth beside OpenStack's own Placement and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
+
+bench-plots: ## measure how the figures grow with the size, and draw them in docs/benchmarks.md; half an hour
+	$(GO) run ./internal/benchplots
 
 release: ## check everything, build the packages and tag the commit as VERSION, such as 0.1.0; an hour
 	.ci/release $(VERSION)
