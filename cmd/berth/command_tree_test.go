@@ -55,7 +55,7 @@ func anyService(t *testing.T, empty bool) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, last := body, r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 		known := slices.Contains(collections, strings.ReplaceAll(last, "-", "_")) || slices.Contains([]string{"detail",
-			"os-migrations", "os-keypairs", "os-aggregates", "os-server-groups", "traits"}, last)
+			"os-migrations", "os-keypairs", "os-aggregates", "os-server-groups", "os-simple-tenant-usage", "traits"}, last)
 		if name := r.URL.Query().Get("name"); name != "" {
 			answer = map[string]any{}
 			for _, key := range collections {
