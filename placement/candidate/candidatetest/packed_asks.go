@@ -12,8 +12,11 @@ import (
 // Packed returns a fleet of one to four hosts with NICs, and an ask of up to 32 groups with different amounts whose sum
 // is near what the NICs of a host have. Such asks are bin packing, and the hardest of a plain user: ports with
 // guaranteed bandwidth, of one or two networks, in one or two directions.
-func Packed(rng *rand.Rand) (*index.Snapshot, resource.Ask) {
-	hosts, nics := 1+rng.IntN(4), 2+rng.IntN(7)
+func Packed(rng *rand.Rand) (*index.Snapshot, resource.Ask) { return PackedOn(rng, 1+rng.IntN(4)) }
+
+// PackedOn is Packed with a number of hosts.
+func PackedOn(rng *rand.Rand, hosts int) (*index.Snapshot, resource.Ask) {
+	nics := 2 + rng.IntN(7)
 	networks, directions := 1+rng.IntN(2), 1+rng.IntN(2)
 	unit := []int{1, 1, 10, 100, 1000}[rng.IntN(5)]
 	classes := []resource.Class{"NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"}[:directions]
