@@ -132,6 +132,17 @@ func TestSides(t *testing.T) {
 			t.Errorf("not answered at %s", host)
 		}
 	}
+	// As Python's requests sends it for a link-local address.
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", number(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	answer := make([]byte, 100)
+	_, err = c.Write([]byte("GET /openstack HTTP/1.1\r\nHost: [fe80::a9fe:a9fe%25eth0]\r\nConnection: close\r\n\r\n"))
+	if _, err2 := c.Read(answer); err != nil || err2 != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 404") {
+		t.Errorf("the name of the host with a zone, from an address without a guest: %v %v %s", err, err2, answer)
+	}
 	if failed = s.Serve(port, map[string][]string{"n": {"lo"}}); len(failed) != 0 || !reached("127.0.0.1") {
 		t.Errorf("again: %v", failed)
 	}
