@@ -185,8 +185,8 @@ func (l *Index) runNext(ctx context.Context) {
 				b.roots[p.Root] = true
 			}
 			for _, u := range b.usage {
-				for id := range u.Added {
-					b.used[id] = true
+				for _, root := range u.Roots {
+					b.roots[root] = true
 				}
 			}
 			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)),

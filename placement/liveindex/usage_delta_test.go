@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -186,4 +187,28 @@ func TestUsageDeltaAfterARead(t *testing.T) {
 		must(t, err)
 		must(t, w.RefreshUsage(ctx, change.Used...))
 	}
+}
+
+// A write is not lost when the refresh that should have added it fails.
+func TestUsageDeltaOfAFailedRefresh(t *testing.T) {
+	w, ctx := newWorldOn(t, "sqlite:///"+t.TempDir()+"/placement.db"), t.Context()
+	host, _ := w.createHost("host")
+	other, _ := w.createHost("other")
+	reads := w.Reads()
+	change, err := w.store.PutAllocations(ctx, store.Claim{Consumer: resource.ConsumerID(uuid.NewString()), Project: "p",
+		User: "u", Allocation: resource.Allocation{host: {"VCPU": 1}}})
+	must(t, err)
+	w.running <- struct{}{}
+	w.enqueue(time.Now(), refreshRequest{roots: []provider.ID{other},
+		usage: []UsageDelta{{Roots: change.Roots, Added: change.Added, Reads: reads}}})
+	w.Index.store = nil // the read of the other tree panics
+	func() {
+		defer func() { _ = recover() }()
+		w.runNext(ctx)
+	}()
+	w.Index.store = w.store
+	if _, err := w.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.compare()
 }
