@@ -80,7 +80,7 @@ func guideHeadroom(t *testing.T) []string {
 	t.Helper()
 	_, chapter, _ := strings.Cut(guide(t), "\n### How many more servers fit\n")
 	chapter, _, _ = strings.Cut(chapter, "\n### ")
-	blocks := regexp.MustCompile("(?s)\n```sh example\n(.*?)```").FindAllStringSubmatch(chapter, -1)
+	blocks := regexp.MustCompile("(?s)\n```sh [a-z]+\n(.*?)```").FindAllStringSubmatch(chapter, -1)
 	if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") != 1 {
 		t.Fatalf("%q: one block with one command is expected", blocks)
 	}
