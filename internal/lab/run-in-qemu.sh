@@ -21,6 +21,7 @@
 # NICS=1           with the two igb PFs; they need QEMU 8 or newer
 # NESTED=1         with guests of its own
 # LAB_TIMEOUT=s    seconds from power-on to power-off (default 300)
+# LAB_START=s      seconds from power-on to the payload, after which the guest is started once more (default 180)
 # LAB_CACHE=dir    where the unpacked kernel is kept, in dir/berth-lab (default $XDG_CACHE_HOME, ~/.cache or /tmp)
 #
 # Debian's qemu-system-x86, busybox-static and cpio are installed when missing (as root); the kernel is taken from
@@ -35,7 +36,7 @@ payload=${1:-}
 vfs=${VFS:-4}
 nested=${NESTED:-}
 nics=${NICS:-$nested}
-limit=${LAB_TIMEOUT:-300}
+limit=${LAB_TIMEOUT:-300} start_limit=${LAB_START:-180}
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
 cache=${base:-/tmp}/berth-lab
 
@@ -46,6 +47,7 @@ case $vfs in [0-4]) ;; *) die "VFS=$vfs: want a number from 0 to 4" ;; esac
 case $nics in '' | 1) ;; *) die "NICS=$nics: want 1 or nothing" ;; esac
 case $nested in '' | 1) ;; *) die "NESTED=$nested: want 1 or nothing" ;; esac
 case $limit in '' | *[!0-9]* | 0*) die "LAB_TIMEOUT=$limit: want a number of seconds, 1 or more" ;; esac
+case $start_limit in '' | *[!0-9]* | 0*) die "LAB_START=$start_limit: want a number of seconds, 1 or more" ;; esac
 mkdir -p "$cache" || die "cannot make $cache: set LAB_CACHE to a directory that can be written"
 [ "$(uname -m)" = x86_64 ] ||
   die "this machine is $(uname -m): the guest runs x86_64 binaries, so the lab needs an x86_64 machine"
@@ -221,6 +223,7 @@ done
 }
 dmesg -n 1
 stty -F /dev/ttyS1 raw -echo; stty -F /dev/ttyS2 raw -echo
+echo started >/dev/ttyS2
 (cd /payload && exec ./run) </dev/null >/dev/ttyS1 2>&1
 echo $? >/dev/ttyS2
 poweroff -f
@@ -248,26 +251,41 @@ memory=1024 cpus=2 threads= # of each node, memory in MiB; threads of QEMU for C
 # QEMU 10 with a thread for each CPU has once ended with "iotlb_to_section: Assertion failed" in a run with guests.
 [ -z "$nested" ] || memory=1280 cpus=1 threads=,thread=single
 # shellcheck disable=SC2046 # nvme and igb print words
-timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -display none -no-reboot \
-  -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
-  -machine q35,kernel-irqchip=split -accel "tcg$threads" -cpu max -m "$((2 * memory))M" -smp "$((2 * cpus))" \
-  -object "memory-backend-ram,id=m0,size=${memory}M" -numa "node,nodeid=0,cpus=0-$((cpus - 1)),memdev=m0" \
-  -object "memory-backend-ram,id=m1,size=${memory}M" -numa "node,nodeid=1,cpus=$cpus-$((2 * cpus - 1)),memdev=m1" \
-  -device "intel-iommu,intremap=on${nested:+,caching-mode=on}" \
-  -device pxb-pcie,id=pxb0,bus=pcie.0,addr=1,bus_nr=16,numa_node=0 \
-  -device pxb-pcie,id=pxb1,bus=pcie.0,addr=2,bus_nr=32,numa_node=1 \
-  -device edu,bus=pcie.0,addr=3 \
-  -device pcie-root-port,id=rp0,bus=pxb0,chassis=1 \
-  -device pcie-root-port,id=rp1,bus=pxb1,chassis=2 \
-  -device pcie-root-port,id=rp2,bus=pxb1,chassis=3 \
-  $(nvme 0 rp0) $(nvme 1 rp1) -device e1000e,bus=rp2,mac=52:54:00:00:00:01 \
-  $([ -z "$nics" ] || { igb 0 0 52:54:00:00:00:10; igb 1 1 52:54:00:00:00:20; }) \
-  $([ -z "$nested" ] || echo -fsdev local,id=machine,path=/,security_model=none,readonly=on \
-    -device virtio-9p-pci,bus=pcie.0,addr=4,fsdev=machine,mount_tag=machine) \
-  -kernel "$image" -initrd "$work/initrd" \
-  -append "console=ttyS0 panic=1 intel_iommu=on no_timer_check quiet VFS=$vfs NESTED=$nested" \
-  </dev/null >"$work/qemu" 2>&1 &
-qemu=$!
+boot() { # starts QEMU
+  timeout --foreground -k 10 "$limit" "${vm[@]}" -nodefaults -no-user-config -display none -no-reboot \
+    -serial "file:$work/console" -serial "file:$work/output" -serial "file:$work/status" \
+    -machine q35,kernel-irqchip=split -accel "tcg$threads" -cpu max -m "$((2 * memory))M" -smp "$((2 * cpus))" \
+    -object "memory-backend-ram,id=m0,size=${memory}M" -numa "node,nodeid=0,cpus=0-$((cpus - 1)),memdev=m0" \
+    -object "memory-backend-ram,id=m1,size=${memory}M" -numa "node,nodeid=1,cpus=$cpus-$((2 * cpus - 1)),memdev=m1" \
+    -device "intel-iommu,intremap=on${nested:+,caching-mode=on}" \
+    -device pxb-pcie,id=pxb0,bus=pcie.0,addr=1,bus_nr=16,numa_node=0 \
+    -device pxb-pcie,id=pxb1,bus=pcie.0,addr=2,bus_nr=32,numa_node=1 \
+    -device edu,bus=pcie.0,addr=3 \
+    -device pcie-root-port,id=rp0,bus=pxb0,chassis=1 \
+    -device pcie-root-port,id=rp1,bus=pxb1,chassis=2 \
+    -device pcie-root-port,id=rp2,bus=pxb1,chassis=3 \
+    $(nvme 0 rp0) $(nvme 1 rp1) -device e1000e,bus=rp2,mac=52:54:00:00:00:01 \
+    $([ -z "$nics" ] || { igb 0 0 52:54:00:00:00:10; igb 1 1 52:54:00:00:00:20; }) \
+    $([ -z "$nested" ] || echo -fsdev local,id=machine,path=/,security_model=none,readonly=on \
+      -device virtio-9p-pci,bus=pcie.0,addr=4,fsdev=machine,mount_tag=machine) \
+    -kernel "$image" -initrd "$work/initrd" \
+    -append "console=ttyS0 panic=1 intel_iommu=on no_timer_check quiet VFS=$vfs NESTED=$nested" \
+    </dev/null >"$work/qemu" 2>&1 &
+  qemu=$!
+}
+started() { grep -q started "$work/status" 2>/dev/null; }
+# An emulated CPU sometimes loses a timer while the kernel starts: then its tasks never go on, and QEMU idles.
+for again in yes ''; do
+  boot
+  waited=0
+  until started || ! kill -0 "$qemu" 2>/dev/null || [ "$waited" -ge "$start_limit" ]; do
+    waited=$((waited + 1))
+    sleep 1
+  done
+  if started || [ -z "$again" ] || ! kill "$qemu" 2>/dev/null; then break; fi
+  wait "$qemu" || true
+  say "the guest's kernel was not up after $start_limit s; it is started once more"
+done
 rc=0
 wait "$qemu" || rc=$?
 qemu=

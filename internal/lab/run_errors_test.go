@@ -29,13 +29,14 @@ func TestRunRejectsInvalidArguments(t *testing.T) {
 		env, value, dir string
 		want            string
 	}{
-		"no directory":        {dir: "testdata/none", want: "no payload directory testdata/none"},
-		"no run":              {dir: "testdata", want: "no executable file testdata/run"},
-		"many VFs":            {"VFS", "5", payload(t, ""), "VFS=5: want a number from 0 to 4"},
-		"two NICs":            {"NICS", "2", payload(t, ""), "NICS=2: want 1 or nothing"},
-		"VFS is not a number": {"VFS", "1;reboot", payload(t, ""), "VFS=1;reboot: want a number"},
-		"no time limit":       {"LAB_TIMEOUT", "0", payload(t, ""), "LAB_TIMEOUT=0: want a number of seconds"},
-		"no cache":            {"LAB_CACHE", "/dev/null", payload(t, ""), "set LAB_CACHE"},
+		"no directory":          {dir: "testdata/none", want: "no payload directory testdata/none"},
+		"no run":                {dir: "testdata", want: "no executable file testdata/run"},
+		"many VFs":              {"VFS", "5", payload(t, ""), "VFS=5: want a number from 0 to 4"},
+		"two NICs":              {"NICS", "2", payload(t, ""), "NICS=2: want 1 or nothing"},
+		"VFS is not a number":   {"VFS", "1;reboot", payload(t, ""), "VFS=1;reboot: want a number"},
+		"no time limit":         {"LAB_TIMEOUT", "0", payload(t, ""), "LAB_TIMEOUT=0: want a number of seconds"},
+		"no limit of the start": {"LAB_START", "x", payload(t, ""), "LAB_START=x: want a number of seconds"},
+		"no cache":              {"LAB_CACHE", "/dev/null", payload(t, ""), "set LAB_CACHE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.env != "" {

@@ -42,8 +42,8 @@ const grace = 15 * time.Second
 
 // Run boots the lab, copies payloadDir to /payload in the guest, runs ./run there as root, and returns its output
 // on stdout and stderr. Programs must be static x86_64 binaries or scripts for busybox. The variables that
-// run-in-qemu.sh documents (VFS, NICS, LAB_TIMEOUT in seconds, LAB_CACHE) are read from variables (NAME=value), else
-// from the environment. Runs may be concurrent.
+// run-in-qemu.sh documents (VFS, NICS, LAB_TIMEOUT and LAB_START in seconds, LAB_CACHE) are read from variables
+// (NAME=value), else from the environment. Runs may be concurrent.
 //
 // The error is a fault: Unavailable if the lab failed (a payload without ./run, a package that cannot be installed, a
 // timeout), with the last lines of the guest's console; Internal if the payload ended with a

@@ -4,6 +4,7 @@ package lab
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -35,6 +36,19 @@ exit 7
 	if output != want.String() {
 		t.Errorf("%d bytes of output that begin with %.80q, want %d bytes that begin with %.80q",
 			len(output), output, want.Len(), want.String())
+	}
+}
+
+// TestGuestThatDoesNotStart tests that a guest whose payload does not run in time is started once more.
+func TestGuestThatDoesNotStart(t *testing.T) {
+	run := exec.Command("bash", "-c", boot, "run-in-qemu.sh", payload(t, "#!/bin/sh\necho up\n"))
+	run.Env = append(os.Environ(), "LAB_START=1")
+	var stderr strings.Builder
+	run.Stderr = &stderr
+	out, err := run.Output()
+	if err != nil || string(out) != "up\n" ||
+		!strings.Contains(stderr.String(), "not up after 1 s; it is started once more") {
+		t.Errorf("%v: %q\n%s", err, out, stderr.String())
 	}
 }
 
