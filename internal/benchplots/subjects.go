@@ -26,7 +26,7 @@ func subjects() []subject {
 	const bench = "./internal/bench"
 	return []subject{
 		{"fleet", "Candidate queries of a fleet, with claims", "hosts of 27 providers", bench, "BenchmarkFleet$", "hosts",
-			[]int{1000, 10_000, 100_000}, benchtime(600), []figure{
+			[]int{100, 1000, 10_000}, benchtime(600), []figure{
 				{"4 clients, median", "clients=4", "p50-ms", "ms"},
 				{"4 clients, 99 %", "clients=4", "p99-ms", "ms"},
 				{"memory", "clients=4", "rss-MiB", "MiB"},
@@ -35,10 +35,6 @@ func subjects() []subject {
 		{"schedule", "Servers scheduled and claimed", "hosts of 24 devices", bench, "BenchmarkSchedule$", "schedule-hosts",
 			[]int{100, 1000, 10_000}, benchtime(600), []figure{
 				{"without a device", "flavor=plain", "servers/s", "servers/s"},
-				{"with a device", "flavor=device", "servers/s", "servers/s"},
-			}},
-		{"existing", "Servers scheduled beside existing ones", "existing servers", bench, "BenchmarkSchedule$",
-			"existing-servers", []int{100, 1000, 10_000}, benchtime(600), []figure{
 				{"with a device", "flavor=device", "servers/s", "servers/s"},
 			}},
 		{"list", "Last page of 1,000 servers", "servers", bench,
