@@ -19,7 +19,7 @@ import (
 
 func main() {
 	dir := flag.String("docs", "docs", "directory with benchmarks.md, in which growth/ gets the plots")
-	only := flag.String("only", "", "measure only this subject, and print its table")
+	only := flag.String("only", "", "measure only this subject, draw its plots and print its rows of the table")
 	flag.Parse()
 	if err := run(context.Background(), *dir, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "benchplots:", err)

@@ -38,9 +38,12 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 		if held == nil {
 			return fault.New(fault.NotFound, "the consumer %s has no allocations", consumer)
 		}
-		deleted, err := s.deleteHeld(ctx, tx, consumer, held)
-		if err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {
 			return err
+		}
+		var deleted []int64             // not known: MySQL has no RETURNING
+		if tx.Dialect == sqldb.SQLite { // one transaction at a time, which deletes what it has read
+			deleted = slices.Collect(maps.Keys(held.rows))
 		}
 		done = held.removal(deleted)
 		_, err = tx.Exec(ctx,
@@ -116,21 +119,6 @@ func (h *heldAllocations) removal(deleted []int64) removal {
 	}
 	done.change.Added = added
 	return done
-}
-
-// deleteHeld deletes the allocations of a consumer and returns their ids, as far as the database says them. SQLite has
-// one transaction at a time, which deletes what it has read. MySQL has no RETURNING.
-func (s *Store) deleteHeld(ctx context.Context, tx *sqldb.Tx, consumer resource.ConsumerID,
-	held *heldAllocations) ([]int64, error) {
-	if s.batches.usable() {
-		deleted, err := deleteAllocationRows(ctx, tx, []resource.ConsumerID{consumer})
-		return deleted[consumer], err
-	}
-	_, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer)
-	if err != nil || tx.Dialect != sqldb.SQLite {
-		return nil, err
-	}
-	return slices.Collect(maps.Keys(held.rows)), nil
 }
 
 // deleteAllocationRows deletes the allocations of consumers and returns the ids of the rows that it has deleted.
