@@ -27,11 +27,6 @@ func AuditLook(g *Globals, aliasFiles []string) (func(context.Context) (read.Aud
 	}
 	o := fleet.AuditOptions{Aliases: aliases, AliasesKnown: len(aliasFiles) > 0}
 	return func(ctx context.Context) (read.Audited, error) {
-		services := g.services()
-		s, _, err := read.Negotiated(ctx, &services, read.Options{})
-		if err != nil {
-			return read.Audited{}, err
-		}
-		return read.Audit(ctx, services, s, o)
+		return read.Look(ctx, g.services(), o)
 	}, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet/auditor"
+	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
 )
 
@@ -19,23 +21,23 @@ type auditCmd struct {
 }
 
 type auditRunCmd struct {
-	ConfigFile []string      `help:"Configuration file with [ssl], [DEFAULT] debug and log_file; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
+	ConfigFile []string      `help:"Configuration file with [audit] interval, [ssl], [DEFAULT] debug and log_file; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
 	Listen     string        `help:"Address of /metrics and /healthz, which need no token. Default: ${default}." default:"127.0.0.1:8781" env:"BERTH_LISTEN_AUDIT" placeholder:"HOST:PORT"`
-	Every      time.Duration `help:"Time from the end of an audit to the next one. Default: ${default}." default:"10m" env:"BERTH_AUDIT_EVERY"`
+	Every      time.Duration `help:"Time from the end of an audit to the next one, such as 10m. Default: [audit] interval, else ten minutes." env:"BERTH_AUDIT_EVERY"`
 	Interval   time.Duration `help:"Time between the two looks of an audit: only what is the same in both counts. Default: ${default}." default:"1m"`
 	AliasFile  []string      `help:"nova.conf with the aliases of PCI devices ([pci] alias), read at the start; may be repeated." placeholder:"FILE" sep:"none"`
 }
 
 // Validate checks the times.
 func (c *auditRunCmd) Validate() error {
-	if c.Every < time.Second || c.Interval < time.Second {
+	if c.Every != 0 && c.Every < time.Second || c.Interval < time.Second {
 		return fault.New(fault.Invalid, "--every and --interval are at least 1s; use times such as 10m and 1m")
 	}
 	return nil
 }
 
-// lookTime is the time limit of one look.
-const lookTime = 30 * time.Minute
+// auditEvery is the time from the end of an audit to the next one, if it is not configured.
+const auditEvery = 10 * time.Minute
 
 // Run audits with the account of the command line until it is interrupted.
 func (c *auditRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
@@ -47,8 +49,9 @@ func (c *auditRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 	if err != nil {
 		return err
 	}
-	return c.serve(ctx, s, conf, log, auditor.New(auditor.Options{Look: look, Report: cli.AuditReport(g), Every: c.Every,
-		Wait: c.Interval, Limit: lookTime, Log: log.With("service", "audit")}))
+	return c.serve(ctx, s, conf, log, auditor.New(auditor.Options{Look: look, Report: cli.AuditReport(g),
+		Every: cmp.Or(c.Every, conf.AuditInterval, auditEvery), Wait: c.Interval, Limit: app.AuditLimit,
+		Log: log.With("service", "audit")}))
 }
 
 // serve audits, and serves the metrics.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/backup"
 )
@@ -40,8 +41,17 @@ func (c *backupCmd) Run(ctx context.Context, s streams) error {
 type restoreCmd struct {
 	Dir   string        `arg:"" help:"Directory that berth backup has made." type:"path"`
 	Only  []backup.Name `help:"Restore only this part: journal, placement, compute, network or images; may be repeated." placeholder:"PART"`
-	Apply bool          `help:"Restore. Without it, the command checks the backup and prints what it would do."`
+	Plan  bool          `help:"Check the backup and print what --apply would do, and change nothing (the default)."`
+	Apply bool          `help:"Restore."`
 	files
+}
+
+// Validate checks the flags.
+func (c *restoreCmd) Validate() error {
+	if c.Plan && c.Apply {
+		return fault.New(fault.Invalid, "--plan and --apply exclude each other: --plan changes nothing; use one of them")
+	}
+	return nil
 }
 
 // Run checks a backup, and puts it back.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -35,16 +34,12 @@ func TestMonitoring(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	config := conf(t, machine(t, 1, 1))
-	services := []string{"placement", "compute", "network", "image"}
+	config := conf(t, machine(t, 1, 1), "[audit]", "interval = 1")
+	services := []string{"placement", "compute", "network", "image", "audit"}
 	d := start(t, services, "up", "--config-file", config, "--data-dir", filepath.Join(dir, "data"),
 		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0",
-		"--listen-image", "127.0.0.1:0")
-	audit := start(t, []string{"audit"}, "audit", "run", "--listen", "127.0.0.1:0", "--every", "1s", "--interval", "1s",
-		"--placement-url", d.urls["placement"], "--compute-url", d.urls["compute"], "--network-url", d.urls["network"])
-	urls := maps.Clone(d.urls)
-	maps.Copy(urls, audit.urls)
-	p := startPrometheus(t, dir, docs, urls)
+		"--listen-image", "127.0.0.1:0", "--listen-audit", "127.0.0.1:0")
+	p := startPrometheus(t, dir, docs, d.urls)
 	f := &fleet{t: t, dir: dir, placement: d, compute: d}
 	f.server("one", "vf:1")
 	f.server("two", "vf:9")

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/internal/settings"
 )
@@ -28,6 +29,9 @@ type endpoint struct {
 	lost     <-chan struct{} // closed when the service must stop; nil: never
 	ready    <-chan struct{} // closed when the address may be printed; nil: at once
 }
+
+// of makes the endpoint that of a service.
+func (p *endpoint) of(s *app.Service) { p.handler, p.lost = s.Handler, s.Lost }
 
 // listen opens all addresses or none, so that no service starts whose API cannot be served. With [ssl] cert_file it
 // first reads the certificate of all of them.

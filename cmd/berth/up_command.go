@@ -20,6 +20,7 @@ type upCmd struct {
 	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 	ListenImage     string `help:"Address of the Image API; it is not served with [glance]. Default: ${default}." default:"127.0.0.1:9292" env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
 	ListenConsole   string `help:"Address of the console's web pages. Default: ${default}; none: they are not served." default:"127.0.0.1:8780" env:"BERTH_LISTEN_CONSOLE" placeholder:"HOST:PORT"`
+	ListenAudit     string `help:"Address of the metrics of the audits, with [audit] interval. Default: ${default}; none: they are not served." default:"127.0.0.1:8781" env:"BERTH_LISTEN_AUDIT" placeholder:"HOST:PORT"`
 	NoAgent         bool   `help:"Run the services only: this machine is not a host. Also without [DEFAULT] compute_driver."`
 	ListenNetwork   string `help:"Address of the Networking API. Default: ${default}." default:"127.0.0.1:9696" env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
 }
@@ -38,6 +39,38 @@ func agentLine(conf settings.Settings) string {
 	}
 }
 
+// upEndpoints are the endpoints of a cloud, and in all those that are served.
+type upEndpoints struct {
+	placement, compute, network, image, one, pages, audits *endpoint
+	all                                                    []*endpoint
+}
+
+// endpoints returns the endpoints, without their handlers.
+func (c *upCmd) endpoints(conf settings.Settings) upEndpoints {
+	open := conf.Strategy(settings.NoAuth2) == settings.NoAuth2
+	at := upEndpoints{
+		placement: &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: open},
+		compute:   &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: open},
+		network:   &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: open},
+		image:     &endpoint{name: "image", flag: "--listen-image", address: c.ListenImage, noauth: open},
+		one:       &endpoint{name: "berth", flag: "--listen", address: c.Listen, noauth: open},
+		pages:     &endpoint{name: "console", flag: "--listen-console", address: c.ListenConsole, noauth: open},
+		audits:    &endpoint{name: "audit", flag: "--listen-audit", address: c.ListenAudit}}
+	at.all = []*endpoint{at.placement, at.compute, at.network}
+	if conf.Images.At == "" {
+		at.all = append(at.all, at.image)
+	}
+	for _, p := range []*endpoint{at.one, at.pages} {
+		if p.address != "none" {
+			at.all = append(at.all, p)
+		}
+	}
+	if conf.AuditInterval > 0 && c.ListenAudit != "none" {
+		at.all = append(at.all, at.audits)
+	}
+	return at
+}
+
 // Run runs the cloud until it is interrupted.
 func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	conf, log, err := c.read(s)
@@ -48,24 +81,8 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	conf.HostSettings.NoAgent = c.NoAgent
-	open := conf.Strategy(settings.NoAuth2) == settings.NoAuth2
-	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: open}
-	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: open}
-	network := &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: open}
-	image := &endpoint{name: "image", flag: "--listen-image", address: c.ListenImage, noauth: open}
-	apis := []*endpoint{placement, compute, network}
-	if conf.Images.At == "" {
-		apis = append(apis, image)
-	}
-	one := &endpoint{name: "berth", flag: "--listen", address: c.Listen, noauth: open}
-	if c.Listen != "none" {
-		apis = append(apis, one)
-	}
-	pages := &endpoint{name: "console", flag: "--listen-console", address: c.ListenConsole, noauth: open}
-	if c.ListenConsole != "none" {
-		apis = append(apis, pages)
-	}
-	if err := listen(conf, log, apis...); err != nil {
+	at := c.endpoints(conf)
+	if err := listen(conf, log, at.all...); err != nil {
 		return err
 	}
 	names := []string{app.ComputeLock}
@@ -74,34 +91,39 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	lock, err := app.Lock(c.DataDir, names...)
 	if err != nil {
-		return errors.Join(err, closeAll(apis...))
+		return errors.Join(err, closeAll(at.all...))
 	}
 	if err := app.ProtectData(c.DataDir, log, append(names, app.AgentDir, app.ImageDir)...); err != nil {
-		return errors.Join(err, lock.Close(), closeAll(apis...))
+		return errors.Join(err, lock.Close(), closeAll(at.all...))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	all, err := app.OpenCloud(ctx, conf, c.DataDir, log)
 	if err != nil {
-		return errors.Join(err, closeAll(apis...))
+		return errors.Join(err, closeAll(at.all...))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
-	compute.handler, compute.lost = all.Compute.Handler, all.Compute.Lost
-	network.handler, network.lost = all.Network.Handler, all.Network.Lost
+	at.placement.of(all.Placement)
+	at.compute.of(all.Compute)
+	at.network.of(all.Network)
 	if all.Image != nil {
-		image.handler = all.Image.Handler
+		at.image.handler = all.Image.Handler
 	}
-	one.handler = all.Handler()
-	shown, err := showCloud(all, pages, log)
+	at.one.handler = all.Handler()
+	shown, err := showCloud(all, at.pages, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, shown.Close()) }()
+	stop, err := auditCloud(ctx, all, at.audits)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	fmt.Fprintln(s.out, agentLine(conf))
 	if !conf.RunsAgent() {
-		return serve(ctx, s, conf.Connections, log, apis...)
+		return serve(ctx, s, conf.Connections, log, at.all...)
 	}
-	return serveWithAgent(ctx, s, conf, all, log, apis...)
+	return serveWithAgent(ctx, s, conf, all, log, at.all...)
 }
 
 // showCloud makes the console of a cloud the handler of its endpoint.
@@ -113,6 +135,23 @@ func showCloud(all *app.Cloud, at *endpoint, log *slog.Logger) (*console.Console
 	pages := console.New(console.Options{Cloud: cloud, Version: version(), TLS: at.cert != nil, Log: log})
 	at.handler = pages
 	return pages, nil
+}
+
+// auditCloud audits a cloud, if that is configured, until the function is called that it returns, and makes the metrics
+// the handler of their endpoint.
+func auditCloud(ctx context.Context, all *app.Cloud, at *endpoint) (stop func(), err error) {
+	a, err := all.Auditor()
+	if err != nil || a == nil {
+		return func() {}, err
+	}
+	at.handler = a.Handler()
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { a.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}, nil
 }
 
 // patience is how long the output of the addresses waits for the agent, so that who reads them finds a host.

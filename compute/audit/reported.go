@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Reported is what a periodic audit of the whole cloud (`berth audit run`) has found on one host.
+// Reported is what a periodic audit of the whole cloud ([audit] interval, `berth audit run`) has found on one host.
 type Reported struct {
 	Count int
 	First []string // a clause for each of the first ones
@@ -40,5 +40,5 @@ func (r Reported) condition() []string {
 	if more := r.Count - len(r.First); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return []string{"the services differ, as `berth audit run` has found: " + text + "; `berth audit` shows what heals it"}
+	return []string{"the services differ, as a periodic audit has found: " + text + "; `berth audit` shows what heals it"}
 }

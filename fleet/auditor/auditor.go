@@ -1,5 +1,5 @@
 // Package auditor audits a cloud periodically. It changes nothing: it logs the differences that two looks have shown,
-// and has metrics of them. `berth audit run` uses it.
+// and has metrics of them. `berth audit run` uses it, and `berth up` with [audit] interval.
 package auditor
 
 import (

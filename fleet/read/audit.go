@@ -45,6 +45,15 @@ func Audit(ctx context.Context, s Services, snapshot *fleet.Snapshot, o fleet.Au
 		append([]fleet.Gap{}, snapshot.Gaps...), snapshot.Absent, snapshot.Berth}, ctx.Err()
 }
 
+// Look reads the services of a cloud, and returns the differences between them.
+func Look(ctx context.Context, s Services, o fleet.AuditOptions) (Audited, error) {
+	snapshot, _, err := Negotiated(ctx, &s, Options{})
+	if err != nil {
+		return Audited{}, err
+	}
+	return Audit(ctx, s, snapshot, o)
+}
+
 // Twice looks, and looks again after a wait if there are differences: what it returns was the same in both looks,
 // and its gaps are those of both. between is called before the wait. Without a wait it looks once.
 func Twice(ctx context.Context, wait time.Duration, look func(context.Context) (Audited, error),

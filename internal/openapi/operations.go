@@ -146,8 +146,7 @@ func operatorOperations() []Operation {
 			Summary: "Show or write what bound ports and the allocations of their servers lack.",
 			Body:    host.HealPorts{}, Statuses: []int{200}, Answer: host.HealedPorts{}},
 		{Service: "compute", Method: "GET", Path: "/berth/v1/differences", Rule: "berth:differences:list",
-			Summary: "What the last periodic audit of the cloud (`berth audit run`) has found on hosts; valid_seconds is 0 " +
-				"without one.",
+			Summary:  "What the last periodic audit of the cloud has found on hosts; valid_seconds is 0 without one.",
 			Statuses: []int{200}, Answer: host.FoundDifferences{}},
 		{Service: "compute", Method: "PUT", Path: "/berth/v1/differences", Rule: "berth:differences:report",
 			Summary: "What a periodic audit has found on hosts becomes their condition.",

@@ -11,12 +11,13 @@ import (
 // AuditLog is the driver that records requests.
 const AuditLog = "log"
 
-// auditOptions are the rows of the options of the audit log.
+// auditOptions are the rows of the options of the audit log, and of the audits of the cloud.
 func (s *Settings) auditOptions() config.Options {
 	return config.Options{
 		config.Text("audit_middleware_notifications", "driver", &s.Audit.Driver, "noop", "noop", AuditLog),
 		config.Text("berth", "audit_directory", &s.Audit.Directory, ""),
 		config.Number("berth", "audit_days", &s.Audit.Days, 90, 0, 36500),
+		config.Seconds("audit", "interval", &s.AuditInterval, 0, 0, 7*86400),
 	}
 }
 

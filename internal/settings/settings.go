@@ -79,6 +79,8 @@ type Settings struct {
 	OTLPEndpoint string // [berth] otlp_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT; "": no spans are exported
 	Audit        AuditSettings
 
+	AuditInterval time.Duration // [audit] interval, seconds in the file: between the audits of the cloud; 0: not set
+
 	Times Times // not of a file
 
 	raw      rawValues

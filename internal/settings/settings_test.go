@@ -87,6 +87,7 @@ func TestEveryOption(t *testing.T) {
 		{"audit_middleware_notifications", "driver", "log", "messagingv2", ""},
 		{"berth", "audit_directory", "/tmp", "/nowhere", "[audit_middleware_notifications]\ndriver = log\n"},
 		{"berth", "audit_days", "30", "-1", ""},
+		{"audit", "interval", "600", "-1", ""},
 		{"berth", "otlp_endpoint", "http://127.0.0.1:4318", "127.0.0.1:4318", ""},
 		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password",
 			"token", ""}, {"glance", "cafile", "", "", ""},

@@ -9,6 +9,8 @@ type Times struct {
 	Compute ComputeTimes
 	Agent   AgentTimes
 	Network NetworkTimes
+
+	AuditWait time.Duration // between the two looks of the audits of `berth up`
 }
 
 // ComputeTimes are the times of compute.
@@ -57,6 +59,7 @@ func TestTimes() Times {
 			AuditEvery: 2 * time.Second, AuditAgain: 300 * ms, AuditSoon: 300 * ms, AuditPoll: 100 * ms},
 		Agent: AgentTimes{Retry: time.Second, Refusal: 300 * ms, SecondSync: 300 * ms, Followed: 100 * ms,
 			GuestSettle: 100 * ms, Check: 300 * ms, HeartbeatPoll: 100 * ms, HeartbeatRetry: 300 * ms, PowerVMPoll: 50 * ms},
-		Network: NetworkTimes{Retry: 100 * ms, Complete: time.Second, Age: 5 * time.Second},
+		Network:   NetworkTimes{Retry: 100 * ms, Complete: time.Second, Age: 5 * time.Second},
+		AuditWait: 300 * ms,
 	}
 }
