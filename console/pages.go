@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/rest"
@@ -17,8 +18,9 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates are the pages by name: each with the layout and the parts that several pages use.
-var templates = func() map[string]*template.Template {
+// templates returns the pages by name: each with the layout and the parts that several pages use. The first page that
+// is shown parses them: parsing takes as long as all else that each command of this program does at its start.
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range []string{"sign-in", "fleet", "rows", "error", "reading", "host", "servers",
 		"server", "events", "ask", "answer", "classes", "audit"} {
@@ -28,7 +30,7 @@ var templates = func() map[string]*template.Template {
 				"templates/"+name+".html"))
 	}
 	return all
-}()
+})
 
 // hostPath returns the address of the page of a host.
 func hostPath(name string) string { return "/hosts/" + url.PathEscape(name) }
@@ -70,7 +72,7 @@ func (one *session) page(title, at string, cloud *view.Cloud) page {
 func (c *Console) render(w http.ResponseWriter, status int, name string, p page) {
 	p.Static, p.Version = "?v="+staticVersion, c.Version
 	var out bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&out, name, p); err != nil {
+	if err := templates()[name].ExecuteTemplate(&out, name, p); err != nil {
 		c.Log.Error("page not written", "page", name, "error", err)
 		http.Error(w, "the page could not be written", http.StatusInternalServerError)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
 	"github.com/alecthomas/kong"
 
@@ -56,21 +57,21 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	g := grammar{Commands: cli.NewCommands(), Image: imageCmd{ImageCommands: cli.NewImageCommands()}}
 	g.Stdout, g.Stderr = stdout, stderr
-	status, exited := 0, false
-	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
-		kong.Description("A Go implementation of the OpenStack Placement API, with a compute service and a host agent for "+
-			"PCI devices."),
-		kong.Vars{"version": version()}, kong.Help(shortHelp),
-		kong.Exit(func(code int) { status, exited = code, true }))
-	if err != nil {
-		fmt.Fprintln(stderr, "berth:", err)
-		return statusFailed
-	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	if args[0] == "help" {
 		args = append(args[1:], "--help")
+	}
+	status, exited := 0, false
+	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
+		kong.Description("A Go implementation of the OpenStack Placement API, with a compute service and a host agent for "+
+			"PCI devices."),
+		kong.Vars{"version": version()}, kong.Help(shortHelp), namedCommand(reflect.TypeFor[grammar](), args),
+		kong.Exit(func(code int) { status, exited = code, true }))
+	if err != nil {
+		fmt.Fprintln(stderr, "berth:", err)
+		return statusFailed
 	}
 	parsed, err := parser.Parse(joinNegative(args))
 	if exited { // --help has been printed
