@@ -78,8 +78,9 @@ packages-test: ## build the packages twice, and follow them on fresh machines, u
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/app ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan
 
-bench-peer: tools ## measure Berth beside OpenStack's own Placement and print the ratios
-	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
+bench-peer: tools ## measure Berth beside OpenStack's own Placement (of the source tree SOURCE) and print the ratios
+	$(if $(SOURCE),sh .ci/install-debian-packages "make bench-peer" python3-prettytable)
+	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench $(if $(SOURCE),-source $(abspath $(SOURCE)))
 
 bench-plots: ## measure how the figures grow with the size, and draw them in docs/benchmarks.md; half an hour
 	$(GO) run ./internal/benchplots

@@ -6,8 +6,8 @@
 // runs a function on one consistent snapshot. Statements use `?` placeholders on every dialect; where the dialects
 // differ, the store checks Tx.Dialect.
 //
-// On SQLite all writes use one connection with group commits: many waiting transactions share one COMMIT. Each has a
-// SAVEPOINT of its own, so one that fails is rolled back alone (see sqlite_write_batches.go).
+// On SQLite all writes use one connection with group commits: many waiting transactions share one COMMIT, and one that
+// fails is rolled back alone (see sqlite_write_batches.go).
 package sqldb
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -74,6 +75,48 @@ func TestFailedWriteOfBatchIsRolledBackAlone(t *testing.T) {
 		t.Errorf("results %q", results)
 	}
 	wantNames(t, db, "taken", "a", "b", "c")
+}
+
+// TestFailedFirstWritesOfBatchAreRolledBack puts writes that fail before any that succeeds into one batch. They have no
+// savepoint. Another process may write between two of them, so what the first has remembered is not valid any more.
+func TestFailedFirstWritesOfBatchAreRolledBack(t *testing.T) {
+	url := fileURL(t)
+	db, other := open(t, url), open(t, url)
+	broken := errors.New("broken on purpose")
+	written := make(chan error, 1)
+	w := idleWriter(db)
+	results, wait := enqueue(w,
+		func(tx *Tx) error {
+			tx.Remember("names", "0")
+			go func() { written <- other.Write(context.Background(), insertRow("other")) }()
+			return errors.Join(insertRow("error")(tx), broken)
+		},
+		func(tx *Tx) error { must(t, insertRow("panic")(tx)); panic("on purpose") },
+		func(tx *Tx) error { // leaves a query open and fails
+			_, err := tx.Query(context.Background(), "SELECT name FROM thing")
+			return errors.Join(err, insertRow("open")(tx), broken)
+		},
+		func(tx *Tx) error {
+			if names, known := tx.Remembered("names"); known {
+				return fmt.Errorf("remembered %q from a transaction that was rolled back", names)
+			}
+			return insertRow("a")(tx)
+		},
+		func(tx *Tx) error { return errors.Join(insertRow("late")(tx), broken) },
+		insertRow("b"),
+	)
+	w.batch(<-w.writes)
+	wait()
+	must(t, <-written)
+	must(t, results[3])
+	must(t, results[5])
+	if !errors.Is(results[0], broken) || results[1].Error() != "panic: on purpose" || !errors.Is(results[2], broken) ||
+		!errors.Is(results[4], broken) {
+		t.Errorf("results %q", results)
+	}
+	if got := slices.Sorted(slices.Values(names(t, db))); !slices.Equal(got, []string{"a", "b", "other"}) {
+		t.Errorf("rows %q", got)
+	}
 }
 
 // TestBatchHasLimit checks that a batch ends at its limit although more writes wait, also if all of them fail.

@@ -20,7 +20,9 @@ var (
 	spell  = flag.Duration("spell", 5*time.Second,
 		"duration of one round of a case for Berth; OpenStack's Placement gets "+
 			"three times as long")
-	limit = flag.Duration("giveup", 60*time.Second, "time limit of OpenStack's Placement for a wide query")
+	limit  = flag.Duration("giveup", 60*time.Second, "time limit of OpenStack's Placement for a wide query")
+	source = flag.String("source", "", "source tree of the release of OpenStack's Placement to compare with, instead "+
+		"of Debian's package")
 )
 
 // peer is one of the compared servers.
@@ -30,9 +32,9 @@ type peer struct {
 	spell time.Duration
 }
 
-// TestPeer measures OpenStack's own Placement (Debian's package, uwsgi with two processes, MariaDB) and Berth (on
-// SQLite with synchronous=FULL, and on the same MariaDB) with the same requests in turn, and prints a table of
-// ratios.
+// TestPeer measures OpenStack's own Placement (Debian's package or the source tree of the flag, in uwsgi with two
+// processes, on MariaDB) and Berth (on SQLite with synchronous=FULL, and on the same MariaDB) with the same requests in
+// turn, and prints a table of ratios.
 func TestPeer(t *testing.T) {
 	maria := databases.MariaDB(t, durable...)
 	dir := place(t)
@@ -250,7 +252,7 @@ func show(table []row, peers []peer) {
 // startOriginal starts OpenStack's own Placement until the test ends.
 func startOriginal(t *testing.T, dir, database string) *Process {
 	t.Helper()
-	p, err := StartOriginal(dir, database)
+	p, err := StartOriginalFrom(*source, dir, database)
 	must(t, err)
 	t.Cleanup(func() { p.Stop() }) // an error means that it was stopped before
 	return p

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -18,6 +20,12 @@ import (
 // time in an empty database. oslo.db opens connections of its own in each process. At its end a process does not take
 // Python down, because greenlet aborts in a forked one.
 func StartOriginal(dir, database string, lines ...string) (*Process, error) {
+	return StartOriginalFrom("", dir, database, lines...)
+}
+
+// StartOriginalFrom is StartOriginal with the program of a source tree, which runs with Debian's Python and libraries,
+// or with that of Debian's package if source is empty.
+func StartOriginalFrom(source, dir, database string, lines ...string) (*Process, error) {
 	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, fmt.Errorf("OpenStack's own Placement is not installed; run `make tools`: %w", err)
@@ -26,7 +34,17 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	if _, err := Configure(dir, database, lines...); err != nil {
 		return nil, err
 	}
-	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
+	env := []string{"OS_PLACEMENT_CONFIG_DIR=" + dir}
+	manage, application := []string{"placement-manage"}, []string{"--wsgi-file", "/usr/bin/placement-api"}
+	if source != "" {
+		// pbr takes the version from git or from an installed package; a source tree may have neither.
+		env = append(env, "PYTHONPATH="+source, "PBR_VERSION=99")
+		manage, application = []string{"/usr/bin/python3", "-c", "from placement.cmd import manage; manage.main()"},
+			[]string{"--module", "placement.wsgi.api"}
+	}
+	sync := exec.Command(manage[0], append(manage[1:], "--config-dir", dir, "db", "sync")...)
+	sync.Env = append(os.Environ(), env...)
+	if out, err := sync.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("placement-manage db sync: %w\n%s", err, out)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot choose a port and print it
@@ -37,11 +55,10 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins",
-		"python3", "--http-socket", addr,
-		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2",
-		"--skip-atexit-teardown", "--die-on-term", "--need-app", "--disable-logging", "--buffer-size", "65535",
-		"--worker-reload-mercy", "1")
+	args := slices.Concat([]string{"env"}, env, []string{"uwsgi", "--plugins", "python3", "--http-socket", addr},
+		application, []string{"--master", "--no-orphans", "--processes", "2", "--skip-atexit-teardown", "--die-on-term",
+			"--need-app", "--disable-logging", "--buffer-size", "65535", "--worker-reload-mercy", "1"})
+	p, err := Start(filepath.Join(dir, "original.log"), args...)
 	if err != nil {
 		return nil, err
 	}
