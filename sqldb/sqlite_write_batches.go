@@ -16,11 +16,11 @@ const maxBatch = 128
 
 // writer owns SQLite's one writing connection and its goroutine.
 //
-// A caller of write waits for its turn, receives the open transaction, runs its function in its own goroutine (where its
-// panics stay) and returns the transaction. When no caller is waiting, or after maxBatch, the writer commits. Only then
-// does each caller of the batch receive the result, also one whose function has failed: the failure may follow from what
+// A caller of write waits for its turn, receives the open transaction, runs its function in its own goroutine (where
+// its panics stay) and returns the transaction. When no caller is waiting, or after maxBatch, the writer commits. Only
+// then does each caller of the batch receive the result, also one whose function has failed: that may follow from what
 // earlier functions of the batch have written. A function that runs after such ones has a SAVEPOINT, so that it can be
-// undone without them; the first needs none, which saves a third of the statements of a small transaction.
+// undone without them. The first needs none, which saves a third of the statements of a small transaction.
 type writer struct {
 	pool    *sql.DB
 	guard   *guard        // of the database's files; nil for a database in memory

@@ -37,20 +37,22 @@ type Imports struct {
 	slots   chan struct{} // has an element for each import that runs
 
 	mu    sync.Mutex
-	begun map[string]*begunImport // by image
+	begun map[*begunImport]bool // until they have ended, and a moment longer
 }
 
 type begunImport struct {
-	project string
-	cancel  context.CancelCauseFunc
-	ended   chan struct{}
+	image    string
+	project  string
+	cancel   context.CancelCauseFunc
+	ended    chan struct{}
+	recorded bool // in its image; Imports.mu is held
 }
 
 // NewImports returns the imports of a store. Close ends them.
 func NewImports(s *store.Store, web webdownload.Client, limit int64, log *slog.Logger) *Imports {
 	ctx, stop := context.WithCancelCause(context.Background())
 	return &Imports{store: s, web: web, limit: limit, log: log, ctx: ctx, stop: stop,
-		slots: make(chan struct{}, maxImports), begun: map[string]*begunImport{}}
+		slots: make(chan struct{}, maxImports), begun: map[*begunImport]bool{}}
 }
 
 // errStopped ends imports when the service stops.
@@ -69,18 +71,22 @@ func (m *Imports) begin(id string, imported store.Import) error {
 		return fault.New(fault.Unavailable, "the image service is being stopped; try again")
 	}
 	ctx, cancel := context.WithCancelCause(m.ctx)
-	one, err := m.admit(id, &begunImport{imported.Project, cancel, make(chan struct{})})
+	one := &begunImport{image: id, project: imported.Project, cancel: cancel, ended: make(chan struct{})}
+	err := m.admit(one)
 	if err == nil {
 		if _, err = m.store.BeginImport(id, imported.Method == glanceDirect, imported); err != nil {
-			m.forget(id, one)
+			m.forget(one)
 		}
 	}
 	if err != nil {
 		cancel(nil)
 		return err
 	}
+	m.mu.Lock()
+	one.recorded = true
+	m.mu.Unlock()
 	m.running.Go(func() {
-		defer m.forget(id, one)
+		defer m.forget(one)
 		defer cancel(nil)
 		err := m.run(ctx, id, imported)
 		m.log.Info("image import ended", "image", id, "method", imported.Method, "error", err)
@@ -88,30 +94,34 @@ func (m *Imports) begin(id string, imported store.Import) error {
 	return nil
 }
 
-// admit counts an import of a project. fault.Conflict: the project has too many, or the image has one.
-func (m *Imports) admit(id string, one *begunImport) (*begunImport, error) {
+// admit counts an import of a project. fault.Conflict: the project has too many.
+func (m *Imports) admit(one *begunImport) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.begun[id] != nil {
-		return nil, fault.New(fault.Conflict, "image %s is being imported; wait until that ends", id)
-	}
-	own := 0
-	for _, other := range m.begun {
-		if other.project == one.project {
-			own++
+	own := map[string]bool{}
+	for other := range m.begun {
+		if other.project == one.project && other.image != one.image && !m.over(other) {
+			own[other.image] = true
 		}
 	}
-	if own >= maxProjectImports {
-		return nil, fault.New(fault.Conflict, "the project has %d imports that have not ended; wait for one of them", own)
+	if len(own) >= maxProjectImports {
+		return fault.New(fault.Conflict, "the project has %d imports that have not ended; wait for one of them", len(own))
 	}
-	m.begun[id] = one
-	return one, nil
+	m.begun[one] = true
+	return nil
 }
 
-func (m *Imports) forget(id string, one *begunImport) {
+// over reports whether the record of an image says that its import has ended. A client may have seen that already, a
+// moment before forget. The caller has the lock.
+func (m *Imports) over(one *begunImport) bool {
+	image, err := m.store.Get(one.image)
+	return one.recorded && (err != nil || image.Status != store.Importing)
+}
+
+func (m *Imports) forget(one *begunImport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.begun, id)
+	delete(m.begun, one)
 	close(one.ended)
 }
 
@@ -149,15 +159,18 @@ func (m *Imports) run(ctx context.Context, id string, imported store.Import) err
 // cancel ends the import of an image that is deleted, and returns when it has ended.
 func (m *Imports) cancel(ctx context.Context, id string) {
 	m.mu.Lock()
-	one := m.begun[id]
-	if one == nil {
-		m.mu.Unlock()
-		return
+	var ends []*begunImport
+	for one := range m.begun {
+		if one.image == id {
+			one.cancel(fault.New(fault.Unavailable, "the image is deleted"))
+			ends = append(ends, one)
+		}
 	}
-	one.cancel(fault.New(fault.Unavailable, "the image is deleted"))
 	m.mu.Unlock()
-	select {
-	case <-one.ended:
-	case <-ctx.Done():
+	for _, one := range ends {
+		select {
+		case <-one.ended:
+		case <-ctx.Done():
+		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -239,5 +241,34 @@ func TestStoresAndWhatThereIsNot(t *testing.T) {
 	f.want(404, "u:p", "PUT", f.create("u:p", "")+"/stage", "data", "Content-Type", octetStream)
 	if w := f.want(200, "u:p", "GET", "/v2/info/import", ""); !strings.Contains(w.Body.String(), `["web-download"]`) {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+// TestImportBeginsWhenAnotherEnds begins imports as soon as the last ones of the project are seen to have ended, and
+// many at once, of which no more than the limit are admitted.
+func TestImportBeginsWhenAnotherEnds(t *testing.T) {
+	f := start(t)
+	f.web = webdownload.Rules{Hosts: []string{"127.0.0.1"}}
+	f.restart()
+	url, release := web(t)
+	defer close(release)
+	path := f.create("u:p", "")
+	for range 50 {
+		f.want(202, "u:p", "POST", path+"/import", fromWeb(url+"/none"))
+		f.awaitStatus(path, store.Queued)
+	}
+	var paths []string
+	for range 3 * maxProjectImports {
+		paths = append(paths, f.create("u:p", ""))
+	}
+	codes := make([]int, len(paths))
+	var all sync.WaitGroup
+	for i, path := range paths {
+		all.Go(func() { codes[i] = f.do("u:p", "POST", path+"/import", strings.NewReader(fromWeb(url+"/slow"))).Code })
+	}
+	all.Wait()
+	admitted := len(slices.DeleteFunc(codes, func(code int) bool { return code != 202 }))
+	if admitted != maxProjectImports {
+		t.Errorf("%d imports of a project run at once, %d are allowed", admitted, maxProjectImports)
 	}
 }

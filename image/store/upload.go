@@ -101,8 +101,8 @@ func (s *Store) beginUpload(id string, begin func(*Image) error) (Image, error) 
 	case err != nil:
 		return Image{}, err
 	case s.uploads[id]:
-		return Image{}, fault.New(fault.Conflict, "the data of image %s is being received by another request",
-			id)
+		return Image{}, fault.New(fault.Conflict, "the data of image %s is being received or imported already; wait until "+
+			"that ends", id)
 	}
 	if err := begin(&i); err != nil {
 		return Image{}, err
