@@ -46,8 +46,35 @@ func restingWithPorts(t *testing.T) (*World, network.Port) {
 	return nil, network.Port{}
 }
 
-// What is wrong with the ports of a quiescent cloud is noticed.
+// rememberPorts returns a function that undoes what a test did to the ports of a cloud, to the allocation of the server
+// of a port and to the VFs that are configured on a machine, which may be nil. The failure is forgotten.
+func rememberPorts(w *World, p network.Port, m *simHost) (undo func()) {
+	ports, ids := maps.Clone(w.network.ports), slices.Clone(w.network.ids)
+	consumer := resource.ConsumerID(p.Device)
+	held := maps.Clone(w.placement.Held(consumer))
+	var configured map[pci.Address]string
+	if m != nil {
+		configured = maps.Clone(m.configured)
+	}
+	return func() {
+		w.network.ports, w.network.ids, w.failure = ports, ids, ""
+		w.placement.SetAllocation(consumer, held)
+		if m != nil {
+			m.configured = configured
+		}
+	}
+}
+
+// What is wrong with the ports of a quiescent cloud is noticed, and nothing when it is undone.
 func TestPortFaultsAreNoticed(t *testing.T) {
+	w, p := restingWithPorts(t)
+	check := func() {
+		for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
+			if w.failure == "" {
+				w.checkPorts(w.compute.servers[id])
+			}
+		}
+	}
 	for name, tamper := range map[string]func(w *World, p network.Port){
 		"bound to another host": func(w *World, p network.Port) {
 			p.Host = "elsewhere"
@@ -80,15 +107,14 @@ func TestPortFaultsAreNoticed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, p := restingWithPorts(t)
+			undo := rememberPorts(w, p, nil)
 			tamper(w, p)
-			for _, id := range slices.Sorted(maps.Keys(w.compute.servers)) {
-				if w.failure == "" {
-					w.checkPorts(w.compute.servers[id])
-				}
-			}
-			if !strings.Contains(w.failure, "port: ") {
+			if check(); !strings.Contains(w.failure, "port: ") {
 				t.Errorf("not noticed: %q", w.failure)
+			}
+			undo()
+			if check(); w.failure != "" {
+				t.Errorf("the cloud is not as it was: %s", w.failure)
 			}
 		})
 	}
@@ -113,8 +139,10 @@ func restingWithVFs(t *testing.T) (*World, network.Port, *simHost, pci.Device) {
 	return w, network.Port{}, nil, pci.Device{}
 }
 
-// What is wrong with the VFs of ports in a quiescent cloud is noticed by the check for it.
+// What is wrong with the VFs of ports in a quiescent cloud is noticed by the check for it, and nothing is wrong when it
+// is undone.
 func TestVFFaultsAreNoticed(t *testing.T) {
+	w, p, m, vf := restingWithVFs(t)
 	type tamper func(w *World, p network.Port, m *simHost, vf pci.Device)
 	profile := func(w *World, p network.Port, key string, value any) {
 		p.Profile = maps.Clone(p.Profile)
@@ -193,7 +221,7 @@ func TestVFFaultsAreNoticed(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, p, m, vf := restingWithVFs(t)
+			undo := rememberPorts(w, p, m)
 			c.tamper(w, p, m, vf)
 			if w.failure == "" && c.noticed != "port: " {
 				w.checkAll()
@@ -202,6 +230,11 @@ func TestVFFaultsAreNoticed(t *testing.T) {
 			}
 			if !strings.Contains(w.failure, c.noticed) {
 				t.Errorf("want %q, got %q", c.noticed, w.failure)
+			}
+			undo()
+			w.checkPorts(w.compute.servers[p.Device])
+			if w.checkAll(); w.failure != "" {
+				t.Errorf("the cloud is not as it was: %s", w.failure)
 			}
 		})
 	}
