@@ -58,7 +58,7 @@ nested: tools ## test guests of libvirt that use VFs of that kernel; up to 30 mi
 nova: ## run OpenStack's Nova with its fake driver on Berth's Placement; installs Nova, Neutron, RabbitMQ (as root)
 	sh .ci/install-nova-packages
 	sh .ci/install-neutron-packages
-	$(GO) test -tags nova -count=1 -timeout 30m -v ./internal/nova
+	$(GO) test -tags nova -count=1 -timeout 60m -v ./internal/nova
 
 neutron: ## run OpenStack's Neutron on Berth's Placement; installs Neutron and RabbitMQ (as root)
 	sh .ci/install-neutron-packages

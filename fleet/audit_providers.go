@@ -195,7 +195,8 @@ func (a *audit) ports() {
 			devices[p.Host+" "+p.Device] = p
 		}
 		for _, id := range p.Providers {
-			if a.Missing(Providers) || len(a.Held[resource.ConsumerID(p.Server)][id]) > 0 || a.holdsNothing(server) {
+			if a.Missing(Providers) || len(a.Held[resource.ConsumerID(p.Server)][id]) > 0 ||
+				server.Host != "" && !a.holdsGuarantees(p.Server) {
 				continue
 			}
 			f.Rule, f.Evidence = PortProvider, fmt.Sprintf("its profile names provider %s, of which server %s holds nothing",
@@ -205,6 +206,18 @@ func (a *audit) ports() {
 		}
 	}
 	a.holders()
+}
+
+// holdsGuarantees reports whether a server holds what its ports request, from any providers. If it does not, that is one
+// difference, NoAllocation or PortAmounts; which providers its ports name is compared when it is healed.
+func (a *audit) holdsGuarantees(server string) bool {
+	held := a.Held[resource.ConsumerID(server)].Sum()
+	for class, n := range a.guarantees(server) {
+		if held[class] < n {
+			return false
+		}
+	}
+	return true
 }
 
 // holdsNothing reports whether a server on a host has no allocation at all. That is one difference, NoAllocation; what

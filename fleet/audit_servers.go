@@ -174,7 +174,7 @@ func (c *comparison) compare(own resource.Allocation, moved bool) {
 		return
 	}
 	want, have := maps.Clone(e.amounts), own.Sum()
-	guarantees := c.guarantees()
+	guarantees := c.guarantees(c.server.ID)
 	for class, n := range guarantees {
 		want[class] += n
 	}
@@ -231,10 +231,10 @@ func (c *comparison) opaque(e expectation, class resource.Class) bool {
 	return isDevice(class) && (e.opaque || class == pci.PortVF || class == pci.PortNIC || class == pci.PortVDPA)
 }
 
-// guarantees returns what the ports of the server request.
-func (c *comparison) guarantees() resource.Amounts {
+// guarantees returns what the ports of a server request.
+func (a *audit) guarantees(server string) resource.Amounts {
 	sum := resource.Amounts{}
-	for _, p := range c.portsOf[c.server.ID] {
+	for _, p := range a.portsOf[server] {
 		for _, amounts := range p.Requests {
 			for class, n := range amounts {
 				sum[class] += n

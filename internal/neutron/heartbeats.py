@@ -24,8 +24,11 @@ def main(url, directory):
     sent = {}
     while True:
         for path in sorted(glob.glob(os.path.join(directory, '*.json'))):
-            with open(path) as file:
-                text = file.read()
+            try:
+                with open(path) as file:
+                    text = file.read()
+            except FileNotFoundError:  # the agent has been stopped
+                continue
             state = json.loads(text)
             if sent.get(path) != text:
                 state['start_flag'] = True

@@ -69,11 +69,24 @@ func (n *Neutron) Report(t testing.TB, host string, a bandwidth.Agent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(n.agents, host+"-"+strings.ReplaceAll(string(a.Type), " ", "-"))
+	name := n.heartbeats(host, a.Type)
 	clienttest.Write(t, name+".new", string(text))
 	if err := os.Rename(name+".new", name+".json"); err != nil { // a heartbeat never has half of a file
 		t.Fatal(err)
 	}
+}
+
+// Stop ends the heartbeats of an agent.
+func (n *Neutron) Stop(t testing.TB, host string, kind bandwidth.AgentType) {
+	t.Helper()
+	if err := os.Remove(n.heartbeats(host, kind) + ".json"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// heartbeats returns the path of the file with the state of an agent, without its ending.
+func (n *Neutron) heartbeats(host string, kind bandwidth.AgentType) string {
+	return filepath.Join(n.agents, host+"-"+strings.ReplaceAll(string(kind), " ", "-"))
 }
 
 // binaries are the programs of Neutron's agents.

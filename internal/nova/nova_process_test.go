@@ -36,6 +36,8 @@ type nova struct {
 	placement *gophercloud.ServiceClient // Berth, with the same user
 	dir       string
 	conf      string
+	maria     *databases.Server // of Nova
+	cell      string            // name of the database of its cell
 }
 
 // startNova starts a Nova whose Placement is Berth, with an empty network service.
@@ -68,10 +70,12 @@ func startNovaWith(t *testing.T, network func(c *clienttest.Cloud) (address stri
 		n.Endpoint(t, n.Service(t, "network"), n.Region, networks)
 	}
 	n.conf = filepath.Join(n.dir, "nova.conf")
-	maria := databases.MariaDB(t)
+	n.maria = databases.MariaDB(t)
+	maria, cell := n.maria, n.maria.Database(t)
+	n.cell, _, _ = strings.Cut(cell[strings.LastIndex(cell, "/")+1:], "?")
 	clienttest.Write(t, n.conf, n.configuration(api, clienttest.RabbitMQ(t, n.dir), services.URL, networks))
 	clienttest.Write(t, filepath.Join(n.dir, "db.conf"),
-		"[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+maria.Database(t)+"\n")
+		"[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+cell+"\n")
 	n.manage(t, 0, "api_db", "sync")
 	n.manage(t, 0, "cell_v2", "map_cell0", "--database_connection", maria.Database(t))
 	n.manage(t, 0, "cell_v2", "create_cell", "--name", "cell1")
@@ -126,6 +130,10 @@ update_resources_interval = 5
 heal_instance_info_cache_interval = -1
 use_stderr = true
 graceful_shutdown_timeout = 1
+[quota]
+instances = -1
+cores = -1
+ram = -1
 [conductor]
 workers = 1
 [scheduler]
