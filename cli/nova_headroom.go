@@ -41,7 +41,7 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 		}
 		asks[i], traits = ask, append(traits, headroom.Traits(ask)...)
 	}
-	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: notOfHeadroom})
+	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: notOfHeadroom, Whole: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,14 +19,22 @@ type rows struct {
 
 // newRows returns the rows for a request.
 func newRows(v *fleet.View, ask resource.Ask) rows {
-	r := rows{byRoot: map[provider.ID][]*fleet.Provider{}, traits: map[resource.Trait]bool{}, single: singles(ask),
-		total: ask.Total()}
+	r := rows{byRoot: make(map[provider.ID][]*fleet.Provider, len(v.Root)), traits: map[resource.Trait]bool{},
+		single: singles(ask), total: ask.Total()}
 	for _, t := range append(Traits(ask), index.Sharing) {
 		r.traits[t] = true
 	}
+	size := make(map[provider.ID]int, len(v.Root))
+	for i := range v.Providers {
+		size[v.Providers[i].Root]++
+	}
 	for i := range v.Providers {
 		p := &v.Providers[i]
-		r.byRoot[p.Root] = append(r.byRoot[p.Root], p)
+		tree, known := r.byRoot[p.Root]
+		if !known {
+			tree = make([]*fleet.Provider, 0, size[p.Root])
+		}
+		r.byRoot[p.Root] = append(tree, p)
 	}
 	return r
 }
@@ -76,12 +84,14 @@ func (r rows) plain(use func(root provider.ID) bool) (all []index.Row) {
 // merged returns the rows of trees with equal devices as one row, which offers what they have left together. A request
 // for one unit of a class is served by it if and only if one of the devices serves it. With empty nothing is used.
 func (r rows) merged(use func(root provider.ID) bool, empty bool) []index.Row {
-	var all []index.Row
+	all := make([]index.Row, 0, 2*len(r.byRoot)) // most trees have a root and one kind of devices
+	parents, first := map[provider.ID]bool{}, map[string]int{}
 	for root, tree := range r.byRoot {
 		if !use(root) {
 			continue
 		}
-		parents, first := map[provider.ID]bool{}, map[string]int{}
+		clear(parents)
+		clear(first)
 		for _, p := range tree {
 			parents[p.Parent] = true
 		}
