@@ -69,7 +69,7 @@ func (c *WatchCmd) Run(g *Globals) error {
 	}
 	ctx, stop := context.WithCancel(g.untilInterrupted())
 	defer stop()
-	w := &eventWatch{WatchCmd: c, g: g, alone: len(services) == 1}
+	w := &eventWatch{WatchCmd: c, g: g, alone: len(services) == 1, every: pollEvery}
 	ended := make([]error, len(services))
 	var watching sync.WaitGroup
 	for i, s := range services {
@@ -168,8 +168,9 @@ func absent(err error) bool {
 type eventWatch struct {
 	*WatchCmd
 	g     *Globals
-	alone bool       // there is one service
-	mu    sync.Mutex // for the output
+	alone bool          // there is one service
+	every time.Duration // between two reads of a service without events
+	mu    sync.Mutex    // for the output
 }
 
 // follow prints the events of a service until ctx ends: then it returns nil. It returns an absentError, and prints it
@@ -187,6 +188,9 @@ func (w *eventWatch) follow(ctx context.Context, s watchedService) error {
 		cursor = next
 		switch {
 		case err == nil:
+		case !connected && fault.Is(err, fault.NotFound) && w.poller(s) != nil:
+			w.explainPolling(s)
+			return w.poll(ctx, s, w.poller(s))
 		case !connected && fault.Is(err, fault.NotFound):
 			return w.leaveOut(s, fault.New(fault.NotFound, "the %s service has no events: it is %s, or an older Berth",
 				s.name, s.beside))
@@ -210,6 +214,22 @@ func (w *eventWatch) leaveOut(s watchedService, err error) error {
 		w.message("no events of %s: %s", strings.Join(w.kindsOf(s), ", "), fault.TextOf(err))
 	}
 	return absentError{err}
+}
+
+// explainPolling prints that a service is polled, and which kinds that leaves out.
+func (w *eventWatch) explainPolling(s watchedService) {
+	var left []string
+	for _, kind := range w.kindsOf(s) {
+		if !slices.Contains(polledKinds, kind) {
+			left = append(left, kind)
+		}
+	}
+	text := ""
+	if len(left) > 0 {
+		text = "; there are no events of " + strings.Join(left, ", ")
+	}
+	w.message("%s has no events: it is read every %s or less often, and states between two reads are not shown%s",
+		s.beside, w.every, text)
 }
 
 // message prints a line on standard error.

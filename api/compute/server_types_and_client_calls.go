@@ -226,6 +226,8 @@ type ListServers struct {
 	AllProjects bool   // admins
 	Deleted     bool   // admins: deleted servers instead of existing ones
 	Reservation string // servers of one request
+
+	ChangedSince time.Time // those that have changed since then, deleted ones too; zero: all
 }
 
 const (
@@ -246,6 +248,9 @@ func (l ListServers) query() url.Values {
 	}
 	if l.Deleted {
 		q.Set("deleted", "true")
+	}
+	if !l.ChangedSince.IsZero() {
+		q.Set("changes-since", l.ChangedSince.UTC().Format(time.RFC3339))
 	}
 	return q
 }
