@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -214,6 +215,90 @@ func (w *eventWatch) leaveOut(s watchedService, err error) error {
 		w.message("no events of %s: %s", strings.Join(w.kindsOf(s), ", "), fault.TextOf(err))
 	}
 	return absentError{err}
+}
+
+// poller returns what reads the objects of a service of OpenStack; nil if it has none that are selected.
+func (w *eventWatch) poller(s watchedService) looker {
+	kinds := w.kindsOf(s)
+	switch {
+	case s.name == "compute" && slices.Contains(kinds, "server") && len(w.Class) == 0:
+		p := &serverPoll{client: w.g.compute()}
+		return p.read
+	case s.name == "network" && slices.Contains(kinds, "port"):
+		return func(ctx context.Context, _ objects) (objects, error) { return readPorts(ctx, w.g.networks()) }
+	}
+	return nil
+}
+
+// poll prints the differences between two reads of a service until ctx ends: then it returns nil. After a failed read
+// it compares with the last one that succeeded. It returns an absentError if the service cannot be read at first.
+func (w *eventWatch) poll(ctx context.Context, s watchedService, look looker) error {
+	var known objects
+	failing := false
+	for {
+		began := time.Now()
+		now, err := look(ctx, known)
+		took := time.Since(began)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && known == nil:
+			err = w.printFirst(s, now)
+			known = now
+		case err == nil:
+			err = w.printAll(s, changes(w.selectedOf(known), w.selectedOf(now)))
+			known, failing = now, false
+		case known == nil && (fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Unavailable)):
+			return w.leaveOut(s, err)
+		case fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Internal):
+			if err = nil; !failing {
+				w.message("%s: cannot be read, trying again", s.name)
+			}
+			failing = true
+		default:
+		}
+		if err != nil {
+			return err
+		}
+		if backoff.Sleep(ctx, max(w.every, 9*took)) != nil {
+			return nil
+		}
+	}
+}
+
+// printFirst prints the whole state, if it is requested or the command was to continue after a cursor.
+func (w *eventWatch) printFirst(s watchedService, now objects) error {
+	var events []eventstream.Event
+	if s.after != "" {
+		events = append(events, eventstream.Event{Action: eventstream.Reset, Reason: s.beside + " has no cursors"})
+	}
+	if s.after == "" && !w.State {
+		return nil
+	}
+	for _, e := range changes(nil, w.selectedOf(now)) {
+		e.Action, e.Time = eventstream.State, time.Time{}
+		events = append(events, e)
+	}
+	return w.printAll(s, append(events, eventstream.Event{Action: eventstream.Synced}))
+}
+
+func (w *eventWatch) printAll(s watchedService, events []eventstream.Event) error {
+	for _, e := range events {
+		if err := w.print(s.name, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// selectedOf returns the objects that the filters of the command select.
+func (w *eventWatch) selectedOf(all objects) objects {
+	has := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(id string, o polledObject) bool {
+		return !has(w.ID, id) || !has(w.Project, o.project) || !has(w.Host, o.host)
+	})
+	return out
 }
 
 // explainPolling prints that a service is polled, and which kinds that leaves out.

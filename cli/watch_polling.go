@@ -13,7 +13,6 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/api/network"
-	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet/read"
 )
@@ -31,97 +30,14 @@ type polledObject struct {
 	object              json.RawMessage
 }
 
-// objects are the objects of a service by their ids.
+// objects are the objects of a service by their ids, with the fields of Berth's events.
 type objects map[string]polledObject
 
-// poller returns a function that reads all objects of a service of OpenStack, from those that it has returned before;
-// nil if the service has none that are selected. The objects have the fields of Berth's events.
-func (w *eventWatch) poller(s watchedService) func(ctx context.Context, before objects) (objects, error) {
-	kinds := w.kindsOf(s)
-	switch {
-	case s.name == "compute" && slices.Contains(kinds, "server") && len(w.Class) == 0:
-		p := &serverPoll{client: w.g.compute()}
-		return p.read
-	case s.name == "network" && slices.Contains(kinds, "port"):
-		return func(ctx context.Context, _ objects) (objects, error) { return readPorts(ctx, w.g.networks()) }
-	}
-	return nil
-}
+// looker reads all objects of a service of OpenStack, from those that it has returned before.
+type looker func(ctx context.Context, before objects) (objects, error)
 
 // polledKinds are the kinds that are polled.
 var polledKinds = []string{"server", "port"}
-
-// poll prints the differences between two reads of a service until ctx ends: then it returns nil. After a failed read
-// it compares with the last one that succeeded. It returns an absentError if the service cannot be read at first.
-func (w *eventWatch) poll(ctx context.Context, s watchedService,
-	look func(context.Context, objects) (objects, error)) error {
-	var known objects
-	failing := false
-	for {
-		began := time.Now()
-		now, err := look(ctx, known)
-		took := time.Since(began)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil && known == nil:
-			err = w.printFirst(s, now)
-			known = now
-		case err == nil:
-			err = w.printAll(s, changes(w.selectedOf(known), w.selectedOf(now)))
-			known, failing = now, false
-		case known == nil && (fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Unavailable)):
-			return w.leaveOut(s, err)
-		case fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Internal):
-			if err = nil; !failing {
-				w.message("%s: cannot be read, trying again", s.name)
-			}
-			failing = true
-		default:
-		}
-		if err != nil {
-			return err
-		}
-		if backoff.Sleep(ctx, max(w.every, 9*took)) != nil {
-			return nil
-		}
-	}
-}
-
-// printFirst prints the whole state, if it is requested or the command was to continue after a cursor.
-func (w *eventWatch) printFirst(s watchedService, now objects) error {
-	var events []eventstream.Event
-	if s.after != "" {
-		events = append(events, eventstream.Event{Action: eventstream.Reset, Reason: s.beside + " has no cursors"})
-	}
-	if s.after == "" && !w.State {
-		return nil
-	}
-	for _, e := range changes(nil, w.selectedOf(now)) {
-		e.Action, e.Time = eventstream.State, time.Time{}
-		events = append(events, e)
-	}
-	return w.printAll(s, append(events, eventstream.Event{Action: eventstream.Synced}))
-}
-
-func (w *eventWatch) printAll(s watchedService, events []eventstream.Event) error {
-	for _, e := range events {
-		if err := w.print(s.name, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// selectedOf returns the objects that the filters of the command select.
-func (w *eventWatch) selectedOf(all objects) objects {
-	has := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
-	out := maps.Clone(all)
-	maps.DeleteFunc(out, func(id string, o polledObject) bool {
-		return !has(w.ID, id) || !has(w.Project, o.project) || !has(w.Host, o.host)
-	})
-	return out
-}
 
 // changes returns the events that lead from one state to another, by id.
 func changes(before, after objects) (events []eventstream.Event) {

@@ -208,8 +208,8 @@ func (a *audit) ports() {
 	a.holders()
 }
 
-// holdsGuarantees reports whether a server holds what its ports request, from any providers. If it does not, that is one
-// difference, NoAllocation or PortAmounts; which providers its ports name is compared when it is healed.
+// holdsGuarantees reports whether a server holds what its ports request, from any providers. If it does not, that is
+// one difference, NoAllocation or PortAmounts; which providers its ports name is compared when it is healed.
 func (a *audit) holdsGuarantees(server string) bool {
 	held := a.Held[resource.ConsumerID(server)].Sum()
 	for class, n := range a.guarantees(server) {
