@@ -14,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -53,6 +54,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 	if err := g.hosts().Clean(ctx, c.Host, c.Address); err != nil {
 		return err
 	}
+	texts := condition.Texts(before.Conditions)
 	for {
 		h, err := g.report(ctx, c.Host)
 		if err != nil && ctx.Err() == nil {
@@ -63,9 +65,9 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 			if i >= 0 && h.Devices[i].Refused != "" {
 				return fault.New(fault.Conflict, "%s of %s is not clean: %s", c.Address, c.Host, h.Devices[i].Refused)
 			}
-			for _, sentence := range h.Conditions {
-				if strings.Contains(sentence, c.Address+" cannot be cleaned") && !slices.Contains(before.Conditions, sentence) {
-					return fault.New(fault.Conflict, "%s", sentence)
+			for _, one := range h.Conditions {
+				if one.Kind == condition.Clean && one.Subject == c.Address && !slices.Contains(texts, one.Text) {
+					return fault.New(fault.Conflict, "%s", one.Text)
 				}
 			}
 			if i >= 0 && !h.Devices[i].Spent { // a missing device may come back

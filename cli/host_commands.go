@@ -2,7 +2,6 @@ package cli
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/host"
@@ -132,6 +131,6 @@ func (c *HostListCmd) Run(g *Globals) error {
 			}
 			return strconv.Itoa(held)
 		}},
-		{name: "Conditions", text: func(h host.Report) string { return dash(strings.Join(h.Conditions, "; ")) }},
+		{name: "Conditions", text: func(h host.Report) string { return conditionTexts(h.Conditions) }},
 	})
 }

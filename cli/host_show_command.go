@@ -51,9 +51,7 @@ func (c *HostShowCmd) Run(g *Globals) error {
 	if h.NoDiskMoves != "" {
 		rows = append(rows, []string{"disks", "cannot be moved from or to this host: " + h.NoDiskMoves})
 	}
-	for _, text := range h.Conditions {
-		rows = append(rows, []string{"condition", text})
-	}
+	rows = append(rows, conditionRows(h.Conditions)...)
 	for _, cell := range h.Cells {
 		rows = append(rows, []string{fmt.Sprintf("NUMA node %d", cell.ID),
 			fmt.Sprintf("%d shared CPUs, %d dedicated, %d MiB", len(cell.CPUs), len(cell.Dedicated), cell.MemoryMB)})

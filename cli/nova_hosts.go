@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
@@ -26,7 +27,7 @@ func listNovaHosts(ctx context.Context, g *Globals) error {
 		{name: "Devices", text: func(h fleet.HostRow) string { return strconv.Itoa(h.Devices) }},
 		{name: "Held", text: func(h fleet.HostRow) string { return strconv.Itoa(h.Held) }},
 		{name: "Used", text: func(h fleet.HostRow) string { return dash(resourcesText(h.Resources)) }},
-		{name: "Conditions", text: func(h fleet.HostRow) string { return dash(strings.Join(h.Conditions, "; ")) }},
+		{name: "Conditions", text: func(h fleet.HostRow) string { return conditionTexts(h.Conditions) }},
 	})
 }
 
@@ -62,9 +63,7 @@ func showNovaHost(ctx context.Context, g *Globals, name string) error {
 	h := shown.HostRow
 	rows := pairs("host", h.Host, "state", h.State, "service", dash(h.Service), "zone", dash(h.Zone), "provider",
 		dash(string(h.Provider)))
-	for _, text := range h.Conditions {
-		rows = append(rows, []string{"condition", text})
-	}
+	rows = append(rows, conditionRows(h.Conditions)...)
 	for _, a := range h.Resources {
 		rows = append(rows, []string{string(a.Class), fmt.Sprintf("%d of %d used", a.Used, a.Capacity)})
 	}
@@ -79,4 +78,25 @@ func showNovaHost(ctx context.Context, g *Globals, name string) error {
 		}
 	}
 	return g.print(shown, []string{"Field", "Value"}, rows)
+}
+
+// conditionTexts returns the conditions of a host in one cell of a table.
+func conditionTexts(list []condition.Condition) string {
+	return dash(strings.Join(condition.Texts(list), "; "))
+}
+
+// conditionRows returns the conditions of a host, with the level, the server and the time of the first report.
+func conditionRows(list []condition.Condition) (rows [][]string) {
+	for _, c := range list {
+		field := string(c.Level) + " condition"
+		if c.Server != "" {
+			field += " of " + c.Server
+		}
+		text := c.Text
+		if !c.Since.IsZero() {
+			text += " (since " + localTime(c.Since) + ")"
+		}
+		rows = append(rows, []string{field, text})
+	}
+	return rows
 }

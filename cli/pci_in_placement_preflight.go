@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -58,7 +59,7 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 	out.Cloud = append(out.Cloud, mismatchedAliases(aliases, living)...)
 	out.Ready = len(out.Cloud) == 0
 	for _, h := range hosts {
-		one := PreflightHost{Host: h.Host, Reports: h.InPlace, Stops: []string{}, Notes: append([]string{}, h.Conditions...)}
+		one := PreflightHost{Host: h.Host, Reports: h.InPlace, Stops: []string{}, Notes: condition.Texts(h.Conditions)}
 		if h.Dead { // no server is scheduled to a dead host
 			out.Hosts = append(out.Hosts, one)
 			continue
@@ -103,14 +104,14 @@ func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ 
 		if err != nil {
 			return nil, nil, err
 		}
-		differ[h.Host] = found.Conditions
+		differ[h.Host] = condition.Texts(found.Conditions)
 	}
 	if hosts, err = g.hosts().Hosts(ctx); err != nil { // now with the conditions that the comparisons found
 		return nil, nil, err
 	}
 	for i, h := range hosts {
-		hosts[i].Conditions = slices.DeleteFunc(h.Conditions, func(text string) bool {
-			return slices.Contains(differ[h.Host], text)
+		hosts[i].Conditions = slices.DeleteFunc(h.Conditions, func(c condition.Condition) bool {
+			return slices.Contains(differ[h.Host], c.Text)
 		})
 	}
 	return hosts, differ, nil

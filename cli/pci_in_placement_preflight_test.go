@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -21,7 +22,7 @@ const rootID, pfID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222
 func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.Report) *Globals {
 	t.Helper()
 	compared := slices.DeleteFunc(slices.Clone(h.Conditions),
-		func(text string) bool { return !strings.HasPrefix(text, "compared: ") })
+		func(c condition.Condition) bool { return !strings.HasPrefix(c.Text, "compared: ") })
 	answers := map[string]any{
 		"/berth/v1/hosts":                  map[string]any{"hosts": append([]host.Report{h}, more...)},
 		"/berth/v1/hosts/cmp0/allocations": host.Allocations{Host: "cmp0"},
@@ -121,9 +122,9 @@ func TestPreflight(t *testing.T) {
 			if status == "" {
 				status = "ACTIVE"
 			}
-			conditions := []string{"a remark"}
+			conditions := []condition.Condition{{Text: "a remark"}}
 			if c.differs != "" {
-				conditions = append(conditions, c.differs)
+				conditions = append(conditions, condition.Condition{Text: c.differs})
 			}
 			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Dead: c.dead, Devices: c.devices,
 				Seen: now.Add(-c.silent), Conditions: conditions}, status, c.used)
@@ -158,7 +159,7 @@ func TestPreflightIgnoresDeadHosts(t *testing.T) {
 	vf := host.Device{Address: "0000:81:00.1", VendorID: "8086", ProductID: "1515", Type: "type-VF",
 		ResourceClass: "CUSTOM_OLD"}
 	dead := host.Report{Host: "cmp0", Provider: pfID, Dead: true, Devices: []host.Device{vf},
-		Conditions: []string{"an operator says that this host is dead"}}
+		Conditions: []condition.Condition{{Text: "an operator says that this host is dead"}}}
 	alive := host.Report{Host: "cmp1", Provider: rootID, InPlace: true, Seen: now}
 	aliases := pci.Aliases{}
 	if err := aliases.Add(`{"name": "a", "vendor_id": "8086", "product_id": "1515"}`, true); err != nil {

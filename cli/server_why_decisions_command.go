@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -72,7 +73,7 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 	} else {
 		printGrouped(&b, why, names(providers))
 	}
-	for _, text := range why.HostConditions {
+	for _, text := range condition.Texts(why.HostConditions) {
 		fmt.Fprintf(&b, "condition of %s: %s\n", why.Host, text)
 	}
 	if m := why.Move; m != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
@@ -165,8 +166,9 @@ func made(n int) view.Source {
 		machine(&r, i, string(id))
 		switch i % 20 {
 		case 3:
-			r.Conditions = []string{"0000:15:00.0: is held by server " + string(id) + ", though it is no longer on the host; " +
-				"put the card back, or `berth server migrate " + server.Name + "`", "a second condition"}
+			r.Conditions = []condition.Condition{condition.New(condition.Plan, "0000:15:00.0", "0000:15:00.0: is held by "+
+				"server "+string(id)+", though it is no longer on the host; put the card back, or `berth server migrate "+
+				server.Name+"`").At(s.Taken), condition.New(condition.Transfer, "", "a second condition")}
 		case 7:
 			r.Disabled = true
 		case 11:

@@ -30,7 +30,7 @@ func (f fleetContent) Cell(h *view.Host, c view.Cell) linkedCell {
 func (f fleetContent) Sentence(text string) []view.Segment { return f.cloud.Sentence(text) }
 
 // More returns how many conditions of a host its row does not show.
-func (f fleetContent) More(h *view.Host) int { return len(h.Texts) - 1 }
+func (f fleetContent) More(h *view.Host) int { return len(h.Conditions) - 1 }
 
 // fleet shows the hosts.
 func (c *Console) fleet(w http.ResponseWriter, r *http.Request, one *session) error {

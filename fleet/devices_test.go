@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -91,7 +92,7 @@ func TestHostsOfTheFleet(t *testing.T) {
 		Servers: []Server{{ID: "s1", Node: "cmp1"}}})
 	var got []string
 	for _, h := range v.Hosts() {
-		got = append(got, fmt.Sprintf("%s|%s|%d|%d|%q", h.Host, h.State, h.Servers, h.Devices, h.Conditions))
+		got = append(got, fmt.Sprintf("%s|%s|%d|%d|%q", h.Host, h.State, h.Servers, h.Devices, condition.Texts(h.Conditions)))
 	}
 	want := []string{
 		`cmp1|up, disabled|1|1|["disabled: repair" "cmp1: 9 of 8 VCPU are allocated"]`,

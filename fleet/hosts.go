@@ -6,21 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // HostRow is a root provider with its compute service, or a compute service without a provider.
 type HostRow struct {
-	Host       string      `json:"host"`    // the root provider
-	Service    string      `json:"service"` // host of its compute service; empty: none
-	Provider   provider.ID `json:"provider,omitempty"`
-	State      string      `json:"state"` // of the service
-	Zone       string      `json:"zone,omitempty"`
-	Servers    int         `json:"servers"`
-	Devices    int         `json:"devices"` // providers of PCI devices, slots and mediated devices
-	Held       int         `json:"held"`    // those of which something is allocated
-	Conditions []string    `json:"conditions"`
+	Host       string                `json:"host"`    // the root provider
+	Service    string                `json:"service"` // host of its compute service; empty: none
+	Provider   provider.ID           `json:"provider,omitempty"`
+	State      string                `json:"state"` // of the service
+	Zone       string                `json:"zone,omitempty"`
+	Servers    int                   `json:"servers"`
+	Devices    int                   `json:"devices"` // providers of PCI devices, slots and mediated devices
+	Held       int                   `json:"held"`    // those of which something is allocated
+	Conditions []condition.Condition `json:"conditions"`
 
 	Resources []Amount `json:"resources"` // of the root provider
 }
@@ -43,22 +44,23 @@ func (v *View) Hosts() []HostRow {
 	for _, h := range v.Hypervisors {
 		hypervisors[h.Name] = h
 		if v.Root[h.Name] == nil {
-			rows[h.Name] = &HostRow{Host: h.Name, Service: h.Host, Conditions: []string{"it has no provider in Placement"}}
+			rows[h.Name] = &HostRow{Host: h.Name, Service: h.Host, Conditions: []condition.Condition{}}
+			rows[h.Name].add(condition.NoProvider, "", "it has no provider in Placement")
 		}
 	}
 	for name, p := range v.Root {
 		if p.Shares() {
 			continue
 		}
-		row := &HostRow{Host: name, Provider: p.ID, Conditions: []string{}, Resources: p.amounts()}
+		row := &HostRow{Host: name, Provider: p.ID, Conditions: []condition.Condition{}, Resources: p.amounts()}
 		rows[name] = row
 		h, known := hypervisors[name]
 		row.Service = h.Host
 		switch {
 		case !known && !v.Missing(Hypervisors):
-			row.Conditions = append(row.Conditions, "compute has no hypervisor with this name")
+			row.add(condition.NoHypervisor, "", "compute has no hypervisor with this name")
 		case known && h.ID != p.ID:
-			row.Conditions = append(row.Conditions, fmt.Sprintf("compute's hypervisor has the id %s", h.ID))
+			row.add(condition.OtherProvider, "", fmt.Sprintf("compute's hypervisor has the id %s", h.ID))
 		}
 	}
 	for _, row := range rows {
@@ -78,6 +80,11 @@ func (v *View) Hosts() []HostRow {
 	return list
 }
 
+// add adds a condition.
+func (row *HostRow) add(kind condition.Kind, subject, text string) {
+	row.Conditions = append(row.Conditions, condition.New(kind, subject, text))
+}
+
 // addService adds the state of the compute service.
 func (row *HostRow) addService(services map[string]Service) {
 	s, known := services[row.Service]
@@ -92,7 +99,7 @@ func (row *HostRow) addService(services map[string]Service) {
 	if s.Status == "disabled" {
 		row.State += ", disabled"
 		if s.Reason != "" {
-			row.Conditions = append(row.Conditions, "disabled: "+s.Reason)
+			row.add(condition.Disabled, "", "disabled: "+s.Reason)
 		}
 	}
 }
@@ -116,7 +123,7 @@ func (v *View) OutOfService() (list []OutOfService) {
 	for name, p := range v.Root {
 		row := HostRow{Service: hosts[name]}
 		row.addService(services)
-		why := strings.Join(append([]string{strings.TrimPrefix(row.State, "up, ")}, row.Conditions...), ", ")
+		why := strings.Join(append([]string{strings.TrimPrefix(row.State, "up, ")}, condition.Texts(row.Conditions)...), ", ")
 		if row.State == "up" || v.Missing(Services, Hypervisors) {
 			why = ""
 		}
@@ -141,7 +148,7 @@ func (v *View) countDevices(rows map[string]*HostRow) {
 		}
 		for _, a := range p.amounts() {
 			if a.Used > a.Capacity {
-				row.Conditions = append(row.Conditions, fmt.Sprintf("%s: %d of %d %s are allocated", p.Name, a.Used,
+				row.add(condition.OverCapacity, p.Name, fmt.Sprintf("%s: %d of %d %s are allocated", p.Name, a.Used,
 					a.Capacity, a.Class))
 			}
 		}

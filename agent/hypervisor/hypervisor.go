@@ -172,11 +172,13 @@ type Capacity struct {
 	DiskImages   string
 	NoDiskImages string
 
-	VCPUs    int    // host threads
-	MemoryMB int    // MiB
-	DiskGB   int    // GiB
-	Remark   string // what operators must know about the hypervisor, as a sentence; empty: nothing
-	NoLive   string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
+	VCPUs    int      // host threads
+	MemoryMB int      // MiB
+	DiskGB   int      // GiB
+	Remarks  []string // what operators must know about the hypervisor, a sentence each
+	// Transfers are the copies of images and disks in progress, a sentence each.
+	Transfers []string
+	NoLive    string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
 	// NoDiskMoves is why disks cannot be moved between this host and another one, as a clause; empty: they can.
 	NoDiskMoves string
 	MoveAddress string // at which other hosts reach the hypervisor for moves; empty: the name of the host

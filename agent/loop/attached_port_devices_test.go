@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 )
@@ -171,7 +172,7 @@ func TestDetachedDeviceIsFreedAfterItsReset(t *testing.T) {
 		p.kernel.SetErr(fault.New(fault.Unavailable, "device or resource busy"))
 		w.compute.assign(before)
 		w.until("a condition", func() bool {
-			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "device or resource busy")
+			return strings.Contains(strings.Join(condition.Texts(a.Report().Conditions), "\n"), "device or resource busy")
 		})
 		if _, has := w.holders()[vf]; has || p.deviceOfPort() != vf || len(w.journalled().Claims()) != 2 {
 			t.Errorf("guests %v, claims %v", w.holders(), w.journalled().Claims())

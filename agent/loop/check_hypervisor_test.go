@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -39,7 +40,7 @@ func TestHypervisorThatDoesNotAnswer(t *testing.T) {
 			down.Store(true)
 			time.Sleep(10 * time.Second)
 			report := w.compute.lastReport()
-			conditions := strings.Join(report.Conditions, "\n")
+			conditions := strings.Join(condition.Texts(report.Conditions), "\n")
 			if report.Down == "" || !strings.Contains(conditions, "the hypervisor can build no guests") {
 				t.Errorf("after ten seconds compute has %q, %v", report.Down, report.Conditions)
 			}
@@ -54,7 +55,7 @@ func TestHypervisorThatDoesNotAnswer(t *testing.T) {
 			down.Store(false)
 			w.untilPhase(host.Running, "s2")
 			w.until("the condition ends", func() bool { return w.compute.lastReport().Down == "" })
-			if got := agent.Report().Conditions; strings.Contains(strings.Join(got, "\n"), "hypervisor") {
+			if got := agent.Report().Conditions; strings.Contains(strings.Join(condition.Texts(got), "\n"), "hypervisor") {
 				t.Errorf("the conditions are %v", got)
 			}
 			must(t, stop())

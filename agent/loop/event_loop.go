@@ -21,6 +21,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -207,7 +208,7 @@ func (a *Agent) Report() host.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state == nil {
-		return host.Report{Host: a.o.Host, Devices: []host.Device{}, Conditions: []string{}}
+		return host.Report{Host: a.o.Host, Devices: []host.Device{}, Conditions: []condition.Condition{}}
 	}
 	return a.state.Report()
 }

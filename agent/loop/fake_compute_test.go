@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -306,5 +307,5 @@ func (o *fakeCompute) lastReport() host.Report {
 func (o *fakeCompute) conditions() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.Join(o.report.Conditions, "\n")
+	return strings.Join(condition.Texts(o.report.Conditions), "\n")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 )
@@ -181,7 +182,7 @@ func TestGuestIsNotBuiltOutsideItsNetwork(t *testing.T) {
 		a, stop := w.startReported()
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.until("a condition", func() bool {
-			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "connection refused")
+			return strings.Contains(strings.Join(condition.Texts(a.Report().Conditions), "\n"), "connection refused")
 		})
 		time.Sleep(10 * time.Minute)
 		if got := w.compute.phase("s1"); got != host.Claimed || len(w.running()) > 0 {
@@ -302,7 +303,7 @@ func TestDeviceIsFreedAfterItsReset(t *testing.T) {
 		p.kernel.SetErr(fault.New(fault.Unavailable, "device or resource busy"))
 		w.compute.assign()
 		w.until("a condition", func() bool {
-			return strings.Contains(strings.Join(a.Report().Conditions, "\n"), "device or resource busy")
+			return strings.Contains(strings.Join(condition.Texts(a.Report().Conditions), "\n"), "device or resource busy")
 		})
 		if len(w.running()) > 0 || len(w.journalled().Claims()) != 1 {
 			t.Errorf("guests %v, claims %v", w.running(), w.journalled().Claims())
@@ -323,7 +324,7 @@ func TestUnsupportedRateIsACondition(t *testing.T) {
 		a, stop := w.startReported()
 		w.compute.assign(w.legacyServer("s1", 1))
 		w.untilPhase(host.Running, "s1")
-		reports := func() string { return strings.Join(a.Report().Conditions, "\n") }
+		reports := func() string { return strings.Join(condition.Texts(a.Report().Conditions), "\n") }
 		w.until("a condition", func() bool { return strings.Contains(reports(), "at most 5 Mbit/s: operation not") })
 		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")

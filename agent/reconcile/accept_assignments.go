@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 // accept reports whether the agent follows these assignments: they are of the cloud whose guests the agent has, and do
@@ -53,9 +54,9 @@ func (s *stream) otherCloud(a host.Assignments) string {
 // setNotFollowed records why the assignments are not followed; empty when they are.
 func (s *stream) setNotFollowed(why string) {
 	if why == "" {
-		s.Condition("assignments")
+		s.Condition(condition.Assignments, "")
 	} else {
-		s.Condition("assignments", why)
+		s.Condition(condition.Assignments, "", why)
 	}
 	if s.NotFollowed != why {
 		s.NotFollowed, s.Wake = why, true

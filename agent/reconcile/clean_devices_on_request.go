@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -42,8 +43,8 @@ func (c *cleaner) receive(list []host.CleanRequest) {
 	for _, r := range list {
 		at, err := device.ParseID(r.Address)
 		if err != nil {
-			c.Condition("clean "+r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it again "+
-				"with an address of `berth device list`", r.Address))
+			c.Condition(condition.Clean, r.Address, fmt.Sprintf("device %q is not cleaned: it is not a PCI address; request it "+
+				"again with an address of `berth device list`", r.Address))
 			continue
 		}
 		if !c.last[at].Equal(r.Asked) {
@@ -82,14 +83,14 @@ func (c *cleaner) ended(err error) {
 	c.cleaning = nil
 	if err != nil {
 		c.failures[at]++
-		c.Condition("clean "+at.String(),
+		c.Condition(condition.Clean, at.String(),
 			fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
 				at, c.failures[at], fault.TextOf(err)))
 	} else if err = c.check(at); err == nil { // the device may have changed meanwhile
 		use := c.State.Spent()[at]
 		c.Record(journal.Used(at, journal.Spent{Provider: use.Provider, Returning: true}))
 		c.Set = c.Set.Spend(at, false)
-		c.Condition("clean " + at.String())
+		c.Condition(condition.Clean, at.String())
 		c.Log("one-time-use device cleaned", "address", at.String())
 		c.WantSync = true
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -45,8 +46,8 @@ func (d *disabler) receive(l host.Assignments) {
 	for _, wire := range l.DisabledDevices {
 		want, err := wire.Read()
 		if err != nil {
-			d.Condition("disable "+wire.Address, fmt.Sprintf("device %q is not disabled: it is not a PCI address; disable it "+
-				"with an address of `berth device list`", wire.Address))
+			d.Condition(condition.Disable, wire.Address, fmt.Sprintf("device %q is not disabled: it is not a PCI address; "+
+				"disable it with an address of `berth device list`", wire.Address))
 			continue
 		}
 		if _, known := d.State.Disablement(want.ID); known || want.Expired(d.Now) {

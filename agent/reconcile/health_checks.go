@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -94,11 +95,12 @@ func (c *checker) ended(e state.DeviceChecked) {
 	at, finding := *c.checking, c.decides
 	c.checking, c.decides = nil, ""
 	if e.Err != nil {
-		c.Condition("health checks", fmt.Sprintf("device %s cannot be checked: %s", at, fault.TextOf(e.Err)))
+		state.SetConditions(c.Core, string(condition.HealthCheck), []condition.Condition{condition.New(
+			condition.HealthCheck, at.String(), fmt.Sprintf("device %s cannot be checked: %s", at, fault.TextOf(e.Err)))})
 		c.retryAt = c.Now.Add(c.Config.HealthChecks)
 		return
 	}
-	c.Condition("health checks")
+	state.SetConditions(c.Core, string(condition.HealthCheck), nil)
 	failed := c.judge(at, e.Health)
 	_, open := c.State.Disablement(finding)
 	if open {

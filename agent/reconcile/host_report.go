@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 // reportInterval is the maximum interval between two reports. Signs of life are sent between them.
@@ -34,7 +35,7 @@ type reporter struct {
 func (r *reporter) snapshot() host.Report {
 	from := r.Sender()
 	out := host.Report{Host: r.Config.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous,
-		LockID: from.LockID, Provider: string(r.Root), Devices: []host.Device{}, Conditions: []string{},
+		LockID: from.LockID, Provider: string(r.Root), Devices: []host.Device{}, Conditions: []condition.Condition{},
 		Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Config.Machine.Booted,
 		InPlace: r.Config.ReportInPlacement, Position: host.Position(r.Durable.Position()), NotFollowed: r.NotFollowed,
 		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells),
@@ -42,13 +43,13 @@ func (r *reporter) snapshot() host.Report {
 		CPURatio: r.Config.CPUs.CPURatio, MemRatio: r.Config.CPUs.MemoryRatio, Cleaned: r.clean.results(),
 		NoDiskMoves: r.NoDisks, MoveAddress: r.MoveAddress, DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages}
 	r.disabled.report(&out)
-	for _, source := range slices.Sorted(maps.Keys(r.Conditions)) {
-		out.Conditions = append(out.Conditions, r.Conditions[source]...)
+	for _, key := range slices.Sorted(maps.Keys(r.Conditions)) {
+		out.Conditions = append(out.Conditions, r.Conditions[key]...)
 	}
 	for _, e := range r.Set.Entries() {
 		if e.Type == "" {
-			out.Conditions = append(out.Conditions,
-				e.ID().String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
+			out.Conditions = append(out.Conditions, condition.New(condition.UnknownDevice, e.ID().String(),
+				e.ID().String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it"))
 			continue
 		}
 		e.Spent = r.IsSpent(e)

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -19,7 +20,7 @@ func TestARepeatedCleanRequestHasItsOwnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cleaner{Core: &state.Core{Conditions: map[string][]string{}}, last: map[device.ID]time.Time{},
+	c := &cleaner{Core: &state.Core{Conditions: map[string][]condition.Condition{}}, last: map[device.ID]time.Time{},
 		answers: map[string]host.CleanResult{}, failures: map[device.ID]int{}}
 	c.Set = set
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -60,15 +61,15 @@ func (r *restorer) ended(e state.VFsRestored) {
 	delete(r.Restoring, e.PF)
 	r.VFEpoch++
 	r.Wake, r.WantSync = true, true
-	source := "VFs of " + e.PF.String()
+	pf := e.PF.String()
 	if e.Err == nil {
 		delete(r.failures, e.PF)
 		r.retryAt[e.PF] = r.Now.Add(seenTime)
-		r.Condition(source)
+		r.Condition(condition.VFs, pf)
 		return
 	}
 	r.failures[e.PF]++
 	r.retryAt[e.PF] = r.Now.Add(r.Backoff(r.failures[e.PF]))
-	r.Condition(source, fmt.Sprintf("%s is free and does not have its %d VFs again, so it is given as a whole only: %s; "+
-		"bind it to its driver, or set its sriov_numvfs", e.PF, r.State.VFs()[e.PF], fault.TextOf(e.Err)))
+	r.Condition(condition.VFs, pf, fmt.Sprintf("%s is free and does not have its %d VFs again, so it is given as a whole "+
+		"only: %s; bind it to its driver, or set its sriov_numvfs", pf, r.State.VFs()[e.PF], fault.TextOf(e.Err)))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 // Assignments with a server without an id are not followed, and a condition gives the reason.
@@ -13,8 +14,8 @@ func TestAServerWithoutAnIDIsRefused(t *testing.T) {
 	d.settle(nil)
 	d.assign(1, "s1", "")
 	d.settle(nil)
-	if text := strings.Join(d.state.Report().Conditions, "\n"); !strings.Contains(text, "a server without an id") ||
-		len(d.guests) > 0 {
+	text := strings.Join(condition.Texts(d.state.Report().Conditions), "\n")
+	if !strings.Contains(text, "a server without an id") || len(d.guests) > 0 {
 		t.Errorf("conditions %q, guests %v", text, d.guests)
 	}
 	d.assign(2, "s1")

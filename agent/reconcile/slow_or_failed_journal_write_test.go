@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -57,7 +58,8 @@ func TestAFailedJournalWriteIsRepeated(t *testing.T) {
 		d.pending = slices.Delete(d.pending, i, i+1)
 		d.deliver(state.Written{Err: fault.New(fault.Unavailable, "the disk is full")})
 		d.settle(isWrite)
-		if text := strings.Join(d.state.Report().Conditions, "\n"); !strings.Contains(text, "the disk is full") {
+		text := strings.Join(condition.Texts(d.state.Report().Conditions), "\n")
+		if !strings.Contains(text, "the disk is full") {
 			t.Errorf("conditions %s", text)
 		}
 		if len(d.guests) > 0 {
@@ -66,7 +68,7 @@ func TestAFailedJournalWriteIsRepeated(t *testing.T) {
 		d.advanceTime(16*time.Second, isWrite)
 	}
 	d.settle(nil)
-	if text := strings.Join(d.state.Report().Conditions, "\n"); d.phase() != host.Running || text != "" {
+	if text := strings.Join(condition.Texts(d.state.Report().Conditions), "\n"); d.phase() != host.Running || text != "" {
 		t.Errorf("phase %s, conditions %s", d.phase(), text)
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile/sync"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -104,7 +105,7 @@ func (s *State) Plan() (plan treeplan.Plan, ok bool) {
 	for _, n := range s.syncer.Planning.Notes {
 		plan.Notes = append(plan.Notes, n.String())
 	}
-	plan.Notes = append(plan.Notes, s.syncer.View.Problems...)
+	plan.Notes = append(plan.Notes, condition.Texts(s.syncer.View.Problems)...)
 	return plan, true
 }
 
@@ -183,7 +184,7 @@ func (s *State) apply(e state.Event) {
 	case state.VFsRestored:
 		s.restorer.ended(e)
 	case state.VFsCompared:
-		s.core.Condition("ports", e.Conditions...)
+		s.core.Condition(condition.Network, "", e.Conditions...)
 	case state.WorkDone:
 		s.works.EffectDone(e)
 	}
@@ -233,7 +234,7 @@ func (s *State) begin() {
 		return
 	}
 	s.phase = admitting
-	s.core.Condition("configuration", s.core.Config.Conditions...)
+	s.core.Condition(condition.Configuration, "", s.core.Config.Conditions...)
 	s.core.RecordStart()
 	s.core.DoAfterWrite(state.Admit{Sender: s.core.Sender()})
 }
@@ -322,7 +323,8 @@ func (s *State) journalWritten(err error) {
 	if err != nil {
 		s.core.WriteFailed(s.core.Now, s.core.Backoff)
 		s.core.Warn("journal write failed, will retry", "error", err)
-		s.core.Condition("journal", "the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
+		s.core.Condition(condition.Journal, "",
+			"the agent's journal cannot be written, so no guest is changed: "+fault.TextOf(err))
 		s.works.EndHeld(err)
 		s.syncer.EndHeld(err)
 		return
@@ -330,5 +332,5 @@ func (s *State) journalWritten(err error) {
 	for _, e := range s.core.Wrote() {
 		s.core.Do(e)
 	}
-	s.core.Condition("journal")
+	s.core.Condition(condition.Journal, "")
 }

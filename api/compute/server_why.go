@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/openberth/berth/condition"
 )
 
 // Why is the scheduling record of a server: its request, the choice, and its history. Deleted servers have one too,
@@ -30,8 +32,8 @@ type Why struct {
 	Task        string            `json:"task,omitempty"`        // task_state
 	PortChange  string            `json:"port_change,omitempty"` // attaching or detaching: the change in progress
 	// While the server changes: of its host, such as downloads
-	HostConditions []string `json:"host_conditions"`
-	Move           *WhyMove `json:"move,omitempty"` // the move in progress
+	HostConditions []condition.Condition `json:"host_conditions"`
+	Move           *WhyMove              `json:"move,omitempty"` // the move in progress
 	// On other hosts, until the agents report the guests gone
 	Leftovers      []WhyResidence     `json:"left_behind"`
 	FilterFailures []WhyFilterFailure `json:"falls"` // of the last round

@@ -4,14 +4,17 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/openberth/berth/condition"
 )
 
 // Allocations is how Placement differs from compute's records of a host. Lists are never null.
 type Allocations struct {
-	Host       string    `json:"host"`
-	Missing    []Missing `json:"missing"`    // what Placement lacks of servers that are placed on the host
-	Foreign    []Foreign `json:"foreign"`    // consumers with allocations on the host that are not placed there
-	Conditions []string  `json:"conditions"` // the conditions of the host that follow from both
+	Host    string    `json:"host"`
+	Missing []Missing `json:"missing"` // what Placement lacks of servers that are placed on the host
+	Foreign []Foreign `json:"foreign"` // consumers with allocations on the host that are not placed there
+
+	Conditions []condition.Condition `json:"conditions"` // the conditions of the host that follow from both
 }
 
 // Missing is a consumer whose allocation in Placement is smaller than compute's claim.

@@ -1,6 +1,10 @@
 package host
 
-import "time"
+import (
+	"time"
+
+	"github.com/openberth/berth/condition"
+)
 
 // Report is the state of a host. Its agent sends it at each change and at least once a minute.
 type Report struct {
@@ -29,11 +33,13 @@ type Report struct {
 	// such a guest takes from them, and has no PCPU of the root.
 	NodesInPlacement bool `json:"numa_in_placement,omitempty"`
 
-	CPURatio   float64       `json:"cpu_allocation_ratio,omitempty"` // shared vCPUs per thread of Cell.CPUs; absent: 1
-	MemRatio   float64       `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
-	Conditions []string      `json:"conditions"`                     // one sentence for each problem of the host
-	InPlace    bool          `json:"in_placement"`                   // [pci] report_in_placement
-	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // each repeated while compute repeats the request
+	CPURatio float64 `json:"cpu_allocation_ratio,omitempty"` // shared vCPUs per thread of Cell.CPUs; absent: 1
+	MemRatio float64 `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
+
+	Conditions []condition.Condition `json:"conditions"` // the problems of the host
+
+	InPlace bool          `json:"in_placement"`      // [pci] report_in_placement
+	Cleaned []CleanResult `json:"cleaned,omitempty"` // each repeated while compute repeats the request
 	// DisabledDevices are the disablements that the agent knows, by address, also of devices that the host does not have.
 	DisabledDevices []DisabledDevice `json:"disabled_devices,omitempty"`
 	// EnabledDevices are the answers to Assignments.EnableDevices: the ids of the requests.

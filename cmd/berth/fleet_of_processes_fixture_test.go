@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
@@ -254,7 +255,7 @@ func (f *fleet) conditions(name string) string {
 	}
 	for _, h := range list {
 		if h.Host == name {
-			return strings.Join(h.Conditions, "\n")
+			return strings.Join(condition.Texts(h.Conditions), "\n")
 		}
 	}
 	return ""

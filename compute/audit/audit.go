@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/compute/allocations"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
@@ -314,23 +315,29 @@ func (a *Auditor) whyForeign(ctx context.Context, consumer, host string) (string
 	return fmt.Sprintf("it is %s, which compute has placed on no host", name), nil
 }
 
-// conditions returns the conditions of the host that follow from the audit.
-func (a Audit) conditions() (out []string) {
+// conditions returns the conditions of the host that follow from the audit. Allocations are missing since a time.
+func (a Audit) conditions(missingSince time.Time) (out []condition.Condition) {
 	if len(a.Missing) > 0 {
 		var list []string
 		for _, m := range a.Missing {
 			list = append(list, fmt.Sprintf("server %s (%s) lacks %s", m.Name, m.Server, m.Lacks.Sum()))
 		}
-		out = append(out, fmt.Sprintf("Placement lacks allocations of servers on this host: %s; no server is placed "+
-			"here until they are written back; `berth host heal %s` shows what it would write", JoinFirst(list), a.Host))
+		out = append(out, condition.New(condition.MissingAllocations, "", fmt.Sprintf("Placement lacks allocations of "+
+			"servers on this host: %s; no server is placed here until they are written back; `berth host heal %s` shows "+
+			"what it would write", JoinFirst(list), a.Host)).At(missingSince))
 	}
 	if len(a.Foreign) > 0 {
 		var list []string
+		since := a.Foreign[0].Since
 		for _, f := range a.Foreign {
 			list = append(list, fmt.Sprintf("%s has %s (%s)", f.Consumer, f.Holds.Sum(), f.Why))
+			if f.Since.Before(since) {
+				since = f.Since
+			}
 		}
-		out = append(out, fmt.Sprintf("consumers that compute has not placed on this host have resources of it in "+
-			"Placement: %s; `berth host heal %s` shows which of them can be removed", JoinFirst(list), a.Host))
+		out = append(out, condition.New(condition.ForeignAllocations, "", fmt.Sprintf("consumers that compute has not "+
+			"placed on this host have resources of it in Placement: %s; `berth host heal %s` shows which of them can be "+
+			"removed", JoinFirst(list), a.Host)).At(since))
 	}
 	return out
 }
@@ -362,6 +369,7 @@ type Auditor struct {
 	wake      chan struct{}            // has room for one
 	suspected time.Time                // audits from before this moment are out of date: Placement may have been restored
 
-	reported      map[string]Reported // by host
+	reported      map[string]Reported  // by host
+	reportedSince map[string]time.Time // by host, since when it has differences
 	reportedUntil time.Time
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -48,6 +49,8 @@ type audited struct {
 
 	whole      time.Time // when all providers of the host were compared
 	wholeState string    // the state of the tree before that
+
+	missingSince time.Time // since when allocations are missing
 }
 
 // recordTree records the state of a tree that an audit has found complete.
@@ -113,12 +116,13 @@ func (a *Auditor) QueueOld() {
 }
 
 // Conditions returns the conditions of a host that follow from its last audit, and from what SetReported has set.
-func (a *Auditor) Conditions(host string) []string {
+func (a *Auditor) Conditions(host string) []condition.Condition {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := a.last[host].found.conditions()
-	if a.Now().Before(a.reportedUntil) {
-		list = append(list, a.reported[host].condition()...)
+	last := a.last[host]
+	list := last.found.conditions(last.missingSince)
+	if a.Now().Before(a.reportedUntil) && a.reported[host].Count > 0 {
+		list = append(list, a.reported[host].condition().At(a.reportedSince[host]))
 	}
 	return list
 }
@@ -254,6 +258,8 @@ func (a *Auditor) keep(host string, update func(*audited)) {
 	a.last[host] = one
 	if n := len(one.found.Missing); n > 0 && before == 0 {
 		a.suspected = a.Now()
+		one.missingSince = a.suspected
+		a.last[host] = one
 		a.Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
 	}
 }

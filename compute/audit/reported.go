@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/openberth/berth/condition"
 )
 
 // Reported is what a periodic audit of the whole cloud ([audit] interval, `berth audit run`) has found on one host.
@@ -18,7 +20,18 @@ type Reported struct {
 func (a *Auditor) SetReported(found map[string]Reported, until time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.reported, a.reportedUntil = found, until
+	before := a.reported
+	if !a.Now().Before(a.reportedUntil) {
+		before = nil
+	}
+	since := map[string]time.Time{}
+	for host := range found {
+		since[host] = a.Now()
+		if _, known := before[host]; known {
+			since[host] = a.reportedSince[host]
+		}
+	}
+	a.reported, a.reportedSince, a.reportedUntil = found, since, until
 }
 
 // Reported returns what SetReported has set, and until when it is shown; nothing after that.
@@ -31,14 +44,12 @@ func (a *Auditor) Reported() (found map[string]Reported, until time.Time) {
 	return maps.Clone(a.reported), a.reportedUntil
 }
 
-// condition returns the condition of a host, or none.
-func (r Reported) condition() []string {
-	if r.Count == 0 {
-		return nil
-	}
+// condition returns the condition of a host.
+func (r Reported) condition() condition.Condition {
 	text := strings.Join(r.First, "; ")
 	if more := r.Count - len(r.First); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return []string{"the services differ, as a periodic audit has found: " + text + "; `berth audit` shows what heals it"}
+	return condition.New(condition.Differences, "", "the services differ, as a periodic audit has found: "+text+
+		"; `berth audit` shows what heals it")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/resource"
 )
 
@@ -73,7 +74,7 @@ func TestAudit(t *testing.T) {
 			if strings.Join(missing, "; ") != c.missing || strings.Join(foreign, "; ") != c.foreign {
 				t.Errorf("missing %v, foreign %v", missing, foreign)
 			}
-			text := strings.Join(conductor.HostConditions("a"), "\n")
+			text := strings.Join(condition.Texts(conductor.HostConditions("a")), "\n")
 			lacks, foreigners := strings.Contains(text, "lacks"), strings.Contains(text, "has not placed on this host")
 			if lacks != (c.missing != "") || foreigners != (c.foreign != "") {
 				t.Errorf("the conditions are %q", text)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/runner"
+	"github.com/openberth/berth/condition"
 )
 
 // Conductor runs the life cycles of servers. The HTTP handlers pass it the requests of users and the reports of agents.
@@ -35,7 +36,7 @@ type Conductor struct {
 
 // HostConditions returns the conditions of a host that compute has found: those of its last audit, and whether its
 // agent follows the assignments.
-func (c *Conductor) HostConditions(host string) []string {
+func (c *Conductor) HostConditions(host string) []condition.Condition {
 	return append(c.Audits.Conditions(host), c.Agents.Conditions(host)...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/audit"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -35,7 +36,7 @@ func TestHeal(t *testing.T) {
 			t.Errorf("%s holds %+v", consumer, held)
 		}
 	}
-	text := strings.Join(conductor.HostConditions("a"), "\n")
+	text := strings.Join(condition.Texts(conductor.HostConditions("a")), "\n")
 	if !strings.Contains(text, "server busy (busy) lacks") || strings.Contains(text, "gone") {
 		t.Errorf("the condition is %q", text)
 	}

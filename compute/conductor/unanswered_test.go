@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -130,7 +131,8 @@ func TestServersLeaveHostThatDoesNotFollow(t *testing.T) {
 			t.Errorf("%s is on %s, whose agent does not answer\n%s", id, next.Host, text(next))
 		}
 	}
-	if got := strings.Join(c.HostConditions(from), "\n"); !strings.Contains(got, "has not followed compute's") {
+	got := strings.Join(condition.Texts(c.HostConditions(from)), "\n")
+	if !strings.Contains(got, "has not followed compute's") {
 		t.Errorf("the condition of %s is %q", from, got)
 	}
 	reportAgain(t, c, from) // the agent works again

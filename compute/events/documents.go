@@ -4,6 +4,7 @@ import (
 	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -27,16 +28,16 @@ type (
 		Stage string `json:"stage"` // compute's own word: the phase of the move, or the state
 	}
 	hostDoc struct {
-		Host           string   `json:"host"`
-		Provider       string   `json:"provider"`
-		State          string   `json:"state"`  // up, down
-		Status         string   `json:"status"` // enabled, disabled
-		DisabledReason string   `json:"disabled_reason,omitempty"`
-		ForcedDown     bool     `json:"forced_down,omitempty"` // an operator has declared the host dead
-		Down           string   `json:"hypervisor_down,omitempty"`
-		NotFollowing   bool     `json:"not_following,omitempty"` // its agent does not follow the assignments
-		Reports        int64    `json:"reports"`                 // how often its report has changed
-		Conditions     []string `json:"conditions"`
+		Host           string                `json:"host"`
+		Provider       string                `json:"provider"`
+		State          string                `json:"state"`  // up, down
+		Status         string                `json:"status"` // enabled, disabled
+		DisabledReason string                `json:"disabled_reason,omitempty"`
+		ForcedDown     bool                  `json:"forced_down,omitempty"` // an operator has declared the host dead
+		Down           string                `json:"hypervisor_down,omitempty"`
+		NotFollowing   bool                  `json:"not_following,omitempty"` // its agent does not follow the assignments
+		Reports        int64                 `json:"reports"`                 // how often its report has changed
+		Conditions     []condition.Condition `json:"conditions"`
 	}
 	deviceDoc struct {
 		Host     string `json:"host"`
@@ -68,7 +69,7 @@ func serverObject(s lifecycle.Server) *eventstream.Object {
 // hostDocOf returns the document of a host that is up and enabled. reports is how often its report has changed.
 func hostDocOf(h schedule.Host, reports int64) hostDoc {
 	return hostDoc{Host: h.Name, Provider: string(h.Provider), State: "up", Status: "enabled", Down: h.Down,
-		Reports: reports, Conditions: append([]string{}, h.Conditions...)}
+		Reports: reports, Conditions: append([]condition.Condition{}, h.Conditions...)}
 }
 
 // deviceObject returns a device of a host.

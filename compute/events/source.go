@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 )
 
 // The kinds of objects.
@@ -39,7 +40,7 @@ type Store interface {
 type Observed struct {
 	Silent     bool // its agent is silent, or cannot report the host
 	Behind     bool // its agent does not follow the assignments
-	Conditions []string
+	Conditions []condition.Condition
 }
 
 // Source finds the changes of compute. It compares the versions of all records with those that it has read, so it

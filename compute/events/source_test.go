@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/pci"
@@ -172,7 +173,7 @@ func (w *world) changeHost(ctx context.Context, s *store.Store, host string) (wh
 		return "device", s.DisableDevice(ctx, store.DisabledDevice{Host: host, Disablement: pci.Disablement{
 			ID: fmt.Sprint("d", w.n), Address: at, Since: noon}})
 	}
-	h := schedule.Host{Name: host, Provider: provider.ID("root-" + host), Conditions: []string{fmt.Sprint(w.n)},
+	h := schedule.Host{Name: host, Provider: provider.ID("root-" + host), Conditions: conditions(fmt.Sprint(w.n)),
 		Seen: noon.Add(time.Duration(w.n) * time.Second)}
 	for i := range w.chance.IntN(4) {
 		holder, state := resource.ConsumerID(""), pci.Available
@@ -185,10 +186,18 @@ func (w *world) changeHost(ctx context.Context, s *store.Store, host string) (wh
 	return "report", s.PutReport(ctx, h, func(schedule.Host) error { return nil })
 }
 
+// conditions returns conditions with these texts, seen at noon.
+func conditions(texts ...string) (list []condition.Condition) {
+	for _, text := range texts {
+		list = append(list, condition.New(condition.Sync, "", text).At(noon))
+	}
+	return list
+}
+
 // TestObserved returns a host again when what compute observes of it changes.
 func TestObserved(t *testing.T) {
 	s := open(t, databases.SQLite(t))
-	must(t, s.PutReport(t.Context(), schedule.Host{Name: "h", Provider: "r", Seen: noon, Conditions: []string{"one"}},
+	must(t, s.PutReport(t.Context(), schedule.Host{Name: "h", Provider: "r", Seen: noon, Conditions: conditions("one")},
 		func(schedule.Host) error { return nil }))
 	var observed Observed
 	source := begun(s, func(string) Observed { return observed })
@@ -196,10 +205,10 @@ func TestObserved(t *testing.T) {
 		observed Observed
 		want     hostDoc
 	}{
-		{Observed{}, hostDoc{State: "up", Conditions: []string{"one"}}},
-		{Observed{Silent: true}, hostDoc{State: "down", Conditions: []string{"one"}}},
-		{Observed{Behind: true, Conditions: []string{"two"}},
-			hostDoc{State: "up", NotFollowing: true, Conditions: []string{"one", "two"}}},
+		{Observed{}, hostDoc{State: "up", Conditions: conditions("one")}},
+		{Observed{Silent: true}, hostDoc{State: "down", Conditions: conditions("one")}},
+		{Observed{Behind: true, Conditions: conditions("two")},
+			hostDoc{State: "up", NotFollowing: true, Conditions: conditions("one", "two")}},
 	} {
 		observed = c.observed
 		changes, err := source.Changes(t.Context())

@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/condition"
 )
 
 // Watch makes the set show the state of the cloud that a source returns. Call it at most once.
 func (s *Set) Watch(source Source) {
 	hosts := s.Gauges("hosts", "Hosts, by state (up, down) and status (enabled, disabled).", "state", "status")
-	conditions := s.Gauges("hosts_with_conditions", "Hosts whose agents report conditions.")
+	conditions := s.Gauges("hosts_with_conditions",
+		"Hosts whose agents report conditions, by the highest level of them.", "level")
 	behind := s.Gauges("hosts_behind", "Hosts whose agents do not follow the assignments.")
 	quiet := s.Gauges("agent_quiet_seconds",
 		"Time since the last sign of life of the agent that has been silent for longest, of the hosts that are up.")
@@ -28,14 +30,16 @@ func (s *Set) Watch(source Source) {
 		if err != nil {
 			return nil, err
 		}
-		list := []edge.Sample{{Of: conditions, Value: float64(state.Conditions)},
-			{Of: behind, Value: float64(state.Behind)}, {Of: quiet, Value: state.Quiet.Seconds()},
+		list := []edge.Sample{{Of: behind, Value: float64(state.Behind)}, {Of: quiet, Value: state.Quiet.Seconds()},
 			{Of: backlog, Value: float64(state.Backlog)}, {Of: over, Value: float64(state.Images.Over)}}
 		add := func(of *edge.Gauges, n int, labels ...string) {
 			list = append(list, edge.Sample{Of: of, Value: float64(n), Labels: labels})
 		}
 		for of, n := range state.Hosts {
 			add(hosts, n, of.State, of.Status)
+		}
+		for _, level := range condition.Levels {
+			add(conditions, state.Conditions[level], string(level))
 		}
 		for status, n := range state.Statuses {
 			add(servers, n, status)

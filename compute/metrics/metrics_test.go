@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -34,7 +35,10 @@ func (c cloud) Hosts(context.Context) ([]schedule.Host, error) {
 	}
 	all := []schedule.Host{
 		{Name: "h1", Devices: []pci.Offered{gpu(pci.Available, false), gpu(pci.Available, true), gpu(pci.Allocated, true)}},
-		{Name: "h2", Conditions: []string{"a disk is full"}, NotFollowed: "it is old"},
+		{Name: "h2", Conditions: []condition.Condition{
+			condition.New(condition.Transfer, "", "an image is copied"),
+			condition.New(condition.Sync, "", "a disk is full"),
+		}, NotFollowed: "it is old"},
 		{Name: "silent"}, {Name: "dead"}, {Name: "stuck", HypervisorState: schedule.HypervisorState{Down: "no KVM"}},
 	}
 	for n := range c.caches {
@@ -155,7 +159,8 @@ func TestState(t *testing.T) {
 	wantLines(t, shown(busy()),
 		`hosts{state="up",status="enabled"} 1`, `hosts{state="up",status="disabled"} 1`,
 		`hosts{state="down",status="enabled"} 2`, `hosts{state="down",status="disabled"} 1`,
-		`hosts_with_conditions 1`, `hosts_behind 1`, `agent_quiet_seconds 9`, `backlog 12`,
+		`hosts_with_conditions{level="error"} 1`, `hosts_with_conditions{level="warning"} 0`,
+		`hosts_with_conditions{level="info"} 0`, `hosts_behind 1`, `agent_quiet_seconds 9`, `backlog 12`,
 		`servers{status="ACTIVE"} 7`, `servers{status="ERROR"} 1`, `project_servers{project="p000"} 1`,
 		`devices{class="CUSTOM_GPU",state="available"} 1`, `devices{class="CUSTOM_GPU",state="disabled"} 1`,
 		`devices{class="CUSTOM_GPU",state="allocated"} 1`, `state_errors_total 0`,

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -46,9 +47,9 @@ type Source struct {
 // State is what the cloud has at one time.
 type State struct {
 	Hosts      map[HostState]int
-	Conditions int           // hosts that report conditions
-	Behind     int           // hosts whose agents do not follow the assignments
-	Quiet      time.Duration // of the agent that has been silent for longest, of the hosts that are up
+	Conditions map[condition.Level]int // hosts that report conditions, by their highest level
+	Behind     int                     // hosts whose agents do not follow the assignments
+	Quiet      time.Duration           // of the agent that has been silent for longest, of the hosts that are up
 	Statuses   map[string]int
 	Projects   map[string]int // at most MaxProjects; the others together have an empty name
 	Devices    map[DeviceState]int
@@ -87,7 +88,8 @@ func (s Source) Read(ctx context.Context) (state State, err error) {
 	if err != nil {
 		return state, err
 	}
-	state = State{Statuses: counts.Statuses, Projects: largest(counts.Projects, MaxProjects), Backlog: s.Backlog(),
+	state = State{Conditions: map[condition.Level]int{}, Statuses: counts.Statuses,
+		Projects: largest(counts.Projects, MaxProjects), Backlog: s.Backlog(),
 		Hosts: map[HostState]int{}, Devices: countDevices(hosts),
 		Images: ImageCaches{Bytes: map[string]float64{}, Limits: map[string]float64{}}}
 	for _, h := range hosts {
@@ -138,8 +140,8 @@ func (s Source) addHost(state *State, h schedule.Host, dead bool, off map[string
 	if h.NotFollowed != "" {
 		state.Behind++
 	}
-	if len(h.Conditions) > 0 {
-		state.Conditions++
+	if worst := condition.Worst(h.Conditions); worst != "" {
+		state.Conditions[worst]++
 	}
 }
 

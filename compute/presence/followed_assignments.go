@@ -2,6 +2,8 @@ package presence
 
 import (
 	"fmt"
+
+	"github.com/openberth/berth/condition"
 )
 
 // Followed records the newest assignments that the agent of a host has followed, as it reports.
@@ -46,13 +48,13 @@ func (a *Agents) NotFollowing(host string) string {
 }
 
 // Conditions returns the condition of a host whose agent has not followed assignments in time; none if it has.
-func (a *Agents) Conditions(host string) []string {
+func (a *Agents) Conditions(host string) []condition.Condition {
 	late := a.NotFollowing(host)
 	if late == "" {
 		return nil
 	}
-	return []string{late + "; no server is scheduled to this host until it does: check the agent, and the connection " +
-		"between it and compute"}
+	return []condition.Condition{condition.New(condition.NotFollowing, "", late+", and no server is scheduled to this "+
+		"host until it does; check the agent, and the connection between it and compute")}
 }
 
 // notFollowing is NotFollowing; a.mu is held.

@@ -64,6 +64,12 @@ func FromReport(r host.Report) (schedule.Host, error) {
 		return schedule.Host{}, fault.New(fault.Invalid, "provider must be the UUID of the host's root provider; it is %q",
 			clip(r.Provider))
 	}
+	for i, c := range r.Conditions {
+		if !c.Level.Valid() {
+			return schedule.Host{}, fault.New(fault.Invalid, "conditions[%d].level is %q; use info, warning or error", i,
+				clip(string(c.Level)))
+		}
+	}
 	return readHost(r)
 }
 

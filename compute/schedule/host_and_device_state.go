@@ -3,6 +3,7 @@ package schedule
 import (
 	"time"
 
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -17,10 +18,10 @@ type Host struct {
 	Present     []Present `json:",omitempty"` // the guests that exist on the host, by id
 	NotFollowed string    `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
 	HypervisorState
-	Provider    provider.ID   // the root provider
-	Devices     []pci.Offered // every device that the host's device_spec offers, by address
-	Conditions  []string      // messages about problems on the host
-	InPlacement bool          // the agent counts its devices in Placement ([pci] report_in_placement)
+	Provider    provider.ID           // the root provider
+	Devices     []pci.Offered         // every device that the host's device_spec offers, by address
+	Conditions  []condition.Condition // problems on the host
+	InPlacement bool                  // the agent counts its devices in Placement ([pci] report_in_placement)
 	Disks
 	Seen time.Time // when the last report came
 

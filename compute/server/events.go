@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/presence"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/condition"
 )
 
 // HostAgents is what events show of the agents of hosts; *presence.Agents implements it.
@@ -19,7 +20,7 @@ type HostAgents interface {
 }
 
 // NewFeed returns the events of compute, for Options.Feed. Its Run follows the database.
-func NewFeed(store events.Store, agents HostAgents, conditions func(host string) []string,
+func NewFeed(store events.Store, agents HostAgents, conditions func(host string) []condition.Condition,
 	log *slog.Logger) *eventstream.Feed {
 	source := events.NewSource(store, func(host string) events.Observed {
 		return events.Observed{Silent: agents.IsSilent(host) || agents.StartFailure(host).Why != "",

@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/compute/events"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -25,7 +26,7 @@ func watchable(t *testing.T) *fixture {
 	var feed *eventstream.Feed
 	h := startWith(t, func(o *Options) {
 		agents := o.Conductor.(*fakeConductor).Agents
-		feed = NewFeed(o.Store.(events.Store), agents, func(string) []string { return nil }, o.Log)
+		feed = NewFeed(o.Store.(events.Store), agents, func(string) []condition.Condition { return nil }, o.Log)
 		o.Feed = feed
 	})
 	ctx, stop := context.WithCancel(t.Context())

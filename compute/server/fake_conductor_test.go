@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/presence"
+	"github.com/openberth/berth/condition"
 
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/conductor"
@@ -109,12 +110,17 @@ func (l *fakeConductor) HostForget(ctx context.Context, host string) (removed, k
 	return nil, []string{"kept"}, l.store.Forget(ctx, host)
 }
 
+// foundByAudit returns the condition of the host "audited".
+func foundByAudit() []condition.Condition {
+	return []condition.Condition{condition.New(condition.ForeignAllocations, "", "found by an audit")}
+}
+
 // HostConditions returns one condition, of the host "audited".
-func (l *fakeConductor) HostConditions(host string) []string {
+func (l *fakeConductor) HostConditions(host string) []condition.Condition {
 	if host != "audited" {
 		return nil
 	}
-	return []string{"found by an audit"}
+	return foundByAudit()
 }
 
 // fakeAudits finds the same on every host.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -67,7 +68,7 @@ func TestWhyShowsConditionsOfHost(t *testing.T) {
 	conditions := func(want ...string) {
 		t.Helper()
 		why, err := h.admin.Why(ctx, id)
-		if err != nil || !slices.Equal(why.HostConditions, want) {
+		if err != nil || !slices.Equal(condition.Texts(why.HostConditions), want) {
 			t.Errorf("%q %v, want %q", why.HostConditions, err, want)
 		}
 	}
@@ -76,7 +77,7 @@ func TestWhyShowsConditionsOfHost(t *testing.T) {
 	conditions() // no agent has reported for the host
 	const progress = "the image a is being downloaded: 300 of 1000 MiB"
 	r := host.Report{Host: "host1", Instance: "a", Start: "s", Provider: string(rootID), Devices: []host.Device{},
-		Conditions: []string{progress}}
+		Conditions: []condition.Condition{condition.New(condition.Transfer, "", progress)}}
 	if err := h.hosts.PutReport(ctx, r); err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
 // report returns the report of a host with a PF, its VF and a PCI device.
 func report(name string) host.Report {
 	return host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID),
-		Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
+		Conditions: []condition.Condition{condition.New(condition.Hardware, "0000:3c:00.0", "0000:3c:00.0: cannot be read")},
+		InPlace:    true, Devices: []host.Device{
 			{Host: name, Address: "0000:3b:00.0", VendorID: "8086", ProductID: "154d", Type: "type-PF", NUMANode: 0,
 				Driver: "ixgbe", IOMMUGroup: 12,
 				ResourceClass: "CUSTOM_NIC", Traits: []string{"CUSTOM_FAST", "HW_NIC_SRIOV"}, Provider: string(deviceID),
@@ -45,6 +47,7 @@ func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 	for i := range want {
 		want[i].Seen, want[i].Start = moment, "" // the API does not show it
 		want[i].Account = "agent"
+		want[i].Conditions[0] = want[i].Conditions[0].At(moment)
 	}
 	got, err := h.hosts.Hosts(ctx)
 	for i := range got {
@@ -94,18 +97,19 @@ func TestReportIsStoredAndReplacedAsAWhole(t *testing.T) {
 func TestInvalidReportsAreRejected(t *testing.T) {
 	h := start(t)
 	for wantText, spoil := range map[string]func(*host.Report){
-		`host "host1", the report host "other"`: func(r *host.Report) { r.Host = "other" },
-		"UUID of the host's root":               func(r *host.Report) { r.Provider = "root" },
-		`"3b:00.0" is not a PCI address`:        func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
-		`"x" is not a PCI address`:              func(r *host.Report) { r.Devices[1].Parent = "x" },
-		"twice":                                 func(r *host.Report) { r.Devices[1].Address = r.Devices[0].Address },
-		`dev_type is "PF"`:                      func(r *host.Report) { r.Devices[0].Type = "PF" },
-		"instance must be that of the agent":    func(r *host.Report) { r.Instance = "" },
-		"start must be that of the agent":       func(r *host.Report) { r.Start = "" },
-		"lock_id must be that of the agent":     func(r *host.Report) { r.LockID = strings.Repeat("x", 129) },
-		"at most 32 are accepted":               func(r *host.Report) { r.Previous = make([]string, 33) },
-		"state is missing":                      func(r *host.Report) { r.Devices[0].State = "" },
-		`it is on host "host2"`:                 func(r *host.Report) { r.Devices[2].Host = "host2" },
+		`host "host1", the report host "other"`:  func(r *host.Report) { r.Host = "other" },
+		"UUID of the host's root":                func(r *host.Report) { r.Provider = "root" },
+		`"3b:00.0" is not a PCI address`:         func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
+		`"x" is not a PCI address`:               func(r *host.Report) { r.Devices[1].Parent = "x" },
+		"twice":                                  func(r *host.Report) { r.Devices[1].Address = r.Devices[0].Address },
+		`dev_type is "PF"`:                       func(r *host.Report) { r.Devices[0].Type = "PF" },
+		"instance must be that of the agent":     func(r *host.Report) { r.Instance = "" },
+		"start must be that of the agent":        func(r *host.Report) { r.Start = "" },
+		"lock_id must be that of the agent":      func(r *host.Report) { r.LockID = strings.Repeat("x", 129) },
+		"at most 32 are accepted":                func(r *host.Report) { r.Previous = make([]string, 33) },
+		"state is missing":                       func(r *host.Report) { r.Devices[0].State = "" },
+		`conditions[0].level is "bad"; use info`: func(r *host.Report) { r.Conditions[0].Level = "bad" },
+		`it is on host "host2"`:                  func(r *host.Report) { r.Devices[2].Host = "host2" },
 	} {
 		bad := report("host1")
 		spoil(&bad)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/condition"
 )
 
 // runningServer creates a server of flavor one that runs on host1, and returns its id.
@@ -35,7 +36,7 @@ func (h *fixture) status(id string) string {
 // putReport sends a report of a host.
 func (h *fixture) putReport(name string) {
 	h.Helper()
-	r := host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID), Conditions: []string{}}
+	r := host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID), Conditions: []condition.Condition{}}
 	if err := h.hosts.PutReport(h.Context(), r); err != nil {
 		h.Fatal(err)
 	}

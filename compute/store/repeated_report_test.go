@@ -3,23 +3,33 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
 )
+
+// conditions returns conditions with these texts.
+func conditions(texts ...string) (list []condition.Condition) {
+	for _, text := range texts {
+		list = append(list, condition.New(condition.Sync, "", text))
+	}
+	return list
+}
 
 // TestRepeatedReportIsStoredWithOthers checks that a repeated report is in memory at once, that its time is stored with
 // that of others, and that any other report is stored at once.
 func TestRepeatedReportIsStoredWithOthers(t *testing.T) {
 	s, db := openFile(t)
 	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	report := func(name string, after time.Duration, conditions ...string) {
+	report := func(name string, after time.Duration, texts ...string) {
 		t.Helper()
-		h := schedule.Host{Name: name, Provider: provider.ID("root-" + name), Conditions: conditions,
+		h := schedule.Host{Name: name, Provider: provider.ID("root-" + name), Conditions: conditions(texts...),
 			Seen: began.Add(after)}
 		if err := s.PutReport(t.Context(), h, func(schedule.Host) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -116,9 +126,9 @@ func TestManyRepeatedReportsAreStored(t *testing.T) {
 // TestHostsAreReadOnce checks that the list of hosts comes from memory after it was read, and has each later report.
 func TestHostsAreReadOnce(t *testing.T) {
 	s, db := openFile(t)
-	put := func(name, condition string) {
+	put := func(name, text string) {
 		t.Helper()
-		h := schedule.Host{Name: name, Provider: provider.ID("root-" + name), Conditions: []string{condition},
+		h := schedule.Host{Name: name, Provider: provider.ID("root-" + name), Conditions: conditions(text),
 			Seen: time.Unix(1_000_000, 0)}
 		if err := s.PutReport(t.Context(), h, func(schedule.Host) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -131,7 +141,7 @@ func TestHostsAreReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, h := range hosts {
-			text += h.Name + "=" + h.Conditions[0] + " "
+			text += h.Name + "=" + h.Conditions[0].Text + " "
 		}
 		return text
 	}
@@ -163,4 +173,62 @@ func TestHostsAreReadOnce(t *testing.T) {
 	if got := list(); got != "a=2 c=1 " {
 		t.Errorf("after a host was forgotten %q", got)
 	}
+}
+
+// TestConditionsKeepTheirTime checks that a condition has the time of its first report, also after its text changes and
+// after compute's start, and that a repeated report stays one.
+func TestConditionsKeepTheirTime(t *testing.T) {
+	s, db := openFile(t)
+	began := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	put := func(s *Store, minute int, texts ...string) (since []string, seen int) {
+		t.Helper()
+		h := schedule.Host{Name: "a", Provider: "root-a", Conditions: conditions(texts...),
+			Seen: began.Add(time.Duration(minute) * time.Minute)}
+		if err := s.PutReport(t.Context(), h, func(schedule.Host) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Host(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range got.Conditions {
+			since = append(since, c.Since.Format("15:04"))
+		}
+		return since, reportCount(t, db)
+	}
+	want := func(since []string, count int, wantCount int, times ...string) {
+		t.Helper()
+		if !slices.Equal(since, times) || count != wantCount {
+			t.Errorf("since %v, %d stored; want %v, %d", since, count, times, wantCount)
+		}
+	}
+	since, count := put(s, 0, "one")
+	want(since, count, 1, "12:00")
+	since, count = put(s, 1, "one")
+	want(since, count, 1, "12:00")
+	since, count = put(s, 2, "one", "two")
+	want(since, count, 2, "12:00", "12:02")
+	since, count = put(s, 3, "two changed", "one")
+	want(since, count, 3, "12:02", "12:00")
+	again, err := Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since, count = put(again, 4, "two changed", "one")
+	want(since, count, 4, "12:02", "12:00")
+	since, count = put(again, 5)
+	want(since, count, 5)
+	since, count = put(again, 6, "one")
+	want(since, count, 6, "12:06")
+}
+
+// reportCount returns how often a report of the host a was stored.
+func reportCount(t *testing.T, db *sqldb.DB) (n int) {
+	t.Helper()
+	if err := db.Read(t.Context(), func(tx *sqldb.Tx) error {
+		return tx.QueryRow(t.Context(), `SELECT reports FROM compute_hosts WHERE name = 'a'`).Scan(&n)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/record"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -20,21 +21,21 @@ import (
 // already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
 // is stored and PutReport returns the error. admit may be called more than once.
 //
+// Each condition has the time at which it was first reported; see condition.Dated.
+//
 // Of a report that repeats the last one only Seen is new. It is in memory at once, and is stored later, with others.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	defer s.reports.lock(host.Name)()
 	cached, isCached, _ := s.reports.get(host.Name)
+	reported := host.Conditions
+	host.Conditions = condition.Dated(reported, cached.Conditions, host.Seen)
 	if s.reports.isRepeated(withoutGuests(host)) {
 		if err := admit(cached); err != nil {
 			return wrap(err)
 		}
 		return wrap(s.putSeen(ctx, host.Name, host.Seen))
 	}
-	report, err := record.EncodeHost(host)
-	if err != nil {
-		return wrap(err)
-	}
-	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
 		}
@@ -54,6 +55,11 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			if err := admit(b); err != nil {
 				return err
 			}
+			host.Conditions = condition.Dated(reported, b.Conditions, host.Seen)
+		}
+		report, err := record.EncodeHost(host)
+		if err != nil {
+			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ?, reports = reports + 1
 			WHERE name = ?`,

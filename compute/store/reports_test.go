@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -25,7 +26,8 @@ func device(fn uint8, state pci.State, holder resource.ConsumerID) pci.Offered {
 }
 
 func report(name string, devices ...pci.Offered) schedule.Host {
-	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Devices: devices, Conditions: []string{"x"},
+	return schedule.Host{Name: name, Provider: provider.ID("root-" + name), Devices: devices,
+		Conditions:  []condition.Condition{condition.Condition{Text: "x"}.At(noon)},
 		InPlacement: true, Seen: noon}
 }
 

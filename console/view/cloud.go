@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/resource"
 )
@@ -55,9 +56,9 @@ type Host struct {
 	fleet.HostRow
 	Aggregates []string
 	Mark       Mark
-	State      string // in words
-	Texts      []string
-	Cells      []Cell // by class and address
+	State      string                // in words
+	Conditions []condition.Condition // of all sources, the worst first; those of HostRow are among them
+	Cells      []Cell                // by class and address
 	Amount     map[AmountClass]Amount
 	Report     *host.Report // nil: none is known
 	counts     map[resource.Class]Counts
@@ -66,7 +67,7 @@ type Host struct {
 
 // newHost returns a host with the conditions of its row.
 func newHost(row fleet.HostRow) *Host {
-	return &Host{HostRow: row, Amount: map[AmountClass]Amount{}, Texts: row.Conditions,
+	return &Host{HostRow: row, Amount: map[AmountClass]Amount{}, Conditions: row.Conditions,
 		counts: map[resource.Class]Counts{}}
 }
 
@@ -110,7 +111,7 @@ func (c *Cloud) report(r *host.Report) {
 		c.byName[r.Host] = h
 	}
 	h.Report = r
-	h.Texts = append(slices.Clone(r.Conditions), h.Texts...)
+	h.Conditions = append(slices.Clone(r.Conditions), h.Conditions...)
 }
 
 // aggregate adds a host aggregate of compute to its hosts, which it names by their services.
@@ -125,9 +126,16 @@ func (c *Cloud) aggregate(a compute.Aggregate) {
 	}
 }
 
-// setState sets the mark and the state of a host.
+// isMarked reports whether a host with these conditions has a mark: it does not for those that end by themselves.
+func isMarked(list []condition.Condition) bool {
+	worst := condition.Worst(list)
+	return worst != "" && worst != condition.Info
+}
+
+// setState sets the mark and the state of a host, and puts its worst conditions first.
 func (h *Host) setState() {
 	slices.Sort(h.Aggregates)
+	slices.SortStableFunc(h.Conditions, func(a, b condition.Condition) int { return b.Level.Compare(a.Level) })
 	if r := h.Report; r != nil {
 		h.State = r.StateText()
 		switch {
@@ -137,7 +145,7 @@ func (h *Host) setState() {
 			h.Mark = Silent
 		case r.Disabled:
 			h.Mark = Disabled
-		case len(h.Texts) > 0:
+		case isMarked(h.Conditions):
 			h.Mark = Condition
 		}
 		return
@@ -148,7 +156,7 @@ func (h *Host) setState() {
 		h.Mark = Down
 	case strings.Contains(h.State, "disabled"):
 		h.Mark = Disabled
-	case len(h.Texts) > 0:
+	case isMarked(h.Conditions):
 		h.Mark = Condition
 	}
 }
@@ -158,7 +166,7 @@ func (c *Cloud) index() {
 	words := map[string]map[string]bool{}
 	for _, h := range c.Hosts {
 		words[h.Host] = map[string]bool{h.Host: true, h.Service: true, h.Zone: true, h.State: true, h.Mark.Text(): true}
-		for _, text := range slices.Concat(h.Texts, h.Aggregates) {
+		for _, text := range slices.Concat(condition.Texts(h.Conditions), h.Aggregates) {
 			words[h.Host][text] = true
 		}
 		for _, cell := range h.Cells {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/resource"
 )
@@ -12,13 +13,20 @@ import (
 // HostPage is the view of one host.
 type HostPage struct {
 	*Host
-	Facts      []Fact
-	Conditions [][]Segment
-	Sockets    []Socket    // as its agent reports the machine
-	Cards      []*Card     // of a host whose agent reports no devices: as Placement has them
-	Bandwidth  []BandBar   // guaranteed bandwidth, by interface and direction
-	Holders    []HolderRow // who holds something of the host, by name
-	Symbols    []Symbol
+	Facts     []Fact
+	Problems  []Problem   // the conditions
+	Sockets   []Socket    // as its agent reports the machine
+	Cards     []*Card     // of a host whose agent reports no devices: as Placement has them
+	Bandwidth []BandBar   // guaranteed bandwidth, by interface and direction
+	Holders   []HolderRow // who holds something of the host, by name
+	Symbols   []Symbol
+}
+
+// Problem is a condition of the host.
+type Problem struct {
+	condition.Condition
+	Text, Remedy []Segment
+	Mark         Mark // empty: it ends by itself
 }
 
 // Fact is a fact with its name.
@@ -51,8 +59,8 @@ func (c *Cloud) HostPage(name string) *HostPage {
 		return nil
 	}
 	p := &HostPage{Host: h}
-	for _, text := range h.Texts {
-		p.Conditions = append(p.Conditions, c.Sentence(text))
+	for _, one := range h.Conditions {
+		p.Problems = append(p.Problems, c.problem(one))
 	}
 	p.facts(c)
 	if h.Report != nil {
@@ -201,10 +209,17 @@ func (p *HostPage) draw() {
 	p.Symbols = symbols(ids)
 }
 
-// ConditionMark returns the mark of the conditions.
-func (p *HostPage) ConditionMark() Mark {
-	if p.Mark == Down {
-		return Down
+// problem returns a condition as the page shows it.
+func (c *Cloud) problem(one condition.Condition) Problem {
+	p := Problem{Condition: one, Text: c.Sentence(one.Problem())}
+	if one.Remedy != "" {
+		p.Remedy = c.Sentence(one.Remedy)
 	}
-	return Condition
+	switch one.Level {
+	case condition.Error:
+		p.Mark = Down
+	case condition.Warning:
+		p.Mark = Condition
+	}
+	return p
 }

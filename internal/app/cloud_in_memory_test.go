@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
@@ -228,7 +229,7 @@ func (l *lab) conditions() string {
 	}
 	var all []string
 	for _, h := range hosts {
-		all = append(all, h.Conditions...)
+		all = append(all, condition.Texts(h.Conditions)...)
 	}
 	return strings.Join(all, "\n")
 }

@@ -39,7 +39,7 @@ var unreachable = map[string][]string{
 	"compute/scheduler": {"compute/allocations", "compute/ports", "compute/audit", "compute/conductor"},
 }
 
-var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth", "securitygroup"}
+var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth", "securitygroup", "condition"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string(nil), base...), more...)
@@ -57,6 +57,7 @@ func Rows() []Row {
 		{Package: "plan", Kind: Pure, Imports: []string{"pci", "numa", "resource"}},
 		{Package: "bandwidth", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "securitygroup", Kind: Domain, Imports: []string{"fault"}},
+		{Package: "condition", Kind: Domain},
 		{Package: "diskimage", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "backoff", Kind: Adapter},
 		{Package: "config", Kind: Adapter, Imports: []string{"fault"}},
@@ -130,7 +131,7 @@ func computeRules(contracts []string) []Row {
 			"compute/schedule"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/policies", Kind: Adapter, Imports: []string{"api/identity", "policy"}},
 		{Package: "compute/runner", Kind: Server, Imports: []string{"backoff"}},
-		{Package: "compute/presence", Kind: Server, Imports: []string{"fault", "api/host", "compute/schedule",
+		{Package: "compute/presence", Kind: Server, Imports: []string{"condition", "fault", "api/host", "compute/schedule",
 			"compute/lifecycle"}},
 		{Package: "compute/allocations", Kind: Server, Imports: with(domain, "api/placement", "compute/lifecycle")},
 		{Package: "compute/audit", Kind: Server, Imports: with(domain, "api/placement", "compute/schedule",
@@ -147,8 +148,8 @@ func computeRules(contracts []string) []Row {
 		{Package: "compute/store", Kind: Adapter, Imports: with(domain, "compute/flavor", "compute/schedule",
 			"compute/lifecycle", "compute/quota", "compute/record", "compute/store/lease", "sqldb"),
 			Outside: []string{"github.com/google/uuid"}},
-		{Package: "compute/events", Kind: Server, Imports: []string{"pci", "api/eventstream", "compute/lifecycle",
-			"compute/schedule", "compute/store"}},
+		{Package: "compute/events", Kind: Server, Imports: []string{"condition", "pci", "api/eventstream",
+			"compute/lifecycle", "compute/schedule", "compute/store"}},
 		{Package: "compute/server/request", Kind: Server, Imports: with(contracts, "compute/lifecycle",
 			"compute/policies", "compute/presence", "compute/schedule", "compute/store")},
 		{Package: "compute/server/catalog", Kind: Server, Imports: with(contracts, "compute/flavor", "compute/lifecycle",

@@ -18,6 +18,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/httpserver"
 	"github.com/openberth/berth/internal/settings"
@@ -194,7 +195,7 @@ func loadReported(b *testing.B, database string, hosts int, classes []string,
 // accelerators writes one host and returns the report of its agent.
 func (f *fleet) accelerators(n int) (host.Report, error) {
 	r := host.Report{Host: fmt.Sprintf("cmp-%05d", n), Instance: uuid.NewString(), Start: uuid.NewString(),
-		InPlace: true, Conditions: []string{}}
+		InPlace: true, Conditions: []condition.Condition{}}
 	id := f.next
 	var err error
 	if r.Provider, err = f.provider(r.Host, id, nil, "", map[string]int{"VCPU": 256, "MEMORY_MB": 1 << 20,

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 const (
@@ -58,7 +59,7 @@ func (c *agentCounts) failed(err error) {
 func newIdleAgent(n int, addr string, counts *agentCounts) *idleAgent {
 	name := fmt.Sprintf("agent-%05d", n)
 	r := host.Report{Host: name, Instance: uuid.NewString(), Start: uuid.NewString(), LockID: uuid.NewString(),
-		Provider: uuid.NewString(), InPlace: true, Conditions: []string{}}
+		Provider: uuid.NewString(), InPlace: true, Conditions: []condition.Condition{}}
 	for i := range devicesOfIdleAgent {
 		r.Devices = append(r.Devices, host.Device{Host: name, Address: fmt.Sprintf("0000:%02x:00.0", i+1),
 			VendorID: "8086", ProductID: "1515", Type: "type-PCI", NUMANode: 0, IOMMUGroup: i,

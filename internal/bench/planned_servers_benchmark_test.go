@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 )
@@ -26,7 +27,7 @@ const (
 func (f *fleet) planned(n int) (host.Report, error) {
 	rng := rand.New(rand.NewPCG(uint64(n), 1))
 	r := host.Report{Host: fmt.Sprintf("cmp-%05d", n), Instance: uuid.NewString(), Start: uuid.NewString(), InPlace: true,
-		NodesInPlacement: true, Conditions: []string{}}
+		NodesInPlacement: true, Conditions: []condition.Condition{}}
 	root := f.next
 	var err error
 	if r.Provider, err = f.provider(r.Host, root, nil, "", map[string]int{"MEMORY_MB": 1 << 20, "DISK_GB": 8000}, 0,

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/condition"
 )
 
 // device is a device in the format of the host API, as far as the scenarios need it.
@@ -33,7 +35,7 @@ type report struct {
 		Dedicated []int `json:"dedicated"`
 		Pinned    []int `json:"pinned"`
 	} `json:"cells"`
-	Conditions []string `json:"conditions"`
+	Conditions []condition.Condition `json:"conditions"`
 }
 
 // server is a server in the output of a scenario.
@@ -253,7 +255,7 @@ func checkUnplugged(t *testing.T, s scenarios) {
 		t.Errorf("held before %v, after %v", before, after)
 	}
 	s.checkTree(t, "unplug", "2/2", "0/4")
-	conditions := strings.Join(s.host(t, "unplug").Conditions, "\n")
+	conditions := strings.Join(condition.Texts(s.host(t, "unplug").Conditions), "\n")
 	for at, by := range before {
 		if !strings.Contains(conditions, at+": is held by server "+by) {
 			t.Errorf("no condition reports that %s of %s has disappeared: %s", at, by, conditions)

@@ -13,6 +13,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/openstackclient"
 )
@@ -269,7 +270,7 @@ func (c *guideCloud) documented(words string) {
 // shownHost is a host of `berth host list`.
 type shownHost struct {
 	Host, Account string
-	Conditions    []string
+	Conditions    []condition.Condition
 	Connected     bool
 }
 

@@ -71,7 +71,8 @@ func textOf(groups ...*ast.CommentGroup) string {
 // TestDocuments compares docs/berth-api with the operations and with the types of the contracts.
 func TestDocuments(t *testing.T) {
 	comments := map[string]string{}
-	for _, dir := range []string{".", "../../api/host", "../../api/compute", "../../api/network", "../../api/placement"} {
+	for _, dir := range []string{".", "../../api/host", "../../api/compute", "../../api/network", "../../api/placement",
+		"../../condition"} {
 		commentsOf(t, comments, dir)
 	}
 	for _, service := range Services {

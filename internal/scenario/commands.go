@@ -19,6 +19,7 @@ import (
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/app"
 	"github.com/openberth/berth/internal/settings"
@@ -381,7 +382,7 @@ func conditions(c *cloud, args []string, _ string) (string, error) {
 	list, err := c.hostAPI().Hosts(c.t.Context())
 	for _, h := range list {
 		if h.Host == args[0] {
-			lines := strings.Split(c.names.shown(strings.Join(h.Conditions, "\n")), "\n")
+			lines := strings.Split(c.names.shown(strings.Join(condition.Texts(h.Conditions), "\n")), "\n")
 			slices.Sort(lines)
 			return strings.Join(lines, "\n"), err
 		}

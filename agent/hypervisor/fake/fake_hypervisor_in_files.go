@@ -53,7 +53,7 @@ var _ hypervisor.Hypervisor = (*Hypervisor)(nil)
 // New returns the hypervisor whose guests are in dir; the first guest creates it. A zero capacity means 64 VCPUs, 256
 // GiB of memory and 4 TiB of disk. New does no I/O; the error is nil.
 func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
-	if capacity == (hypervisor.Capacity{}) {
+	if reflect.DeepEqual(capacity, hypervisor.Capacity{}) {
 		capacity = defaultCapacity
 	}
 	capacity.Type = hypervisor.FakeType
@@ -90,7 +90,7 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := h.capacity
-	out.Remark = strings.Join(h.damaged, "; ")
+	out.Remarks = slices.Clone(h.damaged)
 	h.addDiskImages(&out)
 	return out, nil
 }

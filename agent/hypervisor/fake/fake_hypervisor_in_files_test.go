@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -86,7 +87,7 @@ func TestInjectedFaults(t *testing.T) {
 	}
 	want := hypervisor.Capacity{Type: hypervisor.FakeType, VCPUs: 1, MemoryMB: 2, DiskGB: 3,
 		NoDiskImages: "its agent has no image service; configure [glance]"}
-	if c, err := h.Capacity(t.Context()); err != nil || c != want {
+	if c, err := h.Capacity(t.Context()); err != nil || !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v %v", c, err)
 	}
 	var asked []string

@@ -59,8 +59,8 @@ func TestDamagedFiles(t *testing.T) {
 			must(t, d.Start(t.Context()))
 			wantGuests(t, d, whole, lost)
 			capacity, err := d.Capacity(t.Context())
-			if err != nil || strings.Contains(capacity.Remark, c.file) == c.repaired {
-				t.Errorf("remark %q %v", capacity.Remark, err)
+			if err != nil || strings.Contains(strings.Join(capacity.Remarks, "; "), c.file) == c.repaired {
+				t.Errorf("remark %q %v", strings.Join(capacity.Remarks, "; "), err)
 			}
 			must(t, d.Build(t.Context(), whole))
 			checkMarker(t, d, lost)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -308,7 +309,7 @@ func TestKVM(t *testing.T) {
 	must(t, err)
 	xml, err := c.XML(t.Context(), domain, rpc.Persistent)
 	must(t, err)
-	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm == strings.Contains(capacity.Remark, emulated) {
-		t.Errorf("KVM %v, remark %q", kvm, capacity.Remark)
+	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm == slices.Contains(capacity.Remarks, emulated) {
+		t.Errorf("KVM %v, remarks %q", kvm, capacity.Remarks)
 	}
 }

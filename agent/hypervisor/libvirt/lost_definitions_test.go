@@ -173,8 +173,8 @@ func TestCopiedDomain(t *testing.T) {
 	wantGuests(t, d, g)
 	capacity, err := d.Capacity(t.Context())
 	finding := "the domain mine (" + copy.UUID.String() + ") is a copy of the guest"
-	if err != nil || !strings.Contains(capacity.Remark, finding) {
-		t.Errorf("remark %q %v", capacity.Remark, err)
+	if err != nil || !strings.Contains(strings.Join(capacity.Remarks, "; "), finding) {
+		t.Errorf("remark %q %v", strings.Join(capacity.Remarks, "; "), err)
 	}
 	g.Stopped = false
 	must(t, d.Build(t.Context(), g))
@@ -254,8 +254,8 @@ func TestRecordsOfOthers(t *testing.T) {
 		t.Error(err)
 	}
 	capacity, err := d.Capacity(t.Context())
-	if err != nil || !strings.Contains(capacity.Remark, "guest.xml of a guest cannot") {
-		t.Errorf("%q %v", capacity.Remark, err)
+	if err != nil || !strings.Contains(strings.Join(capacity.Remarks, "; "), "guest.xml of a guest cannot") {
+		t.Errorf("%q %v", strings.Join(capacity.Remarks, "; "), err)
 	}
 	must(t, d.Destroy(t.Context(), three))
 	wantFiles(t, dir, stay...)

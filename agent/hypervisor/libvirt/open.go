@@ -97,8 +97,11 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	moves := d.probe.look(ctx, d.o)
 	out.MoveAddress, out.NoDiskMoves = d.o.Migration.Address, moves.refused
 	d.connecting.Lock()
-	findings := slices.Concat(d.unsafe, d.findings, paused, d.transfers.remarks(), moves.remark(time.Now()))
+	if !host.KVM {
+		out.Remarks = []string{emulated}
+	}
+	out.Remarks = slices.Concat(out.Remarks, d.unsafe, d.findings, paused, moves.remark(time.Now()))
+	out.Transfers = append(d.transfers.remarks(), progress(downloads)...)
 	d.connecting.Unlock()
-	out.Remark = remark(host.KVM, findings, downloads)
 	return out, nil
 }

@@ -28,8 +28,9 @@ func TestPausedGuest(t *testing.T) {
 		}
 		capacity, err := d.Capacity(t.Context())
 		must(t, err)
-		if !strings.HasPrefix(capacity.Remark, c.want) || c.want == usual && capacity.Remark != usual {
-			t.Errorf("after %s: %q, want %q", c.command, capacity.Remark, c.want)
+		remarks := strings.Join(capacity.Remarks, "; ")
+		if !strings.HasPrefix(remarks, c.want) || c.want == usual && remarks != usual {
+			t.Errorf("after %s: %q, want %q", c.command, remarks, c.want)
 		}
 		wantGuests(t, d, g)
 	}

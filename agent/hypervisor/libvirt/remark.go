@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
@@ -62,14 +61,9 @@ func pauseOf(state rpc.State, reason int) string {
 	return ""
 }
 
-// remark returns what operators must know about the host: that CPUs are emulated, findings such as a paused guest, and
-// which images are downloaded. Progress is in tenths of the size, so that the report of the host seldom changes.
-func remark(kvm bool, findings []string, downloads []imagecache.Download) string {
-	var all []string
-	if !kvm {
-		all = append(all, emulated)
-	}
-	all = append(all, findings...)
+// progress returns which images are downloaded or uploaded, a sentence each. It is in tenths of the size, so that the
+// report of the host seldom changes.
+func progress(downloads []imagecache.Download) (all []string) {
 	for _, d := range downloads {
 		text := "the image %s is being downloaded: %s"
 		if d.Upload {
@@ -77,7 +71,7 @@ func remark(kvm bool, findings []string, downloads []imagecache.Download) string
 		}
 		all = append(all, fmt.Sprintf(text, d.Image, tenths(d.Bytes, d.Size)))
 	}
-	return strings.Join(all, "; ")
+	return all
 }
 
 // tenths returns how much of a size is done, in MiB and rounded down to a tenth of the size.

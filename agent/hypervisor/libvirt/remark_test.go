@@ -1,27 +1,25 @@
 package libvirt
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/openberth/berth/agent/imagecache"
 )
 
-func TestRemark(t *testing.T) {
-	downloads := []imagecache.Download{{Image: "a", Bytes: 499 << 20, Size: 1000 << 20}, {Image: "b", Bytes: 5}}
+// TestProgress checks the sentences of copies in progress.
+func TestProgress(t *testing.T) {
 	for _, c := range []struct {
-		kvm       bool
-		paused    []string
-		downloads []imagecache.Download
-		want      string
+		download imagecache.Download
+		want     string
 	}{
-		{true, nil, nil, ""},
-		{false, nil, nil, emulated},
-		{true, nil, downloads,
-			"the image a is being downloaded: 400 of 1000 MiB; the image b is being downloaded: of unknown size"},
-		{false, []string{"x is paused"}, downloads[:1],
-			emulated + "; x is paused; the image a is being downloaded: 400 of 1000 MiB"},
+		{imagecache.Download{Image: "a", Bytes: 499 << 20, Size: 1000 << 20},
+			"the image a is being downloaded: 400 of 1000 MiB"},
+		{imagecache.Download{Image: "b", Bytes: 5}, "the image b is being downloaded: of unknown size"},
+		{imagecache.Download{Image: "c", Bytes: 5 << 20, Size: 10 << 20, Upload: true},
+			"a disk is being uploaded as the image c: 5 of 10 MiB"},
 	} {
-		if got := remark(c.kvm, c.paused, c.downloads); got != c.want {
+		if got := progress([]imagecache.Download{c.download}); !slices.Equal(got, []string{c.want}) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

@@ -62,7 +62,7 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 	}
 	damaged, err := h.damagedFiles()
 	return hypervisor.Capacity{Type: "phyp", VCPUs: int(math.Round(units*100)) / 100, MemoryMB: int(memory),
-		DiskGB: h.options.DiskGB, DiskImages: hypervisor.NoDisks, NoLive: noLive, Remark: strings.Join(damaged, "; ")}, err
+		DiskGB: h.options.DiskGB, DiskImages: hypervisor.NoDisks, NoLive: noLive, Remarks: damaged}, err
 }
 
 // damagedFiles returns a sentence for each file of the driver that cannot be read.

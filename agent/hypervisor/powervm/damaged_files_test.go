@@ -123,8 +123,8 @@ func TestDamagedRecordOfAnAbandonedPartition(t *testing.T) {
 func wantRemark(t *testing.T, h hypervisor.Hypervisor, file string) {
 	t.Helper()
 	c, err := h.Capacity(t.Context())
-	if err != nil || !strings.Contains(c.Remark, file) || (file == "") != (c.Remark == "") {
-		t.Errorf("the remark is %q, %v; want %q", c.Remark, err, file)
+	if err != nil || !strings.Contains(strings.Join(c.Remarks, "; "), file) || (file == "") != (len(c.Remarks) == 0) {
+		t.Errorf("the remarks are %q, %v; want %q", c.Remarks, err, file)
 	}
 }
 

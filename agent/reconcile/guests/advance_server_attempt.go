@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -129,6 +130,6 @@ func (w *Works) end(j *work, err error) {
 	}
 	w.Log("server not reconciled, will retry", "server", j.id, "attempts", j.failures, "error", err)
 	if j.failures >= warnAfter {
-		w.Condition("server "+j.id, "server "+j.id+": "+fault.TextOf(err))
+		w.Condition(condition.ServerFailed, j.id, "server "+j.id+": "+fault.TextOf(err))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -94,11 +95,12 @@ func removeLateOfReturning(w *Works, j *work) state.Effect {
 // setLostCondition sets the conditions of guests of which the hypervisor has lost something, and of those that it does
 // not list and that the assignments do not mention.
 func setLostCondition(w *Works) {
-	var sentences []string
+	var lost []condition.Condition
+	add := func(id, text string) { lost = append(lost, condition.New(condition.LostGuest, id, text)) }
 	for _, id := range slices.Sorted(maps.Keys(w.Guests)) {
 		if g := w.Guests[id]; g.Lost != "" {
-			sentences = append(sentences, fmt.Sprintf("guest %s (%s): %s; it is made again around its disk when its server is "+
-				"assigned here", id, g.Name, g.Lost))
+			add(id, fmt.Sprintf("guest %s (%s): %s; it is made again around its disk when its server is assigned here", id,
+				g.Name, g.Lost))
 		}
 	}
 	for _, id := range w.State.Servers() {
@@ -106,14 +108,15 @@ func setLostCondition(w *Works) {
 		_, built := w.State.Built(id)
 		if built && !there && w.Assignments.Received && w.NotFollowed == "" && !w.Assigned(id) &&
 			!state.IsReplaced(w.Core, id) {
-			sentences = append(sentences, fmt.Sprintf("guest %s was built here, the hypervisor does not list it, and compute's "+
-				"assignments do not mention it, so its devices stay claimed; run `berth agent destroy %s` to free them", id, id))
+			add(id, fmt.Sprintf("guest %s was built here, the hypervisor does not list it, and compute's assignments do not "+
+				"mention it, so its devices stay claimed; run `berth agent destroy %s` to free them", id, id))
 		}
 	}
-	if more := len(sentences) - namedGuests; more > 0 {
-		sentences = append(sentences[:namedGuests], fmt.Sprintf("%d more guests are missing or have lost something", more))
+	if more := len(lost) - namedGuests; more > 0 {
+		lost = lost[:namedGuests]
+		add("", fmt.Sprintf("%d more guests are missing or have lost something", more))
 	}
-	w.Condition("lost", sentences...)
+	state.SetConditions(w.Core, string(condition.LostGuest), lost)
 }
 
 // restartWaits is the wait before the next start of a guest that has ended again after such starts.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -23,10 +24,10 @@ func HypervisorChecked(w *Works, err error) {
 	w.Down, w.Wake = why, true
 	w.ReportChanged()
 	if why != "" {
-		w.Condition("hypervisor", "the hypervisor can build no guests, so no server is placed here: "+why)
+		w.Condition(condition.Hypervisor, "", "the hypervisor can build no guests, so no server is placed here: "+why)
 		return
 	}
-	w.Condition("hypervisor")
+	w.Condition(condition.Hypervisor, "")
 	w.WantSync = true
 	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
 		j := w.byID[id]

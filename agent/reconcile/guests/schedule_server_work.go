@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 // Deadline returns the time of the next attempt that waits; zero when none waits.
@@ -163,7 +164,7 @@ func (w *Works) forget(due ...[]string) {
 	for _, id := range slices.Sorted(maps.Keys(w.byID)) {
 		if w.byID[id].attempt == nil && !slices.Contains(all, id) {
 			delete(w.byID, id)
-			w.Condition("server " + id)
+			w.Condition(condition.ServerFailed, id)
 		}
 	}
 }

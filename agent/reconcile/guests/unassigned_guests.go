@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 // Unassigned lists the guests that exist and that the assignments do not mention, by id. It is empty before compute
@@ -35,7 +36,10 @@ const namedGuests = 20
 // setUnassignedCondition sets the condition of guests that the assignments do not mention.
 func (w *Works) setUnassignedCondition() {
 	list := w.Unassigned()
-	var sentences []string
+	var unassigned []condition.Condition
+	add := func(id, text string) {
+		unassigned = append(unassigned, condition.New(condition.UnassignedGuest, id, text))
+	}
 	for _, id := range list[:min(len(list), namedGuests)] {
 		g := w.Guests[id]
 		var devices []string
@@ -46,15 +50,13 @@ func (w *Works) setUnassignedCondition() {
 		if len(devices) > 0 {
 			with = " with " + strings.Join(devices, ", ")
 		}
-		sentences = append(sentences,
-			fmt.Sprintf("guest %s (%s) exists here%s, and compute's assignments do not mention it, so it is left alone; "+
-				"run `berth agent destroy %s` to end it", id, g.Name, with, id))
+		add(id, fmt.Sprintf("guest %s (%s) exists here%s, and compute's assignments do not mention it, so it is left alone; "+
+			"run `berth agent destroy %s` to end it", id, g.Name, with, id))
 	}
 	if more := len(list) - namedGuests; more > 0 {
-		sentences = append(sentences, fmt.Sprintf("%d more guests exist here that compute's assignments do not mention",
-			more))
+		add("", fmt.Sprintf("%d more guests exist here that compute's assignments do not mention", more))
 	}
-	w.Condition("unassigned", sentences...)
+	state.SetConditions(w.Core, string(condition.UnassignedGuest), unassigned)
 }
 
 // PresentGuests lists the guests of the host for the report, with those that were built here and that the hypervisor

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -66,7 +67,7 @@ func (c *Core) Fence(err error) {
 		return
 	}
 	c.Fenced, c.Wake = true, true
-	c.Condition("instance", fault.TextOf(err)+"; until then nothing is built or destroyed")
+	c.Condition(condition.Instance, "", fault.TextOf(err)+"; until then nothing is built or destroyed")
 }
 
 // Unfence resumes work after compute has accepted a report. The guests are reported again: another agent may have
@@ -77,7 +78,7 @@ func (c *Core) Unfence() {
 	}
 	c.Fenced, c.Wake, c.WantSync = false, true, true
 	clear(c.Acked)
-	c.Condition("instance")
+	c.Condition(condition.Instance, "")
 }
 
 // Sender returns how this start of the agent identifies itself to compute.

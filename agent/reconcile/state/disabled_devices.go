@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -26,14 +27,15 @@ func (c *Core) ApplyDisabled() {
 // DisabledChanged makes changed disablements effective: for claims, in Placement and in the host report.
 func (c *Core) DisabledChanged() {
 	c.ApplyDisabled()
-	var sentences []string
+	var failed []condition.Condition
 	for _, d := range c.DisabledNow() {
 		if d.Check {
-			sentences = append(sentences, fmt.Sprintf("%s is disabled, because its health check has failed: %s; repair it, "+
-				"then run `berth device enable %s %s`", d.Address, d.Reason, c.Config.Host, d.Address))
+			failed = append(failed, condition.New(condition.FailedDevice, d.Address.String(), fmt.Sprintf(
+				"%s is disabled, because its health check has failed: %s; repair it, then run `berth device enable %s %s`",
+				d.Address, d.Reason, c.Config.Host, d.Address)))
 		}
 	}
-	c.Condition("failed devices", sentences...)
+	SetConditions(c, string(condition.FailedDevice), failed)
 	c.WantSync, c.Freed, c.Wake = true, true, true
 	c.ReportChanged()
 }

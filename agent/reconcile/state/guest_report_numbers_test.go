@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/condition"
 )
 
 // Two starts that count the same number of starts, as on a copy of the agent's directory, report with other numbers,
@@ -13,7 +14,7 @@ import (
 func TestStartsWithTheSameCountHaveOtherNumbers(t *testing.T) {
 	numbers := map[int64]bool{}
 	for _, id := range []string{"p1", "p2"} {
-		c := &Core{Conditions: map[string][]string{}}
+		c := &Core{Conditions: map[string][]condition.Condition{}}
 		c.Record(journal.Identity{Instance: "i", Starts: 8}.Entry())
 		if err := c.BeginStart(id); err != nil {
 			t.Fatal(err)

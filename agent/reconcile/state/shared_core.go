@@ -6,6 +6,7 @@ package state
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/agent/device"
@@ -13,6 +14,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/backoff"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -29,16 +31,16 @@ type Core struct {
 	observed
 	followed
 
-	Down       string                       // why the hypervisor can build no guests; empty: it can
-	Conditions map[string][]string          // by source
-	Hypervisor string                       // Nova's hypervisor_type; empty: not yet known
-	Version    int                          // of the host report; counts its changes
-	Delivered  int                          // version of the host report that compute has; -1: none
-	WantSync   bool                         // a sync must begin
-	Postponed  map[resource.ConsumerID]bool // their devices delay the creation of a provider; of the last plan
-	Wake       bool                         // work may be due
-	Freed      bool                         // devices were freed: servers that wait for devices can try again
-	ReleasedAt time.Time                    // when devices were last freed whose release the next plans need
+	Down       string                           // why the hypervisor can build no guests; empty: it can
+	Conditions map[string][]condition.Condition // by kind and subject
+	Hypervisor string                           // Nova's hypervisor_type; empty: not yet known
+	Version    int                              // of the host report; counts its changes
+	Delivered  int                              // version of the host report that compute has; -1: none
+	WantSync   bool                             // a sync must begin
+	Postponed  map[resource.ConsumerID]bool     // their devices delay the creation of a provider; of the last plan
+	Wake       bool                             // work may be due
+	Freed      bool                             // devices were freed: servers that wait for devices can try again
+	ReleasedAt time.Time                        // when devices were last freed whose release the next plans need
 }
 
 // observed is the last observation, and what has changed since.
@@ -67,7 +69,7 @@ type observed struct {
 // NewCore returns the state before the first event, with the content of the journal.
 func NewCore(config Config, found journal.State) *Core {
 	return &Core{Config: config, journalQueue: journalQueue{State: found, Durable: found}, Delivered: -1,
-		Conditions: map[string][]string{},
+		Conditions: map[string][]condition.Condition{},
 		observed: observed{Guests: map[string]hypervisor.Guest{}, LateAtStart: map[string]bool{},
 			Restoring: map[device.ID]bool{}},
 		followed: followed{ReportedRemovals: map[string]RemovalVersion{}, Confirmed: map[string]host.Server{},
@@ -95,19 +97,28 @@ func (c *Core) Warn(message string, attrs ...any) {
 // ReportChanged records that the host report has changed.
 func (c *Core) ReportChanged() { c.Version++ }
 
-// Condition replaces the conditions of one source, and logs new ones.
-func (c *Core) Condition(source string, sentences ...string) {
-	if slices.Equal(c.Conditions[source], sentences) {
+// Condition replaces the conditions of one kind and subject, which are one sentence each; see SetConditions.
+func (c *Core) Condition(kind condition.Kind, subject string, sentences ...string) {
+	var list []condition.Condition
+	for _, text := range sentences {
+		list = append(list, condition.New(kind, subject, text))
+	}
+	SetConditions(c, strings.TrimSpace(string(kind)+" "+subject), list)
+}
+
+// SetConditions replaces the conditions with one key, and logs new ones. The key is their kind, if they are all of it.
+func SetConditions(c *Core, key string, list []condition.Condition) {
+	if slices.Equal(c.Conditions[key], list) {
 		return
 	}
-	for _, s := range sentences {
-		if !slices.Contains(c.Conditions[source], s) {
-			c.Warn(s, "about", source)
+	for _, one := range list {
+		if !slices.Contains(c.Conditions[key], one) {
+			c.Warn(one.Text, "about", key)
 		}
 	}
-	c.Conditions[source] = sentences
-	if len(sentences) == 0 {
-		delete(c.Conditions, source)
+	c.Conditions[key] = list
+	if len(list) == 0 {
+		delete(c.Conditions, key)
 	}
 	c.ReportChanged()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
@@ -42,7 +43,7 @@ func VFsObserved(c *Core, devices []pci.Device) {
 		if id := device.PCI(d.Address); known[id] > 0 && d.NumVFs > 0 && !c.Restoring[id] && !CardHeld(c, id) {
 			c.Record(journal.VFs(id, 0))
 			c.WantSync = c.WantSync || d.NumVFs != known[id]
-			c.Condition("VFs of " + id.String())
+			c.Condition(condition.VFs, id.String())
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -19,17 +20,7 @@ import (
 // reported.
 func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 	machine := WithLastRead(o.Machine, s.Scanned)
-	for _, p := range machine.Problems {
-		v.Problems = append(v.Problems, p.String())
-	}
-	if o.Capacity.Remark != "" {
-		v.Problems = append(v.Problems, o.Capacity.Remark)
-	}
-	for _, g := range o.Guests {
-		if g.Remark != "" {
-			v.Problems = append(v.Problems, g.Remark)
-		}
-	}
+	v.Problems = problems(machine, o)
 	s.hypervisorType(o.Capacity.Type)
 	s.recordDisks(o.Capacity)
 	v.cells, v.nodes = s.Config.CPUs.Cells(machine), state.Topology(machine)
@@ -54,6 +45,28 @@ func (s *Syncer) interpret(o state.Observation) (v view, err error) {
 	v.offers, v.present = survey.Offers(v.facts), machine.Devices
 	s.interpretKinds(&v, machine.Parts, o.Tree)
 	return v, survey.CheckSwitch(v.facts)
+}
+
+// problems returns what could not be read of the host, and what the hypervisor has remarked on it and on guests.
+func problems(machine facts.Facts, o state.Observation) (list []condition.Condition) {
+	add := func(kind condition.Kind, subject, text string) {
+		list = append(list, condition.New(kind, subject, text))
+	}
+	for _, p := range machine.Problems {
+		add(condition.Hardware, p.Name, p.String())
+	}
+	for _, text := range o.Capacity.Remarks {
+		add(condition.HypervisorRemark, "", text)
+	}
+	for _, text := range o.Capacity.Transfers {
+		add(condition.Transfer, "", text)
+	}
+	for _, g := range o.Guests {
+		if g.Remark != "" {
+			add(condition.HypervisorRemark, g.ID, g.Remark)
+		}
+	}
+	return list
 }
 
 // recordDisks records which images the disks of guests can become, and where they can be copied from.
@@ -177,13 +190,13 @@ func (s *Syncer) observe(v view, epoch int) error {
 		s.Record(journal.Starts(s.Start.Ids))
 	}
 	if v.adopted != "" {
-		s.Condition("identity", v.adopted)
+		s.Condition(condition.Identity, "", v.adopted)
 	}
 	s.DisableVanished(v.present)
 	s.Root, s.Tree, s.Scanned = v.identity.Provider, v.facts.Actual, v.present
 	s.Cells, s.Nodes = v.cells, v.nodes
 	s.NoDisks = v.noDisks
-	s.Condition("host", v.Problems...)
+	state.SetConditions(s.Core, "host", v.Problems)
 	s.ReportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if !s.Restored {
 		s.GuestEpoch++

@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -201,7 +202,7 @@ func (s *Syncer) write() {
 	for holder := range s.Postponed {
 		s.WantSync = s.WantSync || len(s.Set.Held(holder)) == 0 // freed since the plan was begun
 	}
-	s.Condition("plan", s.sentences(objections)...)
+	state.SetConditions(s.Core, string(condition.Plan), s.conditions(objections))
 	if len(objections) > 0 {
 		s.dropFresh()
 		s.deviceSyncEnded()
@@ -213,16 +214,21 @@ func (s *Syncer) write() {
 	s.writeStep()
 }
 
-// sentences returns the objections and notes of the plan, for an operator. Warnings have conditions of their own.
-func (s *Syncer) sentences(objections []treeplan.Objection) []string {
+// conditions returns the objections and notes of the plan, for an operator. Warnings have conditions of their own.
+func (s *Syncer) conditions(objections []treeplan.Objection) (list []condition.Condition) {
+	add := func(subject, text string) { list = append(list, condition.New(condition.Plan, subject, text)) }
 	plan := s.Planning.Plan
 	warnings := slices.Collect(maps.Values(plan.Warnings))
-	list := slices.DeleteFunc(slices.Clone(plan.Notes), func(n string) bool { return slices.Contains(warnings, n) })
+	for _, text := range plan.Notes {
+		if !slices.Contains(warnings, text) {
+			add("", text)
+		}
+	}
 	for _, n := range s.Planning.Notes {
-		list = append(list, n.String())
+		add(n.About, n.String())
 	}
 	for _, o := range slices.Concat(plan.Objections, objections) {
-		list = append(list, o.String())
+		add(o.Name, o.String())
 	}
 	return list
 }
@@ -322,7 +328,7 @@ func (s *Syncer) freesParent(plan treeplan.Plan) bool {
 // delays or refuses a start.
 func (s *Syncer) deviceSyncEnded() {
 	s.Begun, s.failures = true, 0
-	s.Condition("sync")
+	s.Condition(condition.Sync, "")
 	s.beginBandwidth()
 }
 
@@ -367,11 +373,12 @@ func (s *Syncer) warnOfChanges(warnings map[provider.ID]string) {
 		held[c.Provider] = true
 	}
 	maps.DeleteFunc(s.warnings, func(id provider.ID, _ string) bool { return !held[id] })
-	var sentences []string
+	var changed []condition.Condition
 	for _, id := range slices.Sorted(maps.Keys(s.warnings)) {
-		sentences = append(sentences, s.warnings[id])
+		p, _ := s.Tree.ByID(id)
+		changed = append(changed, condition.New(condition.ChangedProvider, p.Name, s.warnings[id]))
 	}
-	s.Condition("warnings", sentences...)
+	state.SetConditions(s.Core, string(condition.ChangedProvider), changed)
 }
 
 // failed discards the plan. When another client has written to the tree, the sync begins again.
@@ -401,12 +408,12 @@ func (s *Syncer) end(err error) {
 	s.stage, s.endedAt, s.longest = idle, s.Now, 0
 	if err == nil {
 		s.Begun, s.failures = true, 0
-		s.Condition("sync")
+		s.Condition(condition.Sync, "")
 		return
 	}
 	s.failures++
 	s.Bandwidth.notAttempted()
-	s.Condition("sync", "the host cannot be reported as it is: "+fault.TextOf(err))
+	s.Condition(condition.Sync, "", "the host cannot be reported as it is: "+fault.TextOf(err))
 	if s.Begun {
 		s.longest = 10 * s.Backoff(s.failures)
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -78,8 +79,8 @@ type view struct {
 	offers   []device.Offer
 	present  []pci.Device // the host's devices, of all kinds
 	guests   []hypervisor.Guest
-	Problems []string // of the host, as sentences
-	noDisks  string   // why disks cannot be moved between this host and others; empty: they can
+	Problems []condition.Condition // of the host
+	noDisks  string                // why disks cannot be moved between this host and others; empty: they can
 	identity journal.Identity
 	cells    []numa.Cell
 	nodes    numa.Topology

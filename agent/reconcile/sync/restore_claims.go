@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/reconcile/state"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -130,11 +131,11 @@ func (s *Syncer) setConflictCondition() {
 		claims, _ := s.State.Of(d.Server)
 		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.ID() == d.Device })
 	})
-	var sentences []string
+	var conflicts []condition.Condition
 	for _, d := range s.Conflicts {
-		sentences = append(sentences, d.Sentence)
+		conflicts = append(conflicts, condition.New(condition.Restore, d.Device.String(), d.Sentence))
 	}
-	s.Condition("restore", sentences...)
+	state.SetConditions(s.Core, string(condition.Restore), conflicts)
 }
 
 // restoreMessage returns the log message for a guest whose claims differ from the journal's.

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -79,14 +80,22 @@ func (b *bandwidthSync) retry() time.Duration {
 
 // report updates the conditions about bandwidth, and which agent types are synced.
 func (b *bandwidthSync) report() {
-	sentences := append(b.notReachedSentences(), b.findings...)
+	var found []condition.Condition
+	add := func(subject string, sentences ...string) {
+		for _, text := range sentences {
+			found = append(found, condition.New(condition.Bandwidth, subject, text))
+		}
+	}
+	add("", b.notReachedSentences()...)
+	add("", b.findings...)
 	bad := map[bandwidth.AgentType]bool{}
 	for _, o := range b.plan.Objections {
-		sentences = append(sentences, o.String())
+		add(o.Name, o.String())
 		n, _ := bandwidth.ParseName(o.Name)
 		bad[n.Agent] = true
 	}
-	b.Condition("bandwidth", append(sentences, b.writes.errors...)...)
+	add("", b.writes.errors...)
+	state.SetConditions(b.Core, string(condition.Bandwidth), found)
 	for _, note := range b.plan.Notes {
 		b.Warn(note)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/compute/audit"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/condition"
 )
 
 // allocationRoutes returns the paths of the comparison of a host with Placement.
@@ -46,7 +47,7 @@ func (s *Handlers) healHost(c *request.Call) error {
 
 func (s *Handlers) writeAudit(a audit.Audit) host.Allocations {
 	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}}
-	out.Conditions = append([]string{}, s.Conductor.HostConditions(a.Host)...)
+	out.Conditions = append([]condition.Condition{}, s.Conductor.HostConditions(a.Host)...)
 	for _, m := range a.Missing {
 		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer,
 			Lacks: m.Lacks.ByName(), Refused: m.Refused, Outcome: m.Outcome,

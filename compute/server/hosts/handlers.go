@@ -21,12 +21,14 @@ import (
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
 
 // Store is what the handlers need of the database; *store.Store implements it and documents its faults.
 type Store interface {
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	ReadServers(ctx context.Context, ids []string) ([]lifecycle.Server, error)
 	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Hosts(ctx context.Context) ([]schedule.Host, error)
@@ -62,7 +64,7 @@ type Agents interface {
 
 // Conductor records the reports of guests, and what operators declare about hosts.
 type Conductor interface {
-	HostConditions(host string) []string
+	HostConditions(host string) []condition.Condition
 	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/audit"
@@ -16,6 +18,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -106,12 +109,19 @@ func markForeign(devices []host.Device, foreign []audit.Foreign) {
 	}
 }
 
-// disabledSentence returns the condition of a disabled host.
-func disabledSentence(host, reason string) string {
+// disabledCondition returns the condition of a disabled host.
+func disabledCondition(host, reason string) condition.Condition {
 	if reason != "" {
 		reason = ": " + reason
 	}
-	return fmt.Sprintf("an operator has disabled this host%s (`berth host enable %s` reverses that)", reason, host)
+	return condition.New(condition.Disabled, "", fmt.Sprintf("an operator has disabled this host%s; "+
+		"`berth host enable %s` reverses that", reason, host))
+}
+
+// deadCondition returns the condition of a host that is declared dead.
+func deadCondition(host string) condition.Condition {
+	return condition.New(condition.Dead, "", fmt.Sprintf("an operator has declared this host dead; `berth host up %s` "+
+		"reverses that, `berth host forget %s` removes the host", host, host))
 }
 
 func (s *Handlers) listHosts(c *request.Call) error {
@@ -166,21 +176,45 @@ func hostReports(ctx context.Context, s *Handlers, only string) ([]host.Report, 
 		}
 	}
 	maps.DeleteFunc(failures, func(name string, _ presence.StartFailure) bool { return only != "" && name != only })
-	return withFailures(reports, failures), nil
+	reports = withFailures(reports, failures)
+	return reports, nameSubjects(ctx, s, reports)
+}
+
+// nameSubjects adds the names of the servers that conditions concern.
+func nameSubjects(ctx context.Context, s *Handlers, reports []host.Report) error {
+	of := map[string][]*condition.Condition{}
+	for i := range reports {
+		for j := range reports[i].Conditions {
+			c := &reports[i].Conditions[j]
+			if _, err := uuid.Parse(c.Subject); err == nil {
+				of[c.Subject] = append(of[c.Subject], c)
+			}
+		}
+	}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(of)), store.MaxRead) {
+		servers, err := s.Store.ReadServers(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, server := range servers {
+			for _, c := range of[server.ID] {
+				c.Server = server.Name
+			}
+		}
+	}
+	return nil
 }
 
 // hostReport returns the last report of a host.
 func hostReport(s *Handlers, h schedule.Host, d declared) host.Report {
-	conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
+	conditions := append(append([]condition.Condition{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
 	down := slices.Contains(d.dead, h.Name)
 	if down {
-		dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+
-			"`berth host forget %s` removes the host)", h.Name, h.Name)
-		conditions = append([]string{dead}, conditions...)
+		conditions = slices.Insert(conditions, 0, deadCondition(h.Name))
 	}
 	reason, off := d.disabled[h.Name]
 	if off {
-		conditions = append([]string{disabledSentence(h.Name, reason)}, conditions...)
+		conditions = slices.Insert(conditions, 0, disabledCondition(h.Name, reason))
 	}
 	connected, quiet := s.Agents.LastSign(h.Name)
 	return host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
@@ -202,12 +236,14 @@ func withFailures(reports []host.Report, failures map[string]presence.StartFailu
 		i := slices.IndexFunc(reports, func(r host.Report) bool { return r.Host == name })
 		if i < 0 {
 			i = len(reports)
-			reports = append(reports, host.Report{Host: name, Devices: []host.Device{}, Conditions: []string{}})
+			reports = append(reports, host.Report{Host: name, Devices: []host.Device{},
+				Conditions: []condition.Condition{}})
 		}
 		r := &reports[i]
 		r.StartFailed, r.Quiet = failure.Why, failure.Quiet.Seconds()
-		r.Conditions = append([]string{"its agent cannot report the host since its start, and tries again: " + failure.Why +
-			"; nothing is scheduled to it, and what else is shown of it is from before"}, r.Conditions...)
+		text := "its agent cannot report the host since its start, and tries again: " + failure.Why +
+			"; nothing is scheduled to it, and what else is shown of it is from before"
+		r.Conditions = slices.Insert(r.Conditions, 0, condition.New(condition.StartFailed, "", text))
 	}
 	slices.SortFunc(reports, func(a, b host.Report) int { return strings.Compare(a.Host, b.Host) })
 	return reports

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -39,17 +40,17 @@ func (s *Handlers) why(c *request.Call, found lifecycle.Server) error {
 }
 
 // conditionsOf returns the conditions of a host, such as the progress of the downloads of images.
-func (s *Handlers) conditionsOf(c *request.Call, name string) ([]string, error) {
+func (s *Handlers) conditionsOf(c *request.Call, name string) ([]condition.Condition, error) {
 	h, err := s.Store.Host(c.R.Context(), name)
 	if fault.Is(err, fault.NotFound) {
-		return []string{}, nil // it was forgotten meanwhile
+		return []condition.Condition{}, nil // it was forgotten meanwhile
 	}
-	return append([]string{}, h.Conditions...), err
+	return append([]condition.Condition{}, h.Conditions...), err
 }
 
 // withoutHostData removes the data about hosts and their devices, which the Compute API hides from users.
 func withoutHostData(w compute.Why) compute.Why {
-	w.Host, w.Choice, w.Details, w.Move, w.HostConditions = "", nil, "", nil, []string{}
+	w.Host, w.Choice, w.Details, w.Move, w.HostConditions = "", nil, "", nil, []condition.Condition{}
 	w.Leftovers, w.FilterFailures = []compute.WhyResidence{}, []compute.WhyFilterFailure{}
 	w.Excluded, w.Devices, w.History = map[string]string{}, []compute.WhyDevice{}, []compute.WhyHistoryEntry{}
 	for i := range w.Requests {
@@ -64,7 +65,7 @@ func explain(s lifecycle.Server) compute.Why {
 		Host: s.Shown().Host, Flavor: s.Flavor.Name, Query: placement.AskQuery(s.Ask).Encode(),
 		Rounds: s.Round, Tries: s.Try, Excluded: request.NotNil(s.FailedHosts), Groups: []compute.WhyGroup{},
 		Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, History: []compute.WhyHistoryEntry{}}
-	w.HostConditions = []string{}
+	w.HostConditions = []condition.Condition{}
 	w.Image, w.Constraints = explainImage(s)
 	for _, g := range s.Ask.Groups {
 		w.Groups = append(w.Groups, explainGroup(g))

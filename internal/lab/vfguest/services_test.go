@@ -24,6 +24,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -224,7 +225,7 @@ func (m *machine) conditions() string {
 	if err != nil || len(all) != 1 {
 		return ""
 	}
-	return strings.Join(all[0].Conditions, "\n")
+	return strings.Join(condition.Texts(all[0].Conditions), "\n")
 }
 
 // tillDone waits until a server is ACTIVE or ERROR, and returns the message of its fault.
