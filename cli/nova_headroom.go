@@ -47,7 +47,7 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 	}
 	for i, ask := range asks {
 		if len(ask.Groups) > 0 {
-			list[i].add(headroom.Count(v, ask))
+			list[i].add(headroom.Count(v, ask, func() bool { return ctx.Err() != nil }))
 		}
 	}
 	services := map[string]string{}

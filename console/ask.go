@@ -172,6 +172,9 @@ func (q *question) candidates(ctx context.Context) {
 	}
 }
 
+// errNotAwaited is the error of a count that was ended.
+var errNotAwaited = fault.New(fault.Unavailable, "the browser did not wait for the answer")
+
 // room counts how many more servers fit: Berth's compute does for a flavor, else this process from what was read of
 // Placement. A count needs a place in each of limits.
 func (q *question) room(ctx context.Context, f askForm, limits ...chan struct{}) {
@@ -206,9 +209,14 @@ func (q *question) room(ctx context.Context, f askForm, limits ...chan struct{})
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
-			q.missing(part, fault.New(fault.Unavailable, "the browser did not wait for the answer"))
+			q.missing(part, errNotAwaited)
 			return
 		}
 	}
-	q.source.Room = view.RoomOf(headroom.Count(q.cloud.Fleet, q.ask))
+	counted := headroom.Count(q.cloud.Fleet, q.ask, func() bool { return ctx.Err() != nil })
+	if ctx.Err() != nil {
+		q.missing(part, errNotAwaited)
+		return
+	}
+	q.source.Room = view.RoomOf(counted)
 }

@@ -1,7 +1,9 @@
 package conductor
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,5 +72,42 @@ func TestHeadroom(t *testing.T) {
 	_, _, err = c.conductor().Scheduler.Headroom(t.Context(), f, []portrequest.Port{port})
 	if !fault.Is(err, fault.Invalid) {
 		t.Error(err)
+	}
+}
+
+// endingContext ends when Err was called often enough.
+type endingContext struct {
+	context.Context
+	calls atomic.Int64
+	last  int64 // the first call that returns an error
+}
+
+// Err implements context.Context.
+func (c *endingContext) Err() error {
+	if c.calls.Add(1) >= c.last {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// A count whose caller does not wait any more returns an error, at whatever point that is.
+func TestHeadroomEnds(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 3, "b": 2, "c": 4})
+	c.start(t.Context(), c.store, c.client(nil))
+	f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:1"}}
+	whole := &endingContext{Context: t.Context(), last: 1 << 40}
+	if hosts, _, err := c.conductor().Scheduler.Headroom(whole, f, nil); err != nil || len(hosts) != 3 {
+		t.Fatalf("%+v %v", hosts, err)
+	}
+	all := whole.calls.Load()
+	if all < 2 {
+		t.Fatalf("the count looks %d times whether its caller waits", all)
+	}
+	for last := int64(1); last <= all; last++ {
+		ctx := &endingContext{Context: t.Context(), last: last}
+		hosts, _, err := c.conductor().Scheduler.Headroom(ctx, f, nil)
+		if ended := ctx.calls.Load() >= last; ended != (err != nil) || ended && hosts != nil {
+			t.Errorf("call %d of %d: %d hosts, %v", last, all, len(hosts), err)
+		}
 	}
 }

@@ -26,6 +26,7 @@ type Input struct {
 	Groups     []resource.Group // of the request
 	Candidates []Candidate      // all
 	Free       resource.Allocation
+	Stop       func() bool // ends the count: its result is not used; nil: never
 }
 
 // Result is how many servers fit. AtMost is larger than Servers if the search reached its limit.
@@ -62,7 +63,7 @@ type Class struct {
 	Hosts int // hosts where it runs out first
 }
 
-// Count returns how many more servers fit.
+// Count returns how many more servers fit; nothing if in.Stop ends it.
 func Count(in Input) Result {
 	var r Result
 	classes := map[resource.Class]*Class{}
@@ -74,6 +75,9 @@ func Count(in Input) Result {
 	names := slices.Sorted(maps.Keys(classes))
 	hosts := map[string]Host{}
 	for _, part := range parts {
+		if in.Stop != nil && in.Stop() {
+			return Result{}
+		}
 		all := in.solve(part, "", work)
 		r.Servers, r.AtMost = r.Servers+all.servers, r.AtMost+all.atMost
 		var first []resource.Class

@@ -57,9 +57,12 @@ func (c Scheduler) Headroom(ctx context.Context, f flavor.Flavor, ports []portre
 		return nil, "", err
 	}
 	input.Cells, input.Pack = prepared.Topology, c.options.Pack
-	all := headroomAsk{ask.Groups, append(slices.Clone(prepared.Requests), request.Devices...), false}
+	all := headroomAsk{groups: ask.Groups, requests: append(slices.Clone(prepared.Requests), request.Devices...),
+		stop: func() bool { return ctx.Err() != nil }}
 	all.counted = devicesInPlacement(all.requests, ask)
-	hosts = all.count(input, freeOf(got.Summaries))
+	if hosts = all.count(input, freeOf(got.Summaries)); ctx.Err() != nil {
+		return nil, "", context.Cause(ctx)
+	}
 	for i := range hosts {
 		hosts[i].Exact = hosts[i].Exact && !found.cut[hosts[i].Root]
 	}

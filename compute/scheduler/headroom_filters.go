@@ -19,6 +19,7 @@ type headroomAsk struct {
 	groups   []resource.Group
 	requests []pci.Request // of the flavor and of the ports
 	counted  bool          // Placement counts the devices of all requests
+	stop     func() bool   // ends the count: its result is not used
 }
 
 // count counts the servers that fit, with the filters of the scheduler. If only Placement limits the number, the count
@@ -31,7 +32,7 @@ func (a headroomAsk) count(input schedule.Input, free resource.Allocation) []Hos
 		input.Candidates = good
 		return append(a.place(input, free), refused...)
 	}
-	in := headroom.Input{Groups: a.groups, Free: free}
+	in := headroom.Input{Groups: a.groups, Free: free, Stop: a.stop}
 	for _, c := range good {
 		in.Candidates = append(in.Candidates, headroom.Candidate{Host: string(c.Root), Allocation: c.Allocation,
 			Mappings: c.Mappings})
@@ -97,6 +98,9 @@ func (a headroomAsk) place(input schedule.Input, free resource.Allocation) (host
 	}
 	left, budget := free.Clone(), max(placings/max(len(roots), 1), 1)
 	for _, root := range roots {
+		if a.stop() {
+			return nil
+		}
 		one := input
 		one.Candidates = byHost[root]
 		var best HostHeadroom
@@ -121,7 +125,7 @@ func (a headroomAsk) placeOn(input schedule.Input, root provider.ID, free resour
 	budget int) (HostHeadroom, resource.Allocation) {
 	host, all := input.Hosts[root], input.Candidates
 	out, left := HostHeadroom{Root: root, Name: host.Name}, free.Clone()
-	for ; out.Fits < budget; out.Fits++ {
+	for ; out.Fits < budget && !a.stop(); out.Fits++ {
 		input.Candidates = slices.DeleteFunc(slices.Clone(all), func(c schedule.Candidate) bool {
 			return len(shortOf(c.Allocation, left)) > 0
 		})

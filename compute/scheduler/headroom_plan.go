@@ -45,6 +45,9 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 		if list == nil {
 			continue // counted already
 		}
+		if ctx.Err() != nil {
+			return nil, "", context.Cause(ctx)
+		}
 		delete(byHost, one.Root)
 		of := rest
 		of.Candidates = list

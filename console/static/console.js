@@ -176,7 +176,7 @@
 
   // The answer to a request follows what is typed; its address is that of the page.
   const ask = (form) => {
-    const answer = document.getElementById('answer');
+    const answer = document.getElementById('answer'), asking = document.getElementById('asking');
     let timer, running;
     const load = async () => {
       const fields = [...new FormData(form)].filter(([name, value]) => value.trim() && name + value !== 'group_policynone');
@@ -185,6 +185,7 @@
       clearTimeout(timer); running?.abort(); running = new AbortController();
       const mine = running;
       answer.setAttribute('aria-busy', 'true');
+      const slow = setTimeout(() => { asking.hidden = mine !== running; }, 500);
       try {
         const got = await fetch('/ask/answer?' + q, { signal: mine.signal });
         if (got.status === 401 || got.redirected) { location.reload(); return; } // to the sign-in page
@@ -195,8 +196,8 @@
       } catch {
         if (mine !== running || mine.signal.aborted) return;
         answer.textContent = 'The answer could not be loaded. Press Ask to try again.';
-      }
-      answer.removeAttribute('aria-busy');
+      } finally { clearTimeout(slow); }
+      answer.removeAttribute('aria-busy'); asking.hidden = true;
     };
     const again = () => { if (answer.querySelector('[data-again]')) timer = setTimeout(load, 2000); };
     form.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(load, 300); });

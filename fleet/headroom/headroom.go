@@ -59,13 +59,16 @@ type cloud struct {
 	rows  rows
 
 	shared map[provider.ID]bool // roots of trees that share their inventory
+	stop   func() bool          // ends a count; nil: never
 }
 
 // Count returns how many more servers with a request fit on the hosts of a cloud. It needs the traits that the request
-// names, and of sharing providers and their members the aggregates.
-func Count(v *fleet.View, ask resource.Ask) Result {
+// names, and of sharing providers and their members the aggregates. When stop returns true it ends soon; the result is
+// not used then.
+func Count(v *fleet.View, ask resource.Ask, stop func() bool) Result {
 	r := Result{Exact: !v.Missing(fleet.Providers), Excluded: v.OutOfService()}
 	c := newCloud(v, ask, r.Excluded)
+	c.stop = stop
 	r.addRoom(c)
 	r.addFull(c)
 	slices.SortFunc(r.Hosts, func(a, b Host) int {
@@ -73,6 +76,7 @@ func Count(v *fleet.View, ask resource.Ask) Result {
 	})
 	r.countClasses()
 	switch {
+	case stop():
 	case r.Fits == 0 && r.Exact:
 		r.Reason = c.why().Reason
 	case r.Fits == 0:
@@ -107,7 +111,7 @@ func (c cloud) why() explain.Explanation {
 	if len(c.hosts) == 0 {
 		return explain.Explanation{Reason: "no host is in service"}
 	}
-	ended, stop := false, limited()
+	ended, stop := false, c.limited()
 	e := explain.Why(index.Build(c.rows.plain(c.used)), c.ask, func() bool { ended = ended || stop(); return ended })
 	if ended {
 		return explain.Explanation{Reason: "the reason was not found within the limit of the search"}
@@ -133,18 +137,18 @@ func Why(v *fleet.View, ask resource.Ask) Explanation {
 }
 
 // limited returns a stop function for searches.
-func limited() func() bool {
+func (c cloud) limited() func() bool {
 	calls := 0
-	return func() bool { calls++; return calls > maxStops }
+	return func() bool { calls++; return calls > maxStops || c.stop != nil && c.stop() }
 }
 
 // addRoom adds the hosts with room for at least one server.
 func (r *Result) addRoom(c cloud) {
 	ask := c.ask
 	ask.Limit = maxCandidates
-	in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}}
+	in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}, Stop: c.stop}
 	users, snapshot := map[provider.ID]provider.ID{}, index.Build(c.rows.merged(c.used, false))
-	stop := limited()
+	stop := c.limited()
 	options := candidate.Options{BreadthFirst: true, TreeSteps: treeSteps,
 		Stop:      func() bool { ended := stop(); r.Exact = r.Exact && !ended; return ended },
 		Undecided: func(*index.Tree, []string) { r.Exact = false }}
@@ -187,10 +191,13 @@ func (r *Result) addFull(c cloud) {
 	if query.Impossible != "" || len(query.Items) == 0 {
 		return
 	}
-	stop := limited()
+	stop := c.limited()
 	solver := candidate.NewTreeSolver(query, stop)
 	trees, _ := query.Trees()
 	for t := range trees {
+		if c.stop != nil && c.stop() {
+			return
+		}
 		if c.hosts[t.Root] == "" || !solver.Solve(t) {
 			continue
 		}

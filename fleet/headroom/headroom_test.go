@@ -45,7 +45,12 @@ func (f *fleetOf) host(name string, has, used resource.Amounts) {
 	f.Services = append(f.Services, fleet.Service{Host: name, State: "up", Status: "enabled"})
 }
 
-func (f *fleetOf) count(ask resource.Ask) Result { return Count(fleet.NewView(&f.Snapshot), ask) }
+func (f *fleetOf) count(ask resource.Ask) Result {
+	return Count(fleet.NewView(&f.Snapshot), ask, never)
+}
+
+// never does not end a count.
+func never() bool { return false }
 
 // server is the request of a server with CPUs and devices of a class.
 func server(cpus, devices int, class resource.Class, policy resource.Policy) resource.Ask {
@@ -314,10 +319,30 @@ func BenchmarkCount(b *testing.B) {
 		c.ask.Groups[0].Resources = resource.Amounts{"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 40}
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				if r := Count(v, c.ask); r.Fits == 0 || !r.Exact {
+				if r := Count(v, c.ask, never); r.Fits == 0 || !r.Exact {
 					b.Fatalf("%d of %d hosts, exact %v", r.Fits, len(r.Hosts), r.Exact)
 				}
 			}
 		})
+	}
+}
+
+// TestCountEnds checks that a count ends soon after it is stopped, at whatever point that is.
+func TestCountEnds(t *testing.T) {
+	for name, ask := range map[string]resource.Ask{"room": server(4, 4, gpu, resource.PolicyNone),
+		"full": server(4, 8, gpu, resource.PolicyNone)} {
+		v := fleet.NewView(&large(200).Snapshot)
+		calls := 0
+		if r := Count(v, ask, func() bool { calls++; return false }); calls < 50 || len(r.Hosts) == 0 {
+			t.Fatalf("%s: %d calls, %d hosts", name, calls, len(r.Hosts))
+		}
+		all := calls
+		for _, last := range []int{1, 2, all / 3, all / 2, all - 1} {
+			calls = 0
+			Count(v, ask, func() bool { calls++; return calls >= last })
+			if calls > last+5 {
+				t.Errorf("%s: %d calls after the one that stops the count", name, calls-last)
+			}
+		}
 	}
 }
