@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/internal/app"
@@ -90,29 +91,39 @@ func (f *computeFleet) createFlavor(b *testing.B, name string, cpus int, specs s
 // serveCompute starts compute until the benchmark ends.
 func serveCompute(b *testing.B, placement string) *Process {
 	b.Helper()
-	return serveComputeIn(b, place(b), placement)
+	return serveComputeIn(b, place(b), placement, computeOptions)
 }
 
-// serveComputeIn starts compute on the database in a directory until the benchmark ends.
-func serveComputeIn(b *testing.B, dir, placement string) *Process {
+// serveComputeIn starts compute with options on the database in a directory until the benchmark ends.
+func serveComputeIn(b *testing.B, dir, placement, options string) *Process {
 	b.Helper()
 	if !*inProcess {
 		berth, err := built()
 		must(b, err)
-		p, err := StartCompute(berth, dir, placement, computeOptions)
+		p, err := StartCompute(berth, dir, placement, options)
 		must(b, err)
 		b.Cleanup(func() { must(b, p.Stop()) })
 		return p
 	}
+	return serveWithin(b, dir, options, func(ctx context.Context, conf settings.Settings, client *api.Client,
+		log *slog.Logger) (*app.Service, error) {
+		return app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), client, conf, log)
+	}, placement)
+}
+
+// serveWithin serves from this process with a configuration file of options, until the benchmark ends.
+func serveWithin(b *testing.B, dir, options string, open func(context.Context, settings.Settings, *api.Client,
+	*slog.Logger) (*app.Service, error), placement string) *Process {
+	b.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	file := filepath.Join(dir, "berth.conf")
-	must(b, os.WriteFile(file, []byte(computeOptions), 0o600))
+	must(b, os.WriteFile(file, []byte(options), 0o600))
 	conf, err := settings.Read(log, file)
 	must(b, err)
 	client, err := app.PlacementOverTCP(conf, "http://"+placement, rest.TLSFiles{})
 	must(b, err)
-	service, err := app.OpenCompute(ctx, "sqlite:///"+filepath.Join(dir, "compute.db"), client, conf, log)
+	service, err := open(ctx, conf, client, log)
 	must(b, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b, err)
@@ -140,6 +151,12 @@ func (f *computeFleet) report(b *testing.B) {
 		})
 		return err
 	}
+	repeat(b, send)
+}
+
+// repeat sends reports, now and every 30 seconds until the end of the benchmark.
+func repeat(b *testing.B, send func() error) {
+	b.Helper()
 	must(b, send())
 	ended, failed := make(chan struct{}), make(chan error, 1)
 	go func() {

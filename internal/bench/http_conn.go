@@ -13,6 +13,7 @@ import (
 // Conn is one client: a connection that is kept as long as the server keeps it. It is for one goroutine.
 type Conn struct {
 	Patience time.Duration // time limit for a response
+	Compute  string        // microversion of the Compute API; empty: its oldest
 
 	addr    string
 	wire    net.Conn // nil: not connected
@@ -34,13 +35,16 @@ func (c *Conn) Close() {
 	}
 }
 
-// Do sends a request at the newest microversion, as admin, and reads the response. The next request overwrites the
-// returned body. A connection that the server closed between two requests is opened again.
+// Do sends a request at Placement's newest microversion, as admin, and reads the response. The next request overwrites
+// the returned body. A connection that the server closed between two requests is opened again.
 func (c *Conn) Do(method, target string, body []byte) (status int, answer []byte, err error) {
 	r := append(c.request[:0], method...)
 	r = append(append(append(r, ' '), target...), " HTTP/1.1\r\nHost: "...)
 	r = append(r, c.addr...)
 	r = append(r, "\r\nX-Auth-Token: admin\r\nAccept: application/json\r\nOpenStack-API-Version: placement 1.39\r\n"...)
+	if c.Compute != "" {
+		r = append(append(append(r, "X-OpenStack-Nova-API-Version: "...), c.Compute...), "\r\n"...)
+	}
 	if body != nil {
 		r = append(r, "Content-Type: application/json\r\n"...)
 	}

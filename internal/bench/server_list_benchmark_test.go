@@ -112,7 +112,7 @@ func BenchmarkServerList(b *testing.B) {
 	storeServers(b, dir, *listedServers)
 	placementDir := place(b)
 	placement := serve(b, placementDir, SQLite(placementDir))
-	compute := serveComputeIn(b, dir, placement.Addr)
+	compute := serveComputeIn(b, dir, placement.Addr, computeOptions)
 	for _, filter := range []struct{ name, query string }{
 		{"project", ""},
 		{"all_tenants", "all_tenants=1"},

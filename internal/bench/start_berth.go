@@ -89,3 +89,24 @@ func StartComputeAt(program, dir, placement, listen, options string) (*Process, 
 	}
 	return p, nil
 }
+
+// StartNetwork starts `berth network` on the database in a directory, beside a Placement. It returns once the server
+// responds.
+func StartNetwork(program, dir, placement string) (*Process, error) {
+	file := filepath.Join(dir, "berth.conf")
+	if err := os.WriteFile(file, []byte("[api]\nauth_strategy = noauth2\n"), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := Start(filepath.Join(dir, "network.log"), program, "network", "--config-file", file, "--data-dir", dir,
+		"--listen", "127.0.0.1:0", "--placement-url", "http://"+placement)
+	if err != nil {
+		return nil, err
+	}
+	if p.Addr, err = p.awaitLine("network: http://", time.Minute); err == nil {
+		err = p.await(time.Minute)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}

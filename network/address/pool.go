@@ -147,6 +147,24 @@ func Free(pools []Pool, used []netip.Addr) (free netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
+// From returns at most limit addresses of the pools, in their order, from an address on that is in one of them; none if
+// it is in none.
+func From(pools []Pool, at netip.Addr, limit int) (list []netip.Addr) {
+	first := slices.IndexFunc(pools, func(p Pool) bool { return p.Contains(at) })
+	if first < 0 {
+		return nil
+	}
+	for i, p := range pools[first:] {
+		if i > 0 {
+			at = p.First
+		}
+		for ; len(list) < limit && p.Contains(at); at = at.Next() {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
 // Sort sorts addresses and removes duplicates.
 func Sort(list []netip.Addr) []netip.Addr {
 	slices.SortFunc(list, netip.Addr.Compare)

@@ -1,6 +1,7 @@
 package address
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -81,6 +82,23 @@ func TestFreeIsTheLowestFreeAddress(t *testing.T) {
 		got, ok := Free(pools, Sort(list))
 		if ok != want.IsValid() || got != want {
 			t.Fatalf("used %v: %v %v, want %v", list, got, ok, want)
+		}
+	}
+}
+
+func TestFromReturnsAddressesOfPoolsInOrder(t *testing.T) {
+	pools := []Pool{pool("10.0.0.2", "10.0.0.5"), pool("255.255.255.254", "255.255.255.255"), pool("10.0.0.8", "10.0.0.9")}
+	for _, c := range []struct {
+		at    string
+		limit int
+		want  string
+	}{
+		{"10.0.0.2", 3, "[10.0.0.2 10.0.0.3 10.0.0.4]"},
+		{"10.0.0.5", 9, "[10.0.0.5 255.255.255.254 255.255.255.255 10.0.0.8 10.0.0.9]"},
+		{"10.0.0.9", 9, "[10.0.0.9]"}, {"10.0.0.6", 9, "[]"}, {"fd00::1", 9, "[]"},
+	} {
+		if got := fmt.Sprint(From(pools, netip.MustParseAddr(c.at), c.limit)); got != c.want {
+			t.Errorf("%d from %s: %s, want %s", c.limit, c.at, got, c.want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s Agents) ReportAgent(ctx context.Context, host, kind string, r api.AgentR
 		if a.Start != r.Start || !found {
 			a.Start, a.Started = r.Start, a.Heartbeat
 		}
-		a.VNICTypes, a.Devices = r.VNICTypes, nil
+		a.VNICTypes, a.Devices, a.Tunnel = r.VNICTypes, nil, bridging(a).TunnelingIP
 		for _, d := range r.Devices {
 			a.Devices = append(a.Devices, store.AgentDevice(d))
 		}

@@ -62,7 +62,7 @@ func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, wri
 	if err != nil {
 		return all, false, err
 	}
-	ends, err := tunnelEnds(ctx, tx)
+	ends, err := tx.TunnelEnds(ctx)
 	if err != nil {
 		return all, false, err
 	}
@@ -315,7 +315,7 @@ func peersOf(ports []store.Port, except string, ends map[string]string) (peers [
 // markOf returns a text that is another one after each change of what the answers for hosts depend on. Agents count by
 // their tunnels only, because their heartbeats change nothing else.
 func markOf(ctx context.Context, tx *store.Tx) (string, error) {
-	ends, err := tunnelEnds(ctx, tx)
+	ends, err := tx.TunnelEnds(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -32,9 +33,16 @@ func newAddressing(ctx context.Context, tx *store.Tx, p store.Port) (*addressing
 	if err != nil {
 		return nil, err
 	}
-	ends, err := tunnelEnds(ctx, tx)
+	routed := false
+	if isTunnelled(n) {
+		ends, err := tx.TunnelEnds(ctx)
+		if err != nil {
+			return nil, err
+		}
+		routed = len(ends) > 0
+	}
 	mac, _ := address.ParseMAC(p.MAC)
-	return &addressing{tx: tx, port: p.ID, mac: mac, subnets: subnets, routed: isTunnelled(n) && len(ends) > 0}, err
+	return &addressing{tx: tx, port: p.ID, mac: mac, subnets: subnets, routed: routed}, nil
 }
 
 // selectMAC sets the MAC address of a port: a random one if it has none. The code of the conflict is MacAddressInUse.
@@ -114,33 +122,79 @@ func (a *addressing) slaac(sub store.Subnet) store.FixedIP {
 // noAddress is the code of the fault for a subnet without a free address.
 const noAddress = "IpAddressGenerationFailure"
 
-// free returns the lowest free address of a subnet's pools. taken are addresses that the port gets in addition.
+// lookedUp is the number of addresses that are looked up at once. Only if all of them are in use, all addresses of the
+// subnet are read.
+const lookedUp = 64
+
+// free returns the lowest free address of a subnet's pools, or nearly so: see store.Tx.Lowest. taken are addresses that
+// the port gets in addition. Its cost does not depend on the number of ports.
 func (a *addressing) free(ctx context.Context, sub store.Subnet, taken []store.FixedIP) (store.FixedIP, error) {
 	pools, err := poolsOf(sub)
 	if err != nil {
 		return store.FixedIP{}, err
 	}
-	owners, err := a.tx.Addresses(ctx, sub.ID)
-	if err != nil {
-		return store.FixedIP{}, err
-	}
-	var used []netip.Addr
-	for text := range owners {
-		if at, err := address.Parse(text); err == nil {
-			used = append(used, at)
-		}
-	}
+	var used []netip.Addr // by taken
 	for _, ip := range taken {
 		if at, err := address.Parse(ip.Address); err == nil && ip.Subnet == sub.ID {
 			used = append(used, at)
 		}
 	}
-	at, ok := address.Free(pools, address.Sort(used))
+	at, ok, err := a.near(ctx, sub, pools, used)
+	if err == nil && !ok {
+		at, ok, err = a.lowest(ctx, sub, pools, used)
+	}
+	if err != nil {
+		return store.FixedIP{}, err
+	}
 	if !ok {
 		return store.FixedIP{}, conflict(noAddress, "No more IP addresses available on network %s: the allocation pools of "+
 			"subnet %s are used; extend them, or create another subnet", sub.Network, sub.ID)
 	}
+	a.tx.SetLowest(sub.ID, fmt.Sprint(pools), at)
 	return store.FixedIP{Subnet: sub.ID, Address: at.String()}, nil
+}
+
+// near returns a free address among the first ones from store.Tx.Lowest on.
+func (a *addressing) near(ctx context.Context, sub store.Subnet, pools []address.Pool, used []netip.Addr) (netip.Addr,
+	bool, error) {
+	from, known := a.tx.Lowest(sub.ID, fmt.Sprint(pools))
+	if !known {
+		return netip.Addr{}, false, nil
+	}
+	var texts []string
+	all := address.From(pools, from, lookedUp)
+	for _, at := range all {
+		texts = append(texts, at.String())
+	}
+	if len(texts) == 0 {
+		return netip.Addr{}, false, nil
+	}
+	owned, err := a.tx.Taken(ctx, sub.ID, texts)
+	if err != nil {
+		return netip.Addr{}, false, err
+	}
+	for i, at := range all {
+		if !owned[texts[i]] && !slices.Contains(used, at) {
+			return at, true, nil
+		}
+	}
+	return netip.Addr{}, false, nil
+}
+
+// lowest returns the lowest free address. It reads all addresses of the subnet.
+func (a *addressing) lowest(ctx context.Context, sub store.Subnet, pools []address.Pool, used []netip.Addr) (netip.Addr,
+	bool, error) {
+	owners, err := a.tx.Addresses(ctx, sub.ID)
+	if err != nil {
+		return netip.Addr{}, false, err
+	}
+	for text := range owners {
+		if at, err := address.Parse(text); err == nil {
+			used = append(used, at)
+		}
+	}
+	at, ok := address.Free(pools, address.Sort(used))
+	return at, ok, nil
 }
 
 // requested returns the addresses for the fixed_ips of a request: each has a subnet, an address, or both.
@@ -216,11 +270,11 @@ func (a *addressing) given(ctx context.Context, sub store.Subnet, w store.FixedI
 		return w, conflict("IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s: it is the gateway, "+
 			"which the hosts have; use another one", at, sub.ID)
 	}
-	used, err := a.tx.Addresses(ctx, sub.ID)
+	owner, err := a.tx.AddressOwner(ctx, sub.ID, at.String())
 	if err != nil {
 		return w, err
 	}
-	if owner := used[at.String()]; owner != "" && owner != a.port {
+	if owner != "" && owner != a.port {
 		return w, conflict("IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s: port %s has it; use "+
 			"another one", at, sub.ID, owner)
 	}

@@ -34,18 +34,6 @@ func bridging(a store.Agent) (c bridgeConfiguration) {
 	return c
 }
 
-// tunnelEnds returns the addresses of the hosts whose Linux bridge agents have tunnels, by host.
-func tunnelEnds(ctx context.Context, tx *store.Tx) (map[string]string, error) {
-	agents, err := store.List[store.Agent](ctx, tx, store.Filter{})
-	ends := map[string]string{}
-	for _, a := range agents {
-		if at := bridging(a).TunnelingIP; at != "" {
-			ends[a.Host] = at
-		}
-	}
-	return ends, err
-}
-
 // removeHostPorts removes the own ports of hosts on a network, unless it has other ports, and returns their number.
 func removeHostPorts(ctx context.Context, tx *store.Tx, network string) (others int, err error) {
 	ports, err := store.List[store.Port](ctx, tx, store.Filter{Networks: []string{network}})
@@ -104,7 +92,7 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 	if err := checkGateway(n, sub, cidr); err != nil || !isTunnelled(n) {
 		return err
 	}
-	ends, err := tunnelEnds(ctx, tx)
+	ends, err := tx.TunnelEnds(ctx)
 	if err != nil || len(ends) == 0 && !slices.Contains(s.Segments.TenantTypes, "vxlan") {
 		return err
 	}

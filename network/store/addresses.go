@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/sqldb"
 )
@@ -15,9 +17,74 @@ func (tx *Tx) Addresses(ctx context.Context, subnet string) (map[string]string, 
 	return tx.pairs(ctx, `SELECT address, port FROM network_addresses WHERE subnet = ?`, subnet)
 }
 
+// Taken returns which of some addresses of a subnet ports have.
+func (tx *Tx) Taken(ctx context.Context, subnet string, addresses []string) (map[string]bool, error) {
+	args := []any{subnet}
+	for _, a := range addresses {
+		args = append(args, a)
+	}
+	found, err := sqldb.QueryTexts(ctx, tx.tx, `SELECT address FROM network_addresses WHERE subnet = ? AND address IN (`+
+		strings.TrimSuffix(strings.Repeat("?, ", len(addresses)), ", ")+`)`, args...)
+	taken := map[string]bool{}
+	for _, a := range found {
+		taken[a] = true
+	}
+	return taken, err
+}
+
+// Lowest returns the address that SetLowest has set for a subnet with these pools, or a lower one that a port of this
+// process has released since; ok is false if there is none. Addresses before it can be free if another process has
+// released them.
+func (tx *Tx) Lowest(subnet, pools string) (at netip.Addr, ok bool) {
+	l, ok := tx.lowest[subnet]
+	if !ok {
+		tx.store.mu.Lock()
+		defer tx.store.mu.Unlock()
+		l, ok = tx.store.lowest[subnet]
+	}
+	return l.at, ok && l.pools == pools
+}
+
+// SetLowest sets the result of Lowest: an address that was the lowest free one. Other transactions have it once this
+// one is committed.
+func (tx *Tx) SetLowest(subnet, pools string, at netip.Addr) {
+	if tx.lowest == nil {
+		tx.lowest = map[string]lowest{}
+	}
+	tx.lowest[subnet] = lowest{pools, at}
+}
+
+// lowest is where the search for a free address of a subnet begins. pools is the text of the subnet's pools then.
+type lowest struct {
+	pools string
+	at    netip.Addr
+}
+
+// keepLowest keeps what a transaction that was committed has found and released.
+func (s *Store) keepLowest(tx *Tx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.lowest, tx.lowest)
+	for _, ip := range tx.released {
+		l, known := s.lowest[ip.Subnet]
+		if at, err := netip.ParseAddr(ip.Address); known && err == nil && at.Less(l.at) {
+			s.lowest[ip.Subnet] = lowest{l.pools, at}
+		}
+	}
+}
+
 // pairs returns the result of a query with two text columns.
 func (tx *Tx) pairs(ctx context.Context, query string, args ...any) (map[string]string, error) {
 	return sqldb.QueryMap[string, string](ctx, tx.tx, query, args...)
+}
+
+// AddressOwner returns the port that has an address of a subnet; empty if there is none.
+func (tx *Tx) AddressOwner(ctx context.Context, subnet, at string) (port string, err error) {
+	row := tx.tx.QueryRow(ctx, `SELECT port FROM network_addresses WHERE subnet = ? AND address = ?`, subnet, at)
+	if err = row.Scan(&port); errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return port, err
 }
 
 // MACOwner returns the port that has a MAC address in a network; empty if there is none.
@@ -57,13 +124,26 @@ func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
 	return Put(ctx, tx, p)
 }
 
+// TunnelEnds returns the addresses of the tunnels of agents, by host.
+func (tx *Tx) TunnelEnds(ctx context.Context) (map[string]string, error) {
+	return tx.pairs(ctx, `SELECT host, device FROM network_agents WHERE device > ''`)
+}
+
 // Arriving returns the ports that have an inactive binding to a host.
 func (tx *Tx) Arriving(ctx context.Context, host string) ([]string, error) {
 	ports, err := tx.pairs(ctx, `SELECT port, host FROM network_arriving_ports WHERE host = ?`, host)
 	return slices.Sorted(maps.Keys(ports)), err
 }
 
+// dropAddresses removes the addresses of a port, which are free once the transaction is committed.
 func (tx *Tx) dropAddresses(ctx context.Context, port string) error {
+	had, err := tx.pairs(ctx, `SELECT address, subnet FROM network_addresses WHERE port = ?`, port)
+	if err != nil {
+		return err
+	}
+	for at, subnet := range had {
+		tx.released = append(tx.released, FixedIP{Subnet: subnet, Address: at})
+	}
 	for _, table := range []string{"network_addresses", "network_macs", "network_arriving_ports"} {
 		if _, err := tx.tx.Exec(ctx, `DELETE FROM `+table+` WHERE port = ?`, port); err != nil {
 			return err

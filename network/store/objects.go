@@ -43,7 +43,6 @@ func (*SecurityGroupRule) table() string { return "network_security_group_rules"
 func (n *Network) columns() columns { return columns{policy: n.Policy} }
 func (s *Subnet) columns() columns  { return columns{network: s.Network, policy: s.SubnetPool} }
 func (*Policy) columns() columns    { return columns{} }
-func (a *Agent) columns() columns   { return columns{host: a.Host} }
 func (*Quota) columns() columns     { return columns{} }
 func (*Change) columns() columns    { return columns{} }
 func (e *Event) columns() columns   { return columns{device: e.Server} }
@@ -54,6 +53,9 @@ func (*SecurityGroup) columns() columns { return columns{} }
 func (r *SecurityGroupRule) columns() columns {
 	return columns{policy: r.Group, device: r.RemoteGroup}
 }
+
+// columns has the address of the tunnels of an agent as its device.
+func (a *Agent) columns() columns { return columns{host: a.Host, device: a.Tunnel} }
 
 func (p *Port) columns() columns {
 	return columns{network: p.Network, policy: p.Policy, host: p.Binding.Host, device: p.Device}

@@ -217,6 +217,7 @@ type Agent struct {
 	Devices   []AgentDevice `json:"devices,omitempty"`
 	Conf      string        `json:"configurations,omitempty"` // JSON, as the API returns it
 	VNICTypes []string      `json:"vnic_types,omitempty"`     // that its ports may have; none: all that it can bind
+	Tunnel    string        `json:"tunnel,omitempty"`         // the address of the tunnels of a Linux bridge agent
 }
 
 // Quota is the limits of a project; Base.ID is the project. -1: no limit.

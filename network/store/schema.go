@@ -23,7 +23,7 @@ var schema = []sqldb.Migration{
 	sqldb.Table("network_subnets", objectColumns, "network", "policy"),
 	sqldb.Table("network_ports", objectColumns, "project", "network", "policy", "host, revision", "device"),
 	sqldb.Table("network_policies", objectColumns, "project"),
-	sqldb.Table("network_agents", objectColumns, "host"),
+	sqldb.Table("network_agents", objectColumns, "host", "device"),
 	sqldb.Table("network_quotas", objectColumns),
 	sqldb.Table("network_changes", objectColumns),
 	sqldb.Table("network_addresses", `

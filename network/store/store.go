@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -23,6 +24,9 @@ type Store struct {
 
 	db     *sqldb.DB
 	writes *sqldb.WriteCheck
+
+	mu     sync.Mutex
+	lowest map[string]lowest // by subnet
 }
 
 // Open migrates the tables and returns the store. The caller closes the database.
@@ -30,7 +34,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, "network_schema", schema, "network_versions"); err != nil {
 		return nil, fault.Wrap("", err)
 	}
-	s := &Store{db: db, KeptRemovals: 100_000}
+	s := &Store{db: db, KeptRemovals: 100_000, lowest: map[string]lowest{}}
 	s.writes = sqldb.NewWriteCheck(func(ctx context.Context) error {
 		return db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "network_cloud", "id") })
 	})
@@ -52,6 +56,8 @@ type Tx struct {
 	Revision int64
 	store    *Store
 	tx       *sqldb.Tx
+	lowest   map[string]lowest // of subnets in which addresses were taken
+	released []FixedIP         // also those that a port gets again
 }
 
 // joined is the key of the transaction that Together has put into a context.
@@ -82,19 +88,24 @@ func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
 	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
 		return do(tx)
 	}
-	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	var t *Tx // of the last attempt
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE network_cloud SET revision = revision + 1 WHERE one = 1`); err != nil {
 			return err
 		}
-		t := &Tx{store: s, tx: tx}
+		t = &Tx{store: s, tx: tx}
 		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
 			return err
 		}
 		return do(t)
 	})
+	if err == nil {
+		s.keepLowest(t)
+	}
+	return err
 }
 
 // NewUUID returns a random UUID (RFC 9562, version 4).
