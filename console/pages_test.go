@@ -126,7 +126,9 @@ func TestPages(t *testing.T) {
 		"/hosts/cmp-00004": {"put the card back", "db-00003", "Socket 1", "0000:11:00.0", "Pages of 1 GiB", "3/8",
 			"4/24 pinned", "5 free", "a second condition"},
 		"/hosts/cmp-00008": {"up, disabled", "not offered"},
-		"/servers":         {"db-00003", "<b>train</b>", "of all projects"},
+		// with an anchor the page is not loaded again for another theme
+		"/hosts/cmp-00004#d-0000:15:00.0": {"db-00003"},
+		"/servers":                        {"db-00003", "<b>train</b>", "of all projects"},
 		"/servers/" + serverID: {"ACTIVE on cmp-00004", "14 ms from the first", "+4 ms", "claiming db-00003", "3 times",
 			"edge-p13", "0000:18:00.3", "192.0.2.20"},
 		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
@@ -145,7 +147,7 @@ func TestPages(t *testing.T) {
 				b.Dark(dark)
 				b.Open(s.URL + path)
 				check(t, b, s)
-				picture(t, b, fmt.Sprintf("%s-%d-%v", strings.NewReplacer("/", "", "?", "-").Replace(path), width, dark))
+				picture(t, b, fmt.Sprintf("%s-%d-%v", strings.NewReplacer("/", "", "?", "-", "#", "-", ":", "-").Replace(path), width, dark))
 			}
 		}
 		text := b.Evaluate("document.body.innerText").(string)
