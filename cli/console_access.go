@@ -26,7 +26,7 @@ func ConsoleCloud(g *Globals) (console.Cloud, error) {
 	if err != nil {
 		return console.Cloud{}, err
 	}
-	return console.Cloud{Kind: kind, Name: cloudName(g, found), SignIn: func(c console.Credentials) (
+	return console.Cloud{Kind: kind, Name: cloudName(g, found), Named: found.authType() == "none", SignIn: func(c console.Credentials) (
 		console.Clients, error) {
 		return consoleClients(g, found.of(c), c)
 	}}, nil

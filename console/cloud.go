@@ -1,10 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/identity"
@@ -29,14 +31,6 @@ type Credentials struct {
 	Token               string // in place of a name and a password
 	Project, UserDomain string // at Keystone
 	ProjectDomain       string
-}
-
-// name returns the name that pages show for the user.
-func (c Credentials) name() string {
-	if c.User == "" {
-		return "token"
-	}
-	return c.User
 }
 
 // owner returns whose credentials these are: without a password, and without the project.
@@ -71,6 +65,19 @@ type Cloud struct {
 	Kind   SignInKind
 	Name   string                             // of the cloud or its address, for the sign-in page
 	SignIn func(Credentials) (Clients, error) // makes no call
+	Named  bool                               // a token is USER or USER:PROJECT, and no secret
+}
+
+// nameOf returns the name that pages and the log show for a user.
+func (c Cloud) nameOf(user Credentials) string {
+	switch {
+	case user.User != "":
+		return user.User
+	case c.Named && user.Token != "":
+		name, _, _ := strings.Cut(user.Token, ":")
+		return cmp.Or(name, user.Token)
+	}
+	return "user with a token"
 }
 
 // sessionTime is the time after which a user signs in again.

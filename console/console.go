@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/openberth/berth/api/identity"
 )
 
 // Options are the options of the console.
@@ -30,15 +32,16 @@ type Console struct {
 	Options
 	work
 	sessions  sessions
-	signingIn chan struct{} // a slot for each sign-in that is checked
-	counting  chan struct{} // a slot for each count of what fits
+	attempts  *identity.Attempts // of passwords that Keystone checks: services of Berth limit their own
+	signingIn chan struct{}      // a slot for each sign-in that is checked
+	counting  chan struct{}      // a slot for each count of what fits
 	handler   http.Handler
 	ctx       context.Context
 	stop      context.CancelFunc
 }
 
 // How many sign-ins are checked at once, and how many users count at once what fits: a count takes seconds of a core in
-// a cloud of 10,000 hosts, and cannot be stopped.
+// a cloud of 10,000 hosts.
 const (
 	maxSignIns = 8
 	maxCounts  = 2

@@ -6,14 +6,16 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
 // New returns a console. Close ends its sessions.
 func New(o Options) *Console {
-	c := &Console{Options: o, work: work{readCloud, lookAt, auditWait, o.Log}, signingIn: make(chan struct{}, maxSignIns),
-		counting: make(chan struct{}, maxCounts)}
+	c := &Console{Options: o, work: work{readCloud, lookAt, auditWait, o.Log}, attempts: identity.NewAttempts(),
+		signingIn: make(chan struct{}, maxSignIns),
+		counting:  make(chan struct{}, maxCounts)}
 	c.sessions = sessions{now: clock(o.Now), byID: map[[sha256.Size]byte]*session{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.handler = secured(c.routes(), o.TLS)

@@ -55,10 +55,10 @@ type work struct {
 	log  *slog.Logger
 }
 
-// add begins a session and returns the id for its cookie.
-func (s *sessions) add(ctx context.Context, user Credentials, clients Clients, ends time.Time,
+// add begins a session of a user, whom pages show as name, and returns the id for its cookie.
+func (s *sessions) add(ctx context.Context, name string, user Credentials, clients Clients, ends time.Time,
 	do work) string {
-	one := &session{user: user.name(), owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,
+	one := &session{user: name, owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,
 		read:  reading{read: do.read, group: &s.reads},
 		audit: auditing{work: do, group: &s.reads}, streams: make(chan struct{}, maxStreams),
 		counting: make(chan struct{}, 1)}

@@ -181,7 +181,7 @@ func TestSessionsEnd(t *testing.T) {
 	now := time.Now()
 	s := sessions{now: func() time.Time { return now }, byID: map[[32]byte]*session{}}
 	add := func(ends time.Duration) string {
-		return s.add(context.Background(), Credentials{User: "ann"}, Clients{}, now.Add(ends), work{})
+		return s.add(context.Background(), "ann", Credentials{User: "ann"}, Clients{}, now.Add(ends), work{})
 	}
 	short, long := add(time.Minute), add(sessionTime)
 	first := s.get(short)
@@ -206,7 +206,7 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	var others []string
 	for n := range maxSessions - maxOfUser + 4 { // the last four end sessions of ann, who has most
-		others = append(others, s.add(context.Background(), Credentials{User: fmt.Sprint("user", n)}, Clients{},
+		others = append(others, s.add(context.Background(), "", Credentials{User: fmt.Sprint("user", n)}, Clients{},
 			now.Add(sessionTime), work{}))
 	}
 	for _, id := range others {
@@ -264,5 +264,55 @@ func TestPagesWithoutRightsAndServices(t *testing.T) {
 	if _, status, text := v.page(v.Get(s.URL + "/nothing")); status != http.StatusNotFound ||
 		!strings.Contains(text, "there is no page /nothing") {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// Keystone is not asked about the passwords of a name and an address whose sign-ins have failed too often.
+func TestFailedSignInsAtKeystoneWait(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, WithKeystone, func() view.Source { return made(1) })
+	asked := 0
+	services := s.apis["/"]
+	s.apis["/"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, password, _ := r.BasicAuth() // of the account that stands for one of Keystone
+		if asked++; password != "right" || name == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_ = jsonTo(w, services)
+	})
+	signIn := func(name, password string) (string, int, string) {
+		return s.visitor(t).signIn(url.Values{"user": {name}, "password": {password}})
+	}
+	for range 4 {
+		if _, status, text := signIn("ann", "wrong"); status != http.StatusForbidden {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	before := asked
+	_, status, text := signIn("ann", "right")
+	if status != http.StatusServiceUnavailable || asked != before ||
+		!strings.Contains(text, "4 sign-ins of ann from this address have failed") {
+		t.Errorf("%d, asked %d times: %s", status, asked-before, text)
+	}
+	if path, status, text := signIn("bob", "right"); path != "/fleet" || status != http.StatusOK {
+		t.Errorf("another user: %s %d %s", path, status, text)
+	}
+}
+
+// Pages name a user of noauth2 by the token, and show no other token.
+func TestNamesOfUsers(t *testing.T) {
+	for _, c := range []struct {
+		named bool
+		user  Credentials
+		want  string
+	}{
+		{true, Credentials{Token: "ann"}, "ann"}, {true, Credentials{Token: "ann:red"}, "ann"},
+		{true, Credentials{Token: ":red"}, ":red"}, {false, Credentials{Token: "gAAAA"}, "user with a token"},
+		{false, Credentials{User: "bob", Token: "gAAAA"}, "bob"}, {true, Credentials{}, "user with a token"},
+	} {
+		if got := (Cloud{Named: c.named}).nameOf(c.user); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.user, got, c.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
@@ -55,7 +56,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	credentials := Credentials{User: f.User, Password: r.PostFormValue("password"), Token: r.PostFormValue("token"),
 		Project: f.Project, UserDomain: f.UserDomain, ProjectDomain: f.ProjectDomain}
-	id, err := c.begin(r.Context(), credentials, r.RemoteAddr)
+	id, err := c.begin(r, credentials)
 	if err != nil {
 		status := http.StatusServiceUnavailable
 		f.Error = "The sign-in could not be checked: " + fault.TextOf(err)
@@ -63,24 +64,24 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusForbidden
 			f.Error = "The sign-in failed: " + fault.TextOf(err)
 		}
-		c.Log.Warn("sign-in failed", "user", credentials.name(), "address", r.RemoteAddr, "error", err)
+		c.Log.Warn("sign-in failed", "user", c.Cloud.nameOf(credentials), "address", r.RemoteAddr, "error", err)
 		c.showSignIn(w, r, f, status)
 		return
 	}
 	if old := c.session(r); old != nil {
 		c.sessions.remove(old)
 	}
-	c.Log.Info("user signed in", "user", credentials.name(), "address", r.RemoteAddr)
+	c.Log.Info("user signed in", "user", c.Cloud.nameOf(credentials), "address", r.RemoteAddr)
 	http.SetCookie(w, c.cookie(r, sessionCookie, id))
 	http.Redirect(w, r, ownPath(f.Next), http.StatusSeeOther)
 }
 
-// begin checks the credentials and begins a session of a user at an address.
-func (c *Console) begin(ctx context.Context, credentials Credentials, address string) (id string, err error) {
+// begin checks the credentials of a request and begins a session.
+func (c *Console) begin(r *http.Request, credentials Credentials) (id string, err error) {
 	if c.Cloud.Kind != WithToken && credentials.Token == "" && (credentials.User == "" || credentials.Password == "") {
 		return "", fault.New(fault.Invalid, "the name or the password is missing; write both")
 	}
-	ctx, cancel := context.WithTimeout(ctx, signInTime)
+	ctx, cancel := context.WithTimeout(r.Context(), signInTime)
 	defer cancel()
 	select {
 	case c.signingIn <- struct{}{}:
@@ -92,11 +93,34 @@ func (c *Console) begin(ctx context.Context, credentials Credentials, address st
 	if err != nil {
 		return "", err
 	}
-	ends, err := clients.check(ctx, c.sessions.now())
+	ends, err := c.check(ctx, r, clients, credentials)
 	if err != nil {
 		return "", err
 	}
-	return c.sessions.add(rest.From(c.ctx, address), credentials, clients, ends, c.work), nil
+	return c.sessions.add(rest.From(c.ctx, r.RemoteAddr), c.Cloud.nameOf(credentials), credentials, clients, ends,
+		c.work), nil
+}
+
+// check is clients.check. Keystone may be asked about every password, so that of a name and an address with failures
+// waits here.
+func (c *Console) check(ctx context.Context, r *http.Request, clients Clients, credentials Credentials) (
+	ends time.Time, err error) {
+	if c.Cloud.Kind != WithKeystone {
+		return clients.check(ctx, c.sessions.now())
+	}
+	from := identity.CallerOf(r, credentials.User)
+	end, err := c.attempts.Begin(ctx, from, c.sessions.now())
+	if err != nil {
+		return ends, err
+	}
+	defer end()
+	switch ends, err = clients.check(ctx, c.sessions.now()); {
+	case err == nil:
+		c.attempts.Succeed(from)
+	case refused(err):
+		c.attempts.Fail(from, c.sessions.now())
+	}
+	return ends, err
 }
 
 // signOut ends the session.

@@ -50,7 +50,7 @@ const (
 // account, and a removed user file, are refused within the same time.
 type HTTPBasic struct {
 	options  BasicOptions
-	attempts *attempts
+	attempts *Attempts
 	secret   [sha256.Size]byte // key of the cached credentials, so that they are useless in a memory dump
 	correct  *cache[[]byte]    // the hash that the credentials matched
 	wrong    *cache[[]byte]    // the hash that they did not match; nil: there was no account
@@ -69,7 +69,7 @@ func NewHTTPBasic(o BasicOptions) (*HTTPBasic, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	b := &HTTPBasic{options: o, attempts: newAttempts(), correct: newCache[[]byte](cacheSize),
+	b := &HTTPBasic{options: o, attempts: NewAttempts(), correct: newCache[[]byte](cacheSize),
 		wrong: newCache[[]byte](cacheSize), now: time.Now}
 	rand.Read(b.secret[:]) // never fails: crypto/rand ends the program instead
 	var err error
@@ -111,8 +111,8 @@ func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
 	if known, found := b.wrong.get(key, now); found && bytes.Equal(known, hash) {
 		return Identity{}, refused
 	}
-	from := callerOf(r, name)
-	end, err := b.attempts.begin(r.Context(), from, now)
+	from := CallerOf(r, name)
+	end, err := b.attempts.Begin(r.Context(), from, now)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -123,10 +123,10 @@ func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
 	}
 	if err := bcrypt.CompareHashAndPassword(compared, []byte(password)); err != nil || hash == nil {
 		b.wrong.put(key, hash, now.Add(wrongCacheTime))
-		b.attempts.fail(from, b.now())
+		b.attempts.Fail(from, b.now())
 		return Identity{}, refused
 	}
-	b.attempts.succeed(from)
+	b.attempts.Succeed(from)
 	b.correct.put(key, hash, now.Add(passwordCacheTime))
 	return b.identity(name, grant), nil
 }

@@ -26,19 +26,19 @@ const (
 // failureWaits are the waits after the failures beyond freeFailures.
 var failureWaits = backoff.Exponential{First: time.Second, Max: 30 * time.Second}
 
-// attempts decides when the password of a caller is checked.
-type attempts struct {
+// Attempts decides when the password of a caller is checked. It is safe for concurrent use.
+type Attempts struct {
 	hashing  chan struct{} // of callers without failures
 	suspects chan struct{} // those with failures, that wait
 	slow     chan struct{} // the one whose password is checked
 
 	mu        sync.Mutex
-	failed    map[caller]failure
+	failed    map[Caller]failure
 	addresses map[string]*addressSlots
 }
 
-// caller is who sends a name and a password.
-type caller struct{ address, name string }
+// Caller is who sends a name and a password.
+type Caller struct{ address, name string }
 
 type failure struct {
 	count int
@@ -51,23 +51,24 @@ type addressSlots struct {
 	users int
 }
 
-func newAttempts() *attempts {
-	return &attempts{hashing: make(chan struct{}, maxHashing), suspects: make(chan struct{}, maxSuspects),
-		slow: make(chan struct{}, 1), failed: map[caller]failure{}, addresses: map[string]*addressSlots{}}
+// NewAttempts returns attempts without failures.
+func NewAttempts() *Attempts {
+	return &Attempts{hashing: make(chan struct{}, maxHashing), suspects: make(chan struct{}, maxSuspects),
+		slow: make(chan struct{}, 1), failed: map[Caller]failure{}, addresses: map[string]*addressSlots{}}
 }
 
-// callerOf returns the caller of a request.
-func callerOf(r *http.Request, name string) caller {
+// CallerOf returns the caller of a request.
+func CallerOf(r *http.Request, name string) Caller {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		address = r.RemoteAddr
 	}
-	return caller{address, name}
+	return Caller{address, name}
 }
 
-// begin waits until the password of a caller may be checked, and returns a function to call after that. It returns
+// Begin waits until the password of a caller may be checked, and returns a function to call after that. It returns
 // fault.Unavailable if the caller must wait after failures, or if the request has ended.
-func (a *attempts) begin(ctx context.Context, c caller, now time.Time) (end func(), err error) {
+func (a *Attempts) Begin(ctx context.Context, c Caller, now time.Time) (end func(), err error) {
 	before := a.failures(c, now)
 	if before.count == 0 {
 		return a.beginFirst(ctx, c.address)
@@ -89,8 +90,8 @@ func (a *attempts) begin(ctx context.Context, c caller, now time.Time) (end func
 	return func() { <-a.slow }, nil
 }
 
-// beginFirst is begin for a caller without failures.
-func (a *attempts) beginFirst(ctx context.Context, address string) (end func(), err error) {
+// beginFirst is Begin for a caller without failures.
+func (a *Attempts) beginFirst(ctx context.Context, address string) (end func(), err error) {
 	own := a.enter(address)
 	if err := take(ctx, own.slots); err != nil {
 		a.leave(address)
@@ -117,7 +118,7 @@ func take(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-func (a *attempts) enter(address string) *addressSlots {
+func (a *Attempts) enter(address string) *addressSlots {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.addresses[address]
@@ -129,7 +130,7 @@ func (a *attempts) enter(address string) *addressSlots {
 	return own
 }
 
-func (a *attempts) leave(address string) {
+func (a *Attempts) leave(address string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	own := a.addresses[address]
@@ -147,7 +148,7 @@ func (f failure) wait() time.Duration {
 }
 
 // failures returns the failures of a caller that still count.
-func (a *attempts) failures(c caller, now time.Time) failure {
+func (a *Attempts) failures(c Caller, now time.Time) failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f := a.failed[c]; now.Sub(f.last) < failureMemory {
@@ -157,9 +158,9 @@ func (a *attempts) failures(c caller, now time.Time) failure {
 	return failure{}
 }
 
-// fail records a failure of a caller. When too many callers are remembered, those whose last failure is old are
+// Fail records a failure of a caller. When too many callers are remembered, those whose last failure is old are
 // forgotten, and if there are none, all.
-func (a *attempts) fail(c caller, now time.Time) {
+func (a *Attempts) Fail(c Caller, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, known := a.failed[c]; !known && len(a.failed) >= maxFailed {
@@ -175,8 +176,8 @@ func (a *attempts) fail(c caller, now time.Time) {
 	a.failed[c] = failure{a.failed[c].count + 1, now}
 }
 
-// succeed forgets the failures of a caller.
-func (a *attempts) succeed(c caller) {
+// Succeed forgets the failures of a caller.
+func (a *Attempts) Succeed(c Caller) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.failed, c)

@@ -114,11 +114,11 @@ func TestWaitsAfterFailedSignIns(t *testing.T) {
 	fail(fault.Forbidden)
 	fail(fault.Forbidden)
 	now = now.Add(failureMemory)
-	if f := b.attempts.failures(caller{"192.0.2.1", "bob"}, now); f.count != 0 {
+	if f := b.attempts.failures(Caller{"192.0.2.1", "bob"}, now); f.count != 0 {
 		t.Errorf("%+v after the time in which failures count", f)
 	}
 	for i := range maxFailed + 10 {
-		b.attempts.fail(caller{"address", fmt.Sprint(i)}, now)
+		b.attempts.Fail(Caller{"address", fmt.Sprint(i)}, now)
 	}
 	if n := len(b.attempts.failed); n > maxFailed {
 		t.Errorf("%d callers are remembered", n)

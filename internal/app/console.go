@@ -20,6 +20,7 @@ import (
 // APIs in memory. If [neutron] names another network service, the console has no ports.
 func (c *Cloud) ConsoleCloud() (console.Cloud, error) {
 	out := console.Cloud{Kind: console.WithToken, Name: "this cloud", SignIn: c.signInByToken}
+	out.Named = c.auth.strategy == settings.NoAuth2
 	switch c.auth.strategy {
 	case settings.NoAuth2:
 	case settings.HTTPBasic:
