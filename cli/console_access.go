@@ -26,10 +26,10 @@ func ConsoleCloud(g *Globals) (console.Cloud, error) {
 	if err != nil {
 		return console.Cloud{}, err
 	}
-	return console.Cloud{Kind: kind, Name: cloudName(g, found), Named: found.authType() == "none", SignIn: func(c console.Credentials) (
-		console.Clients, error) {
-		return consoleClients(g, found.of(c), c)
-	}}, nil
+	return console.Cloud{Kind: kind, Name: cloudName(g, found), Named: found.authType() == "none",
+		SignIn: func(c console.Credentials) (console.Clients, error) {
+			return consoleClients(g, found.of(c), c)
+		}}, nil
 }
 
 // cloudName returns the name or the address of a cloud.

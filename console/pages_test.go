@@ -147,7 +147,8 @@ func TestPages(t *testing.T) {
 				b.Dark(dark)
 				b.Open(s.URL + path)
 				check(t, b, s)
-				picture(t, b, fmt.Sprintf("%s-%d-%v", strings.NewReplacer("/", "", "?", "-", "#", "-", ":", "-").Replace(path), width, dark))
+				name := strings.NewReplacer("/", "", "?", "-", "#", "-", ":", "-").Replace(path)
+				picture(t, b, fmt.Sprintf("%s-%d-%v", name, width, dark))
 			}
 		}
 		text := b.Evaluate("document.body.innerText").(string)

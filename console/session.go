@@ -55,7 +55,7 @@ type work struct {
 	log  *slog.Logger
 }
 
-// add begins a session of a user, whom pages show as name, and returns the id for its cookie.
+// add begins a session of a user that pages show as name, and returns the id for its cookie.
 func (s *sessions) add(ctx context.Context, name string, user Credentials, clients Clients, ends time.Time,
 	do work) string {
 	one := &session{user: name, owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,

@@ -274,7 +274,7 @@ func TestFailedSignInsAtKeystoneWait(t *testing.T) {
 	asked := 0
 	services := s.apis["/"]
 	s.apis["/"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, password, _ := r.BasicAuth() // of the account that stands for one of Keystone
+		name, password, _ := r.BasicAuth() // of the account in place of one of Keystone
 		if asked++; password != "right" || name == "" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
