@@ -21,6 +21,10 @@ import (
 // show when the cloud comes to rest, and only if they are recent: with the usual number dozens of clouds are needed.
 var soonQuiet = map[string]int{Uncounted: 400, Demolish: 1000}
 
+// firstCloudOf is the first seed for what few clouds meet, if it is not 1: that of a cloud that has met it. A change
+// of production code changes all clouds; then another one may be the first to meet it.
+var firstCloudOf = map[string]uint64{Ungated: 10, WallClock: 10, Unrecorded: 2, Demolish: 2}
+
 // Each thing that is broken on purpose is noticed by the check for it.
 func TestTheChecksCanFail(t *testing.T) {
 	testenv.Long(t)
@@ -59,7 +63,8 @@ func TestTheChecksCanFail(t *testing.T) {
 				without = without[:1]
 			}
 			// not every seed meets it first
-			for seed := uint64(1); seed <= 100 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
+			first := max(1, firstCloudOf[broken])
+			for seed := first; seed < first+100 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: quiet, Broken: broken, Without: without})
 			}
 			if !strings.Contains(r.Failure, ": "+noticed) {
