@@ -34,6 +34,7 @@ type portFleet struct {
 	agents  []network.AgentReport // by host
 	lan     string                // id of the network
 	policy  string                // id of the policy that guarantees bandwidth
+	usual   usualTime             // from the server's POST until the port is bound
 }
 
 // startPortFleet loads hosts with a bridge, starts the services, and reports the hosts to compute and to the network
@@ -179,6 +180,8 @@ func (p *portFleet) bind(c *Conn, n int) error {
 		"imageRef": "", "networks": [{"port": %q}]}}`, n, flavorPlain, made.Port.ID)); err != nil {
 		return err
 	}
+	began := time.Now()
+	p.usual.sleepHalf()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(*pollPause) {
 		if text, err = ports.Want(200, "GET", "/v2.0/ports/"+made.Port.ID, nil); err != nil {
 			return err
@@ -188,6 +191,7 @@ func (p *portFleet) bind(c *Conn, n int) error {
 		}
 		switch made.Port.VIF {
 		case "ovs":
+			p.usual.add(time.Since(began))
 			return nil
 		case "binding_failed":
 			return fmt.Errorf("port: %s", text)

@@ -255,7 +255,7 @@ func (f *computeFleet) createUntil(flavor string, done func(createdServer) bool)
 // createAndAsk is createUntil with another time between two requests of a client.
 func (f *computeFleet) createAndAsk(flavor string, done func(createdServer) bool, every time.Duration) func(c *Conn,
 	n int) error {
-	var usual atomic.Int64 // nanoseconds from POST until done, weighted towards the latest servers
+	var usual usualTime
 	return func(c *Conn, n int) error {
 		body := fmt.Appendf(nil, `{"server":{"name":"s%d","flavorRef":%q,"imageRef":""}}`, n, flavor)
 		text, err := c.Want(202, "POST", "/v2.1/servers", body)
@@ -267,7 +267,7 @@ func (f *computeFleet) createAndAsk(flavor string, done func(createdServer) bool
 			return err
 		}
 		path, began := "/v2.1/servers/"+made.Server.ID, time.Now()
-		time.Sleep(time.Duration(usual.Load()) / 2)
+		usual.sleepHalf()
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(every) {
 			if text, err = c.Want(200, "GET", path, nil); err != nil {
 				return err
@@ -277,7 +277,7 @@ func (f *computeFleet) createAndAsk(flavor string, done func(createdServer) bool
 				return err
 			}
 			if done(made.Server) {
-				usual.Store((7*usual.Load() + int64(time.Since(began))) / 8)
+				usual.add(time.Since(began))
 				return nil
 			}
 			if made.Server.Status == "ERROR" {
@@ -286,6 +286,15 @@ func (f *computeFleet) createAndAsk(flavor string, done func(createdServer) bool
 		}
 		return fmt.Errorf("server %s is not done after a minute: %s", path, text)
 	}
+}
+
+// usualTime is the time from a POST until what it asks for is done, weighted towards the latest ones.
+type usualTime struct{ nanoseconds atomic.Int64 }
+
+func (u *usualTime) sleepHalf() { time.Sleep(time.Duration(u.nanoseconds.Load()) / 2) }
+
+func (u *usualTime) add(d time.Duration) {
+	u.nanoseconds.Store((7*u.nanoseconds.Load() + int64(d)) / 8)
 }
 
 // createExisting creates the servers that exist before the measurement.
