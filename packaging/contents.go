@@ -120,7 +120,7 @@ func script(family, name string) ([]byte, error) {
 	for _, name := range controllers {
 		start = append(start, "berth-"+name)
 	}
-	start = append(start, "berth-audit", "berth-agent", "berth")
+	start = append(start, "berth-audit", "berth-console", "berth-agent", "berth")
 	for i := range start {
 		stop = append(stop, start[len(start)-1-i])
 	}

@@ -19,7 +19,8 @@ func packagesOf(t *testing.T, kind string, versions ...string) (dir string) {
 	return dir
 }
 
-const allUnits = "berth berth-placement berth-compute berth-network berth-image berth-audit berth-agent"
+const allUnits = "berth berth-placement berth-compute berth-network berth-image berth-audit berth-console " +
+	"berth-agent"
 
 // A package is installed on a fresh Debian as the guide says, upgraded and downgraded while clients send requests,
 // removed and purged.
@@ -154,7 +155,7 @@ func (m *machine) checkUnits() {
 		m.t.Errorf("systemd-analyze verify:\n%s", out)
 	}
 	m.run("systemd-analyze security --no-pager --threshold=15 berth-placement berth-compute berth-network berth-image " +
-		"berth-audit")
+		"berth-audit berth-console")
 	m.run("systemd-analyze security --no-pager --threshold=36 berth berth-agent")
 }
 

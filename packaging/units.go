@@ -18,7 +18,7 @@ type unit struct {
 	Description  string
 	Command      string // of berth
 	Config       string // in /etc/berth
-	Stateless    bool   // keeps nothing; has the account of /etc/berth/clouds.yaml
+	Stateless    bool   // keeps nothing; has the cloud of /etc/berth/clouds.yaml
 	User         string // empty: root
 	After        []string
 	Conflicts    []string
@@ -71,7 +71,9 @@ func units() []unit {
 		list = append(list, u)
 	}
 	list = append(list, unit{Name: "audit", Unit: "berth-audit", Description: "Berth audit: differences between services",
-		Command: "audit run", Config: "berth.conf", User: "berth", Stateless: true})
+		Command: "audit run", Config: "berth.conf", User: "berth", Stateless: true},
+		unit{Name: "console", Unit: "berth-console", Description: "Berth console: web pages of a cloud",
+			Command: "console", Config: "berth.conf", User: "berth", Stateless: true})
 	return append(list, unit{Name: "agent", Unit: "berth-agent", Description: "Berth agent of this host",
 		Command: "agent run", Config: "agent.conf", Hardware: true,
 		After:     []string{"libvirtd.service", "virtqemud.socket", "berth-compute.service"},
