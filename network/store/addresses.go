@@ -54,6 +54,9 @@ func (tx *Tx) SetLowest(subnet, pools string, at netip.Addr) {
 	tx.lowest[subnet] = lowest{pools, at}
 }
 
+// maxLowest is the largest number of subnets for which Lowest is kept.
+const maxLowest = 10_000
+
 // lowest is where the search for a free address of a subnet begins. pools is the text of the subnet's pools then.
 type lowest struct {
 	pools string
@@ -64,6 +67,9 @@ type lowest struct {
 func (s *Store) keepLowest(tx *Tx) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.lowest) > maxLowest { // also those of deleted subnets
+		clear(s.lowest)
+	}
 	maps.Copy(s.lowest, tx.lowest)
 	for _, ip := range tx.released {
 		l, known := s.lowest[ip.Subnet]
