@@ -111,7 +111,7 @@ func get[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string
 
 // Get returns an object, or fault.NotFound.
 func Get[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string) (o T, err error) {
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Store.ReadOne(ctx, func(tx *store.Tx) error {
 		o, err = get[T, P](ctx, tx, id)
 		return err
 	})
@@ -120,7 +120,7 @@ func Get[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string) 
 
 // List returns the objects that a filter selects, sorted by id.
 func List[T any, P store.Pointer[T]](ctx context.Context, s *Service, f store.Filter) (list []T, err error) {
-	err = s.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Store.ReadOne(ctx, func(tx *store.Tx) error {
 		list, err = store.List[T, P](ctx, tx, f)
 		return err
 	})

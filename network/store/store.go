@@ -83,6 +83,15 @@ func (s *Store) Read(ctx context.Context, do func(*Tx) error) error {
 	})
 }
 
+// ReadOne is Read for a function that runs one statement and does not need the revision. It saves the other three
+// statements of a transaction that only reads.
+func (s *Store) ReadOne(ctx context.Context, do func(*Tx) error) error {
+	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
+		return do(tx)
+	}
+	return s.db.ReadOne(ctx, func(tx *sqldb.Tx) error { return do(&Tx{store: s, tx: tx}) })
+}
+
 // Write runs a function in a transaction while no other one writes; the function may run more than once.
 func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
 	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
