@@ -6,6 +6,7 @@
 package webdownload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -133,8 +134,9 @@ func (c Client) Open(ctx context.Context, address string) (body io.ReadCloser, s
 	if c.Stall == 0 {
 		c.Stall = time.Minute
 	}
+	caller := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
-	watch := &stallWatch{cancel: cancel, limit: c.Stall}
+	watch := &stallWatch{caller: caller, cancel: cancel, limit: c.Stall}
 	watch.timer = time.AfterFunc(c.Stall, watch.stalled)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -209,7 +211,8 @@ func (c Client) checkRedirect(to *http.Request, from []*http.Request) error {
 type stallWatch struct {
 	body      io.ReadCloser
 	transport *http.Transport
-	ctx       context.Context
+	caller    context.Context // of the caller of Open
+	ctx       context.Context // of the request
 	cancel    context.CancelCauseFunc
 	timer     *time.Timer
 	limit     time.Duration
@@ -226,7 +229,8 @@ func (w *stallWatch) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
 	w.timer.Reset(w.limit)
 	if err != nil && err != io.EOF {
-		if cause := context.Cause(w.ctx); cause != nil {
+		// Close, which the end of the caller's context may cause, ends that of the request without a cause.
+		if cause := cmp.Or(context.Cause(w.caller), context.Cause(w.ctx)); cause != nil {
 			err = cause
 		}
 		err = fault.New(fault.Unavailable, "the download was interrupted: %w; import it again", err)

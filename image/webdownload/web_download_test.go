@@ -2,6 +2,7 @@ package webdownload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -147,5 +148,26 @@ func TestServerThatStallsIsGivenUp(t *testing.T) {
 	cancel()
 	if _, err := read(ctx, c, uri); err == nil {
 		t.Error("a cancelled request succeeded")
+	}
+}
+
+// A read fails with the reason for which the caller has ended it, also if the body is closed before that.
+func TestReadNamesWhyItWasEnded(t *testing.T) {
+	release := make(chan struct{})
+	uri, c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "da")
+		w.(http.Flusher).Flush()
+		<-release
+	})
+	defer close(release)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	body, _, err := c.Open(ctx, uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body.Close()
+	cancel(errors.New("the service was stopped"))
+	if _, err := io.ReadAll(body); err == nil || !strings.Contains(err.Error(), "the service was stopped") {
+		t.Error(err)
 	}
 }
