@@ -32,7 +32,7 @@ type Console struct {
 	Options
 	work
 	sessions  sessions
-	attempts  *identity.Attempts // of passwords that Keystone checks: services of Berth limit their own
+	attempts  *identity.Attempts // of passwords
 	signingIn chan struct{}      // a slot for each sign-in that is checked
 	counting  chan struct{}      // a slot for each count of what fits
 	handler   http.Handler

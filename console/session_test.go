@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -297,6 +299,48 @@ func TestFailedSignInsAtKeystoneWait(t *testing.T) {
 	}
 	if path, status, text := signIn("bob", "right"); path != "/fleet" || status != http.StatusOK {
 		t.Errorf("another user: %s %d %s", path, status, text)
+	}
+}
+
+// Wrong passwords whose checks take long do not keep other users from signing in.
+func TestSlowWrongPasswordsDelayNobody(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []SignInKind{WithKeystone, WithPassword} {
+		s := newSite(t, kind, func() view.Source { return made(1) })
+		services := s.apis["/"]
+		slow, release := make(chan struct{}, 1), make(chan struct{})
+		var stalls atomic.Bool
+		s.apis["/"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch _, password, _ := r.BasicAuth(); {
+			case password == "right":
+				_ = jsonTo(w, services)
+				return
+			case stalls.Load():
+				select {
+				case slow <- struct{}{}:
+				default:
+				}
+				<-release
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		if _, status, _ := s.visitor(t).signIn(url.Values{"user": {"eve"}, "password": {"wrong"}}); status !=
+			http.StatusForbidden {
+			t.Fatalf("%s: %d", kind, status)
+		}
+		stalls.Store(true)
+		var all sync.WaitGroup
+		for range 3 * maxSignIns {
+			v := s.visitor(t)
+			all.Go(func() { v.signIn(url.Values{"user": {"eve"}, "password": {"wrong"}}) })
+		}
+		<-slow
+		path, status, text := s.visitor(t).signIn(url.Values{"user": {"bob"}, "password": {"right"}})
+		close(release)
+		all.Wait()
+		if path != "/fleet" || status != http.StatusOK {
+			t.Errorf("%s: %s %d %s", kind, path, status, text)
+		}
 	}
 }
 

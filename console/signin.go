@@ -83,12 +83,6 @@ func (c *Console) begin(r *http.Request, credentials Credentials) (id string, er
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), signInTime)
 	defer cancel()
-	select {
-	case c.signingIn <- struct{}{}:
-		defer func() { <-c.signingIn }()
-	case <-ctx.Done():
-		return "", fault.New(fault.Unavailable, "many users sign in; try again")
-	}
 	clients, err := c.Cloud.SignIn(credentials)
 	if err != nil {
 		return "", err
@@ -101,12 +95,13 @@ func (c *Console) begin(r *http.Request, credentials Credentials) (id string, er
 		c.work), nil
 }
 
-// check is clients.check. Keystone may be asked about every password, so that of a name and an address with failures
-// waits here.
+// check is clients.check, of some sign-ins at one time. Passwords of a name and an address with failures wait before, so
+// that they do not keep others waiting: Keystone may be asked about every password, and for Berth's services the console
+// is one address.
 func (c *Console) check(ctx context.Context, r *http.Request, clients Clients, credentials Credentials) (
 	ends time.Time, err error) {
-	if c.Cloud.Kind != WithKeystone {
-		return clients.check(ctx, c.sessions.now())
+	if credentials.Password == "" {
+		return c.checkNow(ctx, clients)
 	}
 	from := identity.CallerOf(r, credentials.User)
 	end, err := c.attempts.Begin(ctx, from, c.sessions.now())
@@ -114,13 +109,24 @@ func (c *Console) check(ctx context.Context, r *http.Request, clients Clients, c
 		return ends, err
 	}
 	defer end()
-	switch ends, err = clients.check(ctx, c.sessions.now()); {
+	switch ends, err = c.checkNow(ctx, clients); {
 	case err == nil:
 		c.attempts.Succeed(from)
 	case refused(err):
 		c.attempts.Fail(from, c.sessions.now())
 	}
 	return ends, err
+}
+
+// checkNow is clients.check when its turn comes.
+func (c *Console) checkNow(ctx context.Context, clients Clients) (ends time.Time, err error) {
+	select {
+	case c.signingIn <- struct{}{}:
+		defer func() { <-c.signingIn }()
+	case <-ctx.Done():
+		return ends, fault.New(fault.Unavailable, "many users sign in; try again")
+	}
+	return clients.check(ctx, c.sessions.now())
 }
 
 // signOut ends the session.
