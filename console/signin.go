@@ -95,9 +95,9 @@ func (c *Console) begin(r *http.Request, credentials Credentials) (id string, er
 		c.work), nil
 }
 
-// check is clients.check, of some sign-ins at one time. Passwords of a name and an address with failures wait before, so
-// that they do not keep others waiting: Keystone may be asked about every password, and for Berth's services the console
-// is one address.
+// check is clients.check, of some sign-ins at one time. Passwords of a name and an address with failures wait before,
+// so that they do not keep others waiting: Keystone may be asked about every password, and for Berth's services the
+// console is one address.
 func (c *Console) check(ctx context.Context, r *http.Request, clients Clients, credentials Credentials) (
 	ends time.Time, err error) {
 	if credentials.Password == "" {
