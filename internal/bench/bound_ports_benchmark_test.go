@@ -145,7 +145,7 @@ func (p *portFleet) makeNetwork() error {
 // reportBridges sends the reports of the network agents, now and every 30 seconds until the end of the benchmark.
 func (p *portFleet) reportBridges(b *testing.B) {
 	b.Helper()
-	repeat(b, func() error {
+	repeat(b, 30*time.Second, func() error {
 		_, err := Run(p.network.Addr, 4, Times(len(p.agents)), func(c *Conn, n int) error {
 			body, err := json.Marshal(p.agents[n])
 			if err == nil {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -138,24 +140,61 @@ func serveWithin(b *testing.B, dir, options string, open func(context.Context, s
 	return &Process{Addr: l.Addr().String(), PID: os.Getpid()}
 }
 
-// report sends the reports of all hosts, now and every 30 seconds until the end of the benchmark.
+// report sends the reports of all hosts, and signs of life until the end of the benchmark. These say that each agent has
+// followed its assignments, also those that are still to come: compute would move servers away from others.
 func (f *computeFleet) report(b *testing.B) {
 	b.Helper()
-	send := func() error {
+	each := func(send func(c *Conn, r host.Report) error) error {
 		_, err := Run(f.compute.Addr, 4, Times(len(f.reports)), func(c *Conn, n int) error {
-			body, err := json.Marshal(f.reports[n])
-			if err == nil {
-				_, err = c.Want(204, "PUT", "/berth/v1/hosts/"+f.reports[n].Host, body)
-			}
-			return err
+			return send(c, f.reports[n])
 		})
 		return err
 	}
-	repeat(b, send)
+	must(b, each(func(c *Conn, r host.Report) error {
+		body, err := json.Marshal(r)
+		if err == nil {
+			_, err = c.Want(204, "PUT", "/berth/v1/hosts/"+r.Host, body)
+		}
+		return err
+	}))
+	at, err := f.position(b.Context())
+	must(b, err)
+	at.Revision = 1 << 40
+	repeat(b, host.AliveInterval, func() error {
+		return each(func(c *Conn, r host.Report) error {
+			body, err := json.Marshal(host.Alive{Instance: r.Instance, Start: r.Start, Position: at})
+			if err == nil {
+				_, err = c.Want(204, "PUT", "/berth/v1/hosts/"+r.Host+"/alive", body)
+			}
+			return err
+		})
+	})
 }
 
-// repeat sends reports, now and every 30 seconds until the end of the benchmark.
-func repeat(b *testing.B, send func() error) {
+// position returns the position of the assignments of the first host.
+func (f *computeFleet) position(ctx context.Context) (host.Position, error) {
+	q := url.Values{"instance": {f.reports[0].Instance}, "start": {f.reports[0].Start}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.compute.Addr+"/berth/v1/hosts/"+
+		f.reports[0].Host+"/assignments?"+q.Encode(), nil)
+	if err != nil {
+		return host.Position{}, err
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return host.Position{}, err
+	}
+	defer resp.Body.Close() // ends the stream
+	if resp.StatusCode != http.StatusOK {
+		return host.Position{}, fmt.Errorf("GET %s: %s", req.URL, resp.Status)
+	}
+	var line host.Assignments
+	err = json.NewDecoder(resp.Body).Decode(&line)
+	return line.Position, err
+}
+
+// repeat calls send now and after each pause until the end of the benchmark.
+func repeat(b *testing.B, pause time.Duration, send func() error) {
 	b.Helper()
 	must(b, send())
 	ended, failed := make(chan struct{}), make(chan error, 1)
@@ -166,7 +205,7 @@ func repeat(b *testing.B, send func() error) {
 			case <-ended:
 				failed <- err
 				return
-			case <-time.After(30 * time.Second):
+			case <-time.After(pause):
 				err = errors.Join(err, send())
 			}
 		}
