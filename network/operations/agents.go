@@ -78,7 +78,7 @@ func (s Agents) bindFailed(ctx context.Context, tx *store.Tx, host string) error
 		if p.Binding.VIF != binding.Failed || checkNotPending(ctx, tx, p.ID) != nil {
 			continue
 		}
-		n, err := get[store.Network](ctx, tx, p.Network)
+		n, err := GetIn[store.Network](ctx, tx, p.Network)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s Agents) bindFailed(ctx context.Context, tx *store.Tx, host string) error
 func (s Agents) UpdateAgent(ctx context.Context, id string, change func(*store.Agent) error) (a store.Agent,
 	err error) {
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		if a, err = get[store.Agent](ctx, tx, id); err != nil {
+		if a, err = GetIn[store.Agent](ctx, tx, id); err != nil {
 			return err
 		}
 		if err := change(&a); err != nil {
@@ -112,7 +112,7 @@ func (s Agents) UpdateAgent(ctx context.Context, id string, change func(*store.A
 // DeleteAgent removes an agent; it appears again with its next report.
 func (s Agents) DeleteAgent(ctx context.Context, id string) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := get[store.Agent](ctx, tx, id); err != nil {
+		if _, err := GetIn[store.Agent](ctx, tx, id); err != nil {
 			return err
 		}
 		return store.Delete[store.Agent](ctx, tx, id)
@@ -165,7 +165,7 @@ func (s Agents) HostPorts(ctx context.Context, host string, since int64) (all ap
 			return err
 		}
 		for _, p := range ports {
-			n, err := get[store.Network](ctx, tx, p.Network)
+			n, err := GetIn[store.Network](ctx, tx, p.Network)
 			if err != nil {
 				return err
 			}

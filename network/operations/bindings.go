@@ -236,7 +236,7 @@ func groupsOf(ctx context.Context, tx *store.Tx, p store.Port, n store.Network, 
 	if policy == "" {
 		return nil, nil
 	}
-	found, err := get[store.Policy](ctx, tx, policy)
+	found, err := GetIn[store.Policy](ctx, tx, policy)
 	if err != nil {
 		return nil, err
 	}

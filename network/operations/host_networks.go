@@ -70,7 +70,7 @@ func (s Agents) hostNetworks(ctx context.Context, tx *store.Tx, host string, wri
 	used, policies := map[string]store.Network{}, map[string]store.Policy{"": {}}
 	for _, p := range ports {
 		if _, known := used[p.Network]; !known {
-			n, err := get[store.Network](ctx, tx, p.Network)
+			n, err := GetIn[store.Network](ctx, tx, p.Network)
 			if err != nil {
 				return all, false, err
 			}
@@ -122,7 +122,7 @@ func bridgedPorts(ctx context.Context, tx *store.Tx, host string) (ports []store
 		return nil, nil, err
 	}
 	for _, id := range arriving {
-		p, err := get[store.Port](ctx, tx, id)
+		p, err := GetIn[store.Port](ctx, tx, id)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -115,13 +115,13 @@ func (s Bindings) change(ctx context.Context, port string,
 	change func(tx *store.Tx, p *store.Port, n store.Network) error) (p store.Port, err error) {
 	for attempt := 0; attempt < attempts; attempt++ {
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
-			if p, err = get[store.Port](ctx, tx, port); err != nil {
+			if p, err = GetIn[store.Port](ctx, tx, port); err != nil {
 				return err
 			}
 			if err := checkNotPending(ctx, tx, p.ID); err != nil {
 				return err
 			}
-			n, err := get[store.Network](ctx, tx, p.Network)
+			n, err := GetIn[store.Network](ctx, tx, p.Network)
 			if err != nil {
 				return err
 			}

@@ -226,7 +226,7 @@ func (s *Service) AddSegment(ctx context.Context, network string, segment store.
 func (s *Service) changeSegments(ctx context.Context, network string,
 	change func(*store.Tx, *store.Network) error) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		n, err := get[store.Network](ctx, tx, network)
+		n, err := GetIn[store.Network](ctx, tx, network)
 		if err != nil {
 			return err
 		}

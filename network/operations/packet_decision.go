@@ -18,7 +18,7 @@ import (
 func (s SecurityGroups) ExplainPacket(ctx context.Context, id string, p securitygroup.Packet) (
 	d api.PacketDecision, err error) {
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		port, err := get[store.Port](ctx, tx, id)
+		port, err := GetIn[store.Port](ctx, tx, id)
 		if err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func (s Policies) DeleteRule(ctx context.Context, policy string, kind qos.Type, 
 func (s Policies) changeRules(ctx context.Context, policy string, kind qos.Type,
 	change func(*store.Policy) error) error {
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
-		p, err := get[store.Policy](ctx, tx, policy)
+		p, err := GetIn[store.Policy](ctx, tx, policy)
 		if err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func checkPortPolicy(ctx context.Context, tx *store.Tx, p store.Port, n store.Ne
 	if policy == "" {
 		return nil
 	}
-	found, err := get[store.Policy](ctx, tx, policy)
+	found, err := GetIn[store.Policy](ctx, tx, policy)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func checkNetworkPolicy(ctx context.Context, tx *store.Tx, n store.Network) erro
 	if n.Policy == "" {
 		return nil
 	}
-	policy, err := get[store.Policy](ctx, tx, n.Policy)
+	policy, err := GetIn[store.Policy](ctx, tx, n.Policy)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func newAddressing(ctx context.Context, tx *store.Tx, p store.Port) (*addressing
 	if err != nil {
 		return nil, err
 	}
-	n, err := get[store.Network](ctx, tx, p.Network)
+	n, err := GetIn[store.Network](ctx, tx, p.Network)
 	if err != nil {
 		return nil, err
 	}

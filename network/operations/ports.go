@@ -15,7 +15,7 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 	wanted := p
 	err := s.Store.Write(ctx, func(tx *store.Tx) error {
 		p = wanted
-		n, err := get[store.Network](ctx, tx, p.Network)
+		n, err := GetIn[store.Network](ctx, tx, p.Network)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 	if err := checkNotPending(ctx, tx, p.ID); err != nil {
 		return err
 	}
-	n, err := get[store.Network](ctx, tx, p.Network)
+	n, err := GetIn[store.Network](ctx, tx, p.Network)
 	if err != nil {
 		return err
 	}

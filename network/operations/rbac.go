@@ -198,16 +198,16 @@ func usersOf(ctx context.Context, tx *store.Tx, p store.RBACPolicy) (map[string]
 func projectOf(ctx context.Context, tx *store.Tx, p store.RBACPolicy) (string, error) {
 	switch p.Type {
 	case SharedNetwork:
-		n, err := get[store.Network](ctx, tx, p.Object)
+		n, err := GetIn[store.Network](ctx, tx, p.Object)
 		return n.Project, err
 	case SharedPolicy:
-		o, err := get[store.Policy](ctx, tx, p.Object)
+		o, err := GetIn[store.Policy](ctx, tx, p.Object)
 		return o.Project, err
 	case SharedPool:
-		o, err := get[store.SubnetPool](ctx, tx, p.Object)
+		o, err := GetIn[store.SubnetPool](ctx, tx, p.Object)
 		return o.Project, err
 	}
-	g, err := get[store.SecurityGroup](ctx, tx, p.Object)
+	g, err := GetIn[store.SecurityGroup](ctx, tx, p.Object)
 	return g.Project, err
 }
 
@@ -227,7 +227,7 @@ func (s Sharing) flag(ctx context.Context, tx *store.Tx, p store.RBACPolicy, all
 
 func setFlag[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, s Sharing, id string, shared bool,
 	flag func(*T) *bool) error {
-	o, err := get[T, P](ctx, tx, id)
+	o, err := GetIn[T, P](ctx, tx, id)
 	if err != nil || *flag(&o) == shared {
 		return err
 	}

@@ -184,12 +184,12 @@ func (s SecurityGroups) CreateRule(ctx context.Context, r store.SecurityGroupRul
 	wanted := r
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
 		r = wanted
-		g, err := get[store.SecurityGroup](ctx, tx, r.Group)
+		g, err := GetIn[store.SecurityGroup](ctx, tx, r.Group)
 		if err != nil {
 			return err
 		}
 		if r.RemoteGroup != "" {
-			if _, err := get[store.SecurityGroup](ctx, tx, r.RemoteGroup); err != nil {
+			if _, err := GetIn[store.SecurityGroup](ctx, tx, r.RemoteGroup); err != nil {
 				return err
 			}
 		}
@@ -240,7 +240,7 @@ func (s SecurityGroups) removeRule(ctx context.Context, tx *store.Tx, r store.Se
 	if err := store.Delete[store.SecurityGroupRule](ctx, tx, r.ID); err != nil {
 		return err
 	}
-	g, err := get[store.SecurityGroup](ctx, tx, r.Group)
+	g, err := GetIn[store.SecurityGroup](ctx, tx, r.Group)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func checkGroups(ctx context.Context, tx *store.Tx, p *store.Port, given bool) e
 	}
 	stateless := map[bool]bool{}
 	for _, id := range p.Groups {
-		g, err := get[store.SecurityGroup](ctx, tx, id)
+		g, err := GetIn[store.SecurityGroup](ctx, tx, id)
 		if err != nil {
 			return err
 		}

@@ -100,8 +100,8 @@ func kindOf(o store.Object) string {
 	return "Agent"
 }
 
-// get returns an object, or fault.NotFound.
-func get[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string) (T, error) {
+// GetIn returns an object as a transaction reads it, or fault.NotFound.
+func GetIn[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string) (T, error) {
 	o, found, err := store.Get[T, P](ctx, tx, id)
 	if err == nil && !found {
 		err = notFound(kindOf(P(&o)), id)
@@ -112,7 +112,7 @@ func get[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string
 // Get returns an object, or fault.NotFound.
 func Get[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string) (o T, err error) {
 	err = s.Store.ReadOne(ctx, func(tx *store.Tx) error {
-		o, err = get[T, P](ctx, tx, id)
+		o, err = GetIn[T, P](ctx, tx, id)
 		return err
 	})
 	return o, err
@@ -149,7 +149,7 @@ func (s *Service) edited(b *store.Base) {
 // current reads an object for an update or a deletion and checks its revision: the code of the fault is
 // RevisionNumberConstraintFailed.
 func current[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id string, revision int) (T, error) {
-	o, err := get[T, P](ctx, tx, id)
+	o, err := GetIn[T, P](ctx, tx, id)
 	if err == nil && revision != NoRevision && P(&o).Common().Number != revision {
 		err = conflict("RevisionNumberConstraintFailed", "Constrained to %d, but current revision is %d; read %s %s again",
 			revision, P(&o).Common().Number, strings.ToLower(kindOf(P(&o))), id)
@@ -161,7 +161,7 @@ func current[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, id st
 func SetTags[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string,
 	change func(tags []string) ([]string, error)) (tags []string, err error) {
 	err = s.Store.Write(ctx, func(tx *store.Tx) error {
-		o, err := get[T, P](ctx, tx, id)
+		o, err := GetIn[T, P](ctx, tx, id)
 		if err != nil {
 			return err
 		}

@@ -211,7 +211,7 @@ func (s SubnetPools) DefaultPool(ctx context.Context, version int) (store.Subnet
 // allocate sets the CIDR of a subnet from its pool, or checks the requested one. bits is the requested length; 0: that
 // of the pool.
 func (s SubnetPools) allocate(ctx context.Context, tx *store.Tx, sub *store.Subnet, bits int) error {
-	p, err := get[store.SubnetPool](ctx, tx, sub.SubnetPool)
+	p, err := GetIn[store.SubnetPool](ctx, tx, sub.SubnetPool)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func completeSubnet(sub store.Subnet, hasGateway bool) (store.Subnet, error) {
 // createSubnet stores a new subnet that no other one of its network overlaps. Subnets of one IP version must have the
 // same subnet pool.
 func createSubnet(ctx context.Context, tx *store.Tx, s *Service, sub *store.Subnet) error {
-	n, err := get[store.Network](ctx, tx, sub.Network)
+	n, err := GetIn[store.Network](ctx, tx, sub.Network)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (s *Service) UpdateSubnet(ctx context.Context, id string, revision int,
 				return conflict("GatewayIpInUse", "Current gateway ip %s already in use by port %s. Unable to update.",
 					sub.Gateway, port)
 			}
-			n, err := get[store.Network](ctx, tx, sub.Network)
+			n, err := GetIn[store.Network](ctx, tx, sub.Network)
 			if err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, id string, revision int) err
 				"allocation from this subnet; %d ports, delete them or change their fixed_ips first", id, len(used))
 		}
 		for _, port := range used {
-			p, err := get[store.Port](ctx, tx, port)
+			p, err := GetIn[store.Port](ctx, tx, port)
 			if err != nil {
 				return err
 			}
@@ -255,7 +255,7 @@ func putSubnet(ctx context.Context, tx *store.Tx, s *Service, sub *store.Subnet)
 
 // editNetwork counts a change of a network.
 func editNetwork(ctx context.Context, tx *store.Tx, s *Service, id string) error {
-	n, err := get[store.Network](ctx, tx, id)
+	n, err := GetIn[store.Network](ctx, tx, id)
 	if err != nil {
 		return err
 	}

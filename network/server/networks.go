@@ -54,11 +54,11 @@ func subnetsByNetwork(ctx context.Context, tx *store.Tx, f store.Filter) (map[st
 
 func (s *server) showNetwork(c *call, id string) (d document, err error) {
 	ctx := c.R.Context()
-	n, err := operations.Get[store.Network](ctx, s.ops, id)
-	if err != nil {
-		return d, err
-	}
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		n, err := operations.GetIn[store.Network](ctx, tx, id)
+		if err != nil {
+			return err
+		}
 		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{Networks: []string{id}})
 		d = c.network(n, subnets[id])
 		return err

@@ -96,11 +96,11 @@ func (s *server) listPorts(c *call, q url.Values) (list []document, err error) {
 
 func (s *server) showPort(c *call, id string) (d document, err error) {
 	ctx := c.R.Context()
-	p, err := operations.Get[store.Port](ctx, s.ops, id)
-	if err != nil {
-		return d, err
-	}
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		p, err := operations.GetIn[store.Port](ctx, tx, id)
+		if err != nil {
+			return err
+		}
 		w, err := readWorld(ctx, tx, p)
 		d = c.port(p, w)
 		return err

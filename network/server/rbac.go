@@ -10,8 +10,14 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
-// isShared reports whether an object is shared with the project of the caller, or with all.
-func (c *call) isShared(id string) bool { return c.shares[id] }
+// isShared reports whether an object is shared with the project of the caller, or with all. The route of the request
+// must be one of withShares.
+func (c *call) isShared(id string) bool {
+	if c.shares == nil {
+		panic("the request did not load what is shared")
+	}
+	return c.shares[id]
+}
 
 // loadShares reads the objects that are shared with the project of the caller.
 func (c *call) loadShares() (err error) {
@@ -19,17 +25,19 @@ func (c *call) loadShares() (err error) {
 	return err
 }
 
-// withShares returns routes whose handlers know what is shared with the project of the caller.
-func withShares(routes []edge.Route[*call]) []edge.Route[*call] {
+// withShares returns routes whose handlers of these methods know what is shared with the project of the caller; those of
+// every method without any.
+func withShares(routes []edge.Route[*call], of ...string) []edge.Route[*call] {
 	for i, route := range routes {
 		wrapped := methods{}
 		for name, m := range route.Methods {
-			handle := m.Handle
-			m.Handle = func(c *call) error {
-				if err := c.loadShares(); err != nil {
-					return err
+			if handle := m.Handle; len(of) == 0 || slices.Contains(of, name) {
+				m.Handle = func(c *call) error {
+					if err := c.loadShares(); err != nil {
+						return err
+					}
+					return handle(c)
 				}
-				return handle(c)
 			}
 			wrapped[name] = m
 		}

@@ -16,13 +16,13 @@ func (s *server) routes() []edge.Route[*call] {
 		{Path: "/v2.0/extensions", Methods: methods{http.MethodGet: {Handle: listExtensions}}},
 		{Path: "/v2.0/extensions/{alias}", Methods: methods{http.MethodGet: {Handle: showExtension}}},
 	}
-	var shared []edge.Route[*call]
+	var shared, ports []edge.Route[*call]
 	s.mount(&shared, "/v2.0/networks", s.networks())
 	s.mount(&shared, "/v2.0/subnets", s.subnets())
 	s.mount(&shared, "/v2.0/subnetpools", pools{s}.collection())
-	s.mount(&shared, "/v2.0/ports", s.ports())
+	s.mount(&ports, "/v2.0/ports", s.ports())
 	s.mount(&all, "/v2.0/network-ip-availabilities", s.ipAvailabilities())
-	s.mount(&all, "/v2.0/segments", s.segments())
+	s.mount(&shared, "/v2.0/segments", s.segments())
 	s.mount(&all, "/v2.0/rbac-policies", rbac{s}.collection())
 	s.mount(&shared, "/v2.0/qos/policies", s.qosPolicies())
 	s.mount(&shared, "/v2.0/security-groups", groups{s}.collection())
@@ -30,6 +30,8 @@ func (s *server) routes() []edge.Route[*call] {
 	s.mount(&all, "/v2.0/agents", s.agents())
 	shared = append(append(shared, s.ruleRoutes()...), s.tagRoutes()...)
 	all = append(all, withShares(shared)...)
+	// A port is never shared itself. A new or changed one may name a shared network, policy or group.
+	all = append(all, withShares(ports, http.MethodPost, http.MethodPut)...)
 	all = append(all, bindings{s}.routes()...)
 	all = append(all, groups{s}.decisionRoutes()...)
 	all = append(all, quotas{s}.routes()...)

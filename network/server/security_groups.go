@@ -118,11 +118,11 @@ func rulesByGroup(ctx context.Context, tx *store.Tx, groups []string) (map[strin
 
 func (s groups) show(c *call, id string) (d document, err error) {
 	ctx := c.R.Context()
-	g, err := operations.Get[store.SecurityGroup](ctx, s.ops, id)
-	if err != nil {
-		return d, err
-	}
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		g, err := operations.GetIn[store.SecurityGroup](ctx, tx, id)
+		if err != nil {
+			return err
+		}
 		rules, err := rulesByGroup(ctx, tx, []string{id})
 		d = c.securityGroup(g, rules[id])
 		return err

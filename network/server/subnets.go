@@ -73,13 +73,18 @@ func (s *server) listSubnets(c *call, q url.Values) (list []document, err error)
 	return list, err
 }
 
-func (s *server) showSubnet(c *call, id string) (document, error) {
-	sub, err := operations.Get[store.Subnet](c.R.Context(), s.ops, id)
-	if err != nil {
-		return document{}, err
-	}
-	n, err := operations.Get[store.Network](c.R.Context(), s.ops, sub.Network)
-	return c.subnet(sub, n), err
+func (s *server) showSubnet(c *call, id string) (d document, err error) {
+	ctx := c.R.Context()
+	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+		sub, err := operations.GetIn[store.Subnet](ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		n, err := operations.GetIn[store.Network](ctx, tx, sub.Network)
+		d = c.subnet(sub, n)
+		return err
+	})
+	return d, err
 }
 
 // subnet returns the document of a subnet.
