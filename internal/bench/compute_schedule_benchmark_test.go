@@ -140,8 +140,8 @@ func serveWithin(b *testing.B, dir, options string, open func(context.Context, s
 	return &Process{Addr: l.Addr().String(), PID: os.Getpid()}
 }
 
-// report sends the reports of all hosts, and signs of life until the end of the benchmark. These say that each agent has
-// followed its assignments, also those that are still to come: compute would move servers away from others.
+// report sends the reports of all hosts, and signs of life until the end of the benchmark. These say that each agent
+// has followed its assignments, also those that are still to come: compute would move servers away from others.
 func (f *computeFleet) report(b *testing.B) {
 	b.Helper()
 	each := func(send func(c *Conn, r host.Report) error) error {

@@ -25,8 +25,8 @@ func (c *call) loadShares() (err error) {
 	return err
 }
 
-// withShares returns routes whose handlers of these methods know what is shared with the project of the caller; those of
-// every method without any.
+// withShares returns routes whose handlers of these methods know what is shared with the project of the caller; those
+// of every method without any.
 func withShares(routes []edge.Route[*call], of ...string) []edge.Route[*call] {
 	for i, route := range routes {
 		wrapped := methods{}
