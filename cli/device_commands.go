@@ -164,10 +164,13 @@ func idText(d host.Device) string {
 	return d.VendorID + ":" + d.ProductID
 }
 
-// stateText returns a device's state, in which way a card is used, whether it is disabled, and whether it must be
-// cleaned first.
+// stateText returns a device's state, in which way a card is used, whether the host does not offer it now, whether it
+// is disabled, and whether it is spent.
 func stateText(d host.Device) string {
 	d.State += shapeText(d)
+	if d.Gone() && d.State != string(pci.Removed) {
+		d.State += ", not present"
+	}
 	if d.Disabled {
 		d.State += ", disabled"
 	}
@@ -175,11 +178,11 @@ func stateText(d host.Device) string {
 	case !d.Spent:
 		return d.State
 	case d.Refused != "":
-		return d.State + ", used, not cleaned"
+		return d.State + ", spent, not cleaned"
 	case !d.Wanted.IsZero():
-		return d.State + ", to be cleaned"
+		return d.State + ", spent, to be cleaned"
 	}
-	return d.State + ", used"
+	return d.State + ", spent"
 }
 
 // DeviceShowCmd shows one device.
@@ -220,7 +223,7 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
 		dash(providers.both(d.Provider)),
 		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse),
-		"used", yes(d.Spent),
+		"spent", yes(d.Spent), "present", yes(!d.Gone()),
 		"cleaning requested", localTime(d.Wanted), "cleaning refused", dash(d.Refused), "disabled", dash(disabledText(d))))
 }
 

@@ -40,6 +40,7 @@ type Offered struct {
 
 	Spent     bool // for one-time use and used: it cannot be claimed until it is cleaned
 	Disabled  bool // out of service: it cannot be claimed, and its holder keeps it; see Disablement
+	Gone      bool // it is held, and the host does not offer it now: it is not there, not readable, or not in device_spec
 	State     State
 	Holder    resource.ConsumerID // the server that holds it, or ""
 	RequestID string              // of the PCI request that it serves, or ""

@@ -19,11 +19,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Entry is one device of a Set, with its state. While it is held, the offer is as it was when it was claimed.
-type Entry struct {
-	Offer
-	Gone bool // no longer on the host or in device_spec; it is removed from the set when it is freed
-}
+// Entry is one device of a Set, with its state. While it is held, the offer is as it was when it was claimed. One that
+// is gone is removed from the set when it is freed.
+type Entry struct{ Offer }
 
 // Set is all devices that a host offers or that are held. The zero value is empty.
 type Set struct {
@@ -35,7 +33,6 @@ type Set struct {
 type entry struct {
 	Offer         // State is pci.Claimed, pci.Allocated, or empty while the device is not held
 	latest *Offer // the host's present offer, while a holder keeps the device as it was claimed
-	gone   bool
 }
 
 func (e entry) held() bool { return e.Holder != "" }
@@ -43,7 +40,7 @@ func (e entry) held() bool { return e.Holder != "" }
 // offered returns the entry of a device with the host's present offer.
 func (e entry) offered(now Offer) entry {
 	now = now.Unheld()
-	e.gone, e.latest = false, nil
+	e.Gone, e.latest = false, nil
 	if e.held() && e.ResourceClass != "" && !e.same(now) {
 		e.latest = &now
 		return e
@@ -75,7 +72,7 @@ func (s Set) At(id ID) (Entry, bool) {
 		return Entry{}, false
 	}
 	e.State, e.Disabled = s.state(id), s.whyDisabled(id) != ""
-	return Entry{Offer: e.Offer, Gone: e.gone}, true
+	return Entry{e.Offer}, true
 }
 
 // Entries lists all devices by address.

@@ -13,7 +13,7 @@ import (
 // equal compares the content that print returns, but faster.
 func (s Set) equal(n Set) bool {
 	return maps.EqualFunc(s.entries, n.entries, func(a, b entry) bool {
-		same := a.Holder == b.Holder && a.RequestID == b.RequestID && a.State == b.State && a.gone == b.gone &&
+		same := a.Holder == b.Holder && a.RequestID == b.RequestID && a.State == b.State && a.Gone == b.Gone &&
 			(a.latest == nil) == (b.latest == nil)
 		return same && sameOffer(a.Offer, b.Offer) && (a.latest == nil || sameOffer(*a.latest, *b.latest))
 	})

@@ -3,7 +3,7 @@ package device
 import "github.com/openberth/berth/pci"
 
 // Offer is a device that device_spec offers. Of a device that is not held, State, Holder and RequestID are empty. Only
-// the entries of a Set have Disabled.
+// the entries of a Set have Disabled and Gone.
 type Offer struct {
 	pci.Offered
 	Name string // of its provider, or ""

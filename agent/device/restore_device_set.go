@@ -26,7 +26,8 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 		if c.Holder == "" {
 			return Set{}, fault.New(fault.Internal, "the journal has a claim on %s without a holder", c.Device.Address)
 		}
-		e := entry{Offer: c.Offer, gone: true}
+		e := entry{Offer: c.Offer}
+		e.Gone = true
 		if e.State != pci.Allocated {
 			e.State = pci.Claimed
 		}

@@ -81,7 +81,7 @@ func (s Set) print() string {
 	for _, address := range s.ids() {
 		e := s.entries[address]
 		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v", e.Device, e.ResourceClass, s.state(address), e.Holder,
-			e.RequestID, e.gone)
+			e.RequestID, e.Gone)
 		if l := e.latest; l != nil {
 			fmt.Fprintf(&b, " fresh=%s %s %v %s %s %v %v %v %v %v", l.Device, l.ResourceClass, l.Traits, l.Provider, l.Name,
 				l.ForPorts, l.Spent, l.Managed, l.Networked, l.LiveMigratable)

@@ -23,7 +23,7 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		case was.latest == nil && is.latest != nil:
 			why[id] = fmt.Sprintf("its device_spec entry or its properties have changed while %s holds it; they take "+
 				"effect when it is freed", is.Holder)
-		case was.gone:
+		case was.Gone:
 			why[id] = "it is back"
 		}
 		n.entries[id] = is
@@ -33,8 +33,8 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		case seen[id]:
 		case !e.held():
 			delete(n.entries, id)
-		case !e.gone:
-			e.gone, e.latest = true, nil
+		case !e.Gone:
+			e.Gone, e.latest = true, nil
 			n.entries[id] = e
 			why[id] = fmt.Sprintf("the host does not offer it any more while %s holds it: it is gone, or the configuration "+
 				"does not allow it; it leaves when it is freed", e.Holder)
@@ -81,7 +81,7 @@ func (s Set) FreeOne(holder resource.ConsumerID, id ID) (Set, []Change) {
 // free frees a held device in place.
 func (s Set) free(id ID) {
 	switch e := s.entries[id]; {
-	case e.gone:
+	case e.Gone:
 		delete(s.entries, id)
 	case e.latest != nil:
 		s.entries[id] = entry{Offer: *e.latest}

@@ -71,8 +71,26 @@ func TestHeldPF(t *testing.T) {
 	})
 	scenario(t, "the host no longer has it", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
+		goneNow := func() bool {
+			devices := w.compute.lastReport().Devices
+			i := slices.IndexFunc(devices, func(d host.Device) bool { return d.Address == pf1 })
+			if i < 0 || devices[i].Holder != "s1" || devices[i].State != "allocated" {
+				t.Fatalf("the report has %+v", devices)
+			}
+			return devices[i].Gone()
+		}
+		if goneNow() {
+			t.Error("the report says that it is gone")
+		}
+		w.sysfs.remove(pf1)
+		w.until("the report says that it is gone", goneNow)
+		w.sysfs.add(pf1, "1572", "")
+		w.until("the report says that it is back", func() bool { return !goneNow() })
 		w.sysfs.remove(pf1)
 		stop = w.restart(stop, pfRule)
+		if !goneNow() {
+			t.Error("the report after a restart does not say that it is gone")
+		}
 		for range 3 {
 			same(w, view)
 			contains(t, w.compute.conditions(), pf1, "s1")

@@ -32,6 +32,10 @@ type Device struct {
 
 	RequestID string `json:"request_id,omitempty"` // of the request it serves
 
+	// Present is false for a device that the host does not offer now: it is gone, it cannot be read, or device_spec does
+	// not offer it. Such a device is in the list while a server holds it, or while it is disabled. Absent: it is offered.
+	Present *bool `json:"present,omitempty"`
+
 	RemoteManaged  bool   `json:"remote_managed,omitempty"`  // set by its rule: no alias is ever given it
 	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: for network ports only
 	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, set by its rule
@@ -76,6 +80,9 @@ func WriteDevice(host string, d pci.Offered) Device {
 	if d.Parent != nil {
 		out.Parent = d.Parent.String()
 	}
+	if d.Gone {
+		out.Present = new(false)
+	}
 	for _, b := range d.Bridges {
 		out.Bridges = append(out.Bridges, b.String())
 	}
@@ -87,6 +94,9 @@ func WriteDevice(host string, d pci.Offered) Device {
 	}
 	return out
 }
+
+// Gone reports whether the host does not offer the device now.
+func (d Device) Gone() bool { return d.Present != nil && !*d.Present }
 
 // Read converts a device of the report of a host. It returns fault.Invalid for a value that is not valid.
 func (d Device) Read(host string) (out pci.Offered, err error) {
@@ -101,7 +111,7 @@ func (d Device) Read(host string) (out pci.Offered, err error) {
 		Holder: resource.ConsumerID(d.Holder), RequestID: d.RequestID,
 		PortTags: pci.PortTags{PhysicalNetwork: d.PhysicalNetwork, RemoteManaged: d.RemoteManaged, Trusted: d.Trusted},
 		ForPorts: d.ForPorts, LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent,
-		Disabled: d.Disabled, Properties: d.Properties,
+		Disabled: d.Disabled, Gone: d.Gone(), Properties: d.Properties,
 	}
 	if out.Address, err = pci.ParseAddress(d.Address); err != nil {
 		return out, err

@@ -51,6 +51,7 @@ type (
 		Holder   string `json:"holder,omitempty"`
 		Disabled bool   `json:"disabled,omitempty"`
 		Spent    bool   `json:"spent,omitempty"`
+		Present  *bool  `json:"present,omitempty"` // false: the host does not offer the device now
 	}
 )
 
@@ -75,9 +76,12 @@ func hostDocOf(h schedule.Host, reports int64) hostDoc {
 // deviceObject returns a device of a host.
 func deviceObject(host string, d pci.Offered) (eventstream.Key, *eventstream.Object) {
 	address := d.Address.String()
+	doc := deviceDoc{Host: host, Address: address, Vendor: d.Vendor, Product: d.Product, Type: string(d.Type),
+		Class: string(d.ResourceClass), Provider: string(d.Provider), State: string(d.State), Holder: string(d.Holder),
+		Disabled: d.Disabled, Spent: d.Spent}
+	if d.Gone {
+		doc.Present = new(false)
+	}
 	return eventstream.Key{Kind: Device, ID: host + "/" + address}, &eventstream.Object{Host: host,
-		Classes: []string{string(d.ResourceClass)},
-		Data: deviceDoc{Host: host, Address: address, Vendor: d.Vendor, Product: d.Product, Type: string(d.Type),
-			Class: string(d.ResourceClass), Provider: string(d.Provider), State: string(d.State), Holder: string(d.Holder),
-			Disabled: d.Disabled, Spent: d.Spent}}
+		Classes: []string{string(d.ResourceClass)}, Data: doc}
 }

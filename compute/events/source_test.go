@@ -181,7 +181,8 @@ func (w *world) changeHost(ctx context.Context, s *store.Store, host string) (wh
 			holder, state = "s1", pci.Allocated
 		}
 		h.Devices = append(h.Devices, pci.Offered{Device: pci.Device{Address: pci.Address{Bus: 1, Func: uint8(i)},
-			Vendor: "8086", Product: "1515", Type: pci.Plain}, ResourceClass: "CUSTOM_X", State: state, Holder: holder})
+			Vendor: "8086", Product: "1515", Type: pci.Plain}, ResourceClass: "CUSTOM_X", State: state, Holder: holder,
+			Gone: holder != "" && w.chance.IntN(3) == 0})
 	}
 	return "report", s.PutReport(ctx, h, func(schedule.Host) error { return nil })
 }

@@ -47,7 +47,7 @@ func TestRememberedPlansFollowTheHost(t *testing.T) {
 	for name, change := range map[string]func(*schedule.Host){
 		"as it was":            func(*schedule.Host) {},
 		"a device is claimed":  func(h *schedule.Host) { h.Devices[0].State = pci.Claimed },
-		"a device is used up":  func(h *schedule.Host) { h.Devices[1].Spent = true },
+		"a device is spent":    func(h *schedule.Host) { h.Devices[1].Spent = true },
 		"of another class":     func(h *schedule.Host) { h.Devices[0].ResourceClass = "CUSTOM_OTHER" },
 		"of another product":   func(h *schedule.Host) { h.Devices[0].Product = "1534" },
 		"not in Placement":     func(h *schedule.Host) { h.Devices[0].Provider = "" },

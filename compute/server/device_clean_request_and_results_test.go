@@ -49,7 +49,16 @@ func TestCleanRequestIsSentUntilAgentAnswers(t *testing.T) {
 		t.Errorf("a device that was not used: %v", err)
 	}
 	r.Devices[2].OneTimeUse, r.Devices[2].Spent = true, true
+	r.Devices[2].Present = new(false)
 	put()
+	if d := shown(); !d.Gone() || !d.Spent {
+		t.Errorf("spent, and not on the host: %+v", d)
+	}
+	r.Devices[2].Present = nil
+	put()
+	if d := shown(); d.Gone() {
+		t.Errorf("on the host again: %+v", d)
+	}
 	if err := clean(); err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func TestDisabledDevices(t *testing.T) {
 	if d := shown(pf); !d.Disabled || len(d.Disablements) != 1 || d.Disablements[0].Requested {
 		t.Errorf("%+v", d)
 	}
-	if d := shown(gone); d.State != "removed" || len(d.Disablements) != 1 || !d.Disablements[0].Check {
+	if d := shown(gone); d.State != "removed" || !d.Gone() || len(d.Disablements) != 1 || !d.Disablements[0].Check {
 		t.Errorf("a device that its agent has disabled and that is gone: %+v", d)
 	}
 

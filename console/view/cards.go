@@ -96,7 +96,7 @@ func (c *Cloud) card(h *Host, at string, devices []host.Device) *Card {
 	}
 	slices.Sort(classes)
 	card.Class = strings.Join(classes, ", ")
-	for _, state := range []rune{usedUp, off, free} {
+	for _, state := range []rune{spent, off, free} {
 		if list := rest[string(state)]; len(list) > 0 {
 			card.Items = append(card.Items, restItem(list, state))
 		}
@@ -108,7 +108,7 @@ func (c *Cloud) card(h *Host, at string, devices []host.Device) *Card {
 func unitState(d host.Device, h *Host) rune {
 	switch {
 	case d.Spent:
-		return usedUp
+		return spent
 	case d.Disabled, !h.Offers():
 		return off
 	}
@@ -119,6 +119,10 @@ func unitState(d host.Device, h *Host) rune {
 func (c *Cloud) heldItem(d host.Device) CardItem {
 	item := CardItem{Name: d.Address, Cell: Cell{Class: resource.Class(d.ResourceClass), Address: d.Address,
 		Counts: Counts{Held: 1, Of: 1}}}
+	if d.Gone() {
+		item.Counts = Counts{Gone: 1, Of: 1}
+		item.Note = "gone: the host does not offer it now"
+	}
 	item.Symbol = item.pattern()
 	holder := c.Fleet.Holder(resource.ConsumerID(d.Holder), 1)
 	item.Holders = append(item.Holders, holder)
@@ -129,7 +133,8 @@ func (c *Cloud) heldItem(d host.Device) CardItem {
 	if !d.UnknownSince.IsZero() {
 		item.Note = "compute has not placed this holder on the host"
 	}
-	item.Label = fmt.Sprintf("%s %s: held by %s", d.ResourceClass, d.Address, item.Holder)
+	item.Label = fmt.Sprintf("%s %s: %s by %s", d.ResourceClass, d.Address, strings.TrimPrefix(item.Text(), "1 "),
+		item.Holder)
 	return item
 }
 
@@ -137,8 +142,8 @@ func (c *Cloud) heldItem(d host.Device) CardItem {
 func restItem(list []host.Device, state rune) CardItem {
 	counts := Counts{Of: len(list)}
 	switch state {
-	case usedUp:
-		counts.UsedUp = len(list)
+	case spent:
+		counts.Spent = len(list)
 	case off:
 		counts.Off = len(list)
 	default:
@@ -158,7 +163,8 @@ func restItem(list []host.Device, state rune) CardItem {
 // placementCards returns the devices of a host as Placement has them, for a host whose agent reports none.
 func (h *Host) placementCards(c *Cloud) (list []*Card) {
 	for _, cell := range h.Cells {
-		card := &Card{Address: cell.Address, Name: "", Class: string(cell.Class) + " " + Amount{cell.Held, cell.Of}.Text()}
+		card := &Card{Address: cell.Address,
+			Class: string(cell.Class) + " " + Amount{cell.AllHeld(), cell.Of}.Text()}
 		for _, holder := range cell.Holders {
 			item := CardItem{Cell: Cell{Symbol: "d-h", Label: cell.Label, Holders: cell.Holders[:1]},
 				Name: Number(holder.Amount), Holder: holder.String()}
@@ -168,7 +174,7 @@ func (h *Host) placementCards(c *Cloud) (list []*Card) {
 			card.Items = append(card.Items, item)
 		}
 		rest := cell.Counts
-		rest.Held, rest.Of = 0, rest.Of-rest.Held
+		rest.Gone, rest.Held, rest.Of = 0, 0, rest.Of-rest.AllHeld()
 		if rest.Of > 0 {
 			card.Items = append(card.Items, CardItem{Name: rest.Text(), Cell: Cell{Counts: rest, Symbol: rest.pattern(),
 				Label: string(cell.Class) + " " + cell.Address + ": " + rest.Text()}})

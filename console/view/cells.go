@@ -12,10 +12,11 @@ import (
 
 // The states of one unit of a device, as letters of a pattern.
 const (
-	held   = 'h'
-	usedUp = 'u' // reserved, or used once and not cleaned
-	off    = 'o' // free, and not offered
-	free   = 'f'
+	gone  = 'g' // held, and its host does not offer it now
+	held  = 'h'
+	spent = 'u' // reserved, or used once and not cleaned
+	off   = 'o' // free, and not offered
+	free  = 'f'
 )
 
 // Cell is one device of a host, or a pack of devices such as the VFs of a PF: a resource class of a provider.
@@ -30,12 +31,15 @@ type Cell struct {
 }
 
 // Counts are units by state. Their sum is Of.
-type Counts struct{ Held, UsedUp, Off, Free, Of int }
+type Counts struct{ Gone, Held, Spent, Off, Free, Of int }
 
 func (c *Counts) add(o Counts) {
-	c.Held, c.UsedUp, c.Off = c.Held+o.Held, c.UsedUp+o.UsedUp, c.Off+o.Off
-	c.Free, c.Of = c.Free+o.Free, c.Of+o.Of
+	c.Gone, c.Held, c.Spent = c.Gone+o.Gone, c.Held+o.Held, c.Spent+o.Spent
+	c.Off, c.Free, c.Of = c.Off+o.Off, c.Free+o.Free, c.Of+o.Of
 }
+
+// AllHeld returns the units that have a holder.
+func (c Counts) AllHeld() int { return c.Gone + c.Held }
 
 // Text returns the counts that are not zero, as in "2 held, 6 free".
 func (c Counts) Text() string {
@@ -43,7 +47,8 @@ func (c Counts) Text() string {
 	for _, one := range []struct {
 		n    int
 		text string
-	}{{c.Held, "held"}, {c.UsedUp, "used up or reserved"}, {c.Off, "not offered"}, {c.Free, "free"}} {
+	}{{c.Gone, "gone but held"}, {c.Held, "held"}, {c.Spent, "spent or reserved"},
+		{c.Off, "not offered"}, {c.Free, "free"}} {
 		if one.n > 0 {
 			parts = append(parts, Number(one.n)+" "+one.text)
 		}
@@ -51,12 +56,15 @@ func (c Counts) Text() string {
 	return cmp.Or(strings.Join(parts, ", "), "none held")
 }
 
-// countsOf returns the counts of a device. offers: its host has servers scheduled to it.
-func countsOf(d fleet.Device, offers bool) Counts {
+// countsOf returns the counts of a device, of which the host does not offer this many units. offers: its host has
+// servers scheduled to it.
+func countsOf(d fleet.Device, gone int, offers bool) Counts {
 	c := Counts{Of: max(d.Total, 0)}
-	c.Held = min(d.Used, c.Of)
-	c.UsedUp = min(max(d.Reserved, 0), c.Of-c.Held)
-	rest := c.Of - c.Held - c.UsedUp
+	held := min(d.Used, c.Of)
+	c.Gone = min(gone, held)
+	c.Held = held - c.Gone
+	c.Spent = min(max(d.Reserved, 0), c.Of-held)
+	rest := c.Of - held - c.Spent
 	if offers {
 		c.Free = rest
 	} else {
@@ -73,7 +81,7 @@ func (c *Cloud) addDevices() {
 		if h == nil || d.Kind == fleet.Bandwidth || d.Kind == fleet.PacketRate {
 			continue
 		}
-		h.Cells = append(h.Cells, newCell(d, h.Offers()))
+		h.Cells = append(h.Cells, newCell(d, h.gone(d), h.Offers()))
 		units[d.Class] += d.Total
 	}
 	for class := range units {
@@ -89,12 +97,25 @@ func (c *Cloud) addDevices() {
 	}
 }
 
+// gone returns how many units of a device are held that the host does not offer now, by the report of its agent.
+func (h *Host) gone(d fleet.Device) (n int) {
+	if h.Report == nil {
+		return 0
+	}
+	for _, r := range h.Report.Devices {
+		if r.Gone() && r.Holder != "" && r.Provider == string(d.Provider) && r.ResourceClass == string(d.Class) {
+			n += max(r.Slices, 1)
+		}
+	}
+	return n
+}
+
 // newCell returns the cell of a device.
-func newCell(d fleet.Device, offers bool) Cell {
-	cell := Cell{Class: d.Class, Address: d.Address, Counts: countsOf(d, offers), Holders: d.Holders}
+func newCell(d fleet.Device, gone int, offers bool) Cell {
+	cell := Cell{Class: d.Class, Address: d.Address, Counts: countsOf(d, gone, offers), Holders: d.Holders}
 	cell.Symbol = cell.pattern()
 	if cell.Of > maxSlots {
-		cell.Number = fmt.Sprintf("%s/%s", Number(cell.Held), Number(cell.Of))
+		cell.Number = fmt.Sprintf("%s/%s", Number(cell.AllHeld()), Number(cell.Of))
 	}
 	cell.Label = fmt.Sprintf("%s %s: %s", d.Class, d.Address, cell.Text())
 	if d.Used > d.Capacity {
@@ -114,7 +135,8 @@ const maxSlots = 16
 // each unit of a pack.
 func (c Counts) pattern() string {
 	letters := func(scale func(int) int) string {
-		return strings.Repeat(string(held), scale(c.Held)) + strings.Repeat(string(usedUp), scale(c.UsedUp)) +
+		return strings.Repeat(string(gone), scale(c.Gone)) + strings.Repeat(string(held), scale(c.Held)) +
+			strings.Repeat(string(spent), scale(c.Spent)) +
 			strings.Repeat(string(off), scale(c.Off)) + strings.Repeat(string(free), scale(c.Free))
 	}
 	switch {
@@ -156,9 +178,10 @@ func NewSymbol(id string) Symbol {
 	for _, one := range []struct {
 		letter rune
 		class  string
-	}{{held, "h"}, {usedUp, "u"}, {usedUp, "ht"}, {free, "fs"}} {
+	}{{gone, "x"}, {held, "h"}, {spent, "u"}, {spent, "ht"}, {free, "fs"}} {
 		s.slots(letters, one.letter, one.class, "M%d 2.5h5v11h-5z")
 	}
+	s.slots(letters, gone, "xx", "M%d 2.5l5 11m-5 0l5-11")
 	s.slots(letters, off, "sl", "M%d 13.5l5-11")
 	return s
 }
@@ -180,9 +203,11 @@ func (s *Symbol) slots(letters string, letter rune, class, form string) {
 func single(letter string) []Path {
 	box := "M.5.5h15v15h-15z"
 	switch letter {
+	case string(gone):
+		return []Path{{"x", box}, {"xx", "M.5.5l15 15m-15 0l15-15"}}
 	case string(held):
 		return []Path{{"h", box}}
-	case string(usedUp):
+	case string(spent):
 		return []Path{{"u", box}, {"ht", box}}
 	case string(off):
 		return []Path{{"o", box}, {"sl", "M.5 15.5l15-15"}}

@@ -42,7 +42,7 @@ func (r ClassRow) Part(n int) int {
 }
 
 // Before returns the units that are drawn before those of disabled hosts.
-func (r ClassRow) Before() int { return r.Held + r.UsedUp }
+func (r ClassRow) Before() int { return r.Held + r.Spent }
 
 // NumberOf returns n with what it is a part of, as in "3 of 8".
 func (r ClassRow) NumberOf(n int) string { return Number(n) + " of " + Number(r.Of) }
@@ -75,8 +75,8 @@ func countsOfInventory(inventory resource.Inventory, used int, offers bool) Coun
 	whole := inventory
 	whole.Reserved = 0
 	c := Counts{Held: used, Of: min(max(whole.Capacity(), 0), maxCount)}
-	c.UsedUp = min(max(c.Of-inventory.Capacity(), 0), max(c.Of-used, 0))
-	if rest := max(c.Of-used-c.UsedUp, 0); offers {
+	c.Spent = min(max(c.Of-inventory.Capacity(), 0), max(c.Of-used, 0))
+	if rest := max(c.Of-used-c.Spent, 0); offers {
 		c.Free = rest
 	} else {
 		c.Off = rest

@@ -24,10 +24,10 @@ func TestCountsOfInventory(t *testing.T) {
 	}{
 		{resource.Whole(8), 3, true, Counts{Held: 3, Free: 5, Of: 8}},
 		{resource.Whole(8), 3, false, Counts{Held: 3, Off: 5, Of: 8}},
-		{reserved(8, 2, 1), 3, true, Counts{Held: 3, UsedUp: 2, Free: 3, Of: 8}},
+		{reserved(8, 2, 1), 3, true, Counts{Held: 3, Spent: 2, Free: 3, Of: 8}},
 		{reserved(1, 1, 1), 1, true, Counts{Held: 1, Of: 1}},
-		{reserved(1, 1, 1), 0, false, Counts{UsedUp: 1, Of: 1}},
-		{reserved(16, 2, 4), 10, true, Counts{Held: 10, UsedUp: 8, Free: 46, Of: 64}},
+		{reserved(1, 1, 1), 0, false, Counts{Spent: 1, Of: 1}},
+		{reserved(16, 2, 4), 10, true, Counts{Held: 10, Spent: 8, Free: 46, Of: 64}},
 		{resource.Whole(4), 6, true, Counts{Held: 6, Of: 4}},
 		{resource.Whole(0), 0, true, Counts{}},
 		{reserved(math.MaxInt32, 0, 1e30), 1, true, Counts{Held: 1, Free: maxCount - 1, Of: maxCount}},

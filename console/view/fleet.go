@@ -66,7 +66,7 @@ func (s Sum) Share(n int) int {
 }
 
 // Before returns the units that are drawn before those that are off.
-func (s Sum) Before() int { return s.Held + s.UsedUp }
+func (s Sum) Before() int { return s.AllHeld() + s.Spent }
 
 // Rest returns what is not free, for people.
 func (s Sum) Rest() string {
@@ -277,7 +277,7 @@ func (f *Fleet) total(head *Line, hosts []*Host) {
 		counts = counts[:len(f.Columns)]
 	}
 	for _, c := range counts {
-		head.Used = append(head.Used, Amount{c.Held, c.Of}.Text())
+		head.Used = append(head.Used, Amount{c.AllHeld(), c.Of}.Text())
 	}
 }
 

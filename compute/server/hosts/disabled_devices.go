@@ -208,7 +208,7 @@ func markDisabled(h schedule.Host, requests []store.DisabledDevice, devices []ho
 		if at := d.Address.String(); !present[at] {
 			present[at] = true
 			devices = append(devices, host.Device{Host: h.Name, Address: at, NUMANode: pci.NoNUMA, IOMMUGroup: pci.NoGroup,
-				Traits: []string{}, State: string(pci.Removed), Disabled: true,
+				Traits: []string{}, State: string(pci.Removed), Present: new(false), Disabled: true,
 				Disablements: []host.DisabledDevice{byID[d.ID]}})
 		}
 	}
