@@ -38,7 +38,7 @@ func listNovaDevices(ctx context.Context, g *Globals, host, state string, long b
 		{name: "Kind", text: func(d fleet.Device) string { return string(d.Kind) }},
 		{name: "Class", text: func(d fleet.Device) string { return string(d.Class) }},
 		{name: "Used", text: usedText},
-		{name: "State", text: fleet.Device.State},
+		{name: "State", text: func(d fleet.Device) string { return d.State }},
 		{name: "Holder", text: func(d fleet.Device) string { return dash(holdersText(d, long)) }},
 		{name: "Project", long: true, text: func(d fleet.Device) string {
 			return dash(eachHolder(d, func(h fleet.Holder) string { return h.Project }))
@@ -115,7 +115,7 @@ func showNovaDevice(ctx context.Context, g *Globals, host, address string) error
 		first.Name+" ("+string(first.Provider)+")", "traits", dash(strings.Join(strs(first.Traits), ", ")))
 	for _, d := range found {
 		rows = append(rows, []string{"class " + string(d.Class), fmt.Sprintf("%s of total %d: %s", usedText(d), d.Total,
-			d.State())})
+			d.State)})
 		for _, h := range d.Holders {
 			rows = append(rows, []string{"held by " + h.String(), fmt.Sprintf("%d %s, project %s, flavor %s, consumer %s",
 				h.Amount, d.Class, dash(h.Project), dash(h.Flavor), h.Consumer)})

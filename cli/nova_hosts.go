@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
+	"github.com/openberth/berth/hosttree"
 )
 
 // listNovaHosts prints the hosts of Placement and of Nova.
@@ -32,7 +33,7 @@ func listNovaHosts(ctx context.Context, g *Globals) error {
 }
 
 // resourcesText returns the resources of a host as CLASS USED/CAPACITY.
-func resourcesText(list []fleet.Amount) string {
+func resourcesText(list []hosttree.Amount) string {
 	var parts []string
 	for _, a := range list {
 		parts = append(parts, fmt.Sprintf("%s %d/%d", a.Class, a.Used, a.Capacity))
@@ -69,7 +70,7 @@ func showNovaHost(ctx context.Context, g *Globals, name string) error {
 	}
 	for _, d := range shown.Inventories {
 		rows = append(rows, []string{string(d.Kind) + " " + d.Address, strings.Join([]string{string(d.Class), usedText(d),
-			d.State(), dash(holdersText(d, false))}, "  ")})
+			d.State, dash(holdersText(d, false))}, "  ")})
 	}
 	for _, s := range v.Servers {
 		if s.Node == name {

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/read"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -25,7 +26,7 @@ type TreeCmd struct {
 type treeNode struct {
 	providerRow
 	Host        string                                    `json:"host"`
-	Kind        fleet.Kind                                `json:"kind"`
+	Kind        hosttree.Kind                             `json:"kind"`
 	Inventories map[resource.Class]placement.InventoryDoc `json:"inventories"`
 	Usages      resource.Amounts                          `json:"usages"`
 	Traits      []resource.Trait                          `json:"traits"`

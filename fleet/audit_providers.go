@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -139,7 +140,7 @@ func (a *audit) ownerGone(p *Provider, h *Hypervisor, agents map[string][]string
 		return fmt.Sprintf("the network service has other agents of the host, and no %s", n.Agent)
 	}
 	kind, address := a.KindOf(p)
-	if kind == PCI && reported[h.Name] && !a.Missing(Reported) && !reported[h.Name+" "+address] &&
+	if kind == hosttree.PCI && reported[h.Name] && !a.Missing(Reported) && !reported[h.Name+" "+address] &&
 		!reported[string(p.ID)] { // the provider of a PF may have its VFs only
 		return "the agent of the host does not report the device"
 	}

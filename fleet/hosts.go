@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/condition"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -23,14 +24,7 @@ type HostRow struct {
 	Held       int                   `json:"held"`    // those of which something is allocated
 	Conditions []condition.Condition `json:"conditions"`
 
-	Resources []Amount `json:"resources"` // of the root provider
-}
-
-// Amount is how much of a class a provider has and how much is used.
-type Amount struct {
-	Class    resource.Class `json:"resource_class"`
-	Used     int            `json:"used"`
-	Capacity int            `json:"capacity"`
+	Resources []hosttree.Amount `json:"resources"` // of the root provider
 }
 
 // Hosts returns the hosts by name: all root providers that do not share their inventory, and the hypervisors of compute
@@ -40,43 +34,62 @@ func (v *View) Hosts() []HostRow {
 	for _, s := range v.Services {
 		services[s.Host] = s
 	}
-	rows := map[string]*HostRow{}
 	for _, h := range v.Hypervisors {
 		hypervisors[h.Name] = h
-		if v.Root[h.Name] == nil {
-			rows[h.Name] = &HostRow{Host: h.Name, Service: h.Host, Conditions: []condition.Condition{}}
-			rows[h.Name].add(condition.NoProvider, "", "it has no provider in Placement")
-		}
 	}
-	for name, p := range v.Root {
-		if p.Shares() {
-			continue
-		}
-		row := &HostRow{Host: name, Provider: p.ID, Conditions: []condition.Condition{}, Resources: p.amounts()}
-		rows[name] = row
-		h, known := hypervisors[name]
+	rows := map[string]*HostRow{}
+	for _, placed := range v.placedHosts() {
+		row := &HostRow{Host: placed.Host, Provider: placed.Provider, Conditions: []condition.Condition{},
+			Devices: placed.Devices, Held: placed.Held, Resources: placed.Resources}
+		rows[placed.Host] = row
+		h, known := hypervisors[placed.Host]
 		row.Service = h.Host
 		switch {
 		case !known && !v.Missing(Hypervisors):
 			row.add(condition.NoHypervisor, "", "compute has no hypervisor with this name")
-		case known && h.ID != p.ID:
+		case known && h.ID != placed.Provider:
 			row.add(condition.OtherProvider, "", fmt.Sprintf("compute's hypervisor has the id %s", h.ID))
 		}
-	}
-	for _, row := range rows {
 		row.addService(services)
+		row.Conditions = append(row.Conditions, placed.Conditions...)
+	}
+	for _, h := range v.Hypervisors {
+		if rows[h.Name] == nil {
+			row := &HostRow{Host: h.Name, Service: h.Host, Conditions: []condition.Condition{}}
+			row.add(condition.NoProvider, "", "it has no provider in Placement")
+			row.addService(services)
+			rows[h.Name] = row
+		}
 	}
 	for i := range v.Servers {
 		if row := rows[v.Servers[i].Node]; row != nil {
 			row.Servers++
 		}
 	}
-	v.countDevices(rows)
 	list := []HostRow{}
 	for _, row := range rows {
 		list = append(list, *row)
 	}
 	slices.SortFunc(list, func(a, b HostRow) int { return cmp.Compare(a.Host, b.Host) })
+	return list
+}
+
+// placedHosts returns what Placement has of hosts.
+func (v *View) placedHosts() []hosttree.HostRow {
+	if v.HostRows != nil {
+		return v.HostRows
+	}
+	trees := map[provider.ID][]*Provider{}
+	for i := range v.Providers {
+		p := &v.Providers[i]
+		trees[p.Root] = append(trees[p.Root], p)
+	}
+	var list []hosttree.HostRow
+	for _, tree := range trees {
+		if row, ok := hosttree.HostOf(tree); ok {
+			list = append(list, row)
+		}
+	}
 	return list
 }
 
@@ -135,39 +148,5 @@ func (v *View) OutOfService() (list []OutOfService) {
 		}
 	}
 	slices.SortFunc(list, func(a, b OutOfService) int { return cmp.Compare(a.Host, b.Host) })
-	return list
-}
-
-// countDevices counts the devices of hosts, and names inventories that are over capacity.
-func (v *View) countDevices(rows map[string]*HostRow) {
-	for i := range v.Providers {
-		p := &v.Providers[i]
-		row := rows[v.HostOf(p)]
-		if row == nil {
-			continue
-		}
-		for _, a := range p.amounts() {
-			if a.Used > a.Capacity {
-				row.add(condition.OverCapacity, p.Name, fmt.Sprintf("%s: %d of %d %s are allocated", p.Name, a.Used,
-					a.Capacity, a.Class))
-			}
-		}
-		switch kind, _ := v.KindOf(p); kind {
-		case PCI, Slot, Mediated:
-			row.Devices++
-			if len(p.Held) > 0 {
-				row.Held++
-			}
-		}
-	}
-}
-
-// amounts returns the inventories of a provider with their use, by class.
-func (p *Provider) amounts() []Amount {
-	list := []Amount{}
-	for class, inventory := range p.Inventories {
-		list = append(list, Amount{class, p.Used(class), inventory.Capacity()})
-	}
-	slices.SortFunc(list, func(a, b Amount) int { return cmp.Compare(a.Class, b.Class) })
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -28,6 +29,10 @@ type Snapshot struct {
 	Reported    []ReportedDevice // what agents of Berth report; empty where compute is Nova
 	Gaps        []Gap
 	Absent      []Gap // parts of services that the cloud does not have
+
+	// HostRows and DeviceRows were read from Berth's Placement in place of Providers; nil: they follow from Providers.
+	HostRows   []hosttree.HostRow
+	DeviceRows []hosttree.Device
 }
 
 // Part is a part of a snapshot that can be missing.
@@ -53,21 +58,7 @@ type Gap struct {
 }
 
 // Provider is a provider with the allocations on it.
-type Provider struct {
-	provider.Provider
-	Held map[resource.ConsumerID]resource.Amounts
-}
-
-// Used returns how much of a class is allocated on the provider.
-func (p Provider) Used(class resource.Class) (n int) {
-	for _, amounts := range p.Held {
-		n += amounts[class]
-	}
-	return n
-}
-
-// Shares reports whether the provider shares its inventory with the providers of its aggregates.
-func (p Provider) Shares() bool { return p.HasTrait("MISC_SHARES_VIA_AGGREGATE") }
+type Provider = hosttree.Provider
 
 // Consumer is the owner and the generation of a consumer of allocations.
 type Consumer struct {

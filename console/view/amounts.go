@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/resource"
 )
 
@@ -53,7 +52,7 @@ func (c *Cloud) addAmounts() {
 		if h == nil {
 			continue
 		}
-		if kind, _ := c.Fleet.KindOf(p); kind == fleet.PCI || kind == fleet.Slot || kind == fleet.Mediated {
+		if kind, _ := c.Fleet.KindOf(p); kind.IsDevice() {
 			continue
 		}
 		for _, class := range amountClasses {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/resource"
 )
 
@@ -78,7 +79,7 @@ func (c *Cloud) addDevices() {
 	units := map[resource.Class]int{}
 	for _, d := range c.Fleet.Devices() {
 		h := c.byName[d.Host]
-		if h == nil || d.Kind == fleet.Bandwidth || d.Kind == fleet.PacketRate {
+		if h == nil || d.Kind == hosttree.Bandwidth || d.Kind == hosttree.PacketRate {
 			continue
 		}
 		h.Cells = append(h.Cells, newCell(d, h.gone(d), h.Offers()))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fleet"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/resource"
 )
 
@@ -117,7 +118,7 @@ func (p *HostPage) hold(c *Cloud) {
 			continue
 		}
 		kind, address := c.Fleet.KindOf(provider)
-		if kind == fleet.Bandwidth {
+		if kind == hosttree.Bandwidth {
 			p.band(provider, address)
 		}
 		for consumer, amounts := range provider.Held {
@@ -127,7 +128,7 @@ func (p *HostPage) hold(c *Cloud) {
 			for _, class := range amountClasses {
 				held[consumer][class] += amounts[class.Class]
 			}
-			if kind == fleet.PCI || kind == fleet.Slot || kind == fleet.Mediated {
+			if kind.IsDevice() {
 				for _, class := range amounts.Sorted() {
 					devices[consumer] = append(devices[consumer], address+" "+string(class)+":"+Number(amounts[class]))
 				}

@@ -39,7 +39,8 @@ var unreachable = map[string][]string{
 	"compute/scheduler": {"compute/allocations", "compute/ports", "compute/audit", "compute/conductor"},
 }
 
-var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth", "securitygroup", "condition"}
+var domain = []string{"fault", "resource", "provider", "pci", "numa", "bandwidth", "securitygroup", "condition",
+	"hosttree"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string(nil), base...), more...)
@@ -58,6 +59,7 @@ func Rows() []Row {
 		{Package: "bandwidth", Kind: Domain, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "securitygroup", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "condition", Kind: Domain},
+		{Package: "hosttree", Kind: Domain, Imports: []string{"bandwidth", "condition", "pci", "provider", "resource"}},
 		{Package: "diskimage", Kind: Domain, Imports: []string{"fault"}},
 		{Package: "backoff", Kind: Adapter},
 		{Package: "config", Kind: Adapter, Imports: []string{"fault"}},
