@@ -74,7 +74,8 @@ func readFleetHost(ctx context.Context, g *Globals, name string) (*fleet.View, e
 			return nil, err
 		}
 	}
-	v, err := readFleet(ctx, g, read.Options{Host: name, Traits: true, Without: notOfHosts})
+	v, err := readFleet(ctx, g, read.Options{Host: name, Traits: true, Without: notOfHosts,
+		Rows: read.DeviceRows})
 	if !fault.Is(err, fault.NotFound) || name == "" {
 		return v, err
 	}

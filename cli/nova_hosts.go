@@ -16,7 +16,7 @@ import (
 
 // listNovaHosts prints the hosts of Placement and of Nova.
 func listNovaHosts(ctx context.Context, g *Globals) error {
-	v, err := readFleet(ctx, g, read.Options{Without: notOfHosts})
+	v, err := readFleet(ctx, g, read.Options{Without: notOfHosts, Rows: read.HostRows})
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestDevicesOfAProvider(t *testing.T) {
 }
 
 // A host has the sums of its tree, and names what is over capacity in the order of the providers' names. A root that
-// shares its inventory is no host.
+// shares its inventory does not count as a host.
 func TestRowOfAHost(t *testing.T) {
 	root, gpu, numa := node("r", "cmp1", "", "VCPU", "MEMORY_MB"), node("g", "cmp1_0000:81:00.0", "r", "CUSTOM_GPU"),
 		node("z", "cmp1_A", "r", "VCPU")

@@ -19,7 +19,18 @@ const sharing resource.Trait = "MISC_SHARES_VIA_AGGREGATE"
 
 // placement reads the providers with their inventories, allocations and traits.
 func (r *reader) placement(ctx context.Context) error {
-	list, err := r.providers(ctx)
+	query := url.Values{}
+	if r.Host != "" {
+		root, err := r.rootOf(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.wholeTree(ctx, root); !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		query.Set("in_tree", string(root)) // it is OpenStack's, or the tree is gone
+	}
+	list, err := r.providers(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -61,17 +72,43 @@ func (r *reader) placement(ctx context.Context) error {
 	return nil
 }
 
-// providers returns the list of providers: all, or those of the tree of one host.
-func (r *reader) providers(ctx context.Context) (list []provider.Provider, err error) {
+// rootOf returns the id of the root provider of the host.
+func (r *reader) rootOf(ctx context.Context) (id provider.ID, err error) {
 	err = again(ctx, func() error {
-		query := url.Values{}
-		if r.Host != "" {
-			root, err := r.Placement.ProviderByName(ctx, r.Host)
-			if err != nil {
-				return err
-			}
-			query.Set("in_tree", string(root.ID))
+		root, err := r.Placement.ProviderByName(ctx, r.Host)
+		id = root.ID
+		return err
+	})
+	return id, err
+}
+
+// wholeTree reads a tree with one request from Berth's Placement. It returns fault.NotFound for another one.
+func (r *reader) wholeTree(ctx context.Context, root provider.ID) error {
+	var tree placement.Tree
+	if err := again(ctx, func() (err error) {
+		tree, err = r.Placement.TreeByID(ctx, root)
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, doc := range tree.Providers {
+		p := fleet.Provider{Provider: provider.Provider{ID: doc.ID, Name: doc.Name, Parent: doc.Parent, Root: tree.Root,
+			Generation: doc.Generation, Inventories: map[resource.Class]resource.Inventory{}, Traits: doc.Traits},
+			Held: doc.Allocations}
+		for class, inventory := range doc.Inventories {
+			p.Inventories[class] = inventory.Inventory()
 		}
+		if r.Shared {
+			p.Aggregates = doc.Aggregates
+		}
+		r.out.Providers = append(r.out.Providers, p)
+	}
+	return nil
+}
+
+// providers returns the list of the providers that a query selects.
+func (r *reader) providers(ctx context.Context, query url.Values) (list []provider.Provider, err error) {
+	err = again(ctx, func() error {
 		list, err = r.Placement.Providers(ctx, query)
 		return err
 	})

@@ -2,7 +2,7 @@
 // Berth.
 //
 // It sends a bounded number of requests at once. Lists are read in pages. Placement has no list of inventories or
-// allocations, so each provider takes two requests; with Berth's Placement the allocations of a tree take one.
+// allocations, so each provider takes two requests. The tree of one host takes two requests with Berth's Placement.
 package read
 
 import (
@@ -50,7 +50,20 @@ type Options struct {
 	// Whole reads all of Berth's Placement with one request, without the generations of providers. Another Placement is
 	// read as without Whole.
 	Whole bool
+	// Rows reads rows of hosts or devices of all of Berth's Placement with one request, in place of its providers. Another
+	// Placement is read as without Rows, and so is the tree of one host.
+	Rows Rows
 }
+
+// Rows is what is read in place of providers.
+type Rows int
+
+// The rows of Berth's Placement.
+const (
+	NoRows     Rows = iota
+	HostRows        // fleet.Snapshot.HostRows
+	DeviceRows      // fleet.Snapshot.DeviceRows
+)
 
 // Stats is what a read has cost.
 type Stats struct {
@@ -133,15 +146,30 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 	return r.out, Stats{r.cost.requests.Load(), r.cost.bytes.Load(), time.Since(began)}, nil
 }
 
-// allProviders reads the providers, with one request if that is requested and possible. A Placement that is busy is not
-// asked for each provider instead.
+// allProviders reads the providers, or rows in their place, with one request if that is requested and possible. A
+// Placement that is busy is not asked for each provider instead.
 func (r *reader) allProviders(ctx context.Context) error {
-	if r.Whole && r.Host == "" {
-		if err := r.whole(ctx); !fault.Is(err, fault.NotFound) {
+	read := r.placement
+	switch {
+	case r.Host != "":
+	case r.Rows == HostRows:
+		read = func(ctx context.Context) (err error) {
+			r.out.HostRows, err = r.Placement.Hosts(ctx)
 			return err
 		}
+	case r.Rows == DeviceRows:
+		read = func(ctx context.Context) (err error) {
+			r.out.DeviceRows, err = r.Placement.Devices(ctx)
+			return err
+		}
+	case r.Whole:
+		read = r.whole
 	}
-	return r.placement(ctx)
+	err := read(ctx)
+	if r.Host == "" && (r.Whole || r.Rows != NoRows) && fault.Is(err, fault.NotFound) {
+		return r.placement(ctx) // it is OpenStack's
+	}
+	return err
 }
 
 // gap records that a part could not be read, or that the cloud does not have its service, unless err is nil.

@@ -72,7 +72,7 @@ func textOf(groups ...*ast.CommentGroup) string {
 func TestDocuments(t *testing.T) {
 	comments := map[string]string{}
 	for _, dir := range []string{".", "../../api/host", "../../api/compute", "../../api/network", "../../api/placement",
-		"../../condition"} {
+		"../../condition", "../../hosttree"} {
 		commentsOf(t, comments, dir)
 	}
 	for _, service := range Services {

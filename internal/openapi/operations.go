@@ -75,6 +75,23 @@ func placementOperations() []Operation {
 			Summary: "The tree of a provider: all its providers, parents first, with inventories, traits, aggregates and what " +
 				"each consumer holds. Names of consumers are those of compute's servers.",
 			Statuses: []int{200}, Answer: placement.Tree{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/hosts", Rule: "placement:resource_providers:allocations:list",
+			Summary: "The hosts by name: the root providers that do not share their inventory, with the sums of their trees. " +
+				"Compute's list of the same path has what agents report.",
+			Statuses: []int{200}, Answer: placement.Hosts{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/devices",
+			Rule: "placement:resource_providers:allocations:list",
+			Summary: "The devices of all hosts, by host, address and resource class: the providers that have the name of a " +
+				"device, as Nova, Neutron and Berth name them. Placement has no names of holders; those are servers or " +
+				"migrations of compute.",
+			Statuses: []int{200}, Answer: placement.Devices{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/hosts/{host}",
+			Rule: "placement:resource_providers:allocations:list", Summary: "One host with its devices.",
+			Statuses: []int{200}, Answer: placement.Host{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/hosts/{host}/devices/{address}",
+			Rule:     "placement:resource_providers:allocations:list",
+			Summary:  "One device of a host: a row for each of its resource classes.",
+			Statuses: []int{200}, Answer: placement.Devices{}},
 		{Service: "placement", Method: "GET", Path: "/berth/v1/usage-history", Rule: "placement:resource_providers:usages",
 			Summary: "How much there was of each resource class and was used over time, for a month, in steps of minutes. A " +
 				"step has the minute in which most was used. It is null if no Placement recorded a minute of it.",

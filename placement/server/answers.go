@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -85,16 +86,32 @@ func (c *call) sendRest(data []byte) error {
 	return err
 }
 
-// sendList answers with an object whose only member is a list of n items. It sends the list in chunks while it encodes
-// the items, because the list may have any length.
+// sendList answers with an object whose only member is a list of n items.
 func (c *call) sendList(name string, n int, item func(i int) any) error {
+	return c.sendItems(name, func(yield func(any, error) bool) {
+		for i := range n {
+			if !yield(item(i), nil) {
+				return
+			}
+		}
+	})
+}
+
+// sendItems answers with an object whose only member is a list of items. It sends the list in chunks while it encodes
+// the items, because the list may have any length. After the first chunk an error ends the connection.
+func (c *call) sendItems(name string, items iter.Seq2[any, error]) error {
 	var out jsonBuffer
 	out.put(`{`)
 	out.quoted(name)
 	out.put(`:[`)
-	for i := range n {
-		out.comma(i)
-		data, err := json.Marshal(item(i))
+	n := 0
+	for item, err := range items {
+		if err != nil {
+			return err
+		}
+		out.comma(n)
+		n++
+		data, err := json.Marshal(item)
 		if err != nil {
 			return fault.Wrap(fault.Internal, err)
 		}

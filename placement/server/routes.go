@@ -103,6 +103,14 @@ func ownRoutes() []route {
 			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
 		{Path: "/berth/v1/trees/{uuid}", Methods: verbs{ // a tree names the consumers of its providers
 			"GET": read(0, "resource_providers:allocations:list", (*call).showTree)}},
+		{Path: "/berth/v1/hosts", Methods: verbs{
+			"GET": read(0, "resource_providers:allocations:list", limited((*call).listHosts))}},
+		{Path: "/berth/v1/hosts/{host}", Methods: verbs{
+			"GET": read(0, "resource_providers:allocations:list", (*call).showHost)}},
+		{Path: "/berth/v1/hosts/{host}/devices/{address}", Methods: verbs{
+			"GET": read(0, "resource_providers:allocations:list", (*call).showDevice)}},
+		{Path: "/berth/v1/devices", Methods: verbs{
+			"GET": read(0, "resource_providers:allocations:list", limited((*call).listDevices))}},
 		{Path: "/berth/v1/usage-history", Methods: verbs{ // sums of the usages of all providers
 			"GET": read(0, "resource_providers:usages", limited((*call).usageHistory))}},
 		{Path: "/berth/v1/events", Methods: verbs{ // events show on which hosts consumers are
