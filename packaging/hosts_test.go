@@ -102,6 +102,13 @@ func TestThreeCommandsToSSH(t *testing.T) {
 	if out, err := two.output("berth init --undo"); err == nil || !strings.Contains(out, "1 guest") {
 		t.Errorf("undo with a guest: %v %s", err, out)
 	}
+	one.run(blocksOf(t, "2-small-cloud.md", "moves")[0])
+	if out := one.run("berth server list --os-cloud berth-admin -c NAME -c HOST"); strings.Contains(out, " two") {
+		t.Errorf("a server is on the host that was drained:\n%s", out)
+	}
+	one.ssh("a", here)
+	one.ssh("there", there)
+	step("servers moved as the guide says")
 	one.run("berth server delete a there --wait")
 	two.run("rm .ssh/id_ed25519\nberth init --undo")
 	one.run("berth host forget two --os-cloud berth-admin --yes 2>/dev/null || true\nberth init --undo --force")

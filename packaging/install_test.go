@@ -49,7 +49,7 @@ cat >>/etc/berth/agent.conf <<'END'
 [DEFAULT]
 compute_driver = fake.FakeDriver
 END
-systemctl enable --now berth-placement berth-compute berth-network berth-image berth-agent
+` + strings.Join(blocksOf(t, "packages.md", "services"), "") + `
 berth flavor create small --vcpus 1 --ram 512
 berth server create alone --flavor small --wait`)
 	m.install(newer, "berth-compute")
@@ -57,6 +57,7 @@ berth server create alone --flavor small --wait`)
 		t.Errorf("servers of the services alone:\n%s", out)
 	}
 	m.restartsAfterKill("berth-compute")
+	m.servesConsole()
 
 	m.run("apt-get remove -y berth")
 	out := m.run("systemctl list-units --all --no-legend 'berth*'; ls /etc/systemd/system/multi-user.target.wants")
@@ -146,6 +147,37 @@ func (m *machine) nothingRuns() {
 	if out := m.run("grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 || true"); out != "" {
 		m.t.Errorf("after the installation something listens:\n%s", out)
 	}
+}
+
+// servesConsole enables the unit of the console, and checks that it answers on loopback only, for the cloud of the file
+// that it reads, as a user without rights.
+func (m *machine) servesConsole() {
+	m.t.Helper()
+	m.run(`cat >/etc/berth/clouds.yaml <<'END'
+clouds:
+  berth:
+    auth_type: admin_token
+    auth: {token: admin, endpoint: "http://127.0.0.1:8774/v2.1"}
+    compute_endpoint_override: "http://127.0.0.1:8774/v2.1"
+    placement_endpoint_override: "http://127.0.0.1:8778"
+END
+chgrp berth /etc/berth/clouds.yaml
+chmod 640 /etc/berth/clouds.yaml
+systemctl enable --now berth-console`)
+	out := m.run(`awk '/:224C .* 0A / {print $2}' /proc/net/tcp /proc/net/tcp6
+bash -c 'exec 3<>/dev/tcp/127.0.0.1/8780; printf "GET /sign-in HTTP/1.0\r\nHost: 127.0.0.1:8780\r\n\r\n" >&3; cat <&3'
+grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/$(systemctl show -P MainPID berth-console)/status
+stat -c %U /proc/$(systemctl show -P MainPID berth-console)`)
+	for _, part := range []string{"0100007F:224C\n", " 200 OK", "NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000",
+		"\nberth\n"} {
+		if !strings.Contains(out, part) {
+			m.t.Errorf("the console: no %q in:\n%s", part, out)
+		}
+	}
+	if strings.Count(out, ":224C\n") != 1 {
+		m.t.Errorf("the console listens at other addresses than that of loopback:\n%s", out)
+	}
+	m.restartsAfterKill("berth-console")
 }
 
 // checkUnits checks the units with systemd itself. The exposure of a unit is from 0 to 10.
