@@ -34,7 +34,8 @@ func newPortFleet(t *testing.T, hosts ...string) *portFleet {
 	f.startCompute(conf)
 	for _, name := range hosts {
 		files := neutron{t, t.TempDir()}
-		files.write("", "physical_device_mappings = physnet1:ens3\nresource_provider_bandwidths = ens3:10000:10000\n")
+		files.write("bridge_mappings = physnet0:br-ex\n",
+			"physical_device_mappings = physnet1:ens3\nresource_provider_bandwidths = ens3:10000:10000\n")
 		f.files[name] = f.host(name, nics(t), files.option()+"report_network_devices = true\n"+conf+
 			"[pci]\nreport_in_placement = true\ndevice_spec = {\"address\": {\"domain\": \".*\", \"bus\": \"81\", "+
 			"\"slot\": \"03\", \"function\": \"[1-4]\"}, \"physical_network\": \"physnet1\"}\n")

@@ -73,15 +73,18 @@ func TestOperatorsGuide(t *testing.T) {
 // TestOperatorsGuide, TestGuideOnFreshMachine, TestBackupAndRestore and TestLibvirtChapter.
 var blockTests = map[string]string{"": "cmd/berth TestOperatorsGuide", "guide": "packaging TestGuideOnFreshMachine",
 	"machine": "packaging TestThreeCommandsToSSH", "first": "packaging TestThreeCommandsToSSH",
-	"then": "packaging TestThreeCommandsToSSH", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
-	"routed": "cmd/berth TestLibvirtGuestOnRoutedNetwork",
-	"all":    "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
+	"then": "packaging TestThreeCommandsToSSH", "moves": "packaging TestThreeCommandsToSSH",
+	"services": "packaging TestInstalledPackage", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
+	"routed": "cmd/berth TestLibvirtGuestOnRoutedNetwork", "ports": "cmd/berth TestPortsOfTheGuide",
+	"quotas": "cmd/berth TestPortsOfTheGuide", "browser": "cmd/berth TestBrowserConsoles", "upgrade": "cmd/berth TestUpgradeCheck",
+	"nova": "internal/nova TestNovaGuide",
+	"all":  "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
 	"hosts": "internal/machines TestFromOneMachineToThree", "desk": "internal/machines TestFromOneMachineToThree"}
 
-// Each block of the guide is run by a test, contains no commands, or is marked as an example that no test runs.
+// Each block of the guide with commands is run by a test.
 func TestEveryBlockOfTheGuideRuns(t *testing.T) {
 	t.Parallel()
-	used := map[string]bool{"example": true}
+	used := map[string]bool{}
 	for i, fence := range regexp.MustCompile("(?m)^```.*$").FindAllString(guide(t)+read(t, "docs/guide/README.md"), -1) {
 		if i%2 == 1 {
 			continue // the end of a block
@@ -92,14 +95,62 @@ func TestEveryBlockOfTheGuideRuns(t *testing.T) {
 			continue
 		}
 		used[where] = true
-		if _, runs := blockTests[where]; kind != "sh" || !runs && rest != "example" {
-			t.Errorf("no test runs a block %q; mark it as \"sh example\", ini or yaml", fence)
+		if _, runs := blockTests[where]; kind != "sh" || !runs {
+			t.Errorf("no test runs a block %q; add it to a test and to blockTests, or mark it as ini or yaml", fence)
 		}
 	}
 	for where, test := range blockTests {
 		pkg, name, _ := strings.Cut(test, " ")
 		if !used[where] || !strings.Contains(testsOf(t, pkg), "\nfunc "+name) {
 			t.Errorf("no block for %q, or no test %s", where, test)
+		}
+	}
+}
+
+// formBlocks are the beginnings of the indented blocks of the guide, with the reason why no test runs them as written.
+// Blocks of sh in fences are for commands that run.
+var formBlocks = map[string]string{
+	"#!/bin/sh": "the text of a program of the operator", "driver: libvirt": "a file", "clouds:": "a file", "[": "a file",
+	"cmp1": "output", "cp /path/to/checkout": "the path is the reader's",
+	"berth init --driver fake": "TestInitAndLaunch runs it with other directories and ports",
+	"berth init --join":        "TestThreeCommandsToSSH runs it with the token that was printed",
+	"OS_AUTH_TYPE=http_basic":  "has a password", "export OS_AUTH_": "has a password",
+	"ufw allow":          "a firewall of the reader's choice",
+	"berth placement":    "five programs in five terminals; TestSeparateServices runs them on other ports",
+	"berth agent adopt":  "TestBackupAndRestore runs it",
+	"berth host heal":    "has names of hosts and consumers",
+	"berth heal ports":   "has names of hosts and servers",
+	"berth host bind":    "has an account",
+	"berth server list":  "TestConsole and TestNumbersAndAddresses use --url",
+	"berth console":      "runs until it is ended, with a cloud of the reader",
+	"jq -r":              "has an id",
+	"systemctl stop":     "for hosts that were not joined, with certificates of the reader",
+	"dpkg-deb --extract": "has the version of a package",
+	"install -m 755":     "has the version of a program",
+	"skopeo copy":        "has the version of an image",
+	"tar -xzf":           "has the version of an archive",
+	"curl -X PUT":        "has a token and a project",
+}
+
+// Each indented block of the guide is a form, with a reason, or is put into a fence that a test runs.
+func TestIndentedBlocksAreForms(t *testing.T) {
+	t.Parallel()
+	text := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(guide(t), "")
+	used := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\n\n {4,6}(\S.*)\n`).FindAllStringSubmatch(text, -1) {
+		found := false
+		for beginning := range formBlocks {
+			if strings.HasPrefix(m[1], beginning) {
+				used[beginning], found = true, true
+			}
+		}
+		if !found {
+			t.Errorf("no test runs %q; put it into a fence and a test, or give the reason in formBlocks", m[1])
+		}
+	}
+	for beginning := range formBlocks {
+		if !used[beginning] {
+			t.Errorf("the guide has no block %q", beginning)
 		}
 	}
 }

@@ -25,6 +25,7 @@ const networkChapter = "Guests on a network"
 func TestOpenStackClientStartsGuestOnOpenVSwitch(t *testing.T) {
 	t.Parallel()
 	v := &virtualSwitch{t, libvirtd.StartOpenVSwitch(t)}
+	v.prepareHost(guideBlocks(t, "openvswitch")[0])
 	_, d := startLibvirtCloudOn(t, v.Daemon, "[ovs]\nbridge_mappings = physnet0:"+libvirtd.OpenVSwitchBridge+"\n")
 	cloud, dir := withoutCatalog(t, d), t.TempDir()
 	raw, key := filepath.Join(dir, "disk.img"), filepath.Join(dir, "key")
@@ -86,6 +87,25 @@ func TestOpenStackClientStartsGuestOnOpenVSwitch(t *testing.T) {
 type virtualSwitch struct {
 	t *testing.T
 	*libvirtd.Daemon
+}
+
+// prepareHost executes the guide's commands for a host, whose packages must be installed. The bridge gets the datapath
+// in user space, which needs no module of the kernel.
+func (v *virtualSwitch) prepareHost(script string) {
+	v.t.Helper()
+	v.run("ovs-vsctl", "del-br", libvirtd.OpenVSwitchBridge)
+	v.inNetwork("ip", "link", "add", "eth1", "type", "veth", "peer", "name", "lan1")
+	for line := range strings.Lines(script) {
+		words := strings.Fields(line)
+		if requireInstalled(v.t, words) {
+			continue
+		}
+		v.run(words[0], words[1:]...)
+	}
+	v.run("ovs-vsctl", "set", "Bridge", libvirtd.OpenVSwitchBridge, "datapath_type=netdev")
+	if ports := v.run("ovs-vsctl", "list-ports", libvirtd.OpenVSwitchBridge); ports != "eth1" {
+		v.t.Fatalf("the bridge has the ports %q", ports)
+	}
 }
 
 // connectHost gives the host of the guests an address in the flat network and one in the VLAN 100.

@@ -39,6 +39,14 @@ func TestUpgradeCheck(t *testing.T) {
 	if status != statusFailed || !strings.Contains(stdout, "extra.conf:2") || !strings.Contains(stderr, "not ready") {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
 	}
+	for line := range strings.Lines(guideBlocks(t, "upgrade")[0]) {
+		line = strings.NewReplacer("berth.conf", file, "--data-dir data", "--data-dir "+dir, "/srv/backup", t.TempDir()).
+			Replace(strings.TrimPrefix(line, "./berth "))
+		stdout, stderr, status = output(t, strings.Fields(line)...)
+		if status != 0 || !strings.Contains(stdout, "ready") {
+			t.Errorf("%s: status %d: %s%s", line, status, stdout, stderr)
+		}
+	}
 	_, stderr, status = output(t, "upgrade", "check", "--data-dir", t.TempDir())
 	if status != statusFailed || !strings.Contains(stderr, "no state of Berth") {
 		t.Errorf("status %d: %s", status, stderr)

@@ -77,7 +77,7 @@ func TestNovaGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	expected := g.commands()
-	for _, block := range regexp.MustCompile("(?s)\n```sh example\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+	for _, block := range regexp.MustCompile("(?s)\n```sh nova\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
 			line, _, _ = strings.Cut(line, "#")
 			line = strings.TrimPrefix(strings.TrimSpace(line), "berth ")
