@@ -5,15 +5,19 @@ import (
 	"io"
 )
 
-// LookAround prints how to explore the running cloud with a browser, and with curl, berth and the openstack client.
+// LookAround prints how to explore the running cloud with a browser, and with curl, berth and the openstack client. An
+// empty consoleURL: there is no console.
 func LookAround(out io.Writer, consoleURL, placementURL, computeURL string) {
-	fmt.Fprintf(out, `
-The cloud runs until you press Ctrl-C. Its console shows the machine with each device and who holds it; the token to
+	fmt.Fprint(out, "\nThe cloud runs until you press Ctrl-C.")
+	if consoleURL != "" {
+		fmt.Fprintf(out, ` Its console shows the machine with each device and who holds it; the token to
 sign in with is admin:
 
-  %[5]s
+  %s`, consoleURL)
+	}
+	fmt.Fprintf(out, `
 
-Explore it from another terminal, too:
+Explore it from another terminal:
 
   curl -s -H 'X-Auth-Token: admin' -H 'OpenStack-API-Version: placement 1.39' %[1]s/resource_providers
   curl -s -H 'X-Auth-Token: admin' %[2]s/v2.1/flavors/detail
@@ -29,5 +33,5 @@ Explore it from another terminal, too:
   openstack --os-auth-type admin_token --os-token admin --os-endpoint %[1]s resource provider list
   openstack --os-auth-type admin_token --os-token admin --os-endpoint %[1]s --os-placement-api-version 1.29 allocation candidate list --resource %[4]s=1
   openstack --os-auth-type admin_token --os-token admin --os-endpoint %[2]s/v2.1 server list
-`, placementURL, computeURL, flavorName, Class, consoleURL)
+`, placementURL, computeURL, flavorName, Class)
 }

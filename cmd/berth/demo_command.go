@@ -31,7 +31,7 @@ type demoCmd struct {
 	ListenCompute   string `help:"With --stay: address of the Compute API. Default: 127.0.0.1:8774, or a free port if that is taken." env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 	ListenImage     string `help:"With --stay: address of the Image API. Default: 127.0.0.1:9292, or a free port if that is taken." env:"BERTH_LISTEN_IMAGE" placeholder:"HOST:PORT"`
 	ListenNetwork   string `help:"With --stay: address of the Networking API. Default: 127.0.0.1:9696, or a free port if that is taken." env:"BERTH_LISTEN_NETWORK" placeholder:"HOST:PORT"`
-	ListenConsole   string `help:"With --stay: address of the console's web pages. Default: 127.0.0.1:8780, or a free port if that is taken." env:"BERTH_LISTEN_CONSOLE" placeholder:"HOST:PORT"`
+	ListenConsole   string `help:"With --stay: address of the console's web pages. Default: 127.0.0.1:8780, or a free port if that is taken; none: no console." env:"BERTH_LISTEN_CONSOLE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the tour and fails if a step of it fails.
@@ -44,8 +44,9 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	began := time.Now()
 	var apis []*endpoint
+	var pages *endpoint
 	if c.Stay {
-		if apis, err = c.listen(); err != nil {
+		if apis, pages, err = c.listen(); err != nil {
 			return err
 		}
 		defer func() { _ = closeAll(apis...) }() // an error means that serve has closed them
@@ -82,15 +83,23 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	for i, service := range []*app.Service{all.Placement, all.Compute, all.Network, all.Image} {
 		apis[i].handler = service.Handler
 	}
-	pages := apis[len(apis)-1]
-	shown, err := showCloud(all, pages, log)
-	if err != nil {
-		return err
+	if pages != nil {
+		shown, err := showCloud(all, pages, log)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, shown.Close()) }()
 	}
-	defer func() { err = errors.Join(err, shown.Close()) }()
-	url := func(at *endpoint) string { return "http://" + at.listener.Addr().String() }
-	demo.LookAround(s.out, url(pages), url(apis[0]), url(apis[1]))
+	demo.LookAround(s.out, urlOf(pages), urlOf(apis[0]), urlOf(apis[1]))
 	return serve(ctx, s, all.Settings.Connections, log, apis...)
+}
+
+// urlOf returns the address of an endpoint of the demo; empty: it is not served.
+func urlOf(at *endpoint) string {
+	if at == nil {
+		return ""
+	}
+	return "http://" + at.listener.Addr().String()
 }
 
 // cloudOf returns what a tour uses of the services.
@@ -167,18 +176,21 @@ func (c *demoCmd) configure(s streams, dir string, sample bool,
 	return conf, log, err
 }
 
-// listen opens the addresses at which the cloud is served after the tour, that of the console last: the given ones, or
-// the default ones, or free ones if those are taken.
-func (c *demoCmd) listen() ([]*endpoint, error) {
+// listen opens the addresses at which the cloud is served after the tour: the given ones, or the default ones, or free
+// ones if those are taken. It returns all endpoints, and that of the console: nil if there is none.
+func (c *demoCmd) listen() (apis []*endpoint, pages *endpoint, err error) {
 	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	network := &endpoint{name: "network", flag: "--listen-network", address: c.ListenNetwork, noauth: true}
 	image := &endpoint{name: "image", flag: "--listen-image", address: c.ListenImage, noauth: true}
-	pages := &endpoint{name: "console", flag: "--listen-console", address: c.ListenConsole, noauth: true}
-	apis := []*endpoint{placement, compute, network, image, pages}
-	for i, usual := range []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292",
-		"127.0.0.1:8780"} {
-		at := apis[i]
+	apis = []*endpoint{placement, compute, network, image}
+	if c.ListenConsole != "none" {
+		pages = &endpoint{name: "console", flag: "--listen-console", address: c.ListenConsole, noauth: true}
+		apis = append(apis, pages)
+	}
+	usuals := []string{"127.0.0.1:8778", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292", "127.0.0.1:8780"}
+	for i, at := range apis {
+		usual := usuals[i]
 		given := at.address != ""
 		if !given {
 			at.address = usual
@@ -190,8 +202,8 @@ func (c *demoCmd) listen() ([]*endpoint, error) {
 			err = listen(settings.Settings{}, slog.New(slog.DiscardHandler), at)
 		}
 		if err != nil {
-			return nil, errors.Join(err, closeAll(apis[:i]...))
+			return nil, nil, errors.Join(err, closeAll(apis[:i]...))
 		}
 	}
-	return apis, nil
+	return apis, pages, nil
 }

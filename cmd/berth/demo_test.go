@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/cli/demo"
 	"github.com/openberth/berth/internal/testenv"
 )
 
@@ -95,6 +96,24 @@ func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(),
 		"CAPTURED machine instead, not this one") {
 		t.Errorf("%v %v %d devices: %s", sample, err, len(list), out.String())
+	}
+}
+
+// A demo without a console, as BERTH_LISTEN_CONSOLE=none of `berth up` requests it, has no page and names none.
+func TestDemoWithoutConsole(t *testing.T) {
+	t.Parallel()
+	const free = "127.0.0.1:0"
+	apis, pages, err := (&demoCmd{ListenPlacement: free, ListenCompute: free, ListenNetwork: free, ListenImage: free,
+		ListenConsole: "none"}).listen()
+	must(t, err)
+	must(t, closeAll(apis...))
+	if len(apis) != 4 || pages != nil {
+		t.Errorf("%d endpoints, console %v", len(apis), pages)
+	}
+	var out strings.Builder
+	demo.LookAround(&out, urlOf(pages), "http://placement", "http://compute")
+	if strings.Contains(out.String(), "sign in") || !strings.Contains(out.String(), "berth device list") {
+		t.Errorf("%s", out.String())
 	}
 }
 
