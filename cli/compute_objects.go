@@ -179,7 +179,7 @@ type aggregateSet struct {
 func (c *aggregateSet) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	set, err := attributesOf(ctx, g, c)
+	set, err := attributesOf(ctx, g, c, "")
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,11 @@ type securityRuleAdd struct {
 func (c *securityRuleAdd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	set, err := attributesOf(ctx, g, c)
+	group, err := kinds["security group"].find(ctx, g, c.Group)
+	if err != nil {
+		return err
+	}
+	set, err := attributesOf(ctx, g, c, group.text("project_id"))
 	if err != nil {
 		return err
 	}

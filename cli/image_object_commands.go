@@ -49,7 +49,7 @@ type ImageSetCmd struct {
 func (c *ImageSetCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	set, err := attributesOf(ctx, g, c)
+	set, err := attributesOf(ctx, g, c, "")
 	if err != nil {
 		return err
 	}

@@ -12,26 +12,32 @@ import (
 type attributeValue interface{ attribute() (any, error) }
 
 // attributesOf returns the attributes that flags set. A field of the struct has the attribute's name in its tag api,
-// and in the tag of the kind of objects that it refers to by id or name. A flag that is not given sets nothing.
-func attributesOf(ctx context.Context, g *Globals, flags any) (map[string]any, error) {
-	set := map[string]any{}
-	err := addAttributes(ctx, g, reflect.Indirect(reflect.ValueOf(flags)), set)
+// and in the tag of the kind of objects that it refers to by id or name. A flag that is not given sets nothing. Of
+// several objects with a name that of the project is chosen; empty: that of the flag for the project, if there is one.
+func attributesOf(ctx context.Context, g *Globals, flags any, project string) (map[string]any, error) {
+	set, v := map[string]any{}, reflect.Indirect(reflect.ValueOf(flags))
+	if given := v.FieldByName("Project"); given.IsValid() && project == "" {
+		if text, is := given.Interface().(*string); is && text != nil {
+			project = *text
+		}
+	}
+	err := addAttributes(ctx, g, v, project, set)
 	return set, err
 }
 
-func addAttributes(ctx context.Context, g *Globals, v reflect.Value, set map[string]any) error {
+func addAttributes(ctx context.Context, g *Globals, v reflect.Value, project string, set map[string]any) error {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		name := field.Tag.Get("api")
 		if name == "" && field.Type.Kind() == reflect.Struct {
-			if err := addAttributes(ctx, g, v.Field(i), set); err != nil {
+			if err := addAttributes(ctx, g, v.Field(i), project, set); err != nil {
 				return err
 			}
 		}
 		if name == "" || v.Field(i).IsZero() {
 			continue
 		}
-		value, err := attributeOf(ctx, g, v.Field(i), field.Tag.Get("of"))
+		value, err := attributeOf(ctx, g, v.Field(i), field.Tag.Get("of"), project)
 		if err != nil {
 			return err
 		}
@@ -41,7 +47,7 @@ func addAttributes(ctx context.Context, g *Globals, v reflect.Value, set map[str
 }
 
 // attributeOf returns the value that a flag sends. of is the kind of objects to which it refers; empty: to none.
-func attributeOf(ctx context.Context, g *Globals, field reflect.Value, of string) (any, error) {
+func attributeOf(ctx context.Context, g *Globals, field reflect.Value, of, project string) (any, error) {
 	if own, is := field.Interface().(attributeValue); is {
 		return own.attribute()
 	}
@@ -50,12 +56,12 @@ func attributeOf(ctx context.Context, g *Globals, field reflect.Value, of string
 		return value, nil
 	}
 	if text, is := value.(string); is {
-		return objectID(ctx, g, of, text)
+		return objectID(ctx, g, of, text, project)
 	}
 	texts, _ := value.([]string)
 	ids := []string{}
 	for _, text := range texts {
-		id, err := objectID(ctx, g, of, text)
+		id, err := objectID(ctx, g, of, text, project)
 		if err != nil {
 			return nil, err
 		}
@@ -65,11 +71,12 @@ func attributeOf(ctx context.Context, g *Globals, field reflect.Value, of string
 }
 
 // objectID returns the id of an object; nil for none, which removes the reference.
-func objectID(ctx context.Context, g *Globals, of, idOrName string) (any, error) {
+func objectID(ctx context.Context, g *Globals, of, idOrName, project string) (any, error) {
 	if idOrName == none {
 		return nil, nil
 	}
-	return kinds[of].idOf(ctx, g, idOrName)
+	found, err := kinds[of].findIn(ctx, g, idOrName, project)
+	return found.text(kinds[of].id), err
 }
 
 // none is the value of a flag that removes what the object has.

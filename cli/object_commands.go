@@ -84,7 +84,7 @@ type createOfKind[K ofKind, A any] struct {
 func (c *createOfKind[K, A]) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	attributes, err := attributesOf(ctx, g, &c.Attributes)
+	attributes, err := attributesOf(ctx, g, &c.Attributes, "")
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,12 @@ type setOfKind[K ofKind, A any] struct {
 func (c *setOfKind[K, A]) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	attributes, err := attributesOf(ctx, g, &c.Attributes)
+	var k K
+	found, err := k.kind().find(ctx, g, c.Object)
+	if err != nil {
+		return err
+	}
+	attributes, err := attributesOf(ctx, g, &c.Attributes, found.text("project_id"))
 	if err != nil {
 		return err
 	}
@@ -128,12 +133,7 @@ func (c *setOfKind[K, A]) Run(g *Globals) error {
 	if len(attributes) == 0 {
 		return fault.New(fault.Invalid, "nothing to change: give a flag; --help shows them")
 	}
-	var k K
-	id, err := k.kind().idOf(ctx, g, c.Object)
-	if err != nil {
-		return err
-	}
-	changed, err := k.kind().change(ctx, g, id, attributes)
+	changed, err := k.kind().change(ctx, g, found.text(k.kind().id), attributes)
 	if err != nil {
 		return err
 	}

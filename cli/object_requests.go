@@ -87,6 +87,11 @@ func (d document) text(key string) string {
 // find returns the object with an id or a name. It returns fault.NotFound, with similar names, if there is none, and
 // fault.Conflict if several have the name.
 func (k *kind) find(ctx context.Context, g *Globals, idOrName string) (document, error) {
+	return k.findIn(ctx, g, idOrName, "")
+}
+
+// findIn is find. Of several objects with the name it returns that of a project; empty: of no project.
+func (k *kind) findIn(ctx context.Context, g *Globals, idOrName, project string) (document, error) {
 	if uuid.Validate(idOrName) == nil || k.id == "name" {
 		found, err := k.read(ctx, g, idOrName)
 		if !fault.Is(err, fault.NotFound) {
@@ -101,19 +106,24 @@ func (k *kind) find(ctx context.Context, g *Globals, idOrName string) (document,
 	if err != nil {
 		return nil, err
 	}
-	var named []document
+	var named, own []document
 	var ids, known []string
 	for _, one := range all {
 		if one.text(k.id) == idOrName {
 			return one, nil
 		}
 		if one.text("name") == idOrName {
-			named, ids = append(named, one), append(ids, one.text(k.id))
+			named, ids = append(named, one), append(ids, one.text(k.id)+ofProject(one))
+			if project != "" && one.text("project_id") == project {
+				own = append(own, one)
+			}
 		}
 	}
 	switch {
 	case len(named) == 1:
 		return named[0], nil
+	case len(own) == 1:
+		return own[0], nil
 	case len(named) > 1:
 		return nil, severalNames(k.noun, idOrName, ids)
 	case len(filter) > 0:
@@ -125,6 +135,14 @@ func (k *kind) find(ctx context.Context, g *Globals, idOrName string) (document,
 		known = append(known, one.text("name"))
 	}
 	return nil, unknownName(k.noun, idOrName, known, k.command)
+}
+
+// ofProject returns the project of an object in parentheses; empty if it has none.
+func ofProject(d document) string {
+	if project := d.text("project_id"); project != "" {
+		return " (project " + project + ")"
+	}
+	return ""
 }
 
 // idOf returns the id of the object with an id or a name.

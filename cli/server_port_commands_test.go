@@ -61,10 +61,15 @@ func (c *portsCloud) answer(r *http.Request) (int, any) {
 	name := r.URL.Query().Get("name")
 	switch r.Method + " " + r.URL.Path {
 	case "GET /v2.0/networks":
-		list := map[string][]object{"lan": {{"id": lanID}}, "twin": {{"id": "1"}, {"id": "2"}}}[name]
+		list := map[string][]object{"lan": {{"id": lanID, "name": "lan"}}, "twin": {{"id": "1"}, {"id": "2"}}}[name]
 		return 200, object{"networks": list}
 	case "GET /v2.0/ports":
-		return 200, object{"ports": map[string][]object{"fast": {{"id": fastID}}}[name]}
+		return 200, object{"ports": map[string][]object{"fast": {{"id": fastID, "name": "fast",
+			"project_id": "blue"}}}[name]}
+	case "PUT /v2.0/ports/" + fastID, "POST /v2.0/ports":
+		return 200, object{"port": object{"id": fastID}}
+	case "POST /v2.0/security-group-rules":
+		return 201, object{"security_group_rule": object{"id": "1"}}
 	case "GET /v2.1/os-keypairs/me":
 		return 200, object{"keypair": object{"name": "me"}}
 	case "GET /v2.1/os-keypairs":
@@ -72,7 +77,8 @@ func (c *portsCloud) answer(r *http.Request) (int, any) {
 	case "GET /v2.1/os-keypairs/my":
 		return 404, object{"itemNotFound": object{"code": 404, "message": "no such key pair"}}
 	case "GET /v2.0/security-groups":
-		list := []object{{"id": lanID, "name": "web"}, {"id": "1", "name": "default"}, {"id": "2", "name": "default"}}
+		list := []object{{"id": lanID, "name": "web", "project_id": "red"}, {"id": "1", "name": "default", "project_id": "red"},
+			{"id": "2", "name": "default", "project_id": "blue"}}
 		return 200, object{"security_groups": slices.DeleteFunc(list, func(o object) bool {
 			return name != "" && o["name"] != name
 		})}
@@ -201,6 +207,29 @@ func TestServerCreateWithKeyAndGroups(t *testing.T) {
 		if _, err := c.run(t, "server create web --flavor f "+line); err == nil || !strings.Contains(err.Error(), want) ||
 			len(c.calls) > 0 {
 			t.Errorf("%s: %v, want %s; %q", line, err, want, c.calls)
+		}
+	}
+}
+
+// An administrator sees a group default for each project. The one that a port gets is that of its project, and so is the
+// other side of a rule. Where the project is not known, the error has that of each group.
+func TestGroupsOfTheSameName(t *testing.T) {
+	for line, want := range map[string]string{
+		"port set fast --security-group default":                                  `{"port":{"security_groups":["2"]}}`,
+		"port create p --network lan --project red --security-group default":      `"security_groups":["1"]`,
+		"security-group rule add web --protocol tcp --remote-group default":       `"remote_group_id":"1"`,
+		"port create p --network lan --security-group default":                    "",
+		"port create p --network lan --security-group default --project green":    "",
+		"security-group rule add default --protocol tcp --port 22 --remote-ip ::": "",
+	} {
+		c := newPortsCloud(t)
+		_, err := c.run(t, line)
+		if want != "" && (err != nil || len(c.calls) != 1 || !strings.Contains(c.calls[0], want)) {
+			t.Errorf("%s: %v %q, want %s", line, err, c.calls, want)
+		}
+		if want == "" && (err == nil || len(c.calls) > 0 || !strings.Contains(err.Error(),
+			`2 security groups have the name "default"; use one of the ids 1 (project red), 2 (project blue)`)) {
+			t.Errorf("%s: %v %q", line, err, c.calls)
 		}
 	}
 }
