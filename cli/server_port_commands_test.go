@@ -77,8 +77,8 @@ func (c *portsCloud) answer(r *http.Request) (int, any) {
 	case "GET /v2.1/os-keypairs/my":
 		return 404, object{"itemNotFound": object{"code": 404, "message": "no such key pair"}}
 	case "GET /v2.0/security-groups":
-		list := []object{{"id": lanID, "name": "web", "project_id": "red"}, {"id": "1", "name": "default", "project_id": "red"},
-			{"id": "2", "name": "default", "project_id": "blue"}}
+		list := []object{{"id": lanID, "name": "web", "project_id": "red"},
+			{"id": "1", "name": "default", "project_id": "red"}, {"id": "2", "name": "default", "project_id": "blue"}}
 		return 200, object{"security_groups": slices.DeleteFunc(list, func(o object) bool {
 			return name != "" && o["name"] != name
 		})}
@@ -211,8 +211,8 @@ func TestServerCreateWithKeyAndGroups(t *testing.T) {
 	}
 }
 
-// An administrator sees a group default for each project. The one that a port gets is that of its project, and so is the
-// other side of a rule. Where the project is not known, the error has that of each group.
+// An administrator sees a group default for each project. The one that a port gets is that of its project, and so is
+// the other side of a rule. Where the project is not known, the error has that of each group.
 func TestGroupsOfTheSameName(t *testing.T) {
 	for line, want := range map[string]string{
 		"port set fast --security-group default":                                  `{"port":{"security_groups":["2"]}}`,

@@ -168,8 +168,8 @@ systemctl enable --now berth-console`)
 bash -c 'exec 3<>/dev/tcp/127.0.0.1/8780; printf "GET /sign-in HTTP/1.0\r\nHost: 127.0.0.1:8780\r\n\r\n" >&3; cat <&3'
 grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/$(systemctl show -P MainPID berth-console)/status
 stat -c %U /proc/$(systemctl show -P MainPID berth-console)`)
-	for _, part := range []string{"0100007F:224C\n", " 200 OK", "NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000",
-		"\nberth\n"} {
+	for _, part := range []string{"0100007F:224C\n", " 200 OK", "NoNewPrivs:\t1", "Seccomp:\t2",
+		"CapEff:\t0000000000000000", "\nberth\n"} {
 		if !strings.Contains(out, part) {
 			m.t.Errorf("the console: no %q in:\n%s", part, out)
 		}

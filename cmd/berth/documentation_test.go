@@ -76,7 +76,8 @@ var blockTests = map[string]string{"": "cmd/berth TestOperatorsGuide", "guide": 
 	"then": "packaging TestThreeCommandsToSSH", "moves": "packaging TestThreeCommandsToSSH",
 	"services": "packaging TestInstalledPackage", "openvswitch": "cmd/berth TestOpenStackClientStartsGuestOnOpenVSwitch",
 	"routed": "cmd/berth TestLibvirtGuestOnRoutedNetwork", "ports": "cmd/berth TestPortsOfTheGuide",
-	"quotas": "cmd/berth TestPortsOfTheGuide", "browser": "cmd/berth TestBrowserConsoles", "upgrade": "cmd/berth TestUpgradeCheck",
+	"quotas": "cmd/berth TestPortsOfTheGuide", "browser": "cmd/berth TestBrowserConsoles",
+	"upgrade": "cmd/berth TestUpgradeCheck",
 	"nova": "internal/nova TestNovaGuide",
 	"all":  "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
 	"hosts": "internal/machines TestFromOneMachineToThree", "desk": "internal/machines TestFromOneMachineToThree"}
