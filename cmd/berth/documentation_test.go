@@ -78,8 +78,8 @@ var blockTests = map[string]string{"": "cmd/berth TestOperatorsGuide", "guide": 
 	"routed": "cmd/berth TestLibvirtGuestOnRoutedNetwork", "ports": "cmd/berth TestPortsOfTheGuide",
 	"quotas": "cmd/berth TestPortsOfTheGuide", "browser": "cmd/berth TestBrowserConsoles",
 	"upgrade": "cmd/berth TestUpgradeCheck",
-	"nova": "internal/nova TestNovaGuide",
-	"all":  "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
+	"nova":    "internal/nova TestNovaGuide",
+	"all":     "internal/machines TestFromOneMachineToThree", "controller": "internal/machines TestFromOneMachineToThree",
 	"hosts": "internal/machines TestFromOneMachineToThree", "desk": "internal/machines TestFromOneMachineToThree"}
 
 // Each block of the guide with commands is run by a test.
