@@ -163,6 +163,46 @@ func TestIPv6OfHosts(t *testing.T) {
 	}
 }
 
+// TestUnadvertisedIPv6: in networks that the hosts route, a subnet whose guests form their addresses is refused if no host
+// advertises it, also after a change.
+func TestUnadvertisedIPv6(t *testing.T) {
+	s, n, _ := tunnelCloud(t)
+	create := func(network, mode string, gateway bool) (store.Subnet, error) {
+		return s.CreateSubnet(t.Context(), store.Subnet{Network: network, IPVersion: 6, CIDR: "fd00:1::/64", DHCP: true,
+			RAMode: mode, AddressMode: mode}, !gateway)
+	}
+	small, err := s.CreateNetwork(t.Context(), store.Network{MTU: 1200})
+	must(t, err)
+	for _, mode := range []string{api.SLAAC, api.DHCPv6Stateless} {
+		for network, gateway := range map[string]bool{n.ID: false, small.ID: true} {
+			if _, err := create(network, mode, gateway); !fault.Is(err, fault.Invalid) ||
+				!strings.Contains(fault.TextOf(err), "no host advertises fd00:1::/64 with the mode "+mode) {
+				t.Errorf("%s, gateway %v: %v", mode, gateway, err)
+			}
+		}
+	}
+	for _, mode := range []string{"", api.DHCPv6Stateful} { // guests get their addresses by the config drive
+		sub, err := create(n.ID, mode, false)
+		must(t, err)
+		must(t, s.DeleteSubnet(t.Context(), sub.ID, -1))
+	}
+	sub, err := create(n.ID, api.SLAAC, true)
+	must(t, err)
+	_, err = s.UpdateSubnet(t.Context(), sub.ID, -1, func(sub *store.Subnet) error {
+		sub.Gateway = ""
+		return nil
+	})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "set gateway_ip") {
+		t.Errorf("the gateway is removed: %v", err)
+	}
+	flat, err := s.CreateNetwork(t.Context(), store.Network{Segments: []store.Segment{{Type: "flat",
+		PhysicalNetwork: "lan"}}})
+	must(t, err)
+	if _, err := create(flat.ID, api.SLAAC, false); err != nil {
+		t.Errorf("a network that another router advertises: %v", err)
+	}
+}
+
 // TestDHCPv6OfProviderNetworks: a host that does not route a network has an address of IPv6 there only where it can
 // serve a mode with DHCPv6. The mode of advertisements does not count.
 func TestDHCPv6OfProviderNetworks(t *testing.T) {

@@ -1,11 +1,14 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 
+	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/store"
@@ -81,12 +84,13 @@ func leaveSubnet(ctx context.Context, tx *store.Tx, s *Service, sub store.Subnet
 	return nil
 }
 
-// checkRouted refuses a subnet whose gateway is outside of it (see checkGateway), and one with a gateway that overlaps
-// with one of another routed network: each host has the addresses of both, and packets to an address have one route.
-// The hosts route vxlan networks if they are tenant networks, or if a Linux bridge agent has tunnels.
+// checkRouted refuses a subnet whose gateway is outside of it (see checkGateway), one of IPv6 that no host advertises,
+// and one with a gateway that overlaps with one of another routed network: each host has the addresses of both, and
+// packets to an address have one route. The hosts route vxlan networks if they are tenant networks, or if a Linux bridge
+// agent has tunnels.
 func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network, sub store.Subnet) error {
 	cidr, err := netip.ParsePrefix(sub.CIDR)
-	if sub.Gateway == "" || err != nil {
+	if err != nil {
 		return nil
 	}
 	if err := checkGateway(n, sub, cidr); err != nil || !isTunnelled(n) {
@@ -94,6 +98,9 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 	}
 	ends, err := tx.TunnelEnds(ctx)
 	if err != nil || len(ends) == 0 && !slices.Contains(s.Segments.TenantTypes, "vxlan") {
+		return err
+	}
+	if err := checkAdvertised(n, sub); err != nil || sub.Gateway == "" {
 		return err
 	}
 	networks, err := store.List[store.Network](ctx, tx, store.Filter{})
@@ -116,10 +123,32 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 	return err
 }
 
+// checkAdvertised refuses a subnet of a network that the hosts route, whose guests would wait for router advertisements
+// that no host sends.
+func checkAdvertised(n store.Network, sub store.Subnet) error {
+	mode, lacks := cmp.Or(sub.RAMode, sub.AddressMode), ""
+	switch {
+	case mode != api.SLAAC && mode != api.DHCPv6Stateless:
+	case sub.Gateway == "":
+		lacks = "the subnet has no gateway, and the gateway is what the hosts advertise; set gateway_ip"
+	case n.MTU < api.MinMTU6:
+		lacks = fmt.Sprintf("the MTU of the network is %d, and IPv6 needs at least %d; use another network", n.MTU,
+			api.MinMTU6)
+	}
+	if lacks == "" {
+		return nil
+	}
+	return invalid("no host advertises %s with the mode %s: %s, or set neither ipv6_ra_mode nor ipv6_address_mode: guests "+
+		"then get their addresses by the config drive", sub.CIDR, mode, lacks)
+}
+
 // checkGateway refuses a gateway outside of the subnet on a network that a host routes, or that has no way to another
 // host: the hosts would answer for an address that another machine may have, and for all networks. A link-local address
 // of IPv6 is accepted, and any address on a network of a physical network, where another machine is the gateway.
 func checkGateway(n store.Network, sub store.Subnet, cidr netip.Prefix) error {
+	if sub.Gateway == "" {
+		return nil
+	}
 	at, err := address.Parse(sub.Gateway)
 	if err != nil || cidr.Contains(at) || at.Is6() && at.IsLinkLocalUnicast() {
 		return err

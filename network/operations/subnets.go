@@ -179,12 +179,12 @@ func (s *Service) UpdateSubnet(ctx context.Context, id string, revision int,
 		if err := checkSubnet(sub); err != nil {
 			return err
 		}
-		if sub.Gateway != old.Gateway && sub.Gateway != "" {
+		if sub.Gateway != old.Gateway {
 			used, err := tx.Addresses(ctx, id)
 			if err != nil {
 				return err
 			}
-			if port := used[gateway(sub).String()]; port != "" {
+			if port := used[gateway(sub).String()]; sub.Gateway != "" && port != "" {
 				return conflict("GatewayIpInUse", "Current gateway ip %s already in use by port %s. Unable to update.",
 					sub.Gateway, port)
 			}
