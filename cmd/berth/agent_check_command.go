@@ -81,7 +81,7 @@ func printChecked(s streams, c settings.CheckReport) error {
 		return err
 	}
 	_, err := fmt.Fprintf(s.out, "%d devices in %s, %d of them reported; %d errors, %d warnings\n",
-		len(c.Devices), c.Sysfs, reported, c.Errors(), len(c.Findings)-c.Errors())
+		len(c.Devices), c.Sysfs, reported, c.Errors(), c.Warnings())
 	return err
 }
 

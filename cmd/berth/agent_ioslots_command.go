@@ -81,6 +81,6 @@ func printCheckedSlots(s streams, c settings.CheckReport) error {
 		return err
 	}
 	_, err := fmt.Fprintf(s.out, "%d I/O slots in %s, %d of them offered; %d errors, %d warnings\n", len(c.Slots), c.Sysfs,
-		offered, c.Errors(), len(c.Findings)-c.Errors())
+		offered, c.Errors(), c.Warnings())
 	return err
 }

@@ -13,8 +13,10 @@ type CheckReport struct {
 	Slots []CheckedSlot `json:"io_slots,omitempty"`
 }
 
-// The levels of a Finding. With an error the agent does not start, or does not report a device.
+// The levels of a Finding. With an error the agent does not start, or does not report a device. What has the level info
+// is not wrong on each host.
 const (
+	LevelInfo    = "info"
 	LevelError   = "error"
 	LevelWarning = "warning"
 )
@@ -64,7 +66,7 @@ type CheckedSlot struct {
 	Why           string            `json:"why,omitempty"` // why the slot is not offered, or reserved
 }
 
-// Finding is an error or a warning about a configuration on a machine.
+// Finding is an error, a warning or information about a configuration on a machine.
 type Finding struct {
 	Level    string `json:"level"`
 	Sentence string `json:"sentence"`

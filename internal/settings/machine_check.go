@@ -74,9 +74,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 		}
 	}
 	if s.Sysfs == "/sys" {
-		for _, sentence := range s.moveWarnings(context.Background()) {
-			c.add(LevelWarning, sentence)
-		}
+		c.checkMoves(context.Background(), &s)
 	}
 	if sentence := s.Unreported(); sentence != "" {
 		c.add(LevelWarning, sentence+"; `berth up` needs neither, because it is the network service")
@@ -109,9 +107,14 @@ func (s *Settings) warnUnknown() {
 }
 
 // Errors counts the findings that are errors.
-func (c CheckReport) Errors() (n int) {
+func (c CheckReport) Errors() int { return c.count(LevelError) }
+
+// Warnings counts the findings that are warnings.
+func (c CheckReport) Warnings() int { return c.count(LevelWarning) }
+
+func (c CheckReport) count(level string) (n int) {
 	for _, f := range c.Findings {
-		if f.Level == LevelError {
+		if f.Level == level {
 			n++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -17,13 +18,16 @@ const moveCheckTime = 5 * time.Second
 // defaultMoves is the address of the libvirt of other hosts without options for moves.
 const defaultMoves = "qemu+tcp://%s/system"
 
-// moveWarnings returns what prevents moves of servers between this host and others, with the commands that repair it.
-// It connects to the libvirt of this host as other hosts do. A host without options for moves is alone, or its operator
-// has not come to moves yet: nothing is wrong there.
-func (s *Settings) moveWarnings(ctx context.Context) []string {
+// qemuSocket exists where libvirt has separate daemons, of which virtproxyd serves other hosts.
+const qemuSocket = "/run/libvirt/virtqemud-sock"
+
+// checkMoves adds what prevents moves of servers between this host and others, with the commands that repair it. It
+// connects to the libvirt of this host as other hosts do. A host without options for moves may be alone, so that nothing
+// is wrong there.
+func (c *CheckReport) checkMoves(ctx context.Context, s *Settings) {
 	m := s.Libvirt.Migration
-	if !strings.HasPrefix(s.HostSettings.Driver, "libvirt") || m.URI == "" || m.URI == defaultMoves && m.Address == "" {
-		return nil
+	if !strings.HasPrefix(s.HostSettings.Driver, "libvirt") || m.URI == "" {
+		return
 	}
 	at := cmp.Or(m.Address, s.Host)
 	if ip := net.ParseIP(at); ip != nil && ip.To4() == nil {
@@ -32,13 +36,21 @@ func (s *Settings) moveWarnings(ctx context.Context) []string {
 	uri := strings.ReplaceAll(m.URI, "%s", at)
 	ctx, cancel := context.WithTimeout(ctx, moveCheckTime)
 	defer cancel()
-	c, err := rpc.DialURI(ctx, uri, moveCheckTime)
+	remote, err := rpc.DialURI(ctx, uri, moveCheckTime)
 	if err == nil {
-		c.Close()
-		return nil
+		remote.Close()
+		return
 	}
-	repair := "set [libvirt] live_migration_scheme = tls, make the certificates that the guide describes, and run " +
-		"`systemctl stop libvirtd && systemctl enable --now libvirtd-tls.socket && systemctl start libvirtd`; `berth init` " +
-		"does all of it on hosts that it joins"
-	return []string{"with several hosts: no server moves from or to this one: " + fault.TextOf(err) + "; " + repair}
+	level := LevelWarning
+	if m.URI == defaultMoves && m.Address == "" {
+		level = LevelInfo
+	}
+	daemon := "libvirtd"
+	if _, err := os.Stat(qemuSocket); err == nil {
+		daemon = "virtproxyd"
+	}
+	c.add(level, "with several hosts: no server moves from or to this one: "+fault.TextOf(err)+"; "+
+		"set [libvirt] live_migration_scheme = tls, make the certificates that the guide describes, and run `"+
+		strings.ReplaceAll("systemctl stop DAEMON && systemctl enable --now DAEMON-tls.socket && systemctl start DAEMON",
+			"DAEMON", daemon)+"`; `berth init` does all of it on hosts that it joins")
 }
