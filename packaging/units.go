@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -48,6 +49,9 @@ var agentCapabilities = []capability{
 // agentWrites are the directories that the agent writes beside its state. A minus sign permits their absence.
 var agentWrites = []string{"/var/lib/berth/instances", "-/run/lock/berth", "-/run/libvirt"}
 
+// libvirtUnits are those of libvirt's one daemon, and of its separate ones.
+var libvirtUnits = []string{"libvirtd.service", "virtqemud.socket", "virtproxyd.socket"}
+
 var controllers = []string{"placement", "compute", "network", "image"}
 
 // units returns all units: `berth up` as berth.service, each service alone, and the agent.
@@ -57,7 +61,7 @@ func units() []unit {
 		alone = append(alone, "berth-"+name+".service")
 	}
 	list := []unit{{Name: "up", Unit: "berth", Description: "Berth cloud on one machine: all services and the agent",
-		Command: "up", Config: "berth.conf", Hardware: true, After: []string{"libvirtd.service", "virtqemud.socket"},
+		Command: "up", Config: "berth.conf", Hardware: true, After: libvirtUnits,
 		Conflicts: append(alone, "berth-agent.service"), ReadWrite: agentWrites, Capabilities: agentCapabilities}}
 	for _, name := range controllers {
 		u := unit{Name: name, Unit: "berth-" + name, Description: "Berth " + name + " service", Command: name + " run",
@@ -76,7 +80,7 @@ func units() []unit {
 			Command: "console", Config: "berth.conf", User: "berth", Stateless: true})
 	return append(list, unit{Name: "agent", Unit: "berth-agent", Description: "Berth agent of this host",
 		Command: "agent run", Config: "agent.conf", Hardware: true,
-		After:     []string{"libvirtd.service", "virtqemud.socket", "berth-compute.service"},
+		After:     append(slices.Clone(libvirtUnits), "berth-compute.service"),
 		ReadWrite: agentWrites, Capabilities: agentCapabilities})
 }
 

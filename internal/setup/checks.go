@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/openberth/berth/cloudsfile"
@@ -73,8 +72,11 @@ func checkDirectories(c *Cloud, r *record, add func(string, ...any)) {
 	}
 }
 
-// libvirtSockets are the sockets of libvirt's daemons, of which one must exist.
-var libvirtSockets = []string{"/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"}
+// The sockets of libvirt: that for all its parts, which the agent uses, and that of its separate daemon for QEMU.
+var (
+	libvirtSocket = "/run/libvirt/libvirt-sock"
+	qemuSocket    = "/run/libvirt/virtqemud-sock"
+)
 
 // hostPrograms are the programs that the agent runs, with Debian's packages that have them.
 var hostPrograms = []struct{ program, from string }{{"nft", "nftables"}, {"dnsmasq", "dnsmasq-base"},
@@ -85,9 +87,14 @@ func checkLibvirt(c *Cloud, add func(string, ...any)) {
 	if os.Geteuid() != 0 {
 		add("virtual machines and networks need root; run `sudo berth init`, or try --driver fake")
 	}
-	if !exists(libvirtSockets[0]) && !exists(libvirtSockets[1]) {
+	switch {
+	case exists(libvirtSocket):
+	case exists(qemuSocket):
+		add("the separate daemons of libvirt run without virtproxyd: there is no %s; `systemctl enable --now "+
+			"virtproxyd.socket` starts it", libvirtSocket)
+	default:
 		add("libvirt does not run: there is no %s; install and start it (Debian: apt-get install qemu-system "+
-			"libvirt-daemon-system), or try --driver fake", strings.Join(libvirtSockets, " or "))
+			"libvirt-daemon-system), or try --driver fake", libvirtSocket)
 	}
 	for _, one := range hostPrograms {
 		if _, err := exec.LookPath(one.program); err != nil && !exists("/usr/sbin/"+one.program) {

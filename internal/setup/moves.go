@@ -43,7 +43,7 @@ func moves(c *Cloud) bool {
 // daemonUnit returns the unit of libvirt that listens for other hosts, without .service: of the one daemon, or of the
 // separate ones; empty: neither is installed.
 func daemonUnit() string {
-	if exists("/run/libvirt/virtqemud-sock") && unitFile("virtproxyd-tls.socket") {
+	if exists(qemuSocket) && unitFile("virtproxyd-tls.socket") {
 		return "virtproxyd"
 	}
 	if unitFile("libvirtd-tls.socket") {

@@ -249,9 +249,9 @@ func TestProblems(t *testing.T) {
 	must(t, os.MkdirAll(o.Config, 0o700))
 	must(t, os.WriteFile(filepath.Join(o.Config, "berth.conf"), []byte("[DEFAULT]\nhost = x\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(o.Config, "htpasswd"), nil, 0o600))
-	sockets := libvirtSockets
-	libvirtSockets = []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
-	defer func() { libvirtSockets = sockets }()
+	all, qemu := libvirtSocket, qemuSocket
+	libvirtSocket, qemuSocket = filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	defer func() { libvirtSocket, qemuSocket = all, qemu }()
 	t.Setenv("BERTH_LISTEN_IMAGE", "192.0.2.1:1") // no address of this machine
 	var out strings.Builder
 	c, err := New(o, Options{}, &out)
@@ -265,6 +265,10 @@ func TestProblems(t *testing.T) {
 	}
 	if exists(o.recordFile()) || strings.Contains(out.String(), "made") {
 		t.Errorf("something was made: %s", out.String())
+	}
+	must(t, os.WriteFile(qemuSocket, nil, 0o600))
+	if err = c.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "enable --now virtproxyd.socket") {
+		t.Errorf("%v; want the socket of virtproxyd", err)
 	}
 }
 

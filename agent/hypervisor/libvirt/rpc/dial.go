@@ -20,7 +20,8 @@ func Dial(ctx context.Context, socket, uri string, limit time.Duration) (*Client
 	dialer := net.Dialer{Timeout: cmp.Or(limit, callTime)}
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "libvirt cannot be reached at %s: %w; start libvirtd", socket, err)
+		return nil, fault.New(fault.Unavailable, "libvirt cannot be reached at %s: %w; start libvirtd, or with "+
+			"separate daemons virtproxyd.socket", socket, err)
 	}
 	return newClient(ctx, conn, uri, limit)
 }
