@@ -86,8 +86,8 @@ func leaveSubnet(ctx context.Context, tx *store.Tx, s *Service, sub store.Subnet
 
 // checkRouted refuses a subnet whose gateway is outside of it (see checkGateway), one of IPv6 that no host advertises,
 // and one with a gateway that overlaps with one of another routed network: each host has the addresses of both, and
-// packets to an address have one route. The hosts route vxlan networks if they are tenant networks, or if a Linux bridge
-// agent has tunnels.
+// packets to an address have one route. The hosts route vxlan networks if they are tenant networks, or if a Linux
+// bridge agent has tunnels.
 func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network, sub store.Subnet) error {
 	cidr, err := netip.ParsePrefix(sub.CIDR)
 	if err != nil {
@@ -138,8 +138,8 @@ func checkAdvertised(n store.Network, sub store.Subnet) error {
 	if lacks == "" {
 		return nil
 	}
-	return invalid("no host advertises %s with the mode %s: %s, or set neither ipv6_ra_mode nor ipv6_address_mode: guests "+
-		"then get their addresses by the config drive", sub.CIDR, mode, lacks)
+	return invalid("no host advertises %s with the mode %s: %s, or set neither ipv6_ra_mode nor ipv6_address_mode: "+
+		"guests then get their addresses by the config drive", sub.CIDR, mode, lacks)
 }
 
 // checkGateway refuses a gateway outside of the subnet on a network that a host routes, or that has no way to another
