@@ -22,8 +22,8 @@ const defaultMoves = "qemu+tcp://%s/system"
 const qemuSocket = "/run/libvirt/virtqemud-sock"
 
 // checkMoves adds what prevents moves of servers between this host and others, with the commands that repair it. It
-// connects to the libvirt of this host as other hosts do. A host without options for moves may be alone, so that nothing
-// is wrong there.
+// connects to the libvirt of this host as other hosts do. A host without options for moves may be alone, so that
+// nothing is wrong there.
 func (c *CheckReport) checkMoves(ctx context.Context, s *Settings) {
 	m := s.Libvirt.Migration
 	if !strings.HasPrefix(s.HostSettings.Driver, "libvirt") || m.URI == "" {

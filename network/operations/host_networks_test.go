@@ -163,8 +163,8 @@ func TestIPv6OfHosts(t *testing.T) {
 	}
 }
 
-// TestUnadvertisedIPv6: in networks that the hosts route, a subnet whose guests form their addresses is refused if no host
-// advertises it, also after a change.
+// TestUnadvertisedIPv6: in networks that the hosts route, a subnet whose guests form their addresses is refused if no
+// host advertises it, also after a change.
 func TestUnadvertisedIPv6(t *testing.T) {
 	s, n, _ := tunnelCloud(t)
 	create := func(network, mode string, gateway bool) (store.Subnet, error) {
