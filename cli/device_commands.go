@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -212,19 +213,28 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 	var holder, providers names
 	if g.Output != "json" {
 		holder = g.consumerNames(ctx, []string{d.Holder})
-		if d.Provider != "" {
-			providers = g.providerNames(ctx, url.Values{"uuid": {d.Provider}})
-		}
+		providers = g.deviceProviders(ctx, d)
 	}
 	return g.print(d, []string{"Field", "Value"}, pairs("host", d.Host, "address", d.Address, "id",
 		idText(d),
 		"name", dash(deviceNames()(d.VendorID, d.ProductID)), "type", d.Type, "parent", dash(d.Parent), "numa_node",
 		numaText(d.NUMANode),
 		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
-		dash(providers.both(d.Provider)),
+		dash(providers.both(d.Provider)), "bandwidth provider", dash(providers.both(d.Bandwidth)),
 		"state", stateText(d), "holder", dash(holderText(d, holder.both(d.Holder))), "one_time_use", yes(d.OneTimeUse),
 		"spent", yes(d.Spent), "present", yes(!d.Gone()),
 		"cleaning requested", localTime(d.Wanted), "cleaning refused", dash(d.Refused), "disabled", dash(disabledText(d))))
+}
+
+// deviceProviders returns the names of the providers of a device and of the bandwidth of its NIC.
+func (g *Globals) deviceProviders(ctx context.Context, d host.Device) names {
+	all := names{}
+	for _, id := range []string{d.Provider, d.Bandwidth} {
+		if id != "" {
+			maps.Copy(all, g.providerNames(ctx, url.Values{"uuid": {id}}))
+		}
+	}
+	return all
 }
 
 // shapeText returns in which way a card is used, or can be, that is offered as its PF and as its VFs; empty for any

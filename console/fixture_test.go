@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/fleet"
@@ -146,6 +148,7 @@ func made(n int) view.Source {
 		}
 		add(name, "", nil, resource.Amounts{"VCPU": 4, "MEMORY_MB": 8192}, map[resource.Class]resource.Inventory{
 			"VCPU": resource.Whole(16), "PCPU": resource.Whole(32), "MEMORY_MB": resource.Whole(131072)})
+		ids := map[string]string{} // providers by class and address
 		for j, address := range []string{"0000:14:00.0", "0000:15:00.0"} {
 			held, inventory := resource.Amounts(nil), resource.Whole(1)
 			if (i+j)%3 == 0 {
@@ -153,17 +156,32 @@ func made(n int) view.Source {
 			} else if (i+j)%11 == 0 {
 				inventory.Reserved = 1
 			}
-			add(name+"_"+address, root, []resource.Trait{"CUSTOM_FAST"}, held,
-				map[resource.Class]resource.Inventory{"CUSTOM_ACCEL": inventory})
+			ids["CUSTOM_ACCEL"+address] = string(add(name+"_"+address, root, []resource.Trait{"CUSTOM_FAST"}, held,
+				map[resource.Class]resource.Inventory{"CUSTOM_ACCEL": inventory}))
 		}
 		add(name+"_0000:13:00.0", root, nil, resource.Amounts{"CUSTOM_NVME": i % 5},
 			map[resource.Class]resource.Inventory{"CUSTOM_NVME": resource.Whole(4)})
-		add(name+"_0000:18:00.0", root, nil, resource.Amounts{"SRIOV_NET_VF": i % 9},
-			map[resource.Class]resource.Inventory{"SRIOV_NET_VF": resource.Whole(8)})
+		ids["SRIOV_NET_VF"] = string(add(name+"_0000:18:00.0", root, nil, resource.Amounts{"SRIOV_NET_VF": i % 9},
+			map[resource.Class]resource.Inventory{"SRIOV_NET_VF": resource.Whole(8)}))
 		s.Services = append(s.Services, fleet.Service{Host: name, Zone: zones[i%3], State: "up", Status: "enabled"})
 		s.Hypervisors = append(s.Hypervisors, fleet.Hypervisor{ID: root, Name: name, Host: name})
 		r := host.Report{Host: name, Connected: true, SilentAfter: 60, Provider: string(root), Seen: s.Taken}
 		machine(&r, i, string(id))
+		for j := range r.Devices {
+			d := &r.Devices[j]
+			d.Provider = cmp.Or(ids[d.ResourceClass], ids[d.ResourceClass+d.Address])
+		}
+		if i%20 == 3 { // the NIC has guaranteed bandwidth
+			whole := map[resource.Class]resource.Inventory{bandwidth.EgressBandwidth: resource.Whole(25000000),
+				bandwidth.IngressBandwidth: resource.Whole(25000000)}
+			nic := add(name+":NIC Switch agent:ens1", root, nil, resource.Amounts{bandwidth.EgressBandwidth: 10000000,
+				bandwidth.IngressBandwidth: 4000000}, whole)
+			for j := range r.Devices {
+				if r.Devices[j].Parent != "" {
+					r.Devices[j].Bandwidth = string(nic)
+				}
+			}
+		}
 		switch i % 20 {
 		case 3:
 			r.Conditions = []condition.Condition{condition.New(condition.Plan, "0000:15:00.0", "0000:15:00.0: is held by "+
@@ -208,6 +226,15 @@ func machine(r *host.Report, i int, holder string) {
 			}
 		}
 		cell.Pinned = cell.Dedicated[:4*n]
+		if n == 1 {
+			pins := map[int]int{}
+			for cpu, thread := range cell.Pinned {
+				pins[cpu] = thread
+			}
+			r.Counted = []host.CountedGuest{{ID: holder, Cells: []host.GuestCell{{VCPUs: []int{0, 1, 2, 3, 4, 5},
+				Dedicated: []int{0, 1, 2, 3}, MemoryMB: 4096}}, Placed: []host.PlacedCell{{Node: 1, CPUs: pins,
+				PageKB: 1 << 20}}}}
+		}
 		r.Cells = append(r.Cells, cell)
 		r.Nodes = append(r.Nodes, host.Node{ID: n, CPUs: true, Socket: n})
 	}

@@ -124,7 +124,9 @@ func TestPages(t *testing.T) {
 	s.signIn(b, "admin", "/fleet")
 	for path, want := range map[string][]string{
 		"/hosts/cmp-00004": {"put the card back", "db-00003", "Socket 1", "0000:11:00.0", "Pages of 1 GiB", "3/8",
-			"4/24 pinned", "5 free", "a second condition"},
+			"4/24 pinned", "5 free", "a second condition",
+			"NIC Switch agent:ens1, egress", "10\u202f000/25\u202f000 Mbit/s", "4\u202f000/25\u202f000 Mbit/s",
+			"CPUs 36-39, 2 shared CPUs, 4 × 1 GiB", "0000:18:00.2 SRIOV_NET_VF"},
 		"/hosts/cmp-00008": {"up, disabled", "not offered"},
 		// with an anchor the page is not loaded again for another theme
 		"/hosts/cmp-00004#d-0000:15:00.0": {"db-00003"},
@@ -134,7 +136,7 @@ func TestPages(t *testing.T) {
 		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
 			"5 others", "−60", "0 of 2 are free", "no host has CUSTOM_ACCEL:1"},
 		"/events?kind=allocation": {"Changes of providers"},
-		"/classes": {"6 classes, 60 of 60 hosts", "rack-c", "20 hosts", "13 of 40", "40 of 120", "61 of 120",
+		"/classes": {"8 classes, 60 of 60 hosts", "rack-c", "20 hosts", "13 of 40", "40 of 120", "61 of 120",
 			"8 of 120", "11 of 120"},
 		"/classes?over=week": {"in steps of 1 hour", "60 of 120 used, 6 reserved, at most 90", "SRIOV_NET_VF",
 			"5 of 480 used, 24 reserved on ", "not recorded"},

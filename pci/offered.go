@@ -29,6 +29,7 @@ type Offered struct {
 	ResourceClass resource.Class
 	Traits        []resource.Trait    // sorted
 	Provider      resource.ProviderID // that counts it in Placement, or "" while it is not there
+	Bandwidth     resource.ProviderID // of the guaranteed bandwidth of its NIC in Placement, or "" if it has none
 	Slices        int                 // of ResourceClass that it takes of Provider; 0: one. See Amount
 
 	// of its rule

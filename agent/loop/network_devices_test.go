@@ -187,6 +187,7 @@ func TestNetworkDevicesKeepAllocations(t *testing.T) {
 		w.withBandwidth(map[string]int{"ens1f0": 2000})
 		_, stop := w.startReported()
 		w.until("it is below its bandwidth", func() bool { return w.parentOf(name1) == ens1Name })
+		w.until("the VFs name it", func() bool { return w.reportedBandwidth(pf1) == string(w.provider(ens1Name).ID) })
 		id := w.provider(name1).ID
 		w.placement.set("other", id, resource.Amounts{vfClass: 1})
 		_, stop = w.again(stop, map[string]int{})
@@ -194,6 +195,7 @@ func TestNetworkDevicesKeepAllocations(t *testing.T) {
 		if w.parentOf(name1) != "cmp1" || w.provider(name1).ID != id {
 			t.Errorf("%s", w.picture())
 		}
+		w.until("the VFs name none", func() bool { return w.reportedBandwidth(pf1) == "" })
 		_, stop = w.again(stop, map[string]int{"ens1f0": 3000})
 		w.until("it is below its bandwidth again", func() bool { return w.parentOf(name1) == ens1Name })
 		if got := w.placement.Held("other")[id][vfClass]; got != 1 {
@@ -220,6 +222,22 @@ func TestNetworkDevicesKeepAllocations(t *testing.T) {
 		}
 		must(t, stop())
 	})
+}
+
+// reportedBandwidth returns the bandwidth provider that the last report names for the VFs of a PF; "different": not all
+// name the same one, or there are no VFs.
+func (w *testHost) reportedBandwidth(pf string) string {
+	var named []string
+	for _, d := range w.compute.lastReport().Devices {
+		if d.Parent == pf {
+			named = append(named, d.Bandwidth)
+		}
+	}
+	slices.Sort(named)
+	if named = slices.Compact(named); len(named) != 1 {
+		return "different"
+	}
+	return named[0]
 }
 
 // portServer returns a server with a port that needs a VF of a physical network, without providers.

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -75,9 +76,8 @@ func (f Facts) holds(at pci.Address) bool {
 	return false
 }
 
-// parent returns the provider below which the provider of a group belongs: the bandwidth provider of its interface, so
-// that a port gets bandwidth and device from one NIC; otherwise the root. A bandwidth provider without any bandwidth to
-// allocate is not a parent: its reporter may delete it, which Placement refuses while it has a child.
+// parent returns the provider below which the provider of a group belongs: the bandwidth provider of its NIC, so that a
+// port gets bandwidth and device from one NIC; otherwise the root.
 func (f Facts) parent(g group) provider.ID {
 	counted := g.counted()
 	if len(counted) == 0 || !counted[0].rule.ForPorts() {
@@ -86,13 +86,19 @@ func (f Facts) parent(g group) provider.ID {
 		}
 		return f.Root
 	}
-	first := counted[0]
-	network, vnicType := networkTraits(first.offer.Device, first.rule)[0], "direct"
-	isVDPA := pci.PortClass(first.offer.Device) == pci.PortVDPA
+	return cmp.Or(f.bandwidthOf(counted[0].offer.Device, counted[0].rule), f.Root)
+}
+
+// bandwidthOf returns the provider of the guaranteed bandwidth of a device for ports: that of the interface of its
+// NIC, or of the bridge that connects it; empty: there is none. A provider without bandwidth to allocate is left out:
+// its reporter may delete it, which Placement refuses while it has a child.
+func (f Facts) bandwidthOf(d pci.Device, rule pci.Rule) provider.ID {
+	network, vnicType := networkTraits(d, rule)[0], "direct"
+	isVDPA := pci.PortClass(d) == pci.PortVDPA
 	if isVDPA {
 		vnicType = "vdpa"
 	}
-	interfaces := f.interfaces(first.offer.Device.Holder())
+	interfaces := f.interfaces(d.Holder())
 	var bridges []provider.ID
 	nicSwitch := false
 	for _, p := range f.Actual.Providers {
@@ -112,7 +118,30 @@ func (f Facts) parent(g group) provider.ID {
 	if len(bridges) == 1 && (isVDPA || !nicSwitch) {
 		return bridges[0]
 	}
-	return f.Root
+	return ""
+}
+
+// withBandwidth sets the bandwidth providers of devices for ports. Devices of one NIC with the same network share one.
+func (f Facts) withBandwidth(found []match) {
+	type nic struct {
+		at      pci.Address
+		network string
+		class   resource.Class
+	}
+	known := map[nic]provider.ID{}
+	for i := range found {
+		m := &found[i]
+		if !m.rule.ForPorts() {
+			continue
+		}
+		key := nic{m.offer.Device.Holder(), m.rule.Tags.PhysicalNetwork, pci.PortClass(m.offer.Device)}
+		id, is := known[key]
+		if !is {
+			id = f.bandwidthOf(m.offer.Device, m.rule)
+			known[key] = id
+		}
+		m.offer.Bandwidth = id
+	}
 }
 
 // hasBandwidth reports whether a provider has bandwidth to allocate.

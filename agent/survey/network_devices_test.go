@@ -116,6 +116,12 @@ func TestParentWithOffloading(t *testing.T) {
 		if err != nil || p.Parent != c.want {
 			t.Errorf("%s: below %s, want %s (%v)", name, p.Parent, c.want, err)
 		}
+		f.ReportNetwork = false // the devices name the provider also where Placement does not count them
+		for _, o := range Offers(f) {
+			if want := strings.TrimPrefix(string(c.want), string(root)); string(o.Bandwidth) != want {
+				t.Errorf("%s: %s names %q, want %q", name, o.Device.Address, o.Bandwidth, want)
+			}
+		}
 	}
 }
 

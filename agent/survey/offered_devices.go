@@ -24,10 +24,11 @@ func (m match) String() string {
 	return fmt.Sprintf("%s (%s)", m.offer.Device.Address, where(m.rule))
 }
 
-// Offers lists the devices that device_spec offers, by address, each with its class, its traits and, when it is
-// reported, the provider that counts it.
+// Offers lists the devices that device_spec offers, by address, each with its class, its traits, the provider of the
+// bandwidth of its NIC and, when it is reported, the provider that counts it.
 func Offers(f Facts) []device.Offer {
 	found, _ := f.match()
+	f.withBandwidth(found)
 	list := make([]device.Offer, 0, len(found))
 	for _, m := range found {
 		list = append(list, m.offer)

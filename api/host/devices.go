@@ -32,6 +32,9 @@ type Device struct {
 
 	RequestID string `json:"request_id,omitempty"` // of the request it serves
 
+	// Bandwidth is the UUID of the provider in Placement of the guaranteed bandwidth of its NIC; absent: there is none.
+	Bandwidth string `json:"bandwidth_provider,omitempty"`
+
 	// Present is false for a device that the host does not offer now: it is gone, it cannot be read, or device_spec does
 	// not offer it. Such a device is in the list while a server holds it, or while it is disabled. Absent: it is offered.
 	Present *bool `json:"present,omitempty"`
@@ -71,10 +74,10 @@ func WriteDevice(host string, d pci.Offered) Device {
 	out := Device{
 		Host: host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
 		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(d.ResourceClass),
-		Traits: Strings(d.Traits), Provider: string(d.Provider), Slices: d.Slices, State: string(d.State),
-		Holder: string(d.Holder), RequestID: d.RequestID, RemoteManaged: d.RemoteManaged, ForPorts: d.ForPorts,
-		LiveMigratable: string(d.LiveMigratable), DevicePort: DevicePort{PhysicalNetwork: d.PhysicalNetwork,
-			Trusted: d.Trusted},
+		Traits: Strings(d.Traits), Provider: string(d.Provider), Bandwidth: string(d.Bandwidth), Slices: d.Slices,
+		State: string(d.State), Holder: string(d.Holder), RequestID: d.RequestID, RemoteManaged: d.RemoteManaged,
+		ForPorts: d.ForPorts, LiveMigratable: string(d.LiveMigratable),
+		DevicePort: DevicePort{PhysicalNetwork: d.PhysicalNetwork, Trusted: d.Trusted},
 		OneTimeUse: d.OneTimeUse, Spent: d.Spent, Disabled: d.Disabled, Properties: d.Properties,
 	}
 	if d.Parent != nil {
@@ -107,8 +110,8 @@ func (d Device) Read(host string) (out pci.Offered, err error) {
 		Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type), NUMANode: d.NUMANode,
 			Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, Serial: d.CardSerial, PFMAC: d.PFMAC, VFNumber: d.VFNumber},
 		ResourceClass: resource.Class(d.ResourceClass), Traits: convert[resource.Trait](d.Traits),
-		Provider: resource.ProviderID(d.Provider), Slices: d.Slices, State: pci.State(d.State),
-		Holder: resource.ConsumerID(d.Holder), RequestID: d.RequestID,
+		Provider: resource.ProviderID(d.Provider), Bandwidth: resource.ProviderID(d.Bandwidth), Slices: d.Slices,
+		State: pci.State(d.State), Holder: resource.ConsumerID(d.Holder), RequestID: d.RequestID,
 		PortTags: pci.PortTags{PhysicalNetwork: d.PhysicalNetwork, RemoteManaged: d.RemoteManaged, Trusted: d.Trusted},
 		ForPorts: d.ForPorts, LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent,
 		Disabled: d.Disabled, Gone: d.Gone(), Properties: d.Properties,

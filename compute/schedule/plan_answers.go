@@ -73,7 +73,7 @@ func (h Host) WithMachine() Host {
 			network = *d.PhysicalNetwork
 		}
 		number := providers[d.Provider]
-		d.Provider, d.Parent, d.PhysicalNetwork = "", nil, nil
+		d.Provider, d.Bandwidth, d.Parent, d.PhysicalNetwork = "", "", nil, nil
 		d.State, d.Spent, d.Disabled, d.Gone, d.Holder, d.RequestID = "", false, false, false, "", ""
 		d.Serial, d.PFMAC, d.Net, d.Driver = "", "", nil, ""
 		fmt.Fprintf(&b, "%d %s %q %#v\n", number, parent, network, d)

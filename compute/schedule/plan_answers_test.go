@@ -106,4 +106,11 @@ func TestPlanStateOfDescribedMachine(t *testing.T) {
 	if len(states) != 5 {
 		t.Errorf("%d states of 5 differ", len(states))
 	}
+	named := of(func(*schedule.Host) {}, func(h schedule.Host) schedule.Host {
+		h.Devices[0].Bandwidth, h.Devices[0].Gone = "bw", true
+		return h
+	})
+	if !states[named] {
+		t.Errorf("no plan depends on the provider of bandwidth: %s", named)
+	}
 }

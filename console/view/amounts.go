@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -97,4 +98,33 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%s %ss", Number(n), noun)
+}
+
+// size returns a size of pages for people.
+func size(kb int) string {
+	switch {
+	case kb >= 1<<20 && kb%(1<<20) == 0:
+		return fmt.Sprintf("%d GiB", kb>>20)
+	case kb >= 1<<10 && kb%(1<<10) == 0:
+		return fmt.Sprintf("%d MiB", kb>>10)
+	}
+	return fmt.Sprintf("%d KiB", kb)
+}
+
+// ranges returns ascending numbers as in "0-3,8"; "none" for none.
+func ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if part := fmt.Sprint(list[i]); i == j {
+			parts = append(parts, part)
+		} else {
+			parts = append(parts, fmt.Sprintf("%s-%d", part, list[j]))
+		}
+		i = j + 1
+	}
+	return cmp.Or(strings.Join(parts, ","), "none")
 }

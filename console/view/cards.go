@@ -16,6 +16,7 @@ type Card struct {
 	Name    string // vendor and product, or what its provider has
 	Class   string // with the units that are held
 	Traits  string
+	Bands   []BandBar // guaranteed bandwidth of the NIC
 	Items   []CardItem
 	Bad     bool // one of its devices has a holder that compute does not know
 }
@@ -74,6 +75,7 @@ func (c *Cloud) card(h *Host, at string, devices []host.Device) *Card {
 		card.Name += ", " + *n
 	}
 	card.Traits = strings.Join(devices[0].Traits, ", ")
+	card.Bands = c.bandsOfNIC(devices)
 	used := map[string]Amount{}
 	rest := map[string][]host.Device{} // without holder, by state
 	for _, d := range devices {
@@ -165,6 +167,9 @@ func (h *Host) placementCards(c *Cloud) (list []*Card) {
 	for _, cell := range h.Cells {
 		card := &Card{Address: cell.Address,
 			Class: string(cell.Class) + " " + Amount{cell.AllHeld(), cell.Of}.Text()}
+		if p := c.bandwidthAbove(c.Fleet.Provider[cell.provider]); p != nil {
+			card.Bands = c.bandBars(p)
+		}
 		for _, holder := range cell.Holders {
 			item := CardItem{Cell: Cell{Symbol: "d-h", Label: cell.Label, Holders: cell.Holders[:1]},
 				Name: Number(holder.Amount), Holder: holder.String()}

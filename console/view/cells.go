@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/hosttree"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -28,7 +29,8 @@ type Cell struct {
 	Label   string // its name for people: class, address and counts
 	Number  string // beside the drawing, where that is a bar; else empty
 	Counts
-	Holders []fleet.Holder
+	Holders  []fleet.Holder
+	provider provider.ID
 }
 
 // Counts are units by state. Their sum is Of.
@@ -113,7 +115,8 @@ func (h *Host) gone(d fleet.Device) (n int) {
 
 // newCell returns the cell of a device.
 func newCell(d fleet.Device, gone int, offers bool) Cell {
-	cell := Cell{Class: d.Class, Address: d.Address, Counts: countsOf(d, gone, offers), Holders: d.Holders}
+	cell := Cell{Class: d.Class, Address: d.Address, Counts: countsOf(d, gone, offers), Holders: d.Holders,
+		provider: d.Provider}
 	cell.Symbol = cell.pattern()
 	if cell.Of > maxSlots {
 		cell.Number = fmt.Sprintf("%s/%s", Number(cell.AllHeld()), Number(cell.Of))

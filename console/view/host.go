@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/hosttree"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -32,18 +33,6 @@ type Problem struct {
 
 // Fact is a fact with its name.
 type Fact struct{ Name, Text string }
-
-// BandBar is the guaranteed bandwidth of an interface in one direction.
-type BandBar struct {
-	Name, Text string
-	Parts      []BandPart
-}
-
-// BandPart is the part of one holder, in thousandths of the whole.
-type BandPart struct {
-	X, Width int
-	Consumer resource.ConsumerID
-}
 
 // HolderRow is what one consumer holds of a host.
 type HolderRow struct {
@@ -71,6 +60,7 @@ func (c *Cloud) HostPage(name string) *HostPage {
 		p.Cards = h.placementCards(c)
 	}
 	p.hold(c)
+	p.bands(c)
 	p.draw()
 	return p
 }
@@ -102,24 +92,13 @@ func (p *HostPage) facts(c *Cloud) {
 	add("Provider", string(p.Provider))
 }
 
-// bandwidths are the classes of guaranteed bandwidth with their names.
-var bandwidths = []struct {
-	class resource.Class
-	name  string
-}{{"NET_BW_EGR_KILOBIT_PER_SEC", "egress"}, {"NET_BW_IGR_KILOBIT_PER_SEC", "ingress"}}
-
-// hold adds who holds what, and the bars of bandwidth.
+// hold adds who holds what.
 func (p *HostPage) hold(c *Cloud) {
 	held := map[resource.ConsumerID]map[AmountClass]int{}
-	devices := map[resource.ConsumerID][]string{}
 	for i := range c.Fleet.Providers {
 		provider := &c.Fleet.Providers[i]
 		if c.Fleet.HostOf(provider) != p.Host.Host {
 			continue
-		}
-		kind, address := c.Fleet.KindOf(provider)
-		if kind == hosttree.Bandwidth {
-			p.band(provider, address)
 		}
 		for consumer, amounts := range provider.Held {
 			if held[consumer] == nil {
@@ -128,11 +107,12 @@ func (p *HostPage) hold(c *Cloud) {
 			for _, class := range amountClasses {
 				held[consumer][class] += amounts[class.Class]
 			}
-			if kind.IsDevice() {
-				for _, class := range amounts.Sorted() {
-					devices[consumer] = append(devices[consumer], address+" "+string(class)+":"+Number(amounts[class]))
-				}
-			}
+		}
+	}
+	devices := p.heldDevices(c)
+	for consumer := range devices {
+		if held[consumer] == nil {
+			held[consumer] = map[AmountClass]int{}
 		}
 	}
 	for consumer, amounts := range held {
@@ -151,50 +131,72 @@ func (p *HostPage) hold(c *Cloud) {
 	slices.SortFunc(p.Holders, func(a, b HolderRow) int {
 		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.Consumer, b.Consumer))
 	})
+}
+
+// heldDevices returns what each consumer holds of the devices of the host, each with its class: the address of the
+// device that the agent reports, as of a VF, and else that of the provider with the amount that is held of it.
+func (p *HostPage) heldDevices(c *Cloud) map[resource.ConsumerID][]string {
+	type part struct {
+		consumer resource.ConsumerID
+		provider provider.ID
+		class    resource.Class
+	}
+	devices, reported := map[resource.ConsumerID][]string{}, map[part]int{}
+	if p.Report != nil {
+		for _, d := range p.Report.Devices {
+			if d.Holder != "" {
+				holder := resource.ConsumerID(d.Holder)
+				devices[holder] = append(devices[holder], d.Address+" "+d.ResourceClass)
+				reported[part{holder, provider.ID(d.Provider), resource.Class(d.ResourceClass)}] += max(d.Slices, 1)
+			}
+		}
+	}
+	for i := range c.Fleet.Providers {
+		one := &c.Fleet.Providers[i]
+		kind, address := c.Fleet.KindOf(one)
+		if c.Fleet.HostOf(one) != p.Host.Host || !kind.IsDevice() {
+			continue
+		}
+		for consumer, amounts := range one.Held {
+			for class, n := range amounts {
+				if n -= reported[part{consumer, one.ID, class}]; n > 0 {
+					devices[consumer] = append(devices[consumer], address+" "+string(class)+":"+Number(n))
+				}
+			}
+		}
+	}
+	return devices
+}
+
+// bands adds the bars of the bandwidth of the host that no card shows, such as that of a bridge.
+func (p *HostPage) bands(c *Cloud) {
+	shown := map[string]bool{}
+	p.eachCard(func(card *Card) {
+		for _, bar := range card.Bands {
+			shown[bar.Name] = true
+		}
+	})
+	for i := range c.Fleet.Providers {
+		one := &c.Fleet.Providers[i]
+		if kind, _ := c.Fleet.KindOf(one); kind != hosttree.Bandwidth || c.Fleet.HostOf(one) != p.Host.Host {
+			continue
+		}
+		for _, bar := range c.bandBars(one) {
+			if !shown[bar.Name] {
+				p.Bandwidth = append(p.Bandwidth, bar)
+			}
+		}
+	}
 	slices.SortFunc(p.Bandwidth, func(a, b BandBar) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// band adds the bars of a provider of bandwidth.
-func (p *HostPage) band(provider *fleet.Provider, address string) {
-	for _, one := range bandwidths {
-		inventory, has := provider.Inventories[one.class]
-		capacity := inventory.Capacity()
-		if !has || capacity <= 0 {
-			continue
-		}
-		bar := BandBar{Name: address + ", " + one.name}
-		used := 0
-		var consumers []resource.ConsumerID
-		for consumer := range provider.Held {
-			consumers = append(consumers, consumer)
-		}
-		slices.Sort(consumers)
-		for _, consumer := range consumers {
-			n := provider.Held[consumer][one.class]
-			if n > 0 {
-				x, end := used*1000/capacity, (used+n)*1000/capacity
-				bar.Parts = append(bar.Parts, BandPart{X: x, Width: max(end-x-2, 1), Consumer: consumer})
-			}
-			used += n
-		}
-		bar.Text = Amount{used / 1000, capacity / 1000}.Text() + " Mbit/s"
-		p.Bandwidth = append(p.Bandwidth, bar)
-	}
-}
-
-// draw adds the symbols of all cells.
-func (p *HostPage) draw() {
-	ids := map[string]bool{}
-	card := func(c *Card) {
-		for _, item := range c.Items {
-			ids[item.Symbol] = true
-		}
-	}
+// eachCard calls a function with each card of the page.
+func (p *HostPage) eachCard(do func(*Card)) {
 	var all func([]*Branch)
 	all = func(list []*Branch) {
 		for _, b := range list {
 			if b.Card != nil {
-				card(b.Card)
+				do(b.Card)
 			}
 			all(b.Below)
 		}
@@ -205,8 +207,18 @@ func (p *HostPage) draw() {
 		}
 	}
 	for _, c := range p.Cards {
-		card(c)
+		do(c)
 	}
+}
+
+// draw adds the symbols of all cells.
+func (p *HostPage) draw() {
+	ids := map[string]bool{}
+	p.eachCard(func(c *Card) {
+		for _, item := range c.Items {
+			ids[item.Symbol] = true
+		}
+	})
 	p.Symbols = symbols(ids)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/resource"
 )
 
 // Socket is a socket of a machine with its NUMA nodes.
@@ -18,10 +19,11 @@ type Socket struct {
 
 // NodeBox is a NUMA node of a machine.
 type NodeBox struct {
-	Name string
-	CPUs *CPUBox // nil: the node gives no CPUs to guests
-	Bars []Bar
-	Tree []*Branch // the PCIe ports and cards
+	Name   string
+	CPUs   *CPUBox // nil: the node gives no CPUs to guests
+	Bars   []Bar
+	Guests []NodeGuest // guests with NUMA cells, by name
+	Tree   []*Branch   // the PCIe ports and cards
 }
 
 // Bar is a bar of an amount.
@@ -33,9 +35,15 @@ type Bar struct {
 // CPUBox is the drawing of the CPUs of a node: a column for each core, a box for each of its threads.
 type CPUBox struct {
 	Width, Height int
-	Paths         []Path
+	Paths         []CPUPath
 	Text          string // the count of pinned threads
 	Label         string // what the drawing shows
+}
+
+// CPUPath draws CPUs in one state: those of one guest, or those that no guest has for itself.
+type CPUPath struct {
+	Path
+	Consumer resource.ConsumerID // empty: none
 }
 
 // Branch is a PCIe port with what is below it, or a card.
@@ -81,7 +89,8 @@ func (c *Cloud) machine(h *Host) (list []Socket) {
 			box.Name = "NUMA node not known"
 		}
 		if cell, known := cells[node]; known {
-			box.CPUs, box.Bars = cpuBox(cell), bars(cell)
+			box.Guests = c.guestsOf(r, node)
+			box.CPUs, box.Bars = cpuBox(cell, box.Guests), bars(cell)
 		}
 		if box.CPUs != nil || len(box.Bars) > 0 || len(box.Tree) > 0 {
 			s.Nodes = append(s.Nodes, box)
@@ -111,17 +120,6 @@ func bars(cell host.Cell) (list []Bar) {
 	return list
 }
 
-// size returns a size of pages for people.
-func size(kb int) string {
-	switch {
-	case kb >= 1<<20 && kb%(1<<20) == 0:
-		return fmt.Sprintf("%d GiB", kb>>20)
-	case kb >= 1<<10 && kb%(1<<10) == 0:
-		return fmt.Sprintf("%d MiB", kb>>10)
-	}
-	return fmt.Sprintf("%d KiB", kb)
-}
-
 // The drawing of CPUs, in pixels.
 const (
 	cpuWidth  = 324
@@ -130,35 +128,46 @@ const (
 	cpuRow    = 12
 )
 
-// cpuBox draws the CPUs of a cell; nil if it gives none to guests.
-func cpuBox(cell host.Cell) *CPUBox {
+// cpuBox draws the CPUs of a cell, which has these guests; nil if it gives none to guests.
+func cpuBox(cell host.Cell, guests []NodeGuest) *CPUBox {
 	cores := slices.Concat(coresOf(cell.CPUs, cell), coresOf(cell.Dedicated, cell))
 	if len(cores) == 0 {
 		return nil
 	}
 	pitch, rows := min(cpuPitch, float64(cpuWidth)/float64(len(cores))), 0
-	paths := map[string]*strings.Builder{"sh": {}, "h": {}, "f": {}}
+	owner := map[int]resource.ConsumerID{}
+	for _, g := range guests {
+		for _, thread := range g.threads {
+			owner[thread] = g.Consumer
+		}
+	}
+	paths := map[CPUPath]*strings.Builder{}
 	for i, core := range cores {
 		rows = max(rows, len(core))
 		for j, thread := range core {
-			class := "f"
+			path := CPUPath{Path: Path{Class: "f"}}
 			switch {
 			case slices.Contains(cell.CPUs, thread):
-				class = "sh"
+				path.Class = "sh"
 			case slices.Contains(cell.Pinned, thread):
-				class = "h"
+				path.Class, path.Consumer = "h", owner[thread]
+			}
+			if paths[path] == nil {
+				paths[path] = &strings.Builder{}
 			}
 			width := max(pitch-3, 1)
-			fmt.Fprintf(paths[class], "M%.1f %.1fh%.1fv%dh-%.1fz", .5+float64(i)*pitch, .5+float64(j*cpuRow), width,
+			fmt.Fprintf(paths[path], "M%.1f %.1fh%.1fv%dh-%.1fz", .5+float64(i)*pitch, .5+float64(j*cpuRow), width,
 				cpuHeight, width)
 		}
 	}
 	box := &CPUBox{Width: cpuWidth, Height: rows * cpuRow}
-	for _, class := range []string{"sh", "h", "f"} {
-		if d := paths[class].String(); d != "" {
-			box.Paths = append(box.Paths, Path{class, d})
-		}
+	for path, d := range paths {
+		path.D = d.String()
+		box.Paths = append(box.Paths, path)
 	}
+	slices.SortFunc(box.Paths, func(a, b CPUPath) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Consumer, b.Consumer))
+	})
 	box.Text = fmt.Sprintf("%d/%d pinned", len(cell.Pinned), len(cell.Dedicated))
 	box.Label = fmt.Sprintf("%d shared CPUs (%s) with %d CPUs of guests with NUMA cells; %d of %d dedicated CPUs (%s) "+
 		"are pinned", len(cell.CPUs), ranges(cell.CPUs), cell.Floating, len(cell.Pinned), len(cell.Dedicated),
@@ -187,22 +196,4 @@ func coresOf(threads []int, cell host.Cell) (cores [][]int) {
 		cores = append(cores, core)
 	}
 	return cores
-}
-
-// ranges returns ascending numbers as in "0-3,8"; "none" for none.
-func ranges(list []int) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if part := fmt.Sprint(list[i]); i == j {
-			parts = append(parts, part)
-		} else {
-			parts = append(parts, fmt.Sprintf("%s-%d", part, list[j]))
-		}
-		i = j + 1
-	}
-	return cmp.Or(strings.Join(parts, ","), "none")
 }
