@@ -12,8 +12,8 @@ import (
 type Condition struct {
 	Kind  Kind  `json:"kind"`
 	Level Level `json:"level"`
-	// Subject is what of the host it concerns: the address of a device, the id of a guest, the name of a provider.
-	// Absent: the host, or several of its parts.
+	// Subject is what of the host it concerns: the address of a device, the id of a guest, a consumer or an
+	// image, the name of a provider. Absent: the host, or several of its parts.
 	Subject string `json:"subject,omitempty"`
 	// Server is the name of the server that Subject is the id of, if compute has it.
 	Server string `json:"server,omitempty"`

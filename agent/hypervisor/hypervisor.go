@@ -164,6 +164,12 @@ type MigrationSettler interface {
 	SettleMigration(ctx context.Context, id string) (departed bool, err error)
 }
 
+// Transfer is a copy of an image or a disk in progress.
+type Transfer struct {
+	Subject string // the id of the image, or of the guest with the disk
+	Text    string // a sentence
+}
+
 // Capacity is the capacity of a host for guests, and its restrictions.
 type Capacity struct {
 	Type string // Nova's hypervisor_type: QEMU, phyp; FakeType
@@ -176,8 +182,8 @@ type Capacity struct {
 	MemoryMB int      // MiB
 	DiskGB   int      // GiB
 	Remarks  []string // what operators must know about the hypervisor, a sentence each
-	// Transfers are the copies of images and disks in progress, a sentence each.
-	Transfers []string
+	// Transfers are the copies of images and disks in progress.
+	Transfers []Transfer
 	NoLive    string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can
 	// NoDiskMoves is why disks cannot be moved between this host and another one, as a clause; empty: they can.
 	NoDiskMoves string

@@ -322,7 +322,8 @@ func (a Audit) conditions(missingSince time.Time) (out []condition.Condition) {
 		for _, m := range a.Missing {
 			list = append(list, fmt.Sprintf("server %s (%s) lacks %s", m.Name, m.Server, m.Lacks.Sum()))
 		}
-		out = append(out, condition.New(condition.MissingAllocations, "", fmt.Sprintf("Placement lacks allocations of "+
+		subject := only(list, a.Missing[0].Server)
+		out = append(out, condition.New(condition.MissingAllocations, subject, fmt.Sprintf("Placement lacks allocations of "+
 			"servers on this host: %s; no server is placed here until they are written back; `berth host heal %s` shows "+
 			"what it would write", JoinFirst(list), a.Host)).At(missingSince))
 	}
@@ -335,11 +336,20 @@ func (a Audit) conditions(missingSince time.Time) (out []condition.Condition) {
 				since = f.Since
 			}
 		}
-		out = append(out, condition.New(condition.ForeignAllocations, "", fmt.Sprintf("consumers that compute has not "+
+		subject := only(list, a.Foreign[0].Consumer)
+		out = append(out, condition.New(condition.ForeignAllocations, subject, fmt.Sprintf("consumers that compute has not "+
 			"placed on this host have resources of it in Placement: %s; `berth host heal %s` shows which of them can be "+
 			"removed", JoinFirst(list), a.Host)).At(since))
 	}
 	return out
+}
+
+// only returns the subject of a condition about a list: what its first entry concerns, if there is no other one.
+func only(list []string, first string) string {
+	if len(list) > 1 {
+		return ""
+	}
+	return first
 }
 
 // maxNamed is how many servers or allocations a refusal names.

@@ -169,7 +169,7 @@ func newDependencies(store Store, placement Placement, config Config) *dependenc
 		writer:   allocations.Writer{Placement: placement, Pause: config.Pause, Log: config.Log},
 		failures: &presence.FailedBuilds{},
 		Agents: presence.New(store, presence.Options{Silence: config.Silence, FollowWithin: config.FollowWithin,
-			Reconnect: config.Times.Reconnect, Since: config.Clock.Since})}
+			Reconnect: config.Times.Reconnect, Since: config.Clock.Since, Now: config.Clock.Now})}
 }
 
 // leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the

@@ -49,12 +49,15 @@ func (a *Agents) NotFollowing(host string) string {
 
 // Conditions returns the condition of a host whose agent has not followed assignments in time; none if it has.
 func (a *Agents) Conditions(host string) []condition.Condition {
-	late := a.NotFollowing(host)
-	if late == "" {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o := a.hosts[host]
+	if o == nil || a.notFollowing(o) == "" {
 		return nil
 	}
-	return []condition.Condition{condition.New(condition.NotFollowing, "", late+", and no server is scheduled to this "+
-		"host until it does; check the agent, and the connection between it and compute")}
+	return []condition.Condition{condition.New(condition.NotFollowing, "", "its agent has not followed compute's "+
+		"assignments in time, and no server is scheduled to this host until it does; check the agent, and the connection "+
+		"between it and compute").At(o.waiting.late)}
 }
 
 // notFollowing is NotFollowing; a.mu is held.
@@ -62,6 +65,9 @@ func (a *Agents) notFollowing(o *observed) string {
 	if o.waiting == nil || a.now()-o.waiting.since <= a.FollowWithin {
 		return ""
 	}
-	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s",
-		(a.now() - o.waiting.since).Seconds())
+	waited := a.now() - o.waiting.since
+	if o.waiting.late.IsZero() {
+		o.waiting.late = a.Now().Add(a.FollowWithin - waited)
+	}
+	return fmt.Sprintf("its agent has not followed compute's assignments for %.0f s", waited.Seconds())
 }

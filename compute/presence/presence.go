@@ -38,6 +38,8 @@ type Options struct {
 	FirstReports time.Duration
 	// Since returns the time since this process started, by a monotonic clock.
 	Since func() time.Duration
+	// Now returns the time by the wall clock, which only people see; nil: time.Now.
+	Now func() time.Time
 }
 
 // Agents records what this process has observed of the hosts' agents since it started. It measures with the monotonic
@@ -72,12 +74,16 @@ type observed struct {
 	down         string             // why its hypervisor can build no guests; empty: it can
 	failed       string             // why the present start of its agent cannot report it; empty: it has reported
 	failedAt     time.Duration      // when failed was received
+	failedSince  time.Time          // when a failure was received first, without a report since
 	guests       []schedule.Present // that exist on the host
 }
 
 // New returns the presence of agents of which none has reported to this process.
 func New(store Store, options Options) *Agents {
 	options.FirstReports = cmp.Or(options.FirstReports, firstReportsWithin)
+	if options.Now == nil {
+		options.Now = time.Now
+	}
 	return &Agents{Options: options, store: store, hosts: map[string]*observed{}, inconsistent: map[string]*observed{},
 		gate: make(chan struct{}), young: map[string]bool{}, received: options.Since()}
 }
@@ -151,4 +157,5 @@ type followed struct {
 type unanswered struct {
 	followed
 	since time.Duration // by the clock of Agents
+	late  time.Time     // when the agent had no time left for them; zero: it still has, or that was not asked yet
 }

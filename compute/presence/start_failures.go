@@ -12,6 +12,7 @@ import (
 type StartFailure struct {
 	Why   string        // as the agent sent it
 	Quiet time.Duration // since it was sent last
+	Since time.Time     // when a failure was sent first, without a report since
 }
 
 // StartFailed records why a start of an agent cannot report its host, until the host reports. What the last report of
@@ -33,6 +34,9 @@ func (a *Agents) StartFailed(ctx context.Context, host string, from schedule.Sen
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o := a.of(host)
+	if a.failureOf(o).Why == "" {
+		o.failedSince = a.Now()
+	}
 	o.failed, o.failedAt = why, a.Since()
 	return nil
 }
@@ -65,5 +69,5 @@ func (a *Agents) failureOf(o *observed) StartFailure {
 	if o.failed == "" || a.now()-o.failedAt >= a.Silence {
 		return StartFailure{}
 	}
-	return StartFailure{o.failed, max(0, a.now()-o.failedAt)}
+	return StartFailure{o.failed, max(0, a.now()-o.failedAt), o.failedSince}
 }

@@ -62,6 +62,7 @@ func TestDisableAndEnableServices(t *testing.T) {
 	}
 	hosts, err := h.hosts.Hosts(t.Context())
 	if err != nil || !hosts[0].Disabled || hosts[0].DisabledReason != "dust" ||
+		hosts[0].Conditions[0].Since.IsZero() ||
 		hosts[0].Conditions[0].Text != "an operator has disabled this host: dust; `berth host enable host1` reverses that" {
 		t.Errorf("%v %+v", err, hosts)
 	}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -19,7 +20,9 @@ func disabledHosts(t *testing.T, s *store.Store) {
 		must(t, s.PutReport(ctx, schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon}, admitted))
 		must(t, s.DisableHost(ctx, name, "", noon))
 	}
-	must(t, s.DisableHost(ctx, "h", "new fans", noon))
+	must(t, s.DisableHost(ctx, "h", "new fans", noon.Add(time.Hour)))
+	must(t, s.SetDead(ctx, "g", true, noon))
+	must(t, s.SetDead(ctx, "g", true, noon.Add(time.Hour)))
 	must(t, s.EnableHost(ctx, "g"))
 	must(t, s.EnableHost(ctx, "g"))
 	must(t, s.Forget(ctx, "f"))
@@ -27,5 +30,12 @@ func disabledHosts(t *testing.T, s *store.Store) {
 	must(t, err)
 	if want := map[string]string{"h": "new fans"}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	dead, disabled, err := s.DeclaredSince(ctx)
+	if want := map[string]time.Time{"h": noon.Add(time.Hour)}; err != nil || !maps.Equal(disabled, want) {
+		t.Errorf("disabled since %v, want %v (%v)", disabled, want, err)
+	}
+	if want := map[string]time.Time{"g": noon}; !maps.Equal(dead, want) {
+		t.Errorf("dead since %v, want %v", dead, want)
 	}
 }

@@ -118,6 +118,28 @@ func (s *Store) DisabledHosts(ctx context.Context) (map[string]string, error) {
 	return hosts, wrap(err)
 }
 
+// DeclaredSince returns since when operators have declared hosts dead and disabled, by host.
+func (s *Store) DeclaredSince(ctx context.Context) (dead, disabled map[string]time.Time, err error) {
+	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		if dead, err = sinceByHost(ctx, tx, `compute_dead`); err != nil {
+			return err
+		}
+		disabled, err = sinceByHost(ctx, tx, `compute_disabled`)
+		return err
+	})
+	return dead, disabled, wrap(err)
+}
+
+// sinceByHost returns the times in a table, by host.
+func sinceByHost(ctx context.Context, tx *sqldb.Tx, table string) (map[string]time.Time, error) {
+	rows, err := sqldb.QueryMap[string, int64](ctx, tx, `SELECT host, since FROM `+table)
+	times := make(map[string]time.Time, len(rows))
+	for host, since := range rows {
+		times[host] = time.UnixMicro(since).UTC()
+	}
+	return times, err
+}
+
 // lockReportedHost writes the row of a host, so that Forget cannot remove the host meanwhile. It returns fault.NotFound
 // if no agent has reported for the host.
 func lockReportedHost(ctx context.Context, tx *sqldb.Tx, host string) error {

@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -266,7 +267,7 @@ func TestDiskIsNeverBlank(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			eventually(t, "the copy is retried", func() bool {
-				return strings.Contains(strings.Join(b.transfers.remarks(), ""), "retried")
+				return strings.Contains(fmt.Sprint(b.transfers.remarks()), "retried")
 			})
 			cancel()
 		}()
@@ -321,7 +322,7 @@ func TestDiskOfAHostThatHangs(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- b.Build(t.Context(), g) }()
 	eventually(t, "the copy is retried", func() bool {
-		return strings.Contains(strings.Join(b.transfers.remarks(), ""), "it will be retried")
+		return strings.Contains(fmt.Sprint(b.transfers.remarks()), "it will be retried")
 	})
 	wantGuests(t, b.Driver)
 	proceed()

@@ -442,13 +442,13 @@ func (t *transfers) end(guest string) {
 }
 
 // remarks returns a sentence for each copy in progress.
-func (t *transfers) remarks() (list []string) {
+func (t *transfers) remarks() (list []hypervisor.Transfer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.all {
-		list = append(list, p.String())
+		list = append(list, hypervisor.Transfer{Subject: p.guest, Text: p.String()})
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, func(a, b hypervisor.Transfer) int { return cmp.Compare(a.Text, b.Text) })
 	return list
 }
 

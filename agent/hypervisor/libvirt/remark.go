@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/agent/imagecache"
@@ -63,13 +64,13 @@ func pauseOf(state rpc.State, reason int) string {
 
 // progress returns which images are downloaded or uploaded, a sentence each. It is in tenths of the size, so that the
 // report of the host seldom changes.
-func progress(downloads []imagecache.Download) (all []string) {
+func progress(downloads []imagecache.Download) (all []hypervisor.Transfer) {
 	for _, d := range downloads {
 		text := "the image %s is being downloaded: %s"
 		if d.Upload {
 			text = "a disk is being uploaded as the image %s: %s"
 		}
-		all = append(all, fmt.Sprintf(text, d.Image, tenths(d.Bytes, d.Size)))
+		all = append(all, hypervisor.Transfer{Subject: d.Image, Text: fmt.Sprintf(text, d.Image, tenths(d.Bytes, d.Size))})
 	}
 	return all
 }

@@ -1,7 +1,6 @@
 package libvirt
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/openberth/berth/agent/imagecache"
@@ -19,7 +18,8 @@ func TestProgress(t *testing.T) {
 		{imagecache.Download{Image: "c", Bytes: 5 << 20, Size: 10 << 20, Upload: true},
 			"a disk is being uploaded as the image c: 5 of 10 MiB"},
 	} {
-		if got := progress([]imagecache.Download{c.download}); !slices.Equal(got, []string{c.want}) {
+		if got := progress([]imagecache.Download{c.download}); len(got) != 1 ||
+			got[0].Text != c.want || got[0].Subject != c.download.Image {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

@@ -58,8 +58,8 @@ func problems(machine facts.Facts, o state.Observation) (list []condition.Condit
 	for _, text := range o.Capacity.Remarks {
 		add(condition.HypervisorRemark, "", text)
 	}
-	for _, text := range o.Capacity.Transfers {
-		add(condition.Transfer, "", text)
+	for _, t := range o.Capacity.Transfers {
+		add(condition.Transfer, t.Subject, t.Text)
 	}
 	for _, g := range o.Guests {
 		if g.Remark != "" {

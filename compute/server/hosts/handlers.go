@@ -33,6 +33,7 @@ type Store interface {
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	DisabledHosts(ctx context.Context) (map[string]string, error)
+	DeclaredSince(ctx context.Context) (dead, disabled map[string]time.Time, err error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Position(ctx context.Context, host string) (store.Position, error)
 	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -149,8 +150,10 @@ func (s *Handlers) showHost(c *request.Call) error {
 type declared struct {
 	dead     []string
 	disabled map[string]string // the reasons
-	accounts map[string]string
-	requests deviceRequests
+	// since when they are that
+	deadSince, disabledSince map[string]time.Time
+	accounts                 map[string]string
+	requests                 deviceRequests
 }
 
 // hostReports returns the last reports of all hosts, or of the one that is named, with what operators have declared.
@@ -164,6 +167,9 @@ func hostReports(ctx context.Context, s *Handlers, only string) ([]host.Report, 
 		return nil, err
 	}
 	if d.disabled, err = s.Store.DisabledHosts(ctx); err != nil {
+		return nil, err
+	}
+	if d.deadSince, d.disabledSince, err = s.Store.DeclaredSince(ctx); err != nil {
 		return nil, err
 	}
 	if d.accounts, err = s.boundAccounts(ctx); err != nil {
@@ -210,11 +216,11 @@ func hostReport(s *Handlers, h schedule.Host, d declared) host.Report {
 	conditions := append(append([]condition.Condition{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
 	down := slices.Contains(d.dead, h.Name)
 	if down {
-		conditions = slices.Insert(conditions, 0, deadCondition(h.Name))
+		conditions = slices.Insert(conditions, 0, deadCondition(h.Name).At(d.deadSince[h.Name]))
 	}
 	reason, off := d.disabled[h.Name]
 	if off {
-		conditions = slices.Insert(conditions, 0, disabledCondition(h.Name, reason))
+		conditions = slices.Insert(conditions, 0, disabledCondition(h.Name, reason).At(d.disabledSince[h.Name]))
 	}
 	connected, quiet := s.Agents.LastSign(h.Name)
 	return host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
@@ -243,7 +249,7 @@ func withFailures(reports []host.Report, failures map[string]presence.StartFailu
 		r.StartFailed, r.Quiet = failure.Why, failure.Quiet.Seconds()
 		text := "its agent cannot report the host since its start, and tries again: " + failure.Why +
 			"; nothing is scheduled to it, and what else is shown of it is from before"
-		r.Conditions = slices.Insert(r.Conditions, 0, condition.New(condition.StartFailed, "", text))
+		r.Conditions = slices.Insert(r.Conditions, 0, condition.New(condition.StartFailed, "", text).At(failure.Since))
 	}
 	slices.SortFunc(reports, func(a, b host.Report) int { return strings.Compare(a.Host, b.Host) })
 	return reports
