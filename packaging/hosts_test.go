@@ -73,6 +73,9 @@ func TestThreeCommandsToSSH(t *testing.T) {
 		}
 	}
 	one.isUsed("berth")
+	if out := one.run("berth init"); !strings.Contains(out, "nothing to do") {
+		t.Errorf("a second init changes something:\n%s", out)
+	}
 	one.run("berth init --undo --force")
 	one.nothingOfBerth()
 	step("undone")
@@ -111,7 +114,7 @@ func TestThreeCommandsToSSH(t *testing.T) {
 	step("servers moved as the guide says")
 	one.run("berth server delete a there --wait")
 	two.run("rm .ssh/id_ed25519\nberth init --undo")
-	one.run("berth host forget two --os-cloud berth-admin --yes 2>/dev/null || true\nberth init --undo --force")
+	one.run("berth host forget two --os-cloud berth-admin\nberth init --undo --force")
 	for _, m := range []*machine{one, two} {
 		m.nothingOfBerth()
 		m.run("apt-get purge -y berth\ntest ! -e /var/lib/berth\ntest ! -e /etc/berth")

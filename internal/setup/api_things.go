@@ -278,13 +278,14 @@ var tables = []string{"inet berth_networks", "bridge berth_networks", "inet bert
 
 // hostTables are the tables of the agent, which exist while it runs and after it has ended.
 func (c *Cloud) hostTables() thing {
-	return thing{id: "tables", what: "the tables berth_networks and berth_groups of nftables, which the agent fills",
+	return thing{id: "tables", what: "the tables berth_networks and berth_groups of nftables, with the first server",
 		hint: "nft delete table inet berth_networks, and so on",
 		made: func(ctx context.Context) (bool, error) {
 			out, err := exec.CommandContext(ctx, "nft", "list", "tables").Output()
 			return strings.Contains(string(out), "berth_"), fault.Wrap(fault.Unavailable, err)
 		},
-		make: func(context.Context) error { return nil }, // the agent makes them
+		make:  func(context.Context) error { return nil }, // the agent makes them
+		later: true,
 		undo: func(ctx context.Context) error {
 			for _, table := range tables {
 				_ = exec.CommandContext(ctx, "nft", append([]string{"delete", "table"}, strings.Fields(table)...)...).Run()

@@ -120,7 +120,7 @@ func checkFiles(c *Cloud, r *record, add func(string, ...any)) {
 	}
 	for path, id := range map[string]string{o.userFile(): "account " + admin, o.caKey(): "authority",
 		o.caFile(): "authority", o.certFile(): "certificate", o.keyFile(): "certificate"} {
-		if exists(path) && !r.has(id) && (path == o.userFile() || o.tls()) {
+		if _, err := os.Lstat(path); err == nil && !r.has(id) && (path == o.userFile() || o.tls()) {
 			add("%s exists and is not from `berth init`; move it away", path)
 		}
 	}

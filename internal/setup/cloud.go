@@ -108,7 +108,7 @@ func (c *Cloud) Plan(ctx context.Context) error {
 	for _, t := range c.things() {
 		state := "would make"
 		switch made, err := c.isMade(ctx, t, running); {
-		case err == nil && made && r.has(t.id):
+		case err == nil && (made || t.later) && r.has(t.id):
 			state = "has made  "
 		case err == nil && made:
 			state = "would keep"
@@ -182,7 +182,7 @@ func lockRecord(ctx context.Context, c *Cloud, problems func(context.Context, *r
 // the record belongs to others: it is used, and not removed by Undo.
 func (c *Cloud) makeOne(ctx context.Context, r *record, t thing) (int, error) {
 	made, err := t.made(ctx)
-	if err != nil {
+	if err != nil || t.later && r.has(t.id) {
 		return 0, err
 	}
 	if made {

@@ -20,11 +20,11 @@ import (
 // which are removed whole.
 func (c *Cloud) directory(path string, mode fs.FileMode) thing {
 	state := path == c.o.stateDir() || c.o.Join != "" && path == c.o.agentDir()
-	what := "the directory " + path
+	what, hint := "the directory "+path, "rmdir "+path
 	if state {
-		what += " for the state"
+		what, hint = what+" for the state", "rm -r "+path
 	}
-	return thing{id: "directory " + path, what: what, hint: "rm -r " + path, made: done(exists(path)),
+	return thing{id: "directory " + path, what: what, hint: hint, made: done(exists(path)),
 		make: func(context.Context) error {
 			if strings.HasPrefix(path, c.o.Home+"/") {
 				return fault.Wrap(fault.Unavailable, makeOwned(path, mode, c.o.Home))

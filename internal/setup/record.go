@@ -63,6 +63,10 @@ func (r *record) read() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.New(fault.Forbidden, "cannot read the record of `berth init`: %w; run `berth init` as its owner, who "+
+			"is root without other directories", err)
+	}
 	if err == nil {
 		err = json.Unmarshal(text, r)
 	}

@@ -312,6 +312,13 @@ func TestMakeOne(t *testing.T) {
 		!strings.Contains(out.String(), "exists   others") {
 		t.Error(n, err, out.String())
 	}
+	later := thing{id: "later", what: "later", hint: "remove it", later: true, made: done(false),
+		make: func(context.Context) error { return nil }}
+	for i := range 2 { // it is recorded once, although it does not exist yet
+		if n, err := c.makeOne(t.Context(), r, later); n != 1-i || err != nil || !r.has("later") {
+			t.Error(i, n, err)
+		}
+	}
 	if _, err := openRecord(o); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a second run at the same time: %v", err)
 	}

@@ -31,6 +31,8 @@ type thing struct {
 	made func(context.Context) (bool, error)
 	make func(context.Context) error
 	undo func(context.Context) error
+
+	later bool // a service makes it when it needs it; it is in the record for the undo
 }
 
 // clouds0 is the cloud of the user, which commands use by default.
