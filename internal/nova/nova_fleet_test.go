@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -45,7 +46,7 @@ func TestNovaFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.hosts(t)
-	watched := n.watch(t, program)
+	watched := watch(t, n.Cloud, program, "server")
 	made, err := servers.Create(t.Context(), n.api, servers.CreateOpts{Name: "web", ImageRef: image,
 		FlavorRef: n.flavor(t, "small", 1, 256, 1), Networks: "none"}, nil).Extract()
 	if err != nil {
@@ -117,59 +118,17 @@ func TestNovaFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 		clienttest.Eventually(t, "berth watch prints the server from its creation to its end", func() error {
-			return watched(id)
-		})
-	}
-}
-
-// watch starts `berth watch` for servers. The function that it returns checks that it has printed that a server was
-// created, and at last that it was deleted, each once.
-func (n *nova) watch(t *testing.T, program string) (check func(id string) error) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "events")
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "watch", "--kind", "server", "--state", "-o", "json")
-	cmd.Env, cmd.Stdout = append(os.Environ(), n.Credentials(n.Region)...), out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Wait() // killed with the context
-		if err := out.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	read := func(line string) (e struct{ Action, ID string }) {
-		_ = json.Unmarshal([]byte(line), &e) // the last line may not be whole yet
-		return e
-	}
-	lines := func() []string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Split(string(text), "\n")
-	}
-	clienttest.Eventually(t, "berth watch has read the servers", func() error {
-		if read(lines()[0]).Action != "synced" {
-			return errors.New("it has not")
-		}
-		return nil
-	})
-	return func(id string) error {
-		var actions []string
-		for _, line := range lines() {
-			if e := read(line); e.ID == id && e.Action != "changed" {
-				actions = append(actions, e.Action)
+			var actions []string
+			for _, e := range watched(id) {
+				if e.Action != "changed" {
+					actions = append(actions, e.Action)
+				}
 			}
-		}
-		if strings.Join(actions, " ") != "created deleted" {
-			return errors.New("it has printed " + strings.Join(actions, " "))
-		}
-		return nil
+			if strings.Join(actions, " ") != "created deleted" {
+				return fmt.Errorf("it has printed %q", actions)
+			}
+			return nil
+		})
 	}
 }
 
