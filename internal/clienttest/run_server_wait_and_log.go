@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -53,15 +54,19 @@ func Eventually(t testing.TB, what string, check func() error) {
 	}
 }
 
-// Free returns an address on loopback on which no server listens now.
+// Free returns an address on loopback on which no server listens now. The port is below those that Linux gives to
+// connections, one of which could have it before a server that starts slowly.
 func Free(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port between 12000 and 32000 was found")
+	return ""
 }
 
 // Write writes a file that only its owner can read.
