@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/headroom"
 	"github.com/openberth/berth/fleet/read"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/resource"
 )
 
@@ -25,7 +26,7 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 		return nil, nil, err
 	}
 	list, asks := make([]flavorHeadroom, len(flavors)), make([]resource.Ask, len(flavors))
-	traits := []resource.Trait{fleet.StatusDisabled}
+	traits := []resource.Trait{hosttree.StatusDisabled}
 	for i, f := range flavors {
 		server := fleet.Server{Flavor: read.Flavor(f)}
 		ask, left, err := server.Request(described, aliases, len(aliasFiles) > 0)

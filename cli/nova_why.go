@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/headroom"
 	"github.com/openberth/berth/fleet/read"
+	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -112,7 +113,7 @@ func (w *novaWhy) ask(ctx context.Context, g *Globals, server *fleet.Server, ali
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	v, err := readFleet(ctx, g, read.Options{Named: append(headroom.Traits(ask), fleet.StatusDisabled), Shared: true,
+	v, err := readFleet(ctx, g, read.Options{Named: append(headroom.Traits(ask), hosttree.StatusDisabled), Shared: true,
 		Without: notOfHeadroom})
 	if err != nil {
 		w.NoWhy = "this Placement does not explain, and its providers cannot be read: " + err.Error()
@@ -144,7 +145,7 @@ func (w *novaWhy) request(ctx context.Context, g *Globals, server *fleet.Server,
 	if left != "" {
 		w.without(left + "; --alias-file names them")
 	}
-	ask.RootForbidden = append(ask.RootForbidden, fleet.StatusDisabled) // as Nova does
+	ask.RootForbidden = append(ask.RootForbidden, hosttree.StatusDisabled) // as Nova does
 	return ask, err
 }
 

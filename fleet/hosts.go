@@ -9,7 +9,6 @@ import (
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
 // HostRow is a root provider with its compute service, or a compute service without a provider.
@@ -120,9 +119,6 @@ func (row *HostRow) addService(services map[string]Service) {
 // OutOfService is a host that compute would choose for no server now.
 type OutOfService struct{ Host, Why string }
 
-// StatusDisabled is the trait of the root providers of hosts whose compute service is disabled.
-const StatusDisabled resource.Trait = "COMPUTE_STATUS_DISABLED"
-
 // OutOfService returns the hosts of Placement that compute would choose for no server now, by name: their service is
 // disabled or not up. If the services were not read, only the trait of disabled hosts is known.
 func (v *View) OutOfService() (list []OutOfService) {
@@ -140,8 +136,8 @@ func (v *View) OutOfService() (list []OutOfService) {
 		if row.State == "up" || v.Missing(Services, Hypervisors) {
 			why = ""
 		}
-		if why == "" && p.HasTrait(StatusDisabled) {
-			why = "it has the trait " + string(StatusDisabled)
+		if why == "" && p.HasTrait(hosttree.StatusDisabled) {
+			why = "it has the trait " + string(hosttree.StatusDisabled)
 		}
 		if why != "" && !p.Shares() {
 			list = append(list, OutOfService{name, strings.TrimPrefix(why, "disabled, ")})

@@ -16,6 +16,9 @@ type Provider struct {
 	Held map[resource.ConsumerID]resource.Amounts
 }
 
+// StatusDisabled is the trait of the root providers of hosts whose compute service is disabled.
+const StatusDisabled resource.Trait = "COMPUTE_STATUS_DISABLED"
+
 // Used returns how much of a class is allocated on the provider.
 func (p *Provider) Used(class resource.Class) (n int) {
 	for _, amounts := range p.Held {

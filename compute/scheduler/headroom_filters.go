@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openberth/berth/compute/headroom"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/headroom"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"

@@ -1,122 +1,48 @@
 // Package headroom counts how many more servers of one kind fit on the hosts of a cloud, from a snapshot of its
 // services, and finds what runs out first.
 //
-// The snapshot becomes an index of Placement in memory: candidates are found by placement/candidate and counted by
-// compute/headroom. Only what Placement has is counted. Hosts that compute would choose for no server are left out.
+// placement/headroom counts, as Berth's Placement does. Hosts that compute would choose for no server are left out.
 package headroom
 
 import (
-	"cmp"
-	"slices"
-	"strings"
-
-	count "github.com/openberth/berth/compute/headroom"
 	"github.com/openberth/berth/fleet"
-	"github.com/openberth/berth/placement/candidate"
-	"github.com/openberth/berth/placement/explain"
+	"github.com/openberth/berth/placement/headroom"
 	"github.com/openberth/berth/placement/index"
-	"github.com/openberth/berth/placement/match"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // Result is how many more servers fit.
 type Result struct {
-	Fits     int
-	Exact    bool                 // false: more servers may fit, because the search reached a limit
-	Shared   bool                 // hosts use shared storage, so the numbers of the hosts depend on each other
-	Reason   string               // why none fits; empty if one does
-	Hosts    []Host               // that have room, or would have it without their servers; most room first
-	RunsOut  []RunsOut            // the class that more hosts lack first comes first
+	headroom.Result
 	Excluded []fleet.OutOfService // hosts that are not counted, by name
 }
 
-// Host is how many more servers fit on a host.
-type Host struct {
-	Name  string
-	Fits  int
-	Lacks []resource.Class // sorted; of which one more server lacks some
-}
-
-// RunsOut is a class, and the number of hosts that lack it for one more server.
-type RunsOut struct {
-	Class resource.Class
-	Hosts int
-}
-
-// The limits of a count: candidates of all hosts together, steps of the search on one host without a candidate, and
-// calls of the stop function of one search, each after at most 64 steps.
-const (
-	maxCandidates = 200_000
-	treeSteps     = 20_000
-	maxStops      = 20_000
+// Host is how many more servers fit on a host, and RunsOut a class with the number of hosts that lack it.
+type (
+	Host    = headroom.Host
+	RunsOut = headroom.RunsOut
 )
 
-// cloud is what a count depends on.
-type cloud struct {
-	ask   resource.Ask
-	hosts map[provider.ID]string // the names of the hosts that are counted, by their root provider
-	rows  rows
-
-	shared map[provider.ID]bool // roots of trees that share their inventory
-	stop   func() bool          // ends a count; nil: never
-}
+// Traits returns the traits that a request names.
+func Traits(ask resource.Ask) []resource.Trait { return headroom.Traits(ask) }
 
 // Count returns how many more servers with a request fit on the hosts of a cloud. It needs the traits that the request
 // names, and of sharing providers and their members the aggregates. When stop returns true it ends soon; the result is
 // not used then.
 func Count(v *fleet.View, ask resource.Ask, stop func() bool) Result {
-	r := Result{Exact: !v.Missing(fleet.Providers), Excluded: v.OutOfService()}
-	c := newCloud(v, ask, r.Excluded)
-	c.stop = stop
-	r.addRoom(c)
-	r.addFull(c)
-	slices.SortFunc(r.Hosts, func(a, b Host) int {
-		return cmp.Or(cmp.Compare(b.Fits, a.Fits), strings.Compare(a.Name, b.Name))
-	})
-	r.countClasses()
-	switch {
-	case stop():
-	case r.Fits == 0 && r.Exact:
-		r.Reason = c.why().Reason
-	case r.Fits == 0:
-		r.Reason = "not decided: the search reached its limit, or not all providers were read"
-	}
-	return r
+	excluded := v.OutOfService()
+	c := cloudOf(v, ask, excluded)
+	c.Stop = stop
+	return Result{c.Count(ask), excluded}
 }
 
-// newCloud returns the hosts of a fleet for a request, without those that are out of service.
-func newCloud(v *fleet.View, ask resource.Ask, without []fleet.OutOfService) cloud {
-	c := cloud{ask: ask, hosts: map[provider.ID]string{}, shared: map[provider.ID]bool{}, rows: newRows(v, ask)}
-	excluded := map[string]bool{}
+// cloudOf returns what a count of a request depends on.
+func cloudOf(v *fleet.View, ask resource.Ask, without []fleet.OutOfService) headroom.Cloud {
+	c := headroom.Cloud{Rows: rows(v, ask), Partial: v.Missing(fleet.Providers), Excluded: map[string]bool{}}
 	for _, e := range without {
-		excluded[e.Host] = true
-	}
-	for name, root := range v.Root {
-		switch {
-		case root.Shares():
-			c.shared[root.ID] = true
-		case !excluded[name]:
-			c.hosts[root.ID] = name
-		}
+		c.Excluded[e.Host] = true
 	}
 	return c
-}
-
-// used reports whether the tree of a root is part of the search.
-func (c cloud) used(root provider.ID) bool { return c.hosts[root] != "" || c.shared[root] }
-
-// why returns why the request has no candidate; the zero value if it has one.
-func (c cloud) why() explain.Explanation {
-	if len(c.hosts) == 0 {
-		return explain.Explanation{Reason: "no host is in service"}
-	}
-	ended, stop := false, c.limited()
-	e := explain.Why(index.Build(c.rows.plain(c.used)), c.ask, func() bool { ended = ended || stop(); return ended })
-	if ended {
-		return explain.Explanation{Reason: "the reason was not found within the limit of the search"}
-	}
-	return e
 }
 
 // Explanation is why a request has no candidate on the hosts that are in service.
@@ -128,7 +54,7 @@ type Explanation struct {
 
 // Why returns why a request has no candidate. It needs what Count needs.
 func Why(v *fleet.View, ask resource.Ask) Explanation {
-	e := newCloud(v, ask, v.OutOfService()).why()
+	e := cloudOf(v, ask, v.OutOfService()).Why(ask)
 	out := Explanation{Reason: e.Reason, Minimal: e.Minimal}
 	for _, miss := range e.Nearest {
 		out.Nearest = append(out.Nearest, miss.String())
@@ -136,99 +62,42 @@ func Why(v *fleet.View, ask resource.Ask) Explanation {
 	return out
 }
 
-// limited returns a stop function for searches.
-func (c cloud) limited() func() bool {
-	calls := 0
-	return func() bool { calls++; return calls > maxStops || c.stop != nil && c.stop() }
+// rows returns the providers of a cloud as rows of an index, with the classes and traits that a request names only.
+func rows(v *fleet.View, ask resource.Ask) []index.Row {
+	total, traits := ask.Total(), map[resource.Trait]bool{index.Sharing: true}
+	for _, t := range Traits(ask) {
+		traits[t] = true
+	}
+	list := make([]index.Row, len(v.Providers))
+	for i := range v.Providers {
+		list[i] = rowOf(&v.Providers[i], total, traits)
+	}
+	return list
 }
 
-// addRoom adds the hosts with room for at least one server.
-func (r *Result) addRoom(c cloud) {
-	ask := c.ask
-	ask.Limit = maxCandidates
-	in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}, Stop: c.stop}
-	users, snapshot := map[provider.ID]provider.ID{}, index.Build(c.rows.merged(c.used, false))
-	stop := c.limited()
-	options := candidate.Options{BreadthFirst: true, TreeSteps: treeSteps,
-		Stop:      func() bool { ended := stop(); r.Exact = r.Exact && !ended; return ended },
-		Undecided: func(*index.Tree, []string) { r.Exact = false }}
-	for one := range candidate.Find(snapshot, ask, options) {
-		if c.hosts[one.Root] == "" {
-			continue // on shared storage alone
-		}
-		in.Candidates = append(in.Candidates, count.Candidate{Host: string(one.Root), Allocation: one.Allocation(),
-			Mappings: one.Mappings()})
-		for i := range one.Takes {
-			take := &one.Takes[i]
-			node := take.Node()
-			r.Shared = r.Shared || users[node.ID] != "" && users[node.ID] != one.Root
-			if users[node.ID] = one.Root; in.Free[node.ID] == nil {
-				in.Free[node.ID] = resource.Amounts{}
-			}
-			for class := range take.Amounts {
-				of := node.Inventory(snapshot.Class(class))
-				in.Free[node.ID][class] = of.Inventory.Capacity() - of.Used
-			}
+// rowOf returns the row of a provider, with some classes and traits.
+func rowOf(p *fleet.Provider, total resource.Amounts, traits map[resource.Trait]bool) index.Row {
+	row := index.Row{Provider: p.Provider}
+	row.Inventories, row.Traits = nil, nil
+	for _, t := range p.Traits {
+		if traits[t] {
+			row.Traits = append(row.Traits, t)
 		}
 	}
-	r.Exact = r.Exact && len(in.Candidates) < maxCandidates
-	counted := count.Count(in)
-	r.Fits, r.Exact = counted.Servers, r.Exact && counted.Servers == counted.AtMost
-	for _, h := range counted.Hosts {
-		r.Hosts = append(r.Hosts, Host{c.hosts[provider.ID(h.Name)], h.Servers, h.First})
-	}
-}
-
-// addFull adds the hosts that have no room now and would have it without their servers. They lack the classes of which
-// all their providers together have too little; none if what is free is on the wrong providers.
-func (r *Result) addFull(c cloud) {
-	has := map[string]bool{}
-	for _, h := range r.Hosts {
-		has[h.Name] = true
-	}
-	full := func(root provider.ID) bool { return c.used(root) && !has[c.hosts[root]] }
-	query := match.Compile(index.Build(c.rows.merged(full, true)), c.ask)
-	if query.Impossible != "" || len(query.Items) == 0 {
-		return
-	}
-	stop := c.limited()
-	solver := candidate.NewTreeSolver(query, stop)
-	trees, _ := query.Trees()
-	for t := range trees {
-		if c.stop != nil && c.stop() {
-			return
-		}
-		if c.hosts[t.Root] == "" || !solver.Solve(t) {
+	for class, inv := range p.Inventories {
+		if total[class] == 0 {
 			continue
 		}
-		free := resource.Amounts{}
-		for _, p := range c.rows.byRoot[t.Root] {
-			for class, inventory := range p.Inventories {
-				free[class] += max(inventory.Capacity()-p.Used(class), 0)
+		if row.Inventories == nil {
+			row.Inventories = make(map[resource.Class]resource.Inventory, 1)
+		}
+		row.Inventories[class] = inv
+		if n := p.Used(class); n > 0 {
+			if row.Used == nil {
+				row.Used = make(resource.Amounts, 1)
 			}
-		}
-		host := Host{Name: c.hosts[t.Root]}
-		for _, class := range c.rows.total.Sorted() {
-			if left, offered := free[class]; offered && left < c.rows.total[class] {
-				host.Lacks = append(host.Lacks, class)
-			}
-		}
-		r.Hosts = append(r.Hosts, host)
-	}
-}
-
-// countClasses counts the hosts by the classes that they lack.
-func (r *Result) countClasses() {
-	hosts := map[resource.Class]int{}
-	for _, h := range r.Hosts {
-		for _, class := range h.Lacks {
-			hosts[class]++
+			row.Used[class] = n
 		}
 	}
-	for class, n := range hosts {
-		r.RunsOut = append(r.RunsOut, RunsOut{class, n})
-	}
-	slices.SortFunc(r.RunsOut, func(a, b RunsOut) int {
-		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), strings.Compare(string(a.Class), string(b.Class)))
-	})
+	return row
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	count "github.com/openberth/berth/compute/headroom"
 	"github.com/openberth/berth/fleet"
-	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/headroom"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -61,6 +60,11 @@ func server(cpus, devices int, class resource.Class, policy resource.Policy) res
 	return ask
 }
 
+// lacking returns a host on which GPUs run out first.
+func lacking(name string, fits int) Host {
+	return Host{Root: provider.ID(name), Name: name, Fits: fits, Lacks: []resource.Class{gpu}}
+}
+
 // Room, what runs out first, hosts that are full, and hosts without the class.
 func TestCount(t *testing.T) {
 	f := &fleetOf{}
@@ -75,13 +79,13 @@ func TestCount(t *testing.T) {
 		f.add(fmt.Sprint("full_", i), "full", resource.Amounts{gpu: 1}, resource.Amounts{gpu: 1})
 	}
 	got := f.count(server(1, 1, gpu, resource.PolicyNone))
-	want := Result{Fits: 6, Exact: true, Hosts: []Host{{"a", 5, []resource.Class{gpu}}, {"b", 1, []resource.Class{gpu}},
-		{"full", 0, []resource.Class{gpu}}}, RunsOut: []RunsOut{{gpu, 3}}}
+	want := Result{Result: headroom.Result{Fits: 6, Exact: true, Hosts: []Host{lacking("a", 5),
+		lacking("b", 1), lacking("full", 0)}, RunsOut: []RunsOut{{Class: gpu, Hosts: 3}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 	got = f.count(server(3, 1, gpu, resource.PolicyNone))
-	if got.Fits != 3 || !reflect.DeepEqual(got.RunsOut, []RunsOut{{gpu, 2}, {"VCPU", 2}}) {
+	if got.Fits != 3 || !reflect.DeepEqual(got.RunsOut, []RunsOut{{Class: gpu, Hosts: 2}, {Class: "VCPU", Hosts: 2}}) {
 		t.Errorf("%+v", got)
 	}
 	got = f.count(server(1, 6, gpu, resource.PolicyNone))
@@ -183,7 +187,8 @@ func TestSharedStorage(t *testing.T) {
 		f.Providers[i].Aggregates = []resource.AggregateID{"pool"}
 	}
 	got := f.count(resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1, "DISK_GB": 10}}}})
-	if got.Fits != 5 || !got.Shared || !got.Exact || len(got.Hosts) != 2 || got.RunsOut[0] != (RunsOut{"DISK_GB", 2}) {
+	if got.Fits != 5 || !got.Shared || !got.Exact || len(got.Hosts) != 2 ||
+		got.RunsOut[0] != (RunsOut{Class: "DISK_GB", Hosts: 2}) {
 		t.Errorf("%+v", got)
 	}
 	if got = f.count(resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"DISK_GB": 10}}}}); got.Fits != 5 {
@@ -193,85 +198,6 @@ func TestSharedStorage(t *testing.T) {
 	if got.Fits != 4 || got.Shared {
 		t.Errorf("%+v", got)
 	}
-}
-
-// Merging equal devices changes no number: neither with other amounts, traits and use of the devices, nor with groups
-// that must not be merged.
-func TestMergedDevices(t *testing.T) {
-	rng := rand.New(rand.NewPCG(28, 1))
-	merged, several := 0, 0
-	for n := range 800 {
-		f := &fleetOf{}
-		f.host("h", resource.Amounts{"VCPU": 1 + rng.IntN(6), gpu: 1 + rng.IntN(2)}, nil)
-		f.add("nic", "h", resource.Amounts{gpu: 1}, nil)
-		for i := range rng.IntN(5) {
-			p := f.add(fmt.Sprint("h_", i), []string{"h", "h", "h", "nic"}[rng.IntN(4)], resource.Amounts{gpu: 1 + rng.IntN(3)},
-				resource.Amounts{gpu: rng.IntN(2)})
-			p.Root = "h"
-			inv := p.Inventories[gpu]
-			if inv.Reserved = rng.IntN(5) / 4; rng.IntN(6) == 0 {
-				inv.MaxUnit = 1
-			}
-			if p.Inventories[gpu] = inv; rng.IntN(5) == 0 {
-				p.Inventories["VCPU"] = resource.Whole(2)
-			}
-			if p.Held["someone"][gpu] == 0 {
-				p.Held = nil
-			}
-			if rng.IntN(3) == 0 {
-				p.Traits = []resource.Trait{"CUSTOM_A"}
-			}
-		}
-		ask := server(1, 1+rng.IntN(3), gpu, []resource.Policy{resource.PolicyNone, resource.PolicyIsolate}[rng.IntN(2)])
-		change := &ask.Groups[1+rng.IntN(len(ask.Groups)-1)]
-		switch rng.IntN(12) {
-		case 0:
-			change.Required = [][]resource.Trait{{"CUSTOM_A"}}
-		case 1:
-			change.Forbidden = []resource.Trait{"CUSTOM_A"}
-		case 2:
-			change.Resources = resource.Amounts{gpu: 2}
-		case 3:
-			change.Resources = resource.Amounts{gpu: 1, "VCPU": 1}
-		case 4:
-			ask.Groups[0].Resources[gpu] = 1 + rng.IntN(2)
-		case 5:
-			if len(ask.Groups) > 2 {
-				ask.SameSubtree = [][]string{{"0", "1"}}
-			}
-		}
-		if merges(f, ask) {
-			merged++
-		}
-		in := count.Input{Groups: ask.Groups, Free: resource.Allocation{}}
-		all := newRows(fleet.NewView(&f.Snapshot), ask).plain(func(provider.ID) bool { return true })
-		for _, row := range all {
-			in.Free[row.ID] = resource.Amounts{}
-			for class, inv := range row.Inventories {
-				in.Free[row.ID][class] = inv.Capacity() - row.Used[class]
-			}
-		}
-		for c := range candidate.Find(index.Build(all), ask, candidate.Options{}) {
-			in.Candidates = append(in.Candidates, count.Candidate{Host: "h", Allocation: c.Allocation(), Mappings: c.Mappings()})
-		}
-		want, got := count.Count(in), f.count(ask)
-		if got.Fits != want.Servers || !got.Exact || len(want.Hosts) > 0 && !slices.Equal(got.Hosts[0].Lacks,
-			want.Hosts[0].First) {
-			t.Fatalf("case %d: %+v, want %+v: %+v of %+v", n, got, want, ask, all)
-		}
-		if want.Servers > 1 {
-			several++
-		}
-	}
-	if merged < 100 || several < 200 {
-		t.Errorf("%d cases with merged devices, %d with room for several servers", merged, several)
-	}
-}
-
-// merges reports whether devices are merged for a request.
-func merges(f *fleetOf, ask resource.Ask) bool {
-	return len(newRows(fleet.NewView(&f.Snapshot), ask).merged(func(provider.ID) bool { return true }, false)) <
-		len(f.Providers)
 }
 
 // large returns a fleet in which each host has its own use, with eight devices a host.

@@ -124,10 +124,9 @@ func TestServicesDoNotImportEachOther(t *testing.T) {
 const placementTest = "placement/placementtest"
 
 // fleetMayUse are pure packages. fleet compares the servers of Nova with what flavors and ports request. fleet/headroom
-// searches in memory as Placement does, and counts as compute does.
+// counts in memory as Placement does.
 var fleetMayUse = map[string][]string{"fleet": {"compute/flavor", "compute/portrequest"},
-	"fleet/headroom": {"compute/headroom", "placement/candidate", "placement/explain", "placement/index",
-		"placement/match"}}
+	"fleet/headroom": {"placement/headroom", "placement/index"}}
 
 // Only tests and the simulation import the Placement in memory; api/… in a row does not allow it.
 func TestOnlyTestsImportThePlacementForTests(t *testing.T) {

@@ -59,16 +59,21 @@ func Operations() []Operation {
 		networkOperations(), imageOperations())
 }
 
+// candidateQuery returns the parameters of a query for candidates.
+func candidateQuery() []Parameter {
+	return []Parameter{{Name: "resources", Text: "amounts, such as VCPU:1,MEMORY_MB:512"},
+		{Name: "required", Text: "traits", Repeated: true}, {Name: "member_of", Text: "aggregates", Repeated: true},
+		{Name: "in_tree", Text: "UUID of a provider"}, {Name: "group_policy", Text: "none or isolate"},
+		{Name: "root_required", Text: "traits of the root", Repeated: true},
+		{Name: "same_subtree", Text: "suffixes of groups", Repeated: true}}
+}
+
 func placementOperations() []Operation {
 	return []Operation{
 		{Service: "placement", Method: "GET", Path: "/berth/v1/explain", Rule: "placement:allocation_candidates:list",
 			Summary: "Why a query has no allocation candidates. The query is that of GET /allocation_candidates at the newest " +
 				"microversion; its parameters may have suffixes, which are the names of groups.",
-			Query: []Parameter{{Name: "resources", Text: "amounts, such as VCPU:1,MEMORY_MB:512"},
-				{Name: "required", Text: "traits", Repeated: true}, {Name: "member_of", Text: "aggregates", Repeated: true},
-				{Name: "in_tree", Text: "UUID of a provider"}, {Name: "group_policy", Text: "none or isolate"},
-				{Name: "root_required", Text: "traits of the root", Repeated: true},
-				{Name: "same_subtree", Text: "suffixes of groups", Repeated: true}},
+			Query:    candidateQuery(),
 			Statuses: []int{200}, Answer: placement.Explanation{}},
 		{Service: "placement", Method: "GET", Path: "/berth/v1/trees/{uuid}",
 			Rule: "placement:resource_providers:allocations:list",
@@ -92,6 +97,11 @@ func placementOperations() []Operation {
 			Rule:     "placement:resource_providers:allocations:list",
 			Summary:  "One device of a host: a row for each of its resource classes.",
 			Statuses: []int{200}, Answer: placement.Devices{}},
+		{Service: "placement", Method: "GET", Path: "/berth/v1/headroom", Rule: "placement:allocation_candidates:list",
+			Summary: "How many more servers with a request fit, by host and aggregate, and what runs out first. The query is " +
+				"that of GET /allocation_candidates at the newest microversion, as for /berth/v1/explain. Hosts with the trait " +
+				"COMPUTE_STATUS_DISABLED are not counted; Placement does not know which other hosts are down.",
+			Query: candidateQuery(), Statuses: []int{200}, Answer: placement.Headroom{}},
 		{Service: "placement", Method: "GET", Path: "/berth/v1/usage-history", Rule: "placement:resource_providers:usages",
 			Summary: "How much there was of each resource class and was used over time, for a month, in steps of minutes. A " +
 				"step has the minute in which most was used. It is null if no Placement recorded a minute of it.",

@@ -3,38 +3,31 @@ package headroom
 import (
 	"slices"
 
-	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// rows are the providers of a cloud as rows of an index, with the classes and traits that a request names only.
+// rows are the providers of a cloud.
 type rows struct {
-	byRoot map[provider.ID][]*fleet.Provider
-	traits map[resource.Trait]bool
+	byRoot map[provider.ID][]*index.Row
 	total  resource.Amounts        // of the request
 	single map[resource.Class]bool // classes of which providers can be merged
 }
 
 // newRows returns the rows for a request.
-func newRows(v *fleet.View, ask resource.Ask) rows {
-	r := rows{byRoot: make(map[provider.ID][]*fleet.Provider, len(v.Root)), traits: map[resource.Trait]bool{},
-		single: singles(ask), total: ask.Total()}
-	for _, t := range append(Traits(ask), index.Sharing) {
-		r.traits[t] = true
+func newRows(all []index.Row, ask resource.Ask) rows {
+	r := rows{byRoot: map[provider.ID][]*index.Row{}, single: singles(ask), total: ask.Total()}
+	size := map[provider.ID]int{}
+	for i := range all {
+		size[all[i].Root]++
 	}
-	size := make(map[provider.ID]int, len(v.Root))
-	for i := range v.Providers {
-		size[v.Providers[i].Root]++
-	}
-	for i := range v.Providers {
-		p := &v.Providers[i]
-		tree, known := r.byRoot[p.Root]
-		if !known {
-			tree = make([]*fleet.Provider, 0, size[p.Root])
+	for i := range all {
+		root := all[i].Root
+		if r.byRoot[root] == nil {
+			r.byRoot[root] = make([]*index.Row, 0, size[root])
 		}
-		r.byRoot[p.Root] = append(tree, p)
+		r.byRoot[root] = append(r.byRoot[root], &all[i])
 	}
 	return r
 }
@@ -72,9 +65,9 @@ func singles(ask resource.Ask) map[resource.Class]bool {
 // plain returns a row for each provider of the trees that use selects.
 func (r rows) plain(use func(root provider.ID) bool) (all []index.Row) {
 	for root, tree := range r.byRoot {
-		for _, p := range tree {
-			if use(root) {
-				all = append(all, r.row(p, false))
+		if use(root) {
+			for _, row := range tree {
+				all = append(all, *row)
 			}
 		}
 	}
@@ -96,7 +89,10 @@ func (r rows) merged(use func(root provider.ID) bool, empty bool) []index.Row {
 			parents[p.Parent] = true
 		}
 		for _, p := range tree {
-			row := r.row(p, empty)
+			row := *p
+			if empty {
+				row.Used = nil
+			}
 			class, free := r.device(&row)
 			if class == "" || p.Parent == "" || parents[p.ID] {
 				all = append(all, row)
@@ -109,7 +105,7 @@ func (r rows) merged(use func(root provider.ID) bool, empty bool) []index.Row {
 				continue
 			}
 			first[key] = len(all)
-			row.Used, row.Inventories[class] = nil, resource.Whole(free)
+			row.Used, row.Inventories = nil, map[resource.Class]resource.Inventory{class: resource.Whole(free)}
 			all = append(all, row)
 		}
 	}
@@ -140,31 +136,4 @@ func keyOf(row *index.Row, class resource.Class) string {
 		key += " in " + string(a)
 	}
 	return key
-}
-
-// row returns the row of a provider; with empty nothing is used.
-func (r rows) row(p *fleet.Provider, empty bool) index.Row {
-	row := index.Row{Provider: p.Provider}
-	row.Inventories, row.Traits = nil, nil
-	for _, t := range p.Traits {
-		if r.traits[t] {
-			row.Traits = append(row.Traits, t)
-		}
-	}
-	for class, inv := range p.Inventories {
-		if r.total[class] == 0 {
-			continue
-		}
-		if row.Inventories == nil {
-			row.Inventories = make(map[resource.Class]resource.Inventory, 1)
-		}
-		row.Inventories[class] = inv
-		if n := p.Used(class); n > 0 && !empty {
-			if row.Used == nil {
-				row.Used = make(resource.Amounts, 1)
-			}
-			row.Used[class] = n
-		}
-	}
-	return row
 }

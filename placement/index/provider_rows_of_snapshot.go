@@ -37,7 +37,7 @@ func (s *Snapshot) Row(id provider.ID) (Row, bool) {
 	if !ok {
 		return Row{}, false
 	}
-	return s.row(p.Tree, p.At), true
+	return s.row(p.Tree, p.At, p.Node()), true
 }
 
 // Tree returns the rows of the tree with this root, parents before children; nil if there is no such tree.
@@ -48,14 +48,33 @@ func (s *Snapshot) Tree(root provider.ID) []Row {
 	}
 	rows := make([]Row, len(t.Nodes))
 	for i := range t.Nodes {
-		rows[i] = s.row(t, i)
+		rows[i] = s.row(t, i, &t.Nodes[i])
 	}
 	return rows
 }
 
-// row returns the row of a node.
-func (s *Snapshot) row(t *Tree, at int) Row {
-	n := &t.Nodes[at]
+// RowsWith returns the rows of all providers of a snapshot, with some classes and traits only.
+func RowsWith(s *Snapshot, classes []resource.Class, traits []resource.Trait) []Row {
+	list, wanted, named := make([]Row, 0, s.Providers()), map[ID]bool{}, map[ID]bool{}
+	for _, class := range classes {
+		wanted[s.Class(class)] = true
+	}
+	for _, trait := range traits {
+		named[s.Trait(trait)] = true
+	}
+	for t := range s.Trees() {
+		for i := range t.Nodes {
+			n := t.Nodes[i] // a copy
+			n.Inventories = slices.DeleteFunc(slices.Clone(n.Inventories), func(i Inventory) bool { return !wanted[i.Class] })
+			n.Traits = slices.DeleteFunc(slices.Clone(n.Traits), func(t ID) bool { return !named[t] })
+			list = append(list, s.row(t, i, &n))
+		}
+	}
+	return list
+}
+
+// row returns the row of a node with what n has.
+func (s *Snapshot) row(t *Tree, at int, n *Node) Row {
 	r := Row{
 		Provider: provider.Provider{
 			ID:         n.ID,

@@ -74,6 +74,22 @@ func TestRowsAreReturnedUnchanged(t *testing.T) {
 	}
 }
 
+// Rows with some classes and traits have nothing of others, and the rest unchanged.
+func TestRowsWith(t *testing.T) {
+	a, b := offer(offer(row("a", "", "a"), "VCPU", 4, 1), "DISK_GB", 10, 2), row("b", "a", "a")
+	a.Traits, a.Aggregates = []resource.Trait{"CUSTOM_A", "CUSTOM_B"}, []resource.AggregateID{"g"}
+	s := index.Build([]index.Row{a, b})
+	got := index.RowsWith(s, []resource.Class{"VCPU", "CUSTOM_NONE"}, []resource.Trait{"CUSTOM_B", "CUSTOM_NONE"})
+	want := offer(row("a", "", "a"), "VCPU", 4, 1)
+	want.Traits, want.Aggregates = []resource.Trait{"CUSTOM_B"}, a.Aggregates
+	if len(got) != 2 || !reflect.DeepEqual(got[0], want) || got[1].ID != "b" {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	if whole := s.Tree("a"); len(whole[0].Inventories) != 2 || len(whole[0].Traits) != 2 {
+		t.Errorf("the snapshot has changed: %+v", whole[0])
+	}
+}
+
 func TestRoom(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -87,6 +87,7 @@ type following struct {
 type bounds struct {
 	searches   limiter          // the searches that run at one time
 	turns      *fairQueue       // of the searches that take long
+	counts     limiter          // the counts of headroom that run at one time
 	streams    limiter          // the answers that are sent in chunks at one time
 	bodyBudget *rest.BodyBudget // the memory of large request bodies
 }

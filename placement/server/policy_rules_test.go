@@ -48,6 +48,7 @@ POST /reshaper placement:reshaper:reshape
 GET /berth/v1/explain placement:allocation_candidates:list
 GET /berth/v1/events placement:resource_providers:list
 GET /berth/v1/usage-history placement:resource_providers:usages
+GET /berth/v1/headroom placement:allocation_candidates:list
 GET /berth/v1/hosts placement:resource_providers:allocations:list
 GET /berth/v1/hosts/{host} placement:resource_providers:allocations:list
 GET /berth/v1/hosts/{host}/devices/{address} placement:resource_providers:allocations:list

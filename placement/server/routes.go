@@ -111,6 +111,8 @@ func ownRoutes() []route {
 			"GET": read(0, "resource_providers:allocations:list", (*call).showDevice)}},
 		{Path: "/berth/v1/devices", Methods: verbs{
 			"GET": read(0, "resource_providers:allocations:list", limited((*call).listDevices))}},
+		{Path: "/berth/v1/headroom", Methods: verbs{ // how often the query could be claimed
+			"GET": read(0, "allocation_candidates:list", alone(limited((*call).headroom)))}},
 		{Path: "/berth/v1/usage-history", Methods: verbs{ // sums of the usages of all providers
 			"GET": read(0, "resource_providers:usages", limited((*call).usageHistory))}},
 		{Path: "/berth/v1/events", Methods: verbs{ // events show on which hosts consumers are

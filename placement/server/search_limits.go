@@ -23,11 +23,12 @@ const (
 	timePerCandidate = 50 * time.Microsecond
 )
 
-// searchClock stops a search when its client has disconnected or after searchTimeout, and makes a long search take
+// searchClock stops a search when its client has disconnected or after a time limit, and makes a long search take
 // turns.
 type searchClock struct {
 	call      *call
 	began     time.Time
+	limit     time.Duration  // without what candidates add
 	sending   *time.Duration // time spent sending the answer, which does not count
 	waited    time.Duration  // time spent waiting for turns, which does not count
 	found     int            // candidates
@@ -38,14 +39,14 @@ type searchClock struct {
 }
 
 func (c *call) newSearchClock(sending *time.Duration) *searchClock {
-	return &searchClock{call: c, began: c.server.now(), sending: sending}
+	return &searchClock{call: c, began: c.server.now(), limit: searchTimeout, sending: sending}
 }
 
 // expired reports whether the search must stop. It waits while the search has no turn.
 func (e *searchClock) expired() bool {
 	now := e.call.server.now()
 	ran := now.Sub(e.began) - *e.sending - e.waited
-	e.timedOut = e.timedOut || ran > searchTimeout+time.Duration(e.found)*timePerCandidate
+	e.timedOut = e.timedOut || ran > e.limit+time.Duration(e.found)*timePerCandidate
 	if e.timedOut || e.noTurn != nil || e.call.Context().Err() != nil {
 		return true
 	}
@@ -171,6 +172,17 @@ func limited(handle func(*call) error) func(*call) error {
 		}
 		c.holdsSlot = true
 		defer c.release()
+		return handle(c)
+	}
+}
+
+// alone wraps a handler that needs much memory: one request runs at a time.
+func alone(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if err := c.server.counts.acquire(c.Context()); err != nil {
+			return err
+		}
+		defer c.server.counts.release()
 		return handle(c)
 	}
 }

@@ -81,8 +81,8 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		index: liveindex.New(s), names: liveindex.NewNames(s),
 		metrics: opts.Metrics, following: following{polls: make(chan chan<- error)},
 		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), streams: make(limiter, maxStreams),
-			bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
+		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), counts: make(limiter, 1),
+			streams: make(limiter, maxStreams), bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
 	}
 	srv.edge = edge.New(srv.declare())
 	srv.changes = events.NewSource(events.Reads{Shares: s.Shares, Snapshot: srv.index.Snapshot})
