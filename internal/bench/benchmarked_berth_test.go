@@ -28,6 +28,7 @@ var (
 	existingServers = flag.Int("existing-servers", 0, "number of servers that exist before others are created")
 	pollPause       = flag.Duration("poll", 5*time.Millisecond, "pause between two requests of a client for its server")
 	idleAgents      = flag.Int("idle-agents", 10_000, "number of agents that are connected to one compute")
+	idleTLS         = flag.Bool("idle-tls", false, "the idle agents use TLS")
 	listedServers   = flag.Int("listed-servers", 100_000, "number of servers of which pages are listed")
 )
 

@@ -3,6 +3,8 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +16,8 @@ import (
 type Conn struct {
 	Patience time.Duration // time limit for a response
 	Compute  string        // microversion of the Compute API; empty: its oldest
+	From     net.Addr      // address of the client; nil: any
+	TLS      *tls.Config   // nil: without TLS
 
 	addr    string
 	wire    net.Conn // nil: not connected
@@ -25,6 +29,15 @@ type Conn struct {
 // Dial returns a client of the server at an address, host:port. It connects at the first request.
 func Dial(addr string) *Conn {
 	return &Conn{Patience: 2 * time.Minute, addr: addr, in: bufio.NewReaderSize(nil, 64<<10)}
+}
+
+// connect opens a connection to the server.
+func (c *Conn) connect(ctx context.Context) (net.Conn, error) {
+	dialer := &net.Dialer{LocalAddr: c.From, Timeout: c.Patience}
+	if c.TLS == nil {
+		return dialer.DialContext(ctx, "tcp", c.addr)
+	}
+	return (&tls.Dialer{NetDialer: dialer, Config: c.TLS}).DialContext(ctx, "tcp", c.addr)
 }
 
 // Close ends the connection.
@@ -69,7 +82,7 @@ func (c *Conn) once(method string) (status int, begun bool, err error) {
 		}
 	}()
 	if c.wire == nil {
-		if c.wire, err = net.DialTimeout("tcp", c.addr, c.Patience); err != nil {
+		if c.wire, err = c.connect(context.Background()); err != nil {
 			return 0, false, err
 		}
 		c.in.Reset(c.wire)

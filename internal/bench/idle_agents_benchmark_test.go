@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/condition"
+	"github.com/openberth/berth/internal/testcert"
 )
 
 const (
@@ -30,12 +32,15 @@ const (
 )
 
 // idleAgent is a client of the host API that behaves as an agent on which nothing changes: it requests admission, sends
-// a report every minute, and reads a stream of assignments. It reconnects when the stream ends or is silent.
+// a report every minute and a sign of life every ten seconds on a connection that it keeps, and reads a stream of
+// assignments on another one. It reconnects when the stream ends or is silent.
 type idleAgent struct {
 	report host.Report
 	addr   string // of compute
-	from   net.Addr
 	counts *agentCounts
+
+	mu       sync.Mutex // of requests
+	requests *Conn      // for all but the stream
 }
 
 // agentCounts are counted over all agents.
@@ -43,6 +48,7 @@ type agentCounts struct {
 	connected   atomic.Int64 // streams of which a line was read
 	lines       atomic.Int64
 	reports     atomic.Int64
+	signs       atomic.Int64 // of life
 	ends        atomic.Int64 // streams that ended
 	unconnected atomic.Int64 // failed attempts to connect
 	failure     atomic.Value // the error of one of them
@@ -55,8 +61,8 @@ func (c *agentCounts) failed(err error) {
 	}
 }
 
-// newIdleAgent returns the agent number n.
-func newIdleAgent(n int, addr string, counts *agentCounts) *idleAgent {
+// newIdleAgent returns the agent number n. Without client it does not use TLS.
+func newIdleAgent(n int, addr string, client *tls.Config, counts *agentCounts) *idleAgent {
 	name := fmt.Sprintf("agent-%05d", n)
 	r := host.Report{Host: name, Instance: uuid.NewString(), Start: uuid.NewString(), LockID: uuid.NewString(),
 		Provider: uuid.NewString(), InPlace: true, Conditions: []condition.Condition{}}
@@ -66,28 +72,39 @@ func newIdleAgent(n int, addr string, counts *agentCounts) *idleAgent {
 			ResourceClass: "CUSTOM_ACCELERATOR", Traits: []string{}, State: "available"})
 	}
 	group := n / agentsOfAddress
-	return &idleAgent{report: r, addr: addr, counts: counts,
-		from: &net.TCPAddr{IP: net.IPv4(127, 1, byte(group/250), byte(group%250+1))}}
+	from := &net.TCPAddr{IP: net.IPv4(127, 1, byte(group/250), byte(group%250+1))}
+	return &idleAgent{report: r, addr: addr, counts: counts, requests: &Conn{Patience: 30 * time.Second, From: from,
+		TLS: client, addr: addr, in: bufio.NewReaderSize(nil, 1024)}}
 }
 
-// send sends a request on a connection of its own.
-func (a *idleAgent) send(ctx context.Context, method, path string, body []byte) (net.Conn, *http.Response, error) {
-	dialer := net.Dialer{LocalAddr: a.from, Timeout: 30 * time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", a.addr)
+// send sends a request on the kept connection.
+func (a *idleAgent) send(want int, method, path string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, err = a.requests.Want(want, method, path, text)
+	return err
+}
+
+// open opens the stream of assignments on a connection of its own, and returns its lines.
+func (a *idleAgent) open(ctx context.Context) (net.Conn, *bufio.Reader, error) {
+	conn, err := a.requests.connect(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nX-Auth-Token: admin\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\n\r\n%s", method, path, a.addr, len(body), body)
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nX-Auth-Token: admin\r\n\r\n", a.path(), a.addr)
 	if err == nil {
 		var resp *http.Response
 		if resp, err = http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil); err == nil {
-			if resp.StatusCode < 300 {
-				return conn, resp, nil
+			if resp.StatusCode == http.StatusOK {
+				return conn, bufio.NewReaderSize(resp.Body, 1024), nil
 			}
 			text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-			err = fmt.Errorf("%s %s: %d %s", method, path, resp.StatusCode, text)
+			err = fmt.Errorf("GET %s: %d %s", a.path(), resp.StatusCode, text)
 		}
 	}
 	conn.Close()
@@ -102,37 +119,41 @@ func (a *idleAgent) path() string {
 }
 
 // sendReport sends the report.
-func (a *idleAgent) sendReport(ctx context.Context) error {
-	body, err := json.Marshal(a.report)
-	if err != nil {
-		return err
+func (a *idleAgent) sendReport() error {
+	err := a.send(http.StatusNoContent, http.MethodPut, "/berth/v1/hosts/"+a.report.Host, a.report)
+	if err == nil {
+		a.counts.reports.Add(1)
 	}
-	conn, _, err := a.send(ctx, http.MethodPut, "/berth/v1/hosts/"+a.report.Host, body)
-	if err != nil {
-		return err
+	return err
+}
+
+// sendAlive sends a sign of life.
+func (a *idleAgent) sendAlive() error {
+	err := a.send(http.StatusNoContent, http.MethodPut, "/berth/v1/hosts/"+a.report.Host+"/alive",
+		host.Alive{Instance: a.report.Instance, Start: a.report.Start})
+	if err == nil {
+		a.counts.signs.Add(1)
 	}
-	a.counts.reports.Add(1)
-	return conn.Close()
+	return err
 }
 
 // connect requests admission, sends the report and reads the stream until it ends.
 func (a *idleAgent) connect(ctx context.Context) error {
-	conn, _, err := a.send(ctx, http.MethodGet, a.path(), nil)
+	conn, _, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	conn.Close() // the agent is admitted
-	if err := a.sendReport(ctx); err != nil {
+	if err := a.sendReport(); err != nil {
 		return err
 	}
-	conn, resp, err := a.send(ctx, http.MethodGet, a.path(), nil)
+	conn, lines, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	lines := bufio.NewReaderSize(resp.Body, 1024)
 	for first := true; ; first = false {
 		_ = conn.SetDeadline(time.Now().Add(3 * host.Heartbeat))
 		if _, err := lines.ReadSlice('\n'); err != nil {
@@ -150,12 +171,18 @@ func (a *idleAgent) connect(ctx context.Context) error {
 	}
 }
 
-// run connects again and again until ctx ends. Beside that it reports every minute.
+// run connects again and again until ctx ends. Beside that it reports every minute and gives signs of life in between,
+// as agents do when nothing changes.
 func (a *idleAgent) run(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() {
-		for sleep(ctx, time.Minute) { // as agents do when nothing changes
-			a.counts.failed(a.sendReport(ctx))
+		for n := 1; sleep(ctx, host.AliveInterval); n++ {
+			if n%6 == 0 {
+				a.counts.failed(a.sendReport())
+			} else {
+				a.counts.failed(a.sendAlive())
+			}
 		}
+		a.requests.Close()
 	})
 	for wait := reconnectFirst; ; {
 		began := time.Now()
@@ -210,7 +237,15 @@ func BenchmarkIdleAgents(b *testing.B) {
 	placement := serve(b, placementDir, SQLite(placementDir))
 	berth, err := built()
 	must(b, err)
-	compute, err := StartCompute(berth, dir, placement.Addr, computeOptions)
+	options, client := computeOptions, (*tls.Config)(nil)
+	if *idleTLS {
+		ca := testcert.NewCA(b)
+		cert := ca.Issue(b, testcert.Certificate{})
+		options += fmt.Sprintf("[ssl]\ncert_file = %s\nkey_file = %s\n", cert.CertFile, cert.KeyFile)
+		client = ca.Client()
+		client.ServerName = "localhost"
+	}
+	compute, err := StartComputeAt(berth, dir, placement.Addr, "127.0.0.1:0", options, client)
 	must(b, err)
 	b.Cleanup(func() { must(b, compute.Stop()) })
 	ctx, stop := context.WithCancel(b.Context())
@@ -221,7 +256,7 @@ func BenchmarkIdleAgents(b *testing.B) {
 	}()
 	counts := &agentCounts{}
 	for n := range *idleAgents {
-		a := newIdleAgent(n, compute.Addr, counts)
+		a := newIdleAgent(n, compute.Addr, client, counts)
 		all.Go(func() {
 			if sleep(ctx, rand.N(10*time.Second)) {
 				a.run(ctx, &all)
@@ -234,7 +269,7 @@ func BenchmarkIdleAgents(b *testing.B) {
 	must(b, syscall.Kill(compute.PID, syscall.SIGKILL))
 	must(b, compute.Stop())
 	began := time.Now()
-	compute, err = StartComputeAt(berth, dir, placement.Addr, compute.Addr, computeOptions)
+	compute, err = StartComputeAt(berth, dir, placement.Addr, compute.Addr, options, client)
 	must(b, err)
 	must(b, awaitNone(counts))
 	awaitConnected(b, counts, *idleAgents, compute)
@@ -264,7 +299,7 @@ func awaitNone(counts *agentCounts) error {
 func measureIdle(b *testing.B, counts *agentCounts, compute *Process) {
 	b.Helper()
 	time.Sleep(15 * time.Second) // until the audits after the first reports are done
-	lines, reports, ended := counts.lines.Load(), counts.reports.Load(), counts.ends.Load()
+	lines, reports, signs, ended := counts.lines.Load(), counts.reports.Load(), counts.signs.Load(), counts.ends.Load()
 	before, err := compute.Worked()
 	must(b, err)
 	began := time.Now()
@@ -275,6 +310,7 @@ func measureIdle(b *testing.B, counts *agentCounts, compute *Process) {
 	b.ReportMetric((after-before).Seconds()/elapsed, "idle-cores")
 	b.ReportMetric(float64(counts.lines.Load()-lines)/elapsed, "lines/s")
 	b.ReportMetric(float64(counts.reports.Load()-reports)/elapsed, "reports/s")
+	b.ReportMetric(float64(counts.signs.Load()-signs)/elapsed, "signs/s")
 	if n := counts.ends.Load() - ended; n > 0 {
 		b.Logf("%d streams ended while nothing happened: %v", n, counts.failure.Load())
 	}

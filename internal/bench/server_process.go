@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +19,11 @@ type Process struct {
 	PID   int
 	Ready time.Duration // from its start to its first response
 
-	life  io.Closer
-	cmd   *exec.Cmd
-	log   string
-	lines chan string
+	life   io.Closer
+	cmd    *exec.Cmd
+	log    string
+	lines  chan string
+	client *tls.Config // of clients; nil: without TLS
 }
 
 // warden starts a program, prints its process id, ends it when its own standard input is closed, and ends with it.
@@ -153,7 +155,7 @@ func (p *Process) Worked() (time.Duration, error) {
 // await polls the version document until the server responds.
 func (p *Process) await(patience time.Duration) error {
 	c := Dial(p.Addr)
-	c.Patience = time.Second
+	c.Patience, c.TLS = time.Second, p.client
 	defer c.Close()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		_, err := c.Want(200, "GET", "/", nil)

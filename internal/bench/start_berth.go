@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -66,11 +67,11 @@ func StartPlacement(log string, args ...string) (*Process, error) {
 // StartCompute starts `berth compute` with a database in dir and these options, beside the Placement at an address. It
 // returns once the server responds.
 func StartCompute(program, dir, placement, options string) (*Process, error) {
-	return StartComputeAt(program, dir, placement, "127.0.0.1:0", options)
+	return StartComputeAt(program, dir, placement, "127.0.0.1:0", options, nil)
 }
 
-// StartComputeAt is StartCompute on an address, host:port.
-func StartComputeAt(program, dir, placement, listen, options string) (*Process, error) {
+// StartComputeAt is StartCompute on an address, host:port. With client, options make it use TLS.
+func StartComputeAt(program, dir, placement, listen, options string, client *tls.Config) (*Process, error) {
 	file := filepath.Join(dir, "berth.conf")
 	text := "[api]\nauth_strategy = noauth2\n" + options
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -81,7 +82,11 @@ func StartComputeAt(program, dir, placement, listen, options string) (*Process, 
 	if err != nil {
 		return nil, err
 	}
-	if p.Addr, err = p.awaitLine("compute: http://", time.Minute); err == nil {
+	scheme := "http://"
+	if p.client = client; client != nil {
+		scheme = "https://"
+	}
+	if p.Addr, err = p.awaitLine("compute: "+scheme, time.Minute); err == nil {
 		err = p.await(time.Minute)
 	}
 	if err != nil {

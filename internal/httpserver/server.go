@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 
 	"github.com/openberth/berth/fault"
 )
@@ -36,18 +35,12 @@ func Listen(flag, address string, noauth bool) (net.Listener, error) {
 	return l, nil
 }
 
-// heapBallast is the size in bytes of an allocation that is never used, so it occupies no memory. The garbage collector
-// runs when the heap has doubled; with a small database that would be many times a second.
-const heapBallast = 32 << 20
-
 // Serve serves h on the listener until ctx ends. Running requests then have ten seconds to finish; an error reports
 // requests that did not. Streams (responses that were flushed before their end) are ended at once, because they have no
 // end of their own. Connections of slow clients are closed. The number of connections is limited, in total and for each
 // address; see connLimiter. With a certificate, connections use TLS.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, connections ConnLimits, cert *Certificate,
 	log *slog.Logger) error {
-	ballast := make([]byte, heapBallast)
-	defer runtime.KeepAlive(ballast)
 	lim := defaultLimits()
 	lim.maxTotal, lim.maxForAddress = connections.Total, connections.forAddress
 	return serve(ctx, l, h, cert, log, lim)
