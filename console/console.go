@@ -100,7 +100,8 @@ func (c *Console) session(r *http.Request) *session {
 	if err != nil {
 		return nil
 	}
-	return c.sessions.get(cookie.Value)
+	live := strings.HasPrefix(r.URL.Path, "/fleet/") && r.URL.Query().Has("live")
+	return c.sessions.get(cookie.Value, !live)
 }
 
 // cookie returns a cookie that scripts cannot use and that other sites cannot send, except with a link to a page: pages

@@ -52,15 +52,24 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, one *session) e
 // beatTime is the time after which a stream without events has a comment, so that a client that is gone is noticed.
 const beatTime = 15 * time.Second
 
+// openStream takes a place for a stream of this session. It returns fault.Unavailable if there is none.
+func (one *session) openStream() (release func(), err error) {
+	select {
+	case one.streams <- struct{}{}:
+		return func() { <-one.streams }, nil
+	default:
+		return nil, fault.New(fault.Unavailable, "%d pages of this session are live already; close one", maxStreams)
+	}
+}
+
 // eventStream sends the events of Placement that the user may see as server-sent events, until the client leaves or
 // Placement ends the stream. A client that connects again continues after the last event.
 func (c *Console) eventStream(w http.ResponseWriter, r *http.Request, one *session) error {
-	select {
-	case one.streams <- struct{}{}:
-		defer func() { <-one.streams }()
-	default:
-		return fault.New(fault.Unavailable, "%d pages of this session show events already; close one", maxStreams)
+	release, err := one.openStream()
+	if err != nil {
+		return err
 	}
+	defer release()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(one.ctx, cancel)()

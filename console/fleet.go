@@ -52,7 +52,8 @@ func (c *Console) fleetRows(w http.ResponseWriter, r *http.Request, one *session
 		return err
 	}
 	f := cloud.Table(fleetQuery(r.URL.Query()))
-	c.render(w, http.StatusOK, "rows", page{Symbols: f.Symbols, Content: fleetContent{f, cloud, nil, nil}})
+	c.render(w, http.StatusOK, "rows",
+		page{Symbols: f.Symbols, Taken: cloud.Taken, Content: fleetContent{f, cloud, nil, nil}})
 	return nil
 }
 

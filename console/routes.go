@@ -42,6 +42,7 @@ func (c *Console) routes() http.Handler {
 	})
 	mux.HandleFunc("GET /fleet", c.signedIn(c.fleet))
 	mux.HandleFunc("GET /fleet/rows", c.signedIn(c.fleetRows))
+	mux.HandleFunc("GET /fleet/stream", c.signedIn(c.fleetStream))
 	mux.HandleFunc("GET /hosts/{host}", c.signedIn(c.host))
 	mux.HandleFunc("GET /servers", c.signedIn(c.servers))
 	mux.HandleFunc("GET /servers/{server}", c.signedIn(c.server))

@@ -16,7 +16,7 @@ const (
 	sweepTime   = time.Minute      // between two looks for sessions that have ended
 	maxSessions = 64               // of all users
 	maxOfUser   = 8                // of one user; the one that was used least recently ends for a new one
-	maxStreams  = 8                // of events, for each session
+	maxStreams  = 8                // of pages that are live, for each session
 )
 
 // session is a user who has signed in.
@@ -73,13 +73,14 @@ func (s *sessions) add(ctx context.Context, name string, user Credentials, clien
 	return id
 }
 
-// get returns the session with an id; nil: there is none, or it has ended.
-func (s *sessions) get(id string) *session {
+// get returns the session with an id; nil: there is none, or it has ended. by: the user has requested a page, and not
+// the script of a page that stays open.
+func (s *sessions) get(id string, by bool) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked()
 	one := s.byID[sha256.Sum256([]byte(id))]
-	if one != nil {
+	if one != nil && by {
 		one.used = s.now()
 	}
 	return one

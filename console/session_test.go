@@ -186,16 +186,16 @@ func TestSessionsEnd(t *testing.T) {
 		return s.add(context.Background(), "ann", Credentials{User: "ann"}, Clients{}, now.Add(ends), work{})
 	}
 	short, long := add(time.Minute), add(sessionTime)
-	first := s.get(short)
-	if first == nil || s.get(long) == nil || s.get("") != nil || s.get("other") != nil {
+	first := s.get(short, true)
+	if first == nil || s.get(long, true) == nil || s.get("", true) != nil || s.get("other", true) != nil {
 		t.Fatal("the sessions are not as they were added")
 	}
 	now = now.Add(61 * time.Second)
-	if s.get(short) != nil || first.ctx.Err() == nil {
+	if s.get(short, true) != nil || first.ctx.Err() == nil {
 		t.Error("a session is longer than its token")
 	}
 	now = now.Add(idleTime + time.Second)
-	if s.get(long) != nil {
+	if s.get(long, true) != nil {
 		t.Error("an unused session does not end")
 	}
 	oldest := add(sessionTime)
@@ -203,7 +203,7 @@ func TestSessionsEnd(t *testing.T) {
 	for range maxOfUser {
 		add(sessionTime)
 	}
-	if s.get(oldest) != nil || len(s.byID) != maxOfUser {
+	if s.get(oldest, true) != nil || len(s.byID) != maxOfUser {
 		t.Errorf("%d sessions", len(s.byID))
 	}
 	var others []string
@@ -212,7 +212,7 @@ func TestSessionsEnd(t *testing.T) {
 			now.Add(sessionTime), work{}))
 	}
 	for _, id := range others {
-		if s.get(id) == nil {
+		if s.get(id, true) == nil {
 			t.Error("a session of another user has ended")
 		}
 	}

@@ -53,16 +53,21 @@
       cell.style.setProperty('height', height + 'px');
       row.append(cell); body.replaceChildren(row); body.dataset.state = 'empty';
     };
+    // the part of the page with a window; null: the page is loaded again
+    const fetchPart = async (body, more) => {
+      const answer = await fetch(table.dataset.rows + more + '&from=' + body.dataset.from);
+      if (answer.status === 401 || answer.redirected) { location.reload(); return null; } // to the sign-in page
+      if (!answer.ok) throw new Error(answer.status);
+      const part = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      const defs = document.querySelector('.defs defs');
+      part.querySelectorAll('.defs symbol').forEach((s) => { if (!document.getElementById(s.id)) defs.append(s); });
+      return part;
+    };
     const load = async (body) => {
       body.dataset.state = 'loading';
       try {
-        const answer = await fetch(table.dataset.rows + '&from=' + body.dataset.from);
-        if (answer.status === 401 || answer.redirected) { location.reload(); return; } // to the sign-in page
-        if (!answer.ok) throw new Error(answer.status);
-        const part = new DOMParser().parseFromString(await answer.text(), 'text/html');
-        const defs = document.querySelector('.defs defs');
-        part.querySelectorAll('.defs symbol').forEach((s) => { if (!document.getElementById(s.id)) defs.append(s); });
-        if (body.dataset.state !== 'loading') return;
+        const part = await fetchPart(body, '');
+        if (!part || body.dataset.state !== 'loading') return;
         body.replaceChildren(...part.querySelector('tbody').rows); body.dataset.state = 'full';
       } catch { // the cloud is being read, or the console does not answer: again while it is seen
         if (body.dataset.state === 'loading') body.dataset.state = 'empty';
@@ -88,6 +93,69 @@
     table.replaceChildren(table.tHead, ...all);
     if (Number(first.dataset.from) > 0) first.scrollIntoView();
     all.forEach((body) => near.observe(body));
+    live(table, all, fetchPart);
+  };
+
+  // The rows of the windows that are loaded follow the cloud. A row is replaced in its place; one in which text is selected
+  // waits. Rows are never moved: a note says when the list has changed. A page in the background does not follow.
+  const live = (table, bodies, fetchPart) => {
+    const read = document.getElementById('read'), moved = document.getElementById('moved');
+    if (!read) return;
+    const time = read.querySelector('time');
+    let shown = time.dateTime, wanted = '', running = false, source;
+    const keep = (old, now) => { // replaces an element, and keeps the focus
+      const links = (e) => [...e.querySelectorAll('a')], at = links(old).indexOf(document.activeElement);
+      old.replaceWith(now);
+      if (at >= 0) links(now)[at]?.focus({ preventScroll: true });
+    };
+    const name = (row) => row.dataset.row || 'group ' + row.dataset.group;
+    const same = (a, b) => a.outerHTML.replaceAll(' lit"', '"').replaceAll(/ class="(lit)?"/g, '') === b.outerHTML;
+    const update = (body, part) => {
+      const rows = new Map([...part.querySelectorAll('tbody tr')].map((row) => [name(row), row]));
+      const selection = getSelection();
+      let changed = Number(part.querySelector('table').dataset.lines) !== Number(table.dataset.lines);
+      for (const row of [...body.rows]) {
+        const now = rows.get(name(row));
+        if (!now) { changed = true; continue; }
+        if (same(row, now) || (!selection.isCollapsed && selection.containsNode(row, true))) continue;
+        keep(row, now);
+      }
+      if (changed) moved.hidden = false;
+      const sums = document.getElementById('sums'), nowSums = part.getElementById('sums');
+      if (sums && nowSums && !same(sums, nowSums)) keep(sums, nowSums);
+      shown = part.querySelector('table').dataset.read;
+      time.dateTime = shown; time.textContent = shown.slice(11, 19);
+    };
+    const run = async () => {
+      if (running) return;
+      running = true;
+      try {
+        while (wanted) {
+          wanted = '';
+          for (const body of bodies.filter((b) => b.dataset.state === 'full')) {
+            const part = await fetchPart(body, '&live=1');
+            if (!part) return;
+            if (body.dataset.state === 'full') update(body, part);
+          }
+        }
+      } catch { read.toggleAttribute('data-stale', true); } finally { running = false; }
+    };
+    const open = () => {
+      if (document.hidden || source) return;
+      source = new EventSource(table.dataset.stream);
+      source.addEventListener('read', (m) => {
+        read.toggleAttribute('data-stale', false); read.title = '';
+        if (JSON.parse(m.data).slice(0, 19) !== shown.slice(0, 19)) { wanted = m.data; run(); }
+      });
+      source.addEventListener('stale', (m) => { read.toggleAttribute('data-stale', true); read.title = JSON.parse(m.data); });
+      source.addEventListener('failed', () => location.reload()); // to the sign-in page
+      source.onopen = () => read.toggleAttribute('data-live', true);
+      source.onerror = () => { read.toggleAttribute('data-stale', true); read.toggleAttribute('data-live', false); };
+    };
+    document.addEventListener('visibilitychange', () => {
+      if (document.hidden && source) { source.close(); source = null; } else open();
+    });
+    open();
   };
 
   const keys = () => {
