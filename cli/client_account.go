@@ -141,6 +141,16 @@ var overrides = map[string]string{placement.CatalogType: "placement_endpoint_ove
 	compute.CatalogType: "compute_endpoint_override", network.CatalogType: "network_endpoint_override",
 	image.CatalogType: "image_endpoint_override"}
 
+// AddressOption returns the option of the command's cloud that has the address of a type of service, such as
+// "network_endpoint_override of cloud red in clouds.yaml"; empty: the command uses no cloud.
+func (g *Globals) AddressOption(kind string) string {
+	a := g.account()
+	if a.err != nil || !a.cloud.isSet() {
+		return ""
+	}
+	return a.cloud.place(overrides[kind])
+}
+
 // WithScheme returns an address with http:// if it has no scheme, or https:// if its port is 443.
 func WithScheme(address string) string {
 	switch {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -17,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 )
 
 // Globals are the flags of every client command.
@@ -43,10 +45,13 @@ type Globals struct {
 	signed *commandAccount // of the first request; nil: not determined yet
 }
 
-// AfterApply adds the scheme to URLs that have none.
+// AfterApply adds the scheme to URLs that have none, and refuses other schemes than those of HTTP.
 func (g *Globals) AfterApply() error {
 	for _, url := range []*string{&g.URL, &g.PlacementURL, &g.ComputeURL, &g.NetworkURL, &g.ImageURL} {
 		*url = WithScheme(*url)
+		if scheme, _, has := strings.Cut(*url, "://"); has && scheme != "http" && scheme != "https" {
+			return fault.New(fault.Invalid, "the URL %q is not valid: write http://HOST:PORT or https://HOST:PORT", *url)
+		}
 	}
 	return nil
 }

@@ -103,8 +103,8 @@ func (k keyed) objects(keys map[string]string) ([]map[string]any, error) {
 		for part := range strings.SplitSeq(text, ",") {
 			key, value, _ := strings.Cut(part, "=")
 			if keys[key] == "" || value == "" {
-				return nil, fault.New(fault.Invalid, "%q is not valid: write %s=VALUE", text,
-					strings.Join(sortedKeys(keys), "=VALUE,"))
+				return nil, fault.New(fault.Invalid, "%q is not valid: write %s=VALUE, or several of them with commas", text,
+					strings.Join(sortedKeys(keys), "=VALUE or "))
 			}
 			one[keys[key]] = value
 		}

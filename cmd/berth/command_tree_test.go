@@ -241,6 +241,18 @@ func TestNumbersAndAddresses(t *testing.T) {
 		!strings.Contains(errs.String(), "--count -1 is not valid: it must be 1 or more") {
 		t.Errorf("status %d %s", status, errs.String())
 	}
+	for line, want := range map[string]string{
+		"flavor create x --ram abc": `--ram: write a whole number instead of "abc"`,
+		"server create x --flavor":  "--flavor: the value is missing",
+		"audit --interval abc":      `--interval: write a duration such as 30s or 10m instead of "abc"`,
+		"server migrate":            "an argument is missing: <server>",
+		"server list --url ftp://x": `the URL "ftp://x" is not valid: write http://HOST:PORT or https://HOST:PORT`,
+	} {
+		errs.Reset()
+		if status := run(strings.Fields(line), &out, &errs); status != 2 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: status %d %s", line, status, errs.String())
+		}
+	}
 	url := strings.TrimPrefix(anyService(t, true), "http://")
 	if out, errs, status := client(t, url, "network", "list", "-o", "json"); status != 0 || out != "[]\n" {
 		t.Errorf("status %d %s%s", status, out, errs)

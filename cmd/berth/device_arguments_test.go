@@ -11,7 +11,7 @@ func TestDeviceCommandsNameTheMissingArgument(t *testing.T) {
 	for _, command := range []string{"show", "clean"} {
 		for argument, want := range map[string]string{
 			"0000:10:00.1": "the host of 0000:10:00.1 is missing; use `berth device " + command + " HOST 0000:10:00.1`",
-			"cmp1":         `expected "<address>"`,
+			"cmp1":         "an argument is missing: <address>",
 		} {
 			stdout, stderr, status := output(t, "device", command, argument)
 			if status == 0 || !strings.Contains(stdout+stderr, want) {

@@ -5,6 +5,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/image"
+	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
 )
@@ -46,6 +50,7 @@ func hint(g *cli.Globals, command string, err error) string {
 // apiAddress is an address of a service.
 type apiAddress struct {
 	api, url, flag, env string
+	kind                string // of the service in catalogs
 	path                string // with which the paths of its API begin
 	usual               bool   // no URL is set
 }
@@ -53,10 +58,14 @@ type apiAddress struct {
 // addresses returns the addresses of the command line, or the usual ones.
 func addresses(g *cli.Globals) []apiAddress {
 	list := []apiAddress{
-		{api: "Compute API", url: g.ComputeURL, flag: "--compute-url", env: "BERTH_COMPUTE_URL", path: "/v2.1"},
-		{api: "Networking API", url: g.NetworkURL, flag: "--network-url", env: "BERTH_NETWORK_URL", path: "/v2.0"},
-		{api: "Image API", url: g.ImageURL, flag: "--image-url", env: "BERTH_IMAGE_URL", path: "/v2/"},
-		{api: "Placement API", url: g.PlacementURL, flag: "--placement-url", env: "BERTH_PLACEMENT_URL", path: "/"}}
+		{api: "Compute API", kind: compute.CatalogType,
+			url: g.ComputeURL, flag: "--compute-url", env: "BERTH_COMPUTE_URL", path: "/v2.1"},
+		{api: "Networking API", kind: network.CatalogType,
+			url: g.NetworkURL, flag: "--network-url", env: "BERTH_NETWORK_URL", path: "/v2.0"},
+		{api: "Image API", kind: image.CatalogType,
+			url: g.ImageURL, flag: "--image-url", env: "BERTH_IMAGE_URL", path: "/v2/"},
+		{api: "Placement API", kind: placement.CatalogType,
+			url: g.PlacementURL, flag: "--placement-url", env: "BERTH_PLACEMENT_URL", path: "/"}}
 	usual := []string{cli.DefaultComputeURL, cli.DefaultNetworkURL, cli.DefaultImageURL, cli.DefaultPlacementURL}
 	for i := range list {
 		if list[i].url == "" {
@@ -71,6 +80,10 @@ func wrongService(g *cli.Globals, path string) string {
 	for _, at := range addresses(g) {
 		if !strings.HasPrefix(path, at.path) || strings.HasPrefix(path, "/berth/") {
 			continue
+		}
+		if option := g.AddressOption(at.kind); at.usual && option != "" {
+			return fmt.Sprintf("; the address of the cloud is not that of the %s: set %s, or the URL with %s (or %s)", at.api,
+				option, at.flag, at.env)
 		}
 		return fmt.Sprintf("; the service at %s has no %s, so it is not the %s: correct the URL with %s (or %s)", at.url,
 			path, at.api, at.flag, at.env)

@@ -20,6 +20,11 @@ func TestHintsForWrongURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
+	clouds := writeConfig(t, "clouds.yaml", `clouds: {one: {auth_type: admin_token, auth: {token: admin, endpoint: "`+
+		d.urls["compute"]+`/v2.1"}}}`)
+	login{"OS_CLIENT_CONFIG_FILE=" + clouds, "OS_CLOUD=one"}.refused(t, nil, []string{
+		"the address of the cloud is not that of the Networking API: set network_endpoint_override of cloud one in " +
+			clouds}, "network", "list")
 	for _, c := range []struct {
 		args []string
 		want string

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -11,7 +12,7 @@ import (
 // usageSentence returns the sentence about a command line that is not valid. After an unknown or missing verb it lists
 // the verbs of the command.
 func usageSentence(err error) string {
-	text := sentence(err)
+	text := plainWords(sentence(err))
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) || parse.Context == nil {
 		return text + "; `berth --help` shows the commands"
@@ -37,6 +38,25 @@ func usageSentence(err error) string {
 		text = "a command is missing"
 	}
 	return fmt.Sprintf("%s; the commands of `%s` are %s", text, command, strings.Join(list, ", "))
+}
+
+// valueErrors are the forms of the parser's errors about values of flags, with the words of this program.
+var valueErrors = []struct {
+	form *regexp.Regexp
+	text string
+}{{regexp.MustCompile(`expected a valid \d+ bit u?int but got`), "write a whole number instead of"},
+	{regexp.MustCompile(`expected an? (?:int|float) but got`), "write a number instead of"},
+	{regexp.MustCompile(`expected duration but got ("(?:[^"\\]|\\.)*")(?:: time: .*)?`),
+		"write a duration such as 30s or 10m instead of $1"},
+	{regexp.MustCompile(`^expected "(<[^"]*)"$`), "an argument is missing: $1"},
+	{regexp.MustCompile(`: expected \w+ value but got "EOL" \(<EOL>\)`), ": the value is missing"}}
+
+// plainWords returns an error of the parser without its words for types.
+func plainWords(text string) string {
+	for _, one := range valueErrors {
+		text = one.form.ReplaceAllString(text, one.text)
+	}
+	return text
 }
 
 // joinNegative returns a command line in which a negative number is joined with the flag before it: --count -1 becomes
