@@ -10,7 +10,9 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/backup"
 	networkstore "github.com/openberth/berth/network/store"
+	"github.com/openberth/berth/placement/store"
 	placementstore "github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -90,9 +92,7 @@ func placement(ctx context.Context, db *sqldb.DB, isCopy bool, p *Part) error {
 	if p.After, err = version(); err != nil || p.After == "none (the database is empty)" {
 		return err
 	}
-	rows, err := st.Rows(ctx)
-	p.Records = len(rows)
-	return err
+	return st.Trees(ctx, func(_ provider.ID, rows []store.Row) { p.Records += len(rows) })
 }
 
 // add adds the texts of errors of records.

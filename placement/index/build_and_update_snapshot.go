@@ -11,8 +11,6 @@ import (
 // Build returns a snapshot of all rows. The tree of a row is given by its Root; a row without one is its own root.
 // The cost is that of sorting the rows.
 func Build(rows []Row) *Snapshot {
-	s := &Snapshot{}
-	s.addNames(rows)
 	byRoot := map[provider.ID][]Row{}
 	for _, r := range latest(rows) {
 		root := r.Root
@@ -21,18 +19,38 @@ func Build(rows []Row) *Snapshot {
 		}
 		byRoot[root] = append(byRoot[root], r)
 	}
-	var places []Place
+	var b Builder
+	b.s.addNames(rows)
 	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
-		t := s.buildTree(root, byRoot[root])
-		s.trees.append(root, t)
-		s.byClass.append(t.Classes, root)
-		s.byTrait.append(t.Traits, root)
-		s.byMember.append(t.Aggregates, root)
+		b.Add(root, byRoot[root])
+	}
+	return b.Snapshot()
+}
+
+// Builder makes a snapshot of one tree after the other. Its zero value has no trees.
+type Builder struct{ s Snapshot }
+
+// Add adds the tree with this root, which comes after those of earlier calls. The rows have distinct IDs, and are not
+// used afterwards.
+func (b *Builder) Add(root provider.ID, rows []Row) {
+	b.s.addNames(rows)
+	t := b.s.buildTree(root, rows)
+	b.s.trees.append(root, t)
+	b.s.byClass.append(t.Classes, root)
+	b.s.byTrait.append(t.Traits, root)
+	b.s.byMember.append(t.Aggregates, root)
+}
+
+// Snapshot returns the snapshot of all added trees. Nothing is added afterwards.
+func (b *Builder) Snapshot() *Snapshot {
+	s := &b.s
+	s.buildOrders()
+	var places []Place
+	for _, t := range s.trees.all() {
 		for i := range t.Nodes {
 			places = append(places, Place{t, i})
 		}
 	}
-	s.buildOrders()
 	slices.SortFunc(places, func(a, b Place) int { return order(a.Node().ID, b.Node().ID) })
 	for _, p := range places {
 		s.owner.append(p.Node().ID, p.Tree.Root)

@@ -55,9 +55,7 @@ func newWorldOn(t testing.TB, url string) *world {
 // compare compares the whole index with the database.
 func (w *world) compare() {
 	w.t.Helper()
-	rows, err := w.store.Rows(w.t.Context())
-	must(w.t, err)
-	indextest.Compare(w.t, w.Snapshot(), rows)
+	indextest.Compare(w.t, w.Snapshot(), w.store)
 }
 
 // createHost creates a host with VCPU and a child provider with VFs, and refreshes the index.

@@ -21,7 +21,7 @@ const refreshTimeout = 30 * time.Second
 
 // Store is what the index reads of the database; *store.Store implements it and documents its faults.
 type Store interface {
-	Rows(ctx context.Context) ([]store.Row, error)
+	Trees(ctx context.Context, each func(root provider.ID, rows []store.Row)) error
 	TreeRows(ctx context.Context, roots ...provider.ID) ([]store.Row, error)
 	Uses(ctx context.Context, providers ...provider.ID) (map[provider.ID]resource.Amounts, error)
 	Class(ctx context.Context, name resource.Class) (store.Class, error)
@@ -200,11 +200,12 @@ func (l *Index) runNext(ctx context.Context) {
 // load reads the contents of a batch and then replaces the snapshot once.
 func (l *Index) load(ctx context.Context, b *batch) error {
 	if b.all {
-		rows, err := l.store.Rows(ctx)
+		var all index.Builder
+		err := l.store.Trees(ctx, all.Add)
 		if err == nil {
 			l.readBefore = l.reads.Add(1)
 			clear(l.treesRead)
-			l.snapshot.Store(index.Build(indexRows(rows)))
+			l.snapshot.Store(all.Snapshot())
 		}
 		return err
 	}
@@ -274,7 +275,7 @@ func (l *Index) readTrees(ctx context.Context, s *index.Snapshot, roots []provid
 		for _, root := range roots {
 			trees[root] = nil
 		}
-		for _, row := range indexRows(rows) {
+		for _, row := range rows {
 			trees[row.Root] = append(trees[row.Root], row)
 			former := s.RootOf(row.ID)
 			if _, read := trees[former]; !read && former != "" {
@@ -328,14 +329,6 @@ func (l *Index) Lag() time.Duration {
 		return 0
 	}
 	return time.Since(l.next.oldest)
-}
-
-func indexRows(rows []store.Row) []index.Row {
-	out := make([]index.Row, len(rows))
-	for i, r := range rows {
-		out[i] = index.Row(r)
-	}
-	return out
 }
 
 // applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +22,7 @@ import (
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
@@ -131,11 +135,16 @@ type rowStore struct {
 	rows []index.Row
 }
 
-func (s rowStore) Rows(context.Context) (rows []store.Row, err error) {
+func (s rowStore) Trees(_ context.Context, each func(root provider.ID, rows []store.Row)) error {
+	byRoot := map[provider.ID][]store.Row{}
 	for _, r := range s.rows {
-		rows = append(rows, store.Row(r))
+		root := cmp.Or(r.Root, r.ID)
+		byRoot[root] = append(byRoot[root], r)
 	}
-	return rows, nil
+	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
+		each(root, byRoot[root])
+	}
+	return nil
 }
 
 func (rowStore) Class(context.Context, resource.Class) (c store.Class, err error) { return c, nil }

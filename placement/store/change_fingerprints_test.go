@@ -103,7 +103,7 @@ func fingerprintsOf(t *testing.T, s *Store) map[Bucket]Fingerprint {
 // checkProviderVersions compares the provider versions of all buckets with the rows.
 func checkProviderVersions(t *testing.T, s *Store) {
 	t.Helper()
-	prints, rows := must(s.Fingerprints(t.Context(), false)), must(s.Rows(t.Context()))
+	prints, rows := must(s.Fingerprints(t.Context(), false)), allRows(t, s)
 	found := must(s.ProviderVersions(t.Context(), slices.Collect(maps.Keys(prints.Buckets))...))
 	versions := map[provider.ID]ProviderVersion{}
 	for at, list := range found {

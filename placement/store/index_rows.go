@@ -14,15 +14,6 @@ import (
 // Row is a row of the index: a provider with its inventories, traits, aggregates and usage.
 type Row = index.Row
 
-// Rows reads all providers in one snapshot, oldest first.
-func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
-	err = s.read(ctx, "Rows", func(tx *sqldb.Tx) error {
-		rows, err = readRows(ctx, tx, "")
-		return err
-	})
-	return rows, err
-}
-
 // TreeRows reads the trees with these roots in one snapshot. A provider that is not a root is left out.
 func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row, err error) {
 	err = s.read(ctx, "TreeRows", func(tx *sqldb.Tx) error {
@@ -72,7 +63,7 @@ func (s *Store) Uses(ctx context.Context, providers ...provider.ID) (uses map[pr
 type rowReader struct {
 	ctx  context.Context
 	tx   *sqldb.Tx
-	tail string // the condition: what follows `resource_providers p`
+	tail string // the joins and the condition: what follows `resource_providers p`
 	args []any
 
 	rows []Row
@@ -131,11 +122,9 @@ func (f *rowReader) readProviders() error {
 // provider.
 func (f *rowReader) readColumns(columns, from, group string,
 	scan func(rows *sql.Rows) (id int64, add func(*Row), err error)) error {
-	query := "SELECT x.resource_provider_id, " + columns + " FROM " + from
-	if f.tail != "" {
-		query += " JOIN resource_providers p ON p.id = x.resource_provider_id " + f.tail
-	}
-	return sqldb.QueryEach(f.ctx, f.tx, query+group, f.args, func(rows *sql.Rows) error {
+	query := "SELECT x.resource_provider_id, " + columns + " FROM " + from +
+		" JOIN resource_providers p ON p.id = x.resource_provider_id " + f.tail + group
+	return sqldb.QueryEach(f.ctx, f.tx, query, f.args, func(rows *sql.Rows) error {
 		id, add, err := scan(rows)
 		if row := f.at[id]; err == nil && row != nil {
 			add(row)

@@ -103,9 +103,7 @@ func TestDatabaseOfTheOriginal(t *testing.T) {
 	ok(t, err)
 	equal(t, "traits", len(traits), len(resource.StandardTraits())+1)
 
-	rows, err := s.Rows(ctx)
-	ok(t, err)
-	equal(t, "rows", rows, []Row{
+	equal(t, "rows", allRows(t, s), []Row{
 		{
 			Provider: provider.Provider{
 				ID:          id(1),

@@ -8,27 +8,34 @@ import (
 
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// Compare compares a whole index with the rows of its database.
-func Compare(t testing.TB, snapshot *index.Snapshot, rows []store.Row) {
+// Compare compares a whole index with its database.
+func Compare(t testing.TB, snapshot *index.Snapshot, database *store.Store) {
 	t.Helper()
-	if n := snapshot.Providers(); n != len(rows) {
-		t.Errorf("the index has %d providers, the database %d", n, len(rows))
+	count := 0
+	if err := database.Trees(t.Context(), func(_ provider.ID, rows []store.Row) {
+		count += len(rows)
+		for _, row := range rows {
+			got, ok := snapshot.Row(row.ID)
+			if !ok || !reflect.DeepEqual(normalized(got), normalized(row)) {
+				t.Errorf("the index has\n%+v\nthe database\n%+v", normalized(got), normalized(row))
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := snapshot.Providers(); n != count {
+		t.Errorf("the index has %d providers, the database %d", n, count)
 	}
 	nodes := 0
 	for tree := range snapshot.Trees() {
 		nodes += len(tree.Nodes)
 	}
-	if nodes != len(rows) {
-		t.Errorf("the trees of the index have %d providers, the database %d", nodes, len(rows))
-	}
-	for _, row := range rows {
-		got, ok := snapshot.Row(row.ID)
-		if want := index.Row(row); !ok || !reflect.DeepEqual(normalized(got), normalized(want)) {
-			t.Errorf("the index has\n%+v\nthe database\n%+v", normalized(got), normalized(want))
-		}
+	if nodes != count {
+		t.Errorf("the trees of the index have %d providers, the database %d", nodes, count)
 	}
 }
 
