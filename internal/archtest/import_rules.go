@@ -340,7 +340,7 @@ func assembly() []Row {
 			Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/backup", Kind: Adapter, Imports: []string{"fault", "datafile", "sqldb"}},
 		{Package: "internal/upgrade", Kind: Assembly, Imports: []string{"fault", "sqldb", "agent/journal", "compute/store",
-			"image/store", "internal/backup", "network/store", "placement/store"}},
+			"image/store", "internal/backup", "network/store", "placement/store", "provider"}},
 		{Package: "internal/app", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Kind: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong",
 			"golang.org/x/sync"}},
