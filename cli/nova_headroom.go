@@ -2,14 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
 	"github.com/openberth/berth/fleet/headroom"
 	"github.com/openberth/berth/fleet/read"
 	"github.com/openberth/berth/hosttree"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -42,6 +46,9 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 		}
 		asks[i], traits = ask, append(traits, headroom.Traits(ask)...)
 	}
+	if services, err := countedByPlacement(ctx, g, list, asks); !countsItself(err) {
+		return list, services, err
+	}
 	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: notOfHeadroom, Whole: true})
 	if err != nil {
 		return nil, nil, err
@@ -51,11 +58,118 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 			list[i].add(headroom.Count(v, ask, func() bool { return ctx.Err() != nil }))
 		}
 	}
+	return list, servicesOf(v), nil
+}
+
+// servicesOf returns the compute services of hypervisors by their names.
+func servicesOf(v *fleet.View) map[string]string {
 	services := map[string]string{}
 	for _, h := range v.Hypervisors {
 		services[h.Name] = h.Host
 	}
-	return list, services, nil
+	return services
+}
+
+// mostExcluded is how many hosts a query for the headroom excludes at most: an address has a limited length.
+const mostExcluded = 200
+
+// errCount is returned if Placement cannot count.
+var errCount = errors.New("Placement does not count")
+
+// countsItself reports whether the command must count, with what it reads from Placement: that is not Berth's, does not
+// know a class or a trait of a request, needs too long, or too many hosts are out of service.
+func countsItself(err error) bool {
+	return errors.Is(err, errCount) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) ||
+		fault.CodeOf(err) == placement.CodeUndecided
+}
+
+// countedByPlacement adds what Berth's Placement counts to the flavors with these requests, and returns the compute
+// services of the hosts.
+func countedByPlacement(ctx context.Context, g *Globals, list []flavorHeadroom, asks []resource.Ask) (
+	map[string]string, error) {
+	first := slices.IndexFunc(asks, func(ask resource.Ask) bool { return len(ask.Groups) > 0 })
+	if first < 0 {
+		return nil, errCount
+	}
+	room, err := g.placement().Headroom(ctx, asks[first], nil)
+	if err != nil {
+		return nil, err
+	}
+	v, err := readFleet(ctx, g, read.Options{Without: append([]fleet.Part{fleet.Providers}, notOfHeadroom...)})
+	if err != nil {
+		return nil, err
+	}
+	out, further := withHostsOf(v, room).OutOfService(), []string{}
+	disabled := map[string]bool{}
+	for _, h := range room.ByHost {
+		disabled[h.Host] = h.Excluded != ""
+	}
+	for _, e := range out {
+		if !disabled[e.Host] {
+			further = append(further, e.Host)
+		}
+	}
+	if len(further) > mostExcluded {
+		return nil, errCount
+	}
+	counted := make([]headroom.Result, len(asks))
+	for i, ask := range asks {
+		if len(ask.Groups) == 0 {
+			continue
+		}
+		if i != first || len(further) > 0 {
+			if room, err = g.placement().Headroom(ctx, ask, further); err != nil {
+				return nil, err
+			}
+		}
+		counted[i] = countOf(room, out)
+	}
+	for i := range asks {
+		if len(asks[i].Groups) > 0 {
+			list[i].add(counted[i])
+		}
+	}
+	return servicesOf(v), nil
+}
+
+// withHostsOf returns a view that has, of all providers, the roots of the hosts that Placement has counted or left out.
+func withHostsOf(v *fleet.View, room placement.Headroom) *fleet.View {
+	s := *v.Snapshot
+	add := func(name string, traits ...resource.Trait) {
+		p := provider.Provider{ID: provider.ID(name), Root: provider.ID(name), Name: name, Traits: traits}
+		s.Providers = append(s.Providers, fleet.Provider{Provider: p})
+	}
+	for _, h := range room.ByHost {
+		if h.Excluded != "" {
+			add(h.Host, hosttree.StatusDisabled)
+		} else {
+			add(h.Host)
+		}
+	}
+	for _, name := range room.NoRoom {
+		add(name)
+	}
+	return fleet.NewView(&s)
+}
+
+// countOf returns the count of Placement without the hosts that are out of service.
+func countOf(room placement.Headroom, out []fleet.OutOfService) headroom.Result {
+	r := headroom.Result{Excluded: out}
+	r.Fits, r.Exact, r.Shared, r.Reason = room.Fits, room.Exact, room.Shared, room.Reason
+	for _, h := range room.ByHost {
+		if h.Excluded != "" {
+			continue
+		}
+		one := headroom.Host{Name: h.Host, Fits: h.Fits}
+		for _, class := range h.Lacks {
+			one.Lacks = append(one.Lacks, resource.Class(class))
+		}
+		r.Hosts = append(r.Hosts, one)
+	}
+	for _, c := range room.RunsOut {
+		r.RunsOut = append(r.RunsOut, headroom.RunsOut{Class: resource.Class(c.Class), Hosts: c.Hosts})
+	}
+	return r
 }
 
 // notOfHeadroom are the parts of a snapshot that do not decide where a server fits.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -64,6 +65,13 @@ func newPlacement(t *testing.T) (*eitherPlacement, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
 	p := &eitherPlacement{Handler: s}
 	web := httptest.NewServer(p)
 	t.Cleanup(web.Close)
@@ -140,7 +148,13 @@ func newNovaBesidePlacement(t *testing.T) (*eitherPlacement, *cli.Globals, *byte
 		"flavor": doc{"vcpus": 2, "original_name": "small"}, "OS-EXT-SRV-ATTR:host": "cmp1",
 		"OS-EXT-SRV-ATTR:hypervisor_hostname": "cmp1"}
 	answers := map[string]any{
-		"/":                                      doc{"versions": []any{doc{"id": "v2.1", "version": "2.96"}}},
+		"/": doc{"versions": []any{doc{"id": "v2.1", "version": "2.96"}}},
+		"/v2.1/flavors/detail": doc{"flavors": []any{
+			doc{"id": "small", "name": "small", "vcpus": 1, "extra_specs": doc{}},
+			doc{"id": "gpu", "name": "gpu", "vcpus": 1, "extra_specs": doc{"resources:CUSTOM_GPU": "1"}},
+			doc{"id": "huge", "name": "huge", "vcpus": 99, "extra_specs": doc{}},
+			doc{"id": "none", "name": "none", "vcpus": 1, "extra_specs": doc{"resources:CUSTOM_NONE": "1"}},
+			doc{"id": "wrong", "name": "wrong", "vcpus": 1, "extra_specs": doc{"resources:VCPU": "many"}}}},
 		"/v2.1/servers/detail":                   doc{"servers": []any{server}},
 		"/v2.1/servers/" + server["id"].(string): doc{"server": server},
 		"/v2.1/os-migrations": doc{"migrations": []any{doc{"uuid": "c0000000-0000-4000-8000-000000000002",
@@ -174,24 +188,26 @@ func newNovaBesidePlacement(t *testing.T) (*eitherPlacement, *cli.Globals, *byte
 func TestRowsOfBothPlacements(t *testing.T) {
 	p, g, out := newNovaBesidePlacement(t)
 	for name, c := range map[string]struct {
-		run      func() error
-		path     string // of Berth's own
+		command  interface{ Run(*cli.Globals) error }
+		path     string // of Berth's own, the last one
 		contains string
 	}{
-		"host list": {func() error { return (&cli.HostListCmd{}).Run(g) }, "/berth/v1/hosts",
-			"cmp1_NUMA0: 4 of 3 PCPU are allocated"},
-		"host show":   {func() error { return (&cli.HostShowCmd{Host: "cmp1"}).Run(g) }, "/berth/v1/trees/", "1000"},
-		"device list": {func() error { return (&cli.DeviceListCmd{}).Run(g) }, "/berth/v1/devices", "resize of web"},
-		"device list --long": {func() error {
-			return (&cli.DeviceListCmd{LongOutput: cli.LongOutput{Long: true}}).Run(g)
-		}, "/berth/v1/devices", "HW_NIC_SRIOV"},
-		"device list --state": {func() error { return (&cli.DeviceListCmd{State: "allocated"}).Run(g) }, "/berth/v1/devices",
-			"unknown consumer"},
-		"device list --host": {func() error { return (&cli.DeviceListCmd{Host: "cmp1"}).Run(g) }, "/berth/v1/trees/",
-			"0000:84:00.0"},
-		"device show": {func() error { return (&cli.DeviceShowCmd{Host: "cmp1", Address: "0000:81:00.0"}).Run(g) },
-			"/berth/v1/trees/", "partly allocated"},
-		"tree": {func() error { return (&cli.TreeCmd{Host: "cmp1"}).Run(g) }, "/berth/v1/trees/", "cmp1_NUMA0"},
+		"host list":   {&cli.HostListCmd{}, "/berth/v1/hosts", "cmp1_NUMA0: 4 of 3 PCPU are allocated"},
+		"host show":   {&cli.HostShowCmd{Host: "cmp1"}, "/berth/v1/trees/", "1000"},
+		"device list": {&cli.DeviceListCmd{}, "/berth/v1/devices", "resize of web"},
+		"device list --long": {&cli.DeviceListCmd{LongOutput: cli.LongOutput{Long: true}}, "/berth/v1/devices",
+			"HW_NIC_SRIOV"},
+		"device list --state": {&cli.DeviceListCmd{State: "allocated"}, "/berth/v1/devices", "unknown consumer"},
+		"device list --host":  {&cli.DeviceListCmd{Host: "cmp1"}, "/berth/v1/trees/", "0000:84:00.0"},
+		"device show":         {&cli.DeviceShowCmd{Host: "cmp1", Address: "0000:81:00.0"}, "/berth/v1/trees/", "partly allocated"},
+		"tree":                {&cli.TreeCmd{Host: "cmp1"}, "/berth/v1/trees/", "cmp1_NUMA0"},
+		"headroom small":      {&cli.HeadroomCmd{Flavor: []string{"small"}}, "/berth/v1/headroom", "6 more servers fit"},
+		"headroom gpu":        {&cli.HeadroomCmd{Flavor: []string{"gpu"}}, "/berth/v1/headroom", "CUSTOM_GPU"},
+		"headroom huge":       {&cli.HeadroomCmd{Flavor: []string{"huge"}}, "/berth/v1/headroom", "0 more servers fit"},
+		"headroom by host": {&cli.HeadroomCmd{Flavor: []string{"small", "gpu", "huge", "wrong"}, By: "host"},
+			"/berth/v1/headroom", "cmp1"},
+		"headroom of a class that Placement does not have": {&cli.HeadroomCmd{Flavor: []string{"none"}},
+			"/berth/v1/events", "0 more servers fit"},
 	} {
 		for _, g.Output = range []string{"table", "json"} {
 			var texts [2]string
@@ -200,12 +216,12 @@ func TestRowsOfBothPlacements(t *testing.T) {
 				p.original, p.asked = original, nil
 				p.mu.Unlock()
 				out.Reset()
-				if err := c.run(); err != nil {
+				if err := c.command.Run(g); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 				texts[i] = out.String()
 				p.mu.Lock()
-				if !original && (len(p.asked) > 3 || !strings.HasPrefix(p.asked[len(p.asked)-1], c.path)) {
+				if !original && (len(p.asked) > 4 || !strings.HasPrefix(p.asked[len(p.asked)-1], c.path)) {
 					t.Errorf("%s: %q", name, p.asked)
 				}
 				p.mu.Unlock()

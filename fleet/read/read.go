@@ -151,6 +151,8 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 func (r *reader) allProviders(ctx context.Context) error {
 	read := r.placement
 	switch {
+	case !r.wants(fleet.Providers):
+		return nil
 	case r.Host != "":
 	case r.Rows == HostRows:
 		read = func(ctx context.Context) (err error) {

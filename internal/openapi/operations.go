@@ -100,8 +100,10 @@ func placementOperations() []Operation {
 		{Service: "placement", Method: "GET", Path: "/berth/v1/headroom", Rule: "placement:allocation_candidates:list",
 			Summary: "How many more servers with a request fit, by host and aggregate, and what runs out first. The query is " +
 				"that of GET /allocation_candidates at the newest microversion, as for /berth/v1/explain. Hosts with the trait " +
-				"COMPUTE_STATUS_DISABLED are not counted; Placement does not know which other hosts are down.",
-			Query: candidateQuery(), Statuses: []int{200}, Answer: placement.Headroom{}},
+				"COMPUTE_STATUS_DISABLED are not counted; the program names further ones, such as those that are down.",
+			Query: append(candidateQuery(), Parameter{Name: placement.KeyExclude, Text: "name of a host that is not counted",
+				Repeated: true}),
+			Statuses: []int{200}, Answer: placement.Headroom{}},
 		{Service: "placement", Method: "GET", Path: "/berth/v1/usage-history", Rule: "placement:resource_providers:usages",
 			Summary: "How much there was of each resource class and was used over time, for a month, in steps of minutes. A " +
 				"step has the minute in which most was used. It is null if no Placement recorded a minute of it.",

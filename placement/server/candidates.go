@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -27,6 +28,11 @@ func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot
 	if err != nil {
 		return ask, nil, nil, err
 	}
+	return c.parseCandidates(values)
+}
+
+// parseCandidates is parseCandidateQuery for these parameters.
+func (c *call) parseCandidates(values url.Values) (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
 	if ask, err = api.ParseAsk(c.version, values); err != nil {
 		return ask, nil, nil, err
 	}

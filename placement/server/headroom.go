@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -19,20 +20,26 @@ import (
 const headroomTimeout = 20 * time.Second
 
 // headroom handles GET /berth/v1/headroom: how often a query for candidates could be claimed. Hosts whose compute
-// service is disabled are not counted.
+// service is disabled are not counted, and those that the query excludes.
 func (c *call) headroom() error {
 	c.version = api.Latest // the query is that of the newest microversion
-	ask, snapshot, unknown, err := c.parseCandidateQuery()
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	named := values[api.KeyExclude]
+	values.Del(api.KeyExclude)
+	ask, snapshot, unknown, err := c.parseCandidates(values)
 	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
 	began, clock := c.server.now(), c.newSearchClock(new(time.Duration))
 	clock.limit = headroomTimeout
+	hosts := countedHosts(snapshot, named)
 	cloud := headroom.Cloud{Excluded: map[string]bool{}, Stop: clock.expired,
 		Rows: index.RowsWith(snapshot, ask.Total().Sorted(), append(headroom.Traits(ask), index.Sharing))}
-	disabled := disabledHosts(snapshot)
-	for _, name := range disabled {
-		cloud.Excluded[name] = true
+	for _, h := range hosts {
+		cloud.Excluded[h.Host] = h.Excluded != ""
 	}
 	counted := cloud.Count(ask)
 	c.server.opts.Log.Debug("headroom counted", "request_id", c.ID, "fits", counted.Fits, "took",
@@ -41,56 +48,78 @@ func (c *call) headroom() error {
 		return err
 	}
 	c.setModified(time.Time{})
-	return c.sendJSON(http.StatusOK, headroomDoc(counted, disabled, snapshot))
+	return c.sendJSON(http.StatusOK, headroomDoc(counted, hosts, snapshot))
 }
 
-// disabledHosts returns the names of the hosts whose compute service is disabled, sorted.
-func disabledHosts(snapshot *index.Snapshot) (names []string) {
-	for t := range snapshot.WithTrait(snapshot.Trait(hosttree.StatusDisabled)).All() {
-		if top := t.Top(); top != nil && top.HasTrait(snapshot.Trait(hosttree.StatusDisabled)) &&
-			!top.HasTrait(snapshot.Trait(index.Sharing)) {
-			names = append(names, top.Name)
-		}
+// countedHosts returns all hosts by name, with the reason why a host is not counted.
+func countedHosts(snapshot *index.Snapshot, named []string) (hosts []host.HostHeadroom) {
+	disabled := snapshot.Trait(hosttree.StatusDisabled)
+	sharing, excluded := snapshot.Trait(index.Sharing), map[string]bool{}
+	for _, name := range named {
+		excluded[name] = true
 	}
-	slices.Sort(names)
-	return names
+	for t := range snapshot.Trees() {
+		top := t.Top()
+		if top == nil || top.HasTrait(sharing) {
+			continue
+		}
+		h := host.HostHeadroom{Host: top.Name, Exact: true, Lacks: []string{}}
+		switch {
+		case top.HasTrait(disabled):
+			h.Excluded = "it has the trait " + string(hosttree.StatusDisabled)
+		case excluded[top.Name]:
+			h.Excluded = "the query excludes it"
+		}
+		hosts = append(hosts, h)
+	}
+	slices.SortFunc(hosts, func(a, b host.HostHeadroom) int { return cmp.Compare(a.Host, b.Host) })
+	return hosts
 }
 
 // headroomDoc returns the answer: the count with the sums of aggregates, and the hosts that are not counted.
-func headroomDoc(of headroom.Result, disabled []string, snapshot *index.Snapshot) api.Headroom {
+func headroomDoc(of headroom.Result, hosts []host.HostHeadroom, snapshot *index.Snapshot) api.Headroom {
 	out := api.Headroom{Headroom: host.Headroom{Fits: of.Fits, Exact: of.Exact, Reason: of.Reason,
-		RunsOut: []host.RunsOut{}, ByHost: []host.HostHeadroom{}}, Shared: of.Shared,
-		Aggregates: []api.AggregateHeadroom{}}
+		RunsOut: []host.RunsOut{}, ByHost: []host.HostHeadroom{}}, Shared: of.Shared, NoRoom: []string{}}
 	for _, one := range of.RunsOut {
 		out.RunsOut = append(out.RunsOut, host.RunsOut{Class: string(one.Class), Hosts: one.Hosts})
 	}
-	sums := map[resource.AggregateID]*api.AggregateHeadroom{}
+	listed := map[string]bool{}
 	for _, h := range of.Hosts {
 		lacks := []string{}
 		for _, class := range h.Lacks {
 			lacks = append(lacks, string(class))
 		}
 		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: h.Name, Fits: h.Fits, Exact: of.Exact, Lacks: lacks})
-		for _, id := range aggregatesOf(snapshot, h.Root) {
-			if sums[id] == nil {
-				sums[id] = &api.AggregateHeadroom{Aggregate: id}
-			}
-			if sums[id].Fits += h.Fits; h.Fits > 0 {
-				sums[id].Room++
-			}
+		listed[h.Name] = true
+	}
+	for _, h := range hosts {
+		switch {
+		case h.Excluded != "":
+			out.ByHost = append(out.ByHost, h)
+		case !listed[h.Host]:
+			out.NoRoom = append(out.NoRoom, h.Host)
 		}
 	}
-	for _, name := range disabled {
-		out.ByHost = append(out.ByHost, host.HostHeadroom{Host: name, Exact: true, Lacks: []string{},
-			Excluded: "it has the trait " + string(hosttree.StatusDisabled)})
+	out.Aggregates = byAggregate(of.Hosts, snapshot)
+	return out
+}
+
+// byAggregate adds up the hosts of each aggregate, those with most room first.
+func byAggregate(hosts []headroom.Host, snapshot *index.Snapshot) []api.AggregateHeadroom {
+	sums := map[resource.AggregateID]api.AggregateHeadroom{}
+	for _, h := range hosts {
+		for _, id := range aggregatesOf(snapshot, h.Root) {
+			sum := sums[id]
+			sum.Aggregate = id
+			if sum.Fits += h.Fits; h.Fits > 0 {
+				sum.Room++
+			}
+			sums[id] = sum
+		}
 	}
-	for _, sum := range sums {
-		out.Aggregates = append(out.Aggregates, *sum)
-	}
-	slices.SortFunc(out.Aggregates, func(a, b api.AggregateHeadroom) int {
+	return slices.SortedFunc(maps.Values(sums), func(a, b api.AggregateHeadroom) int {
 		return cmp.Or(cmp.Compare(b.Fits, a.Fits), cmp.Compare(a.Aggregate, b.Aggregate))
 	})
-	return out
 }
 
 // aggregatesOf returns the aggregates of a provider.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,8 @@ func TestHeadroom(t *testing.T) {
 		ByHost: []host.HostHeadroom{{Host: "cmp0", Fits: 2, Exact: true, Lacks: []string{"CUSTOM_GPU"}},
 			{Host: "cmp1", Fits: 2, Exact: true, Lacks: []string{"CUSTOM_GPU"}},
 			{Host: "cmp2", Exact: true, Lacks: []string{}, Excluded: "it has the trait COMPUTE_STATUS_DISABLED"}}},
-		Aggregates: []api.AggregateHeadroom{{Aggregate: "rack1", Fits: 2, Room: 1}, {Aggregate: "rack2", Fits: 2, Room: 1}}}
+		Aggregates: []api.AggregateHeadroom{{Aggregate: "rack1", Fits: 2, Room: 1}, {Aggregate: "rack2", Fits: 2, Room: 1}},
+		NoRoom:     []string{}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -70,8 +72,13 @@ func TestHeadroom(t *testing.T) {
 		len(got.ByHost) != 3 || got.ByHost[0].Lacks[0] != "DISK_GB" {
 		t.Errorf("%+v", got)
 	}
-	if got = w.room("resources=VCPU:100"); got.Fits != 0 || got.Reason == "" || len(got.ByHost) != 1 {
+	if got = w.room("resources=VCPU:100"); got.Fits != 0 || got.Reason == "" || len(got.ByHost) != 1 ||
+		!slices.Equal(got.NoRoom, []string{"cmp0", "cmp1"}) {
 		t.Errorf("%+v", got)
+	}
+	got = w.room("resources=VCPU:4&exclude=cmp0&exclude=cmp9")
+	if got.Fits != 1 || len(got.ByHost) != 3 || got.ByHost[1].Excluded != "the query excludes it" || len(got.NoRoom) > 0 {
+		t.Errorf("without cmp0: %+v", got)
 	}
 }
 
