@@ -43,12 +43,18 @@ func server(cpus, devices int, class resource.Class, policy resource.Policy) res
 func TestMergedDevices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(28, 1))
 	merged, several := 0, 0
-	for n := range 800 {
+	for n := range 1000 {
 		f := &hostRows{}
 		f.add("h", "", resource.Amounts{"VCPU": 1 + rng.IntN(6), gpu: 1 + rng.IntN(2)}, nil)
 		f.add("nic", "h", resource.Amounts{gpu: 1}, nil)
+		f.add("card", "above", nil, nil)
+		f.add("above", "h", nil, nil)
+		if f.add("unused", "nic", nil, nil); rng.IntN(4) == 0 {
+			(*f)[len(*f)-1].Traits = []resource.Trait{"CUSTOM_A"}
+		}
 		for i := range rng.IntN(5) {
-			p := f.add(fmt.Sprint("h_", i), []string{"h", "h", "h", "nic"}[rng.IntN(4)], resource.Amounts{gpu: 1 + rng.IntN(3)},
+			parent := []string{"h", "h", "card", "nic"}[rng.IntN(4)]
+			p := f.add(fmt.Sprint("h_", i), parent, resource.Amounts{gpu: 1 + rng.IntN(3)},
 				resource.Amounts{gpu: rng.IntN(2)})
 			p.Root = "h"
 			inv := p.Inventories[gpu]
@@ -64,7 +70,7 @@ func TestMergedDevices(t *testing.T) {
 		}
 		ask := server(1, 1+rng.IntN(3), gpu, []resource.Policy{resource.PolicyNone, resource.PolicyIsolate}[rng.IntN(2)])
 		change := &ask.Groups[1+rng.IntN(len(ask.Groups)-1)]
-		switch rng.IntN(12) {
+		switch rng.IntN(14) {
 		case 0:
 			change.Required = [][]resource.Trait{{"CUSTOM_A"}}
 		case 1:
@@ -79,6 +85,9 @@ func TestMergedDevices(t *testing.T) {
 			if len(ask.Groups) > 2 {
 				ask.SameSubtree = [][]string{{"0", "1"}}
 			}
+		case 6:
+			ask.Groups = append(ask.Groups, resource.Group{Suffix: "x", Required: [][]resource.Trait{{"CUSTOM_A"}}})
+			ask.SameSubtree = [][]string{{"0", "x"}}
 		}
 		if len(Traits(ask)) == 0 { // a caller gives no others than those that the request names
 			for i := range *f {
@@ -115,6 +124,27 @@ func TestMergedDevices(t *testing.T) {
 
 // merges reports whether devices are merged for a request.
 func merges(f *hostRows, ask resource.Ask) bool {
-	return len(newRows(*f, ask).merged(func(provider.ID) bool { return true }, false)) <
-		len(*f)
+	all := func(provider.ID) bool { return true }
+	offering := func(rows []index.Row) (n int) {
+		for _, row := range rows {
+			n += min(len(row.Inventories), 1)
+		}
+		return n
+	}
+	r := newRows(*f, ask)
+	return offering(r.merged(all, false)) < offering(r.plain(all))
+}
+
+// A group may name a provider of a tree that has none of its classes.
+func TestTreesOfAGroup(t *testing.T) {
+	f := &hostRows{}
+	f.add("h", "", resource.Amounts{"VCPU": 3}, nil)
+	f.add("leaf", "h", nil, nil)
+	ask := server(1, 0, "", "")
+	for in, want := range map[provider.ID]int{"h": 3, "leaf": 3, "other": 0} {
+		ask.Groups[0].InTree = in
+		if got := (Cloud{Rows: *f}).Count(ask); got.Fits != want {
+			t.Errorf("in the tree of %s: %+v", in, got)
+		}
+	}
 }

@@ -13,11 +13,18 @@ type rows struct {
 	byRoot map[provider.ID][]*index.Row
 	total  resource.Amounts        // of the request
 	single map[resource.Class]bool // classes of which providers can be merged
+	bare   bool                    // a group requests no resources, which a provider without inventories can serve
+	named  map[provider.ID]bool    // providers whose trees groups name
 }
 
 // newRows returns the rows for a request.
 func newRows(all []index.Row, ask resource.Ask) rows {
-	r := rows{byRoot: map[provider.ID][]*index.Row{}, single: singles(ask), total: ask.Total()}
+	r := rows{byRoot: map[provider.ID][]*index.Row{}, single: singles(ask), total: ask.Total(),
+		named: map[provider.ID]bool{}}
+	for _, g := range ask.Groups {
+		r.named[g.InTree] = true
+	}
+	r.bare = slices.ContainsFunc(ask.Groups, func(g resource.Group) bool { return len(g.Resources) == 0 })
 	size := map[provider.ID]int{}
 	for i := range all {
 		size[all[i].Root]++
@@ -75,20 +82,28 @@ func (r rows) plain(use func(root provider.ID) bool) (all []index.Row) {
 }
 
 // merged returns the rows of trees with equal devices as one row, which offers what they have left together. A request
-// for one unit of a class is served by it if and only if one of the devices serves it. With empty nothing is used.
+// for one unit of a class is served by it if and only if one of the devices serves it. Providers that can serve no
+// group are left out. With empty nothing is used.
 func (r rows) merged(use func(root provider.ID) bool, empty bool) []index.Row {
 	all := make([]index.Row, 0, 2*len(r.byRoot)) // most trees have a root and one kind of devices
-	parents, first := map[provider.ID]bool{}, map[string]int{}
+	needed, parents, first := map[provider.ID]bool{}, map[provider.ID]bool{}, map[string]int{}
 	for root, tree := range r.byRoot {
 		if !use(root) {
 			continue
 		}
+		clear(needed)
 		clear(parents)
 		clear(first)
+		r.need(needed, tree)
 		for _, p := range tree {
-			parents[p.Parent] = true
+			if needed[p.ID] {
+				parents[p.Parent] = true
+			}
 		}
 		for _, p := range tree {
+			if !needed[p.ID] {
+				continue
+			}
 			row := *p
 			if empty {
 				row.Used = nil
@@ -110,6 +125,24 @@ func (r rows) merged(use func(root provider.ID) bool, empty bool) []index.Row {
 		}
 	}
 	return all
+}
+
+// need adds the providers of a tree that decide something: those that have a class of the request or are named by it,
+// those in aggregates, with which providers can share, and those above them.
+func (r rows) need(needed map[provider.ID]bool, tree []*index.Row) {
+	for _, p := range tree {
+		if p.Parent == "" || r.bare || r.named[p.ID] || len(p.Inventories) > 0 || len(p.Aggregates) > 0 {
+			needed[p.ID] = true
+		}
+	}
+	for more := true; more; {
+		more = false
+		for _, p := range tree {
+			if needed[p.ID] && p.Parent != "" && !needed[p.Parent] {
+				needed[p.Parent], more = true, true
+			}
+		}
+	}
 }
 
 // device returns the only class of a row that can be merged, and what the row has left of it.

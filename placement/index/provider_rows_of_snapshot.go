@@ -37,7 +37,7 @@ func (s *Snapshot) Row(id provider.ID) (Row, bool) {
 	if !ok {
 		return Row{}, false
 	}
-	return s.row(p.Tree, p.At, p.Node()), true
+	return s.row(p.Tree, p.At), true
 }
 
 // Tree returns the rows of the tree with this root, parents before children; nil if there is no such tree.
@@ -48,51 +48,72 @@ func (s *Snapshot) Tree(root provider.ID) []Row {
 	}
 	rows := make([]Row, len(t.Nodes))
 	for i := range t.Nodes {
-		rows[i] = s.row(t, i, &t.Nodes[i])
+		rows[i] = s.row(t, i)
 	}
 	return rows
 }
 
 // RowsWith returns the rows of all providers of a snapshot, with some classes and traits only.
 func RowsWith(s *Snapshot, classes []resource.Class, traits []resource.Trait) []Row {
-	list, wanted, named := make([]Row, 0, s.Providers()), map[ID]bool{}, map[ID]bool{}
+	list, wanted, kept := make([]Row, 0, s.Providers()), map[ID]resource.Class{}, map[ID]resource.Trait{}
 	for _, class := range classes {
-		wanted[s.Class(class)] = true
+		wanted[s.Class(class)] = class
 	}
 	for _, trait := range traits {
-		named[s.Trait(trait)] = true
+		kept[s.Trait(trait)] = trait
 	}
 	for t := range s.Trees() {
-		for i := range t.Nodes {
-			n := t.Nodes[i] // a copy
-			n.Inventories = slices.DeleteFunc(slices.Clone(n.Inventories), func(i Inventory) bool { return !wanted[i.Class] })
-			n.Traits = slices.DeleteFunc(slices.Clone(n.Traits), func(t ID) bool { return !named[t] })
-			list = append(list, s.row(t, i, &n))
+		for at := range t.Nodes {
+			n := &t.Nodes[at]
+			r := Row{Provider: t.bare(at)}
+			for _, st := range n.Inventories {
+				if class := wanted[st.Class]; class != "" {
+					r.add(class, st)
+				}
+			}
+			for _, id := range n.Traits {
+				if trait := kept[id]; trait != "" {
+					r.Traits = append(r.Traits, trait)
+				}
+			}
+			slices.Sort(r.Traits)
+			r.Aggregates = named(s.aggregates, n.Aggregates)
+			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// row returns the row of a node with what n has.
-func (s *Snapshot) row(t *Tree, at int, n *Node) Row {
-	r := Row{
-		Provider: provider.Provider{
-			ID:         n.ID,
-			Name:       n.Name,
-			Parent:     t.parent(at),
-			Root:       t.Root,
-			Generation: n.Generation,
-		},
+// add adds an inventory and its usage.
+func (r *Row) add(class resource.Class, st Inventory) {
+	if st.Offered() {
+		if r.Inventories == nil {
+			r.Inventories = map[resource.Class]resource.Inventory{}
+		}
+		r.Inventories[class] = st.Inventory
 	}
+	if st.Used != 0 {
+		if r.Used == nil {
+			r.Used = resource.Amounts{}
+		}
+		r.Used[class] = st.Used
+	}
+}
+
+// bare returns the provider of a node without what it has.
+func (t *Tree) bare(at int) provider.Provider {
+	n := &t.Nodes[at]
+	return provider.Provider{ID: n.ID, Name: n.Name, Parent: t.parent(at), Root: t.Root, Generation: n.Generation}
+}
+
+// row returns the row of a node.
+func (s *Snapshot) row(t *Tree, at int) Row {
+	n := &t.Nodes[at]
+	r := Row{Provider: t.bare(at)}
 	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Inventories))
 	r.Used = resource.Amounts{}
 	for _, st := range n.Inventories {
-		if st.Offered() {
-			r.Inventories[s.classes.names[st.Class]] = st.Inventory
-		}
-		if st.Used != 0 {
-			r.Used[s.classes.names[st.Class]] = st.Used
-		}
+		r.add(s.classes.names[st.Class], st)
 	}
 	r.Traits = named(s.traits, n.Traits)
 	r.Aggregates = named(s.aggregates, n.Aggregates)
