@@ -180,6 +180,9 @@ func made(n int) view.Source {
 				if r.Devices[j].Parent != "" {
 					r.Devices[j].Bandwidth = string(nic)
 				}
+				if r.Devices[j].Address == "0000:18:00.2" && r.Devices[j].Holder != "" {
+					r.Devices[j].Present = new(false)
+				}
 			}
 		}
 		switch i % 20 {

@@ -99,6 +99,8 @@ func (b *Browser) Call(method string, params map[string]any, into any) {
 		switch {
 		case m.ID != b.last:
 			b.event(m)
+		case m.Error != nil && method == "Runtime.evaluate" && strings.Contains(string(m.Error), "navigated or closed"):
+			return // another page has replaced the one of the expression: it has no value
 		case m.Error != nil:
 			b.t.Fatalf("%s: %s", method, m.Error)
 		default:
