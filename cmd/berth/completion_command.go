@@ -201,7 +201,7 @@ func writeBash(rows []commandWords, w io.Writer) error {
 	return err
 }
 
-// writeZsh writes the script for zsh.
+// writeZsh writes the script for zsh: a function of a directory in fpath, or a file that is sourced.
 func writeZsh(rows []commandWords, w io.Writer) error {
 	entry := func(d described) string {
 		return " " + quoted(strings.ReplaceAll(d.word, ":", `\:`)+":"+strings.ReplaceAll(d.help, ":", `\:`))
@@ -229,7 +229,8 @@ func writeZsh(rows []commandWords, w io.Writer) error {
 	out.WriteString("\tesac\n\tif [[ $words[CURRENT] == -* ]]; then\n\t\t_describe -o flag flags\n" +
 		"\telif (( $#list )); then\n\t\t_describe command list\n" +
 		"\telif [[ -n $names ]]; then\n\t\tcompadd -- ${(f)\"$(" + printNames + "${=names} 2>/dev/null | tail -n +2)\"}\n" +
-		"\telse\n\t\t_files\n\tfi\n}\n_berth \"$@\"\n")
+		"\telse\n\t\t_files\n\tfi\n}\n" +
+		"if [[ $funcstack[1] == _berth ]]; then\n\t_berth \"$@\"\nelse\n\tcompdef _berth berth\nfi\n")
 	_, err := io.WriteString(w, out.String())
 	return err
 }

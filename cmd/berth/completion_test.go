@@ -83,6 +83,54 @@ func TestCompletionInOtherShells(t *testing.T) {
 	}
 }
 
+// zshSession types keys in an interactive zsh that has a script, and prints what it shows. $1 is the file, $2 how it is
+// used, and the others are the keys before each TAB.
+const zshSession = `zmodload zsh/zpty
+shown() { local all="" part until=$((SECONDS + 20))
+	while ((SECONDS < until)); do
+		zpty -r -t z part && all+=$part
+		[[ $all == *$1* ]] && break
+		sleep 0.05
+	done
+	print -r -- "$all"; }
+zpty z zsh -f -i
+case $2 in
+fpath) use="fpath=(${1:h} \$fpath); autoload -Uz compinit; compinit -u -D" ;;
+source) use="autoload -Uz compinit; compinit -u -D; source $1" ;;
+esac
+zpty -w z "PS1='% '; $use; bindkey '^I' complete-word; echo REA''DY"
+shown READY >/dev/null
+for keys in "${@:3}"; do
+	zpty -w -n z $'\x15'"${keys%%=*}"$'\t'
+	shown "${keys#*=}"
+done
+`
+
+// zsh completes commands, flags and names, with the script in fpath and sourced.
+func TestCompletionInZsh(t *testing.T) {
+	testenv.Need(t, "zsh")
+	t.Parallel()
+	script, _, _ := output(t, "completion", "zsh")
+	file := filepath.Join(t.TempDir(), "_berth")
+	must(t, os.WriteFile(file, []byte(script), 0o600))
+	want := map[string]string{"berth serv": "berth server", "berth server cr": "berth server create",
+		"berth server create --flav": "berth server create --flavor", "berth server show we": "berth server show web"}
+	for _, use := range []string{"fpath", "source"} {
+		args := []string{"-f", "-c", zshSession, "zsh", file, use}
+		for keys, shown := range want {
+			args = append(args, keys+"="+shown)
+		}
+		cmd := exec.Command("zsh", args...)
+		cmd.Env = append(listing(t), "TERM=dumb", "HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		for _, shown := range want {
+			if err != nil || !strings.Contains(string(out), shown) {
+				t.Errorf("%s: no %q: %v\n%q", use, shown, err, out)
+			}
+		}
+	}
+}
+
 // The manual pages have every command of the program, and groff finds no fault in them.
 func TestManualPages(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ type grammar struct {
 	User userCmd `cmd:"" group:"Services:" help:"Add, list, change and remove the accounts of http_basic, in the files of this machine."`
 
 	Demo       demoCmd       `cmd:"" group:"This program:" help:"Run a guided tour of a small cloud on this machine, in a temporary directory."`
-	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion of commands and flags for a shell."`
+	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion of commands and flags for a shell: source <(berth completion bash), or zsh; berth completion fish | source."`
 	Manual     manualCmd     `cmd:"" group:"This program:" hidden:"" help:"Write the manual pages into a directory."`
 	Version    versionCmd    `cmd:"" group:"This program:" help:"Print the version."`
 }
