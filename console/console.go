@@ -35,6 +35,7 @@ type Console struct {
 	attempts  *identity.Attempts // of passwords
 	signingIn chan struct{}      // a slot for each sign-in that is checked
 	counting  chan struct{}      // a slot for each count of what fits
+	rereading chan struct{}      // has a place for one read on behalf of a page that stays open
 	handler   http.Handler
 	ctx       context.Context
 	stop      context.CancelFunc

@@ -41,7 +41,7 @@ func (c *Console) fleetStream(w http.ResponseWriter, r *http.Request, one *sessi
 	w.Header().Set("Content-Type", "text/event-stream")
 	s.write("retry: 3000\n\n")
 	states := make(chan liveState)
-	go one.follow(ctx, states)
+	go c.follow(ctx, one, states)
 	beat := time.NewTicker(beatTime)
 	defer beat.Stop()
 	for s.err == nil {
@@ -78,7 +78,7 @@ func (s *stream) state(now liveState) {
 
 // follow sends what was read last, and then what is read after each event of Placement and compute, or after liveWait,
 // until ctx ends. Events that come during a read or a pause lead to one more read.
-func (one *session) follow(ctx context.Context, states chan<- liveState) {
+func (c *Console) follow(ctx context.Context, one *session, states chan<- liveState) {
 	changed := make(chan struct{}, 1)
 	go watch(ctx, one.clients.Placement.REST, changed)
 	if one.clients.Hosts != nil {
@@ -96,7 +96,7 @@ func (one *session) follow(ctx context.Context, states chan<- liveState) {
 		case <-ctx.Done():
 			return
 		}
-		now.cloud, now.err = one.read.again(ctx, one.ctx, one.clients)
+		now.cloud, now.err = one.read.again(ctx, one.ctx, one.clients, c.rereading)
 	}
 }
 
@@ -110,7 +110,14 @@ func watch(ctx context.Context, client *rest.Client, changed chan<- struct{}) {
 			}
 			return nil
 		})
-		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
+		switch {
+		case refused(err): // the next read fails too, and ends the session
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+			return
+		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
 			return
 		}
 		cursor = next
@@ -120,17 +127,25 @@ func watch(ctx context.Context, client *rest.Client, changed chan<- struct{}) {
 	}
 }
 
-// again reads the cloud again, as soon as a page that stays open may. It returns what was read, as get does.
-func (r *reading) again(ctx, session context.Context, clients Clients) (*view.Cloud, error) {
+// again reads the cloud again, as soon as a page that stays open may, and when turns has a place: the pages of all users
+// do not read at the same time. It returns what was read, as get does.
+func (r *reading) again(ctx, session context.Context, clients Clients, turns chan struct{}) (*view.Cloud, error) {
 	r.mu.Lock()
 	due := r.at.Add(max(freshTime, liveShare*r.took))
 	r.mu.Unlock()
 	if err := sleep(ctx, time.Until(due)); err != nil {
 		return nil, err
 	}
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if wait, _ := r.begin(session, clients); wait != nil {
 		select {
 		case <-wait:
+		case <-time.After(liveWait): // it goes on, and others may read meanwhile
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -144,4 +145,39 @@ func TestLiveRequestsAreNoUse(t *testing.T) {
 	if text := get("/fleet/stream?live=1"); !strings.Contains(text, "close one") {
 		t.Error(text)
 	}
+}
+
+// Pages that stay open read in turn, and not before what was read is old.
+func TestReadsForOpenPages(t *testing.T) {
+	var group sync.WaitGroup
+	reads := make(chan struct{}, 10)
+	r := reading{group: &group, read: func(context.Context, Clients, func(int, int)) (view.Source, error) {
+		reads <- struct{}{}
+		return made(1), nil
+	}}
+	turns := make(chan struct{}, 1)
+	turns <- struct{}{}
+	ended := make(chan error, 1)
+	go func() {
+		cloud, err := r.again(t.Context(), t.Context(), Clients{}, turns)
+		if err == nil && cloud == nil {
+			err = errReading
+		}
+		ended <- err
+	}()
+	select {
+	case <-reads:
+		t.Error("it was read out of turn")
+	case <-time.After(100 * time.Millisecond):
+	}
+	<-turns
+	if err := <-ended; err != nil || len(reads) != 1 || len(turns) != 0 {
+		t.Errorf("%d reads, %d turns: %v", len(reads), len(turns), err)
+	}
+	soon, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	if _, err := r.again(soon, t.Context(), Clients{}, turns); err == nil || len(reads) != 1 {
+		t.Errorf("it was read again at once, %d times: %v", len(reads), err)
+	}
+	group.Wait()
 }

@@ -15,7 +15,7 @@ import (
 func New(o Options) *Console {
 	c := &Console{Options: o, work: work{readCloud, lookAt, auditWait, o.Log}, attempts: identity.NewAttempts(),
 		signingIn: make(chan struct{}, maxSignIns),
-		counting:  make(chan struct{}, maxCounts)}
+		counting:  make(chan struct{}, maxCounts), rereading: make(chan struct{}, 1)}
 	c.sessions = sessions{now: clock(o.Now), byID: map[[sha256.Size]byte]*session{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.handler = secured(c.routes(), o.TLS)
