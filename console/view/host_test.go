@@ -99,7 +99,8 @@ func TestHeldDevices(t *testing.T) {
 
 // Each guest with NUMA cells is listed on its nodes with its CPUs and its memory, and its CPUs are drawn as its own.
 func TestGuestsOfNodes(t *testing.T) {
-	cells := []host.Cell{{ID: 0, CPUs: []int{0, 1}, Dedicated: []int{2, 3, 4, 5}, Pinned: []int{2, 3, 5}},
+	cells := []host.Cell{{ID: 0, CPUs: []int{0, 1}, Dedicated: []int{2, 3, 4, 5}, Pinned: []int{2, 3, 5},
+		Pages: []host.Pages{{SizeKB: 2048, Total: 4}, {SizeKB: 1 << 20}}},
 		{ID: 1, Socket: 1, CPUs: []int{6, 7}}}
 	guests := []host.CountedGuest{
 		{ID: "s1", Cells: []host.GuestCell{{VCPUs: []int{0, 1, 2}, Dedicated: []int{0, 1}, MemoryMB: 2048},
@@ -121,6 +122,9 @@ func TestGuestsOfNodes(t *testing.T) {
 		"NUMA node 1: unknown consumer unknown: 1 shared CPU, 64 MiB", "NUMA node 1: web: 1 shared CPU, 512 MiB"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+	if bars := p.Sockets[0].Nodes[0].Bars; len(bars) != 1 || bars[0] != (Bar{"Pages of 2 MiB", "0/4", 0}) {
+		t.Errorf("a size without pages is not shown: %+v", bars)
 	}
 	var drawn []string
 	for _, path := range p.Sockets[0].Nodes[0].CPUs.Paths {

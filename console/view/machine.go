@@ -114,6 +114,9 @@ func bars(cell host.Cell) (list []Bar) {
 		list = append(list, Bar{"Memory of NUMA guests", a.Text() + " MiB", a.Share()})
 	}
 	for _, p := range cell.Pages {
+		if p.Total == 0 && p.Used == 0 {
+			continue // a size that the kernel knows and has no pages of
+		}
 		a := Amount{p.Used, p.Total}
 		list = append(list, Bar{"Pages of " + size(p.SizeKB), a.Text(), a.Share()})
 	}
