@@ -127,9 +127,10 @@ func watch(ctx context.Context, client *rest.Client, changed chan<- struct{}) {
 	}
 }
 
-// again reads the cloud again, as soon as a page that stays open may, and when turns has a place: the pages of all users
-// do not read at the same time. It returns what was read, as get does.
-func (r *reading) again(ctx, session context.Context, clients Clients, turns chan struct{}) (*view.Cloud, error) {
+// again reads the cloud again, as soon as a page that stays open may, and when turns has a place: the pages of all
+// users do not read at the same time. It returns what was read, as get does.
+func (r *reading) again(ctx, session context.Context, clients Clients, turns chan struct{}) (*view.Cloud,
+	error) {
 	r.mu.Lock()
 	due := r.at.Add(max(freshTime, liveShare*r.took))
 	r.mu.Unlock()
