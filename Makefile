@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
-.PHONY: migration pictures bench bench-peer bench-plots packages packages-test release tools
+.PHONY: migration pictures bench bench-flames bench-peer bench-plots packages packages-test release tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 bench-peer: tools ## measure Berth beside OpenStack's own Placement (of the source tree SOURCE) and print the ratios
 	$(if $(SOURCE),sh .ci/install-debian-packages "make bench-peer" python3-prettytable)
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench $(if $(SOURCE),-source $(abspath $(SOURCE)))
+
+bench-flames: ## draw where the processor time of benchmarks that miss their goal goes, in docs/flames; five minutes
+	$(GO) run ./internal/flamegraphs
 
 bench-plots: ## measure how the figures grow with the size, and draw them in docs/benchmarks.md; half an hour
 	$(GO) run ./internal/benchplots

@@ -355,6 +355,7 @@ func testSupport() []Row {
 		{Package: "internal/browser", Kind: TestSupport, Outside: []string{"github.com/coder/websocket"}},
 		{Package: "internal/bench", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/benchplots", Kind: TestSupport},
+		{Package: "internal/flamegraphs", Kind: TestSupport, Outside: []string{"github.com/google/pprof/profile"}},
 		{Package: "internal/clienttest", Kind: TestSupport, Imports: []string{"internal/bench", "internal/databases",
 			"internal/glance", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
 		{Package: "internal/databases", Kind: TestSupport, Imports: []string{"fault", "internal/testenv"},
