@@ -92,7 +92,8 @@ var kinds = []struct {
 
 func colour(name string) string {
 	for _, k := range kinds {
-		if k.beginnings == nil || slices.ContainsFunc(k.beginnings, func(b string) bool { return strings.HasPrefix(name, b) }) {
+		begins := func(with string) bool { return strings.HasPrefix(name, with) }
+		if k.beginnings == nil || slices.ContainsFunc(k.beginnings, begins) {
 			return k.colour
 		}
 	}

@@ -21,7 +21,8 @@ type subject struct {
 }
 
 var subjects = []subject{
-	{"schedule", "Servers with a device: choose a host of 1,000 and claim", "BenchmarkSchedule$/.*/flavor=device", "4000x"},
+	{"schedule", "Servers with a device: choose a host of 1,000 and claim", "BenchmarkSchedule$/.*/flavor=device",
+		"4000x"},
 	{"claim-sqlite", "Claims on SQLite, 64 clients", "BenchmarkClaim$/SQLite/clients=64", "20000x"},
 	{"bound-ports", "Ports with guaranteed bandwidth, each with a server", "BenchmarkBoundPorts$", "2000x"},
 }
@@ -53,7 +54,8 @@ func run(ctx context.Context, dir, only string) error {
 		}
 		path := filepath.Join(dir, "flames", s.file+".svg")
 		picture := draw(s.title, tree(p, fixtures))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(picture), 0o644)); err != nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(picture), 0o644))
+		if err != nil {
 			return err
 		}
 		drawn++
