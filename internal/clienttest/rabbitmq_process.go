@@ -24,8 +24,8 @@ func RabbitMQ(t testing.TB, dir string) string {
 	Run(t, filepath.Join(dir, "epmd.log"), "", "epmd", "-address", "127.0.0.1", "-port", ports["mapper"])
 	Write(t, filepath.Join(home, "plugins"), "[].\n")
 	Write(t, filepath.Join(home, "rabbitmq.conf"), "listeners.tcp.1 = "+node+"\n")
-	Run(t, filepath.Join(dir, "rabbit.log"), "", "env", "HOME="+home, "ERL_EPMD_ADDRESS=127.0.0.1",
-		"ERL_EPMD_PORT="+ports["mapper"],
+	Run(t, filepath.Join(dir, "rabbit.log"), "", "env", "-C", home, "HOME="+home, // Erlang writes dumps there
+		"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT="+ports["mapper"],
 		"RABBITMQ_NODENAME=berth"+ports["node"]+"@localhost", "RABBITMQ_DIST_PORT="+ports["dist"],
 		"RABBITMQ_CONFIG_FILE="+home+"/rabbitmq.conf",
 		"RABBITMQ_MNESIA_BASE="+home, "RABBITMQ_LOG_BASE="+home, "RABBITMQ_ENABLED_PLUGINS_FILE="+home+"/plugins",
