@@ -155,6 +155,9 @@ func (c *userListCmd) Run(g *cli.Globals, s streams) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(files.Users); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(s.log, "there is no user file %s; `berth user add` makes it\n", files.Users)
+	}
 	rows := [][]string{}
 	for _, u := range list {
 		rows = append(rows, []string{u.Name, dashed(u.Project), dashed(strings.Join(u.Roles, ", "))})

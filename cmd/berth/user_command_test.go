@@ -18,6 +18,15 @@ func runUser(args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), messages.String()
 }
 
+// A mistyped file is named, beside the empty list.
+func TestListOfMissingUserFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "htpaswd")
+	status, out, messages := runUser("list", "--user-file", file, "-o", "json")
+	if status != 0 || out != "[]\n" || !strings.Contains(messages, "there is no user file "+file) {
+		t.Errorf("status %d %s%s", status, out, messages)
+	}
+}
+
 // basicRequest sends a request with a name and a password, and returns the status of the answer.
 func basicRequest(t *testing.T, url, name, password string) int {
 	t.Helper()
