@@ -72,8 +72,12 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 // whyNotForgotten returns why the agent of a host counts as alive, as a clause; empty if it does not. The agent of a
 // host that an operator has declared dead counts as alive if it has reported since.
 func (c *Conductor) whyNotForgotten(ctx context.Context, name string) (reports string, err error) {
-	if reports, err = c.Agents.WhyAlive(ctx, name); err != nil || reports != "" || !c.Agents.Returned(name) {
+	if reports, err = c.Agents.WhyAlive(ctx, name); err != nil || reports != "" {
 		return reports, err
+	}
+	dead, err := c.store.Dead(ctx)
+	if err != nil || !slices.Contains(dead, name) || !c.Agents.Returned(name) {
+		return "", err
 	}
 	return "it has been declared dead, and its agent has reported since", nil
 }

@@ -71,6 +71,28 @@ func TestHostForget(t *testing.T) {
 	}
 }
 
+// A host whose agent has reported and is silent is forgotten, also if no operator has declared it dead.
+func TestForgetASilentHost(t *testing.T) {
+	env := newCloud(t, map[string]int{"a": 0})
+	c, at := withClocks(t, env)
+	host, err := env.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.since = time.Second
+	if err := c.Agents.Report(t.Context(), host, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.HostForget(t.Context(), "a"); !fault.Is(err, fault.Conflict) ||
+		!strings.Contains(fault.TextOf(err), "counts as alive until") {
+		t.Errorf("it has just reported: %v", err)
+	}
+	at.since += c.Agents.Silence + time.Second
+	if _, _, err := c.HostForget(t.Context(), "a"); err != nil {
+		t.Errorf("it is silent: %v", err)
+	}
+}
+
 // A host that was declared dead and has returned is not forgotten.
 func TestForgetAHostThatHasReturned(t *testing.T) {
 	env := newCloud(t, map[string]int{"a": 0})
