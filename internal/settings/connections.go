@@ -26,10 +26,11 @@ func (s *Settings) connectionOptions() config.Options {
 // addresses behind a proxy, may have all, because they can stand for many clients.
 func (s *Settings) checkConnections(cfg *config.Config, log *slog.Logger) (err error) {
 	c := &s.Connections
-	if c.Total, err = openable(c.Total, log); err != nil {
+	_, set := cfg.Get("berth", "max_connections")
+	if c.Total, err = openable(c.Total, set, log); err != nil {
 		return err
 	}
-	_, set := cfg.Get("berth", "max_connections_per_address")
+	_, set = cfg.Get("berth", "max_connections_per_address")
 	if c.PerAddress < 0 { // not set, or empty
 		c.PerAddress = 0
 		if !s.ProxyHeaders {
@@ -50,19 +51,23 @@ func (s *Settings) checkConnections(cfg *config.Config, log *slog.Logger) (err e
 // connections.
 const reservedFiles = 256
 
-// openable lowers [berth] max_connections to the number of files that the process may open. Go has raised the soft
-// limit of the process to the hard limit at its start.
-func openable(asked int, log *slog.Logger) (int, error) {
+// openable lowers [berth] max_connections to the number of files that the process may open, with a warning if the option
+// is set, or if less than half of its default is left. Go has raised the soft limit of the process to the hard limit at
+// its start.
+func openable(asked int, set bool, log *slog.Logger) (int, error) {
 	var may syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &may); err != nil {
 		return 0, fault.New(fault.Internal, "cannot read the limit of open files: %w", err)
 	}
-	if has := max(int(min(may.Cur, 1<<30))-reservedFiles, 1); has < asked {
+	has := max(int(min(may.Cur, 1<<30))-reservedFiles, 1)
+	if has >= asked {
+		return asked, nil
+	}
+	if set || has < httpserver.DefaultMaxConnections/2 {
 		log.Warn("[berth] max_connections lowered to the hard limit of open files; raise the limit (LimitNOFILE of systemd, "+
 			"ulimit -Hn) if more agents or clients must connect", "configured", asked, "connections", has, "files", may.Cur)
-		return has, nil
 	}
-	return asked, nil
+	return has, nil
 }
 
 // readOrigins reads [cors] over the defaults of a service.
