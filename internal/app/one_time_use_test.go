@@ -53,7 +53,7 @@ pci_in_placement = true
 		t.Errorf("cleaned: %v", err)
 	}
 	if err := (&cli.DeviceListCmd{}).Run(globals); err != nil || !strings.Contains(out.String(),
-		"available, used, not cleaned") {
+		"available, spent, not cleaned") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	out.Reset()
