@@ -39,8 +39,8 @@ const (
 	chunkBytes     = 20 << 10 // of a body
 )
 
-// DefaultMaxConnections is the default of [berth] max_connections. Each agent has two connections to compute: the stream
-// of its assignments, and one for its reports and signs of life.
+// DefaultMaxConnections is the default of [berth] max_connections. Each agent has two connections to compute: the
+// stream of its assignments, and one for its reports and signs of life.
 const DefaultMaxConnections = 32768
 
 // ConnLimits limits the open connections of one API.

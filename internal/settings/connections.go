@@ -51,9 +51,9 @@ func (s *Settings) checkConnections(cfg *config.Config, log *slog.Logger) (err e
 // connections.
 const reservedFiles = 256
 
-// openable lowers [berth] max_connections to the number of files that the process may open, with a warning if the option
-// is set, or if less than half of its default is left. Go has raised the soft limit of the process to the hard limit at
-// its start.
+// openable lowers [berth] max_connections to the number of files that the process may open, with a warning if the
+// option is set, or if less than half of its default is left. Go has raised the soft limit of the process to the hard
+// limit at its start.
 func openable(asked int, set bool, log *slog.Logger) (int, error) {
 	var may syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &may); err != nil {
