@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,11 +60,15 @@ type limitedConn struct {
 	state   connActivity
 	since   time.Time // when state was last set
 	release func()
+
+	turns   *handshakeTurns // once hasTurn was set
+	hasTurn atomic.Bool     // the server computes its part of the TLS handshake
 }
 
 // Close implements net.Conn.
 func (g *limitedConn) Close() error {
 	defer g.release()
+	g.endTurn()
 	return g.Conn.Close()
 }
 

@@ -65,7 +65,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, cert *Certificat
 	s.Protocols.SetHTTP1(true)
 	var conns net.Listener = limiter
 	if cert != nil {
-		conns = cert.listener(limiter)
+		conns = cert.listener(limiter, lim.headerTimeout)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(conns) }()

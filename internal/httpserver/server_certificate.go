@@ -102,11 +102,18 @@ func (c *Certificate) warnOfProperties() {
 	}
 }
 
-// listener returns a listener whose connections use TLS with the certificate that is current when they begin.
-func (c *Certificate) listener(inner net.Listener) net.Listener {
+// listener returns a listener whose connections use TLS with the certificate that is current when they begin. A
+// handshake that has not begun within limit fails.
+func (c *Certificate) listener(inner net.Listener, limit time.Duration) net.Listener {
+	turns := newHandshakeTurns(limit)
 	return tls.NewListener(inner, &tls.Config{MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			limitedConnOf(hello.Conn).setState(connFresh) // only now the client can send its request
+			conn := limitedConnOf(hello.Conn)
+			conn.setState(connActive) // it waits for the server
+			if err := turns.take(hello.Context(), conn); err != nil {
+				return nil, err
+			}
+			conn.setState(connFresh) // only now the client can send its request
 			return c.current.Load().config, nil
 		}})
 }

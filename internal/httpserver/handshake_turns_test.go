@@ -1,0 +1,99 @@
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// turnConn returns a connection of a limiter whose writes nobody reads.
+func turnConn(t *testing.T) *limitedConn {
+	a, b := net.Pipe()
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	go func() { _, _ = io.Copy(io.Discard, b) }()
+	return &limitedConn{Conn: a, release: func() {}}
+}
+
+// A handshake waits while the turns are taken, fails at its limit or when its context ends, and begins when another one
+// writes or is closed. A turn ends once.
+func TestHandshakeTurns(t *testing.T) {
+	turns := &handshakeTurns{slots: make(chan struct{}, 1), limit: testTimeout}
+	first, second, third := turnConn(t), turnConn(t), turnConn(t)
+	if err := turns.take(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	turns.limit = time.Millisecond
+	if err := turns.take(t.Context(), second); !errors.Is(err, errLateTurn) {
+		t.Errorf("a late handshake: %v", err)
+	}
+	turns.limit = testTimeout
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if err := turns.take(ended, second); !errors.Is(err, context.Canceled) {
+		t.Errorf("a handshake whose context has ended: %v", err)
+	}
+	took := make(chan error, 1)
+	go func() { took <- turns.take(t.Context(), second) }()
+	if _, err := first.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-took; err != nil {
+		t.Fatal(err)
+	}
+	go func() { took <- turns.take(t.Context(), third) }()
+	if err := errors.Join(second.Close(), <-took); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(third.Close(), third.Close(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(turns.slots); n != 0 {
+		t.Errorf("%d turns are still taken", n)
+	}
+}
+
+// recorder is a connection that keeps what is written first, and then fails.
+type recorder struct {
+	net.Conn
+	hello []byte
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.hello = append(r.hello, p...)
+	return 0, io.ErrClosedPipe
+}
+
+// Clients that begin a handshake and do nothing more take no turn from others.
+func TestStalledHandshakesTakeNoTurnOverTLS(t *testing.T) {
+	s := startServer(t, t.Context(), defaultLimits(), http.NotFoundHandler())
+	first := &recorder{}
+	config := s.ca.Client()
+	config.ServerName = "localhost"
+	if err := tls.Client(first, config).HandshakeContext(t.Context()); err == nil || len(first.hello) == 0 {
+		t.Fatalf("there is no ClientHello: %v", err)
+	}
+	for range 4 * cap(newHandshakeTurns(0).slots) {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write(first.hello); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	resp, err := s.get("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if took := time.Since(began); took > defaultLimits().headerTimeout/2 {
+		t.Errorf("a handshake took %s beside clients that stall", took)
+	}
+}
