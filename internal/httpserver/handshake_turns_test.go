@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// turnConn returns a connection of a limiter whose writes nobody reads.
+// turnConn returns a connection of a limiter. What is written to it is discarded.
 func turnConn(t *testing.T) *limitedConn {
 	a, b := net.Pipe()
 	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
