@@ -172,8 +172,8 @@ var damages = map[string]damage{
 		}},
 	"device twice": {flavor: single, rule: fleet.DeviceTwice,
 		write: func(t *testing.T, d *damagedCloud, server string) string {
-			d.devicePort(t, server)
-			return d.devicePort(t, d.servers["over capacity"])
+			one, other := d.devicePort(t, server), d.devicePort(t, d.servers["over capacity"])
+			return max(one, other) // Neutron lists ports by id, and the later one is reported
 		}},
 	"port of another provider": {flavor: single, port: true, rule: fleet.PortProvider, write: renamePort},
 	"lost port": {rule: fleet.LostPort,
