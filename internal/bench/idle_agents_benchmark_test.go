@@ -283,8 +283,9 @@ func BenchmarkIdleAgents(b *testing.B) {
 	must(b, syscall.Kill(compute.PID, syscall.SIGKILL))
 	must(b, compute.Stop())
 	began, reported := time.Now(), counts.reports.Load()
-	compute, err = StartComputeAt(berth, dir, placement.Addr, compute.Addr, options, client)
+	again, err := StartComputeAt(berth, dir, placement.Addr, compute.Addr, options, client)
 	must(b, err)
+	compute = again
 	must(b, awaitNone(counts))
 	awaitConnected(b, counts, *idleAgents, compute)
 	for counts.reports.Load() < reported+int64(*idleAgents) {

@@ -156,6 +156,9 @@ func (p *Process) Worked() (time.Duration, error) {
 func (p *Process) await(patience time.Duration) error {
 	c := Dial(p.Addr)
 	c.Patience, c.TLS = time.Second, p.client
+	if p.client != nil {
+		c.Patience = 15 * time.Second // thousands of agents may begin a handshake at the same time
+	}
 	defer c.Close()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		_, err := c.Want(200, "GET", "/", nil)
