@@ -103,9 +103,9 @@ func (c *Certificate) warnOfProperties() {
 }
 
 // listener returns a listener whose connections use TLS with the certificate that is current when they begin. A
-// handshake that has not begun within half of limit fails: the client has the other half for its part.
+// handshake that has not begun within limit fails. Half of it was tried: twice as many began again.
 func (c *Certificate) listener(inner net.Listener, limit time.Duration) net.Listener {
-	turns := newHandshakeTurns(limit / 2)
+	turns := newHandshakeTurns(limit)
 	return tls.NewListener(inner, &tls.Config{MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			conn := limitedConnOf(hello.Conn)
