@@ -162,6 +162,11 @@ func (c *Client) request(ctx context.Context, method, base, path string, data []
 	if data != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if method == http.MethodPut || method == http.MethodDelete {
+		// Idempotent (RFC 9110, section 9.2.2), but net/http sends such a request again over a new connection only if
+		// this header is there: without a value it is not sent. A kept connection ends when a service restarts.
+		req.Header["Idempotency-Key"] = []string{}
+	}
 	for name, value := range c.Headers {
 		req.Header.Set(name, value)
 	}

@@ -71,3 +71,36 @@ func TestUnreachableIsUnavailable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A kept connection may end while a request is written on it, as when the service restarts. A request that may be sent
+// again is sent over a new connection; one that creates something is not.
+func TestRequestOnAnEndingConnection(t *testing.T) {
+	for method, again := range map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false} {
+		t.Run(method, func(t *testing.T) {
+			requests := map[string]int{} // by connection
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if requests[r.RemoteAddr]++; requests[r.RemoteAddr] > 1 {
+					panic(http.ErrAbortHandler)
+				}
+				var in map[string]int
+				if err := ReadJSON(r, &in); err != nil {
+					t.Error(err)
+				}
+				WriteJSON(w, 200, in)
+			}))
+			defer s.Close()
+			c := &Client{Base: s.URL}
+			for _, n := range []int{1, 2} {
+				var out map[string]int
+				_, err := c.Do(t.Context(), method, "/", map[string]int{"n": n}, &out)
+				if n == 2 && !again {
+					if !fault.Is(err, fault.Unavailable) {
+						t.Errorf("%v", err)
+					}
+				} else if err != nil || out["n"] != n {
+					t.Errorf("request %d: %v %v", n, out, err)
+				}
+			}
+		})
+	}
+}

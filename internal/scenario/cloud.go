@@ -173,7 +173,8 @@ func (c *cloud) open(name string, config settings.Settings) (*app.Service, error
 	return app.OpenCompute(ctx, url, placement, config, c.log)
 }
 
-// stop stops the service, if it runs. Its connections break.
+// stop stops the service, if it runs. Its connections break; clients of the scenario keep none of them, as commands are
+// processes of their own.
 func (s *service) stop() error {
 	s.mu.Lock()
 	running := s.running
@@ -184,6 +185,7 @@ func (s *service) stop() error {
 	}
 	err := running.Close()
 	s.server.CloseClientConnections()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	return err
 }
 

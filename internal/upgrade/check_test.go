@@ -49,7 +49,7 @@ func newMachine(t *testing.T, urls map[backup.Name]string) *machine {
 		db, err := sqldb.Open(t.Context(), m.url(name))
 		must(t, err)
 		m.open[name] = db
-		t.Cleanup(func() { must(t, db.Close()) })
+		t.Cleanup(func() { m.stop(name) })
 	}
 	placement, err := placementstore.Open(t.Context(), m.open[backup.Placement])
 	must(t, err)
@@ -96,6 +96,16 @@ func (m *machine) parts() []backup.Part {
 		parts = append(parts, backup.Part{Name: name, Path: at.File, Database: at})
 	}
 	return parts
+}
+
+// stop stops the service of a database, if it runs. A service whose file is replaced under it saves its content, which
+// changes the state.
+func (m *machine) stop(name backup.Name) {
+	m.t.Helper()
+	if db := m.open[name]; db != nil {
+		delete(m.open, name)
+		must(m.t, db.Close())
+	}
 }
 
 // do changes a database as its service does.
@@ -237,10 +247,11 @@ func TestProblems(t *testing.T) {
 			m.do(backup.Placement, "UPDATE alembic_version SET version_num = 'b5c396305c25'")
 		}, []string{"b5c396305c25", "placement-manage db sync"}},
 		"not a database": {backup.Network, func(m *machine) {
-			must(m.t, os.Remove(m.path("network.db-wal")))
+			m.stop(backup.Network)
 			m.write("network.db", strings.Repeat("no database", 1000))
 		}, []string{"network.db", "not a database"}},
 		"a directory": {backup.Compute, func(m *machine) {
+			m.stop(backup.Compute)
 			must(m.t, os.Rename(m.path("compute.db"), m.path("moved")))
 			must(m.t, os.Mkdir(m.path("compute.db"), 0o700))
 		}, []string{"compute.db"}},
