@@ -171,14 +171,10 @@ func TestUnadvertisedIPv6(t *testing.T) {
 		return s.CreateSubnet(t.Context(), store.Subnet{Network: network, IPVersion: 6, CIDR: "fd00:1::/64", DHCP: true,
 			RAMode: mode, AddressMode: mode}, !gateway)
 	}
-	small, err := s.CreateNetwork(t.Context(), store.Network{MTU: 1200})
-	must(t, err)
 	for _, mode := range []string{api.SLAAC, api.DHCPv6Stateless} {
-		for network, gateway := range map[string]bool{n.ID: false, small.ID: true} {
-			if _, err := create(network, mode, gateway); !fault.Is(err, fault.Invalid) ||
-				!strings.Contains(fault.TextOf(err), "no host advertises fd00:1::/64 with the mode "+mode) {
-				t.Errorf("%s, gateway %v: %v", mode, gateway, err)
-			}
+		if _, err := create(n.ID, mode, false); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(fault.TextOf(err), "no host advertises fd00:1::/64 with the mode "+mode) {
+			t.Errorf("%s: %v", mode, err)
 		}
 	}
 	for _, mode := range []string{"", api.DHCPv6Stateful} { // guests get their addresses by the config drive
@@ -201,6 +197,32 @@ func TestUnadvertisedIPv6(t *testing.T) {
 	if _, err := create(flat.ID, api.SLAAC, false); err != nil {
 		t.Errorf("a network that another router advertises: %v", err)
 	}
+}
+
+// TestMTUOfIPv6: a network with subnets of IPv6 has an MTU of at least 1280, also after a change.
+func TestMTUOfIPv6(t *testing.T) {
+	s, n, _ := tunnelCloud(t)
+	refused := func(what string, err error) {
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "IPv6 needs at least 1280") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	create := func(network string, version int, cidr string) error {
+		_, err := s.CreateSubnet(t.Context(), store.Subnet{Network: network, IPVersion: version, CIDR: cidr, DHCP: true}, false)
+		return err
+	}
+	setMTU := func(mtu int) error {
+		_, err := s.UpdateNetwork(t.Context(), n.ID, -1, func(n *store.Network) error { n.MTU = mtu; return nil })
+		return err
+	}
+	must(t, setMTU(1279)) // tunnelCloud has subnets of IPv4 only
+	refused("a subnet in a network with a small MTU", create(n.ID, 6, "fd00:1::/64"))
+	must(t, create(n.ID, 4, "10.99.0.0/24"))
+	must(t, setMTU(1280))
+	must(t, create(n.ID, 6, "fd00:1::/64"))
+	must(t, setMTU(1400))
+	refused("a smaller MTU", setMTU(1279))
+	must(t, setMTU(1280))
 }
 
 // TestDHCPv6OfProviderNetworks: a host that does not route a network has an address of IPv6 there only where it can

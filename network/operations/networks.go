@@ -155,6 +155,15 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 	if err := s.setMTU(n); err != nil {
 		return err
 	}
+	if n.MTU < old.MTU {
+		subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{n.ID}})
+		if err != nil {
+			return err
+		}
+		if err := checkMTU(*n, subnets...); err != nil {
+			return err
+		}
+	}
 	if n.Policy != old.Policy {
 		if err := checkNetworkPolicy(ctx, tx, *n); err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -100,7 +99,7 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 	if err != nil || len(ends) == 0 && !slices.Contains(s.Segments.TenantTypes, "vxlan") {
 		return err
 	}
-	if err := checkAdvertised(n, sub); err != nil || sub.Gateway == "" {
+	if err := checkAdvertised(sub); err != nil || sub.Gateway == "" {
 		return err
 	}
 	networks, err := store.List[store.Network](ctx, tx, store.Filter{})
@@ -125,21 +124,25 @@ func checkRouted(ctx context.Context, tx *store.Tx, s *Service, n store.Network,
 
 // checkAdvertised refuses a subnet of a network that the hosts route, whose guests would wait for router advertisements
 // that no host sends.
-func checkAdvertised(n store.Network, sub store.Subnet) error {
-	mode, lacks := cmp.Or(sub.RAMode, sub.AddressMode), ""
-	switch {
-	case mode != api.SLAAC && mode != api.DHCPv6Stateless:
-	case sub.Gateway == "":
-		lacks = "the subnet has no gateway, and the gateway is what the hosts advertise; set gateway_ip"
-	case n.MTU < api.MinMTU6:
-		lacks = fmt.Sprintf("the MTU of the network is %d, and IPv6 needs at least %d; use another network", n.MTU,
-			api.MinMTU6)
-	}
-	if lacks == "" {
+func checkAdvertised(sub store.Subnet) error {
+	mode := cmp.Or(sub.RAMode, sub.AddressMode)
+	if sub.Gateway != "" || mode != api.SLAAC && mode != api.DHCPv6Stateless {
 		return nil
 	}
-	return invalid("no host advertises %s with the mode %s: %s, or set neither ipv6_ra_mode nor ipv6_address_mode: "+
-		"guests then get their addresses by the config drive", sub.CIDR, mode, lacks)
+	return invalid("no host advertises %s with the mode %s: the subnet has no gateway, and the gateway is what the hosts "+
+		"advertise; set gateway_ip, or set neither ipv6_ra_mode nor ipv6_address_mode: guests then get their addresses by "+
+		"the config drive", sub.CIDR, mode)
+}
+
+// checkMTU refuses subnets of IPv6 in a network with an MTU that IPv6 does not permit: no system configures IPv6 there.
+func checkMTU(n store.Network, subnets ...store.Subnet) error {
+	for _, sub := range subnets {
+		if sub.IPVersion == 6 && n.MTU < api.MinMTU6 {
+			return conflict("NetworkMTUSubnetConflict", "the MTU %d of network %s is not valid with the subnet %s: IPv6 needs "+
+				"at least %d; set a larger MTU, or use another network for the subnet", n.MTU, n.ID, sub.CIDR, api.MinMTU6)
+		}
+	}
+	return nil
 }
 
 // checkGateway refuses a gateway outside of the subnet on a network that a host routes, or that has no way to another

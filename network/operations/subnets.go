@@ -60,6 +60,9 @@ func createSubnet(ctx context.Context, tx *store.Tx, s *Service, sub *store.Subn
 				"subnet %s has %q; use that, or another network", o.ID, o.SubnetPool).WithCode("NetworkSubnetPoolAffinityError")
 		}
 	}
+	if err := checkMTU(n, *sub); err != nil {
+		return err
+	}
 	if err := checkRouted(ctx, tx, s, n, *sub); err != nil {
 		return err
 	}
