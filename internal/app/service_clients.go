@@ -56,7 +56,7 @@ func computeOverTCP(s settings.Settings, address string, flags rest.TLSFiles) (h
 // neither an address nor an account of Keystone, whose catalog has it.
 func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, error) {
 	calls := s.Accounts.Network
-	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
+	if !calls.Named() {
 		return nil, nil
 	}
 	files := keystoneFiles(calls.Keystone, "neutron")
@@ -74,7 +74,7 @@ func networkClient(s settings.Settings, flags rest.TLSFiles) (*network.Client, e
 // address nor an account of Keystone, whose catalog has it.
 func computeClient(s settings.Settings) (*compute.Client, error) {
 	calls := s.Accounts.Compute
-	if calls.Address == "" && calls.Type != identity.KeystoneAccount {
+	if !calls.Named() {
 		return nil, nil
 	}
 	client := compute.NewClient("", nil, serviceToken)

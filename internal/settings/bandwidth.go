@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
@@ -18,16 +17,21 @@ import (
 // own files only from this agent, which needs [neutron]. A process that has its own network service, as berth up, does
 // not need it.
 func (s Settings) Unreported() string {
-	calls := s.Accounts.Network
 	own := slices.Clone(s.Bandwidth.Own)
 	if s.LinuxBridges.Configured() {
 		own = append(own, "[linux_bridge] or [vxlan]")
 	}
-	if len(own) == 0 || calls.Address != "" || calls.Type == identity.KeystoneAccount {
+	if len(own) == 0 || s.Accounts.Network.Named() {
 		return ""
 	}
 	return strings.Join(own, " and ") + ": the network service does not learn this, so it binds no port to " +
 		"this host, because [neutron] names none; set [neutron] endpoint_override, or auth_type with an account of Keystone"
+}
+
+// ofAgentAlone reports whether the configuration names services that an agent alone calls. That of berth up does not.
+func (s Settings) ofAgentAlone() bool {
+	a := s.Accounts
+	return a.Placement.Named() || a.Compute.Named()
 }
 
 // prohibitList is the option of a mechanism driver with the vnic types that it must not bind.

@@ -76,8 +76,8 @@ func Check(path string, files ...string) (CheckReport, error) {
 	if s.Sysfs == "/sys" {
 		c.checkMoves(context.Background(), &s)
 	}
-	if sentence := s.Unreported(); sentence != "" {
-		c.add(LevelWarning, sentence+"; `berth up` needs neither, because it is the network service")
+	if sentence := s.Unreported(); sentence != "" && s.ofAgentAlone() {
+		c.add(LevelWarning, sentence)
 	}
 	c.checkBandwidth(s, machine)
 	c.checkBridges(s)

@@ -35,6 +35,26 @@ func captured(t *testing.T, group int, driver string) string {
 	return path
 }
 
+// `agent check` warns that no network service is named in the configuration of an agent alone; berth up needs none.
+func TestCheckOfUnreportedNetworks(t *testing.T) {
+	const bridges = "[DEFAULT]\nhost = cmp1\n[ovs]\nbridge_mappings = physnet0:br-ex\n"
+	for text, want := range map[string]bool{
+		bridges + "[api]\nauth_strategy = noauth2\n":                                                        false,
+		bridges + "[placement]\nendpoint_override = http://c:8778\n":                                        true,
+		bridges + "[compute]\nendpoint_override = http://c:8774\n":                                          true,
+		bridges + "[compute]\nendpoint_override = http://c:8774\n[neutron]\nendpoint_override = http://n\n": false,
+	} {
+		file := filepath.Join(t.TempDir(), "berth.conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		checked, err := Check(captured(t, -1, ""), file)
+		if got := strings.Contains(fmt.Sprint(checked.Findings), "because [neutron] names none"); err != nil || got != want {
+			t.Errorf("%s%v %v", text, checked.Findings, err)
+		}
+	}
+}
+
 // `agent check` names the other devices of an IOMMU group that the host uses or that are not offered, and a machine
 // without IOMMU. With libvirt a device is not offered if the host uses others of its group.
 func TestCheckOfIOMMUGroups(t *testing.T) {
