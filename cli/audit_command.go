@@ -21,23 +21,23 @@ import (
 
 // AuditCmd compares the services of a cloud.
 type AuditCmd struct {
-	Interval  time.Duration `help:"Time between the two looks: only what is the same in both is reported. 0: look once, which --heal does not accept." default:"1m"`
-	AliasFile []string      `help:"nova.conf with the aliases of PCI devices ([pci] alias); without it nothing is reported about devices of flavors with aliases. May be repeated." placeholder:"FILE" sep:"none"`
-	Rule      []string      `help:"Only differences of this rule, as the table names it. May be repeated." placeholder:"RULE" sep:"none"`
-	Heal      bool          `help:"Show what would be changed in Placement, ask, change it, and write an undo file."`
-	Yes       bool          `help:"With --heal: do not ask."`
-	UndoFile  string        `help:"With --heal: the undo file, which must not exist. Default: berth-undo-TIME.json in this directory." placeholder:"FILE"`
-	Undo      string        `help:"Undo the changes of an undo file, as far as nothing has changed since." placeholder:"FILE"`
+	BetweenLooks time.Duration `help:"Time between the two looks: only what is the same in both is reported. 0: look once, which --heal does not accept." default:"1m"`
+	AliasFile    []string      `help:"nova.conf with the aliases of PCI devices ([pci] alias); without it nothing is reported about devices of flavors with aliases. May be repeated." placeholder:"FILE" sep:"none"`
+	Rule         []string      `help:"Only differences of this rule, as the table names it. May be repeated." placeholder:"RULE" sep:"none"`
+	Heal         bool          `help:"Show what would be changed in Placement, ask, change it, and write an undo file."`
+	Yes          bool          `help:"With --heal: do not ask."`
+	UndoFile     string        `help:"With --heal: the undo file, which must not exist. Default: berth-undo-TIME.json in this directory." placeholder:"FILE"`
+	Undo         string        `help:"Undo the changes of an undo file, as far as nothing has changed since." placeholder:"FILE"`
 	LongOutput
 }
 
 // Validate checks the flags.
 func (c *AuditCmd) Validate() error {
 	switch {
-	case c.Interval < 0:
-		return fault.New(fault.Invalid, "--interval %s is negative; use a time such as 1m", c.Interval)
-	case c.Heal && c.Interval < time.Second:
-		return fault.New(fault.Invalid, "--heal needs an --interval of at least 1s: only what two looks show is changed")
+	case c.BetweenLooks < 0:
+		return fault.New(fault.Invalid, "--between-looks %s is negative; use a time such as 1m", c.BetweenLooks)
+	case c.Heal && c.BetweenLooks < time.Second:
+		return fault.New(fault.Invalid, "--heal needs --between-looks of at least 1s: only what two looks show is changed")
 	case (c.Yes || c.UndoFile != "") && !c.Heal:
 		return fault.New(fault.Invalid, "--yes and --undo-file need --heal: without it nothing is changed")
 	case c.Heal && c.Undo != "":
@@ -88,10 +88,10 @@ func (c *AuditCmd) Run(g *Globals) error {
 		return err
 	}
 	options := fleet.AuditOptions{Aliases: aliases, AliasesKnown: len(c.AliasFile) > 0}
-	found, err := read.Twice(ctx, c.Interval,
+	found, err := read.Twice(ctx, c.BetweenLooks,
 		func(ctx context.Context) (read.Audited, error) { return look(ctx, g, options) },
 		func(first read.Audited) {
-			fmt.Fprintf(g.stderr(), "%s; looking again after %s\n", counted(len(first.Differences), "difference"), c.Interval)
+			fmt.Fprintf(g.stderr(), "%s; looking again after %s\n", counted(len(first.Differences), "difference"), c.BetweenLooks)
 		})
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func TestAudit(t *testing.T) {
 		return 0
 	}
 	file := filepath.Join(t.TempDir(), "undo.json")
-	short := AuditCmd{Interval: time.Millisecond}
+	short := AuditCmd{BetweenLooks: time.Millisecond}
 	if got := status(short.Run(g)); got != 3 || !strings.Contains(out.String(), "orphaned allocation") ||
 		!strings.Contains(out.String(), "remove VCPU:2") {
 		t.Errorf("status %d: %s", got, out)
@@ -171,8 +171,8 @@ func TestAudit(t *testing.T) {
 
 // Flags that contradict each other, and files that are not valid, are refused.
 func TestWrongAudits(t *testing.T) {
-	for want, c := range map[string]AuditCmd{"negative": {Interval: -1}, "at least 1s": {Heal: true},
-		"need --heal": {Yes: true}, "exclude each other": {Heal: true, Interval: time.Minute, Undo: "x"}} {
+	for want, c := range map[string]AuditCmd{"negative": {BetweenLooks: -1}, "at least 1s": {Heal: true},
+		"need --heal": {Yes: true}, "exclude each other": {Heal: true, BetweenLooks: time.Minute, Undo: "x"}} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

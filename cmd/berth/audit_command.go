@@ -21,17 +21,17 @@ type auditCmd struct {
 }
 
 type auditRunCmd struct {
-	ConfigFile []string      `help:"Configuration file with [audit] interval, [ssl], [DEFAULT] debug and log_file; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
-	Listen     string        `help:"Address of /metrics and /healthz, which need no token. Default: ${default}." default:"127.0.0.1:8781" env:"BERTH_LISTEN_AUDIT" placeholder:"HOST:PORT"`
-	Every      time.Duration `help:"Time from the end of an audit to the next one, such as 10m. Default: [audit] interval, else ten minutes." env:"BERTH_AUDIT_EVERY"`
-	Interval   time.Duration `help:"Time between the two looks of an audit: only what is the same in both counts. Default: ${default}." default:"1m"`
-	AliasFile  []string      `help:"nova.conf with the aliases of PCI devices ([pci] alias), read at the start; may be repeated." placeholder:"FILE" sep:"none"`
+	ConfigFile   []string      `help:"Configuration file with [audit] interval, [ssl], [DEFAULT] debug and log_file; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
+	Listen       string        `help:"Address of /metrics and /healthz, which need no token. Default: ${default}." default:"127.0.0.1:8781" env:"BERTH_LISTEN_AUDIT" placeholder:"HOST:PORT"`
+	Interval     time.Duration `help:"Time from the end of an audit to the next one, such as 10m. Default: [audit] interval, else ten minutes." env:"BERTH_AUDIT_INTERVAL"`
+	BetweenLooks time.Duration `help:"Time between the two looks of an audit: only what is the same in both counts. Default: ${default}." default:"1m"`
+	AliasFile    []string      `help:"nova.conf with the aliases of PCI devices ([pci] alias), read at the start; may be repeated." placeholder:"FILE" sep:"none"`
 }
 
 // Validate checks the times.
 func (c *auditRunCmd) Validate() error {
-	if c.Every != 0 && c.Every < time.Second || c.Interval < time.Second {
-		return fault.New(fault.Invalid, "--every and --interval are at least 1s; use times such as 10m and 1m")
+	if c.Interval != 0 && c.Interval < time.Second || c.BetweenLooks < time.Second {
+		return fault.New(fault.Invalid, "--interval and --between-looks are at least 1s; use times such as 10m and 1m")
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (c *auditRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 		return err
 	}
 	return c.serve(ctx, s, conf, log, auditor.New(auditor.Options{Look: look, Report: cli.AuditReport(g),
-		Every: cmp.Or(c.Every, conf.AuditInterval, auditEvery), Wait: c.Interval, Limit: app.AuditLimit,
+		Every: cmp.Or(c.Interval, conf.AuditInterval, auditEvery), Wait: c.BetweenLooks, Limit: app.AuditLimit,
 		Log: log.With("service", "audit")}))
 }
 

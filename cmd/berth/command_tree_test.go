@@ -244,7 +244,7 @@ func TestNumbersAndAddresses(t *testing.T) {
 	for line, want := range map[string]string{
 		"flavor create x --ram abc": `--ram: write a whole number instead of "abc"`,
 		"server create x --flavor":  "--flavor: the value is missing",
-		"audit --interval abc":      `--interval: write a duration such as 30s or 10m instead of "abc"`,
+		"audit --between-looks abc": `--between-looks: write a duration such as 30s or 10m instead of "abc"`,
 		"server migrate":            "an argument is missing: <server>",
 		"server list --url ftp://x": `the URL "ftp://x" is not valid: write http://HOST:PORT or https://HOST:PORT`,
 	} {

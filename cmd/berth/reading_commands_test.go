@@ -53,7 +53,7 @@ func (r *callRecorder) take() []string {
 var readingCommands = map[string][]string{
 	"agent plan":      {"agent plan --config-file FILE --data-dir DIR"},
 	"agent preflight": {"agent preflight --config-file FILE --data-dir DIR"},
-	"audit now":       {"audit --interval 0s", "audit now --interval 10ms"},
+	"audit now":       {"audit --between-looks 0s", "audit now --between-looks 10ms"},
 	"candidates": {"candidates resources=VCPU:1", "candidates --explain resources=VCPU:9999",
 		"candidates resources=VCPU:1 required=CUSTOM_NO_SUCH_TRAIT"},
 	"device list":  {"device list", "device list --long"},

@@ -61,7 +61,7 @@ func TestNovaDamages(t *testing.T) {
 	d.compare(t, "before healing", d.differences(t, differencesFound), want)
 
 	undo := filepath.Join(t.TempDir(), "undo.json")
-	_, status := d.berth(t, d.program, "audit", "--interval", "5s", "--heal", "--yes", "--undo-file", undo)
+	_, status := d.berth(t, d.program, "audit", "--between-looks", "5s", "--heal", "--yes", "--undo-file", undo)
 	if status != differencesFound {
 		t.Errorf("healing: status %d", status)
 	}
@@ -86,7 +86,7 @@ const differencesFound = 3
 // healed.
 func (d *damagedCloud) differences(t *testing.T, status int) map[[2]string]bool {
 	t.Helper()
-	out, got := d.berth(t, d.program, "audit", "--interval", "5s", "-o", "json")
+	out, got := d.berth(t, d.program, "audit", "--between-looks", "5s", "-o", "json")
 	var found struct{ Differences []fleet.Finding }
 	if err := json.Unmarshal([]byte(out), &found); err != nil || got != status {
 		t.Fatalf("status %d, want %d: %v", got, status, err)

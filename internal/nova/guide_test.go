@@ -212,10 +212,10 @@ func (g *guide) perform(t *testing.T, line string, want guideCommand) {
 	case args[0] == "curl":
 		program, args = args[0], args[1:]
 	case want.text == "audit run":
-		line = strings.Replace(line, "--interval 1m", "--interval 5s", 1)
+		line = strings.Replace(line, "--between-looks 1m", "--between-looks 5s", 1)
 		args = strings.Fields(line)
 	case args[0] == "audit" && !strings.Contains(line, "--undo"):
-		args = append(args, "--interval", "5s")
+		args = append(args, "--between-looks", "5s")
 	}
 	if want.background {
 		g.start(t, program, args)

@@ -221,7 +221,7 @@ type difference struct {
 // differences runs the audit, which must end with a status, and returns the rules by subject.
 func (n *nova) differences(t *testing.T, program string, want int) map[string]string {
 	t.Helper()
-	out, status := n.berth(t, program, "audit", "--interval", "5s", "-o", "json")
+	out, status := n.berth(t, program, "audit", "--between-looks", "5s", "-o", "json")
 	var found struct{ Differences []difference }
 	if err := json.Unmarshal([]byte(out), &found); err != nil || status != want {
 		t.Fatalf("status %d, want %d: %v", status, want, err)
@@ -315,7 +315,8 @@ func TestNovaAudit(t *testing.T) {
 		t.Errorf("found %v, want %v", found, want)
 	}
 	undo := filepath.Join(t.TempDir(), "undo.json")
-	if _, status := n.berth(t, program, "audit", "--interval", "5s", "--heal", "--yes", "--undo-file", undo); status != 0 {
+	_, status := n.berth(t, program, "audit", "--between-looks", "5s", "--heal", "--yes", "--undo-file", undo)
+	if status != 0 {
 		t.Errorf("healing: status %d", status)
 	}
 	n.differences(t, program, 0)
