@@ -234,6 +234,22 @@ func TestHelpIsInGroups(t *testing.T) {
 	}
 }
 
+// A command with verbs for people prints its help without one, also if a service is its default.
+func TestHelpWithoutVerb(t *testing.T) {
+	for _, name := range []string{"agent", "image", "network"} {
+		var out, errs bytes.Buffer
+		if status := run([]string{name}, &out, &errs); status != 0 || !strings.Contains(out.String(), name+" run") {
+			t.Errorf("%s: status %d %s%s", name, status, out.String(), errs.String())
+		}
+	}
+	for line, command := range map[string]string{"network run": "network run", "network --data-dir network": "network run",
+		"network list": "network list", "image save network f": "image save <name> <file>"} {
+		if lacksVerb(command, strings.Fields(line)) {
+			t.Errorf("%s lacks a verb", line)
+		}
+	}
+}
+
 // A negative number is a value, an address needs no scheme, and a cloud without the address of a service is named.
 func TestNumbersAndAddresses(t *testing.T) {
 	var out, errs bytes.Buffer

@@ -9,7 +9,7 @@ import (
 )
 
 type imageCmd struct {
-	Run   imageRunCmd   `cmd:"" default:"withargs" help:"Run the image service (the default)."`
+	Run   imageRunCmd   `cmd:"" default:"withargs" help:"Run the image service (the default with flags)."`
 	Build imageBuildCmd `cmd:"" help:"Build the image of a small Linux with a shell on its serial console, from Debian packages, to try servers."`
 	cli.ImageCommands
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -81,6 +83,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "berth: %s\n", usageSentence(err))
 		return statusUsage
 	}
+	if lacksVerb(parsed.Command(), args) {
+		return run(append(args, "--help"), stdout, stderr)
+	}
 	ctx, stop := untilSignal()
 	defer stop()
 	g.Interrupt = ctx
@@ -90,7 +95,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "berth:", sentence(err))
 		return statusFailed
 	}
-	parsed.Bind(&g.Globals, streams{stdout, stderr, manager}, parser.Model)
+	parsed.Bind(&g.Globals, streams{stdout, stderr, manager, g.Wide}, parser.Model)
 	if err := parsed.Run(); err != nil {
 		for _, one := range joined(err) {
 			one = withInterruption(ctx, one)
@@ -99,4 +104,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitStatus(ctx, err)
 	}
 	return 0
+}
+
+// lacksVerb reports whether the arguments end with a command that has verbs for people, without one of them. Its help is
+// printed then: people who look for the verbs do not expect that a service starts and makes a data directory.
+func lacksVerb(command string, args []string) bool {
+	name, isRun := strings.CutSuffix(command, " run")
+	return isRun && slices.Contains([]string{"agent", "image", "network"}, name) && slices.Index(args, name) == len(args)-1
 }

@@ -10,7 +10,7 @@ import (
 )
 
 type networkCmd struct {
-	Run networkRunCmd `cmd:"" default:"withargs" help:"Run the network service (the default)."`
+	Run networkRunCmd `cmd:"" default:"withargs" help:"Run the network service (the default with flags)."`
 	cli.NetworkCommands
 }
 
