@@ -78,22 +78,30 @@ func TestEmptyListsInJSON(t *testing.T) {
 	}
 }
 
-// A table fits the width: its widest columns are shortened, but not ids; a table that is too wide at least keeps
-// narrow columns.
+// A table fits the width: its widest columns are shortened, but not ids and addresses. Then the ids are left out, and
+// then the last columns. If all are to be shown, ids are shortened too.
 func TestTablesFitTheTerminal(t *testing.T) {
 	id := "10000000-0000-4000-8000-000000000001"
 	for _, c := range []struct {
 		width int
+		all   bool
 		want  []string
 	}{
-		{200, []string{id, "a-long-name-of-a-server", "a sentence that says much", "up"}},
-		{80, []string{id, "a-long-name-of-…", "a sentence that …", "up"}},
-		{10, []string{id, "a-long-…", "a sente…", "up"}},
+		{200, false, []string{id, "a-long-name-of-a-server", "0000:11:00.1", "a sentence that says much", "up"}},
+		{90, false, []string{id, "a-long-name-o…", "0000:11:00.1", "a sentence tha…", "up"}},
+		{77, false, []string{id, "a-long-…", "0000:11:00.1", "a sente…", "up"}},
+		{76, false, []string{"a-long-name-of-a-server", "0000:11:00.1", "a sentence that says much", "up"}},
+		{39, false, []string{"a-long-…", "0000:11:00.1", "a sente…", "up"}},
+		{38, false, []string{"a-long-nam…", "0000:11:00.1", "a sentence…"}},
+		{8, false, []string{"a-long-…"}},
+		{60, true, []string{"10000000-0…", "a-long-name…", "0000:11:00.1", "a sentence …", "up"}},
+		{10, true, []string{"1000000…", "a-long-…", "0000:11…", "a sente…", "up"}},
 	} {
-		row := []string{id, "a-long-name-of-a-server", "a sentence that says much", "up"}
-		fit([]string{"ID", "Name", "Fault", "State"}, [][]string{row}, c.width)
-		if !slices.Equal(row, c.want) {
-			t.Errorf("%d columns: %q, want %q", c.width, row, c.want)
+		header := []string{"ID", "Name", "Address", "The fault of the server", "State"}
+		row := []string{id, "a-long-name-of-a-server", "0000:11:00.1", "a sentence that says much", "up"}
+		shown := fit(header, [][]string{row}, c.width, c.all)
+		if got := pick(row, shown); !slices.Equal(got, c.want) {
+			t.Errorf("%d columns: %q, want %q", c.width, got, c.want)
 		}
 	}
 }

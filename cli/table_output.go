@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -30,7 +31,7 @@ func (g *Globals) print(value any, header []string, rows [][]string) error {
 	if err != nil {
 		return err
 	}
-	return g.writeChosen(g.stdout(), pick(header, chosen), rows, chosen)
+	return g.writeChosen(pick(header, chosen), rows, chosen)
 }
 
 // writeJSON writes a value as JSON; an empty list is [].
@@ -44,18 +45,33 @@ func writeJSON(w io.Writer, value any) error {
 }
 
 // writeChosen writes the chosen columns of rows. On a terminal the table fits its width, unless --wide is given, and
-// has colours.
-func (o *OutputFlags) writeChosen(w io.Writer, header []string, rows [][]string,
-	chosen []int) error {
+// has colours. Columns for which it is too narrow are left out, unless -c names them.
+func (g *Globals) writeChosen(header []string, rows [][]string, chosen []int) error {
 	out := make([][]string, 0, len(rows))
 	for _, row := range rows {
 		out = append(out, pick(row, chosen))
 	}
-	screen := terminalOf(w)
-	if screen.width > 0 && !o.Wide {
-		fit(header, out, screen.width)
+	w := g.stdout()
+	screen, names := terminalOf(w), slices.Clone(header)
+	if screen.width == 0 || g.Wide {
+		return writeTable(w, header, out, screen.colours)
 	}
-	return writeTable(w, header, out, screen.colours)
+	shown := fit(header, out, screen.width, len(g.Columns) > 0)
+	for i := range out {
+		out[i] = pick(out[i], shown)
+	}
+	if err := writeTable(w, pick(header, shown), out, screen.colours); err != nil || len(shown) == len(header) {
+		return err
+	}
+	var left []string
+	for i, name := range names {
+		if !slices.Contains(shown, i) {
+			left = append(left, name)
+		}
+	}
+	_, err := fmt.Fprintf(g.stderr(), "left out, because the terminal has %d columns: %s; --wide shows all, -c selects\n",
+		screen.width, strings.Join(left, ", "))
+	return err
 }
 
 // isRecord reports whether a table shows one object: a row for each of its fields.
@@ -81,11 +97,12 @@ func (o *OutputFlags) writeRecord(w io.Writer, rows [][]string) error {
 	return writeTable(w, []string{"Field", "Value"}, rows, terminalOf(w).colours)
 }
 
-// PrintTable writes rows under a header, without a frame; columns are two spaces apart.
-func PrintTable(w io.Writer, header []string, rows [][]string) error {
+// PrintTable writes rows under a header, without a frame; columns are two spaces apart. On a terminal they are shortened
+// to its width, unless wide.
+func PrintTable(w io.Writer, wide bool, header []string, rows [][]string) error {
 	screen := terminalOf(w)
-	if screen.width > 0 {
-		fit(header, rows, screen.width)
+	if screen.width > 0 && !wide {
+		fit(header, rows, screen.width, true)
 	}
 	return writeTable(w, header, rows, screen.colours)
 }

@@ -7,8 +7,8 @@ import (
 
 func TestTableOutput(t *testing.T) {
 	var b strings.Builder
-	if err := PrintTable(&b, []string{"Name", "State"}, [][]string{{"a", "available"}, {"longer\x1b[2J", "-"}}); err !=
-		nil {
+	err := PrintTable(&b, false, []string{"Name", "State"}, [][]string{{"a", "available"}, {"longer\x1b[2J", "-"}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := "NAME           STATE\na              available\nlonger\\x1b[2J  -\n"

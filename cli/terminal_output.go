@@ -3,11 +3,14 @@ package cli
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/sys/unix"
+
+	"github.com/openberth/berth/pci"
 )
 
 // terminal is what the standard output of a command can show.
@@ -64,23 +67,42 @@ func colourOf(cell string) text.Colors {
 // narrowest is the width to which fit shortens a column.
 const narrowest = 8
 
-// fit shortens cells so that a table has at most width columns: always those of the widest column, which is not one of
-// ids. A table that has too many columns remains wider.
-func fit(header []string, rows [][]string, width int) {
-	widths, fixed, sum := make([]int, len(header)), make([]bool, len(header)), 0
+// fit shortens headers and cells so that a table has at most width columns: always those of the widest column, which is
+// not one of ids or PCI addresses. It returns the indexes of the columns to show. Without all, the column ID is left out
+// if that is not enough, because commands take names too, and then the last columns.
+func fit(header []string, rows [][]string, width int, all bool) (shown []int) {
+	widths, least, ids := make([]int, len(header)), make([]int, len(header)), -1
 	for i, name := range header {
 		widths[i] = text.StringWidth(name)
+		whole := false
 		for _, row := range rows {
 			widths[i] = max(widths[i], text.StringWidth(row[i]))
-			fixed[i] = fixed[i] || uuid.Validate(row[i]) == nil
+			whole = whole || isWhole(row[i])
 		}
-		sum += widths[i] + 2
+		if least[i] = min(widths[i], narrowest); whole {
+			least[i] = widths[i]
+		}
+		if strings.EqualFold(name, "ID") && uuidWidth == widths[i] {
+			ids = i
+		}
+		shown = append(shown, i)
 	}
-	for excess := sum - 2 - width; excess > 0; excess-- {
+	for !all && len(shown) > 1 && tableWidth(least, shown) > width {
+		if at := slices.Index(shown, ids); at >= 0 {
+			shown = slices.Delete(shown, at, at+1)
+		} else {
+			shown = shown[:len(shown)-1]
+		}
+	}
+	if tableWidth(least, shown) > width {
+		for i := range least {
+			least[i] = min(widths[i], narrowest)
+		}
+	}
+	for excess := tableWidth(widths, shown) - width; excess > 0; excess-- {
 		widest := -1
-		for i := range header {
-			if !fixed[i] && widths[i] > max(narrowest, text.StringWidth(header[i])) &&
-				(widest < 0 || widths[i] > widths[widest]) {
+		for _, i := range shown {
+			if widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -89,11 +111,29 @@ func fit(header []string, rows [][]string, width int) {
 		}
 		widths[widest]--
 	}
-	for _, row := range rows {
-		for i := range row {
+	for _, row := range append([][]string{header}, rows...) {
+		for _, i := range shown {
 			if text.StringWidth(row[i]) > widths[i] {
 				row[i] = text.Snip(row[i], widths[i], "…")
 			}
 		}
 	}
+	return shown
+}
+
+// uuidWidth is the width of an id.
+const uuidWidth = 36
+
+// isWhole reports whether a cell is of no use when it is shortened.
+func isWhole(cell string) bool {
+	_, err := pci.ParseAddress(cell)
+	return err == nil || uuid.Validate(cell) == nil
+}
+
+// tableWidth returns the width of a table with the columns shown.
+func tableWidth(widths, shown []int) (sum int) {
+	for _, i := range shown {
+		sum += widths[i] + 2
+	}
+	return sum - 2
 }

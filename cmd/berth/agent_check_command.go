@@ -73,7 +73,7 @@ func printChecked(s streams, c settings.CheckReport) error {
 	if c.Slots != nil {
 		return printCheckedSlots(s, c)
 	}
-	if err := cli.PrintTable(s.out, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class",
+	if err := cli.PrintTable(s.out, s.wide, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class",
 		"Traits, or why it is not reported"}, rows); err != nil {
 		return err
 	}
@@ -102,5 +102,5 @@ func printCheckedBandwidth(s streams, providers []settings.CheckedProvider) erro
 		}
 		rows = append(rows, []string{p.Name, cmp.Or(strings.Join(totals, ", "), "-"), what})
 	}
-	return cli.PrintTable(s.out, []string{"Provider", "Inventories", "Traits, or why it is not reported"}, rows)
+	return cli.PrintTable(s.out, s.wide, []string{"Provider", "Inventories", "Traits, or why it is not reported"}, rows)
 }

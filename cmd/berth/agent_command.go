@@ -16,7 +16,7 @@ import (
 )
 
 type agentCmd struct {
-	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
+	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default with flags)."`
 	Plan agentPlanCmd `cmd:"" help:"Show what the agent would change in Placement now. Changes nothing."`
 
 	Preflight agentPreflightCmd `cmd:"" help:"Show what prevents this host from reporting its devices to Placement, or what would change."`

@@ -76,7 +76,7 @@ func printCheckedSlots(s streams, c settings.CheckReport) error {
 			slot.Properties["vendor_id"] + ":" + slot.Properties["device_id"], slot.Owner, cmp.Or(slot.Provider, "-"),
 			cmp.Or(slot.ResourceClass, "-"), what})
 	}
-	if err := cli.PrintTable(s.out, []string{"Slot", "Name", "ID", "Owner", "Provider", "Class",
+	if err := cli.PrintTable(s.out, s.wide, []string{"Slot", "Name", "ID", "Owner", "Provider", "Class",
 		"Traits, or why it is not offered"}, rows); err != nil {
 		return err
 	}

@@ -65,10 +65,10 @@ func printNetworks(s streams, list []bridges.Description) error {
 			leases = append(leases, []string{d.Name, l.Port, l.MAC, strings.Join(l.Addresses, " "), l.Name})
 		}
 	}
-	err := cli.PrintTable(s.out, []string{"Network", "Name", "Type", "Bridge", "Gateways", "Own addresses", "Peers",
-		"Guests", "DHCP process"}, rows)
+	err := cli.PrintTable(s.out, s.wide, []string{"Network", "Name", "Type", "Bridge", "Gateways",
+		"Own addresses", "Peers", "Guests", "DHCP process"}, rows)
 	if err != nil || len(leases) == 0 {
 		return err
 	}
-	return cli.PrintTable(s.out, []string{"Network", "Port", "MAC address", "Addresses", "Host name"}, leases)
+	return cli.PrintTable(s.out, s.wide, []string{"Network", "Port", "MAC address", "Addresses", "Host name"}, leases)
 }

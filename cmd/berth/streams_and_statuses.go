@@ -12,6 +12,7 @@ import (
 type streams struct {
 	out, log io.Writer
 	manager  systemd.Manager
+	wide     bool // tables are not shortened: --wide
 }
 
 // Exit statuses: the command failed, or the command line is not valid. exitStatus returns that of an interruption.
