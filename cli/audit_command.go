@@ -91,7 +91,8 @@ func (c *AuditCmd) Run(g *Globals) error {
 	found, err := read.Twice(ctx, c.BetweenLooks,
 		func(ctx context.Context) (read.Audited, error) { return look(ctx, g, options) },
 		func(first read.Audited) {
-			fmt.Fprintf(g.stderr(), "%s; looking again after %s\n", counted(len(first.Differences), "difference"), c.BetweenLooks)
+			fmt.Fprintf(g.stderr(), "%s; looking again after %s\n", counted(len(first.Differences), "difference"),
+				c.BetweenLooks)
 		})
 	if err != nil {
 		return err

@@ -58,5 +58,5 @@ func printList[T any](g *Globals, list []T, order string, long bool, columns []c
 	for _, e := range entries {
 		rows = append(rows, e.row)
 	}
-	return g.writeChosen(pick(header, chosen), rows, chosen)
+	return g.writeChosen(g.stdout(), g.stderr(), pick(header, chosen), rows, chosen)
 }

@@ -31,7 +31,7 @@ func (g *Globals) print(value any, header []string, rows [][]string) error {
 	if err != nil {
 		return err
 	}
-	return g.writeChosen(pick(header, chosen), rows, chosen)
+	return g.writeChosen(g.stdout(), g.stderr(), pick(header, chosen), rows, chosen)
 }
 
 // writeJSON writes a value as JSON; an empty list is [].
@@ -45,18 +45,17 @@ func writeJSON(w io.Writer, value any) error {
 }
 
 // writeChosen writes the chosen columns of rows. On a terminal the table fits its width, unless --wide is given, and
-// has colours. Columns for which it is too narrow are left out, unless -c names them.
-func (g *Globals) writeChosen(header []string, rows [][]string, chosen []int) error {
+// has colours. Columns for which it is too narrow are left out, unless -c names them, and notes has their names.
+func (o *OutputFlags) writeChosen(w, notes io.Writer, header []string, rows [][]string, chosen []int) error {
 	out := make([][]string, 0, len(rows))
 	for _, row := range rows {
 		out = append(out, pick(row, chosen))
 	}
-	w := g.stdout()
 	screen, names := terminalOf(w), slices.Clone(header)
-	if screen.width == 0 || g.Wide {
+	if screen.width == 0 || o.Wide {
 		return writeTable(w, header, out, screen.colours)
 	}
-	shown := fit(header, out, screen.width, len(g.Columns) > 0)
+	shown := fit(header, out, screen.width, len(o.Columns) > 0)
 	for i := range out {
 		out[i] = pick(out[i], shown)
 	}
@@ -69,7 +68,7 @@ func (g *Globals) writeChosen(header []string, rows [][]string, chosen []int) er
 			left = append(left, name)
 		}
 	}
-	_, err := fmt.Fprintf(g.stderr(), "left out, because the terminal has %d columns: %s; --wide shows all, -c selects\n",
+	_, err := fmt.Fprintf(notes, "left out, because the terminal has %d columns: %s; --wide shows all, -c selects\n",
 		screen.width, strings.Join(left, ", "))
 	return err
 }
@@ -97,8 +96,8 @@ func (o *OutputFlags) writeRecord(w io.Writer, rows [][]string) error {
 	return writeTable(w, []string{"Field", "Value"}, rows, terminalOf(w).colours)
 }
 
-// PrintTable writes rows under a header, without a frame; columns are two spaces apart. On a terminal they are shortened
-// to its width, unless wide.
+// PrintTable writes rows under a header, without a frame; columns are two spaces apart. On a terminal they are
+// shortened to its width, unless wide.
 func PrintTable(w io.Writer, wide bool, header []string, rows [][]string) error {
 	screen := terminalOf(w)
 	if screen.width > 0 && !wide {

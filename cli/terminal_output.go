@@ -68,8 +68,8 @@ func colourOf(cell string) text.Colors {
 const narrowest = 8
 
 // fit shortens headers and cells so that a table has at most width columns: always those of the widest column, which is
-// not one of ids or PCI addresses. It returns the indexes of the columns to show. Without all, the column ID is left out
-// if that is not enough, because commands take names too, and then the last columns.
+// not one of ids or PCI addresses. It returns the indexes of the columns to show. Without all, the column ID is left
+// out if that is not enough, because commands take names too, and then the last columns.
 func fit(header []string, rows [][]string, width int, all bool) (shown []int) {
 	widths, least, ids := make([]int, len(header)), make([]int, len(header)), -1
 	for i, name := range header {

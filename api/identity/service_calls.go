@@ -35,7 +35,8 @@ type ServiceCalls struct {
 	Interfaces []string        // valid_interfaces, in that catalog
 }
 
-// Named reports whether the options name the service: by its address, or by an account of Keystone, whose catalog has it.
+// Named reports whether the options name the service: by its address, or by an account of Keystone, whose catalog has
+// it.
 func (c ServiceCalls) Named() bool { return c.Address != "" || c.Type == KeystoneAccount }
 
 // KnownCalls lists the options that ReadCalls reads in a group.

@@ -106,8 +106,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// lacksVerb reports whether the arguments end with a command that has verbs for people, without one of them. Its help is
-// printed then: people who look for the verbs do not expect that a service starts and makes a data directory.
+// lacksVerb reports whether the arguments end with a command that has verbs for people, without one of them. Its help
+// is printed then: people who look for the verbs do not expect that a service starts and makes a data directory.
 func lacksVerb(command string, args []string) bool {
 	name, isRun := strings.CutSuffix(command, " run")
 	return isRun && slices.Contains([]string{"agent", "image", "network"}, name) && slices.Index(args, name) == len(args)-1

@@ -208,7 +208,8 @@ func TestMTUOfIPv6(t *testing.T) {
 		}
 	}
 	create := func(network string, version int, cidr string) error {
-		_, err := s.CreateSubnet(t.Context(), store.Subnet{Network: network, IPVersion: version, CIDR: cidr, DHCP: true}, false)
+		sub := store.Subnet{Network: network, IPVersion: version, CIDR: cidr, DHCP: true}
+		_, err := s.CreateSubnet(t.Context(), sub, false)
 		return err
 	}
 	setMTU := func(mtu int) error {
