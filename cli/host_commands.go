@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -62,12 +65,18 @@ func (c *HostDownCmd) Run(g *Globals) error {
 // HostForgetCmd removes a host.
 type HostForgetCmd struct {
 	Host string `arg:"" help:"Name of the host."`
+	Wait bool   `help:"If its agent has just ended: wait until it counts as silent, a minute after its last sign of life."`
 }
 
 // Run removes the host from compute, and prints which providers were removed.
 func (c *HostForgetCmd) Run(g *Globals) error {
 	if err := provider.CheckHostName(c.Host); err != nil {
 		return err
+	}
+	if c.Wait {
+		if err := c.awaitSilence(g); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := g.context()
 	defer cancel()
@@ -83,6 +92,42 @@ func (c *HostForgetCmd) Run(g *Globals) error {
 		rows = append(rows, []string{name, "kept: another program owns it, or a provider below it"})
 	}
 	return g.print(out, []string{"Provider", "Result"}, rows)
+}
+
+// awaitSilence waits until the agent of the host counts as silent. It returns fault.Conflict if the agent still
+// reports.
+func (c *HostForgetCmd) awaitSilence(g *Globals) error {
+	for before := time.Duration(-1); ; {
+		h, listed, err := c.listed(g)
+		quiet := time.Duration(h.Quiet * float64(time.Second))
+		switch left := h.SilentTime() - quiet; {
+		case err != nil || !listed || h.Dead || left <= 0:
+			return err
+		case quiet < before:
+			return fault.New(fault.Conflict, "the agent of host %s has just reported, so it runs; end it (on the host: `berth "+
+				"init --undo`, or `systemctl disable --now berth-agent`), and repeat the command", c.Host)
+		case before < 0:
+			fmt.Fprintf(g.stderr(), "host %s counts as silent in %s\n", c.Host, left.Truncate(time.Second)+time.Second)
+			fallthrough
+		default:
+			before = quiet
+			if err := backoff.Sleep(g.untilInterrupted(), min(left, lastPoll)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// listed returns what compute lists of the host.
+func (c *HostForgetCmd) listed(g *Globals) (h host.Report, found bool, err error) {
+	ctx, cancel := g.context()
+	defer cancel()
+	list, err := g.hosts().Hosts(ctx)
+	at := slices.IndexFunc(list, func(h host.Report) bool { return h.Host == c.Host })
+	if err != nil || at < 0 {
+		return h, false, err
+	}
+	return list[at], true, nil
 }
 
 // HostUpCmd reverts HostDownCmd.

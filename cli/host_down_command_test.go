@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -43,6 +44,47 @@ func TestHostDown(t *testing.T) {
 			err := (&HostDownCmd{Host: "cmp1", Force: c.force}).Run(&Globals{ComputeURL: server.URL, Token: "admin"})
 			if fault.Is(err, fault.Conflict) != c.refused || !c.refused && err != nil || c.refused == (down > 0) {
 				t.Errorf("%v; declared dead %d times", err, down)
+			}
+		})
+	}
+}
+
+// Forgetting a host waits with --wait until its agent counts as silent, but not for one that still reports.
+func TestHostForgetWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		quiet   []float64 // in each answer
+		refused bool
+	}{
+		"silent":         {quiet: []float64{90}},
+		"silent soon":    {quiet: []float64{59.8, 59.9, 60.1}},
+		"reports again":  {quiet: []float64{59.8, 59.9, 0}, refused: true},
+		"does not exist": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looked, forgotten := 0, 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				answer := map[string]any{}
+				if r.Method == http.MethodDelete {
+					forgotten++
+				} else {
+					var list []host.Report
+					if looked < len(c.quiet) {
+						list = append(list, host.Report{Host: "cmp1", Quiet: c.quiet[looked]})
+					}
+					answer["hosts"] = list
+					looked++
+				}
+				if err := json.NewEncoder(w).Encode(answer); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer server.Close()
+			err := (&HostForgetCmd{Host: "cmp1", Wait: true}).Run(&Globals{ComputeURL: server.URL, Token: "admin",
+				Stdout: io.Discard, Stderr: io.Discard})
+			if fault.Is(err, fault.Conflict) != c.refused || !c.refused && err != nil || c.refused == (forgotten > 0) ||
+				looked < len(c.quiet) {
+				t.Errorf("%v; forgotten %d times after %d looks", err, forgotten, looked)
 			}
 		})
 	}

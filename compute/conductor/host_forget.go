@@ -34,7 +34,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 			return nil, nil, err
 		}
 		return nil, nil, fault.New(fault.Conflict, "host %s may still be alive: %s; end its agent and wait until "+
-			"it is silent, or declare the host dead (`berth host down %s`)", name, reports, name)
+			"then (`berth host forget %s --wait`), or declare the host dead (`berth host down %s`)", name, reports, name, name)
 	}
 	servers, err := c.serversOn(ctx, name)
 	if err != nil {

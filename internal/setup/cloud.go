@@ -367,7 +367,7 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 		return nil
 	case !force && len(others) > 0:
 		return fault.New(fault.Conflict, "other machines are hosts of the cloud (%s); run `berth init --undo` there and "+
-			"`berth host forget HOST --os-cloud %s` here, or use --force: their guests then remain on them",
+			"`berth host forget HOST --wait --os-cloud %s` here, or use --force: their guests then remain on them",
 			strings.Join(others, ", "), adminCloud)
 	case !force:
 		return fault.New(fault.Conflict, "the cloud has %s and %s, which would be deleted; delete them, or use --force",

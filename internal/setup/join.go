@@ -147,7 +147,7 @@ func hostThings(c *Cloud) []thing {
 		},
 		undo: func(context.Context) error { return removeFile(o.caFile()) }}
 	exchange := thing{id: "exchange", what: "the record of this host's account; the first machine still lists the host " +
-		"until `berth host forget " + hostName(c) + "`", made: done(true),
+		"until `berth host forget " + hostName(c) + " --wait`", made: done(true),
 		undo: func(context.Context) error { return nil }}
 	list := []thing{exchange, c.directory(o.Config, 0o750), c.directory(o.agentDir(), 0o700)}
 	if o.Driver == Libvirt {
