@@ -126,7 +126,8 @@ func TestAgentCheckOfBandwidth(t *testing.T) {
 		len(c.Bandwidth[i].UUID) != 36 {
 		t.Errorf("%+v", c.Bandwidth)
 	}
-	own := writeConf(t, "[DEFAULT]", "host = cmp1", "[berth]", n.option(), "[ovs]", "bridge_mappings = physnet0:br-ex")
+	own := writeConf(t, "[DEFAULT]", "host = cmp1", "[berth]", n.option(), "[ovs]", "bridge_mappings = physnet0:br-ex",
+		"[compute]", "endpoint_override = http://controller:8774")
 	var out bytes.Buffer
 	run([]string{"agent", "check", "--config-file", own, "--sysfs", nics(t)}, &out, &out)
 	if !strings.Contains(out.String(), "[ovs] bridge_mappings: the network service does not learn this") {
