@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
 
@@ -51,8 +52,7 @@ func (gs groups) group(suffix, spec string) *group {
 // readAmount adds the amount of an extra spec resources…:CLASS.
 func (g *group) readAmount(key string, class resource.Class, text string) error {
 	if !resource.IsStandardClass(class) && !resource.IsCustom(string(class)) {
-		return invalid("extra spec %s: %q is not a resource class; use a standard class or one that begins with CUSTOM_",
-			key, class)
+		return noName("extra spec "+key, "resource class", class, resource.StandardClasses())
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > resource.MaxAmount {
@@ -62,11 +62,20 @@ func (g *group) readAmount(key string, class resource.Class, text string) error 
 	return nil
 }
 
+// noName is the fault of a name of a kind that is neither a standard one nor a custom one.
+func noName[T ~string](where, kind string, name T, standard []T) error {
+	known := make([]string, len(standard))
+	for i, one := range standard {
+		known[i] = string(one)
+	}
+	return invalid("%s: %q is not a %s; %s", where, string(name), kind, fault.DidYouMean(string(name), known,
+		"use a standard one, or one that begins with CUSTOM_"))
+}
+
 // readTrait adds the trait of an extra spec trait…:TRAIT.
 func (g *group) readTrait(key string, trait resource.Trait, text string) error {
 	if !resource.IsStandardTrait(trait) && !resource.IsCustom(string(trait)) {
-		return invalid("extra spec %s: %q is not a trait; use a standard trait or one that begins with CUSTOM_",
-			key, trait)
+		return noName("extra spec "+key, "trait", trait, resource.StandardTraits())
 	}
 	switch text {
 	case "required":

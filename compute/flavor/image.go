@@ -45,8 +45,7 @@ func (i Image) traits() ([]resource.Trait, error) {
 		}
 		trait := resource.Trait(name)
 		if !resource.IsStandardTrait(trait) && !resource.IsCustom(name) {
-			return nil, invalid(
-				"image property %s: %q is not a trait; use a standard trait or one that begins with CUSTOM_", key, name)
+			return nil, noName("image property "+key, "trait", trait, resource.StandardTraits())
 		}
 		if i.Properties[key] != "required" {
 			return nil, invalid("image property %s is %q; write required", key, i.Properties[key])
