@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/openberth/berth/cloudsfile"
@@ -86,6 +87,9 @@ var hostPrograms = []struct{ program, from string }{{"nft", "nftables"}, {"dnsma
 func checkLibvirt(c *Cloud, add func(string, ...any)) {
 	if os.Geteuid() != 0 {
 		add("virtual machines and networks need root; run `sudo berth init`, or try --driver fake")
+	}
+	if runtime.GOARCH != "amd64" {
+		add("virtual machines need amd64, and this machine is %s; use another machine, or try --driver fake", runtime.GOARCH)
 	}
 	switch {
 	case exists(libvirtSocket):
