@@ -108,8 +108,8 @@ func run(cmd *exec.Cmd, in, out *os.File) error {
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return fault.New(fault.Unavailable, "%s is not installed; install the client programs of the database server",
-			program)
+		return fault.New(fault.Unavailable, "%s is not installed; install the client programs of the database server "+
+			"(mariadb-client, postgresql-client)", program)
 	case err != nil:
 		return fault.New(fault.Unavailable, "%s failed: %w: %s", program, err,
 			strings.TrimSpace(messages.String()))

@@ -111,6 +111,9 @@ func (d directory) makeDir(name string) error {
 // qemuImg runs qemu-img. The error has what it printed.
 func qemuImg(ctx context.Context, arguments ...string) error {
 	out, err := exec.CommandContext(ctx, "qemu-img", arguments...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fault.New(fault.Unavailable, "the program qemu-img is not installed; install the package qemu-utils")
+	}
 	if err != nil {
 		return fmt.Errorf("qemu-img %s: %w: %s", arguments[0], err, strings.TrimSpace(string(out)))
 	}
