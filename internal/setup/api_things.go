@@ -214,7 +214,7 @@ func (c *Cloud) rule(protocol string, port int) thing {
 		return answer.Groups[0].ID, found, nil
 	}
 	return thing{id: "rule " + what, what: "a rule of the default security group of " + c.o.User + ": " + what +
-		" from everywhere", hint: "berth security-group rule list default",
+		" from everywhere", hint: "berth security-group rule remove ID, which `berth security-group rule list default` shows",
 		made: func(ctx context.Context) (bool, error) {
 			_, found, err := find(ctx)
 			return len(found) > 0, err
