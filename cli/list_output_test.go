@@ -82,6 +82,10 @@ func TestEmptyListsInJSON(t *testing.T) {
 // then the last columns. If all are to be shown, ids are shortened too.
 func TestTablesFitTheTerminal(t *testing.T) {
 	id := "10000000-0000-4000-8000-000000000001"
+	rule := []string{id, "ingress"}
+	if shown := fit([]string{"ID", "Direction"}, [][]string{rule}, 40, false); !slices.Equal(shown, []int{0}) {
+		t.Errorf("of an object without a name the columns %d are shown", shown)
+	}
 	for _, c := range []struct {
 		width int
 		all   bool

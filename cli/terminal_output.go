@@ -69,7 +69,7 @@ const narrowest = 8
 
 // fit shortens headers and cells so that a table has at most width columns: always those of the widest column, which is
 // not one of ids or PCI addresses. It returns the indexes of the columns to show. Without all, the column ID is left
-// out if that is not enough, because commands take names too, and then the last columns.
+// out if that is not enough and there are names, because commands take these too, and then the last columns.
 func fit(header []string, rows [][]string, width int, all bool) (shown []int) {
 	widths, least, ids := make([]int, len(header)), make([]int, len(header)), -1
 	for i, name := range header {
@@ -82,7 +82,7 @@ func fit(header []string, rows [][]string, width int, all bool) (shown []int) {
 		if least[i] = min(widths[i], narrowest); whole {
 			least[i] = widths[i]
 		}
-		if strings.EqualFold(name, "ID") && uuidWidth == widths[i] {
+		if strings.EqualFold(name, "ID") && uuidWidth == widths[i] && slices.Contains(header, "Name") {
 			ids = i
 		}
 		shown = append(shown, i)
