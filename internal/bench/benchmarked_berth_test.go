@@ -23,6 +23,9 @@ var (
 	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile includes the "+
 		"server; memory is then not measured")
 	hosts           = flag.Int("hosts", 10000, "number of hosts of the fleet")
+	nestedTrees     = flag.Int("trees", 1000, "number of nested trees that are queried, and of hosts with ports")
+	halls           = flag.Int("halls", 400, "number of hosts from which clients claim")
+	clientsOnly     = flag.Int("clients", 0, "number of clients that write or claim; 0: one run for each usual number")
 	agents          = flag.Int("agents", 100, "number of agents that build servers")
 	scheduleHosts   = flag.Int("schedule-hosts", 1000, "number of hosts on which compute places servers")
 	existingServers = flag.Int("existing-servers", 0, "number of servers that exist before others are created")

@@ -69,19 +69,25 @@ func wantMany(tb testing.TB, addr, target string, want int) {
 	}
 }
 
-const trees = 1000
+// clientNumbers returns the numbers of clients of a benchmark: the usual ones, or that of the flag.
+func clientNumbers(usual ...int) []int {
+	if *clientsOnly > 0 {
+		return []int{*clientsOnly}
+	}
+	return usual
+}
 
 // BenchmarkNested queries 1000 nested trees with four clients.
 func BenchmarkNested(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
 	must(b, Names(p.Addr))
-	_, err := Run(p.Addr, 4, Times(trees), func(c *Conn, _ int) error { return Nested(c) })
+	_, err := Run(p.Addr, 4, Times(*nestedTrees), func(c *Conn, _ int) error { return Nested(c) })
 	must(b, err)
 	for _, limit := range []int{0, 10} {
-		want := trees * NestedMany
+		want := *nestedTrees * NestedMany
 		if limit > 0 {
-			want = limit
+			want = min(want, limit)
 		}
 		wantMany(b, p.Addr, NestedQuestion(limit)(7), want)
 		name := "unlimited"
@@ -132,7 +138,7 @@ func BenchmarkPorts(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
 	must(b, Names(p.Addr))
-	must(b, PortHosts(p.Addr, trees))
+	must(b, PortHosts(p.Addr, *nestedTrees))
 	wantMany(b, p.Addr, PortQuestion(3), 1000)
 	b.Run("limit=1000", func(b *testing.B) { ask(b, p, 1, PortQuestion) })
 }
@@ -178,7 +184,7 @@ func BenchmarkExplained(b *testing.B) {
 // BenchmarkFleet queries 10,000 hosts of 27 providers each, with concurrent claims.
 func BenchmarkFleet(b *testing.B) {
 	dir := place(b)
-	must(b, standardNames(b, dir))
+	must(b, standardNames(b, SQLite(dir)))
 	began := time.Now()
 	roots, err := loadFleet(b.Context(), SQLite(dir), *hosts)
 	must(b, err)
@@ -222,7 +228,7 @@ func BenchmarkWrite(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
 	must(b, Names(p.Addr))
-	for _, clients := range []int{4, 16} {
+	for _, clients := range clientNumbers(4, 16) {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			load(b, p, clients, NestedCalls, "calls", func(c *Conn, _ int) error { return Nested(c) })
 		})
@@ -232,16 +238,14 @@ func BenchmarkWrite(b *testing.B) {
 // BenchmarkClaim claims and releases with 64 clients, on each database with durable commits; an operation is one
 // durable claim with its query.
 func BenchmarkClaim(b *testing.B) {
-	for _, on := range []struct {
-		name  string
-		start func(b *testing.B) *databases.Server
-	}{
-		{"SQLite", func(b *testing.B) *databases.Server { return nil }},
-		{"MariaDB", func(b *testing.B) *databases.Server { return databases.MariaDB(b, durable...) }},
-		{"PostgreSQL", func(b *testing.B) *databases.Server { return databases.PostgreSQL(b, durablePostgreSQL...) }},
-	} {
-		b.Run(on.name, func(b *testing.B) { benchmarkClaim(b, on.start(b)) })
-	}
+	onEachDatabase(b, benchmarkClaim)
+}
+
+// onEachDatabase runs a benchmark on each database with durable commits. server is nil for SQLite.
+func onEachDatabase(b *testing.B, run func(b *testing.B, server *databases.Server)) {
+	b.Run("SQLite", func(b *testing.B) { run(b, nil) })
+	b.Run("MariaDB", func(b *testing.B) { run(b, databases.DurableMariaDB(b)) })
+	b.Run("PostgreSQL", func(b *testing.B) { run(b, databases.DurablePostgreSQL(b)) })
 }
 
 // benchmarkClaim measures claims on a database of a server, or on SQLite if server is nil.
@@ -252,10 +256,10 @@ func benchmarkClaim(b *testing.B, server *databases.Server) {
 	}
 	p := serve(b, place(b), database)
 	must(b, Names(p.Addr))
-	halls, err := Halls(p.Addr, 400)
+	halls, err := Halls(p.Addr, *halls)
 	must(b, err)
 	ledger := NewLedger(halls)
-	for _, clients := range []int{1, 4, 64} {
+	for _, clients := range clientNumbers(1, 4, 64) {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			var before, after time.Duration
 			if server != nil {
@@ -277,15 +281,15 @@ func benchmarkClaim(b *testing.B, server *databases.Server) {
 	}
 }
 
-// standardNames starts a server once, which writes the schema and the standard classes and traits into the database.
-func standardNames(b *testing.B, dir string) error {
+// standardNames starts a server once, which writes the schema and the standard classes and traits into a database.
+func standardNames(b *testing.B, database string) error {
 	if *inProcess {
 		log := slog.New(slog.DiscardHandler)
 		conf, err := settings.Read(log)
 		if err != nil {
 			return err
 		}
-		service, err := app.OpenPlacement(b.Context(), SQLite(dir), conf, "noauth2", log)
+		service, err := app.OpenPlacement(b.Context(), database, conf, "noauth2", log)
 		if err != nil {
 			return err
 		}
@@ -295,7 +299,7 @@ func standardNames(b *testing.B, dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := StartBerth(berth, dir, SQLite(dir))
+	p, err := StartBerth(berth, place(b), database)
 	if err != nil {
 		return err
 	}

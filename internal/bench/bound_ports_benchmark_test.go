@@ -42,7 +42,7 @@ type portFleet struct {
 func startPortFleet(b *testing.B) *portFleet {
 	b.Helper()
 	dir := place(b)
-	must(b, standardNames(b, dir))
+	must(b, standardNames(b, SQLite(dir)))
 	p := &portFleet{computeFleet: &computeFleet{}}
 	var err error
 	p.reports, err = loadReported(b, SQLite(dir), *scheduleHosts, nil, p.bridged)

@@ -36,7 +36,7 @@ type peer struct {
 // processes, on MariaDB) and Berth (on SQLite with synchronous=FULL, and on the same MariaDB) with the same requests in
 // turn, and prints a table of ratios.
 func TestPeer(t *testing.T) {
-	maria := databases.MariaDB(t, durable...)
+	maria := databases.DurableMariaDB(t)
 	dir := place(t)
 	database := maria.Database(t)
 	original := peer{startOriginal(t, dir, database), "OpenStack's Placement", 3 * *spell}
@@ -88,16 +88,16 @@ var writers = []int{4, 16}
 // because it takes only seconds.
 func fill(t *testing.T, database string, peers []peer) {
 	t.Helper()
-	progress("loading the rest of %d trees", trees)
+	progress("loading the rest of %d trees", *nestedTrees)
 	helper := serve(t, place(t), database)
 	for i, p := range peers {
 		addr := p.Addr
 		if i == 0 {
 			addr = helper.Addr
 		}
-		_, err := Run(addr, 4, Times(trees-len(writers)*planted**rounds), func(c *Conn, _ int) error { return Nested(c) })
+		_, err := Run(addr, 4, Times(*nestedTrees-len(writers)*planted**rounds), func(c *Conn, _ int) error { return Nested(c) })
 		must(t, err)
-		wantMany(t, p.Addr, NestedQuestion(0)(5), trees*NestedMany)
+		wantMany(t, p.Addr, NestedQuestion(0)(5), *nestedTrees*NestedMany)
 	}
 }
 
@@ -109,7 +109,7 @@ func ports(t *testing.T, database string, peers []peer) row {
 		if i == 0 {
 			addr = helper.Addr
 		}
-		must(t, PortHosts(addr, trees))
+		must(t, PortHosts(addr, *nestedTrees))
 		wantMany(t, p.Addr, PortQuestion(3), 1000)
 	}
 	return measure(t, "two direct ports at limit=1000, req/s at 1 client", 0, peers, func(p peer) float64 {

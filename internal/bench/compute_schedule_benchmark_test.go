@@ -65,7 +65,7 @@ func startFleetOf(b *testing.B, hosts int, classes []string,
 	write func(f *fleet, n int) (host.Report, error)) *computeFleet {
 	b.Helper()
 	dir := place(b)
-	must(b, standardNames(b, dir))
+	must(b, standardNames(b, SQLite(dir)))
 	f := &computeFleet{}
 	var err error
 	f.reports, err = loadReported(b, SQLite(dir), hosts, classes, write)

@@ -52,6 +52,7 @@ type Server struct {
 // kind describes the differences between MariaDB and PostgreSQL.
 type kind struct {
 	name    string
+	onDisk  bool   // its files are in the directory for temporary files, not in memory
 	user    string // the user of the server if the test runs as root
 	bins    []string
 	install func(s *Server) []string // the command that creates its files
@@ -66,7 +67,7 @@ type kind struct {
 }
 
 // MariaDB starts a MariaDB for one test. options are arguments of mariadbd; later ones have priority. Committed data
-// survives a kill -9 of the server; for measurements that include the disk, pass --innodb-flush-log-at-trx-commit=1. A
+// survives a kill -9 of the server, but its files are in memory if there is room: see DurableMariaDB for measurements. A
 // table without a primary key is rejected, because a Galera cluster could not replicate it.
 func MariaDB(t testing.TB, options ...string) *Server {
 	t.Helper()
@@ -74,10 +75,28 @@ func MariaDB(t testing.TB, options ...string) *Server {
 }
 
 // PostgreSQL starts a PostgreSQL for one test. options are arguments of postgres; later ones have priority. Committed
-// data survives a kill -9 of the server; for measurements that include the disk, pass -c fsync=on.
+// data survives a kill -9 of the server, but its files are in memory if there is room: see DurablePostgreSQL.
 func PostgreSQL(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, postgreSQL(), options)
+}
+
+// DurableMariaDB starts a MariaDB with its files on the disk, and the settings with which a COMMIT is on the disk when
+// it is acknowledged; they are the defaults.
+func DurableMariaDB(t testing.TB) *Server {
+	t.Helper()
+	k := mariaDB()
+	k.onDisk = true
+	return start(t, k, []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync",
+		"--innodb-doublewrite=1", "--innodb-buffer-pool-size=128M"})
+}
+
+// DurablePostgreSQL is DurableMariaDB for PostgreSQL.
+func DurablePostgreSQL(t testing.TB) *Server {
+	t.Helper()
+	k := postgreSQL()
+	k.onDisk = true
+	return start(t, k, []string{"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on"})
 }
 
 // SharedMariaDB returns the MariaDB that the tests of this process share. It starts with the first of them and ends

@@ -109,7 +109,11 @@ func (s *Server) serveAt(t testing.TB, options []string) {
 
 // place creates the server's directory, owned by the user that it runs as.
 func (s *Server) place() (*syscall.Credential, error) {
-	dir, err := os.MkdirTemp(testenv.Memory(), "berth-"+s.kind.name+"-")
+	parent := testenv.Memory()
+	if s.kind.onDisk {
+		parent = ""
+	}
+	dir, err := os.MkdirTemp(parent, "berth-"+s.kind.name+"-")
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package candidate_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/openberth/berth/placement/index"
 )
 
+var packedHosts = flag.Int("packed-hosts", 0, "number of hosts of asks that are hard to pack; 0: 3 to 300")
+
 // BenchmarkPacked asks for up to 32 groups that are hard to pack, on 3 to 300 hosts that differ, with the limits of the
 // service: one candidate of each host, at most 1.5 s. Each operation is another ask.
 func BenchmarkPacked(b *testing.B) {
@@ -18,7 +21,11 @@ func BenchmarkPacked(b *testing.B) {
 	b.StopTimer()
 	for n := range took {
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
-		s, ask := ct.PackedOn(rng, 3+rng.IntN(298))
+		hosts := 3 + rng.IntN(298)
+		if *packedHosts > 0 {
+			hosts = *packedHosts
+		}
+		s, ask := ct.PackedOn(rng, hosts)
 		ask.Limit = 1000
 		given := false
 		b.StartTimer()
