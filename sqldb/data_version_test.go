@@ -1,10 +1,40 @@
 package sqldb
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/internal/databases"
 )
+
+// TestWrittenFollowsCommits checks that own commits and those of another DB on the file are noticed, and nothing else.
+func TestWrittenFollowsCommits(t *testing.T) {
+	url := fileURL(t)
+	db, other := open(t, url), open(t, url)
+	ctx, stop := context.WithCancel(t.Context())
+	noticed, ended := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		db.Written(ctx, func() { noticed <- struct{}{} })
+		close(ended)
+	}()
+	<-noticed // the log as it was
+	for name, writer := range map[string]*DB{"mine": db, "theirs": other} {
+		time.Sleep(3 * lookInterval)
+		if len(noticed) > 0 {
+			t.Error("noticed without a commit")
+		}
+		must(t, writer.Write(t.Context(), insertRow(name)))
+		select {
+		case <-noticed:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: not noticed after a minute", name)
+		}
+	}
+	stop()
+	<-ended
+	open(t, databases.SharedMariaDB(t).Database(t)).Written(t.Context(), nil) // returns
+}
 
 // TestDataVersionChangesWithOtherWriters checks that the number changes with the writes of other connections only.
 func TestDataVersionChangesWithOtherWriters(t *testing.T) {

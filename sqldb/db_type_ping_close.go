@@ -16,8 +16,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/fault"
 )
@@ -37,7 +35,7 @@ type DB struct {
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
 
-	listener *pgx.ConnConfig // PostgreSQL only: how Listen connects
+	notifier notifier // nil: the database passes no notifications
 
 	backoff backoff.Exponential // the waits between the attempts of one Write or Read
 

@@ -21,6 +21,7 @@ const guardInterval = time.Second
 // database without files, never fails.
 type guard struct {
 	path           string        // of the database
+	log            string        // path of its log
 	opening        datafile.File // the database before it was opened
 	main, wal, shm datafile.File
 	home           datafile.File // main by the path that its links lead to: wal and shm are beside it
@@ -53,10 +54,11 @@ func (g *guard) learn() error {
 	if err != nil {
 		return fault.New(fault.Unavailable, "cannot find the database's file: %w", err)
 	}
+	g.log = real + "-wal"
 	for _, f := range []struct {
 		path string
 		file *datafile.File
-	}{{g.path, &g.main}, {real, &g.home}, {real + "-wal", &g.wal}, {real + "-shm", &g.shm}} {
+	}{{g.path, &g.main}, {real, &g.home}, {g.log, &g.wal}, {real + "-shm", &g.shm}} {
 		*f.file, err = datafile.At(f.path)
 		if err != nil && (f.file == &g.main || f.file == &g.home || !errors.Is(err, fs.ErrNotExist)) {
 			return err

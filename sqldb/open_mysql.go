@@ -26,6 +26,7 @@ func (db *DB) openMySQL(a address) error {
 		return fault.Wrap(fault.Invalid, err)
 	}
 	db.pool = serverPool(sql.OpenDB(repeatable{connector}))
+	db.notifier = &gates{db: db, database: a.database}
 	return nil
 }
 

@@ -60,7 +60,7 @@ func (db *DB) openPostgreSQL(a address) error {
 	if strings.Contains(a.options.Get("options"), idleLimit) { // the operator sets it
 		limit = stdlib.OptionAfterConnect(func(context.Context, *pgx.Conn) error { return nil })
 	}
-	db.pool, db.listener = serverPool(stdlib.OpenDB(*c, limit)), c
+	db.pool, db.notifier = serverPool(stdlib.OpenDB(*c, limit)), postgresNotifier{db, c}
 	return nil
 }
 

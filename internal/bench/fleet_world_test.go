@@ -34,14 +34,14 @@ type rows struct {
 
 const moment = "2026-01-01 00:00:00.000000"
 
-// add adds a row and writes the rows when there are many.
+// add adds a row. When there are many, it writes those of all tables, because they refer to each other.
 func (r *rows) add(f *fleet, values ...any) error {
 	r.width = len(values)
 	r.values = append(r.values, values...)
 	if len(r.values) < 900 {
 		return nil
 	}
-	return r.flush(f)
+	return f.flush()
 }
 
 // flush writes the rows.

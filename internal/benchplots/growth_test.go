@@ -76,7 +76,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// The results replace those of an earlier run, and nothing else.
+// The results of a subject replace those of an earlier run, and nothing else.
 func TestWriteSection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "benchmarks.md")
 	must := func(err error) {
@@ -85,19 +85,32 @@ func TestWriteSection(t *testing.T) {
 		}
 	}
 	must(os.WriteFile(path, []byte("before\n"+sectionBegin+"old\n"+sectionEnd+"after\n"), 0o600))
-	s := subject{title: "Queries", of: "hosts"}
-	for range 2 {
-		must(writeSection(path, section(s.rows([]curve{{"median", "ms", []point{{10, 1}, {100, 10}}}}), []string{"q-ms"})))
+	all := subjects()
+	first, second := all[0], all[1]
+	points := func(value float64) []curve {
+		return []curve{{"median", "ms", []point{{10, value}, {100, 10 * value}}}}
+	}
+	for _, of := range []struct {
+		subject
+		value float64
+	}{{second, 1}, {first, 7}, {second, 2}} {
+		must(writeSection(path, of.rows(points(of.value))))
 	}
 	text, err := os.ReadFile(path)
 	must(err)
-	const row = "| Queries | hosts | median | ms: 1.0 at 10, 10 at 100 | 1.00 |"
-	if got := string(text); strings.Contains(got, "old") || !strings.HasPrefix(got, "before\n") ||
-		!strings.HasSuffix(got, "after\n") || strings.Count(got, row) != 1 {
-		t.Error(got)
+	want := "before\n" + sectionBegin + `
+| Subject | Size | Figure | Unit and values | Exponent |
+|---|---|---|---|---|
+| ` + first.title + " | " + first.of + ` | median | ms: 7.0 at 10, 70 at 100 | 1.00 |
+| ` + second.title + " | " + second.of + ` | median | ms: 2.0 at 10, 20 at 100 | 1.00 |
+`
+	got := string(text)
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, sectionEnd+"after\n") ||
+		strings.Count(got, "](growth/"+first.plotName(first.curves[0].unit)+".svg)") != 1 {
+		t.Errorf("%s, want\n%s", got, want)
 	}
 	must(os.WriteFile(path, []byte("nothing"), 0o600))
-	if err := writeSection(path, ""); err == nil || !strings.Contains(err.Error(), "add them") {
+	if err := writeSection(path, nil); err == nil || !strings.Contains(err.Error(), "add them") {
 		t.Error(err)
 	}
 }

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +17,7 @@ import (
 
 func main() {
 	dir := flag.String("docs", "docs", "directory with benchmarks.md, in which growth/ gets the plots")
-	only := flag.String("only", "", "measure only this subject, draw its plots and print its rows of the table")
+	only := flag.String("only", "", "measure only this subject, such as fleet; what is written of the others is kept")
 	flag.Parse()
 	if err := run(context.Background(), *dir, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "benchplots:", err)
@@ -27,9 +25,9 @@ func main() {
 	}
 }
 
-// run measures the subjects one after the other, and writes the results at the end.
+// run measures the subjects one after the other, and writes the results of each before the next.
 func run(ctx context.Context, dir, only string) error {
-	plots, rows := map[string]string{}, []string{}
+	measured := false
 	for _, s := range subjects() {
 		if only != "" && only != s.file {
 			continue
@@ -39,32 +37,22 @@ func run(ctx context.Context, dir, only string) error {
 			return err
 		}
 		for _, list := range byUnit(curves) {
-			plots[s.file+"-"+strings.Map(letters, list[0].unit)] = plot(s.title, s.of, list)
+			path := filepath.Join(dir, "growth", s.plotName(list[0].unit)+".svg")
+			err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+				os.WriteFile(path, []byte(plot(s.title, s.of, list)), 0o644))
+			if err != nil {
+				return err
+			}
 		}
-		rows = append(rows, s.rows(curves)...)
-	}
-	if len(rows) == 0 {
-		return fmt.Errorf("no subject is named %q: see internal/benchplots/subjects.go", only)
-	}
-	for name, text := range plots {
-		path := filepath.Join(dir, "growth", name+".svg")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := writeSection(filepath.Join(dir, "benchmarks.md"), s.rows(curves)); err != nil {
 			return err
 		}
+		measured = true
 	}
-	if only != "" {
-		fmt.Println(strings.Join(rows, "\n"))
-		return nil
+	if !measured {
+		return fmt.Errorf("no subject is named %q: see internal/benchplots/subjects.go", only)
 	}
-	return writeSection(filepath.Join(dir, "benchmarks.md"), section(rows, slices.Sorted(maps.Keys(plots))))
-}
-
-// letters leaves the letters of a unit in the name of a file.
-func letters(r rune) rune {
-	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-		return r
-	}
-	return -1
+	return nil
 }
 
 // measure runs a subject's benchmark at each size and returns its curves. It prints what it does.

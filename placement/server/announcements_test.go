@@ -8,16 +8,20 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
-	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 )
 
-// On PostgreSQL a write of one server is in the index of another without a poll: they poll once an hour here. After the
-// connections of the database were ended, announcements arrive again.
 func TestWritesAreAnnounced(t *testing.T) {
-	testenv.Need(t, "PostgreSQL")
-	database := databases.PostgreSQL(t)
-	url := database.Database(t)
+	t.Run("SQLite", func(t *testing.T) { writesAreAnnounced(t, databases.SQLite(t), nil) })
+	for _, start := range []func(testing.TB, ...string) *databases.Server{databases.MariaDB, databases.PostgreSQL} {
+		server := start(t)
+		t.Run(server.Name(), func(t *testing.T) { writesAreAnnounced(t, server.Database(t), server) })
+	}
+}
+
+// A write of one server is soon in the index of another: both poll once an hour here. After the connections of the
+// database were ended, announcements arrive again.
+func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 	hourly := func(o *Options) { o.RefreshInterval = time.Hour }
 	writer, reader := newWorldOn(t, url, hourly), newWorldOn(t, url, hourly)
 	ctx, stop := context.WithCancel(t.Context())
@@ -52,8 +56,10 @@ func TestWritesAreAnnounced(t *testing.T) {
 	writer.must("1.39", "DELETE", "/allocations/"+host(900), "")
 	await(t, func() bool { return candidates("8") == 1 })
 
-	database.Kill(t)
-	database.Restart(t)
+	if database != nil {
+		database.Kill(t)
+		database.Restart(t)
+	}
 	await(t, func() bool { // until both are connected again, writes are left to the polls
 		resp := writer.ask("1.39", "GET", "/resource_providers", "")
 		return resp.StatusCode == 200 && visible()

@@ -60,6 +60,10 @@ import (
 // defaultRefreshInterval is the default of [berth] index_refresh_interval.
 const defaultRefreshInterval = time.Second
 
+// pollRest bounds the polls after writes to a tenth of the time of one processor: how many times as long as the last
+// poll took no other follows, except at the next tick.
+const pollRest = 9
+
 // New returns a server on a store whose schema exists. It reads the whole database into the index.
 func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	bodies, err := api.NewBodies()
@@ -117,9 +121,10 @@ func (s *Server) Reload(ctx context.Context) error {
 
 // Run updates the index with the writes of other processes to the database, until ctx ends. Without Run the index
 // contains only the writes of this server. A write of another process is in the index after Options.RefreshInterval and
-// the time of one poll, which is a fraction of a second for ten thousand hosts; that of another Berth on PostgreSQL is
-// there after some milliseconds, because Berth announces its writes there. While the database does not answer, the
-// index becomes older, which /healthz and /metrics report. Call Run once.
+// the time of one poll, which is a fraction of a second for ten thousand hosts; that of another Berth is there after
+// some milliseconds, because Berths announce their writes on PostgreSQL and MariaDB. On SQLite the index is compared
+// soon after the file was written. While the database does not answer, the index becomes older, which /healthz and
+// /metrics report. Call Run once.
 func (s *Server) Run(ctx context.Context) {
 	ticks := time.NewTicker(s.opts.RefreshInterval)
 	defer ticks.Stop()
@@ -127,7 +132,17 @@ func (s *Server) Run(ctx context.Context) {
 	running.Go(func() { s.feed.Run(ctx) })
 	running.Go(func() { s.runAnnouncements(ctx) })
 	running.Go(func() { s.keepHistory(ctx) })
+	written := make(chan struct{}, 1)
+	running.Go(func() {
+		s.store.Written(ctx, func() {
+			select {
+			case written <- struct{}{}:
+			default:
+			}
+		})
+	})
 	defer running.Wait()
+	var rest time.Time // until then, what was written is left to the ticks
 	failing := false
 	var waiting chan<- error // of a call of Synchronize
 	for {
@@ -137,9 +152,14 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ticks.C:
 		case done := <-s.polls:
 			waiting = done
+		case <-written:
+			if s.now().Before(rest) {
+				continue
+			}
 		}
 		began := s.now()
 		err := s.syncer.Poll(ctx)
+		rest = s.now().Add(pollRest * s.now().Sub(began))
 		if waiting != nil {
 			waiting <- err
 			waiting = nil

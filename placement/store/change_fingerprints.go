@@ -155,6 +155,10 @@ func (s *Store) ClassNumbers(ctx context.Context) (found map[int64]resource.Clas
 	return found, err
 }
 
+// Written calls each soon after a write to an SQLite database, of this process or another, until ctx ends; it may miss
+// one. For other databases it returns at once.
+func (s *Store) Written(ctx context.Context, each func()) { s.db.Written(ctx, each) }
+
 // DataVersion returns a number that changes when another process has written to the database; the Store's own writes
 // do not change it. ok is false if the database has no such number: only SQLite has one.
 func (s *Store) DataVersion(ctx context.Context) (number int64, ok bool, err error) {
