@@ -95,7 +95,8 @@ func fill(t *testing.T, database string, peers []peer) {
 		if i == 0 {
 			addr = helper.Addr
 		}
-		_, err := Run(addr, 4, Times(*nestedTrees-len(writers)*planted**rounds), func(c *Conn, _ int) error { return Nested(c) })
+		missing := *nestedTrees - len(writers)*planted**rounds
+		_, err := Run(addr, 4, Times(missing), func(c *Conn, _ int) error { return Nested(c) })
 		must(t, err)
 		wantMany(t, p.Addr, NestedQuestion(0)(5), *nestedTrees*NestedMany)
 	}

@@ -67,8 +67,8 @@ type kind struct {
 }
 
 // MariaDB starts a MariaDB for one test. options are arguments of mariadbd; later ones have priority. Committed data
-// survives a kill -9 of the server, but its files are in memory if there is room: see DurableMariaDB for measurements. A
-// table without a primary key is rejected, because a Galera cluster could not replicate it.
+// survives a kill -9 of the server, but its files are in memory if there is room: see DurableMariaDB for measurements.
+// A table without a primary key is rejected, because a Galera cluster could not replicate it.
 func MariaDB(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, mariaDB(), options)
