@@ -36,8 +36,8 @@ func (tx *Tx) DataVersion(ctx context.Context) (number int64, ok bool, err error
 // lookInterval is the time between two looks at the log of an SQLite database.
 const lookInterval = 10 * time.Millisecond
 
-// Written calls each soon after a commit to an SQLite database in a file, by this process or another, until ctx ends. A
-// commit may be missed if it has the same time as the one before. For other databases it returns at once.
+// Written calls each once or more often soon after a commit to an SQLite database in a file, by this process or
+// another, until ctx ends. For other databases it returns at once.
 func (db *DB) Written(ctx context.Context, each func()) {
 	if db.file == "" {
 		return
@@ -45,8 +45,12 @@ func (db *DB) Written(ctx context.Context, each func()) {
 	var last time.Time
 	for backoff.Sleep(ctx, lookInterval) == nil {
 		log, err := os.Stat(db.guard.log)
-		if err == nil && !log.ModTime().Equal(last) { // without a log, or without a file: see guard
-			last = log.ModTime()
+		if err != nil {
+			continue // the file system supports no log, or the file is lost: see guard
+		}
+		// The times of files are not exact, so another commit can still get the same time.
+		if now := log.ModTime(); !now.Equal(last) || time.Since(now) < 2*lookInterval {
+			last = now
 			each()
 		}
 	}

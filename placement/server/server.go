@@ -60,8 +60,8 @@ import (
 // defaultRefreshInterval is the default of [berth] index_refresh_interval.
 const defaultRefreshInterval = time.Second
 
-// pollRest bounds the polls after writes to a tenth of the time of one processor: how many times as long as the last
-// poll took no other follows, except at the next tick.
+// pollRest bounds the polls after writes to a tenth of the time of one processor: the next one waits this many times as
+// long as the last one took.
 const pollRest = 9
 
 // New returns a server on a store whose schema exists. It reads the whole database into the index.
@@ -142,7 +142,9 @@ func (s *Server) Run(ctx context.Context) {
 		})
 	})
 	defer running.Wait()
-	var rest time.Time // until then, what was written is left to the ticks
+	var rest time.Time // until then, what was written waits
+	later := time.NewTimer(time.Hour)
+	later.Stop()
 	failing := false
 	var waiting chan<- error // of a call of Synchronize
 	for {
@@ -153,9 +155,11 @@ func (s *Server) Run(ctx context.Context) {
 		case done := <-s.polls:
 			waiting = done
 		case <-written:
-			if s.now().Before(rest) {
+			if wait := rest.Sub(s.now()); wait > 0 {
+				later.Reset(wait)
 				continue
 			}
+		case <-later.C:
 		}
 		began := s.now()
 		err := s.syncer.Poll(ctx)
