@@ -1,47 +1,10 @@
 package sqldb
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/databases"
 )
-
-// TestWrittenFollowsCommits checks that own commits and those of another DB on the file are noticed, and nothing else.
-func TestWrittenFollowsCommits(t *testing.T) {
-	url := fileURL(t)
-	db, other := open(t, url), open(t, url)
-	ctx, stop := context.WithCancel(t.Context())
-	noticed, ended := make(chan struct{}, 100), make(chan struct{})
-	go func() {
-		db.Written(ctx, func() { noticed <- struct{}{} })
-		close(ended)
-	}()
-	for name, writer := range map[string]*DB{"mine": db, "theirs": other} {
-		quiet := func() bool { // no call for some looks
-			for len(noticed) > 0 {
-				<-noticed
-			}
-			time.Sleep(5 * lookInterval)
-			return len(noticed) == 0
-		}
-		for end := time.Now().Add(time.Minute); !quiet(); {
-			if time.Now().After(end) {
-				t.Fatal("noticed without a commit")
-			}
-		}
-		must(t, writer.Write(t.Context(), insertRow(name)))
-		select {
-		case <-noticed:
-		case <-time.After(time.Minute):
-			t.Fatalf("%s: not noticed after a minute", name)
-		}
-	}
-	stop()
-	<-ended
-	open(t, databases.SharedMariaDB(t).Database(t)).Written(t.Context(), nil) // returns
-}
 
 // TestDataVersionChangesWithOtherWriters checks that the number changes with the writes of other connections only.
 func TestDataVersionChangesWithOtherWriters(t *testing.T) {
