@@ -85,7 +85,7 @@ bench-peer: tools ## measure Berth beside OpenStack's own Placement (of the sour
 bench-flames: ## draw where the processor time of benchmarks that miss their goal goes, in docs/flames; five minutes
 	$(GO) run ./internal/flamegraphs
 
-bench-plots: ## measure how the figures grow with the size, and draw them in docs/benchmarks.md; half an hour
+bench-plots: ## measure how the figures grow with the size, and draw them in docs/benchmarks.md; 40 minutes
 	$(GO) run ./internal/benchplots
 
 release: ## check everything, build the packages and tag the commit as VERSION, such as 0.1.0; an hour

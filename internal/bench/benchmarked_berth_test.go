@@ -39,6 +39,10 @@ var (
 var scratch string
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(servedFile); file != "" {
+		fmt.Fprintln(os.Stderr, "bench:", serveFile(file))
+		os.Exit(1)
+	}
 	flag.Parse()
 	code := 1
 	err := func() (err error) {

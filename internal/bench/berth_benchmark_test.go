@@ -77,7 +77,8 @@ func clientNumbers(usual ...int) []int {
 	return usual
 }
 
-// BenchmarkNested queries 1000 nested trees with four clients.
+// BenchmarkNested queries 1000 nested trees with four clients. For comparison, another process answers the query
+// without a limit with the same bytes from its memory.
 func BenchmarkNested(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
@@ -96,6 +97,15 @@ func BenchmarkNested(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) { ask(b, p, 4, NestedQuestion(limit)) })
 	}
+	if *inProcess {
+		return
+	}
+	c := Dial(p.Addr)
+	defer c.Close()
+	answer, err := c.Want(200, "GET", NestedQuestion(0)(7), nil)
+	must(b, err)
+	memory := serveBytes(b, answer)
+	b.Run("same-bytes-from-memory", func(b *testing.B) { ask(b, memory, 4, NestedQuestion(0)) })
 }
 
 // BenchmarkWide queries hosts with many devices for all devices of a host, and for one more, with one client.

@@ -36,7 +36,7 @@ func subjects() []subject {
 	return []subject{
 		{"packed", "Generated queries that are hard to pack", "hosts", "./placement/candidate", "BenchmarkPacked$",
 			"packed-hosts", []int{3, 30, 300}, benchtime(100), quantiles("Packed")},
-		{"nested", "Nested query, unlimited, 4 clients", "trees", bench, "BenchmarkNested$/unlimited", "trees",
+		{"nested", "Nested query, unlimited, 4 clients", "trees", bench, "BenchmarkNested$/^unlimited$", "trees",
 			[]int{100, 1000, 10_000}, benchtime(200), []figure{
 				{"answers", "unlimited", "req/s", "answers/s"},
 			}},
