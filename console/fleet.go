@@ -40,7 +40,7 @@ func (c *Console) fleet(w http.ResponseWriter, r *http.Request, one *session) er
 	}
 	f := fleetContent{cloud.Table(fleetQuery(r.URL.Query())), cloud, view.Groups, view.Sorts}
 	p := one.page("Fleet", "fleet", cloud)
-	p.Stale, p.Find, p.Symbols, p.Content = stale, f.Find, f.Symbols, f
+	p.Stale, p.Find, p.Content = stale, f.Find, f
 	c.render(w, http.StatusOK, "fleet", p)
 	return nil
 }
@@ -51,17 +51,23 @@ func (c *Console) fleetRows(w http.ResponseWriter, r *http.Request, one *session
 	if err != nil {
 		return err
 	}
-	f := cloud.Table(fleetQuery(r.URL.Query()))
+	q := fleetQuery(r.URL.Query())
+	q.Count = view.Part
+	f := cloud.Table(q)
 	c.render(w, http.StatusOK, "rows",
-		page{Symbols: f.Symbols, Taken: cloud.Taken, Content: fleetContent{f, cloud, nil, nil}})
+		page{Taken: cloud.Taken, Content: fleetContent{f, cloud, nil, nil}})
 	return nil
 }
 
 // fleetQuery reads the state of the fleet view from its address.
 func fleetQuery(q url.Values) view.FleetQuery {
 	from, _ := strconv.Atoi(q.Get("from")) // 0 if it is not a number
-	return view.FleetQuery{Find: q.Get("q"), Group: q.Get("group"), Sort: q.Get("sort"), State: view.Mark(q.Get("state")),
+	f := view.FleetQuery{Find: q.Get("q"), Group: q.Get("group"), Sort: q.Get("sort"), State: view.Mark(q.Get("state")),
 		From: from}
+	if q.Has("all") {
+		f.From, f.Count = 0, view.MaxRows
+	}
+	return f
 }
 
 // With returns the address of the fleet view with another value of one part of its state. The view begins at the first
@@ -87,6 +93,20 @@ func (f fleetContent) With(part, value string) string {
 	}
 	return "/fleet?" + q.Encode()
 }
+
+// AllRows returns the address of the page with all lines; empty: this page has them.
+func (f fleetContent) AllRows() string {
+	if len(f.Lines) == f.LineCount || f.Count == view.MaxRows {
+		return ""
+	}
+	return f.With("all", "yes")
+}
+
+// Windows reports whether the script loads further lines of the table.
+func (f fleetContent) Windows() bool { return f.Count < view.MaxRows }
+
+// PartSize returns how many lines the script loads at once.
+func (f fleetContent) PartSize() int { return view.Part }
 
 // Line returns the address of the window that begins at a line.
 func (f fleetContent) Line(n int) string { return f.With("from", strconv.Itoa(n)) }

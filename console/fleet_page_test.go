@@ -131,7 +131,7 @@ func TestFleetPageOfManyHosts(t *testing.T) {
 	for _, at := range []float64{0.5, 0.25, 1, 0} {
 		b.Evaluate(fmt.Sprintf(`scrollTo(0, %v * (document.documentElement.scrollHeight - innerHeight))`, at))
 		b.Await("rows at the new place", `(`+visible+`).length > 5`)
-		if n := b.Evaluate(`document.querySelectorAll("tr[data-row]").length`).(float64); n > 420 {
+		if n := b.Evaluate(`document.querySelectorAll("tr[data-row]").length`).(float64); n > 160 {
 			t.Errorf("%v rows are in the page", n)
 		}
 	}

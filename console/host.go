@@ -25,7 +25,7 @@ func (c *Console) host(w http.ResponseWriter, r *http.Request, one *session) err
 		return fault.New(fault.NotFound, "the cloud has no host %s; the hosts are at /fleet", name)
 	}
 	p := one.page(name, "fleet", cloud)
-	p.Stale, p.Symbols, p.Content = stale, shown.Symbols, hostContent{shown, cloud.Amounts}
+	p.Stale, p.Content = stale, hostContent{shown, cloud.Amounts}
 	c.render(w, http.StatusOK, "host", p)
 	return nil
 }

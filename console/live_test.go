@@ -91,7 +91,7 @@ func TestFleetIsLive(t *testing.T) {
 		"no row is there twice":    `document.querySelectorAll('[data-row="cmp-00001"]').length === 1`,
 		"all rows are there":       `document.querySelectorAll("[data-row]").length === 30`,
 		"the mark of the host":     row + `.querySelector(".mk.attn") !== null`,
-		"the window is not loaded": `document.querySelector("tbody").dataset.state === "full"`,
+		"the window is not loaded": `document.querySelector("tbody[data-from]").dataset.state === "full"`,
 	} {
 		if b.Evaluate(expression) != true {
 			t.Errorf("not as expected: %s", what)

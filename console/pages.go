@@ -52,7 +52,6 @@ type page struct {
 	Refresh     int       // seconds after which the browser loads the page again; 0: it does not
 	Static      string
 	Version     string
-	Symbols     []view.Symbol
 	Content     any
 }
 

@@ -14,6 +14,38 @@ const apart = `[...document.querySelectorAll("tr[data-row]")].filter((row) => { 
 	return mark && mark.getBoundingClientRect().right > row.querySelector("a.cell").getBoundingClientRect().left; })
 	.map((row) => row.dataset.row).join()`
 
+// A printed fleet says how many rows it lacks, has no empty pages for them, and can have all of them.
+func TestFleetOnPaper(t *testing.T) {
+	testenv.Need(t, "chromium")
+	s := newSite(t, WithToken, func() view.Source { return made(2100) })
+	b := browser.Start(t)
+	b.Size(1280, 800)
+	s.signIn(b, "admin", "/fleet")
+	b.Call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
+	b.Size(703, 1000)
+	rows := `document.querySelectorAll("[data-row]").length`
+	for _, c := range []struct {
+		path, all, says string
+	}{
+		{"/fleet", `(n) => n >= 60 && n < 200`, "This paper has ${n} of 2 100 rows."},
+		{"/fleet?all=yes", `(n) => n === 2000`, "These are the first 2 000 of 2 100 rows."},
+		{"/fleet?all=yes&q=rack-b", `(n) => n > 60 && n < 200`, ""},
+	} {
+		b.Open(s.URL + c.path)
+		b.Await("the rows", `(`+c.all+`)(`+rows+`) && ![...document.querySelectorAll("[data-from]")].some((e) =>
+			e.dataset.state && e.dataset.state !== "full")`)
+		b.Evaluate(`dispatchEvent(new Event("beforeprint"))`)
+		said := `(document.getElementById("part")?.innerText ?? "")`
+		if b.Evaluate(said+".startsWith(((n) => `"+c.says+"`)("+rows+`))`) != true || c.says == "" && b.Evaluate(said) != "" {
+			t.Errorf("%s says %v of %v rows", c.path, b.Evaluate(said), b.Evaluate(rows))
+		}
+		if got := b.Evaluate(`document.documentElement.scrollHeight / ` + rows).(float64); got > 40 {
+			t.Errorf("%s: %.0f pixels for a row", c.path, got)
+		}
+		check(t, b, s)
+	}
+}
+
 // Printed pages have all columns on A4, heads above their columns, and at 390 pixels no mark is behind a device.
 func TestPagesOnPaperAndPhone(t *testing.T) {
 	testenv.Need(t, "chromium")

@@ -42,58 +42,91 @@
     addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
   };
 
-  // Long tables: a body for each window of lines. Only windows near the visible part have rows; others have one empty
-  // row of the same height.
+  // Long tables: a body for each window of lines near the visible part, and before each of them, and at the end, one empty
+  // body as high as the windows that are not in the page. A table of few bodies and rows is laid out and painted fast.
   const windows = (table) => {
-    const lines = Number(table.dataset.lines), size = Number(table.dataset.window), rowHeight = 25;
-    const columns = table.tHead.rows[0].cells.length, first = table.tBodies[0];
-    const empty = (body, height) => {
-      const row = document.createElement('tr'), cell = document.createElement('td');
+    const lines = Number(table.dataset.lines), size = Number(table.dataset.window), first = table.tBodies[0];
+    const rowHeight = first.offsetHeight / first.rows.length; // until a window has been in the page
+    const columns = table.tHead.rows[0].cells.length;
+    const heights = []; // of all windows
+    for (let from = 0; from < lines; from += size) heights.push(Math.min(size, lines - from) * rowHeight);
+    const shown = []; // the windows in the page, in their order: at, body, and gap, the empty body before
+    const setHeight = (row, height) => {
+      row.hidden = height <= 0; row.cells[0].style.setProperty('height', Math.max(height, 0) + 'px');
+    };
+    const newBody = (height) => { // with one empty row
+      const body = document.createElement('tbody'), row = document.createElement('tr'), cell = document.createElement('td');
       row.className = 'gap'; row.setAttribute('aria-hidden', 'true'); cell.colSpan = columns;
-      cell.style.setProperty('height', height + 'px');
-      row.append(cell); body.replaceChildren(row); body.dataset.state = 'empty';
+      body.setAttribute('role', 'rowgroup');
+      row.append(cell); setHeight(row, height); body.append(row);
+      return body;
+    };
+    const end = newBody(0);
+    const newWindow = (at, body) => {
+      body.dataset.from = at * size;
+      const one = { at, body, gap: newBody(0) };
+      const i = shown.findIndex((w) => w.at > at), next = i < 0 ? end : shown[i].gap;
+      next.before(one.gap, body);
+      shown.splice(i < 0 ? shown.length : i, 0, one);
+      return one;
     };
     // the part of the page with a window; null: the page is loaded again
     const fetchPart = async (body, more) => {
       const answer = await fetch(table.dataset.rows + more + '&from=' + body.dataset.from);
       if (answer.status === 401 || answer.redirected) { location.reload(); return null; } // to the sign-in page
       if (!answer.ok) throw new Error(answer.status);
-      const part = new DOMParser().parseFromString(await answer.text(), 'text/html');
-      const defs = document.querySelector('.defs defs');
-      part.querySelectorAll('.defs symbol').forEach((s) => { if (!document.getElementById(s.id)) defs.append(s); });
-      return part;
+      return new DOMParser().parseFromString(await answer.text(), 'text/html');
     };
+    let turn = Promise.resolve(); // one window in each frame, so that no frame takes long
+    const frame = () => { turn = turn.then(() => new Promise(requestAnimationFrame)); return turn; };
     const load = async (body) => {
-      body.dataset.state = 'loading';
       try {
         const part = await fetchPart(body, '');
-        if (!part || body.dataset.state !== 'loading') return;
-        body.replaceChildren(...part.querySelector('tbody').rows); body.dataset.state = 'full';
-      } catch { // the cloud is being read, or the console does not answer: again while it is seen
-        if (body.dataset.state === 'loading') body.dataset.state = 'empty';
-        setTimeout(() => { near.unobserve(body); near.observe(body); }, 2000);
+        if (!part) return;
+        await frame();
+        if (body.isConnected) { body.replaceChildren(...part.querySelector('tbody').rows); body.dataset.state = 'full'; }
+      } catch { // the cloud is being read, or the console does not answer
+        setTimeout(() => { if (body.isConnected) load(body); }, 2000);
       }
     };
-    const near = new IntersectionObserver((seen) => seen.forEach((e) => {
-      const body = e.target, full = body.dataset.state === 'full';
-      if (e.isIntersecting) {
-        if (body.dataset.state === 'empty') load(body);
-      } else if (full && !body.contains(document.activeElement)) {
-        empty(body, Math.round(body.getBoundingClientRect().height));
-      } else if (body.dataset.state === 'loading') body.dataset.state = 'empty';
-    }), { rootMargin: '100% 0px' });
-    const all = [];
-    for (let from = 0; from < lines; from += size) {
-      if (from === Number(first.dataset.from)) { first.dataset.state = 'full'; all.push(first); continue; }
-      const body = document.createElement('tbody');
-      body.setAttribute('role', 'rowgroup'); body.dataset.from = from;
-      empty(body, Math.min(size, lines - from) * rowHeight);
-      all.push(body);
+    const fillGaps = () => {
+      let at = 0;
+      for (const w of [...shown, { at: heights.length, gap: end }]) {
+        setHeight(w.gap.rows[0], heights.slice(at, w.at).reduce((sum, height) => sum + height, 0));
+        at = w.at + 1;
+      }
+    };
+    const arrange = () => { // at the beginning of a frame, when reading positions is free
+      const top = table.tHead.offsetHeight + table.getBoundingClientRect().top;
+      for (const w of shown) heights[w.at] = w.body.offsetHeight;
+      const wanted = new Set();
+      let y = top;
+      heights.forEach((height, at) => {
+        if (y + height > -innerHeight && y < 2 * innerHeight) wanted.add(at);
+        y += height;
+      });
+      for (const w of [...shown]) {
+        if (wanted.delete(w.at) || w.body.contains(document.activeElement)) continue;
+        w.gap.remove(); w.body.remove(); shown.splice(shown.indexOf(w), 1);
+      }
+      for (const at of wanted) load(newWindow(at, newBody(heights[at])).body);
+      fillGaps();
+    };
+    const begin = Number(first.dataset.from), rows = [...first.rows];
+    table.append(end); first.remove();
+    for (let i = 0; i < rows.length; i += size) {
+      const { body } = newWindow((begin + i) / size, newBody(0));
+      body.replaceChildren(...rows.slice(i, i + size)); body.dataset.state = 'full';
     }
-    table.replaceChildren(table.tHead, ...all);
-    if (Number(first.dataset.from) > 0) first.scrollIntoView();
-    all.forEach((body) => near.observe(body));
-    live(table, all, fetchPart);
+    fillGaps();
+    if (begin > 0) shown[0].body.scrollIntoView();
+    arrange();
+    addEventListener('beforeprint', () => {
+      const n = table.querySelectorAll('tbody[data-state=full] tr').length, part = document.getElementById('part');
+      if (part) part.textContent = part.textContent.replace(/^This paper has .*? of/, `This paper has ${n} of`);
+    });
+    addEventListener('scroll', arrange, { passive: true }); addEventListener('resize', arrange);
+    live(table, () => shown.map((w) => w.body), fetchPart);
   };
 
   // The rows of the windows that are loaded follow the cloud. A row is replaced in its place; one in which text is selected
@@ -132,10 +165,10 @@
       try {
         while (wanted) {
           wanted = '';
-          for (const body of bodies.filter((b) => b.dataset.state === 'full')) {
+          for (const body of bodies().filter((b) => b.dataset.state === 'full')) {
             const part = await fetchPart(body, '&live=1');
             if (!part) return;
-            if (body.dataset.state === 'full') update(body, part);
+            if (body.isConnected) update(body, part);
           }
         }
       } catch { read.toggleAttribute('data-stale', true); } finally { running = false; }
@@ -278,7 +311,7 @@
     document.getElementById('theme').addEventListener('click', nextTheme);
     tips(); keys();
     const table = document.getElementById('fleet');
-    if (table) windows(table);
+    if (table && 'windows' in table.dataset) windows(table);
     const live = document.getElementById('events');
     if (live) events(live);
     const request = document.getElementById('ask');

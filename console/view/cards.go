@@ -125,7 +125,7 @@ func (c *Cloud) heldItem(d host.Device) CardItem {
 		item.Counts = Counts{Gone: 1, Of: 1}
 		item.Note = "gone: the host does not offer it now"
 	}
-	item.Symbol = item.pattern()
+	item.Pattern = item.pattern()
 	holder := c.Fleet.Holder(resource.ConsumerID(d.Holder), 1)
 	item.Holders = append(item.Holders, holder)
 	item.Holder = holder.String()
@@ -151,7 +151,7 @@ func restItem(list []host.Device, state rune) CardItem {
 	default:
 		counts.Free = len(list)
 	}
-	item := CardItem{Name: counts.Text(), Cell: Cell{Counts: counts, Symbol: counts.pattern()}}
+	item := CardItem{Name: counts.Text(), Cell: Cell{Counts: counts, Pattern: counts.pattern()}}
 	for _, d := range list {
 		item.Numbers = append(item.Numbers, d.Address)
 	}
@@ -171,7 +171,7 @@ func (h *Host) placementCards(c *Cloud) (list []*Card) {
 			card.Bands = c.bandBars(p)
 		}
 		for _, holder := range cell.Holders {
-			item := CardItem{Cell: Cell{Symbol: "d-h", Label: cell.Label, Holders: cell.Holders[:1]},
+			item := CardItem{Cell: Cell{Pattern: "d-h", Label: cell.Label, Holders: cell.Holders[:1]},
 				Name: Number(holder.Amount), Holder: holder.String()}
 			if c.Fleet.Server[holder.Consumer] != nil {
 				item.Server = string(holder.Consumer)
@@ -181,7 +181,7 @@ func (h *Host) placementCards(c *Cloud) (list []*Card) {
 		rest := cell.Counts
 		rest.Gone, rest.Held, rest.Of = 0, 0, rest.Of-rest.AllHeld()
 		if rest.Of > 0 {
-			card.Items = append(card.Items, CardItem{Name: rest.Text(), Cell: Cell{Counts: rest, Symbol: rest.pattern(),
+			card.Items = append(card.Items, CardItem{Name: rest.Text(), Cell: Cell{Counts: rest, Pattern: rest.pattern(),
 				Label: string(cell.Class) + " " + cell.Address + ": " + rest.Text()}})
 		}
 		list = append(list, card)

@@ -25,7 +25,7 @@ const (
 type Cell struct {
 	Class   resource.Class
 	Address string
-	Symbol  string // id of the symbol that draws it
+	Pattern string // its kind and the states of its units; see pattern
 	Label   string // its name for people: class, address and counts
 	Number  string // beside the drawing, where that is a bar; else empty
 	Counts
@@ -117,7 +117,7 @@ func (h *Host) gone(d fleet.Device) (n int) {
 func newCell(d fleet.Device, gone int, offers bool) Cell {
 	cell := Cell{Class: d.Class, Address: d.Address, Counts: countsOf(d, gone, offers), Holders: d.Holders,
 		provider: d.Provider}
-	cell.Symbol = cell.pattern()
+	cell.Pattern = cell.pattern()
 	if cell.Of > maxSlots {
 		cell.Number = fmt.Sprintf("%s/%s", Number(cell.AllHeld()), Number(cell.Of))
 	}
@@ -135,8 +135,8 @@ func newCell(d fleet.Device, gone int, offers bool) Cell {
 // shares, with a number.
 const maxSlots = 16
 
-// pattern returns the id of the symbol with the units of c: d and one letter for a single device, p and a letter for
-// each unit of a pack.
+// pattern returns how the units of c are drawn: d and one letter for a single device, p and a letter for each unit of a
+// pack.
 func (c Counts) pattern() string {
 	letters := func(scale func(int) int) string {
 		return strings.Repeat(string(gone), scale(c.Gone)) + strings.Repeat(string(held), scale(c.Held)) +
@@ -157,11 +157,10 @@ func (c Counts) pattern() string {
 	return "p-" + text[:min(len(text), maxSlots)]
 }
 
-// Symbol is the drawing of cells with one pattern.
-type Symbol struct {
-	ID            string
-	Width, Height int
-	Paths         []Path
+// Drawing is the drawing of a cell, cellHeight high.
+type Drawing struct {
+	Width int
+	Paths []Path
 }
 
 // Path is a path of a drawing: the class that colours it, and its data.
@@ -170,14 +169,15 @@ type Path struct{ Class, D string }
 // cellHeight is the height of a cell in pixels, and the width of a single device.
 const cellHeight = 16
 
-// NewSymbol draws the pattern of an id.
-func NewSymbol(id string) Symbol {
-	kind, letters, _ := strings.Cut(id, "-")
+// Drawing returns the drawing of the cell. Its paths are in the cell itself: a symbol that several cells use would be
+// copied for each of them by the browser, which takes longer than reading the paths.
+func (c Cell) Drawing() Drawing {
+	kind, letters, _ := strings.Cut(c.Pattern, "-")
 	if kind == "d" {
-		return Symbol{ID: id, Width: cellHeight, Height: cellHeight, Paths: single(letters)}
+		return Drawing{Width: cellHeight, Paths: single(letters)}
 	}
 	width := 3 + 6*len(letters)
-	s := Symbol{ID: id, Width: width, Height: cellHeight, Paths: []Path{{"box",
+	s := Drawing{Width: width, Paths: []Path{{"box",
 		fmt.Sprintf("M.5.5h%dv%dh-%dz", width-1, cellHeight-1, width-1)}}}
 	for _, one := range []struct {
 		letter rune
@@ -191,7 +191,7 @@ func NewSymbol(id string) Symbol {
 }
 
 // slots adds the slots of a pack that have a letter.
-func (s *Symbol) slots(letters string, letter rune, class, form string) {
+func (s *Drawing) slots(letters string, letter rune, class, form string) {
 	var d strings.Builder
 	for i, one := range letters {
 		if one == letter {
@@ -218,9 +218,6 @@ func single(letter string) []Path {
 	}
 	return []Path{{"f", box}}
 }
-
-// Width returns the width of the drawing of a cell in pixels.
-func (c Cell) Width() int { return NewSymbol(c.Symbol).Width }
 
 // HolderIDs returns the ids of the holders, for the script that marks all that a server holds.
 func (c Cell) HolderIDs() string {

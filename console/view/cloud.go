@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -29,6 +30,8 @@ type Cloud struct {
 	Classes []resource.Class // of devices, those with most units first
 	Amounts []AmountClass    // those that a host has
 	byName  map[string]*Host
+	mu      sync.Mutex
+	tables  map[FleetQuery]*Fleet     // see table; mu protects it
 	shared  map[resource.Class]Counts // of inventories that hosts share
 }
 
@@ -76,7 +79,8 @@ func (h *Host) Offers() bool { return h.Mark != Down && h.Mark != Disabled && h.
 
 // New returns what the console shows of a source.
 func New(s Source) *Cloud {
-	c := &Cloud{Source: s, Gaps: s.Fleet.Gaps, Taken: s.Fleet.Taken, byName: map[string]*Host{}}
+	c := &Cloud{Source: s, Gaps: s.Fleet.Gaps, Taken: s.Fleet.Taken, byName: map[string]*Host{},
+		tables: map[FleetQuery]*Fleet{}}
 	for _, row := range s.Fleet.Hosts() {
 		h := newHost(row)
 		c.Hosts = append(c.Hosts, h)

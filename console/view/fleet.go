@@ -8,8 +8,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Window is how many lines a part of the table of hosts has.
-const Window = 60
+// How many lines of the table of hosts are read at once.
+const (
+	Window  = 60   // by a page
+	Part    = 20   // by its script
+	MaxRows = 2000 // by a page with all lines, at most
+)
 
 // FleetQuery is the state of the fleet view, which its address has.
 type FleetQuery struct {
@@ -17,7 +21,8 @@ type FleetQuery struct {
 	Group string // GroupAggregate and others
 	Sort  string // SortName and others
 	State Mark   // only hosts with this mark; empty: all
-	From  int    // the first line
+	From  int    // the first line; a multiple of Count
+	Count int    // of lines
 }
 
 // The groups and orders of hosts. Each list begins with the default.
@@ -37,7 +42,6 @@ type Fleet struct {
 	Amounts    []AmountClass    // columns of amounts
 	Lines      []Line           // from From on
 	LineCount  int              // in all
-	Symbols    []Symbol         // of the cells in Lines
 	Previous   int              // the first line of the window before; -1: there is none
 	Next       int              // of the window after; -1: there is none
 }
@@ -93,6 +97,32 @@ const maxColumns = 4
 // Table returns the fleet view with the lines of one window.
 func (c *Cloud) Table(q FleetQuery) *Fleet {
 	q = q.valid()
+	f := *c.table(q) // a copy: what follows belongs to the window
+	lines := f.Lines
+	f.From, f.Count = min(q.From, max(len(lines)-1, 0))/q.Count*q.Count, q.Count
+	if f.From > 0 {
+		f.Previous = max(f.From-q.Count, 0)
+	}
+	end := min(f.From+q.Count, len(lines))
+	if end < len(lines) {
+		f.Next = end
+	}
+	f.Lines = slices.Clone(lines[f.From:end])
+	f.draw()
+	return &f
+}
+
+// maxTables is how many tables a cloud keeps.
+const maxTables = 8
+
+// table returns the fleet view with all lines, without their cells. It is kept for further windows of the same table.
+func (c *Cloud) table(q FleetQuery) *Fleet {
+	q.From, q.Count = 0, 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.tables[q]; f != nil {
+		return f
+	}
 	f := &Fleet{FleetQuery: q, All: len(c.Hosts), Amounts: c.Amounts, Previous: -1, Next: -1}
 	f.Columns = slices.Sorted(slices.Values(c.Classes[:min(len(c.Classes), maxColumns)]))
 	f.Others = len(c.Classes) > maxColumns
@@ -100,18 +130,12 @@ func (c *Cloud) Table(q FleetQuery) *Fleet {
 	f.Hosts = len(hosts)
 	f.count(hosts)
 	f.sum(c, hosts)
-	lines := f.group(hosts)
-	f.LineCount = len(lines)
-	f.From = min(f.From, max(len(lines)-1, 0)) / Window * Window
-	if f.From > 0 {
-		f.Previous = max(f.From-Window, 0)
+	f.Lines = f.group(hosts)
+	f.LineCount = len(f.Lines)
+	if len(c.tables) >= maxTables {
+		clear(c.tables)
 	}
-	end := min(f.From+Window, len(lines))
-	if end < len(lines) {
-		f.Next = end
-	}
-	f.Lines = lines[f.From:end]
-	f.draw()
+	c.tables[q] = f
 	return f
 }
 
@@ -125,6 +149,9 @@ func (q FleetQuery) valid() FleetQuery {
 	}
 	if !slices.Contains(marks, q.State) {
 		q.State = ""
+	}
+	if q.Count <= 0 {
+		q.Count = Window
 	}
 	q.From = max(q.From, 0)
 	return q
@@ -289,9 +316,8 @@ func (f *Fleet) column(class resource.Class) int {
 	return len(f.Columns)
 }
 
-// draw adds the cells and amounts of the lines, and the symbols of the cells.
+// draw adds the cells and amounts of the lines.
 func (f *Fleet) draw() {
-	ids := map[string]bool{}
 	for i := range f.Lines {
 		l := &f.Lines[i]
 		if l.Host == nil {
@@ -305,20 +331,9 @@ func (f *Fleet) draw() {
 		for _, cell := range l.Host.Cells {
 			at := f.column(cell.Class)
 			l.Cells[at] = append(l.Cells[at], cell)
-			ids[cell.Symbol] = true
 		}
 		for _, class := range f.Amounts {
 			l.Amount = append(l.Amount, l.Host.Amount[class])
 		}
 	}
-	f.Symbols = symbols(ids)
-}
-
-// symbols draws the patterns of ids.
-func symbols(ids map[string]bool) (list []Symbol) {
-	for id := range ids {
-		list = append(list, NewSymbol(id))
-	}
-	slices.SortFunc(list, func(a, b Symbol) int { return cmp.Compare(a.ID, b.ID) })
-	return list
 }

@@ -30,7 +30,7 @@ func TestGoneDevices(t *testing.T) {
 		device("0000:18:00.4", "", false)}}
 	c := New(Source{Fleet: fleet.NewView(s), Reports: []host.Report{report}})
 	cell := c.Find("h").Cells[0]
-	if cell.Counts != (Counts{Gone: 1, Held: 1, Free: 2, Of: 4}) || cell.Symbol != "p-ghff" ||
+	if cell.Counts != (Counts{Gone: 1, Held: 1, Free: 2, Of: 4}) || cell.Pattern != "p-ghff" ||
 		cell.Label != "CUSTOM_VF 0000:18:00.0: 1 gone but held, 1 held, 2 free" {
 		t.Errorf("%+v", cell)
 	}
@@ -39,13 +39,13 @@ func TestGoneDevices(t *testing.T) {
 		t.Errorf("%+v: %s", sum, sum.Rest())
 	}
 	card := c.HostPage("h").Sockets[0].Nodes[0].Tree[0].Card
-	if card.Class != "CUSTOM_VF 2/4" || len(card.Items) != 3 || card.Items[0].Symbol != "d-g" ||
+	if card.Class != "CUSTOM_VF 2/4" || len(card.Items) != 3 || card.Items[0].Pattern != "d-g" ||
 		card.Items[0].Label != "CUSTOM_VF 0000:18:00.1: gone but held by unknown consumer s1" || card.Items[0].Note == "" ||
-		card.Items[1].Symbol != "d-h" || card.Items[1].Note != "" {
+		card.Items[1].Pattern != "d-h" || card.Items[1].Note != "" {
 		t.Errorf("%+v", card)
 	}
 	for id, paths := range map[string]int{"d-g": 2, "p-ghff": 5} {
-		if drawn := NewSymbol(id); len(drawn.Paths) != paths {
+		if drawn := (Cell{Pattern: id}).Drawing(); len(drawn.Paths) != paths {
 			t.Errorf("%s is drawn as %+v", id, drawn)
 		}
 	}

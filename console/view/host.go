@@ -21,7 +21,6 @@ type HostPage struct {
 	Cards     []*Card     // of a host whose agent reports no devices: as Placement has them
 	Bandwidth []BandBar   // guaranteed bandwidth, by interface and direction
 	Holders   []HolderRow // who holds something of the host, by name
-	Symbols   []Symbol
 }
 
 // Problem is a condition of the host.
@@ -61,7 +60,6 @@ func (c *Cloud) HostPage(name string) *HostPage {
 	}
 	p.hold(c)
 	p.bands(c)
-	p.draw()
 	return p
 }
 
@@ -209,17 +207,6 @@ func (p *HostPage) eachCard(do func(*Card)) {
 	for _, c := range p.Cards {
 		do(c)
 	}
-}
-
-// draw adds the symbols of all cells.
-func (p *HostPage) draw() {
-	ids := map[string]bool{}
-	p.eachCard(func(c *Card) {
-		for _, item := range c.Items {
-			ids[item.Symbol] = true
-		}
-	})
-	p.Symbols = symbols(ids)
 }
 
 // problem returns a condition as the page shows it.
