@@ -32,8 +32,9 @@ const maxEvent = 4 << 20
 const silence = 4 * keepAlive
 
 // Read calls each with the events of a service from a cursor on; empty: from now on. query has the filters kind, id,
-// host, project, class, and state=true for the whole state first. It returns the last cursor, and why the stream ended:
-// nil if the service ended it. It returns fault.NotFound if the service has no events, as OpenStack's services.
+// host, project, class, state=true for the whole state first, and follow=false for all until now, which ends with
+// Synced. It returns the last cursor, and why the stream ended: nil if the service ended it. It returns fault.NotFound
+// if the service has no events, as OpenStack's services.
 func Read(ctx context.Context, client *rest.Client, query url.Values, cursor string, each func(Event) error) (
 	last string, err error) {
 	path := "/berth/v1/events"

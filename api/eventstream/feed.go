@@ -47,11 +47,12 @@ type Access struct {
 }
 
 // Serve answers a request with a stream of the changes that its query selects. The query has the filters kind, id,
-// host, project and class, and state=true for the whole state first. The header Last-Event-ID has the cursor of the
-// last event that the client has. It returns fault.Invalid for a wrong query, fault.Forbidden for objects of another
-// project, and a fault of status 429 if the project, or all callers, have too many streams.
+// host, project and class, state=true for the whole state first, and follow=false for a stream that ends when the
+// client has all. The header Last-Event-ID has the cursor of the last event that the client has. It returns
+// fault.Invalid for a wrong query, fault.Forbidden for objects of another project, and a fault of status 429 if the
+// project, or all callers, have too many streams.
 func (f *Feed) Serve(c *edge.Call, a Access) error {
-	filter, whole, err := f.filter(c.R.URL.RawQuery, a)
+	filter, much, err := f.filter(c.R.URL.RawQuery, a)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (f *Feed) Serve(c *edge.Call, a Access) error {
 	defer leave()
 	ctx, stop := context.WithTimeout(rest.Unlimited(c.R.Context()), streamTime)
 	defer stop()
-	return Stream(ctx, c.W, log, c.R.Header.Get("Last-Event-ID"), filter, whole)
+	return Stream(ctx, c.W, log, c.R.Header.Get("Last-Event-ID"), filter, much)
 }
 
 // sit counts a stream until stand is called.
@@ -103,32 +104,32 @@ func (f *Feed) sit(a Access) (stand func(), err error) {
 }
 
 // filter parses the query, and restricts it to what the caller may watch.
-func (f *Feed) filter(query string, a Access) (to Filter, whole bool, err error) {
+func (f *Feed) filter(query string, a Access) (to Filter, much Extent, err error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
-		return to, false, fault.New(fault.Invalid, "Invalid query string parameters: %w", err)
+		return to, much, fault.New(fault.Invalid, "Invalid query string parameters: %w", err)
 	}
-	if to, whole, err = f.parse(q); err != nil || !a.Own {
-		return to, whole, err
+	if to, much, err = f.parse(q); err != nil || !a.Own {
+		return to, much, err
 	}
 	switch {
 	case a.Project == "":
-		return to, false, fault.New(fault.Forbidden, "only administrators can watch events without a project; "+
+		return to, much, fault.New(fault.Forbidden, "only administrators can watch events without a project; "+
 			"use a token for a project")
 	case len(to.Hosts) > 0:
-		return to, false, fault.New(fault.Forbidden, "only administrators can select events by host; leave out host")
+		return to, much, fault.New(fault.Forbidden, "only administrators can select events by host; leave out host")
 	case len(to.Projects) > 0 && !slices.Equal(to.Projects, []string{a.Project}):
-		return to, false, fault.New(fault.Forbidden, "only administrators can watch the events of other projects; "+
+		return to, much, fault.New(fault.Forbidden, "only administrators can watch the events of other projects; "+
 			"leave out project")
 	}
 	to.Projects, to.Own = []string{a.Project}, true
-	return to, whole, nil
+	return to, much, nil
 }
 
 // parse parses the query.
-func (f *Feed) parse(q url.Values) (to Filter, whole bool, err error) {
-	invalid := func(format string, args ...any) (Filter, bool, error) {
-		return Filter{}, false, fault.New(fault.Invalid, "Invalid query string parameters: "+format, args...)
+func (f *Feed) parse(q url.Values) (to Filter, much Extent, err error) {
+	invalid := func(format string, args ...any) (Filter, Extent, error) {
+		return Filter{}, Extent{}, fault.New(fault.Invalid, "Invalid query string parameters: "+format, args...)
 	}
 	lists := map[string]*[]string{"kind": &to.Kinds, "id": &to.IDs, "host": &to.Hosts, "project": &to.Projects}
 	names := "kind, id, host, project, "
@@ -136,23 +137,26 @@ func (f *Feed) parse(q url.Values) (to Filter, whole bool, err error) {
 		lists["class"] = &to.Classes
 		names += "class, "
 	}
+	follow := true
+	switches := map[string]*bool{"state": &much.Whole, "follow": &follow}
 	for key, values := range q {
 		values = strings.Split(strings.Join(values, ","), ",")
-		switch list := lists[key]; {
+		switch list, is := lists[key], switches[key]; {
 		case list != nil:
 			*list = values
-		case key != "state":
-			return invalid("%q is not one of %sstate", key, names)
+		case is == nil:
+			return invalid("%q is not one of %sstate, follow", key, names)
 		default:
-			if whole, err = strconv.ParseBool(values[0]); err != nil {
-				return invalid("state=%q is not true or false", values[0])
+			if *is, err = strconv.ParseBool(values[0]); err != nil {
+				return invalid("%s=%q is not true or false", key, values[0])
 			}
 		}
 	}
+	much.Once = !follow
 	for _, kind := range to.Kinds {
 		if !slices.Contains(f.Kinds, kind) {
 			return invalid("kind=%q is not one of %s", kind, strings.Join(f.Kinds, ", "))
 		}
 	}
-	return to, whole, nil
+	return to, much, nil
 }

@@ -46,7 +46,7 @@ const (
 	Deleted = "deleted"
 	State   = "state"  // the object is as shown; part of the whole state
 	Reset   = "reset"  // the client forgets what it knows; the whole state follows
-	Synced  = "synced" // the whole state has been sent
+	Synced  = "synced" // the whole state has been sent, or all that the client gets
 )
 
 // Document is the data of one event.
@@ -67,9 +67,15 @@ const (
 	keepAlive = 15 * time.Second // between comments on a stream without events
 )
 
-// Stream sends the changes that a filter selects as server-sent events, until ctx ends or the client leaves. cursor is
-// the last event that the client has. whole asks for the whole state first.
-func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f Filter, whole bool) error {
+// Extent is how much of a Log a client gets.
+type Extent struct {
+	Whole bool // the whole state first
+	Once  bool // up to the newest change: the stream ends with Synced
+}
+
+// Stream sends the changes that a filter selects as server-sent events, until ctx ends or the client leaves, or has all
+// that it gets. cursor is the last event that the client has.
+func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f Filter, much Extent) error {
 	s := &stream{out: w, control: http.NewResponseController(w), filter: f}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
@@ -78,7 +84,7 @@ func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f
 	switch {
 	case !known:
 		reader = s.state(ctx, l, "the log does not have the events after "+cursor)
-	case whole && cursor == "":
+	case much.Whole && cursor == "":
 		reader = s.state(ctx, l, "")
 	default:
 		s.cursor(reader) // so that a client that gets no event knows where it began
@@ -93,6 +99,11 @@ func Stream(ctx context.Context, w http.ResponseWriter, l *Log, cursor string, f
 		}
 		for _, c := range changes {
 			s.change(l.Cursor(c.Number), c)
+		}
+		if len(changes) == 0 && much.Once {
+			s.event(reader.Cursor(), Document{Action: Synced})
+			s.flush()
+			return s.err
 		}
 		if len(changes) == 0 && s.idle {
 			s.cursor(reader)

@@ -126,7 +126,9 @@ func watch(service, rule, what string, further ...Parameter) Operation {
 		Query: append([]Parameter{{Name: "kind", Text: "kinds of objects, separated by commas"},
 			{Name: "id", Text: "ids of objects"}, {Name: "host", Text: "names of hosts"},
 			{Name: "project", Text: "ids of projects"},
-			{Name: "state", Text: "true: the present state of everything comes first"}}, further...),
+			{Name: "state", Text: "true: the present state of everything comes first"},
+			{Name: "follow", Text: "false: the stream ends with `synced` when everything until now was sent"}},
+			further...),
 		Statuses: []int{200}, Stream: "text/event-stream"}
 }
 
