@@ -3,6 +3,7 @@
 package condition
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -12,8 +13,8 @@ import (
 type Condition struct {
 	Kind  Kind  `json:"kind"`
 	Level Level `json:"level"`
-	// Subject is what of the host it concerns: the address of a device, the id of a guest, a consumer or an
-	// image, the name of a provider. Absent: the host, or several of its parts.
+	// Subject is what of the host it concerns: the address of a device, the id of a guest, a consumer, an
+	// image or a network, the name of a provider or an interface. Absent: the host, or several of its parts.
 	Subject string `json:"subject,omitempty"`
 	// Server is the name of the server that Subject is the id of, if compute has it.
 	Server string `json:"server,omitempty"`
@@ -57,6 +58,15 @@ func Texts(list []Condition) []string {
 		texts = append(texts, c.Text)
 	}
 	return texts
+}
+
+// Sorted returns conditions by text and subject, each once.
+func Sorted(list []Condition) []Condition {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b Condition) int {
+		return cmp.Or(strings.Compare(a.Text, b.Text), strings.Compare(a.Subject, b.Subject))
+	})
+	return slices.Compact(list)
 }
 
 // Worst returns the highest level of conditions; empty: there is none.

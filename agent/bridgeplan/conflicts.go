@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 )
 
 // Admit returns the networks without the subnets that would cut the host off from what it reaches otherwise. refused
@@ -146,7 +147,7 @@ func routedElsewhere(n network.HostNetwork, s network.HostSubnet, networks []net
 }
 
 // Shortages returns a sentence for each subnet in which the host lacks an own address, sorted.
-func Shortages(networks []network.HostNetwork) (list []string) {
+func Shortages(networks []network.HostNetwork) (list []condition.Condition) {
 	for _, n := range networks {
 		for _, s := range n.Subnets {
 			if s.Address != "" || !hasGateway(n, s) && (!s.DHCP || s.IPVersion == 6 && !answersDHCPv6(n, s)) {
@@ -159,10 +160,9 @@ func Shortages(networks []network.HostNetwork) (list []string) {
 			case hasGateway(n, s):
 				lacks = "it reaches only its own guests"
 			}
-			list = append(list, "network "+n.ID+": this host has no own address in the subnet "+s.CIDR+", so "+lacks+
-				"; free addresses of all subnets of the network")
+			list = append(list, condition.New(condition.Network, n.ID, "network "+n.ID+": this host has no own address in "+
+				"the subnet "+s.CIDR+", so "+lacks+"; free addresses of all subnets of the network"))
 		}
 	}
-	slices.Sort(list)
-	return list
+	return condition.Sorted(list)
 }

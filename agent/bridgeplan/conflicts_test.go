@@ -155,15 +155,16 @@ func TestFullSubnet(t *testing.T) {
 		t.Errorf("no link leads to the guests: %v", a)
 	}
 	got := Shortages([]network.HostNetwork{n, routed()})
-	if len(got) != 1 || !strings.Contains(got[0], "no own address in the subnet 10.0.0.0/30, so it reaches only its own") {
-		t.Errorf("conditions %q", got)
+	if len(got) != 1 || got[0].Subject != n.ID ||
+		!strings.Contains(got[0].Text, "no own address in the subnet 10.0.0.0/30, so it reaches only its own") {
+		t.Errorf("conditions %+v", got)
 	}
 	settle(t, present, routed())
 	if a := present[n.Bridge].Addresses; len(a) != 1 || !a[0].NoRoute {
 		t.Errorf("two links lead to the guests: %v", a)
 	}
 	flat := subnet(provider("flat"), "10.0.0.0/30", "", "")
-	if got = Shortages([]network.HostNetwork{flat}); len(got) != 1 || !strings.Contains(got[0], "no DHCP") {
-		t.Errorf("conditions %q", got)
+	if got = Shortages([]network.HostNetwork{flat}); len(got) != 1 || !strings.Contains(got[0].Text, "no DHCP") {
+		t.Errorf("conditions %+v", got)
 	}
 }

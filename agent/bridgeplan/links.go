@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 )
 
 // Host is what the operator has configured on a host.
@@ -276,7 +277,7 @@ func Forwards(networks []network.HostNetwork, version int) bool {
 
 // WithoutIPv6 returns the networks of a host whose kernel has no IPv6: their subnets of IPv6 are neither routed nor
 // served, and have no address of the host. conditions has a sentence for each network that has such a subnet.
-func WithoutIPv6(networks []network.HostNetwork) (list []network.HostNetwork, conditions []string) {
+func WithoutIPv6(networks []network.HostNetwork) (list []network.HostNetwork, conditions []condition.Condition) {
 	for _, n := range networks {
 		before := n
 		n.Subnets = slices.Clone(n.Subnets)
@@ -288,8 +289,8 @@ func WithoutIPv6(networks []network.HostNetwork) (list []network.HostNetwork, co
 			}
 		}
 		if lacking {
-			conditions = append(conditions, "network "+n.ID+": this host does not serve its subnets of IPv6: the kernel has "+
-				"no IPv6; boot it without ipv6.disable=1")
+			conditions = append(conditions, condition.New(condition.Network, n.ID, "network "+n.ID+": this host does not "+
+				"serve its subnets of IPv6: the kernel has no IPv6; boot it without ipv6.disable=1"))
 		}
 		list = append(list, n)
 	}

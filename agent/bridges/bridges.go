@@ -14,6 +14,7 @@ import (
 
 	"github.com/openberth/berth/agent/bridgeplan"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -84,14 +85,13 @@ type Bridges struct {
 func New(o Options) *Bridges { return &Bridges{o: o} }
 
 // Sync makes the networks those that the network service has now, or the last known ones if it does not answer, and
-// returns the conditions of the host.
-func (b *Bridges) Sync(ctx context.Context) (conditions []string) {
-	conditions, failed := b.sync(ctx)
-	for _, err := range failed {
-		conditions = append(conditions, fault.TextOf(err))
+// returns the conditions of the host and of networks.
+func (b *Bridges) Sync(ctx context.Context) []condition.Condition {
+	list, failed := b.sync(ctx)
+	for id, err := range failed {
+		list = append(list, condition.New(condition.Network, id, fault.TextOf(err)))
 	}
-	slices.Sort(conditions)
-	return slices.Compact(conditions)
+	return condition.Sorted(list)
 }
 
 // Prepare makes the networks of ports before their guest is built. Unavailable: try again later; the guest must not
@@ -206,7 +206,7 @@ func (b *Bridges) lastOf(ports []string, unanswered error) (network.HostNetworks
 const everyNetwork = ""
 
 // sync reads the networks and makes them.
-func (b *Bridges) sync(ctx context.Context) (conditions []string, failed map[string]error) {
+func (b *Bridges) sync(ctx context.Context) (conditions []condition.Condition, failed map[string]error) {
 	b.calls.Lock()
 	defer b.calls.Unlock()
 	fetched, err := b.fetch(ctx)
@@ -214,8 +214,8 @@ func (b *Bridges) sync(ctx context.Context) (conditions []string, failed map[str
 	case fault.Is(err, fault.NotFound):
 		return nil, nil
 	case err != nil:
-		conditions = append(conditions, "the networks of this host cannot be read, so changes of them have no effect: "+
-			fault.TextOf(err))
+		conditions = append(conditions, condition.New(condition.Network, "",
+			"the networks of this host cannot be read, so changes of them have no effect: "+fault.TextOf(err)))
 		more, failed := b.make(ctx, nil)
 		return append(conditions, more...), failed
 	}
@@ -223,12 +223,12 @@ func (b *Bridges) sync(ctx context.Context) (conditions []string, failed map[str
 }
 
 // make makes the networks: fetched, or the last known ones if that is nil. Nothing is made if none are known.
-func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (conditions []string,
+func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (conditions []condition.Condition,
 	failed map[string]error) {
 	failed = map[string]error{}
 	last, known, err := b.last()
 	if err != nil {
-		return []string{fault.TextOf(err)}, map[string]error{everyNetwork: err}
+		return nil, map[string]error{everyNetwork: err}
 	}
 	if fetched == nil && !known {
 		return nil, failed
@@ -252,7 +252,7 @@ func (b *Bridges) make(ctx context.Context, fetched *network.HostNetworks) (cond
 		return conditions, failed // a host that has never had a network needs no program
 	}
 	if !b.o.Kernel.HasIPv6() {
-		var lacking []string
+		var lacking []condition.Condition
 		all.Networks, lacking = bridgeplan.WithoutIPv6(all.Networks)
 		conditions = append(conditions, lacking...)
 	}
@@ -401,15 +401,16 @@ func (b *Bridges) setRules(ctx context.Context, networks []network.HostNetwork) 
 // retain adds to the fetched networks the last known ones that guests still use: their interfaces are in the bridge.
 // Such a port may have left the host a moment ago, and its guest is about to end, or to arrive elsewhere.
 func retain(fetched, last network.HostNetworks, present map[string]bridgeplan.Link,
-	stays func(port string, present map[string]bridgeplan.Link) bool) (all network.HostNetworks, conditions []string) {
+	stays func(port string, present map[string]bridgeplan.Link) bool) (all network.HostNetworks,
+	conditions []condition.Condition) {
 	all = network.HostNetworks{Networks: slices.Clone(fetched.Networks), Ports: slices.Clone(fetched.Ports),
 		Groups: slices.Clone(fetched.Groups)}
 	for _, n := range last.Networks {
 		listed := slices.ContainsFunc(all.Networks, func(o network.HostNetwork) bool { return o.ID == n.ID })
 		if members := bridgeplan.Members(present, n.Bridge); !listed && len(members) > 0 && owned(present, n) {
 			all.Networks = append(all.Networks, n)
-			conditions = append(conditions, "network "+n.ID+" has no port on this host any more, and stays as long as "+
-				members[0]+" is in its bridge "+n.Bridge)
+			conditions = append(conditions, condition.New(condition.Network, n.ID, "network "+n.ID+
+				" has no port on this host any more, and stays as long as "+members[0]+" is in its bridge "+n.Bridge))
 		}
 	}
 	for _, p := range last.Ports {

@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/agent/bridgeplan"
 	"github.com/openberth/berth/agent/bridges"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 )
 
@@ -94,7 +95,7 @@ func (f *fakes) start(file string) *bridges.Bridges {
 
 func (f *fakes) wants(t *testing.T, b *bridges.Bridges, conditions string) {
 	t.Helper()
-	got := strings.Join(b.Sync(t.Context()), "\n")
+	got := strings.Join(condition.Texts(b.Sync(t.Context())), "\n")
 	if conditions == "" && got != "" || !strings.Contains(got, conditions) {
 		t.Errorf("conditions %q, want %q", got, conditions)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/openberth/berth/agent/metadata"
 	"github.com/openberth/berth/agent/nftables"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/machines"
 	"github.com/openberth/berth/internal/testenv"
@@ -83,7 +84,7 @@ func serveHost(dir string) {
 	for {
 		made := stamp(filepath.Join(dir, "wanted.json"))
 		conditions := b.Sync(context.Background())
-		text := made + "\n" + strings.Join(conditions, "\n")
+		text := made + "\n" + strings.Join(condition.Texts(conditions), "\n")
 		os.WriteFile(filepath.Join(dir, "done.new"), []byte(text), 0o644)
 		os.Rename(filepath.Join(dir, "done.new"), filepath.Join(dir, "done"))
 		time.Sleep(200 * time.Millisecond)

@@ -6,12 +6,12 @@ package dataplane
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -93,14 +93,15 @@ func (d *DataPlane) Reset(_ context.Context, devices []device.ID) error {
 	return nil
 }
 
-// Compare configures all VFs that guests have, if they differ from their ports, and returns the conditions. assigned
-// returns those VFs; it is called while no VF is reset.
-func (d *DataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string) {
+// Compare configures all VFs that guests have, if they differ from their ports, and returns the conditions of VFs and
+// PFs. assigned returns those VFs; it is called while no VF is reset.
+func (d *DataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (list []condition.Condition) {
 	if len(assigned()) == 0 {
 		return nil
 	}
+	add := func(subject, text string) { list = append(list, condition.New(condition.Network, subject, text)) }
 	if err := d.cache.refresh(ctx, d.host); err != nil {
-		conditions = append(conditions, "the ports of this host cannot be read, so changes of their rates and VLANs have no "+
+		add("", "the ports of this host cannot be read, so changes of their rates and VLANs have no "+
 			"effect: "+fault.TextOf(err))
 	}
 	d.mu.Lock()
@@ -113,9 +114,11 @@ func (d *DataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assi
 			continue
 		}
 		vf, warnings, err := d.apply(a.Device, port, vfconfig.Corrections)
-		conditions = append(conditions, warnings...)
+		for _, text := range warnings {
+			add(a.Device.String(), text)
+		}
 		if err != nil {
-			conditions = append(conditions, "port "+port.ID+" of server "+a.Server+" does not have its configuration on "+
+			add(a.Device.String(), "port "+port.ID+" of server "+a.Server+" does not have its configuration on "+
 				a.Device.String()+": "+fault.TextOf(err))
 			continue
 		}
@@ -124,11 +127,10 @@ func (d *DataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assi
 	}
 	for pf, guaranteed := range total {
 		if c := vfconfig.ExceededSpeed(pf, speed[pf], guaranteed); c != "" {
-			conditions = append(conditions, c)
+			add(pf, c)
 		}
 	}
-	slices.Sort(conditions)
-	return conditions
+	return condition.Sorted(list)
 }
 
 // apply changes a VF to the configuration of a port, and returns the conditions of what the NIC does not support.

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/vfconfig"
 	"github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
@@ -133,7 +134,7 @@ func TestUnsupportedAttributes(t *testing.T) {
 			t.Errorf("%s: %v", c.attribute, err)
 		}
 		for range 2 {
-			got := d.Compare(t.Context(), assigned(vf0, "s1"))
+			got := texts(d.Compare(t.Context(), assigned(vf0, "s1")))
 			if len(got) != 1 || !strings.Contains(got[0], vf0) || !strings.Contains(got[0], "not supported") {
 				t.Errorf("%s: conditions %q", c.attribute, got)
 			}
@@ -152,7 +153,7 @@ func TestLimitIsSetWithoutGuarantee(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	kernel.Operations()
-	got := d.Compare(t.Context(), assigned(vf0, "s1"))
+	got := texts(d.Compare(t.Context(), assigned(vf0, "s1")))
 	if len(got) != 1 || !strings.Contains(got[0], "at least 2") {
 		t.Errorf("conditions %q", got)
 	}
@@ -164,13 +165,13 @@ func TestLimitIsSetWithoutGuarantee(t *testing.T) {
 // A change of a policy reaches the VF of a running guest, and a lost change is corrected.
 func TestCompareFollowsThePorts(t *testing.T) {
 	d, kernel, s := setUp(t, port(nil))
-	if got := d.Compare(t.Context(), assigned()); got != nil || len(s.since) > 0 {
+	if got := texts(d.Compare(t.Context(), assigned())); got != nil || len(s.since) > 0 {
 		t.Errorf("without guests: %q, %v", got, s.since)
 	}
 	s.answers = append(s.answers, network.HostPorts{Revision: 4, Ports: []network.HostPort{
 		port(func(p *network.HostPort) { p.MaxEgress = 9000 })}}, network.HostPorts{Revision: 5, Left: []string{"p1"}})
 	for i, want := range []int{0, 9} {
-		if got := d.Compare(t.Context(), assigned(vf0, "s1", vf1, "s2")); got != nil {
+		if got := texts(d.Compare(t.Context(), assigned(vf0, "s1", vf1, "s2"))); got != nil {
 			t.Errorf("conditions %q", got)
 		}
 		if got := kernel.Settings(vf0); got.MaxRate != want || got.VLAN != 7 {
@@ -203,12 +204,12 @@ func TestTrustedGuestKeepsItsMAC(t *testing.T) {
 func TestGuaranteesAboveTheLinkSpeed(t *testing.T) {
 	second := port(func(p *network.HostPort) { p.ID, p.Device, p.PCISlot, p.MinEgress = "p2", "s2", vf1, 400_001 })
 	d, kernel, _ := setUp(t, port(func(p *network.HostPort) { p.MinEgress = 600_000 }), second)
-	got := d.Compare(t.Context(), assigned(vf0, "s1", vf1, "s2"))
+	got := texts(d.Compare(t.Context(), assigned(vf0, "s1", vf1, "s2")))
 	if len(got) != 1 || !strings.Contains(got[0], "1001 Mbit/s guaranteed") {
 		t.Errorf("conditions %q", got)
 	}
 	kernel.Speed = 10_000
-	if got := d.Compare(t.Context(), assigned(vf0, "s1", vf1, "s2")); got != nil {
+	if got := texts(d.Compare(t.Context(), assigned(vf0, "s1", vf1, "s2"))); got != nil {
 		t.Errorf("conditions %q", got)
 	}
 }
@@ -223,7 +224,7 @@ func TestServiceWithoutAnswer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	kernel.Change(vf0, vfconfig.Unassigned())
-	got := d.Compare(t.Context(), assigned(vf0, "s1"))
+	got := texts(d.Compare(t.Context(), assigned(vf0, "s1")))
 	if len(got) != 1 || !strings.Contains(got[0], "connection refused") || kernel.Settings(vf0).VLAN != 7 {
 		t.Errorf("conditions %q, %+v", got, kernel.Settings(vf0))
 	}
@@ -269,7 +270,7 @@ func TestResetDoesNotWaitForTheService(t *testing.T) {
 	service := blocked{make(chan struct{}), make(chan struct{})}
 	kernel := kerneltest.New(vf0, vf1)
 	d := New("cmp1", kernel, service, slog.New(slog.DiscardHandler))
-	compared := make(chan []string)
+	compared := make(chan []condition.Condition)
 	go func() { compared <- d.Compare(t.Context(), assigned(vf1, "s2")) }()
 	<-service.called
 	kernel.Change(vf0, vfconfig.Settings{MAC: mac, VLAN: 7})
@@ -279,7 +280,7 @@ func TestResetDoesNotWaitForTheService(t *testing.T) {
 	}
 	close(service.answer)
 	if got := <-compared; got != nil {
-		t.Errorf("conditions %q", got)
+		t.Errorf("conditions %+v", got)
 	}
 }
 
@@ -295,7 +296,7 @@ func TestFaultsOfTheKernel(t *testing.T) {
 	}
 	kernel.SetErr(fault.New(fault.Forbidden, "broken"))
 	kernel.Change(vf0, vfconfig.Unassigned())
-	if got := d.Compare(t.Context(), assigned(vf0, "s1")); len(got) != 1 || !strings.Contains(got[0], "broken") {
+	if got := texts(d.Compare(t.Context(), assigned(vf0, "s1"))); len(got) != 1 || !strings.Contains(got[0], "broken") {
 		t.Errorf("%q", got)
 	}
 	kernel.SetErr(fault.New(fault.NotFound, "gone"))
@@ -310,4 +311,17 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// texts returns the texts of conditions, which all have the address of a VF or the name of an interface as the subject,
+// unless they concern all ports.
+func texts(list []condition.Condition) (all []string) {
+	for _, c := range list {
+		all = append(all, c.Text)
+		if c.Kind != condition.Network || (c.Subject == "") != strings.Contains(c.Text, "the ports of this host") ||
+			!strings.Contains(c.Text, c.Subject) {
+			all = append(all, "wrong subject "+c.Subject)
+		}
+	}
+	return all
 }

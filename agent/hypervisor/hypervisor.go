@@ -182,6 +182,8 @@ type Capacity struct {
 	MemoryMB int      // MiB
 	DiskGB   int      // GiB
 	Remarks  []string // what operators must know about the hypervisor, a sentence each
+	// GuestRemarks are what they must know about guests and is not in Guest.Remark, a sentence each, by id of the guest.
+	GuestRemarks map[string]string
 	// Transfers are the copies of images and disks in progress.
 	Transfers []Transfer
 	NoLive    string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can

@@ -23,6 +23,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -98,13 +99,13 @@ type DataPlane interface {
 	Configure(ctx context.Context, vfs []vfconfig.Assigned) error
 	Reset(ctx context.Context, devices []device.ID) error
 	// Compare corrects the VFs that guests have, and returns the conditions.
-	Compare(ctx context.Context, assigned func() []vfconfig.Assigned) (conditions []string)
+	Compare(ctx context.Context, assigned func() []vfconfig.Assigned) []condition.Condition
 }
 
 // HostNetworks are the networks that the host connects by Linux bridges; *bridges.Bridges implements it.
 type HostNetworks interface {
 	// Sync makes the networks those of the network service, and returns the conditions.
-	Sync(ctx context.Context) (conditions []string)
+	Sync(ctx context.Context) []condition.Condition
 	// Prepare makes the networks of ports before their guest is built or received. Unavailable: try again later.
 	Prepare(ctx context.Context, ports []string) error
 }

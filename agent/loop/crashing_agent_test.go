@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -189,7 +190,7 @@ func (m crashingDataPlane) Reset(ctx context.Context, devices []device.ID) error
 	return m.crash.intercept(func() error { return m.base.Reset(ctx, devices) })
 }
 
-func (m crashingDataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assigned) []string {
+func (m crashingDataPlane) Compare(ctx context.Context, assigned func() []vfconfig.Assigned) []condition.Condition {
 	return m.base.Compare(ctx, assigned)
 }
 

@@ -184,7 +184,7 @@ func (s *State) apply(e state.Event) {
 	case state.VFsRestored:
 		s.restorer.ended(e)
 	case state.VFsCompared:
-		s.core.Condition(condition.Network, "", e.Conditions...)
+		state.SetConditions(s.core, string(condition.Network), e.Conditions)
 	case state.WorkDone:
 		s.works.EffectDone(e)
 	}

@@ -259,8 +259,8 @@ func agentRules(contracts []string) []Row {
 		{Package: "agent/vfconfig", Kind: Pure, Imports: []string{"agent/device"}},
 		{Package: "agent/vflink", Kind: Adapter, Imports: []string{"fault", "pci", "agent/vfconfig"},
 			Outside: []string{"github.com/vishvananda/netlink"}},
-		{Package: "agent/dataplane", Kind: Adapter, Imports: []string{"fault", "pci", "api/network", "agent/device",
-			"agent/vfconfig"}},
+		{Package: "agent/dataplane", Kind: Adapter, Imports: []string{"fault", "condition", "pci", "api/network",
+			"agent/device", "agent/vfconfig"}},
 		{Package: "agent/dataplane/kerneltest", Kind: TestSupport, Imports: []string{"fault", "pci", "agent/vfconfig"}},
 		{Package: "agent/journal", Kind: Adapter, Imports: with(domain, "agent/device", "datafile"),
 			Outside: []string{"golang.org/x/sys"}},
@@ -303,12 +303,12 @@ func agentRules(contracts []string) []Row {
 // bridgeRules returns the rules of the packages of networks on Linux bridges.
 func bridgeRules() []Row {
 	return []Row{
-		{Package: "agent/bridgeplan", Kind: Pure, Imports: []string{"api/network"}},
+		{Package: "agent/bridgeplan", Kind: Pure, Imports: []string{"condition", "api/network"}},
 		{Package: "agent/bridgelink", Kind: Adapter, Imports: []string{"fault", "agent/bridgeplan"},
 			Outside: []string{"github.com/vishvananda/netlink"}},
 		{Package: "agent/dnsmasq", Kind: Adapter, Imports: []string{"fault", "datafile", "agent/bridgeplan"}},
 		{Package: "agent/metadata", Kind: Adapter, Imports: []string{"fault", "agent/configdrive"}},
-		{Package: "agent/bridges", Kind: Adapter, Imports: []string{"fault", "datafile", "api/network",
+		{Package: "agent/bridges", Kind: Adapter, Imports: []string{"fault", "condition", "datafile", "api/network",
 			"agent/bridgeplan"}},
 	}
 }

@@ -100,7 +100,8 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if !host.KVM {
 		out.Remarks = []string{emulated}
 	}
-	out.Remarks = slices.Concat(out.Remarks, d.unsafe, d.findings, paused, moves.remark(time.Now()))
+	out.Remarks = slices.Concat(out.Remarks, d.unsafe, d.findings, moves.remark(time.Now()))
+	out.GuestRemarks = paused
 	out.Transfers = append(d.transfers.remarks(), progress(downloads)...)
 	d.connecting.Unlock()
 	return out, nil

@@ -3,7 +3,6 @@ package libvirt
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
@@ -12,15 +11,15 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// pausedGuests returns a sentence for each guest that runs no instruction although it should. QEMU pauses a guest when
-// its disk cannot be written and when its CPU fails, as with the KVM of some virtual machines; an administrator may do
-// it, too. Such a guest stays as it is, because it continues when the cause is gone.
-func pausedGuests(ctx context.Context, d directory, c *rpc.Client) ([]string, error) {
+// pausedGuests returns a sentence, by id, for each guest that runs no instruction although it should. QEMU pauses a
+// guest when its disk cannot be written and when its CPU fails, as with the KVM of some virtual machines; an
+// administrator may do it, too. Such a guest stays as it is, because it continues when the cause is gone.
+func pausedGuests(ctx context.Context, d directory, c *rpc.Client) (map[string]string, error) {
 	domains, err := c.Domains(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	out := map[string]string{}
 	for _, one := range domains {
 		id, own := domainxml.GuestOf(one.Name)
 		if !own || one.ID < 0 {
@@ -38,10 +37,9 @@ func pausedGuests(ctx context.Context, d directory, c *rpc.Client) ([]string, er
 			continue
 		}
 		if why := pauseOf(state, reason); why != "" {
-			out = append(out, fmt.Sprintf("the guest %s is paused: %s", id, why))
+			out[id] = fmt.Sprintf("the guest %s is paused: %s", id, why)
 		}
 	}
-	slices.Sort(out)
 	return out, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -116,7 +117,7 @@ type VFsRestored struct {
 }
 
 // VFsCompared are the conditions of all VFs that guests have for ports, after they were compared with their ports.
-type VFsCompared struct{ Conditions []string }
+type VFsCompared struct{ Conditions []condition.Condition }
 
 // WorkDone ends an effect of a work. The fault of an effect that was cancelled is ignored.
 type WorkDone struct {

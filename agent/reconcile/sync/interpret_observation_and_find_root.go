@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -57,6 +58,9 @@ func problems(machine facts.Facts, o state.Observation) (list []condition.Condit
 	}
 	for _, text := range o.Capacity.Remarks {
 		add(condition.HypervisorRemark, "", text)
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.Capacity.GuestRemarks)) {
+		add(condition.HypervisorRemark, id, o.Capacity.GuestRemarks[id])
 	}
 	for _, t := range o.Capacity.Transfers {
 		add(condition.Transfer, t.Subject, t.Text)
