@@ -49,7 +49,8 @@ func novaHeadroom(ctx context.Context, g *Globals, flavors []compute.Flavor, por
 	if services, err := countedByPlacement(ctx, g, list, asks); !countsItself(err) {
 		return list, services, err
 	}
-	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: notOfHeadroom, Whole: true})
+	v, err := readFleet(ctx, g, read.Options{Named: traits, Shared: true, Without: notOfHeadroom,
+		Copy: &read.Copy{}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -57,6 +57,7 @@ func placeOfUser(option string) string {
 // Clients are the clients of a user.
 type Clients struct {
 	read.Services
+	kept *read.Copy                               // what the session has read
 	Ends func(context.Context) (time.Time, error) // when the token of the user expires; nil or zero: it is not known
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"github.com/openberth/berth/console/view"
 )
@@ -38,7 +39,7 @@ func (c *Console) fleet(w http.ResponseWriter, r *http.Request, one *session) er
 	if err != nil {
 		return err
 	}
-	f := fleetContent{cloud.Table(fleetQuery(r.URL.Query())), cloud, view.Groups, view.Sorts}
+	f := fleetContent{one.tables.window(cloud, fleetQuery(r.URL.Query())), cloud, view.Groups, view.Sorts}
 	p := one.page("Fleet", "fleet", cloud)
 	p.Stale, p.Find, p.Content = stale, f.Find, f
 	c.render(w, http.StatusOK, "fleet", p)
@@ -53,10 +54,41 @@ func (c *Console) fleetRows(w http.ResponseWriter, r *http.Request, one *session
 	}
 	q := fleetQuery(r.URL.Query())
 	q.Count = view.Part
-	f := cloud.Table(q)
+	f := one.tables.window(cloud, q)
 	c.render(w, http.StatusOK, "rows",
 		page{Taken: cloud.Taken, Content: fleetContent{f, cloud, nil, nil}})
 	return nil
+}
+
+// maxTables is how many tables a session keeps.
+const maxTables = 8
+
+// tables are the tables of hosts whose windows a session has read last. They are selected, sorted and summed once.
+type tables struct {
+	mu    sync.Mutex
+	cloud *view.Cloud
+	of    map[view.FleetQuery]*view.Fleet // of cloud
+}
+
+// window returns a window of a table.
+func (t *tables) window(cloud *view.Cloud, q view.FleetQuery) *view.Fleet {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cloud != cloud || len(t.of) >= maxTables {
+		t.cloud, t.of = cloud, map[view.FleetQuery]*view.Fleet{}
+	}
+	whole := q.Whole()
+	if t.of[whole] == nil {
+		t.of[whole] = cloud.WholeTable(whole)
+	}
+	return t.of[whole].Window(q)
+}
+
+// forget forgets all tables.
+func (t *tables) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cloud, t.of = nil, nil
 }
 
 // fleetQuery reads the state of the fleet view from its address.

@@ -24,6 +24,11 @@ func (c *Console) host(w http.ResponseWriter, r *http.Request, one *session) err
 	if shown == nil {
 		return fault.New(fault.NotFound, "the cloud has no host %s; the hosts are at /fleet", name)
 	}
+	if one.clients.Hosts != nil { // reports that are equal are not read again with the cloud
+		if report, err := one.clients.Hosts.HostReport(r.Context(), name); err == nil {
+			shown.Reported(report.Seen)
+		}
+	}
 	p := one.page(name, "fleet", cloud)
 	p.Stale, p.Content = stale, hostContent{shown, cloud.Amounts}
 	c.render(w, http.StatusOK, "host", p)

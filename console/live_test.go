@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/console/view"
+	"github.com/openberth/berth/fleet/read"
 	"github.com/openberth/berth/internal/browser"
 	"github.com/openberth/berth/internal/testenv"
 )
@@ -151,10 +152,11 @@ func TestLiveRequestsAreNoUse(t *testing.T) {
 func TestReadsForOpenPages(t *testing.T) {
 	var group sync.WaitGroup
 	reads := make(chan struct{}, 10)
-	r := reading{group: &group, read: func(context.Context, Clients, func(int, int)) (view.Source, error) {
+	r := reading{group: &group, kept: &read.Copy{}}
+	r.read = func(context.Context, Clients, func(int, int)) (view.Source, error) {
 		reads <- struct{}{}
 		return made(1), nil
-	}}
+	}
 	turns := make(chan struct{}, 1)
 	turns <- struct{}{}
 	ended := make(chan error, 1)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/console/view"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/fleet"
@@ -27,6 +26,7 @@ const (
 type reading struct {
 	read  readFunc
 	group *sync.WaitGroup // has the read that runs
+	kept  *read.Copy      // what the reads keep for the next one
 
 	mu       sync.Mutex
 	cloud    *view.Cloud // nil: nothing was read yet
@@ -132,37 +132,24 @@ func (r *reading) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running == nil {
-		r.cloud, r.err, r.at = nil, nil, time.Time{}
+		r.cloud, r.err, r.at, *r.kept = nil, nil, time.Time{}, read.Copy{}
 	}
 }
 
-// readCloud reads a cloud. Placement's list of providers is necessary; what else is missing is a gap.
+// readCloud reads a cloud: what has changed since the last read of the session, where the services are Berth's.
+// Placement's list of providers is necessary; what else is missing is a gap.
 func readCloud(ctx context.Context, c Clients, progress func(done, of int)) (view.Source, error) {
-	var reports []host.Report
-	var noReports error
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		if c.Hosts != nil {
-			reports, noReports = c.Hosts.Hosts(ctx)
-		}
-	})
 	aggregates, noAggregates := readAggregates(ctx, c.Compute)
-	s, _, err := read.Read(ctx, c.Services, read.Options{Traits: true, Whole: true, Progress: progress,
+	s, _, err := read.Read(ctx, c.Services, read.Options{Traits: true, Copy: c.kept, Progress: progress,
 		Without: []fleet.Part{fleet.Ports, fleet.Agents, fleet.Reported}})
-	reading.Wait()
 	if err != nil {
 		return view.Source{}, err
 	}
 	s.Berth = c.Hosts != nil
-	for _, gap := range []struct {
-		part fleet.Part
-		err  error
-	}{{fleet.Reported, noReports}, {"aggregates", noAggregates}} {
-		if gap.err != nil {
-			s.Gaps = append(s.Gaps, fleet.Gap{Part: gap.part, Why: fault.TextOf(gap.err)})
-		}
+	if noAggregates != nil {
+		s.Gaps = append(s.Gaps, fleet.Gap{Part: "aggregates", Why: fault.TextOf(noAggregates)})
 	}
-	return view.Source{Fleet: fleet.NewView(s), Reports: reports, Aggregates: aggregates}, nil
+	return view.Source{Fleet: fleet.NewView(s), Reports: c.kept.Reports(), Aggregates: aggregates}, nil
 }
 
 // readAggregates reads the host aggregates of compute.

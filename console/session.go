@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/openberth/berth/fleet/read"
 )
 
 // The limits of sessions.
@@ -27,6 +29,7 @@ type session struct {
 	clients Clients
 	ends    time.Time
 	read    reading
+	tables  tables
 	streams chan struct{}
 
 	audit    auditing
@@ -58,8 +61,9 @@ type work struct {
 // add begins a session of a user that pages show as name, and returns the id for its cookie.
 func (s *sessions) add(ctx context.Context, name string, user Credentials, clients Clients, ends time.Time,
 	do work) string {
+	clients.kept = &read.Copy{}
 	one := &session{user: name, owner: user.owner(), form: rand.Text(), clients: clients, ends: ends,
-		read:  reading{read: do.read, group: &s.reads},
+		read:  reading{read: do.read, group: &s.reads, kept: clients.kept},
 		audit: auditing{work: do, group: &s.reads}, streams: make(chan struct{}, maxStreams),
 		counting: make(chan struct{}, 1)}
 	one.ctx, one.end = context.WithCancel(ctx)
@@ -129,6 +133,7 @@ func (s *sessions) sweepLocked() {
 			delete(s.byID, id)
 		} else if idle > keepTime {
 			one.read.forget()
+			one.tables.forget()
 		}
 	}
 }

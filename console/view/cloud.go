@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -30,8 +29,6 @@ type Cloud struct {
 	Classes []resource.Class // of devices, those with most units first
 	Amounts []AmountClass    // those that a host has
 	byName  map[string]*Host
-	mu      sync.Mutex
-	tables  map[FleetQuery]*Fleet     // see table; mu protects it
 	shared  map[resource.Class]Counts // of inventories that hosts share
 }
 
@@ -79,8 +76,7 @@ func (h *Host) Offers() bool { return h.Mark != Down && h.Mark != Disabled && h.
 
 // New returns what the console shows of a source.
 func New(s Source) *Cloud {
-	c := &Cloud{Source: s, Gaps: s.Fleet.Gaps, Taken: s.Fleet.Taken, byName: map[string]*Host{},
-		tables: map[FleetQuery]*Fleet{}}
+	c := &Cloud{Source: s, Gaps: s.Fleet.Gaps, Taken: s.Fleet.Taken, byName: map[string]*Host{}}
 	for _, row := range s.Fleet.Hosts() {
 		h := newHost(row)
 		c.Hosts = append(c.Hosts, h)
@@ -90,9 +86,7 @@ func New(s Source) *Cloud {
 		c.report(&s.Reports[i])
 	}
 	slices.SortFunc(c.Hosts, func(a, b *Host) int { return cmp.Compare(a.Host, b.Host) })
-	for _, a := range s.Aggregates {
-		c.aggregate(a)
-	}
+	c.aggregates()
 	for _, h := range c.Hosts {
 		h.setState()
 	}
@@ -118,14 +112,21 @@ func (c *Cloud) report(r *host.Report) {
 	h.Conditions = append(slices.Clone(r.Conditions), h.Conditions...)
 }
 
-// aggregate adds a host aggregate of compute to its hosts, which it names by their services.
-func (c *Cloud) aggregate(a compute.Aggregate) {
-	if a.AggregateContent == nil {
-		return
+// aggregates adds the host aggregates of compute to their hosts, which they name by their services.
+func (c *Cloud) aggregates() {
+	of := map[string][]string{} // by name of a host
+	for _, a := range c.Aggregates {
+		if a.AggregateContent == nil {
+			continue
+		}
+		for _, name := range a.Hosts {
+			of[name] = append(of[name], a.Name)
+		}
 	}
 	for _, h := range c.Hosts {
-		if slices.Contains(a.Hosts, h.Service) || slices.Contains(a.Hosts, h.Host) {
-			h.Aggregates = append(h.Aggregates, a.Name)
+		h.Aggregates = append(h.Aggregates, of[h.Host]...)
+		if h.Service != h.Host && h.Service != "" {
+			h.Aggregates = append(h.Aggregates, of[h.Service]...)
 		}
 	}
 }
@@ -139,6 +140,7 @@ func isMarked(list []condition.Condition) bool {
 // setState sets the mark and the state of a host, and puts its worst conditions first.
 func (h *Host) setState() {
 	slices.Sort(h.Aggregates)
+	h.Aggregates = slices.Compact(h.Aggregates)
 	slices.SortStableFunc(h.Conditions, func(a, b condition.Condition) int { return b.Level.Compare(a.Level) })
 	if r := h.Report; r != nil {
 		h.State = r.StateText()

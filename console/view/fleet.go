@@ -95,34 +95,17 @@ type Line struct {
 const maxColumns = 4
 
 // Table returns the fleet view with the lines of one window.
-func (c *Cloud) Table(q FleetQuery) *Fleet {
+func (c *Cloud) Table(q FleetQuery) *Fleet { return c.WholeTable(q.Whole()).Window(q) }
+
+// Whole returns the query of the table of which q selects a window.
+func (q FleetQuery) Whole() FleetQuery {
 	q = q.valid()
-	f := *c.table(q) // a copy: what follows belongs to the window
-	lines := f.Lines
-	f.From, f.Count = min(q.From, max(len(lines)-1, 0))/q.Count*q.Count, q.Count
-	if f.From > 0 {
-		f.Previous = max(f.From-q.Count, 0)
-	}
-	end := min(f.From+q.Count, len(lines))
-	if end < len(lines) {
-		f.Next = end
-	}
-	f.Lines = slices.Clone(lines[f.From:end])
-	f.draw()
-	return &f
+	q.From, q.Count = 0, 0
+	return q
 }
 
-// maxTables is how many tables a cloud keeps.
-const maxTables = 8
-
-// table returns the fleet view with all lines, without their cells. It is kept for further windows of the same table.
-func (c *Cloud) table(q FleetQuery) *Fleet {
-	q.From, q.Count = 0, 0
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f := c.tables[q]; f != nil {
-		return f
-	}
+// WholeTable returns the fleet view with all lines, without their cells, of a query that Whole has returned.
+func (c *Cloud) WholeTable(q FleetQuery) *Fleet {
 	f := &Fleet{FleetQuery: q, All: len(c.Hosts), Amounts: c.Amounts, Previous: -1, Next: -1}
 	f.Columns = slices.Sorted(slices.Values(c.Classes[:min(len(c.Classes), maxColumns)]))
 	f.Others = len(c.Classes) > maxColumns
@@ -132,11 +115,24 @@ func (c *Cloud) table(q FleetQuery) *Fleet {
 	f.sum(c, hosts)
 	f.Lines = f.group(hosts)
 	f.LineCount = len(f.Lines)
-	if len(c.tables) >= maxTables {
-		clear(c.tables)
-	}
-	c.tables[q] = f
 	return f
+}
+
+// Window returns the window of a table with all lines that a query selects. The table does not change.
+func (f *Fleet) Window(q FleetQuery) *Fleet {
+	q = q.valid()
+	w := *f
+	w.From, w.Count = min(q.From, max(f.LineCount-1, 0))/q.Count*q.Count, q.Count
+	if w.From > 0 {
+		w.Previous = max(w.From-q.Count, 0)
+	}
+	end := min(w.From+q.Count, f.LineCount)
+	if end < f.LineCount {
+		w.Next = end
+	}
+	w.Lines = slices.Clone(f.Lines[w.From:end])
+	w.draw()
+	return &w
 }
 
 // valid returns the query with the defaults in place of words that are not known.

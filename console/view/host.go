@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/fleet"
@@ -63,6 +64,18 @@ func (c *Cloud) HostPage(name string) *HostPage {
 	return p
 }
 
+// lastReport is the name of the fact when the agent has reported last.
+const lastReport = "Last report"
+
+// Reported sets when the agent has reported last.
+func (p *HostPage) Reported(at time.Time) {
+	for i := range p.Facts {
+		if p.Facts[i].Name == lastReport {
+			p.Facts[i].Text = at.UTC().Format(time.DateTime)
+		}
+	}
+}
+
 // facts adds the facts below the title.
 func (p *HostPage) facts(c *Cloud) {
 	add := func(name, text string) {
@@ -72,7 +85,7 @@ func (p *HostPage) facts(c *Cloud) {
 	}
 	if r := p.Report; r != nil {
 		if !r.Seen.IsZero() {
-			add("Last report", r.Seen.UTC().Format("2006-01-02 15:04:05"))
+			add(lastReport, r.Seen.UTC().Format(time.DateTime))
 		}
 		add("Hypervisor", r.Hypervisor)
 		add("Account", r.Account)

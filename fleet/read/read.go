@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -47,9 +48,9 @@ type Options struct {
 	Without  []fleet.Part // what is not read
 	Parallel int          // requests at once; 0: 16
 	Progress func(done, of int)
-	// Whole reads all of Berth's Placement with one request, without the generations of providers. Another Placement is
-	// read as without Whole.
-	Whole bool
+	// Copy is what was read before of Berth's services; nil: nothing. Of the tree of one host it is not used. With it the
+	// providers have no generations; of Berth's compute it has reports. Other services are read as without it.
+	Copy *Copy
 	// Rows reads rows of hosts or devices of all of Berth's Placement with one request, in place of its providers. Another
 	// Placement is read as without Rows, and so is the tree of one host.
 	Rows Rows
@@ -121,29 +122,36 @@ func Read(ctx context.Context, s Services, o Options) (*fleet.Snapshot, Stats, e
 	}
 	parts := map[fleet.Part]func(context.Context) error{fleet.Ports: r.ports, fleet.Agents: r.agents,
 		fleet.Reported: r.reported}
-	if r.Host == "" {
+	copied := r.Copy != nil && r.Host == "" && r.Hosts != nil
+	if r.Host == "" && !copied {
 		all := url.Values{}
 		parts[fleet.Servers] = func(ctx context.Context) error { return r.servers(ctx, all) }
 		parts[fleet.Migrations] = func(ctx context.Context) error { return r.migrations(ctx, all) }
 		parts[fleet.Hypervisors], parts[fleet.Services] = r.hypervisors, r.services
 	}
-	var wait sync.WaitGroup
-	for part, read := range parts {
-		if r.wants(part) {
-			wait.Go(func() { r.gap(part, read(ctx)) })
-		}
-	}
-	if r.Host != "" {
+	maps.DeleteFunc(parts, func(part fleet.Part, _ func(context.Context) error) bool { return !r.wants(part) })
+	r.together(ctx, parts)
+	switch {
+	case r.Host != "":
 		r.oneHost(ctx)
-	}
-	wait.Wait()
-	if r.Host == "" && r.wants(fleet.Services) && r.wants(fleet.Migrations) {
+	case copied:
+		r.copiedCompute(ctx)
+	case r.wants(fleet.Services) && r.wants(fleet.Migrations):
 		r.gap(fleet.Services, r.servicesAgain(ctx))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, Stats{}, context.Cause(ctx)
 	}
 	return r.out, Stats{r.cost.requests.Load(), r.cost.bytes.Load(), time.Since(began)}, nil
+}
+
+// together reads parts at the same time. What could not be read is a gap.
+func (r *reader) together(ctx context.Context, parts map[fleet.Part]func(context.Context) error) {
+	var wait sync.WaitGroup
+	for part, read := range parts {
+		wait.Go(func() { r.gap(part, read(ctx)) })
+	}
+	wait.Wait()
 }
 
 // allProviders reads the providers, or rows in their place, with one request if that is requested and possible. A
@@ -164,11 +172,11 @@ func (r *reader) allProviders(ctx context.Context) error {
 			r.out.DeviceRows, err = r.Placement.Devices(ctx)
 			return err
 		}
-	case r.Whole:
-		read = r.whole
+	case r.Copy != nil:
+		read = r.copied
 	}
 	err := read(ctx)
-	if r.Host == "" && (r.Whole || r.Rows != NoRows) && fault.Is(err, fault.NotFound) {
+	if r.Host == "" && (r.Copy != nil || r.Rows != NoRows) && fault.Is(err, fault.NotFound) {
 		return r.placement(ctx) // it is OpenStack's
 	}
 	return err

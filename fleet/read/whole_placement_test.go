@@ -44,7 +44,7 @@ func TestReadWhole(t *testing.T) {
 		services := c.services()
 		services.Placement = placement.NewClient(server.URL, nil, "t")
 		asked = nil
-		s, _, err := Read(t.Context(), services, Options{Traits: true, Whole: true})
+		s, _, err := Read(t.Context(), services, Options{Traits: true, Copy: &Copy{}})
 		if err != nil {
 			return nil, err
 		}
