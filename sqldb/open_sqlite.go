@@ -25,12 +25,14 @@ const readConns = 8
 // openSQLite opens one connection that writes and a pool that reads.
 //
 // The pragmas: WAL lets readers and the writer run at the same time; synchronous FULL makes a COMMIT durable; foreign
-// keys are not checked, as OpenStack configures SQLite.
+// keys are not checked, as OpenStack configures SQLite. Temporary data is in memory: above all the pages as they were
+// before each transaction of a batch, which SQLite otherwise writes to a file and deletes.
 func (db *DB) openSQLite(ctx context.Context, a address) error {
 	if err := a.checkOptions(); err != nil {
 		return err
 	}
-	pragmas := url.Values{"_busy_timeout": {"5000"}, "_foreign_keys": {"0"}, "_error_rc": {"1"}}
+	pragmas := url.Values{"_busy_timeout": {"5000"}, "_foreign_keys": {"0"}, "_error_rc": {"1"},
+		"_pragma": {"temp_store(MEMORY)"}}
 	if a.database == "" || a.database == ":memory:" {
 		pool, err := sqlitePool("file::memory:?"+pragmas.Encode(), 1, nil)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/openberth/berth/fault"
 )
@@ -15,19 +16,43 @@ const (
 	runsSingle  = "(*DB).readOne"
 )
 
+// runners has, for each program counter that within has seen, which of the functions above is there, or "". To find the
+// name of a function takes longer than all else that within does.
+var runners = struct {
+	sync.RWMutex
+	at map[uintptr]string
+}{at: map[uintptr]string{}}
+
 // within reports whether the calling goroutine is inside one of these functions of this package. It costs about a
 // microsecond.
 func within(names ...string) bool {
 	callers := make([]uintptr, 100)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	callers = callers[:runtime.Callers(2, callers)]
+	return slices.ContainsFunc(callers, func(pc uintptr) bool {
+		runners.RLock()
+		name, known := runners.at[pc]
+		runners.RUnlock()
+		if !known {
+			name = runnerAt(pc)
+			runners.Lock()
+			runners.at[pc] = name
+			runners.Unlock()
+		}
+		return slices.Contains(names, name)
+	})
+}
+
+// runnerAt returns which of the functions that run a transaction is at a program counter; "": none.
+func runnerAt(pc uintptr) string {
+	frames := runtime.CallersFrames([]uintptr{pc})
 	for {
-		frame, more := frames.Next()
-		_, name, ours := strings.Cut(frame.Function, "/sqldb.")
-		if ours && slices.Contains(names, name) {
-			return true
+		frame, more := frames.Next() // the functions that are inlined there too
+		_, name, _ := strings.Cut(frame.Function, "/sqldb.")
+		if slices.Contains([]string{runsBatched, runsPooled, runsSingle}, name) {
+			return name
 		}
 		if !more {
-			return false
+			return ""
 		}
 	}
 }
