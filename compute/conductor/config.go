@@ -45,6 +45,8 @@ type Providers interface {
 // server that does not exist.
 type Store interface {
 	presence.Store
+	// Revisions returns the epoch of this process, and the revision of the assignments of each host.
+	Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error)
 	audit.Store
 	scheduler.Store
 	ports.Store

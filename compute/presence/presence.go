@@ -22,8 +22,8 @@ type Store interface {
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	Dead(ctx context.Context) ([]string, error)
 	PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error
-	// Revisions returns the epoch of this process, and the revision of the assignments of each host.
-	Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error)
+	// CheckReads returns nil if the database answers.
+	CheckReads(ctx context.Context) error
 }
 
 // Options are the options of Agents.

@@ -9,7 +9,7 @@ import (
 // repeated, because agents are not silent while compute was stopped or could not store what they sent: after a time in
 // which it could not receive, all that agents have not sent is due later by that time.
 func (a *Agents) CheckReceives(ctx context.Context) error {
-	if _, _, err := a.store.Revisions(ctx); err != nil {
+	if err := a.store.CheckReads(ctx); err != nil {
 		return err
 	}
 	a.mu.Lock()

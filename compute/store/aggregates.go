@@ -27,24 +27,15 @@ type Aggregate struct {
 // Zone returns the availability zone of the aggregate; empty: none.
 func (a Aggregate) Zone() string { return a.Metadata[schedule.ZoneKey] }
 
-// Aggregates lists all aggregates by id. They are shared: no caller changes them. The list is kept in memory until this
-// process changes it; the lease keeps others from changing it.
+// Aggregates lists all aggregates by id. They are shared: no caller changes them.
 func (s *Store) Aggregates(ctx context.Context) ([]Aggregate, error) {
-	s.aggregatesMu.Lock()
-	defer s.aggregatesMu.Unlock()
-	if s.aggregatesKnown {
-		return s.aggregates, nil
-	}
-	var list []Aggregate
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		list, err = readAggregates(ctx, tx)
-		return err
+	return s.allAggregates.get(&s.db, none{}, func() (list []Aggregate, err error) {
+		err = s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+			list, err = readAggregates(ctx, tx)
+			return err
+		})
+		return list, wrap(err)
 	})
-	if err != nil {
-		return nil, wrap(err)
-	}
-	s.aggregates, s.aggregatesKnown = list, true
-	return list, nil
 }
 
 // SetDefaultZone sets the zone of hosts that are in no other one, before the store is used.
@@ -93,13 +84,6 @@ func serversOnHosts(ctx context.Context, tx *sqldb.Tx) (map[string]int, error) {
 	return servers, err
 }
 
-// forgetAggregates has Aggregates read the database again.
-func (s *Store) forgetAggregates() {
-	s.aggregatesMu.Lock()
-	defer s.aggregatesMu.Unlock()
-	s.aggregatesKnown = false
-}
-
 func readAggregates(ctx context.Context, tx *sqldb.Tx) ([]Aggregate, error) {
 	list, err := sqldb.QueryList(ctx, tx, `SELECT id, uuid, name, created, updated FROM compute_aggregates ORDER BY id`,
 		nil, func(rows *sql.Rows) (a Aggregate, err error) {
@@ -143,7 +127,7 @@ func readAggregates(ctx context.Context, tx *sqldb.Tx) ([]Aggregate, error) {
 
 // CreateAggregate stores a new aggregate and returns it with its id; fault.Conflict if the name is taken.
 func (s *Store) CreateAggregate(ctx context.Context, a Aggregate) (Aggregate, error) {
-	defer s.forgetAggregates()
+	defer s.allAggregates.forget()
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(id), 0) + 1 FROM compute_aggregates`).Scan(&a.ID)
 		if err != nil {
@@ -187,7 +171,7 @@ func (s *Store) ChangeAggregate(ctx context.Context, id int64, now time.Time,
 	change func(a *Aggregate, all []Aggregate, servers map[string]int) error) (after Aggregate, err error) {
 	s.zones.Lock()
 	defer s.zones.Unlock()
-	defer s.forgetAggregates()
+	defer s.allAggregates.forget()
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Touch(ctx, "compute_aggregates", "uuid"); err != nil { // changes follow each other
 			return err
@@ -255,7 +239,7 @@ func replaceAggregate(ctx context.Context, tx *sqldb.Tx, before, after Aggregate
 
 // DeleteAggregate removes an aggregate; fault.NotFound, and fault.Invalid if it has hosts.
 func (s *Store) DeleteAggregate(ctx context.Context, id int64) error {
-	defer s.forgetAggregates()
+	defer s.allAggregates.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		hosts, err := countOf(ctx, tx, `SELECT COUNT(*) FROM compute_aggregate_hosts WHERE aggregate = ?`, id)
 		if err != nil {

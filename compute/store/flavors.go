@@ -27,6 +27,7 @@ const flavorColumns = `id, name, description, vcpus, memory_mb, disk_gb, ephemer
 
 // CreateFlavor stores a new flavor. It returns fault.Conflict if its id or name exists already.
 func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
+	defer s.flavors.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO compute_flavors (`+flavorColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor,
@@ -43,20 +44,23 @@ func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
 
 // Flavor returns a flavor by id, or fault.NotFound.
 func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
-	var f flavor.Flavor
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		var err error
-		f, err = scanFlavor(tx.QueryRow(ctx, `SELECT `+flavorColumns+` FROM compute_flavors WHERE id = ?`, id))
-		if errors.Is(err, sql.ErrNoRows) {
-			return unknownFlavor(id)
-		}
-		if err != nil {
-			return err
-		}
-		one := map[string]*flavor.Flavor{f.ID: &f}
-		return readSpecs(ctx, tx, one)
+	f, err := s.flavors.get(&s.db, id, func() (f flavor.Flavor, err error) {
+		err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
+			var err error
+			f, err = scanFlavor(tx.QueryRow(ctx, `SELECT `+flavorColumns+` FROM compute_flavors WHERE id = ?`, id))
+			if errors.Is(err, sql.ErrNoRows) {
+				return unknownFlavor(id)
+			}
+			if err != nil {
+				return err
+			}
+			one := map[string]*flavor.Flavor{f.ID: &f}
+			return readSpecs(ctx, tx, one)
+		})
+		return f, wrap(err)
 	})
-	return f, wrap(err)
+	f.ExtraSpecs = maps.Clone(f.ExtraSpecs)
+	return f, err
 }
 
 // Flavors lists the flavors that the filter selects.
@@ -108,6 +112,7 @@ func (f FlavorFilter) visible(w *where) {
 
 // DescribeFlavor changes the description of a flavor; fault.NotFound.
 func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
+	defer s.flavors.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET description = ? WHERE id = ?`, description, id)
 		return sqldb.RequireRow(done, err, unknownFlavor(id))
@@ -116,6 +121,7 @@ func (s *Store) DescribeFlavor(ctx context.Context, id, description string) erro
 
 // DeleteFlavor removes a flavor; fault.NotFound. Servers keep their copy.
 func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
+	defer s.flavors.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavors WHERE id = ?`, id)
 		if err := sqldb.RequireRow(done, err, unknownFlavor(id)); err != nil {
@@ -132,6 +138,7 @@ func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 
 // SetExtraSpecs adds or overwrites extra specs; fault.NotFound if the flavor does not exist.
 func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error {
+	defer s.flavors.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		// The row of the flavor is written so that a concurrent transaction cannot delete it.
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET name = name WHERE id = ?`, id)
@@ -144,6 +151,7 @@ func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]s
 
 // DeleteExtraSpec removes one extra spec; fault.NotFound if the flavor or the spec does not exist.
 func (s *Store) DeleteExtraSpec(ctx context.Context, id, key string) error {
+	defer s.flavors.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ? AND spec = ?`, id, key)
 		return sqldb.RequireRow(done, err, fault.New(fault.NotFound, "flavor %s has no extra spec %q", id, key))

@@ -17,6 +17,7 @@ type hostCache struct {
 	byName  map[string]provider.ID // of the hosts in byRoot
 	drops   uint64                 // how often hosts were dropped
 	dropped map[string]uint64      // by name: drops when the host was last dropped
+	cleared uint64                 // drops when all were last dropped
 }
 
 // cachedHost is a host, or the result that no host has this root provider.
@@ -54,7 +55,7 @@ func (c *hostCache) put(roots []provider.ID, read map[provider.ID]schedule.Host,
 	for _, root := range roots {
 		host, known := read[root]
 		switch {
-		case known && c.dropped[host.Name] <= began:
+		case known && max(c.cleared, c.dropped[host.Name]) <= began:
 			c.byRoot[root], c.byName[host.Name] = cachedHost{host, true}, root
 		case !known && c.drops == began:
 			c.byRoot[root] = cachedHost{}
@@ -76,6 +77,16 @@ func (c *hostCache) drop(root provider.ID, names ...string) {
 		delete(c.byRoot, c.byName[name])
 		delete(c.byName, name)
 	}
+}
+
+// clear forgets all hosts.
+func (c *hostCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drops++
+	c.cleared = c.drops
+	clear(c.byRoot)
+	clear(c.byName)
 }
 
 // seen changes when a host was seen. A host that is being read at the same time is not kept, because it may be older.

@@ -12,6 +12,7 @@ import (
 // agent has reported for the host. A declaration for an unknown host, as recorded by earlier releases, can be
 // withdrawn.
 func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Time) error {
+	defer s.dead.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		unknown := fault.New(fault.NotFound, "no agent has reported for host %s", host)
 		// The host's row is written so that Forget cannot remove the host meanwhile.
@@ -35,10 +36,12 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 	}))
 }
 
-// Dead lists the hosts that an operator has declared dead.
+// Dead lists the hosts that an operator has declared dead. The list is shared: no caller changes it.
 func (s *Store) Dead(ctx context.Context) ([]string, error) {
-	hosts, err := s.texts(ctx, `SELECT host FROM compute_dead ORDER BY host`)
-	return hosts, wrap(err)
+	return s.dead.get(&s.db, none{}, func() ([]string, error) {
+		hosts, err := s.texts(ctx, `SELECT host FROM compute_dead ORDER BY host`)
+		return hosts, wrap(err)
+	})
 }
 
 // Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its disabled
@@ -46,6 +49,8 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 // agent does not consider the assignments of the new host older than those it has followed. It returns fault.Conflict
 // if a server has a residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
+	defer s.dead.forget()
+	defer s.disabled.forget()
 	defer s.reports.lock(host)()
 	defer s.hosts.drop("", host)
 	defer s.reports.written(host, nil)
@@ -83,6 +88,7 @@ func forget(ctx context.Context, tx *sqldb.Tx, host string) error {
 // DisableHost records that an operator has disabled a host, and why; the reason may be empty. It replaces an earlier
 // record. It returns fault.NotFound if no agent has reported for the host.
 func (s *Store) DisableHost(ctx context.Context, host, reason string, now time.Time) error {
+	defer s.disabled.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := lockReportedHost(ctx, tx, host); err != nil {
 			return err
@@ -99,6 +105,7 @@ func (s *Store) DisableHost(ctx context.Context, host, reason string, now time.T
 // EnableHost reverses DisableHost. A host that is not disabled is not an error. It returns fault.NotFound if no agent
 // has reported for the host.
 func (s *Store) EnableHost(ctx context.Context, host string) error {
+	defer s.disabled.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := lockReportedHost(ctx, tx, host); err != nil {
 			return err
@@ -108,14 +115,16 @@ func (s *Store) EnableHost(ctx context.Context, host string) error {
 	}))
 }
 
-// DisabledHosts returns the reason of each host that an operator has disabled, by host.
+// DisabledHosts returns the reason of each host that an operator has disabled, by host. The map is shared: no caller
+// changes it.
 func (s *Store) DisabledHosts(ctx context.Context) (map[string]string, error) {
-	var hosts map[string]string
-	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
-		hosts, err = sqldb.QueryMap[string, string](ctx, tx, `SELECT host, reason FROM compute_disabled`)
-		return err
+	return s.disabled.get(&s.db, none{}, func() (hosts map[string]string, err error) {
+		err = s.db.ReadOne(ctx, func(tx *sqldb.Tx) (err error) {
+			hosts, err = sqldb.QueryMap[string, string](ctx, tx, `SELECT host, reason FROM compute_disabled`)
+			return err
+		})
+		return hosts, wrap(err)
 	})
-	return hosts, wrap(err)
 }
 
 // DeclaredSince returns since when operators have declared hosts dead and disabled, by host.

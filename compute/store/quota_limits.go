@@ -42,15 +42,18 @@ func (s *Store) Limits(ctx context.Context, project, user string) (limits Projec
 		return limits, wrap(err)
 	}
 	class, of, own := QuotaOwner{User: DefaultClass}, QuotaOwner{Project: project}, QuotaOwner{project, user}
-	err = s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
-		set, err := readLimits(ctx, tx, class, of, own)
-		limits = ProjectLimits{Project: s.quotaDefaults.With(set[class]).With(set[of])}
-		if user != "" {
-			limits.User = set[own]
-		}
-		return err
+	limits, err = s.limits.get(&s.db, own, func() (limits ProjectLimits, err error) {
+		err = s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
+			set, err := readLimits(ctx, tx, class, of, own)
+			limits = ProjectLimits{Project: s.quotaDefaults.With(set[class]).With(set[of])}
+			if user != "" {
+				limits.User = set[own]
+			}
+			return err
+		})
+		return limits, wrap(err)
 	})
-	return limits, wrap(err)
+	return ProjectLimits{maps.Clone(limits.Project), maps.Clone(limits.User)}, err
 }
 
 // readLimits reads the limits that are stored for owners.
@@ -97,6 +100,7 @@ type QuotaOwner struct{ Project, User string }
 
 // SetLimits sets limits, and keeps the others.
 func (s *Store) SetLimits(ctx context.Context, o QuotaOwner, limits quota.Amounts) error {
+	defer s.limits.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		for _, resource := range slices.Sorted(maps.Keys(limits)) {
 			err := tx.Upsert(ctx, "compute_quotas", []string{"project", "user_id", "resource"}, []string{"amount"},
@@ -111,6 +115,7 @@ func (s *Store) SetLimits(ctx context.Context, o QuotaOwner, limits quota.Amount
 
 // ResetLimits removes the limits that are set for a user in a project, or for a project and all its users.
 func (s *Store) ResetLimits(ctx context.Context, project, user string) error {
+	defer s.limits.forget()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		w := &where{}
 		w.and("project = ?", project)

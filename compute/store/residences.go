@@ -70,7 +70,7 @@ func residenceRows(s lifecycle.Server) map[string]residenceRow {
 // ServerOfConsumer returns the id of the server of a consumer: the consumer itself, or the server of the migration with
 // this id; fault.NotFound if there is neither.
 func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, error) {
-	if _, cached := s.servers.get(consumer); cached {
+	if known, cached := s.servers.get(consumer); cached && known.Ended.IsZero() { // otherwise it may be purged
 		return consumer, nil
 	}
 	var server string

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/record"
@@ -18,15 +19,61 @@ import (
 // maxCachedServers bounds the memory of a serverCache: a record has a few kilobytes.
 const maxCachedServers = 20_000
 
-// serverCache keeps decoded records of servers. A record is used only if the database has its revision, so the cache
-// never changes a result; it saves the decoding, which takes longer than the query. Records that it returns are shared:
-// no caller changes them in place. It is safe for concurrent use.
+// serverCache keeps decoded records of servers. Except by current, a record is used only if the database has its
+// revision, so the cache never changes a result; it saves the decoding, which takes longer than the query. Records that
+// it returns are shared: no caller changes them in place. It is safe for concurrent use.
 type serverCache struct {
-	mu   sync.RWMutex
-	byID map[string]lifecycle.Server
+	mu       sync.RWMutex
+	byID     map[string]lifecycle.Server
+	changing map[string]int // by id: how many changes of the row run
+	doubt    *time.Time     // the last one after whose end current has dropped what was read before
 }
 
-func newServerCache() *serverCache { return &serverCache{byID: map[string]lifecycle.Server{}} }
+func newServerCache() *serverCache {
+	return &serverCache{byID: map[string]lifecycle.Server{}, changing: map[string]int{}}
+}
+
+// changes records that a row may change until ended is called, after the new record was put.
+func (c *serverCache) changes(id string) (ended func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changing[id]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.changing[id]--; c.changing[id] == 0 {
+			delete(c.changing, id)
+		}
+	}
+}
+
+// dropFor drops all records once for a doubt.
+func (c *serverCache) dropFor(doubt *time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.doubt != doubt {
+		c.doubt = doubt
+		clear(c.byID)
+	}
+}
+
+// current returns the record of a server without a query, if the row is the cached one: nothing but changes of this
+// process that put the new record writes it, and none runs. The caller has checked that no other process writes, and
+// that the database cannot have lost a transaction, as a replica can that takes over: then another change may have the
+// same revision. The row of a server that has ended may be purged, so it is not returned. doubt is when a write last
+// ended in a way that is not known, which is over now: what was read meanwhile may be older than that write.
+func (c *serverCache) current(id string, doubt *time.Time) (lifecycle.Server, bool) {
+	c.mu.RLock()
+	same := c.doubt == doubt
+	c.mu.RUnlock()
+	if !same {
+		c.dropFor(doubt)
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, ok := c.byID[id]
+	return s, ok && c.changing[id] == 0 && s.Ended.IsZero()
+}
 
 func (c *serverCache) get(id string) (lifecycle.Server, bool) {
 	c.mu.RLock()

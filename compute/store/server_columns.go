@@ -7,14 +7,14 @@ import (
 )
 
 // serverColumns are the columns of compute_servers that follow from the record, in the order of columns.
-var serverColumns = []string{"name", "project", "user_id", "flavor", "state", "status", "due", "host", "placed",
-	"devices", "created", "updated", "ended", "launched", "vcpus", "memory_mb", "disk_gb", "busy", "revision"}
+var serverColumns = []string{"name", "project", "user_id", "flavor", "state", "status", "due", "host", "devices",
+	"created", "updated", "ended", "launched", "vcpus", "memory_mb", "disk_gb", "busy", "revision"}
 
 // columns returns the values of a server's row except its record and id, in the order of serverColumns.
 func columns(s lifecycle.Server) []any {
 	shown := s.Shown()
 	return append([]any{s.Name, s.Project, s.User, shown.Flavor.ID, s.Stage(), s.Status(),
-		boolInt(len(s.Steps()) > 0), shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil), micros(s.Created),
+		boolInt(len(s.Steps()) > 0), shown.Host, deviceCount(s.Requests, nil), micros(s.Created),
 		micros(s.Updated), micros(s.Ended)}, append(sizeColumns(s), s.Revision)...)
 }
 

@@ -39,6 +39,7 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
 	var ends []func() // of each server and attempt
+	var records []textOfServer
 	err := s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) error {
 		if err := request.begin(ctx, tx); err != nil {
 			return err
@@ -46,10 +47,13 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 		if err := request.check(ctx, tx); err != nil {
 			return err
 		}
+		records = nil
 		for _, server := range servers {
-			if err := insert(ctx, tx, server); err != nil {
+			text, err := insert(ctx, tx, server)
+			if err != nil {
 				return err
 			}
+			records = append(records, textOfServer{server.ID, text})
 			if err := addMember(ctx, tx, server, request.limits.Effective()); err != nil {
 				return err
 			}
@@ -64,29 +68,39 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 	if err != nil {
 		return wrap(err)
 	}
+	if created, err := decodeFull(records); err == nil { // as they will be read
+		for _, server := range created {
+			s.servers.put(server)
+		}
+	}
 	s.notify(hosts...)
 	return nil
 }
 
-// insert writes the row of a new server.
-func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
+// insert writes the row of a new server, and returns its record.
+func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) ([]byte, error) {
 	server.Revision = 1
 	text, err := record.EncodeServer(server)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = tx.Exec(ctx, insertServer, append(columns(server), string(text), server.ID)...)
 	if sqldb.IsDuplicate(err) {
-		return fault.New(fault.Conflict, "server %s exists already", server.ID)
+		return nil, fault.New(fault.Conflict, "server %s exists already", server.ID)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return saveResidences(ctx, tx, lifecycle.Server{}, server)
+	return text, saveResidences(ctx, tx, lifecycle.Server{}, server)
 }
 
 // Read returns a server by id, also a deleted one, or fault.NotFound.
 func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
+	if alone, doubt := s.db.Alone(); alone && s.db.Dialect == sqldb.SQLite {
+		if server, ok := s.servers.current(id, doubt); ok {
+			return server, nil
+		}
+	}
 	var server lifecycle.Server
 	err := s.db.ReadOne(ctx, func(tx *sqldb.Tx) error {
 		var err error
@@ -163,6 +177,8 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		return lifecycle.Server{}, err
 	}
 	defer unlock()
+	changed := func() {}
+	defer func() { changed() }()
 	err = s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) (err error) {
 		if err := request.begin(ctx, tx); err != nil {
 			return err
@@ -190,6 +206,8 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		if err != nil {
 			return err
 		}
+		changed()
+		changed = s.servers.changes(id) // from before the COMMIT until the cache has the record
 		statement, args := updateServer(before, after, text)
 		done, err := tx.Exec(ctx, statement, args...)
 		// The snapshot may be older than the row; a retry reads the current row.
@@ -212,8 +230,9 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 	if err != nil {
 		return lifecycle.Server{}, wrap(err)
 	}
+	after = s.servers.put(after)
 	s.notify(touched...)
-	return s.servers.put(after), nil
+	return after, nil
 }
 
 // Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.
@@ -230,30 +249,49 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 // Purge removes servers in state Deleted and their migrations: those that ended before the given time, and of the
 // others all except the newest keep.
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
-	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
-			string(lifecycle.Deleted), micros(before))
-		if err != nil {
-			return err
-		}
-		const withoutServer = `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`
-		if _, err := tx.Exec(ctx, withoutServer); err != nil {
-			return err
-		}
-		var ended int64
-		var id string
-		err = tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE state = ? ORDER BY ended DESC, id DESC
-			LIMIT 1 OFFSET ?`, string(lifecycle.Deleted), keep).Scan(&ended, &id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND (ended < ? OR (ended = ? AND id <= ?))`,
-			string(lifecycle.Deleted), ended, ended, id)
+	var purged bool
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
+		purged, err = purge(ctx, tx, before, keep)
 		return err
-	}))
+	})
+	if purged || err != nil {
+		s.hosts.clear() // a device that a host reports with such a server counts as held again
+	}
+	return wrap(err)
+}
+
+// purge is the transaction of Purge. It returns whether it has removed servers.
+func purge(ctx context.Context, tx *sqldb.Tx, before time.Time, keep int) (purged bool, err error) {
+	remove := func(condition string, args ...any) error {
+		done, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND `+condition,
+			append([]any{string(lifecycle.Deleted)}, args...)...)
+		if err != nil {
+			return err
+		}
+		n, err := done.RowsAffected()
+		purged = purged || n > 0
+		return err
+	}
+	if err := remove(`ended > 0 AND ended < ?`, micros(before)); err != nil {
+		return false, err
+	}
+	const withoutServer = `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`
+	if _, err := tx.Exec(ctx, withoutServer); err != nil {
+		return false, err
+	}
+	var ended, created int64
+	var id string
+	err = tx.QueryRow(ctx, `SELECT ended, created, id FROM compute_servers WHERE state = ? AND ended > 0
+		ORDER BY ended DESC, created DESC, id DESC LIMIT 1 OFFSET ?`, string(lifecycle.Deleted), keep).
+		Scan(&ended, &created, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return purged, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return purged, remove(`ended > 0 AND ended <= ?
+		AND (ended < ? OR created < ? OR (created = ? AND id <= ?))`, ended, ended, created, created, id)
 }
 
 // ByReservation lists the servers of one request, including deleted ones. Their ids have a common beginning.

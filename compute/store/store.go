@@ -5,10 +5,10 @@
 // commit, the subscribers of the host are notified.
 //
 // The files, from the bottom to the top: sql.go and schema.go; host_locks.go, host_cache.go, report_cache.go,
-// server_cache.go and assignment_cache.go are what is kept in memory; store.go has the type Store; server_columns.go,
-// removals.go, migrations.go, quota_limits.go, quota_use.go and residences.go write what a change of a server changes,
-// or decide on it; servers.go, server_lists.go, server_sums.go, reports.go, assignments.go and the others have one kind
-// of rows each; open.go opens the store.
+// server_cache.go, assignment_cache.go and remembered.go are what is kept in memory; store.go has the type Store;
+// server_columns.go, removals.go, migrations.go, quota_limits.go, quota_use.go and residences.go write what a change of
+// a server changes, or decide on it; servers.go, server_lists.go, server_sums.go, reports.go, assignments.go and the
+// others have one kind of rows each; open.go opens the store.
 package store
 
 import (
@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/store/lease"
 	"github.com/openberth/berth/sqldb"
@@ -36,11 +37,14 @@ type Store struct {
 
 	assignments *assignmentCache
 
-	aggregatesMu    sync.Mutex
-	aggregates      []Aggregate // as in the database, if aggregatesKnown
-	aggregatesKnown bool
-	defaultZone     string       // of hosts without another one
-	zones           sync.RWMutex // held for writing while aggregates change, for reading while servers do
+	flavors       remembered[string, flavor.Flavor] // by id
+	limits        remembered[QuotaOwner, ProjectLimits]
+	dead          remembered[none, []string]
+	disabled      remembered[none, map[string]string]
+	allAggregates remembered[none, []Aggregate]
+
+	defaultZone string       // of hosts without another one
+	zones       sync.RWMutex // held for writing while aggregates change, for reading while servers do
 
 	quotaDefaults quota.Amounts
 	quotaSource   QuotaSource // nil: limits are in the database
@@ -50,6 +54,9 @@ type Store struct {
 	mu          sync.Mutex
 	subscribers map[string]map[chan struct{}]bool // by host
 }
+
+// none is the key of what is remembered as a whole.
+type none struct{}
 
 // Hold acquires the lease of the database for this process, as lease.Database.Hold does. Keep must run as long as the
 // store is used.
@@ -63,6 +70,12 @@ func (s *Store) Cloud() string { return s.cloud }
 // Available returns nil, or fault.Unavailable if the database file was deleted or replaced, so that no call can
 // succeed.
 func (s *Store) Available() error { return s.db.Available() }
+
+// CheckReads returns nil if the database answers a query, otherwise fault.Unavailable.
+func (s *Store) CheckReads(ctx context.Context) error {
+	_, err := s.texts(ctx, `SELECT id FROM compute_cloud`)
+	return wrap(err)
+}
 
 // CheckWrites returns nil if the database accepts writes of this process, otherwise fault.Unavailable, whose text
 // completes "the database takes no writes:". It returns after at most patience.

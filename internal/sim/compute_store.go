@@ -313,6 +313,9 @@ func (s *store) RemovalDone(_ context.Context, host, consumer string) error {
 	})
 }
 
+// CheckReads returns nil if the database answers.
+func (s *store) CheckReads(context.Context) error { return s.do(func() error { return nil }) }
+
 // Revisions returns the epoch of the process and the revisions of the assignments of all hosts.
 func (s *store) Revisions(context.Context) (epoch string, revisions map[string]int64, err error) {
 	err = s.do(func() error {

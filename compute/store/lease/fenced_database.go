@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/sqldb"
@@ -17,12 +18,41 @@ type Database struct {
 	mu        sync.RWMutex
 	lease     *Lease // nil: no check
 	writes    atomic.Int64
+
+	doubted atomic.Pointer[time.Time] // when the last write ended in a way that is not known; see IsAlone
 }
 
 // Write is sqldb.DB.Write with the check. No other process can acquire the lease before the transaction ends.
 func (f *Database) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
-	defer f.writes.Add(1)
-	return f.DB.Write(ctx, f.withFence(ctx, true, fn))
+	return f.written(f.DB.Write(ctx, f.withFence(ctx, true, fn)))
+}
+
+// written counts a transaction that writes, and returns its error. A transaction of which the end is not known may be
+// committed a moment later.
+func (f *Database) written(err error) error {
+	f.writes.Add(1)
+	if sqldb.IsUnknown(err) {
+		now := time.Now()
+		f.doubted.Store(&now)
+	}
+	return err
+}
+
+// IsAlone reports whether the rows change only by writes of this process that have ended, so that rows kept in memory
+// are those of the database: it has a lease that it has renewed in time, and knows how each of its writes has ended.
+func (f *Database) IsAlone() bool {
+	alone, _ := f.Alone()
+	return alone
+}
+
+// Alone is IsAlone. If it is true, doubt is when the last write ended in a way that was not known, which is over now;
+// nil: none has. What was read after it and before now may be older than that write. Each doubt has another pointer.
+func (f *Database) Alone() (alone bool, doubt *time.Time) {
+	doubt = f.doubted.Load()
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.lease != nil && f.lease.Check() == nil &&
+		(doubt == nil || time.Since(*doubt) > f.lease.options.Doubt), doubt
 }
 
 // Writes returns how many transactions that write this process has ended.
@@ -30,8 +60,7 @@ func (f *Database) Writes() int64 { return f.writes.Load() }
 
 // WriteUpTo is Write with another number of attempts.
 func (f *Database) WriteUpTo(ctx context.Context, attempts int, fn func(*sqldb.Tx) error) error {
-	defer f.writes.Add(1)
-	return f.DB.WriteUpTo(ctx, attempts, f.withFence(ctx, true, fn))
+	return f.written(f.DB.WriteUpTo(ctx, attempts, f.withFence(ctx, true, fn)))
 }
 
 // Read is sqldb.DB.Read with the check. While the process may act on its lease without asking the database, no other

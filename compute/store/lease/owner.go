@@ -40,6 +40,9 @@ type Options struct {
 	Poll time.Duration
 	// limit for a database call while acquiring, default 20 s: a transaction of a crashed owner may still hold locks
 	TakeoverTimeout time.Duration
+	// how long rows are not taken from memory after a write of which the end is not known, default 2 min: longer than a
+	// database needs to commit it, or to notice that the connection has ended; see Database.IsAlone
+	Doubt time.Duration
 	// reports whether an owner is known to have ended; nil: unknown for all
 	Dead func(Owner) bool
 	// reports whether an owner is known to run, which doubles its time to renew; nil: unknown for all
@@ -310,6 +313,7 @@ func (t Options) withDefaults() Options {
 	t.Renew = cmp.Or(t.Renew, time.Second)
 	t.Poll = cmp.Or(t.Poll, 100*time.Millisecond)
 	t.TakeoverTimeout = cmp.Or(t.TakeoverTimeout, 20*time.Second)
+	t.Doubt = cmp.Or(t.Doubt, 2*time.Minute)
 	if t.Dead == nil {
 		t.Dead = func(Owner) bool { return false }
 	}
