@@ -2,6 +2,7 @@ package store
 
 import (
 	"sync"
+	"time"
 
 	"github.com/openberth/berth/compute/store/lease"
 )
@@ -9,19 +10,27 @@ import (
 // maxRemembered bounds the memory of one kind of values.
 const maxRemembered = 10_000
 
+// rememberFor is how long values are remembered at most. Nothing but this process changes the rows; but a database
+// server that takes over for another one may have lost the last changes, which nothing else would notice.
+const rememberFor = time.Minute
+
 // remembered keeps in memory what was read of rows that change rarely, until this process changes them. It is used only
 // while the lease keeps other processes from changing them. Values that it returns are shared: no caller changes them
 // in place. It is safe for concurrent use.
 type remembered[K comparable, V any] struct {
 	mu      sync.Mutex
 	values  map[K]V
-	forgets uint64 // how often all values were forgotten
+	since   time.Time // the first of values
+	forgets uint64    // how often all values were forgotten
 }
 
 // get returns the value of a key: the remembered one, or what read returns. An error is not remembered.
 func (r *remembered[K, V]) get(db *lease.Database, key K, read func() (V, error)) (V, error) {
 	alone := db.IsAlone()
 	r.mu.Lock()
+	if time.Since(r.since) > rememberFor {
+		r.values = nil
+	}
 	value, known := r.values[key]
 	began := r.forgets
 	r.mu.Unlock()
@@ -38,7 +47,7 @@ func (r *remembered[K, V]) get(db *lease.Database, key K, read func() (V, error)
 		return value, nil
 	}
 	if r.values == nil || len(r.values) >= maxRemembered {
-		r.values = map[K]V{}
+		r.values, r.since = map[K]V{}, time.Now()
 	}
 	r.values[key] = value
 	return value, nil
