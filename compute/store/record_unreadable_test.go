@@ -26,7 +26,11 @@ func TestUnreadableRecordIsKept(t *testing.T) {
 			VALUES ('cmp1', '', 0, 1, 0, '')`)
 		execute(t, db, `UPDATE compute_servers SET record = ? WHERE id = ?`, text, id)
 		execute(t, db, `UPDATE compute_hosts SET report = ? WHERE name = 'cmp1'`, text)
-		_, err := s.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
+		s, err := Open(t.Context(), db) // without the record in memory
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
 			s.Name = "changed"
 			return s
 		})
