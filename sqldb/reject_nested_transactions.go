@@ -28,18 +28,20 @@ var runners = struct {
 func within(names ...string) bool {
 	callers := make([]uintptr, 100)
 	callers = callers[:runtime.Callers(2, callers)]
-	return slices.ContainsFunc(callers, func(pc uintptr) bool {
-		runners.RLock()
-		name, known := runners.at[pc]
-		runners.RUnlock()
-		if !known {
-			name = runnerAt(pc)
-			runners.Lock()
-			runners.at[pc] = name
-			runners.Unlock()
-		}
-		return slices.Contains(names, name)
-	})
+	inside := func(pc uintptr) bool { return slices.Contains(names, runners.at[pc]) }
+	unknown := func(pc uintptr) bool { _, known := runners.at[pc]; return !known }
+	runners.RLock()
+	found, learn := slices.ContainsFunc(callers, inside), slices.ContainsFunc(callers, unknown)
+	runners.RUnlock()
+	if found || !learn {
+		return found
+	}
+	runners.Lock()
+	defer runners.Unlock()
+	for _, pc := range callers {
+		runners.at[pc] = runnerAt(pc)
+	}
+	return slices.ContainsFunc(callers, inside)
 }
 
 // runnerAt returns which of the functions that run a transaction is at a program counter; "": none.

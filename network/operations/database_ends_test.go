@@ -80,6 +80,7 @@ func (c *cloud) databaseEnds(t *testing.T, proxy *databases.Proxy, step portStep
 	t.Helper()
 	ctx := t.Context()
 	from, to := change[0], change[1]
+	c.reportAgents(t) // the whole test may take longer than AgentDownTime
 	p := c.boundPort(t, "normal", from, map[string]provider.ID{"minimum_bandwidth": bridge}, nil)
 	server, before := proxy.Target(), proxy.Broken()
 	patient, giveUp := context.WithCancel(ctx)

@@ -79,6 +79,17 @@ func newCloudOn(t testing.TB, url string) *cloud {
 		return c.fail(call)
 	}))
 	c.providers(t)
+	c.reportAgents(t)
+	var err error
+	c.network, err = c.CreateNetwork(t.Context(), store.Network{Base: store.Base{Project: "demo"}, AdminUp: true,
+		Segments: []store.Segment{{Type: "vlan", PhysicalNetwork: "physnet0", ID: 100}}})
+	must(t, err)
+	return c
+}
+
+// reportAgents has the agents of the host report, which then count as alive for AgentDownTime.
+func (c *cloud) reportAgents(t testing.TB) {
+	t.Helper()
 	ctx, agents := t.Context(), Agents{c.Service}
 	must(t, agents.ReportAgent(ctx, host, string(bandwidth.OpenVSwitch), network.AgentReport{Provider: string(ovs),
 		Root: string(root), Devices: []network.AgentDevice{{Name: "br-ex", Provider: string(bridge),
@@ -88,11 +99,6 @@ func newCloudOn(t testing.TB, url string) *cloud {
 			{Name: "ens1f0", Provider: string(pf0), PhysicalNetworks: []string{"physnet0"}, PCISlots: []string{"0000:06:02.0"}},
 			{Name: "ens1f1", Provider: string(pf1), PhysicalNetworks: []string{"physnet0"}, PCISlots: []string{"0000:07:02.0"}},
 		}}))
-	var err error
-	c.network, err = c.CreateNetwork(ctx, store.Network{Base: store.Base{Project: "demo"}, AdminUp: true,
-		Segments: []store.Segment{{Type: "vlan", PhysicalNetwork: "physnet0", ID: 100}}})
-	must(t, err)
-	return c
 }
 
 // providers creates the tree of the host: 10000 kilobits per second each, and 5000 kilopackets per second.
