@@ -45,13 +45,13 @@ type Providers interface {
 // server that does not exist.
 type Store interface {
 	presence.Store
-	// Revisions returns the epoch of this process, and the revision of the assignments of each host.
-	Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error)
 	audit.Store
 	scheduler.Store
 	ports.Store
 	runner.Records[lifecycle.Server]
 
+	// Revisions returns the epoch of this process, and the revision of the assignments of each host.
+	Revisions(ctx context.Context) (epoch string, revisions map[string]int64, err error)
 	Create(ctx context.Context, servers ...lifecycle.Server) error
 	Purge(ctx context.Context, before time.Time, keep int) error
 	IDsOnHost(ctx context.Context, host string) ([]string, error)

@@ -42,8 +42,9 @@
     addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
   };
 
-  // Long tables: a body for each window of lines near the visible part, and before each of them, and at the end, one empty
-  // body as high as the windows that are not in the page. A table of few bodies and rows is laid out and painted fast.
+  // Long tables: a body for each window of lines near the visible part, and before each of them, and at the end, one
+  // empty body as high as the windows that are not in the page. A table of few bodies and rows is laid out and painted
+  // fast.
   const windows = (table) => {
     const lines = Number(table.dataset.lines), size = Number(table.dataset.window), first = table.tBodies[0];
     const rowHeight = first.offsetHeight / first.rows.length; // until a window has been in the page
@@ -55,7 +56,7 @@
       row.hidden = height <= 0; row.cells[0].style.setProperty('height', Math.max(height, 0) + 'px');
     };
     const newBody = (height) => { // with one empty row
-      const body = document.createElement('tbody'), row = document.createElement('tr'), cell = document.createElement('td');
+      const [body, row, cell] = ['tbody', 'tr', 'td'].map((name) => document.createElement(name));
       row.className = 'gap'; row.setAttribute('aria-hidden', 'true'); cell.colSpan = columns;
       body.setAttribute('role', 'rowgroup');
       row.append(cell); setHeight(row, height); body.append(row);
@@ -84,7 +85,10 @@
         const part = await fetchPart(body, '');
         if (!part) return;
         await frame();
-        if (body.isConnected) { body.replaceChildren(...part.querySelector('tbody').rows); body.dataset.state = 'full'; }
+        if (body.isConnected) {
+          body.replaceChildren(...part.querySelector('tbody').rows);
+          body.dataset.state = 'full';
+        }
       } catch { // the cloud is being read, or the console does not answer
         setTimeout(() => { if (body.isConnected) load(body); }, 2000);
       }
