@@ -163,8 +163,14 @@ func (h *host) apply(s groupfilter.State) {
 	}
 }
 
-// patience is how long a probe waits for an answer.
-const patience = 350 * time.Millisecond
+// patience returns how long a probe waits: for an answer that is wanted as long as a busy machine may need, and for one
+// that must not come a time in which the machine is rarely late.
+func patience(wanted bool) time.Duration {
+	if wanted {
+		return 20 * time.Second
+	}
+	return 350 * time.Millisecond
+}
 
 // serve answers TCP and UDP on ports, and returns when it listens.
 func (g *guest) serve(ports ...int) {
@@ -222,10 +228,10 @@ func echoPackets(u net.PacketConn) {
 	}
 }
 
-// exchange sends some bytes and reports whether they come back.
-func exchange(c net.Conn, wait time.Duration) bool {
+// exchange sends some bytes and reports whether they come back, which is wanted or not.
+func exchange(c net.Conn, wanted bool) bool {
 	b := make([]byte, 4)
-	_ = c.SetDeadline(time.Now().Add(wait))
+	_ = c.SetDeadline(time.Now().Add(patience(wanted)))
 	if _, err := c.Write([]byte("ping")); err != nil {
 		return false
 	}
@@ -233,15 +239,15 @@ func exchange(c net.Conn, wait time.Duration) bool {
 	return err == nil
 }
 
-// reaches reports whether a connection by tcp or udp to an address and a port is answered.
-func (g *guest) reaches(network string, to netip.Addr, port int) (ok bool) {
+// reaches reports whether a connection by tcp or udp to an address and a port is answered, which is wanted or not.
+func (g *guest) reaches(network string, to netip.Addr, port int, wanted bool) (ok bool) {
 	g.do(func() {
-		c, err := net.DialTimeout(network, netip.AddrPortFrom(to, uint16(port)).String(), patience)
+		c, err := net.DialTimeout(network, netip.AddrPortFrom(to, uint16(port)).String(), patience(wanted))
 		if err != nil {
 			return
 		}
 		defer c.Close()
-		ok = exchange(c, patience)
+		ok = exchange(c, wanted)
 	})
 	return ok
 }
@@ -249,7 +255,7 @@ func (g *guest) reaches(network string, to netip.Addr, port int) (ok bool) {
 // open opens a connection by TCP.
 func (g *guest) open(to netip.Addr, port int) (c net.Conn, err error) {
 	g.do(func() {
-		c, err = net.DialTimeout("tcp", netip.AddrPortFrom(to, uint16(port)).String(), 2*time.Second)
+		c, err = net.DialTimeout("tcp", netip.AddrPortFrom(to, uint16(port)).String(), patience(true))
 	})
 	if err == nil {
 		g.t.Cleanup(func() { c.Close() })
@@ -257,8 +263,8 @@ func (g *guest) open(to netip.Addr, port int) (c net.Conn, err error) {
 	return c, err
 }
 
-// pings reports whether an echo request is answered.
-func (g *guest) pings(to netip.Addr) (ok bool) {
+// pings reports whether an echo request is answered, which is wanted or not.
+func (g *guest) pings(to netip.Addr, wanted bool) (ok bool) {
 	g.do(func() {
 		network, request, answer := "ip4:icmp", byte(8), byte(0)
 		if to.Is6() {
@@ -276,7 +282,7 @@ func (g *guest) pings(to netip.Addr) (ok bool) {
 			sum := ^(uint32(request)<<8 + 7<<8 + uint32(id) + 1)
 			message[2], message[3] = byte(sum>>8), byte(sum)
 		}
-		deadline := time.Now().Add(patience)
+		deadline := time.Now().Add(patience(wanted))
 		_ = c.SetDeadline(deadline)
 		if _, err := c.WriteTo(message, &net.IPAddr{IP: to.AsSlice()}); err != nil {
 			return

@@ -212,7 +212,7 @@ func TestForgedFrames(t *testing.T) {
 			wait := 100 * time.Millisecond
 			want := f.passes || !secured
 			if want {
-				wait = time.Second
+				wait = patience(true)
 			}
 			if got := receives(in, f.name, wait); got != want {
 				t.Errorf("%s, secured %t: arrives %t, want %t", f.name, secured, got, want)
@@ -244,7 +244,7 @@ func TestFramesToAGuest(t *testing.T) {
 		}
 		wait := 100 * time.Millisecond
 		if f.passes {
-			wait = time.Second
+			wait = patience(true)
 		}
 		if got := receives(in, f.name, wait); got != f.passes {
 			t.Errorf("%s: arrives %t, want %t", f.name, got, f.passes)

@@ -125,7 +125,7 @@ func TestHiddenFrames(t *testing.T) {
 			}
 			want, wait := f.passes || !secured && !f.never, 100*time.Millisecond
 			if want {
-				wait = time.Second
+				wait = patience(true)
 			}
 			if got := receives(in, f.marker, wait); got != want {
 				t.Errorf("%s, secured %t: arrives %t, want %t", f.name, secured, got, want)

@@ -22,11 +22,11 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("sentences %q", sentences)
 	}
 	h.run("nft", "delete", "table", "bridge", "other")
-	if a.reaches("tcp", b.four, 80) {
+	if a.reaches("tcp", b.four, 80, false) {
 		t.Error("the other program drops nothing: the warning is wrong")
 	}
 	h.run("nft", "insert", "rule", "ip", "filter", "FORWARD", "iifname", "br1", "oifname", "br1", "accept")
-	if !a.reaches("tcp", b.four, 80) {
+	if !a.reaches("tcp", b.four, 80, true) {
 		t.Error("the advice does not help")
 	}
 }

@@ -152,12 +152,12 @@ func TestRandomRules(t *testing.T) {
 						dropped++
 					}
 					all.Go(func() {
-						got := from.probe(p)
-						for range 10 { // a host without time loses or delays packets; one that must not pass never passes
+						got := from.probe(p, want)
+						for range 10 { // a host without time loses packets; one that must not pass never passes
 							if !want || got {
 								break
 							}
-							got = from.probe(p)
+							got = from.probe(p, want)
 						}
 						if got != want {
 							t.Errorf("state %d, %d to %d: %+v: passes %t, want %t", seed, i, j, p, got, want)
@@ -197,15 +197,15 @@ func probes(from, to *guest) (all []securitygroup.Packet) {
 	return all
 }
 
-// probe sends a packet, and reports whether it is answered.
-func (g *guest) probe(p securitygroup.Packet) bool {
+// probe sends a packet, and reports whether it is answered, which is wanted or not.
+func (g *guest) probe(p securitygroup.Packet, wanted bool) bool {
 	switch p.Protocol {
 	case securitygroup.TCP:
-		return g.reaches("tcp", p.Destination, p.Port)
+		return g.reaches("tcp", p.Destination, p.Port, wanted)
 	case securitygroup.UDP:
-		return g.reaches("udp", p.Destination, p.Port)
+		return g.reaches("udp", p.Destination, p.Port, wanted)
 	}
-	return g.pings(p.Destination)
+	return g.pings(p.Destination, wanted)
 }
 
 // rule returns a normalised rule.
