@@ -1,5 +1,5 @@
 // Package testenv decides which tests run. `make test` runs go test -short: the tests that need nothing but Go and take
-// little time. `make check` runs all of them.
+// little time. `make check` runs all of them. The package also has how long a test waits for what must happen.
 package testenv
 
 import (

@@ -1,0 +1,63 @@
+package testenv
+
+import (
+	"flag"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what must happen: a response, a state, the end of a process. It costs time only
+// when the test fails, and a busy machine may need minutes. What must not happen is watched for a much shorter time.
+const Patience = 10 * time.Minute
+
+// Condition is what Until waits for: a result of true, or of no error.
+type Condition interface {
+	func() bool | func() error | func() (bool, error)
+}
+
+// Until calls a condition, with short pauses, until it holds. After Patience, or shortly before the time limit of
+// go test, it ends the test with what was awaited and the condition's last error.
+func Until[C Condition](t testing.TB, what string, condition C) {
+	t.Helper()
+	if held, err := Wait(condition); !held {
+		t.Fatalf("never: %s (last error: %v)", what, err)
+	}
+}
+
+// Wait is Until for callers with a message of their own: it returns whether the condition held in time and, if not, its
+// last error.
+func Wait[C Condition](condition C) (held bool, err error) {
+	const longest = 50 * time.Millisecond
+	pause, end := time.Millisecond, time.Now().Add(left())
+	for {
+		switch call := any(condition).(type) {
+		case func() bool:
+			held = call()
+		case func() error:
+			err = call()
+			held = err == nil
+		case func() (bool, error):
+			held, err = call()
+		}
+		if held || time.Now().After(end) {
+			return held, err
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, longest)
+	}
+}
+
+// began is when the process of the tests was started.
+var began = time.Now()
+
+// left returns Patience, or less if the time limit of go test ends the tests earlier. In a bubble of synctest it is
+// Patience, because the clock of the bubble is decades before the real one.
+func left() time.Duration {
+	const reserve = 5 * time.Second // for the message and the cleanup
+	if limit := flag.Lookup("test.timeout"); limit != nil {
+		if limit, ok := limit.Value.(flag.Getter).Get().(time.Duration); ok && limit > 0 {
+			return min(Patience, time.Until(began.Add(limit))-reserve)
+		}
+	}
+	return Patience
+}
