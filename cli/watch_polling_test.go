@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // polledCloud is a fake of Nova and Neutron whose answers change.
@@ -53,24 +53,6 @@ func (c *polledCloud) set(change func()) {
 	change()
 }
 
-// lockedBuffer is a buffer that one goroutine writes and another one reads.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // Beside Nova and Neutron servers and ports are polled: each difference is one event, also after a failure, and
 // nothing is shown twice.
 func TestPolledEvents(t *testing.T) {
@@ -83,7 +65,7 @@ func TestPolledEvents(t *testing.T) {
 		ports: []any{map[string]any{"id": "port", "status": "DOWN"}}}
 	services := httptest.NewServer(c)
 	defer services.Close()
-	var out, problems lockedBuffer
+	var out, problems testenv.Buffer
 	ctx, stop := context.WithCancel(t.Context())
 	g := &Globals{ComputeURL: services.URL, NetworkURL: services.URL, PlacementURL: services.URL, Token: "t", Stdout: &out,
 		Stderr: &problems, OutputFlags: OutputFlags{Output: "table"}}
@@ -148,7 +130,7 @@ func TestPolledSelection(t *testing.T) {
 		"updated": "2026-01-01T00:00:00Z"}}}
 	services := httptest.NewServer(c)
 	defer services.Close()
-	var out, problems lockedBuffer
+	var out, problems testenv.Buffer
 	g := &Globals{ComputeURL: services.URL, NetworkURL: services.URL, PlacementURL: services.URL, Token: "t", Stdout: &out,
 		Stderr: &problems, OutputFlags: OutputFlags{Output: "table"}}
 	follow := func(cmd WatchCmd, after string, until string) error {

@@ -143,7 +143,7 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 		}
 		return hosts
 	}
-	eventually(t, "the agent has reported", func() (bool, error) { return len(hostsOf()) == 1, nil })
+	testenv.Until(t, "the agent has reported", func() (bool, error) { return len(hostsOf()) == 1, nil })
 	if h := hostsOf()[0]; h.Host != "cmp1" || h.Account != "agent1" {
 		t.Errorf("%+v", h)
 	}
@@ -166,7 +166,7 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 	a = start(t, nil, cloud.agent("cmp1", "agent1")...)
 	a.logs(t, "account agent1 may not speak for host cmp1")
 	root.ok(t, all, "host", "unbind", "cmp1")
-	eventually(t, "the agent is bound again", func() (bool, error) { return hostsOf()[0].Account == "agent1", nil })
+	testenv.Until(t, "the agent is bound again", func() (bool, error) { return hostsOf()[0].Account == "agent1", nil })
 	root.refused(t, all, []string{"cmp2"}, "host", "unbind", "cmp2")
 	for _, d := range []*daemon{a, all[1], all[0]} {
 		d.stop(t)
@@ -180,7 +180,7 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 func (d *daemon) logs(t *testing.T, words ...string) {
 	t.Helper()
 	for _, word := range words {
-		eventually(t, "the log contains "+word, func() (bool, error) { return strings.Contains(d.log.String(), word), nil })
+		testenv.Until(t, "the log contains "+word, func() (bool, error) { return strings.Contains(d.log.String(), word), nil })
 	}
 }
 

@@ -101,7 +101,7 @@ func TestAgentsThatDoNotAnswer(t *testing.T) {
 	}
 	active := func(id string) (s compute.Server) {
 		t.Helper()
-		eventually(t, "server "+id+" is ACTIVE", func() (bool, error) {
+		testenv.Until(t, "server "+id+" is ACTIVE", func() (bool, error) {
 			s, err = c.Server(t.Context(), id)
 			return s.Status == "ACTIVE", fmt.Errorf("%s %+v %v", s.Status, s.Fault, err)
 		})
@@ -127,7 +127,7 @@ func TestAgentsThatDoNotAnswer(t *testing.T) {
 		f.wantActiveOn("cmp1", active(id))
 	}
 	for host, id := range old {
-		eventually(t, host+" is evacuated", func() (bool, error) {
+		testenv.Until(t, host+" is evacuated", func() (bool, error) {
 			_, stderr, status := output(t, f.args("server", "evacuate", id, "--wait")...)
 			return status == 0, fmt.Errorf("%s", stderr)
 		})

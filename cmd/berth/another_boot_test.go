@@ -45,7 +45,7 @@ func TestUpAfterAnotherBoot(t *testing.T) {
 		made, err := c.CreateServer(t.Context(), compute.CreateServer{Name: "s" + boot[:1], Flavor: flavor.ID})
 		must(t, err)
 		for _, id := range append(ids, made.ID) {
-			eventually(t, "server "+id+" is ACTIVE", func() (bool, error) {
+			testenv.Until(t, "server "+id+" is ACTIVE", func() (bool, error) {
 				s, err := c.Server(t.Context(), id)
 				return s.Status == "ACTIVE", fmt.Errorf("%s %+v %v", s.Status, s.Fault, err)
 			})

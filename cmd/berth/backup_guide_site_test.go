@@ -225,7 +225,7 @@ func (s *guideSite) systemctl(verb, service, machine string) {
 	case "start agent":
 		before, agent := s.lastReport(machine), start(t, nil, s.args(args...)...)
 		s.agents[machine] = agent
-		eventually(t, "the agent of "+machine+" reports or ends", func() (bool, error) {
+		testenv.Until(t, "the agent of "+machine+" reports or ends", func() (bool, error) {
 			return agent.ended() ||
 				s.lastReport(machine) != before, nil
 		})

@@ -135,11 +135,11 @@ func (s *guideSite) restoreOlderCompute() {
 	s.waitForCondition(*created.Host, created.ID+" has")
 	s.waitForCondition(to, "berth agent destroy "+moved.ID)
 	s.waitForStatus(deleted, "ERROR")
-	eventually(t, "the stopped server is started", func() (bool, error) {
+	testenv.Until(t, "the stopped server is started", func() (bool, error) {
 		return maps.Equal(s.guestsOf(stopped),
 			runs), nil
 	})
-	eventually(t, "the deletion of the moved server waits", func() (bool, error) {
+	testenv.Until(t, "the deletion of the moved server waits", func() (bool, error) {
 		why, stderr, _ := output(t, s.args("server", "why", moved.ID)...)
 		return strings.Contains(why, "host "+to+" has a guest of this server"), fmt.Errorf("%s%s", why, stderr)
 	})
@@ -280,7 +280,7 @@ func (s *guideSite) deleteDatabase(name string) {
 func (s *guideSite) waitForProviders(host string) {
 	s.t.Helper()
 	p := s.placement.placement()
-	eventually(s.t, host+" has its providers", func() (bool, error) {
+	testenv.Until(s.t, host+" has its providers", func() (bool, error) {
 		root, err := p.ProviderByName(s.t.Context(), host)
 		if err != nil {
 			return false, err
@@ -319,7 +319,7 @@ func (s *guideSite) serverOn(host, name, alias string) compute.Server {
 func (s *guideSite) waitUntilHealthy() {
 	s.t.Helper()
 	for _, host := range []string{"cmp1", "cmp2"} {
-		eventually(s.t, host+" has no condition", func() (bool, error) {
+		testenv.Until(s.t, host+" has no condition", func() (bool, error) {
 			return s.conditions(host) == "", fmt.Errorf("%s",
 				s.conditions(host))
 		})
@@ -392,7 +392,7 @@ func (s *guideSite) compare(what string, was, is map[string]string) {
 // waitForStatus waits for a status of a server.
 func (s *guideSite) waitForStatus(server compute.Server, status string) {
 	s.t.Helper()
-	eventually(s.t, server.Name+" is "+status, func() (bool, error) {
+	testenv.Until(s.t, server.Name+" is "+status, func() (bool, error) {
 		now, err := s.compute.compute().Server(s.t.Context(), server.ID)
 		return now.Status == status, err
 	})

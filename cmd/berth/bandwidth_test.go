@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 )
 
@@ -68,7 +69,7 @@ const (
 func (f *fleet) tree(name string) (tree provider.Tree) {
 	f.t.Helper()
 	p := f.placement.placement()
-	eventually(f.t, "the tree of "+name+" is read", func() (bool, error) {
+	testenv.Until(f.t, "the tree of "+name+" is read", func() (bool, error) {
 		root, err := p.ProviderByName(f.t.Context(), name)
 		if err == nil {
 			tree, err = p.Tree(f.t.Context(), root.ID)

@@ -19,7 +19,7 @@ func TestOpenStackComputeServiceSet(t *testing.T) {
 	testenv.Need(t, "the openstack client")
 	t.Parallel()
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
-	eventually(t, "the agent has reported", func() (bool, error) {
+	testenv.Until(t, "the agent has reported", func() (bool, error) {
 		list, err := d.hosts().Hosts(t.Context())
 		return len(list) == 1, err
 	})

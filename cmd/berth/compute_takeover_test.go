@@ -151,13 +151,13 @@ func (c *takeover) wait(what string, done <-chan struct{}) {
 func (c *takeover) takeOver() {
 	c.Helper()
 	second := start(c.T, []string{"compute"}, c.args...)
-	eventually(c.T, "the second compute has claimed", func() (bool, error) { return c.allocated(), nil })
+	testenv.Until(c.T, "the second compute has claimed", func() (bool, error) { return c.allocated(), nil })
 	if err := second.compute().DeleteServer(c.Context(), c.serverID); err != nil {
 		c.Fatal(err)
 	}
 	c.fleet.compute = second
 	c.fleet.startAgent("cmp1", c.agent)
-	eventually(c.T, "the claim is released", func() (bool, error) { return !c.allocated(), nil })
+	testenv.Until(c.T, "the claim is released", func() (bool, error) { return !c.allocated(), nil })
 }
 
 func (c *takeover) allocated() bool {
@@ -263,7 +263,7 @@ func TestComputeCutOffFromItsDatabaseClaimsNothing(t *testing.T) {
 func dropTraffic(t *testing.T, proxy *databases.Proxy, url string) {
 	t.Helper()
 	unlocked := leaseUnlocked(t, url)
-	eventually(t, "the connections were cut between two writes", func() (bool, error) {
+	testenv.Until(t, "the connections were cut between two writes", func() (bool, error) {
 		proxy.Break(slices.Repeat([]databases.Cut{{Stall: true}}, 100_000)...)
 		err := unlocked()
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/internal/keystone"
 	"github.com/openberth/berth/internal/openstackclient"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // keystoneLogin is a user of Keystone whose password is its name.
@@ -104,7 +105,7 @@ func testComputeWithKeystone(t *testing.T, k *keystone.Keystone) {
 		}
 		return hosts[0].Account
 	}
-	eventually(t, "the agent is bound to its user", func() (bool, error) { return account() == agentID, nil })
+	testenv.Until(t, "the agent is bound to its user", func() (bool, error) { return account() == agentID, nil })
 
 	admin.ok(t, nil, "flavor", "create", "small", "--vcpus", "1", "--ram", "64")
 	ann.ok(t, nil, "server", "create", "anns", "--flavor", "small", "--wait")

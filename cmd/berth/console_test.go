@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // consoleUser is a user of the console without script.
@@ -89,7 +91,7 @@ func TestConsole(t *testing.T) {
 				t.Errorf("%s: %s for root: %d %s", name, path, status, text)
 			}
 		}
-		eventually(t, "the audit for root", func() (bool, error) {
+		testenv.Until(t, "the audit for root", func() (bool, error) {
 			_, text := u.page("/audit")
 			return strings.Contains(text, "No differences"), nil
 		})
@@ -102,7 +104,7 @@ func TestConsole(t *testing.T) {
 		}
 		for path, want := range map[string]string{"/classes": "Not permitted", "/audit": "Not permitted",
 			"/ask?resources=VCPU:1": "candidates: "} {
-			eventually(t, path+" for ann", func() (bool, error) {
+			testenv.Until(t, path+" for ann", func() (bool, error) {
 				_, text := u.page(path)
 				return strings.Contains(text, want), nil
 			})

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,31 +14,15 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // daemon is a running `berth up` or one of its services.
 type daemon struct {
 	cmd  *exec.Cmd
 	urls map[string]string // by service
-	log  *logBuffer
+	log  *testenv.Buffer
 	done chan error
-}
-
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // start starts a daemon and waits until it has printed the addresses of these services.
@@ -52,7 +34,7 @@ func start(t *testing.T, services []string, args ...string) *daemon {
 // startCommand is start for a command that runs berth.
 func startCommand(t *testing.T, services []string, cmd *exec.Cmd) *daemon {
 	t.Helper()
-	d := &daemon{cmd: cmd, urls: map[string]string{}, log: &logBuffer{}, done: make(chan error, 1)}
+	d := &daemon{cmd: cmd, urls: map[string]string{}, log: &testenv.Buffer{}, done: make(chan error, 1)}
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -145,17 +127,4 @@ func (d *daemon) ended() bool {
 	default:
 		return false
 	}
-}
-
-// eventually waits until holds returns true, at most two minutes.
-func eventually(t *testing.T, what string, holds func() (bool, error)) {
-	t.Helper()
-	var err error
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		var ok bool
-		if ok, err = holds(); ok {
-			return
-		}
-	}
-	t.Fatalf("timeout: %s (last error: %v)", what, err)
 }

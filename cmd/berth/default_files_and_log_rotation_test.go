@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Without --config-file the default files of the original are read, those of placement.conf.d last, and logged. SIGHUP
@@ -60,12 +62,12 @@ func TestDefaultFilesAndLogRotation(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log file exists again", func() (bool, error) { _, err := os.Stat(log); return err == nil, err })
+	testenv.Until(t, "the log file exists again", func() (bool, error) { _, err := os.Stat(log); return err == nil, err })
 	before, err := os.Stat(log + ".1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new log contains a request", func() (bool, error) {
+	testenv.Until(t, "the new log contains a request", func() (bool, error) {
 		get()
 		return strings.Contains(read(),
 			"msg=request"), nil

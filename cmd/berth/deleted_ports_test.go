@@ -36,7 +36,7 @@ func TestDeletedPortIsReportedDespiteKills(t *testing.T) {
 	f.network.kill()
 	restart()
 	f.startCompute("[neutron]\nendpoint_override = " + f.network.urls["network"] + "\n")
-	eventually(t, "the VF and the guarantee are free", func() (bool, error) {
+	testenv.Until(t, "the VF and the guarantee are free", func() (bool, error) {
 		if held := f.held("cmp1", server); held != "" {
 			return false, fmt.Errorf("the server has %s", held)
 		}
@@ -83,11 +83,11 @@ func portDeletedDuringAMove(t *testing.T, action, host string) {
 	f.compute.kill()
 	f.startCompute(neutron)
 	f.network.kill()
-	eventually(t, "the action is accepted", func() (bool, error) { // the agents may not be connected yet
+	testenv.Until(t, "the action is accepted", func() (bool, error) { // the agents may not be connected yet
 		err := f.compute.compute().Act(t.Context(), server, action, nil)
 		return err == nil, err
 	})
-	eventually(t, "the network service is missing", func() (bool, error) {
+	testenv.Until(t, "the network service is missing", func() (bool, error) {
 		out, stderr, status := output(t, f.args("server", "why", server)...)
 		return strings.Contains(out, "will try again"), fmt.Errorf("%d %s%s", status, stderr, out)
 	})
@@ -96,7 +96,7 @@ func portDeletedDuringAMove(t *testing.T, action, host string) {
 	f.network = start(t, []string{"network"}, "network", "--config-file", f.file("network", ""), "--data-dir",
 		f.path("network"), "--listen", strings.TrimPrefix(f.network.urls["network"], "http://"), "--placement-url",
 		f.placement.urls["placement"])
-	eventually(t, "the VFs and the guarantees are free", func() (bool, error) {
+	testenv.Until(t, "the VFs and the guarantees are free", func() (bool, error) {
 		for _, name := range []string{"cmp1", "cmp2"} {
 			if held := f.held(name, server); held != "" {
 				return false, fmt.Errorf("the server has %s on %s", held, name)
@@ -108,7 +108,7 @@ func portDeletedDuringAMove(t *testing.T, action, host string) {
 	if s := f.await(server, "ACTIVE"); s.Host == nil || *s.Host != host || len(s.Addresses) > 0 {
 		t.Errorf("%+v", s)
 	}
-	eventually(t, "the server can move: nothing of the port is left", func() (bool, error) {
+	testenv.Until(t, "the server can move: nothing of the port is left", func() (bool, error) {
 		err := f.compute.compute().Act(t.Context(), server, "migrate", nil)
 		return err == nil, err
 	})

@@ -25,12 +25,12 @@ func TestPictures(t *testing.T) {
 	cmd := berth(t, "demo", "--stay", "--sysfs", "../../agent/sysfs/sample.txtar", "--listen-console", "127.0.0.1:0",
 		"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0", "--listen-network", "127.0.0.1:0",
 		"--listen-image", "127.0.0.1:0")
-	var out logBuffer
+	var out testenv.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(t, cmd.Start())
 	t.Cleanup(func() { interrupt(t, cmd.Process, syscall.SIGTERM); must(t, cmd.Wait()) })
 	console := ""
-	eventually(t, "the console is served", func() (bool, error) {
+	testenv.Until(t, "the console is served", func() (bool, error) {
 		console = addressIn(out.String(), "console")
 		return console != "", nil
 	})

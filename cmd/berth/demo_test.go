@@ -134,7 +134,7 @@ func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 	}
 	cmd := berth(t, "demo", "--stay", "--listen-placement", "127.0.0.2:0", "--listen-compute", "127.0.0.3:0",
 		"--listen-console", "127.0.0.4:0")
-	var out logBuffer
+	var out testenv.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestDemoStaysAtTheGivenAddresses(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	compute, console := "", ""
-	eventually(t, "the APIs are served", func() (bool, error) {
+	testenv.Until(t, "the APIs are served", func() (bool, error) {
 		compute, console = addressIn(out.String(), "compute"), addressIn(out.String(), "console")
 		return compute != "" && console != "" && strings.Contains(out.String(), "\nplacement: http://127.0.0.2:"), nil
 	})

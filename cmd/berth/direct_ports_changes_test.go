@@ -16,7 +16,7 @@ import (
 // crashAll kills compute and the agents of hosts when the history of a server has a text, and starts them again.
 func (f *portFleet) crashAll(server, text string, hosts ...string) {
 	f.t.Helper()
-	eventually(f.t, text, func() (bool, error) {
+	testenv.Until(f.t, text, func() (bool, error) {
 		out, stderr, status := output(f.t, f.args("server", "why", server)...)
 		return strings.Contains(out, text), fmt.Errorf("%d %s", status, stderr)
 	})
@@ -42,7 +42,7 @@ func (f *portFleet) liveMigrate(server string) {
 // left.
 func (f *portFleet) onlyOn(server, port, was string) (now string) {
 	f.t.Helper()
-	eventually(f.t, "the server has left "+was, func() (bool, error) {
+	testenv.Until(f.t, "the server has left "+was, func() (bool, error) {
 		s, err := f.compute.compute().Server(f.t.Context(), server)
 		if err != nil || s.Host == nil || *s.Host == was || s.Status != "ACTIVE" || s.TaskState != nil {
 			return false, fmt.Errorf("%+v %v", s, err)
@@ -107,7 +107,7 @@ func (f *portFleet) attach(server, port string) {
 // free waits until a port has no server and no VF is held.
 func (f *portFleet) free(port string) {
 	f.t.Helper()
-	eventually(f.t, "port and VF are free", func() (bool, error) {
+	testenv.Until(f.t, "port and VF are free", func() (bool, error) {
 		p, err := f.network.network().Port(f.t.Context(), port)
 		if err != nil || p.Device != "" || p.Host != "" || len(p.Profile) > 0 {
 			return false, fmt.Errorf("%+v %v", p, err)
@@ -150,7 +150,7 @@ func TestDirectPortIsAttachedDespiteCrashes(t *testing.T) {
 	f.free(port.ID)
 
 	// An attachment that waits for a lost host is given up, and the server can be deleted.
-	eventually(t, "the detachment has ended", func() (bool, error) {
+	testenv.Until(t, "the detachment has ended", func() (bool, error) {
 		out, _, _ := output(t, f.args("server", "why", server)...)
 		return strings.Contains(out, "detached the port"), nil
 	})
@@ -158,7 +158,7 @@ func TestDirectPortIsAttachedDespiteCrashes(t *testing.T) {
 	f.attach(server, port.ID)
 	must(t, f.compute.compute().HostDown(t.Context(), "cmp1", true))
 	f.free(port.ID)
-	eventually(t, "the attachment has ended", func() (bool, error) {
+	testenv.Until(t, "the attachment has ended", func() (bool, error) {
 		out, _, _ := output(t, f.args("server", "why", server)...)
 		return strings.Contains(out, "cannot be attached: host cmp1 declared dead by an operator"), fmt.Errorf("%s", out)
 	})

@@ -42,7 +42,7 @@ func newPortFleet(t *testing.T, hosts ...string) *portFleet {
 		f.startAgent(name, f.files[name])
 	}
 	client, ctx := f.network.network(), t.Context()
-	eventually(t, "the VFs and the agents are reported", func() (bool, error) {
+	testenv.Until(t, "the VFs and the agents are reported", func() (bool, error) {
 		agents, err := client.Agents(ctx, map[string][]string{"agent_type": {string(bandwidth.NICSwitch)}})
 		for _, name := range hosts {
 			p, _ := f.tree(name).ByName(name + "_0000:81:03.0")
@@ -104,7 +104,7 @@ func (f *portFleet) plainFlavor() string {
 // await waits until a server has a status and no task.
 func (f *portFleet) await(id, status string) (s compute.Server) {
 	f.t.Helper()
-	eventually(f.t, "the server is "+status, func() (bool, error) {
+	testenv.Until(f.t, "the server is "+status, func() (bool, error) {
 		var err error
 		s, err = f.compute.compute().Server(f.t.Context(), id)
 		return s.Status == status && s.TaskState == nil, err
@@ -137,7 +137,7 @@ func (f *portFleet) held(host, server string) string {
 // waitUntilUnused waits until nothing of a host is allocated.
 func (f *portFleet) waitUntilUnused(host string) {
 	f.t.Helper()
-	eventually(f.t, "nothing of "+host+" is allocated", func() (bool, error) {
+	testenv.Until(f.t, "nothing of "+host+" is allocated", func() (bool, error) {
 		for _, p := range f.tree(host).Providers {
 			used, err := f.placement.placement().Usages(f.t.Context(), p.ID)
 			if err != nil {
@@ -156,7 +156,7 @@ func (f *portFleet) waitUntilUnused(host string) {
 // bound waits until the port of a server, its guest, and the agent of its host agree about the VF. It returns the host.
 func (f *portFleet) bound(server, port string) (host string) {
 	f.t.Helper()
-	eventually(f.t, "port, guest and agent agree", func() (bool, error) {
+	testenv.Until(f.t, "port, guest and agent agree", func() (bool, error) {
 		p, err := f.network.network().Port(f.t.Context(), port)
 		if err != nil {
 			return false, err
@@ -220,7 +220,7 @@ func TestDirectPorts(t *testing.T) {
 		a.kill()
 	}
 	waiting := f.begin(third)
-	eventually(t, "the server is claimed", func() (bool, error) {
+	testenv.Until(t, "the server is claimed", func() (bool, error) {
 		out, stderr, status := output(t, f.args("server", "why", waiting)...)
 		return strings.Contains(out, "to pick the devices of its ports"), fmt.Errorf("%d %s", status, stderr)
 	})
@@ -233,7 +233,7 @@ func TestDirectPorts(t *testing.T) {
 	f.await(waiting, "ACTIVE")
 	f.bound(waiting, third.ID)
 	f.delete(compute.Server{ID: first}, compute.Server{ID: waiting})
-	eventually(t, "no VF is held", func() (bool, error) {
+	testenv.Until(t, "no VF is held", func() (bool, error) {
 		list, err := f.compute.hosts().Devices(t.Context())
 		for _, d := range list {
 			if d.Holder != "" {

@@ -96,7 +96,7 @@ func (f *fleet) startAgent(name, file string) {
 	before := f.lastReport(name)
 	a := start(t, nil, f.args("agent", "--config-file", file, "--data-dir", f.path(name))...)
 	f.agents[name] = a
-	eventually(t, "the agent of "+name+" reports", func() (bool, error) {
+	testenv.Until(t, "the agent of "+name+" reports", func() (bool, error) {
 		select {
 		case err := <-a.done:
 			a.done <- err
@@ -149,7 +149,7 @@ func (f *fleet) server(name, alias string) compute.Server {
 		t.Fatal(err)
 	}
 	var s compute.Server
-	eventually(t, name+" is ACTIVE or ERROR", func() (bool, error) {
+	testenv.Until(t, name+" is ACTIVE or ERROR", func() (bool, error) {
 		s, err = c.Server(t.Context(), made.ID)
 		return s.Status == "ACTIVE" || s.Status == "ERROR", err
 	})
@@ -240,7 +240,7 @@ func (f *fleet) usages(host string) map[string]string {
 // waitForUsages waits until Placement has these usages of a host.
 func (f *fleet) waitForUsages(host string, want map[string]string) {
 	f.t.Helper()
-	eventually(f.t, host+" has the expected usages in Placement", func() (bool, error) {
+	testenv.Until(f.t, host+" has the expected usages in Placement", func() (bool, error) {
 		got := f.usages(host)
 		return maps.Equal(got, want), fmt.Errorf("%v, want %v", got, want)
 	})
@@ -346,7 +346,7 @@ func guestsIn(t *testing.T, dir string) map[string]string {
 // waitForCondition waits for a condition of a host that contains text.
 func (f *fleet) waitForCondition(host, text string) {
 	f.t.Helper()
-	eventually(f.t, host+" has the condition: "+text, func() (bool, error) {
+	testenv.Until(f.t, host+" has the condition: "+text, func() (bool, error) {
 		got := f.conditions(host)
 		return strings.Contains(got, text), fmt.Errorf("conditions %q", got)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/glance"
 	"github.com/openberth/berth/internal/keystone"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // imageCloud is a cloud of two hosts whose compute uses Debian's image service, which it finds in the catalog of a real
@@ -61,7 +62,7 @@ func (s imageCloud) create(flavor, image string) compute.Server {
 		s.t.Fatal(err)
 	}
 	var now compute.Server
-	eventually(s.t, "the server is ACTIVE or ERROR", func() (bool, error) {
+	testenv.Until(s.t, "the server is ACTIVE or ERROR", func() (bool, error) {
 		now, err = c.Server(s.t.Context(), made.ID)
 		return now.Status == "ACTIVE" || now.Status == "ERROR", err
 	})
@@ -155,7 +156,7 @@ func testRefusedImages(s imageCloud, k *keystone.Keystone, one string) {
 			t.Errorf("image %[2]s for %[1]s: %[3]v", who, image, err)
 		}
 	}
-	eventually(t, "no device is allocated", func() (bool, error) {
+	testenv.Until(t, "no device is allocated", func() (bool, error) {
 		devices, err := s.compute.hosts().Devices(t.Context())
 		for _, d := range devices {
 			if d.Holder != "" {
@@ -169,7 +170,7 @@ func testRefusedImages(s imageCloud, k *keystone.Keystone, one string) {
 // wantNoShelvedImage waits until Glance has no image of a shelved server.
 func (s imageCloud) wantNoShelvedImage() {
 	s.t.Helper()
-	eventually(s.t, "the image of the shelved server is deleted", func() (bool, error) {
+	testenv.Until(s.t, "the image of the shelved server is deleted", func() (bool, error) {
 		var found struct{ Images []any }
 		err := json.Unmarshal(s.g.Call(s.t, s.admin, http.MethodGet, "/v2/images?tag="+image.ShelvedTag+"&visibility=all",
 			"", ""), &found)

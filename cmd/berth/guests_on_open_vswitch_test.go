@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/internal/libvirtd"
 	"github.com/openberth/berth/internal/linuxguest"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // networkChapter is the guide's chapter on networks of guests.
@@ -161,7 +162,7 @@ func (v *virtualSwitch) portOf(cloud login, network string) guestPort {
 // answersPing waits until a guest answers at an address.
 func (v *virtualSwitch) answersPing(address string) {
 	v.t.Helper()
-	eventually(v.t, "the guest answers at "+address, func() (bool, error) {
+	testenv.Until(v.t, "the guest answers at "+address, func() (bool, error) {
 		out, err := v.InNetwork(v.t.Context(), "busybox", "ping", "-c", "1", "-W", "1", address).CombinedOutput()
 		return err == nil, fmt.Errorf("%w: %s", err, out)
 	})
@@ -194,7 +195,7 @@ func (v *virtualSwitch) dropsFramesOfVLAN(vlan, port string) {
 // ssh runs a command in a guest, as root, and returns its output.
 func (v *virtualSwitch) ssh(key, address, command string) (output string) {
 	v.t.Helper()
-	eventually(v.t, "root logs in at "+address, func() (bool, error) {
+	testenv.Until(v.t, "root logs in at "+address, func() (bool, error) {
 		out, err := v.InNetwork(v.t.Context(), "ssh", "-i", key, "-o", "BatchMode=yes", "-o", "ConnectTimeout=20",
 			"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "root@"+address,
 			command).CombinedOutput()

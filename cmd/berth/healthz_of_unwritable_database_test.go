@@ -38,7 +38,7 @@ func startServices(t *testing.T, url func(service string) string) services {
 func (all services) waitForHealth(t *testing.T, status int, why string) {
 	t.Helper()
 	for _, d := range all {
-		eventually(t, fmt.Sprintf("/healthz is %d", status), func() (bool, error) {
+		testenv.Until(t, fmt.Sprintf("/healthz is %d", status), func() (bool, error) {
 			for service, url := range d.urls {
 				began := time.Now()
 				resp, err := http.Get(url + "/healthz")

@@ -117,14 +117,14 @@ func TestUploadContinuesAfterKill(t *testing.T) {
 	dir, file := t.TempDir(), conf(t, machine(t, 1, 1))
 	d := start(t, []string{"image"}, "image", "--config-file", file, "--data-dir", dir, "--listen", "127.0.0.1:0")
 	address := strings.TrimPrefix(d.urls["image"], "http://")
-	var out, progress logBuffer
+	var out, progress testenv.Buffer
 	status := make(chan int, 1)
 	go func() {
 		status <- run([]string{"image", "add", web.URL + "/disk.img", "--image-url", d.urls["image"], "-o", "json"}, &out,
 			&progress)
 	}()
 	<-source.halted
-	eventually(t, "half of the data is received", func() (bool, error) {
+	testenv.Until(t, "half of the data is received", func() (bool, error) {
 		partial, err := filepath.Glob(filepath.Join(dir, "images", "*.partial"))
 		if err != nil || len(partial) != 1 {
 			return false, err

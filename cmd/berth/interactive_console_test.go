@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/libvirtd"
 	"github.com/openberth/berth/internal/linuxguest"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // A user types into the shell of a Linux guest over `berth server console`, and so does a script with a pipe. A second
@@ -33,7 +34,7 @@ func TestInteractiveConsole(t *testing.T) {
 	must(t, err)
 	s, err := c.CreateServer(t.Context(), compute.CreateServer{Name: "shell", Flavor: flavor.ID, Image: image})
 	must(t, err)
-	eventually(t, "the server is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server is ACTIVE", func() (bool, error) {
 		now, err := c.Server(t.Context(), s.ID)
 		return now.Status == "ACTIVE", err
 	})
@@ -83,7 +84,7 @@ type consoleProcess struct {
 	t   *testing.T
 	cmd *exec.Cmd
 	in  io.Writer
-	out *logBuffer
+	out *testenv.Buffer
 }
 
 // openConsole starts the command and waits until it is connected.
@@ -92,7 +93,7 @@ func (f *fleet) openConsole(server string) *consoleProcess {
 	cmd := berth(f.t, f.args("server", "console", server)...)
 	in, err := cmd.StdinPipe()
 	must(f.t, err)
-	c := &consoleProcess{f.t, cmd, in, &logBuffer{}}
+	c := &consoleProcess{f.t, cmd, in, &testenv.Buffer{}}
 	cmd.Stdout, cmd.Stderr = c.out, c.out
 	must(f.t, cmd.Start())
 	f.t.Cleanup(func() { _ = cmd.Process.Kill() })
@@ -108,7 +109,7 @@ func (c *consoleProcess) types(text string) {
 
 func (c *consoleProcess) awaits(text string) {
 	c.t.Helper()
-	eventually(c.t, "the console has "+text, func() (bool, error) {
+	testenv.Until(c.t, "the console has "+text, func() (bool, error) {
 		return strings.Contains(c.out.String(), text), nil
 	})
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // The log of berth up has the requests of clients at the level INFO, and those of compute and the agent in the same
@@ -11,7 +13,7 @@ func TestInternalRequestsAreLoggedAtDebugLevel(t *testing.T) {
 	t.Parallel()
 	for debug, want := range map[string]bool{"false": false, "true": true} {
 		d := up(t, conf(t, machine(t, 1, 1), "[DEFAULT]", "debug = "+debug), t.TempDir())
-		eventually(t, "the agent has reported", func() (bool, error) {
+		testenv.Until(t, "the agent has reported", func() (bool, error) {
 			list, err := d.hosts().Hosts(t.Context())
 			return len(list) == 1, err
 		})

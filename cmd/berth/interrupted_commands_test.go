@@ -23,7 +23,7 @@ func TestSignalEndsClientCommand(t *testing.T) {
 	defer l.Close()
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		cmd := berth(t, "server", "list", "--compute-url", "http://"+l.Addr().String())
-		var stdout, stderr logBuffer
+		var stdout, stderr testenv.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestWaitingCommands(t *testing.T) {
 		"--compute-url", c.urls["compute"])
 	t.Setenv("BERTH_COMPUTE_URL", c.urls["compute"])
 	t.Setenv("BERTH_PLACEMENT_URL", p.urls["placement"])
-	eventually(t, "the agent has reported", func() (bool, error) {
+	testenv.Until(t, "the agent has reported", func() (bool, error) {
 		list, err := c.hosts().Devices(t.Context())
 		return len(list) == 2, err
 	})
@@ -84,12 +84,12 @@ func TestWaitingCommands(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
 	}
 	cmd := berth(t, "server", "delete", "web-1", "--wait", "-o", "json")
-	var out, errs logBuffer
+	var out, errs testenv.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a reason is printed", func() (bool, error) { return strings.Contains(errs.String(), "web-1: "), nil })
+	testenv.Until(t, "a reason is printed", func() (bool, error) { return strings.Contains(errs.String(), "web-1: "), nil })
 	interrupt(t, cmd.Process, syscall.SIGINT)
 	err := cmd.Wait()
 	if cmd.ProcessState.ExitCode() != 130 || out.String() != "" ||

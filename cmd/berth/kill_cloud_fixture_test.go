@@ -77,7 +77,7 @@ func newKillCloud(t *testing.T, database string) *killCloud {
 		c.links[name+" compute"] = c.gate.link(t, name, "compute", f.compute.urls["compute"])
 		c.startProcess(name)
 	}
-	eventually(t, "the agents have reported bandwidth and devices", func() (bool, error) {
+	testenv.Until(t, "the agents have reported bandwidth and devices", func() (bool, error) {
 		agents, err := f.network.network().Agents(t.Context(), nil)
 		synced := !slices.ContainsFunc(agents, func(a api.Agent) bool { return a.Synced == nil || !*a.Synced })
 		p1, _ := f.tree("cmp1").ByName("cmp1_0000:81:03.0")
@@ -167,7 +167,7 @@ func (c *killCloud) portOn(network, vnic string, kbps int) api.Port {
 // guest agree before that.
 func (c *killCloud) repeat(what string, request func() error) {
 	c.t.Helper()
-	eventually(c.t, what+" is accepted", func() (bool, error) {
+	testenv.Until(c.t, what+" is accepted", func() (bool, error) {
 		done := make(chan error, 1)
 		go func() { done <- request() }()
 		for {
@@ -197,7 +197,7 @@ func (c *killCloud) kill(s stopped) {
 // in its allocation, and in the guest on its host. Nothing else is allocated for ports.
 func (c *killCloud) agree(what, status string, want map[string]int) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("after %s and a kill of %s ports, allocation and guest agree", what, c.fired),
+	testenv.Until(c.t, fmt.Sprintf("after %s and a kill of %s ports, allocation and guest agree", what, c.fired),
 		func() (bool, error) {
 			select {
 			case s := <-c.gate.reached:

@@ -63,7 +63,7 @@ func killDuringRequests(t *testing.T, random *rand.Rand) {
 	time.Sleep(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 	d.kill()
 	d = up(t, path, dir)
-	eventually(t, "all servers are gone", func() (bool, error) {
+	testenv.Until(t, "all servers are gone", func() (bool, error) {
 		list, err := d.compute().Servers(t.Context(), compute.ListServers{AllProjects: true})
 		return err == nil && len(list) == 0, err
 	})
@@ -101,7 +101,7 @@ func createConcurrently(t *testing.T, d *daemon, flavorID, name string, creates,
 // waitUntilSettled waits until every server is ACTIVE or ERROR.
 func waitUntilSettled(t *testing.T, d *daemon) {
 	t.Helper()
-	eventually(t, "every server is ACTIVE or ERROR", func() (bool, error) {
+	testenv.Until(t, "every server is ACTIVE or ERROR", func() (bool, error) {
 		list, err := d.compute().Servers(t.Context(), compute.ListServers{AllProjects: true})
 		if err != nil {
 			return false, err
@@ -158,7 +158,7 @@ func checkConsistency(t *testing.T, d *daemon, dir string, devices int) {
 // checkDevices waits until each ACTIVE server has exactly one device, and no other consumer has one.
 func checkDevices(t *testing.T, d *daemon, active map[string]bool) {
 	t.Helper()
-	eventually(t, "the host reports one device per ACTIVE server and no other holder", func() (bool, error) {
+	testenv.Until(t, "the host reports one device per ACTIVE server and no other holder", func() (bool, error) {
 		list, err := d.hosts().Devices(t.Context())
 		if err != nil {
 			return false, err

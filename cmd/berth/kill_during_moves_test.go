@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", ` +
@@ -92,7 +93,7 @@ func (f *fleet) killAndRestart(name string) {
 // waitUntilSettled waits until no server has a task state, and returns all servers.
 func (f *fleet) waitUntilSettled() (list []compute.Server) {
 	f.t.Helper()
-	eventually(f.t, "no server has a task state", func() (bool, error) {
+	testenv.Until(f.t, "no server has a task state", func() (bool, error) {
 		var err error
 		list, err = f.compute.compute().Servers(f.t.Context(), compute.ListServers{AllProjects: true})
 		i := slices.IndexFunc(list, func(s compute.Server) bool { return s.TaskState != nil })
@@ -107,7 +108,7 @@ func (f *fleet) waitUntilSettled() (list []compute.Server) {
 // waitUntilConsistent waits until Placement has the devices of a server that its host reports.
 func (f *fleet) waitUntilConsistent(s compute.Server) {
 	f.t.Helper()
-	eventually(f.t, "Placement and the host agree on "+s.Name, func() (bool, error) {
+	testenv.Until(f.t, "Placement and the host agree on "+s.Name, func() (bool, error) {
 		held, n := f.allocation(s), len(strings.Fields(f.devices(s)))
 		want := fmt.Sprintf("%s_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", *s.Host, n)
 		return n > 0 && held == want, fmt.Errorf("the host has %s, Placement %s", f.devices(s), held)

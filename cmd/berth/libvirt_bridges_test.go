@@ -83,7 +83,7 @@ func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 		Status    string
 		Addresses map[string][]struct{ Addr string }
 	}
-	eventually(t, "the server is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server is ACTIVE", func() (bool, error) {
 		text := c.berth("-o", "json", "server", "show", "web")
 		must(t, json.Unmarshal([]byte(text), &server))
 		return server.Status == "ACTIVE", errors.New(text)
@@ -102,7 +102,7 @@ func TestLibvirtGuestOnRoutedNetwork(t *testing.T) {
 		}
 	}
 	c.berth("server", "delete", "web", "--wait")
-	eventually(t, "nothing of the network is left", func() (bool, error) {
+	testenv.Until(t, "nothing of the network is left", func() (bool, error) {
 		left := c.inNetwork("ip", "-o", "link") + c.inNetwork("nft", "list", "tables")
 		servers, _ := os.ReadDir("/run/berth-networks/routed")
 		return !strings.Contains(left, "brq") && !strings.Contains(left, "vxlan-") && !strings.Contains(left, "tap") &&

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // coldMarker is what is written deep into the disk of a stopped guest.
@@ -38,14 +39,14 @@ func TestLibvirtColdMoves(t *testing.T) {
 	m.diskIO(from, s.ID, "write -P 1 100M 200M")
 
 	must(t, c.Act(t.Context(), s.ID, "migrate", nil))
-	eventually(t, "the disk is being copied", func() (bool, error) {
+	testenv.Until(t, "the disk is being copied", func() (bool, error) {
 		files, err := filepath.Glob(filepath.Join(m.instances[to], "incoming", "*.qcow2"))
 		return len(files) > 0, err
 	})
 	m.killAndRestart(to)
 	m.hosts[from].Stop(t)
 	m.hosts[from].Resume(t)
-	eventually(t, "the server is VERIFY_RESIZE", func() (bool, error) {
+	testenv.Until(t, "the server is VERIFY_RESIZE", func() (bool, error) {
 		now, err := c.Server(t.Context(), s.ID)
 		why, _ := m.berth(0, "server", "why", "counter")
 		return now.Status == "VERIFY_RESIZE", fmt.Errorf("%w %s", err, why)
@@ -69,7 +70,7 @@ func TestLibvirtColdMoves(t *testing.T) {
 	m.diskIO(from, s.ID, "read "+coldMarker)
 	m.diskIO(from, s.ID, "read -P 0 1500M 64k") // it has grown
 
-	eventually(t, "the host is drained", func() (bool, error) { // when compute knows that no guest is left on the other
+	testenv.Until(t, "the host is drained", func() (bool, error) { // when compute knows that no guest is left on the other
 		stdout, stderr, status := output(t, m.args("host", "drain", from, "--reason", "new fans")...)
 		return status == 0, fmt.Errorf("status %d: %s%s", status, stdout, stderr)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // A server is deleted while its live migration copies: the copy is aborted, and neither host has a domain or a file of
@@ -90,7 +91,7 @@ func TestLibvirtDeleteDuringDownload(t *testing.T) {
 	<-stuck.begun
 	must(t, c.DeleteServer(t.Context(), s.ID))
 	<-stuck.finished
-	eventually(t, "the server is deleted", func() (bool, error) {
+	testenv.Until(t, "the server is deleted", func() (bool, error) {
 		all, err := c.Servers(t.Context(), compute.ListServers{})
 		return len(all) == 0, err
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // A server becomes a virtual machine of a real libvirtd, with a device. It survives kill -9 of the agent and of
@@ -52,7 +53,7 @@ func TestLibvirtGuests(t *testing.T) {
 	if err := c.Destroy(t.Context(), first); err != nil && !strings.Contains(err.Error(), "domain is not running") {
 		t.Fatal(err)
 	}
-	eventually(t, "the guest runs again", func() (bool, error) {
+	testenv.Until(t, "the guest runs again", func() (bool, error) {
 		now := l.domain(s)
 		return now.ID >= 0 && now.ID != first.ID, nil
 	})
@@ -83,7 +84,7 @@ func (l *libvirtHost) undefineAndEnd(c *rpc.Client, server string, guest rpc.Dom
 	must(l.t, err)
 	must(l.t, c.Undefine(l.t.Context(), guest))
 	must(l.t, c.Destroy(l.t.Context(), guest))
-	eventually(l.t, "the guest is defined again and runs", func() (bool, error) {
+	testenv.Until(l.t, "the guest is defined again and runs", func() (bool, error) {
 		now, err := c.Lookup(l.t.Context(), guest.UUID)
 		out, _ := l.berth(0, "server", "why", server)
 		return err == nil && now.ID >= 0 && strings.Contains(out, "it was made again around its disk at "), err
@@ -108,7 +109,7 @@ func TestLibvirtStartsAfterItsAgent(t *testing.T) {
 	virt.Stop(t)
 	agent := start(t, nil, f.args("agent", "--config-file", l.conf(), "--data-dir", f.path("cmp1"))...)
 	f.agents["cmp1"] = agent
-	eventually(t, "the agent says what to do", func() (bool, error) {
+	testenv.Until(t, "the agent says what to do", func() (bool, error) {
 		text := agent.log.String()
 		return strings.Contains(text, "the host cannot be reported as it is") && strings.Contains(text, "start libvirtd"),
 			fmt.Errorf("%s", text)
@@ -120,7 +121,7 @@ func TestLibvirtStartsAfterItsAgent(t *testing.T) {
 	virt.Resume(t)
 	hostIs := func(what string, down bool) {
 		t.Helper()
-		eventually(t, what, func() (bool, error) {
+		testenv.Until(t, what, func() (bool, error) {
 			out, _ := f.berth(0, "host", "list")
 			return strings.Contains(out, "cmp1") && strings.Contains(out, "start libvirtd") == down, fmt.Errorf("%s", out)
 		})
@@ -272,7 +273,7 @@ func TestLibvirtBootsImage(t *testing.T) {
 	must(t, err)
 	l.awaitConsole(s.ID, "first line of the guest")
 	t.Logf("first console line %s after POST /servers", time.Since(began).Round(time.Millisecond))
-	eventually(t, "the console with length 1 is the last line of the whole console", func() (bool, error) {
+	testenv.Until(t, "the console with length 1 is the last line of the whole console", func() (bool, error) {
 		status, all := consoleOutput(t, d.urls["compute"], s.ID, "null")
 		if status != http.StatusOK || !strings.Contains(all, "SeaBIOS") || !strings.Contains(all, "first line of the guest") {
 			return false, fmt.Errorf("whole console: %d %q", status, all)
@@ -287,7 +288,7 @@ func TestLibvirtBootsImage(t *testing.T) {
 	if status, text := consoleOutput(t, d.urls["compute"], s.ID, `"x"`); status != http.StatusBadRequest {
 		t.Errorf("length x: %d %q", status, text)
 	}
-	eventually(t, "the diagnostics have a CPU that has run, and the disk", func() (bool, error) {
+	testenv.Until(t, "the diagnostics have a CPU that has run, and the disk", func() (bool, error) {
 		var out compute.Diagnostics
 		_, err := d.compute().REST.Do(t.Context(), http.MethodGet, "/v2.1/servers/"+s.ID+"/diagnostics", nil, &out)
 		return err == nil && out.State == "running" && out.Memory.Maximum == 64 && len(out.CPUDetails) == 1 &&
@@ -295,7 +296,7 @@ func TestLibvirtBootsImage(t *testing.T) {
 			fmt.Errorf("%+v %w", out, err)
 	})
 	must(t, d.compute().Act(t.Context(), s.ID, "os-stop", nil))
-	eventually(t, "the server is SHUTOFF", func() (bool, error) {
+	testenv.Until(t, "the server is SHUTOFF", func() (bool, error) {
 		now, err := d.compute().Server(t.Context(), s.ID)
 		return now.Status == "SHUTOFF", err
 	})
@@ -322,7 +323,7 @@ func consoleOutput(t *testing.T, url, id, length string) (int, string) {
 // awaitConsole waits until the console of a server has printed a text.
 func (l *libvirtHost) awaitConsole(id, text string) {
 	l.t.Helper()
-	eventually(l.t, "the console has a text", func() (bool, error) {
+	testenv.Until(l.t, "the console has a text", func() (bool, error) {
 		data, err := os.ReadFile(filepath.Join(l.instances, id, "console.log"))
 		if os.IsNotExist(err) {
 			return false, nil

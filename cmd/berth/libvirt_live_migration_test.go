@@ -22,6 +22,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
 	"github.com/openberth/berth/internal/linuxguest"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // counter is the user data of the guest. It writes a mark to its disk, beyond the image, and then prints the number of
@@ -70,7 +71,7 @@ func TestLibvirtLiveMigration(t *testing.T) {
 	}
 	m.awaitCopying(to, s.ID)
 	m.hosts[to].Stop(t)
-	eventually(t, "the source reports the failure", func() (bool, error) {
+	testenv.Until(t, "the source reports the failure", func() (bool, error) {
 		out, _ := m.berth(0, "server", "why", "counter")
 		return strings.Contains(out, "The live migration failed on "+from), fmt.Errorf("%s", out)
 	})
@@ -195,7 +196,7 @@ func (m *migrationLab) startCounter() compute.Server {
 		t.Fatalf("%d %s", response.StatusCode, text)
 	}
 	var s compute.Server
-	eventually(t, "the server is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server is ACTIVE", func() (bool, error) {
 		s, err = c.Server(t.Context(), made.Server.ID)
 		if s.Status == "ERROR" {
 			t.Fatalf("%+v", s.Fault)
@@ -214,7 +215,7 @@ func (m *migrationLab) console(t *testing.T, host, id string, least int) (last i
 			m.logProcessor(t, host, id)
 		}
 	}()
-	eventually(t, fmt.Sprintf("the guest has counted to %d on %s", least, host), func() (bool, error) {
+	testenv.Until(t, fmt.Sprintf("the guest has counted to %d on %s", least, host), func() (bool, error) {
 		text, err := os.ReadFile(filepath.Join(m.instances[host], id, "console.log"))
 		for _, line := range counted.FindAllStringSubmatch(string(text), -1) {
 			last, _ = strconv.Atoi(line[1])
@@ -300,7 +301,7 @@ func (m *migrationLab) wantMigration(id, status string) {
 // awaitPaused waits until the domain of a server is paused on a host.
 func (m *migrationLab) awaitPaused(host, id string) {
 	m.t.Helper()
-	eventually(m.t, "the guest is paused on "+host, func() (bool, error) {
+	testenv.Until(m.t, "the guest is paused on "+host, func() (bool, error) {
 		c, err := rpc.Dial(m.t.Context(), m.hosts[host].Socket, "qemu:///system", 0)
 		if err != nil {
 			return false, err
@@ -322,7 +323,7 @@ func migrateTo(host string) map[string]any {
 // awaitOn waits until the server is ACTIVE on a host.
 func (m *migrationLab) awaitOn(host, id string) {
 	m.t.Helper()
-	eventually(m.t, "the server is on "+host, func() (bool, error) {
+	testenv.Until(m.t, "the server is on "+host, func() (bool, error) {
 		now, err := m.compute.compute().Server(m.t.Context(), id)
 		if err == nil {
 			why, _ := m.berth(0, "server", "why", "counter")
@@ -335,7 +336,7 @@ func (m *migrationLab) awaitOn(host, id string) {
 // awaitHypervisor waits until a host whose libvirtd was started again is offered for servers.
 func (m *migrationLab) awaitHypervisor(name string) {
 	m.t.Helper()
-	eventually(m.t, "libvirtd of "+name+" answers its agent", func() (bool, error) {
+	testenv.Until(m.t, "libvirtd of "+name+" answers its agent", func() (bool, error) {
 		list, err := m.compute.hosts().Hosts(m.t.Context())
 		for _, h := range list {
 			if h.Host == name {
@@ -360,7 +361,7 @@ func (m *migrationLab) lookup(host, id string) (rpc.Domain, error) {
 // awaitCopying waits until the domain of a server receives its memory on a host.
 func (m *migrationLab) awaitCopying(host, id string) {
 	m.t.Helper()
-	eventually(m.t, "the guest is being copied", func() (bool, error) {
+	testenv.Until(m.t, "the guest is being copied", func() (bool, error) {
 		found, err := m.lookup(host, id)
 		return err == nil && found.ID >= 0, err
 	})
@@ -369,7 +370,7 @@ func (m *migrationLab) awaitCopying(host, id string) {
 // awaitNoGuest waits until a host has neither the domain of a server nor files.
 func (m *migrationLab) awaitNoGuest(host, id string) {
 	m.t.Helper()
-	eventually(m.t, "nothing of the server is on "+host, func() (bool, error) {
+	testenv.Until(m.t, "nothing of the server is on "+host, func() (bool, error) {
 		found, err := m.lookup(host, id)
 		_, files := os.Stat(filepath.Join(m.instances[host], id))
 		return fault.Is(err, fault.NotFound) && os.IsNotExist(files), fmt.Errorf("%+v %w %w", found, err, files)

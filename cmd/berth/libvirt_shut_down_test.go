@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // The guest of a server shuts down by itself: the server becomes SHUTOFF and says why, until it is started again. The
@@ -53,7 +54,7 @@ func TestLibvirtGuestShutsDown(t *testing.T) {
 	id := created.Server.ID
 	wantDown := func(times int) {
 		t.Helper()
-		eventually(t, "the server is SHUTOFF", func() (bool, error) {
+		testenv.Until(t, "the server is SHUTOFF", func() (bool, error) {
 			s, err := d.compute().Server(t.Context(), id)
 			console, _ := os.ReadFile(filepath.Join(l.instances, id, "console.log"))
 			return err == nil && s.Status == "SHUTOFF" && strings.Count(string(console), "going down") == times, err

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // An agent starts while its libvirt has lost all definitions, as after a new installation. The host has a condition
@@ -113,7 +114,7 @@ func (l *libvirtHost) startsUnknown(s compute.Server, holds string) {
 // wantStartFailed waits until compute shows that the start of a host's agent has failed, and what to do.
 func (f *fleet) wantStartFailed(name, todo string) {
 	f.t.Helper()
-	eventually(f.t, "the start of the agent of "+name+" has failed", func() (bool, error) {
+	testenv.Until(f.t, "the start of the agent of "+name+" has failed", func() (bool, error) {
 		list, _ := f.berth(0, "host", "list")
 		shown, _ := f.berth(0, "host", "show", name)
 		ok := true
@@ -127,7 +128,7 @@ func (f *fleet) wantStartFailed(name, todo string) {
 // wantStarted waits until a host is up.
 func (f *fleet) wantStarted(name string) {
 	f.t.Helper()
-	eventually(f.t, name+" is up", func() (bool, error) {
+	testenv.Until(f.t, name+" is up", func() (bool, error) {
 		out, _ := f.berth(0, "host", "list")
 		return strings.Contains(out, name) && !strings.Contains(out, "start failed"), fmt.Errorf("%s", out)
 	})

@@ -40,7 +40,7 @@ func TestJournalLost(t *testing.T) {
 			flavor, err := cloud.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})
 			must(t, err)
 			must(t, cloud.compute().SetExtraSpecs(t.Context(), flavor.ID, map[string]string{"pci_passthrough:alias": "vf:1"}))
-			eventually(t, "the agent has reported", func() (bool, error) {
+			testenv.Until(t, "the agent has reported", func() (bool, error) {
 				list, err := cloud.hosts().Devices(t.Context())
 				return len(list) == 4, err
 			})
@@ -101,7 +101,7 @@ func (d *daemon) server(t *testing.T, name, flavor string) string {
 
 func (d *daemon) untilActive(t *testing.T, id string) {
 	t.Helper()
-	eventually(t, "the server "+id+" is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server "+id+" is ACTIVE", func() (bool, error) {
 		s, err := d.compute().Server(t.Context(), id)
 		return s.Status == "ACTIVE", err
 	})

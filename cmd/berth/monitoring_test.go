@@ -45,11 +45,11 @@ func TestMonitoring(t *testing.T) {
 	f.server("two", "vf:9")
 	empty := regexp.MustCompile(`aggregate|image_(images|cache)|network_(ports|agents)|lost_claims|conflicts|explain|` +
 		`retries|database_errors|5\.\.`)
-	eventually(t, "two scrapes", func() (bool, error) {
+	testenv.Until(t, "two scrapes", func() (bool, error) {
 		series, err := p.query(`count_over_time(berth_compute_servers[1h]) > 2`)
 		return series > 0, err
 	})
-	eventually(t, "an audit is complete", func() (bool, error) {
+	testenv.Until(t, "an audit is complete", func() (bool, error) {
 		series, err := p.query(`berth_audit_differences{rule="orphaned allocation"} == 0`)
 		return series > 0, err
 	})
@@ -161,7 +161,7 @@ func startPrometheus(t *testing.T, dir, docs string, urls map[string]string) pro
 	must(t, os.WriteFile(config, []byte(text), 0o600))
 	cmd := exec.CommandContext(t.Context(), "prometheus", "--config.file", config, "--storage.tsdb.path",
 		filepath.Join(dir, "series"), "--web.listen-address", listen)
-	log := &logBuffer{}
+	log := &testenv.Buffer{}
 	cmd.Stdout, cmd.Stderr = log, log
 	must(t, cmd.Start())
 	t.Cleanup(func() {
@@ -172,7 +172,7 @@ func startPrometheus(t *testing.T, dir, docs string, urls map[string]string) pro
 		}
 	})
 	p := prometheusServer{"http://" + listen}
-	eventually(t, "Prometheus answers", func() (bool, error) {
+	testenv.Until(t, "Prometheus answers", func() (bool, error) {
 		_, err := p.query("up")
 		return err == nil, err
 	})

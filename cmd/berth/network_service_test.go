@@ -12,6 +12,7 @@ import (
 
 	api "github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -47,7 +48,7 @@ func TestNetworkCompletesAChangeAfterKill(t *testing.T) {
 				t.Fatal("the request was answered by a killed process")
 			}
 			n = startNetwork()
-			eventually(t, "port and allocation agree", func() (bool, error) {
+			testenv.Until(t, "port and allocation agree", func() (bool, error) {
 				now, err := n.network().Port(t.Context(), port.ID)
 				if err != nil {
 					return false, err
@@ -60,7 +61,7 @@ func TestNetworkCompletesAChangeAfterKill(t *testing.T) {
 				t.Fatal("the request was answered by a killed process")
 			}
 			n = startNetwork()
-			eventually(t, "the port is deleted", func() (bool, error) {
+			testenv.Until(t, "the port is deleted", func() (bool, error) {
 				left, err := n.network().Ports(t.Context(), nil)
 				return len(left) == 0, err
 			})

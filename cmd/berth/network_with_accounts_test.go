@@ -91,7 +91,7 @@ func testNetworkWithAccounts(t *testing.T, a accounts) {
 
 	root, dora, eve := a.user("root", n.urls["network"]), a.user("dora", n.urls["network"]),
 		a.user("eve", n.urls["network"])
-	eventually(t, "the agent is reported", func() (bool, error) {
+	testenv.Until(t, "the agent is reported", func() (bool, error) {
 		return strings.Contains(root.openstack(t, "network", "agent", "list", "-f", "json"), `"Host": "cmp1"`), nil
 	})
 	id := func(text string) string {
@@ -122,7 +122,7 @@ func testNetworkWithAccounts(t *testing.T, a accounts) {
 		t.Fatalf("%d %s", resp.StatusCode, text)
 	}
 	server := made.Server
-	eventually(t, "the server is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server is ACTIVE", func() (bool, error) {
 		must(t, json.Unmarshal([]byte(dora.ok(t, services, "server", "show", server.ID, "-o", "json")), &server))
 		return server.Status == "ACTIVE", nil
 	})

@@ -92,7 +92,7 @@ func testTakeover(t *testing.T, old *daemon, url string, args []string) {
 func stopBetweenWrites(t *testing.T, d *daemon, url string) {
 	t.Helper()
 	unlocked := leaseUnlocked(t, url)
-	eventually(t, "it was stopped between two writes", func() (bool, error) {
+	testenv.Until(t, "it was stopped between two writes", func() (bool, error) {
 		if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			return false, err
 		}

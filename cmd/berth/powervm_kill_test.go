@@ -73,7 +73,7 @@ func (f *powerVMFleet) killed(at novalink.Fault, act func() error, id *string, s
 	at.Do = func() { agent.kill(); close(dead) }
 	f.novalink.Inject(at)
 	must(f.t, act())
-	eventually(f.t, what, func() (bool, error) {
+	testenv.Until(f.t, what, func() (bool, error) {
 		select {
 		case <-dead:
 			return true, nil
@@ -83,7 +83,7 @@ func (f *powerVMFleet) killed(at novalink.Fault, act func() error, id *string, s
 	})
 	delete(f.agents, "cmp1")
 	f.startAgent("cmp1", f.config)
-	eventually(f.t, fmt.Sprintf("%s: status %q with %d slots", what, status, slots), func() (bool, error) {
+	testenv.Until(f.t, fmt.Sprintf("%s: status %q with %d slots", what, status, slots), func() (bool, error) {
 		s, err := f.compute.compute().Server(f.t.Context(), *id)
 		settled := s.Status == status && s.TaskState == nil
 		if status == "" {
@@ -95,7 +95,7 @@ func (f *powerVMFleet) killed(at novalink.Fault, act func() error, id *string, s
 	if status == "" {
 		return
 	}
-	eventually(f.t, what+": the partition has the slots of the allocation", func() (bool, error) {
+	testenv.Until(f.t, what+": the partition has the slots of the allocation", func() (bool, error) {
 		held := f.allocation(compute.Server{ID: *id})
 		for _, index := range strings.Fields(f.devices(compute.Server{ID: *id})) {
 			if !strings.Contains(held, index+" CUSTOM_GPU:1") {

@@ -230,7 +230,7 @@ func (f *portFleet) brokenServer(recorder *callRecorder) string {
 	f.startCompute("[neutron]\nendpoint_override = " + recorder.link("compute to network", f.network.urls["network"]) +
 		"\n")
 	f.placement.urls["placement"] = placement
-	eventually(t, "the hosts have reported to the new compute", func() (bool, error) {
+	testenv.Until(t, "the hosts have reported to the new compute", func() (bool, error) {
 		services, err := f.compute.compute().Services(ctx)
 		down := func(s compute.ServiceDoc) bool { return s.State != "up" }
 		return len(services) == 2 && !slices.ContainsFunc(services, down), err

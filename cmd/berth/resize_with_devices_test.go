@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // act runs an action on a server and waits until the server has this status.
@@ -13,7 +14,7 @@ func (f *fleet) act(s compute.Server, status, action string, args map[string]any
 	if err := c.Act(t.Context(), s.ID, action, args); err != nil {
 		t.Fatalf("%s %s: %v", action, s.Name, err)
 	}
-	eventually(t, s.Name+" is "+status+" after "+action, func() (bool, error) {
+	testenv.Until(t, s.Name+" is "+status+" after "+action, func() (bool, error) {
 		now, err := c.Server(t.Context(), s.ID)
 		if err != nil {
 			return false, err
@@ -45,7 +46,7 @@ func (f *fleet) migrationOf(s compute.Server) compute.Server {
 // waitForAllocation waits until a consumer has these devices in Placement; see allocation.
 func (f *fleet) waitForAllocation(s compute.Server, want string) {
 	f.t.Helper()
-	eventually(f.t, fmt.Sprintf("%s has the allocation %q", s.Name, want), func() (bool, error) {
+	testenv.Until(f.t, fmt.Sprintf("%s has the allocation %q", s.Name, want), func() (bool, error) {
 		got := f.allocation(s)
 		return got == want, fmt.Errorf("it has %q", got)
 	})
@@ -60,7 +61,7 @@ func usagesOfVFs(vfs string) map[string]string {
 func (f *fleet) waitUntilIdle(host string) {
 	f.t.Helper()
 	f.waitForUsages(host, usagesOfVFs("0/4"))
-	eventually(f.t, "no device is in use on "+host, func() (bool, error) {
+	testenv.Until(f.t, "no device is in use on "+host, func() (bool, error) {
 		list, err := f.compute.hosts().Devices(f.t.Context())
 		for _, d := range list {
 			if d.Host == host && d.Holder != "" {

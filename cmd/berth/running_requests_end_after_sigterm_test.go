@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // After SIGTERM, fifty requests whose bodies arrive slowly are answered, and the process ends without an error.
@@ -48,7 +50,7 @@ func TestRunningRequestsEndAfterSIGTERM(t *testing.T) {
 		<-begun
 	}
 	// The server's metrics have the number of requests that have arrived.
-	eventually(t, "all requests have begun", func() (bool, error) {
+	testenv.Until(t, "all requests have begun", func() (bool, error) {
 		resp, err := http.Get(d.urls["placement"] + "/metrics")
 		if err != nil {
 			return false, err
@@ -60,7 +62,7 @@ func TestRunningRequestsEndAfterSIGTERM(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "new connections are refused", func() (bool, error) {
+	testenv.Until(t, "new connections are refused", func() (bool, error) {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(d.urls["placement"] + "/")
 		if err == nil {
 			resp.Body.Close()

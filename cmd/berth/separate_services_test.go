@@ -29,7 +29,7 @@ func TestSeparateServices(t *testing.T) {
 	}
 	a := start(t, nil, append([]string{"agent"}, agent...)...)
 	cc := c.compute()
-	eventually(t, "the agent has reported", func() (bool, error) {
+	testenv.Until(t, "the agent has reported", func() (bool, error) {
 		list, err := c.hosts().Devices(t.Context())
 		return len(list) == 2, err
 	})
@@ -44,7 +44,7 @@ func TestSeparateServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server is ACTIVE", func() (bool, error) {
 		s, err := cc.Server(t.Context(), made.ID)
 		return s.Status == "ACTIVE", err
 	})

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Each service, `berth up` and the agent send systemd READY=1 after the start, WATCHDOG=1 while they work, and
@@ -32,7 +34,7 @@ func TestServiceManagerGetsMessages(t *testing.T) {
 			}
 			defer conn.Close()
 			cmd := berth(t, append(args, "--config-file", config, "--data-dir", dir)...)
-			log := &logBuffer{}
+			log := &testenv.Buffer{}
 			cmd.Stderr = log
 			cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=200000")
 			if err := cmd.Start(); err != nil {

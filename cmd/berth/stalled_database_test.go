@@ -16,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -194,7 +195,7 @@ func testStalledRequests(t *testing.T, s *stalledServices) {
 	all.Wait()
 	s.proxy.Thaw()
 	for _, request := range s.requests() {
-		eventually(t, "requests succeed again", func() (bool, error) {
+		testenv.Until(t, "requests succeed again", func() (bool, error) {
 			status, body := send(t, request(t.Context()))
 			return status < 300, fmt.Errorf("%d %s", status, body)
 		})
@@ -216,7 +217,7 @@ func testStalledCommit(t *testing.T, s *stalledServices, server *databases.Serve
 	if status != 503 || !strings.Contains(body, "berth.unknown_outcome") || time.Since(began) > 15*time.Second {
 		t.Errorf("placement: %d after %s: %s", status, time.Since(began), body)
 	}
-	eventually(t, "another claim on the same provider succeeds", func() (bool, error) {
+	testenv.Until(t, "another claim on the same provider succeeds", func() (bool, error) {
 		status, body := send(t, claim(t.Context()))
 		return status == 204, fmt.Errorf("%d %s", status, body)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/testcert"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // tlsClient returns a client that trusts a CA, with one connection at a time to each service.
@@ -76,7 +77,7 @@ func makeServerOverTLS(t *testing.T, c *daemon, ca *testcert.CA) {
 	}
 	hosts := host.Client{REST: &rest.Client{Base: c.urls["compute"], HTTP: tlsClient(ca),
 		Headers: map[string]string{"X-Auth-Token": "admin"}}}
-	eventually(t, "the agent has reported", func() (bool, error) {
+	testenv.Until(t, "the agent has reported", func() (bool, error) {
 		list, err := hosts.Devices(t.Context())
 		return len(list) == 2, err
 	})
@@ -85,7 +86,7 @@ func makeServerOverTLS(t *testing.T, c *daemon, ca *testcert.CA) {
 		t.Fatal(err)
 	}
 	var server compute.Server
-	eventually(t, "the server is ACTIVE", func() (bool, error) {
+	testenv.Until(t, "the server is ACTIVE", func() (bool, error) {
 		server, err = cc.Server(t.Context(), made.ID)
 		return server.Status == "ACTIVE", err
 	})
@@ -158,7 +159,7 @@ func replaceCertificate(t *testing.T, p *daemon, ca *testcert.CA, issued testcer
 	}
 	next := ca.Write(t, testcert.Certificate{}, issued.CertFile, filepath.Join(t.TempDir(), "key.pem"))
 	hangup()
-	eventually(t, "the wrong key is logged", func() (bool, error) {
+	testenv.Until(t, "the wrong key is logged", func() (bool, error) {
 		return strings.Contains(p.log.String(),
 			"[ssl] key_file = "+issued.KeyFile+": cannot be used with the certificate"), nil
 	})
@@ -169,7 +170,7 @@ func replaceCertificate(t *testing.T, p *daemon, ca *testcert.CA, issued testcer
 		t.Fatal("the same serial number twice")
 	}
 	hangup()
-	eventually(t, "new connections have the new certificate", func() (bool, error) {
+	testenv.Until(t, "new connections have the new certificate", func() (bool, error) {
 		return serialOf(t, tlsClient(ca), url) == next, nil
 	})
 	if got := serialOf(t, open, url); got != issued.Serial {

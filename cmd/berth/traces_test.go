@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // exported is a span that a collector has received.
@@ -112,7 +113,7 @@ func TestTracesReachTheCollector(t *testing.T) {
 		}
 		return spans
 	}
-	eventually(t, "the trace has the claim", func() (bool, error) {
+	testenv.Until(t, "the trace has the claim", func() (bool, error) {
 		request := find("berth-compute", "/v2.1/servers", client)
 		call := find("berth-compute", "/allocations/", request...)
 		return len(request) == 1 && len(find("berth-placement", "/allocations/", call...)) > 0, nil

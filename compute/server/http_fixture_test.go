@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -45,32 +43,12 @@ type fixture struct {
 	store     *store.Store
 	conductor *fakeConductor
 	aliases   pci.Aliases
-	log       *logBuffer // its log
+	log       *testenv.Buffer // its log
 	url       string
 	admin     *compute.Client
 	hosts     host.Client
 
 	number int64 // of the last guest report
-}
-
-// logBuffer is a log that is read while requests write to it: the line of a request is written after its answer.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// String returns what has been written.
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // start returns a fixture with default options.
@@ -103,7 +81,7 @@ func startOn(t *testing.T, url string, change func(*Options)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &fixture{T: t, store: st, aliases: aliases, log: &logBuffer{}}
+	h := &fixture{T: t, store: st, aliases: aliases, log: &testenv.Buffer{}}
 	h.conductor = &fakeConductor{Conductor: conductor.New(st, nil, conductor.Config{}), store: st, room: -1}
 	l := h.conductor
 	o := Options{Store: st, Agents: l.Agents, Conductor: l, Audits: fakeAudits{}, Scheduler: l.Scheduler,

@@ -13,24 +13,6 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// logText is a log that can be read while it is written: a request in memory may be logged after its answer.
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logText) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // An agent that lost its journal is another agent. It is admitted when the host has been silent for service_down_time;
 // until then the services answer, and nothing ends.
 func TestServicesAnswerBeforeAgentIsAdmitted(t *testing.T) {
@@ -43,7 +25,7 @@ func TestServicesAnswerBeforeAgentIsAdmitted(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(l.dir, AgentDir, "journal")); err != nil {
 		t.Fatal(err)
 	}
-	var log logText
+	var log testenv.Buffer
 	var err error
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	if l.cloud, err = OpenCloud(t.Context(), l.cloud.Settings, l.dir, logger); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/internal/bench"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const (
@@ -133,7 +134,7 @@ func (r *race) build(t *testing.T) {
 		}
 	}
 	for _, one := range r.servers {
-		eventually(t, one.name+" returns all candidates", func() error {
+		testenv.Until(t, one.name+" returns all candidates", func() error {
 			c := bench.Dial(one.Addr)
 			defer c.Close()
 			found, err := r.ask(c, 1, 1)
@@ -148,7 +149,7 @@ func (r *race) build(t *testing.T) {
 // watch reads the database repeatedly until every server has granted enough claims.
 func (r *race) watch(t *testing.T, s *site) (reads int) {
 	t.Helper()
-	eventually(t, "every server grants claims", func() error {
+	testenv.Until(t, "every server grants claims", func() error {
 		time.Sleep(150 * time.Millisecond)
 		reads++
 		if b := s.snapshot(t); len(b.violations) > 0 {
@@ -213,7 +214,7 @@ func (r *race) checkCandidates(t *testing.T, s *site) {
 	for _, one := range r.servers {
 		c := bench.Dial(one.Addr)
 		defer c.Close()
-		eventually(t, one.name+" returns the present usage", func() error {
+		testenv.Until(t, one.name+" returns the present usage", func() error {
 			for _, at := range r.inventories {
 				var doc struct {
 					Summaries map[string]struct {

@@ -52,7 +52,7 @@ func TestShadow(t *testing.T) {
 	}
 	reads := int64(w.reads)
 	var p shadow.Report
-	eventually(t, "all reads are compared", func() error {
+	testenv.Until(t, "all reads are compared", func() error {
 		if p, err = shadow.ReadReport(report); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func startShadow(t *testing.T, database, original, report string) (*server, erro
 		return nil, err
 	}
 	one := &server{p, "the shadow", true}
-	eventually(t, "Berth is ready", func() error {
+	testenv.Until(t, "Berth is ready", func() error {
 		response, err := http.Get("http://" + p.Addr + "/healthz")
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/databases"
@@ -162,18 +161,4 @@ func rows(ctx context.Context, tx *sqldb.Tx, query string) (list [][]string, err
 		list = append(list, row)
 	}
 	return list, errors.Join(found.Err(), found.Close())
-}
-
-// eventually calls check until it returns no error.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	for last := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(last) {
-			t.Fatalf("timeout: %s: %v", what, err)
-		}
-	}
 }

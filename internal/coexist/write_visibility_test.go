@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/internal/bench"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // visibility writes through OpenStack's Placement and through a Berth, and reads from all servers.
@@ -62,7 +63,7 @@ func (e *observer) await(what, query string, is func(candidates) bool) {
 	wrote := time.Now()
 	for _, one := range e.servers {
 		c := bench.Dial(one.Addr)
-		eventually(e.t, one.name+" reflects "+what, func() error {
+		testenv.Until(e.t, one.name+" reflects "+what, func() error {
 			from, err := asOf(c, one)
 			if err != nil {
 				return err

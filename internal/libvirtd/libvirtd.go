@@ -7,7 +7,6 @@
 package libvirtd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +30,7 @@ type Daemon struct {
 	Address string // of the host in the network of the pair; empty: it has no other host
 	dir     string
 	own     *ownlibvirt.Daemon
-	log     logBuffer
+	log     testenv.Buffer
 }
 
 // prepare makes a bridge and puts the devices of the daemon in the place of those of the machine.
@@ -289,24 +287,6 @@ func (d *Daemon) awaitAnswer(t testing.TB) {
 	if err := d.own.Await(ctx); err != nil {
 		t.Fatalf("%v\n%s", err, tail(d.log.String()))
 	}
-}
-
-// logBuffer is the output of the daemon. It is read while the daemon writes.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // tail returns the last lines of a log.

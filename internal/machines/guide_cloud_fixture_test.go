@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/openstackclient"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestMain runs the tests, or one relay.
@@ -289,7 +290,7 @@ func (c *guideCloud) hosts() map[string]shownHost {
 // awaitConnection waits until the agents of hosts are connected. One that has just started has yet to sign in.
 func (c *guideCloud) awaitConnection(hosts ...string) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("%v are connected", hosts), func() bool {
+	testenv.Until(c.t, fmt.Sprintf("%v are connected", hosts), func() bool {
 		all := c.hosts()
 		return !slices.ContainsFunc(hosts, func(host string) bool { return !all[host].Connected })
 	})
@@ -326,7 +327,7 @@ func (c *guideCloud) decode(command string, into any) {
 	c.t.Helper()
 	var out, errs string
 	var err error
-	eventually(c.t, "an answer to "+command, func() bool {
+	testenv.Until(c.t, "an answer to "+command, func() bool {
 		out, errs, err = c.shell("desk", command)
 		return !strings.Contains(errs, "try again later")
 	})
@@ -347,17 +348,6 @@ func (c *guideCloud) guests(host string) (names []string) {
 		names = append(names, f.Name())
 	}
 	return names
-}
-
-// eventually waits until holds returns true, at most six minutes.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(6 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("timeout: %s", what)
 }
 
 // build follows the chapter from the accounts to the first servers. Then both hosts have servers.

@@ -3,6 +3,8 @@ package machines
 import (
 	"os"
 	"strings"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // failingCommands runs commands that fail on desk, with the messages of the chapter.
@@ -54,7 +56,7 @@ func (c *guideCloud) failingServices() {
 	c.ok("controller", "sed '/^\\[ssl\\]/,$d' /etc/berth/berth.conf >plain.conf\n"+
 		"berth placement --config-file plain.conf --data-dir plain --listen 0.0.0.0:8779 >plain.out 2>plain.log &\n"+
 		"echo $! >plain.pid")
-	eventually(c.t, "placement without TLS runs", func() bool {
+	testenv.Until(c.t, "placement without TLS runs", func() bool {
 		out, err := os.ReadFile(c.machines["controller"].Path("root/plain.out"))
 		return err == nil && strings.Contains(string(out), "placement: http:")
 	})
@@ -101,7 +103,7 @@ func (c *guideCloud) failingAgents() {
 		c.documented(f.words)
 		c.ok("host2", "sed '"+f.change+"' /etc/berth/agent.conf >wrong.conf\n"+
 			"berth agent --config-file wrong.conf --data-dir wrong >agent.log 2>&1 &\necho $! >agent.pid")
-		eventually(c.t, "the agent logs "+f.words, func() bool {
+		testenv.Until(c.t, "the agent logs "+f.words, func() bool {
 			log, err := os.ReadFile(c.machines["host2"].Path("root/agent.log"))
 			must(c.t, err)
 			return strings.Contains(string(log), f.words)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // startCut cuts the cable of host1, deletes a server of it, and creates a server for it and one for host2, which
@@ -27,7 +29,7 @@ func (c *guideCloud) waitForSilence() {
 	c.t.Helper()
 	const state = "silent for"
 	c.documented(state)
-	eventually(c.t, "host1 is "+state, func() bool {
+	testenv.Until(c.t, "host1 is "+state, func() bool {
 		out, _, err := c.shell("desk", "berth --os-cloud admin host list")
 		return err == nil && regexp.MustCompile("(?m)^host1 +"+state).MatchString(out)
 	})
@@ -40,7 +42,7 @@ func (c *guideCloud) waitForSilence() {
 	if now := c.guests("host1"); !slices.Equal(now, guests) {
 		c.t.Errorf("the guests of host1 changed while it was silent: %v, before %v", now, guests)
 	}
-	eventually(c.t, "the server that waited for host1 is on host2", func() bool {
+	testenv.Until(c.t, "the server that waited for host1 is on host2", func() bool {
 		return slices.Contains(c.serversOn("host2"), "waits")
 	})
 }
@@ -51,7 +53,7 @@ func (c *guideCloud) createOn(host, name, options string) {
 	other := map[string]string{"host1": "host2", "host2": "host1"}[host]
 	c.ok("desk", "berth --os-cloud admin host disable "+other+"\n"+
 		"berth --os-cloud red server create "+name+" --flavor small "+options)
-	eventually(c.t, name+" is claimed on "+host, func() bool {
+	testenv.Until(c.t, name+" is claimed on "+host, func() bool {
 		return slices.ContainsFunc(c.servers(), func(s shownServer) bool {
 			return s.Name == name && s.Host != nil && *s.Host == host
 		})
@@ -68,7 +70,7 @@ func (c *guideCloud) endCut(deleted int, guests []string) {
 		c.t.Errorf("the guests of host1 changed while its cable was cut: %v, before %v", now, guests)
 	}
 	c.machines["host1"].Plug()
-	eventually(c.t, "the host is connected, and its servers are as requested", func() bool {
+	testenv.Until(c.t, "the host is connected, and its servers are as requested", func() bool {
 		for _, s := range c.servers() {
 			if s.Name == "first-of-host1" || s.Status != "ACTIVE" {
 				return false
@@ -124,14 +126,14 @@ func (c *guideCloud) renewCertificate() {
 	more := func() {
 		c.t.Helper()
 		count := len(requests())
-		eventually(c.t, "further requests", func() bool { return len(requests()) > count+len("done\n")*5 })
+		testenv.Until(c.t, "further requests", func() bool { return len(requests()) > count+len("done\n")*5 })
 	}
 	more()
 	before := c.ok("controller", "openssl x509 -in /etc/berth/cert.pem -noout -serial")
 	c.follow("A new certificate")
 	after := c.ok("controller", "openssl x509 -in /etc/berth/cert.pem -noout -serial")
 	for _, port := range []string{"8774", "8778"} {
-		eventually(c.t, "the new certificate is in use", func() bool {
+		testenv.Until(c.t, "the new certificate is in use", func() bool {
 			return after == c.ok("controller", "openssl s_client -connect controller:"+port+" </dev/null 2>/dev/null | "+
 				"openssl x509 -noout -serial")
 		})

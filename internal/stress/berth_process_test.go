@@ -160,7 +160,7 @@ func (p *process) stop(t *testing.T) {
 	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server ends after SIGTERM", func() error {
+	testenv.Until(t, "the server ends after SIGTERM", func() error {
 		if p.alive() {
 			return errors.New("it is still running")
 		}
@@ -213,7 +213,7 @@ func (p *process) healthy(t *testing.T) { t.Helper(); p.await(t, http.StatusOK) 
 
 func (p *process) await(t *testing.T, want int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("/healthz is %d", want), func() error {
+	testenv.Until(t, fmt.Sprintf("/healthz is %d", want), func() error {
 		got, err := p.health()
 		if err == nil && got != want {
 			err = fmt.Errorf("/healthz is %d", got)
@@ -253,20 +253,6 @@ func (p *process) checkLog(t *testing.T) {
 		"fatal error:"} {
 		if at := bytes.Index(text, []byte(sign)); at >= 0 {
 			t.Errorf("in the server's log:\n%s", text[max(0, at-500):min(len(text), at+3000)])
-		}
-	}
-}
-
-// eventually calls check until it returns no error.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	for last := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(last) {
-			t.Fatalf("timeout: %s: %v", what, err)
 		}
 	}
 }

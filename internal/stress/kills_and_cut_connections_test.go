@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // runFaults runs the load with each seed while inject injects faults. Afterwards it stops the load, and checks the
@@ -31,7 +32,7 @@ func runFaults(t *testing.T, seeds int, impatient bool, url func(t *testing.T) s
 			logStep("faults injected")
 			claims := s.end(t)
 			p.healthy(t)
-			eventually(t, "the index equals the database", func() error { return w.checkCandidates(t.Context(), api) })
+			testenv.Until(t, "the index equals the database", func() error { return w.checkCandidates(t.Context(), api) })
 			logStep("index equals the database")
 			p.stop(t)
 			p.start(t)
@@ -129,7 +130,7 @@ func cutConnections(t *testing.T, seeds int, open func(testing.TB, ...string) *d
 					Linger: time.Duration(random.Int64N(int64(200 * time.Millisecond)))})
 				planned++
 			}
-			eventually(t, "the connections are cut", func() error {
+			testenv.Until(t, "the connections are cut", func() error {
 				if now := proxy.Broken(); now < planned {
 					return fmt.Errorf("%d of %d were", now, planned)
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
@@ -88,7 +89,7 @@ func startLoad(t *testing.T, api *placement.Client, seed uint64, impatient bool)
 func (s *load) awaitClaims(t *testing.T, more int) {
 	t.Helper()
 	goal := s.acknowledged.Load() + int64(more)
-	eventually(t, fmt.Sprintf("%d more claims are granted", more), func() error {
+	testenv.Until(t, fmt.Sprintf("%d more claims are granted", more), func() error {
 		if now := s.acknowledged.Load(); now < goal {
 			return fmt.Errorf("%d were, %d are missing", now, goal-now)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // marker is what the tests write into the disk of a guest, and where.
@@ -266,7 +267,7 @@ func TestDiskIsNeverBlank(t *testing.T) {
 	soon := func(from hypervisor.DiskSource) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			eventually(t, "the copy is retried", func() bool {
+			testenv.Until(t, "the copy is retried", func() bool {
 				return strings.Contains(fmt.Sprint(b.transfers.remarks()), "retried")
 			})
 			cancel()
@@ -321,7 +322,7 @@ func TestDiskOfAHostThatHangs(t *testing.T) {
 	t.Cleanup(proceed)
 	done := make(chan error, 1)
 	go func() { done <- b.Build(t.Context(), g) }()
-	eventually(t, "the copy is retried", func() bool {
+	testenv.Until(t, "the copy is retried", func() bool {
 		return strings.Contains(fmt.Sprint(b.transfers.remarks()), "it will be retried")
 	})
 	wantGuests(t, b.Driver)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestProbeOfDisks reports why other hosts cannot copy disks from a host: nothing listens at its address, or what
@@ -17,7 +18,7 @@ func TestProbeOfDisks(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "home")
 	o := Options{Host: hypervisortest.Home, Migration: Migration{URI: "qemu+unix:///system?socket=" + socket}}
 	var p diskProbe
-	eventually(t, "the refused connection is reported", func() bool {
+	testenv.Until(t, "the refused connection is reported", func() bool {
 		return strings.Contains(p.look(t.Context(), o).refused, "does not accept connections of other hosts")
 	})
 	listener, err := net.Listen("unix", socket)

@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // efiText is what the boot loader of the image of efiGuest prints.
@@ -268,7 +269,7 @@ func TestNVRAMMigratesWithTheGuest(t *testing.T) {
 		t.Fatalf("the firmware has not written the NVRAM: %v", err)
 	}
 	migrated(t, g, a, b)
-	eventually(t, "the NVRAM has arrived", func() bool { return bytes.Equal(nvram(b), before) })
+	testenv.Until(t, "the NVRAM has arrived", func() bool { return bytes.Equal(nvram(b), before) })
 	if line := commandLine(t, b.Driver, g.ID); !strings.Contains(line, b.path(g.ID, nvramName(0, false))) {
 		t.Errorf("the NVRAM is not that of the destination:\n%s", line)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestForcedMigration forces the completion of slow migrations: the guest is paused while it is copied. One that is
@@ -33,7 +34,7 @@ func TestForcedMigration(t *testing.T) {
 		close(force)
 		go func() {
 			defer close(stops)
-			eventually(t, "the guest is paused at its source", func() bool { return a.state(t, g.ID) == rpc.Paused })
+			testenv.Until(t, "the guest is paused at its source", func() bool { return a.state(t, g.ID) == rpc.Paused })
 		}()
 		return stops, done
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/internal/libvirtd"
 	"github.com/openberth/berth/internal/linuxguest"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // A Linux guest with a port on a bridge of Linux answers a ping from the host, at the address and with the MAC address
@@ -129,7 +130,7 @@ func (n *networkedGuest) sameDevice() {
 	}
 	want := fmt.Sprintf("guest: function %s of fa:16:3e:00:00:01", device[1])
 	var text []byte
-	eventually(n.t, "the guest has printed its devices", func() bool {
+	testenv.Until(n.t, "the guest has printed its devices", func() bool {
 		text, err = os.ReadFile(n.driver.path(n.guest.ID, "console.log"))
 		return err == nil && strings.Contains(string(text), "of fa:16:3e:00:00:01")
 	})

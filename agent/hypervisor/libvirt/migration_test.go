@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
 	"github.com/openberth/berth/internal/testcert"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // site is a host of a pair.
@@ -70,7 +71,7 @@ var number = regexp.MustCompile(`(?m)^[0-9A-F]{4}$`)
 // count waits until the guest has printed a number that is larger than another one, and returns it.
 func (s site) count(t *testing.T, id string, above int) (now int) {
 	t.Helper()
-	eventually(t, "the guest counts", func() bool {
+	testenv.Until(t, "the guest counts", func() bool {
 		text, err := os.ReadFile(s.path(id, "console.log"))
 		all := number.FindAllString(string(text), -1)
 		if err != nil || len(all) == 0 {
@@ -182,17 +183,6 @@ func pause(t *testing.T, from, to site) func() time.Duration {
 	}
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Errorf("not in time: %s", what)
-			return
-		}
-	}
-}
-
 // TestInterruptedMigration ends the process of the source, which closes its connections, after each step of a
 // migration. The guest then runs on one of the hosts without being started again, and both drivers say on which.
 func TestInterruptedMigration(t *testing.T) {
@@ -225,14 +215,14 @@ func interruptMigration(t *testing.T, a, b site) {
 		if name == "finish" {
 			break
 		}
-		eventually(t, "the guest runs at the source after "+name, func() bool {
+		testenv.Until(t, "the guest runs at the source after "+name, func() bool {
 			return a.Build(t.Context(), g) == nil
 		})
 		wantGuests(t, a.Driver, g)
 		n = a.count(t, g.ID, n+5)
 		wantGuests(t, b.Driver)
 	}
-	eventually(t, "the guest is known to have departed", func() bool {
+	testenv.Until(t, "the guest is known to have departed", func() bool {
 		err := a.Build(t.Context(), g)
 		return fault.Is(err, fault.Conflict) || err != nil && strings.Contains(err.Error(), "has departed")
 	})
@@ -284,7 +274,7 @@ func TestUnknownEndOfMigration(t *testing.T) {
 	b.daemon.Stop(t)
 	stopped := g
 	stopped.Stopped = true
-	eventually(t, "the guest is paused", func() bool {
+	testenv.Until(t, "the guest is paused", func() bool {
 		guests, err := a.Guests(t.Context())
 		return err == nil && len(guests) == 1 && guests[0].Stopped
 	})
@@ -294,7 +284,7 @@ func TestUnknownEndOfMigration(t *testing.T) {
 	}
 	wantGuests(t, a.Driver, stopped)
 	b.daemon.Resume(t)
-	eventually(t, "the guest continues", func() bool { return a.Build(t.Context(), g) == nil })
+	testenv.Until(t, "the guest continues", func() bool { return a.Build(t.Context(), g) == nil })
 	wantGuests(t, a.Driver, g)
 	a.count(t, g.ID, n+5)
 }
@@ -367,7 +357,7 @@ func TestFailedMigration(t *testing.T) {
 
 // awaitIncoming waits until a guest is being copied to a host, or is not.
 func (s site) awaitIncoming(t *testing.T, id string, is bool) {
-	eventually(t, fmt.Sprintf("the guest is being copied: %v", is), func() bool {
+	testenv.Until(t, fmt.Sprintf("the guest is being copied: %v", is), func() bool {
 		c, _, err := s.connect(t.Context())
 		if err != nil {
 			return false

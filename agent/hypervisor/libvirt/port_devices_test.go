@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Devices of ports are attached and detached while a guest is stopped.
@@ -54,7 +55,7 @@ func openPlug(t *testing.T) (*Driver, hypervisor.Guest, *libvirtd.Daemon) {
 	g := hypervisortest.Guest("c", 3)
 	g.Image, g.DiskGB, g.VCPUs, g.MemoryMB = rawImage, 1, 1, 64
 	must(t, d.Build(t.Context(), g))
-	eventually(t, "the guest has started", func() bool {
+	testenv.Until(t, "the guest has started", func() bool {
 		text, err := os.ReadFile(d.path(g.ID, "console.log"))
 		return err == nil && strings.Contains(string(text), releasing)
 	})
@@ -109,7 +110,7 @@ func TestHotplug(t *testing.T) {
 	if domain() != started {
 		t.Error("the guest was started again")
 	}
-	eventually(t, "libvirt sends the event that the device is removed", func() bool {
+	testenv.Until(t, "libvirt sends the event that the device is removed", func() bool {
 		e := <-events.Events()
 		return e.Kind == rpc.EventDeviceRemoved && e.Device == "hostdev1" && e.Domain.UUID.String() == g.ID
 	})
