@@ -80,10 +80,8 @@ func TestPolledEvents(t *testing.T) {
 	}
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never: %s\n%s%s", what, &out, &problems)
-			}
+		if held, _ := testenv.Wait(holds); !held {
+			t.Fatalf("never: %s\n%s%s", what, &out, &problems)
 		}
 	}
 	polled := func(n int) func() bool {
@@ -134,7 +132,7 @@ func TestPolledSelection(t *testing.T) {
 	g := &Globals{ComputeURL: services.URL, NetworkURL: services.URL, PlacementURL: services.URL, Token: "t", Stdout: &out,
 		Stderr: &problems, OutputFlags: OutputFlags{Output: "table"}}
 	follow := func(cmd WatchCmd, after string, until string) error {
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), testenv.Patience)
 		defer stop()
 		s := watchedServices(g)[1]
 		s.after = after

@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -97,17 +98,12 @@ func (d *damage) serve(w http.ResponseWriter, r *http.Request) {
 // await loads the page of the audit until it has a text, and returns it.
 func (v visitor) await(text string) string {
 	v.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		_, _, page := v.page(v.Get(v.url + "/audit"))
-		if strings.Contains(page, text) {
-			return page
-		}
-		if time.Now().After(deadline) {
-			v.t.Fatalf("the page never had %q: %s", text, page)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	page := ""
+	testenv.Until(v.t, "the page has "+text, func() (bool, error) {
+		_, _, page = v.page(v.Get(v.url + "/audit"))
+		return strings.Contains(page, text), errors.New(page)
+	})
+	return page
 }
 
 // planField finds the id of a plan in a form.

@@ -18,8 +18,8 @@ func TestBeginCanBeCancelled(t *testing.T) {
 		"BEGIN": databases.SharedPostgreSQL(t)} {
 		url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 		db := open(t, proxy.URL(url))
-		proxy.Break(databases.Cut{Word: word, Stall: true})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		proxy.Break(databases.Cut{Word: word, Stall: true, Do: cancel})
 		err := db.Read(ctx, func(*Tx) error { t.Error("it ran"); return nil })
 		cancel()
 		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || proxy.Broken() != 1 {

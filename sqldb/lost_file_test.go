@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // openFile returns a database in a file, with one row, and the file's path.
@@ -29,7 +30,7 @@ func wantLoss(t *testing.T, db *DB, words ...string) {
 	t.Helper()
 	select {
 	case <-db.Lost():
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		t.Fatal("the loss was not detected")
 	}
 	ran := func(*Tx) error { t.Error("a transaction ran"); return nil }

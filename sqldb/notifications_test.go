@@ -10,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/backoff"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 func TestNotifications(t *testing.T) {
@@ -56,7 +57,7 @@ func listen(t *testing.T, url string) *listener {
 // meet makes each listener send texts until each has received one of each other, as texts may be lost.
 func meet(t *testing.T, all []*listener) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), testenv.Patience)
 	defer stop()
 	var sending, receiving sync.WaitGroup
 	for i, from := range all {
@@ -128,7 +129,7 @@ func listenerIsLost(t *testing.T, server *databases.Server, url string) {
 			t.Error("no error for a lost connection")
 		}
 		lost.ended <- err
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		t.Fatal("a lost connection is not noticed")
 	}
 	meet(t, all)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // holdVariable names the database that the second process of TestLockHolderIsNamed writes to.
@@ -90,11 +91,7 @@ func TestLockHolderIsNamed(t *testing.T) {
 
 func waitStopped(t *testing.T, pid int) {
 	t.Helper()
-	for last := time.Now().Add(10 * time.Second); !describe(pid).stopped; time.Sleep(time.Millisecond) {
-		if time.Now().After(last) {
-			t.Fatalf("process %d has not stopped after 10 seconds", pid)
-		}
-	}
+	testenv.Until(t, fmt.Sprintf("process %d has stopped", pid), func() bool { return describe(pid).stopped })
 }
 
 // TestProcLocksLineIsParsed parses lines of /proc/locks.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Own commits and those of another DB on the file are noticed, and nothing else.
@@ -19,7 +20,7 @@ func TestWritten(t *testing.T) {
 		close(ended)
 	}()
 	for n, writer := range []*DB{db, other, db} {
-		for end, got := time.Now().Add(time.Minute), false; !got; { // until Written watches the file
+		for end, got := time.Now().Add(testenv.Patience), false; !got; { // until Written watches the file
 			must(t, writer.Write(t.Context(), insertRow(time.Now().String())))
 			select {
 			case <-noticed:
@@ -27,7 +28,7 @@ func TestWritten(t *testing.T) {
 			case <-time.After(100 * time.Millisecond):
 			}
 			if time.Now().After(end) {
-				t.Fatalf("write %d is not noticed after a minute", n)
+				t.Fatalf("write %d is not noticed", n)
 			}
 		}
 		time.Sleep(300 * time.Millisecond)

@@ -39,16 +39,13 @@ func answers(t *testing.T, port int, name string) string {
 	return found[0]
 }
 
-// eventually waits for an answer: a process reads its files some time after the signal.
-func eventually(t *testing.T, port int, name, want string) {
+// awaitAnswer waits for an answer: a process reads its files some time after the signal.
+func awaitAnswer(t *testing.T, port int, name, want string) {
 	t.Helper()
-	got := ""
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if got = answers(t, port, name); got == want {
-			return
-		}
-	}
-	t.Errorf("the address of %s is %q, want %q", name, got, want)
+	testenv.Until(t, fmt.Sprintf("the address of %s is %q", name, want), func() (bool, error) {
+		got := answers(t, port, name)
+		return got == want, fmt.Errorf("it is %q", got)
+	})
 }
 
 // TestKilledBeforeTheSignal repeats what an agent did that was killed, or failed, after it had written files and before
@@ -72,12 +69,12 @@ func TestKilledBeforeTheSignal(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Apply(context.Background(), nil) })
 	apply(w)
-	eventually(t, port, "one.test", "10.0.0.1")
+	awaitAnswer(t, port, "one.test", "10.0.0.1")
 	first := s.pid("n1")
 
 	w.Names = "10.0.0.2 one.test\n"
 	apply(w)
-	eventually(t, port, "one.test", "10.0.0.2")
+	awaitAnswer(t, port, "one.test", "10.0.0.2")
 	apply(w)
 	if s.pid("n1") != first {
 		t.Error("the process was started again for a changed name")
@@ -95,8 +92,8 @@ func TestKilledBeforeTheSignal(t *testing.T) {
 			t.Fatal(err) // as if it was killed before the mode was set
 		}
 		apply(w)
-		eventually(t, port, []string{"one.test", "two.test"}[i], "10.0.0.3")
-		eventually(t, port, "one.test", "10.0.0.3")
+		awaitAnswer(t, port, []string{"one.test", "two.test"}[i], "10.0.0.3")
+		awaitAnswer(t, port, "one.test", "10.0.0.3")
 		again := s.pid("n1")
 		apply(w)
 		if s.pid("n1") != again {

@@ -252,7 +252,7 @@ func TestEqualAddressesInTwoNetworks(t *testing.T) {
 		s.Ports = append(s.Ports, a.port(bridge, "open"), b.port(bridge, group))
 		h.apply(s)
 		a.do(func() {
-			d := net.Dialer{LocalAddr: &net.TCPAddr{Port: 5555}, Timeout: 2 * time.Second} // the same port in both
+			d := net.Dialer{LocalAddr: &net.TCPAddr{Port: 5555}, Timeout: patience(true)} // the same port in both
 			c, err := d.Dial("tcp", "10.0.0.2:80")
 			if err != nil {
 				t.Error(bridge, err)

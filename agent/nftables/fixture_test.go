@@ -167,7 +167,7 @@ func (h *host) apply(s groupfilter.State) {
 // that must not come a time in which the machine is rarely late.
 func patience(wanted bool) time.Duration {
 	if wanted {
-		return 20 * time.Second
+		return testenv.Patience
 	}
 	return 350 * time.Millisecond
 }

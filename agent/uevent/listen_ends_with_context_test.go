@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Listen ends with its context; where the kernel does not allow it, the fault is returned at once.
@@ -18,7 +20,7 @@ func TestListenEnds(t *testing.T) {
 		if err != nil {
 			t.Logf("this machine does not let us listen: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(testenv.Patience):
 		t.Error("it never ended")
 	}
 }

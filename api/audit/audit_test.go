@@ -11,7 +11,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 func request() Request {
@@ -107,49 +110,53 @@ func TestManyWriters(t *testing.T) {
 
 // TestLoss records while the directory cannot be written. Requests go on, and the loss is logged and recorded.
 func TestLoss(t *testing.T) {
-	var out strings.Builder
-	dir := filepath.Join(t.TempDir(), "audit")
-	l := New(dir, 0, slog.New(slog.NewTextHandler(&out, nil)))
-	began := time.Now()
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		dir := filepath.Join(t.TempDir(), "audit")
+		l := New(dir, 0, slog.New(slog.NewTextHandler(&out, nil)))
+		began := time.Now()
+		for range 5 {
+			l.Record(NewEvent(request()))
+		}
+		if took := time.Since(began); took > 5*patience {
+			t.Errorf("five lost events took %s", took)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// The rest of a line that another process did not finish.
+		if err := os.WriteFile(today(l), []byte(`{"typeURI":`), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		l.Record(NewEvent(request()))
-	}
-	if took := time.Since(began); took > 5*patience+time.Second {
-		t.Errorf("five lost events took %s", took)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	// The rest of a line that another process did not finish.
-	if err := os.WriteFile(today(l), []byte(`{"typeURI":`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l.Record(NewEvent(request()))
-	text, err := os.ReadFile(today(l))
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if err != nil || len(lines) != 3 || !strings.Contains(lines[1], `"name":"5 events"`) ||
-		!strings.Contains(lines[2], `"update/reboot"`) {
-		t.Errorf("%v %q", err, lines)
-	}
-	if n := strings.Count(out.String(), "audit events lost"); n != 1 || !strings.Contains(out.String(), "no such file") {
-		t.Errorf("%d: %s", n, out.String())
-	}
+		text, err := os.ReadFile(today(l))
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if err != nil || len(lines) != 3 || !strings.Contains(lines[1], `"name":"5 events"`) ||
+			!strings.Contains(lines[2], `"update/reboot"`) {
+			t.Errorf("%v %q", err, lines)
+		}
+		if n := strings.Count(out.String(), "audit events lost"); n != 1 || !strings.Contains(out.String(), "no such file") {
+			t.Errorf("%d: %s", n, out.String())
+		}
+	})
 }
 
 // TestAStalledDisk fills the memory for events that wait.
 func TestAStalledDisk(t *testing.T) {
-	l := New(t.TempDir(), 0, slog.New(slog.DiscardHandler))
-	l.writing = true // as if write did not return
-	began := time.Now()
-	l.Record(NewEvent(request()))
-	if took := time.Since(began); took < patience/2 || took > patience+time.Second {
-		t.Errorf("the request waited %s", took)
-	}
-	l.pending = make([]byte, maxPending)
-	l.Record(NewEvent(request()))
-	if l.lost != 1 || !errors.Is(l.why, errFull) {
-		t.Errorf("%d lost: %v", l.lost, l.why)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := New(t.TempDir(), 0, slog.New(slog.DiscardHandler))
+		l.writing = true // as if write did not return
+		began := time.Now()
+		l.Record(NewEvent(request()))
+		if took := time.Since(began); took != patience {
+			t.Errorf("the request waited %s", took)
+		}
+		l.pending = make([]byte, maxPending)
+		l.Record(NewEvent(request()))
+		if l.lost != 1 || !errors.Is(l.why, errFull) {
+			t.Errorf("%d lost: %v", l.lost, l.why)
+		}
+	})
 }
 
 // TestOldFiles keeps files for two days.
@@ -215,17 +222,11 @@ func TestAFullDisk(t *testing.T) {
 		t.Errorf("%d events lost: %v", l.lost, l.why)
 	}
 	l.mu.Unlock()
-	for last := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	testenv.Until(t, "the loss is reported", func() bool {
 		l.mu.Lock()
-		lost := l.lost
-		l.mu.Unlock()
-		if lost == 0 {
-			break
-		}
-		if time.Now().After(last) {
-			t.Fatal("the loss is not reported")
-		}
-	}
+		defer l.mu.Unlock()
+		return l.lost == 0
+	})
 	text, err := os.ReadFile(today(l))
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if err != nil || len(lines) != 4 || lines[1] != "{}" || !strings.Contains(lines[3], `"name":"1 events"`) {

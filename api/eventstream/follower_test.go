@@ -2,10 +2,13 @@ package eventstream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // countedSource is a Source without objects. It counts how often it is begun and ended.
@@ -43,19 +46,14 @@ func TestUnwatched(t *testing.T) {
 		defer f.mu.Unlock()
 		return f.following != nil
 	}
-	for last := time.Now().Add(20 * time.Second); following(); time.Sleep(time.Millisecond) {
-		if time.Now().After(last) {
-			t.Fatal("the log is kept")
-		}
-	}
+	testenv.Until(t, "the log is dropped", func() bool { return !following() })
 	again, leave := watch()
 	defer leave()
 	if _, known := again.Read(first.Cursor(0)); known {
 		t.Error("the cursor of a dropped log is known")
 	}
-	for last := time.Now().Add(20 * time.Second); source.begun.Load() != 2 || source.ended.Load() != 1; {
-		if time.Sleep(time.Millisecond); time.Now().After(last) {
-			t.Fatalf("the source is begun %d times, ended %d times", source.begun.Load(), source.ended.Load())
-		}
-	}
+	testenv.Until(t, "the source is begun twice and ended once", func() (bool, error) {
+		begun, ended := source.begun.Load(), source.ended.Load()
+		return begun == 2 && ended == 1, fmt.Errorf("begun %d times, ended %d times", begun, ended)
+	})
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const traceID, clientSpan = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -219,7 +219,7 @@ func TestStreamsAreFlushed(t *testing.T) {
 	}), exporter))
 	defer s.Close()
 	defer close(ended)
-	client := &http.Client{Timeout: 30 * time.Second}
+	client := &http.Client{Timeout: testenv.Patience}
 	resp, err := client.Get(s.URL)
 	if err != nil {
 		t.Fatal(err)

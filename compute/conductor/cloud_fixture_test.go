@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
@@ -272,13 +273,17 @@ func unsettled(s lifecycle.Server) bool {
 	return !slices.Contains(rest, s.State) && s.Phase() != lifecycle.Resized || s.TaskState() != "" || len(s.Leftovers) > 0
 }
 
-func (c *cloud) waitFor(what string, true func() bool) {
+func (c *cloud) waitFor(what string, holds func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !true(); time.Sleep(2 * time.Millisecond) {
-		c.onWait()
-		if time.Now().After(end) {
-			c.t.Fatalf("waited 30 s for: %s\n%s", what, c.histories())
+	held, _ := testenv.Wait(func() bool {
+		if holds() {
+			return true
 		}
+		c.onWait()
+		return false
+	})
+	if !held {
+		c.t.Fatalf("never: %s\n%s", what, c.histories())
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // watchHost starts a watch and returns the lines it receives. The channel is closed when the stream ends; err then
@@ -53,7 +54,7 @@ func nextLine(t *testing.T, received <-chan host.Assignments) host.Assignments {
 			t.Fatal("the stream ended")
 		}
 		return a
-	case <-time.After(30 * time.Second):
+	case <-time.After(testenv.Patience):
 		t.Fatal("no line was received")
 	}
 	return host.Assignments{}

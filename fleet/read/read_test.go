@@ -195,9 +195,8 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	services.Compute = compute.NewClient(stall.URL, nil, "t")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	if _, _, err := Read(ctx, services, Options{}); err == nil || time.Since(began) > 10*time.Second {
-		t.Errorf("%v after %s", err, time.Since(began))
+	if _, _, err := Read(ctx, services, Options{}); err == nil { // otherwise it never ends
+		t.Error("no error")
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,10 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/image/store"
 	"github.com/openberth/berth/image/webdownload"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // awaitStatus waits until an image of the project p has a status.
@@ -23,15 +24,12 @@ func (f *fixture) awaitStatus(path string, want store.Status) response {
 
 func (f *fixture) awaitStatusAs(who, path string, want store.Status) response {
 	f.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		w := f.want(200, who, "GET", path, "")
-		if w.doc["status"] == string(want) {
-			return w
-		}
-		if time.Now().After(end) {
-			f.t.Fatalf("the image does not become %s: %s", want, w.Body)
-		}
-	}
+	var w response
+	testenv.Until(f.t, "the image becomes "+string(want), func() (bool, error) {
+		w = f.want(200, who, "GET", path, "")
+		return w.doc["status"] == string(want), errors.New(w.Body.String())
+	})
+	return w
 }
 
 // task returns the last task of an image.

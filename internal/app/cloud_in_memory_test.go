@@ -190,12 +190,7 @@ func (l *lab) delete(id string) {
 
 func (l *lab) until(what string, holds func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	l.t.Fatalf("never: %s", what)
+	testenv.Until(l.t, what, holds)
 }
 
 func (l *lab) allocation(consumer string) resource.Allocation {

@@ -228,7 +228,7 @@ func TestManyEqualDevicesInRandomOrder(t *testing.T) {
 	}
 	want["pci_passthrough:alias"] = "vf:5"
 	l.wantError(l.boot("more", "ERROR", want), "on providers of their own (group_policy isolate)")
-	if took := time.Since(began); took > 30*time.Second { // it was more than 45 s for each
+	if took := time.Since(began); took > 2*time.Minute { // it was more than 45 s for each
 		t.Error("it took", took)
 	}
 }

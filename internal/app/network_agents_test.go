@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
-	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestAgentIsANetworkAgent reads the agents of the network service, as `openstack network agent list` does: the agent
@@ -15,15 +16,7 @@ func TestAgentIsANetworkAgent(t *testing.T) {
 	l.up("[ovs]\nbridge_mappings = physnet0:br-ex\nresource_provider_bandwidths = br-ex:1000:1000\n")
 	defer l.down()
 	ctx, client := t.Context(), l.cloud.NetworkClient()
-	var err error
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if err = alive(l, url.Values{"host": {"cmp1"}}); err == nil || time.Now().After(end) {
-			break
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Until(t, "the agent is alive", func() error { return alive(l, url.Values{"host": {"cmp1"}}) })
 	n, err := client.CreateNetwork(ctx, map[string]any{"provider:network_type": "flat",
 		"provider:physical_network": "physnet0"})
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -230,11 +231,9 @@ func (q *quietAgent) start() (stop func()) {
 
 func (q *quietAgent) until(what string, reached func() bool) {
 	q.Helper()
-	for began := time.Now(); !reached(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 3*time.Minute {
-			_, _, text := q.requests.rescans()
-			q.Fatalf("not reached: %s; requests: %s", what, text)
-		}
+	if held, _ := testenv.Wait(reached); !held {
+		_, _, text := q.requests.rescans()
+		q.Fatalf("not reached: %s; requests: %s", what, text)
 	}
 }
 

@@ -33,7 +33,7 @@ type Cut struct {
 	Skip         int           // how many matching packets are forwarded before
 	LoseResponse bool          // forward Word and lose only the response; otherwise lose Word
 	Linger       time.Duration // how long the connection to the server stays open after the client's is broken
-	Do           func()        // nil: nothing; otherwise called before the client's connection is broken
+	Do           func()        // nil: nothing; otherwise called before the connection is broken or stalled
 }
 
 // NewProxy starts a proxy for a server, until the test ends.
@@ -166,6 +166,9 @@ func (p *Proxy) pass(client net.Conn) {
 		p.forwarding()
 		if cut, ok := p.due(buffer[:n]); ok {
 			if cut.Stall {
+				if cut.Do != nil {
+					cut.Do()
+				}
 				continue
 			}
 			if cut.LoseResponse {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	patience = 3 * time.Minute // for a server to respond on a busy machine, a node of Galera after a state transfer
-	ports    = 20              // number of ports to try
+	patience = testenv.Patience // for a server to respond
+	ports    = 20               // number of ports to try
 )
 
 // start creates the files of a server and runs it until the test ends.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // A client that sends too slowly is disconnected.
@@ -64,7 +66,7 @@ func TestSlowReaders(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
-	case <-time.After(testTimeout):
+	case <-time.After(testenv.Patience):
 		t.Error("the server waits for a client that takes nothing")
 	}
 	resp, err := s.get("/")

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Connections beyond the limit wait until another one ends; an idle connection is closed for a new one at once.
@@ -42,7 +44,7 @@ func TestTotalLimit(t *testing.T) {
 	if _, err := bufio.NewReader(fourth).ReadByte(); err == nil || !isTimeout(err) {
 		t.Errorf("a connection beyond the limit does not wait: %v", err)
 	}
-	if err := fourth.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
+	if err := fourth.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	close(work)
@@ -58,7 +60,7 @@ func TestTotalLimit(t *testing.T) {
 // A connection that was just opened is not closed for a newer one: its request may not have arrived yet.
 func TestNewConnectionsAreNotReplaced(t *testing.T) {
 	lim := defaultLimits()
-	lim.maxTotal, lim.stalledAfter = 1, testTimeout
+	lim.maxTotal, lim.stalledAfter = 1, testenv.Patience
 	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "done")
 	}))
@@ -71,7 +73,7 @@ func TestNewConnectionsAreNotReplaced(t *testing.T) {
 	if _, err := first.Read(make([]byte, 1)); err == nil || !isTimeout(err) {
 		t.Fatalf("a new connection was replaced by a newer one: %v", err)
 	}
-	if err := first.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
+	if err := first.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(first, request); err != nil {
@@ -125,7 +127,7 @@ func TestLimitForAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer refused.Close()
-	if err := refused.SetDeadline(time.Now().Add(testTimeout)); err != nil {
+	if err := refused.SetDeadline(time.Now().Add(testenv.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := refused.Read(make([]byte, 1)); n != 0 || err == nil || isTimeout(err) {

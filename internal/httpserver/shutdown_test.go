@@ -22,12 +22,11 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/internal/testcert"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
 )
-
-const testTimeout = 30 * time.Second // longer than any step takes
 
 // serving is a running server.
 type serving struct {
@@ -68,7 +67,7 @@ func (s *serving) end() error {
 	select {
 	case err := <-s.ended:
 		return err
-	case <-time.After(testTimeout):
+	case <-time.After(testenv.Patience):
 		s.t.Fatal("the server does not end")
 		return nil
 	}
@@ -88,7 +87,8 @@ func (s *serving) from(address, text string) net.Conn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { conn.Close() })
-	if err := errors.Join(conn.SetDeadline(time.Now().Add(testTimeout)), second(io.WriteString(conn, text))); err != nil {
+	limited := conn.SetDeadline(time.Now().Add(testenv.Patience))
+	if err := errors.Join(limited, second(io.WriteString(conn, text))); err != nil {
 		s.t.Fatal(err)
 	}
 	return conn
@@ -120,14 +120,13 @@ func second[T any](_ T, err error) error { return err }
 // refuses waits until the port is closed.
 func (s *serving) refuses() {
 	s.t.Helper()
-	for until := time.Now().Add(testTimeout); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	testenv.Until(s.t, "the port is closed", func() bool {
 		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			return
+		if err == nil {
+			conn.Close()
 		}
-		conn.Close()
-	}
-	s.t.Fatal("the server still listens")
+		return err != nil
+	})
 }
 
 // SIGTERM arrives while a client is sending a claim: the claim is completed, answered and stored, and new connections
@@ -263,7 +262,7 @@ func TestShutdownTimeout(t *testing.T) {
 	}
 	select {
 	case <-cut:
-	case <-time.After(testTimeout):
+	case <-time.After(testenv.Patience):
 		t.Error("the work was not cancelled")
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testcert"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 func filesOf(i testcert.Issued) CertificateFiles {
@@ -68,7 +69,7 @@ func TestTotalLimitOverTLS(t *testing.T) {
 		get("/work") // the second replaces the idle one
 		select {
 		case <-begun:
-		case <-time.After(testTimeout):
+		case <-time.After(testenv.Patience):
 			t.Fatal("the idle connection is not replaced")
 		}
 	}
@@ -125,7 +126,7 @@ func TestIncompleteHandshakesOverTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(testTimeout))
+			_ = conn.SetDeadline(time.Now().Add(testenv.Patience))
 			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +270,8 @@ func TestReload(t *testing.T) {
 			}
 			config.Certificates = []tls.Certificate{pair}
 		}
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxConnsPerHost: 1}, Timeout: testTimeout}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxConnsPerHost: 1},
+			Timeout: testenv.Patience}
 	}
 	get := func(c *http.Client) (string, *x509.Certificate, error) {
 		resp, err := c.Get("https://" + l.Addr().String())

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
@@ -37,7 +36,7 @@ func TestDaemonThatCannotStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 			defer cancel()
 			err = d.Await(ctx)
 			d.Close()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // manager receives messages as systemd does.
@@ -21,7 +22,7 @@ func manager(t *testing.T) (path string, receive func() string) {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return path, func() string {
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		text := make([]byte, 4096)

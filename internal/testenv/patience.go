@@ -27,7 +27,7 @@ func Until[C Condition](t testing.TB, what string, condition C) {
 // Wait is Until for callers with a message of their own: it returns whether the condition held in time and, if not, its
 // last error.
 func Wait[C Condition](condition C) (held bool, err error) {
-	const longest = 50 * time.Millisecond
+	const longest = 20 * time.Millisecond
 	pause, end := time.Millisecond, time.Now().Add(left())
 	for {
 		switch call := any(condition).(type) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/network/store"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
@@ -356,7 +357,7 @@ func TestWaitingOnlyReads(t *testing.T) {
 		})
 		return tries, err
 	}
-	tries, err := rename(300 * time.Millisecond)
+	tries, err := rename(2 * time.Second)
 	if fault.CodeOf(err) != pending || !strings.Contains(fault.TextOf(err), "a change of "+p.ID+" waits") || tries != 1 {
 		t.Errorf("%d tries: %v", tries, err)
 	}
@@ -366,7 +367,7 @@ func TestWaitingOnlyReads(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		ended <- c.Resume(context.Background(), 0)
 	}()
-	tries, err = rename(time.Minute)
+	tries, err = rename(testenv.Patience)
 	must(t, err)
 	must(t, <-ended)
 	if tries > 3 { // refused once, then previewed and made

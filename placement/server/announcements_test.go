@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 )
 
@@ -38,7 +39,7 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 	visible := func() (shown bool) { // whether a provider that is created now is in the index of the other soon
 		n++
 		writer.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name": "h%d", "uuid": %q}`, n, host(n)))
-		for end := time.Now().Add(2 * time.Second); !shown && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(5 * time.Second); !shown && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			_, shown = reader.server.index.Snapshot().Row(provider.ID(host(n)))
 		}
 		return shown
@@ -74,9 +75,5 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 // await waits until something is true.
 func await(t *testing.T, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it is not so after a minute")
-		}
-	}
+	testenv.Until(t, "the other server has the change", is)
 }

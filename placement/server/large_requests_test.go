@@ -16,9 +16,8 @@ import (
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
-
-const answerTimeout = 30 * time.Second
 
 // host creates a host with NUMA cells of 100 VCPUs each.
 func (w *world) host(cells int) {
@@ -56,7 +55,7 @@ func (w *world) wantStatus(status chan int, want int) {
 		if got != want {
 			w.t.Errorf("status %d, want %d", got, want)
 		}
-	case <-time.After(answerTimeout):
+	case <-time.After(testenv.Patience):
 		w.t.Fatal("no answer")
 	}
 }
@@ -64,13 +63,10 @@ func (w *world) wantStatus(status chan int, want int) {
 // waitForSearches returns when n searches wait for a slot.
 func (w *world) waitForSearches(n int) {
 	w.t.Helper()
-	for until := time.Now().Add(answerTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
-		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")),
-			fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
-			return
-		}
-	}
-	w.t.Fatalf("%d searches never waited at the same time", n)
+	testenv.Until(w.t, fmt.Sprintf("%d searches wait", n), func() bool {
+		return strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")),
+			fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n))
+	})
 }
 
 // The number of running searches is limited. The others wait until there is a slot or their client disconnects. Other
@@ -151,7 +147,7 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w.wantStatus(second, http.StatusOK)
 	select {
 	case <-ended:
-	case <-time.After(answerTimeout):
+	case <-time.After(testenv.Patience):
 		t.Fatal("the answer to the slow client did not end")
 	}
 	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= chunkSize {

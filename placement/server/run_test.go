@@ -11,6 +11,7 @@ import (
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -38,29 +39,21 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for last := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-			if row, ok := w.server.index.Snapshot().Row(id); ok && row.Generation == 1 {
-				return
-			}
-			if time.Now().After(last) {
-				t.Fatal("the index does not have the provider that another process created")
-			}
-		}
+		testenv.Until(t, "the index has the provider that another process created", func() bool {
+			row, ok := w.server.index.Snapshot().Row(id)
+			return ok && row.Generation == 1
+		})
 	}
 	waitForWrite()
 	server.Kill(t)
-	for last := time.Now().Add(30 * time.Second); w.server.indexState().Age < 10*interval; time.Sleep(interval) {
-		if time.Now().After(last) {
-			t.Fatal("the age of the index does not increase while the database is down")
-		}
-	}
+	testenv.Until(t, "the age of the index increases while the database is down", func() bool {
+		return w.server.indexState().Age >= 10*interval
+	})
 	server.Restart(t)
 	waitForWrite()
-	for last := time.Now().Add(30 * time.Second); w.server.indexState().Age > 5*time.Second; time.Sleep(interval) {
-		if time.Now().After(last) {
-			t.Fatal("the age of the index does not decrease after the restart")
-		}
-	}
+	testenv.Until(t, "the age of the index decreases after the restart", func() bool {
+		return w.server.indexState().Age <= 5*time.Second
+	})
 }
 
 // TestUnknownOutcomeIsReported checks a write whose outcome cannot be determined, because another client changed the

@@ -10,6 +10,7 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -118,7 +119,7 @@ func TestRunRecordsUsage(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.server.Run(ctx) }()
 	defer func() { stop(); <-ended }()
-	for last := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	testenv.Until(t, "the minute is recorded", func() bool {
 		got, err := w.client().UsageHistory(t.Context(), api.HistoryQuery{From: base.Add(-time.Minute),
 			To: base.Add(2 * time.Minute), Classes: []resource.Class{"VCPU"}})
 		if err != nil {
@@ -128,12 +129,10 @@ func TestRunRecordsUsage(t *testing.T) {
 			if len(list) != 3 || list[0] != nil || list[1] != nil || list[2] == nil || list[2].Total != 4 {
 				t.Errorf("%+v", list)
 			}
-			return
+			return true
 		}
-		if time.Now().After(last) {
-			t.Fatal("nothing was recorded")
-		}
-	}
+		return false
+	})
 }
 
 // generationOf returns the generation of a provider.

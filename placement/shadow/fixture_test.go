@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // site is a shadow between a client and two handlers.
@@ -100,10 +102,8 @@ func (s *site) get(target string) (int, string) {
 // until waits for a condition.
 func (s *site) until(what string, is func() bool) {
 	s.t.Helper()
-	for last := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(last) {
-			s.t.Fatalf("timeout: %s: %+v", what, s.shadow.recorder.state())
-		}
+	if held, _ := testenv.Wait(is); !held {
+		s.t.Fatalf("never: %s: %+v", what, s.shadow.recorder.state())
 	}
 }
 

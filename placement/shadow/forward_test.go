@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // exchange sends bytes and reads the answer.
@@ -245,7 +247,7 @@ func TestAClientThatLeaves(t *testing.T) {
 	conn.Close()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testenv.Patience):
 		t.Error("the request to the original goes on")
 	}
 }

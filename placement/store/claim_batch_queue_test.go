@@ -6,20 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
 // await polls until is returns true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
+	testenv.Until(t, what, is)
 }
 
 // length returns how many requests wait.

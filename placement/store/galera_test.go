@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
@@ -263,12 +264,10 @@ func (g galera) killedNode(t *testing.T) {
 	}
 	more := func(which int) { // waits until the clients of a store have ten more successes
 		t.Helper()
-		before, last := sum(which, (*client).successes), time.Now().Add(time.Minute)
-		for ; sum(which, (*client).successes) < before+10; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(last) {
-				t.Errorf("no success of the clients of store %d for a minute", which)
-				return
-			}
+		before := sum(which, (*client).successes)
+		held, _ := testenv.Wait(func() bool { return sum(which, (*client).successes) >= before+10 })
+		if !held {
+			t.Errorf("no success of the clients of store %d", which)
 		}
 	}
 	for i := range stores {
@@ -306,17 +305,12 @@ func (g galera) lastNode(t *testing.T, s *Store) {
 	ctx := t.Context()
 	g.Nodes[1].Kill(t)
 	g.Nodes[2].Kill(t)
-	for last := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		_, err := s.Providers(ctx, Filter{})
-		if err != nil {
-			refused(t, err, fault.Unavailable, "",
-				"its node has left the cluster; nothing was changed, try again later")
-			break
-		}
-		if time.Now().After(last) {
-			t.Fatal("the last node still answers without a quorum")
-		}
-	}
+	var err error
+	testenv.Until(t, "the last node refuses requests without a quorum", func() bool {
+		_, err = s.Providers(ctx, Filter{})
+		return err != nil
+	})
+	refused(t, err, fault.Unavailable, "", "its node has left the cluster; nothing was changed, try again later")
 	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Unavailable, "",
 		"its node has left the cluster; nothing was changed, try again later")
 	refused(t, s.db.Ping(ctx), fault.Unavailable, "", "Error 1") // 1047, or 1205 while it still waits for the others

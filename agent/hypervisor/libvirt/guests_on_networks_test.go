@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -160,15 +159,9 @@ func (n *networkedGuest) inNetwork(name string, arguments ...string) string {
 // answersPing waits until the guest answers at its address, and checks its MAC address.
 func (n *networkedGuest) answersPing() {
 	n.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		out, err := n.daemon.InNetwork(n.t.Context(), "busybox", "ping", "-c", "1", "-W", "1", "10.0.0.5").CombinedOutput()
-		if err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			n.t.Fatalf("the guest does not answer: %v: %s", err, out)
-		}
-	}
+	testenv.Until(n.t, "the guest answers", func() error {
+		return n.daemon.InNetwork(n.t.Context(), "busybox", "ping", "-c", "1", "-W", "1", "10.0.0.5").Run()
+	})
 	if out := n.inNetwork("ip", "neighbour", "show", "10.0.0.5"); !strings.Contains(out, "lladdr fa:16:3e:00:00:01") {
 		n.t.Errorf("the address belongs to %s", out)
 	}

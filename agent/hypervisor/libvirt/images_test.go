@@ -3,6 +3,7 @@ package libvirt
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // The images of the tests.
@@ -147,15 +148,13 @@ func TestHardware(t *testing.T) {
 // awaitText waits until a file contains a text.
 func awaitText(t *testing.T, file, text string) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	testenv.Until(t, file+" contains "+text, func() error {
 		data, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(data, []byte(text)) {
-			return
+		if err == nil && !bytes.Contains(data, []byte(text)) {
+			return errors.New(string(data))
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s has no %q: %v\n%s", file, text, err, data)
-		}
-	}
+		return err
+	})
 }
 
 func run(t *testing.T, name string, arguments ...string) string {

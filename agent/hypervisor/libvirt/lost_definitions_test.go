@@ -351,7 +351,7 @@ func TestLateDefinition(t *testing.T) {
 	g := hypervisortest.Guest("a", 1)
 	_, _, err := d.connect(t.Context())
 	must(t, err)
-	late, err := New(Options{Socket: daemon.Socket, VirtType: "qemu", Dir: dir, CallTime: 2 * time.Second})
+	late, err := New(Options{Socket: daemon.Socket, VirtType: "qemu", Dir: dir, CallTime: 10 * time.Second})
 	must(t, err)
 	t.Cleanup(late.Close)
 	c, host, err := late.connect(t.Context())

@@ -326,7 +326,7 @@ func TestFailedMigration(t *testing.T) {
 	}()
 	wantMigrate(ctx, fault.Unavailable, "aborted")
 	n = a.count(t, g.ID, n+5)
-	a.o.CallTime = 8 * time.Second
+	a.o.CallTime = 20 * time.Second
 	hung := make(chan func(), 1)
 	go func() {
 		b.awaitIncoming(t, g.ID, true)
@@ -357,7 +357,8 @@ func TestFailedMigration(t *testing.T) {
 
 // awaitIncoming waits until a guest is being copied to a host, or is not.
 func (s site) awaitIncoming(t *testing.T, id string, is bool) {
-	testenv.Until(t, fmt.Sprintf("the guest is being copied: %v", is), func() bool {
+	t.Helper()
+	held, _ := testenv.Wait(func() bool {
 		c, _, err := s.connect(t.Context())
 		if err != nil {
 			return false
@@ -366,4 +367,7 @@ func (s site) awaitIncoming(t *testing.T, id string, is bool) {
 		found, there := findDomain(domains, id, true)
 		return err == nil && there && found.running() == is
 	})
+	if !held { // another goroutine than the test's may wait
+		t.Errorf("never: the guest is being copied: %v", is)
+	}
 }

@@ -47,7 +47,7 @@ func openPlug(t *testing.T) (*Driver, hypervisor.Guest, *libvirtd.Daemon) {
 	daemon := libvirtd.Start(t)
 	dir := daemon.GuestDir(t)
 	d := open(t, daemon, dir)
-	d.o.Detaching = Detaching{Attempts: 3, Timeout: time.Minute}
+	d.o.Detaching = Detaching{Attempts: 10, Timeout: time.Minute}
 	base := filepath.Join(dir, "_base")
 	d.o.Images = imagecache.New(base, nil, d.o.Log)
 	must(t, os.Mkdir(base, 0o711))

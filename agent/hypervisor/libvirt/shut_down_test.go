@@ -3,17 +3,18 @@ package libvirt
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/agent/configdrive"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 	"github.com/openberth/berth/agent/imagecache"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestGuestShutsItselfDown boots a guest that powers itself off: it is listed as shut down, also by a new driver. A
@@ -66,15 +67,11 @@ func TestGuestShutsItselfDown(t *testing.T) {
 // awaitGuest waits until the driver lists only this guest.
 func awaitGuest(t *testing.T, d *Driver, g hypervisor.Guest) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	testenv.Until(t, "the guest is listed", func() (bool, error) {
 		guests, err := d.Guests(t.Context())
 		must(t, err)
-		if len(guests) == 1 && guests[0].ShutDown == g.ShutDown && guests[0].Stopped == g.Stopped {
-			wantGuests(t, d, g)
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%+v", guests)
-		}
-	}
+		there := len(guests) == 1 && guests[0].ShutDown == g.ShutDown && guests[0].Stopped == g.Stopped
+		return there, fmt.Errorf("guests %+v", guests)
+	})
+	wantGuests(t, d, g)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Watch reports a change after the connection, and again when libvirt has connected to its guests.
@@ -17,7 +18,7 @@ func TestWatchWithoutEvents(t *testing.T) {
 	for n := range 2 {
 		select {
 		case <-changes:
-		case <-time.After(2 * time.Minute):
+		case <-time.After(testenv.Patience):
 			t.Fatalf("%d changes", n)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/powervm"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/novalink"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // incompleteAnswers are answers about partitions that are empty, partial or of another system, each with what ends it.
@@ -177,11 +178,7 @@ func TestCreationAfterTheRemovalIsUndone(t *testing.T) {
 			defer close(ended)
 			h.Maintain(ctx)
 		}()
-		for deadline := time.Now().Add(10 * time.Second); partitionCount(n) != 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the partition stays")
-			}
-		}
+		testenv.Until(t, "the partition is removed", func() bool { return partitionCount(n) == 0 })
 		cancel()
 		<-ended
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // bios is a domain that prints the messages of its firmware to its serial console, and then finds nothing to boot.
@@ -30,7 +31,7 @@ const bios = `<domain type='qemu'>
 // TestLifeOfADomain defines, starts, watches and removes a domain of a real daemon.
 func TestLifeOfADomain(t *testing.T) {
 	daemon := libvirtd.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	c := dial(t, daemon)
 	if v, err := c.LibVersion(ctx); err != nil || !strings.Contains(v, ".") {
@@ -150,8 +151,8 @@ func wantEvent(t *testing.T, c *Client, id uuid.UUID, kind EventKind) {
 			if e.Domain.UUID == id && e.Kind == kind {
 				return
 			}
-		case <-time.After(time.Minute):
-			t.Fatalf("no event %d within a minute", kind)
+		case <-time.After(testenv.Patience):
+			t.Fatalf("no event %d", kind)
 		}
 	}
 }
@@ -163,7 +164,7 @@ func readConsole(t *testing.T, c *Client, of Domain) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := time.AfterFunc(time.Minute, func() { s.Close() })
+	stop := time.AfterFunc(testenv.Patience, func() { s.Close() })
 	defer stop.Stop()
 	var text strings.Builder
 	buffer := make([]byte, 4096)
