@@ -84,7 +84,7 @@ func bootAs(t *testing.T, s system, host, from string) *machine {
 		}
 		select {
 		case <-ended:
-		case <-time.After(time.Minute):
+		case <-time.After(10 * time.Minute):
 			_ = nspawn.Process.Kill() // it does not end by itself
 			<-ended
 		}
@@ -93,7 +93,7 @@ func bootAs(t *testing.T, s system, host, from string) *machine {
 		}
 	})
 	out := ""
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		if m.leader = childOf(nspawn.Process.Pid); m.leader != "" {
 			out, _ = m.output("systemctl is-system-running")
 			// A unit of the minimal system may fail in namespaces: degraded.

@@ -180,7 +180,7 @@ func TestHTTPBasicOfSeparateServices(t *testing.T) {
 func (d *daemon) logs(t *testing.T, words ...string) {
 	t.Helper()
 	for _, word := range words {
-		testenv.Until(t, "the log contains "+word, func() (bool, error) { return strings.Contains(d.log.String(), word), nil })
+		testenv.Until(t, "the log contains "+word, func() bool { return strings.Contains(d.log.String(), word) })
 	}
 }
 

@@ -86,7 +86,7 @@ func TestCompletionInOtherShells(t *testing.T) {
 // zshSession types keys in an interactive zsh that has a script, and prints what it shows. $1 is the file, $2 how it is
 // used, and the others are the keys before each TAB.
 const zshSession = `zmodload zsh/zpty
-shown() { local all="" part until=$((SECONDS + 20))
+shown() { local all="" part until=$((SECONDS + 600))
 	while ((SECONDS < until)); do
 		zpty -r -t z part && all+=$part
 		[[ $all == *$1* ]] && break

@@ -141,7 +141,7 @@ func (c *takeover) wait(what string, done <-chan struct{}) {
 	c.Helper()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(testenv.Patience):
 		c.Fatalf("timeout: %s\n%s", what, c.first.log)
 	}
 }
@@ -179,7 +179,7 @@ func (c *takeover) checkFirstEnds(before []string) {
 		if err == nil || !strings.Contains(c.first.log.String(), "taken over compute's database") {
 			c.Errorf("it ended without the reason (%v):\n%s", err, c.first.log)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		c.Errorf("it did not end although another process has its database\n%s", c.first.log)
 	}
 	if more := c.proxy.sent()[len(before):]; len(more) > 0 {

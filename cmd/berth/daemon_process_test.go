@@ -86,7 +86,7 @@ func (d *daemon) stop(t *testing.T) {
 		if err != nil {
 			t.Errorf("berth ended with an error: %v\n%s", err, d.log)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(testenv.Patience):
 		t.Fatalf("berth did not end\n%s", d.log)
 	}
 }

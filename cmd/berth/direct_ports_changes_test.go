@@ -95,7 +95,7 @@ func TestDirectPortsAreMigratedLive(t *testing.T) {
 // attach begins to attach a port, and waits at most a moment for the result.
 func (f *portFleet) attach(server, port string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 3*time.Second)
 	defer cancel()
 	_, err := f.compute.compute().REST.Do(ctx, http.MethodPost, "/v2.1/servers/"+server+"/os-interface",
 		map[string]any{"interfaceAttachment": map[string]string{"port_id": port}}, nil)

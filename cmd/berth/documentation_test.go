@@ -44,7 +44,7 @@ func TestOperatorsGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	placement, compute, image := freePort(t), freePort(t), freePort(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // so that the output shows where it waits
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience) // so that the output shows where it waits
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir = dir

@@ -43,13 +43,13 @@ func TestSignalEndsClientCommand(t *testing.T) {
 	}
 }
 
-// interrupt sends a signal, and ends the process if it has not ended after a minute.
+// interrupt sends a signal, and ends the process if it does not end.
 func interrupt(t *testing.T, p *os.Process, signal syscall.Signal) {
 	t.Helper()
 	if err := p.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(time.Minute, func() { _ = p.Kill() })
+	timer := time.AfterFunc(testenv.Patience, func() { _ = p.Kill() })
 	t.Cleanup(func() { timer.Stop() })
 }
 
@@ -89,7 +89,7 @@ func TestWaitingCommands(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Until(t, "a reason is printed", func() (bool, error) { return strings.Contains(errs.String(), "web-1: "), nil })
+	testenv.Until(t, "a reason is printed", func() bool { return strings.Contains(errs.String(), "web-1: ") })
 	interrupt(t, cmd.Process, syscall.SIGINT)
 	err := cmd.Wait()
 	if cmd.ProcessState.ExitCode() != 130 || out.String() != "" ||

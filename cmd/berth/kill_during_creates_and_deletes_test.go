@@ -91,7 +91,7 @@ func createConcurrently(t *testing.T, d *daemon, flavorID, name string, creates,
 	for range acknowledged {
 		select {
 		case <-acks:
-		case <-time.After(time.Minute):
+		case <-time.After(testenv.Patience):
 			t.Fatalf("fewer than %d creates were acknowledged\n%s", acknowledged, d.log)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/libvirtd"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // installed is the program that the chapter's test runs in the place of apt-get: it fails unless the packages that it
@@ -60,7 +61,7 @@ func TestLibvirtChapter(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "bin", "apt-get"), []byte(installed), 0o700))
 	placement, compute, image := freePort(t), freePort(t), freePort(t)
 	// The programs that build the image need a /proc of their own processes.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // so that the output shows where it waits
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience) // so that the output shows where it waits
 	defer cancel()
 	cmd := virt.Command(ctx, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"),

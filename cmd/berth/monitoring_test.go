@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -192,7 +191,7 @@ func (p prometheusServer) query(text string) (series int, err error) {
 
 // get returns the data of an answer.
 func (p prometheusServer) get(path string, q url.Values) (json.RawMessage, error) {
-	client := http.Client{Timeout: time.Minute}
+	client := http.Client{Timeout: testenv.Patience}
 	response, err := client.Get(p.url + path + "?" + q.Encode())
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func testTakeover(t *testing.T, old *daemon, url string, args []string) {
 			next.cmd.Process.Pid)) {
 			t.Errorf("it ended without the reason (%v):\n%s", err, old.log)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(testenv.Patience):
 		t.Fatalf("it did not end although another process has its database\n%s", old.log)
 	}
 	if flavors, err := next.compute().Flavors(t.Context()); err != nil || len(flavors) != 1 {

@@ -36,7 +36,7 @@ func TestPowerVMGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	placement, compute := freePort(t), freePort(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // so that the output shows where it waits
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience) // so that the output shows where it waits
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir = dir

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/testenv"
 )
@@ -37,7 +36,7 @@ func TestRunningRequestsEndAfterSIGTERM(t *testing.T) {
 			}
 			req.Header.Set("X-Auth-Token", "admin")
 			req.Header.Set("Content-Type", "application/json")
-			resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+			resp, err := (&http.Client{Timeout: testenv.Patience}).Do(req)
 			if err != nil {
 				statuses <- err.Error()
 				return

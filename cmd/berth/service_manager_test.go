@@ -43,7 +43,7 @@ func TestServiceManagerGetsMessages(t *testing.T) {
 			t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended
 			want := []string{"READY=1", "WATCHDOG=1", "WATCHDOG=1"}
 			for text := make([]byte, 100); ; {
-				if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				if err := conn.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
 					t.Fatal(err)
 				}
 				n, err := conn.Read(text)

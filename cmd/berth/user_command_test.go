@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // runUser runs a command of `berth user` in this process; it returns the status and the outputs.
@@ -62,14 +64,10 @@ func TestUsersOfRunningServices(t *testing.T) {
 	must(t, os.WriteFile(secret, []byte("for ann\nnot this\n"), 0o600))
 	eventual := func(what, password string, want int) {
 		t.Helper()
-		var got int
-		for range 50 {
-			if got = basicRequest(t, hypervisors, "ann", password); got == want {
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Errorf("%s: %d, want %d", what, got, want)
+		testenv.Until(t, fmt.Sprintf("%s: %d", what, want), func() (bool, error) {
+			got := basicRequest(t, hypervisors, "ann", password)
+			return got == want, fmt.Errorf("it is %d", got)
+		})
 	}
 	for _, step := range []struct {
 		args     []string

@@ -4,7 +4,9 @@
 // ARCHITECTURE.md, which gives the reasons.
 package archtest
 
-import "slices"
+import (
+	"slices"
+)
 
 // Kind is a kind of package; it decides what the package may contain.
 type Kind string
@@ -352,12 +354,14 @@ func testSupport() []Row {
 		{Package: "internal/archtest", Kind: TestSupport},
 		{Package: "internal/openapi", Kind: TestSupport, Imports: []string{"api/compute", "api/host", "api/network",
 			"api/placement"}, Outside: []string{"go.yaml.in/yaml/v4"}},
-		{Package: "internal/browser", Kind: TestSupport, Outside: []string{"github.com/coder/websocket"}},
+		{Package: "internal/browser", Kind: TestSupport, Imports: []string{"internal/testenv"},
+			Outside: []string{"github.com/coder/websocket"}},
 		{Package: "internal/bench", Kind: TestSupport, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/benchplots", Kind: TestSupport},
 		{Package: "internal/flamegraphs", Kind: TestSupport, Outside: []string{"github.com/google/pprof/profile"}},
 		{Package: "internal/clienttest", Kind: TestSupport, Imports: []string{"internal/bench", "internal/databases",
-			"internal/glance", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
+			"internal/glance", "internal/keystone", "internal/testenv"},
+			Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
 		{Package: "internal/databases", Kind: TestSupport, Imports: []string{"fault", "internal/testenv"},
 			Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/stress", Kind: TestSupport, Imports: []string{"…"}},

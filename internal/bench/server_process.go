@@ -59,7 +59,7 @@ func Start(log string, args ...string) (*Process, error) {
 			}
 		}
 	}()
-	line, err := p.awaitLine("pid ", 10*time.Second)
+	line, err := p.awaitLine("pid ", 5*time.Minute)
 	if err == nil {
 		p.PID, err = strconv.Atoi(line)
 	}

@@ -55,7 +55,7 @@ func StartPlacement(log string, args ...string) (*Process, error) {
 		return nil, err
 	}
 	if p.Addr, err = p.awaitLine("placement: http://", 5*time.Minute); err == nil {
-		err = p.await(time.Minute)
+		err = p.await(5 * time.Minute)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Stop())
@@ -86,8 +86,8 @@ func StartComputeAt(program, dir, placement, listen, options string, client *tls
 	if p.client = client; client != nil {
 		scheme = "https://"
 	}
-	if p.Addr, err = p.awaitLine("compute: "+scheme, time.Minute); err == nil {
-		err = p.await(time.Minute)
+	if p.Addr, err = p.awaitLine("compute: "+scheme, 5*time.Minute); err == nil {
+		err = p.await(5 * time.Minute)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Stop())
@@ -107,8 +107,8 @@ func StartNetwork(program, dir, placement string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Addr, err = p.awaitLine("network: http://", time.Minute); err == nil {
-		err = p.await(time.Minute)
+	if p.Addr, err = p.awaitLine("network: http://", 5*time.Minute); err == nil {
+		err = p.await(5 * time.Minute)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Stop())

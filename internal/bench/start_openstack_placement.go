@@ -63,7 +63,7 @@ func StartOriginalFrom(source, dir, database string, lines ...string) (*Process,
 		return nil, err
 	}
 	p.Addr = addr
-	if err := p.await(time.Minute); err != nil {
+	if err := p.await(5 * time.Minute); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil

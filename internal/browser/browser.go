@@ -15,6 +15,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Browser is Chromium without a window, with one page.
@@ -161,17 +163,11 @@ func (b *Browser) Evaluate(expression string) (value any) {
 	return answer.Result.Value
 }
 
-// patience is how long Await waits.
-const patience = 30 * time.Second
-
 // Await waits until an expression is true.
 func (b *Browser) Await(what, expression string) {
 	b.t.Helper()
-	for late := time.Now().Add(patience); b.Evaluate(expression) != true; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(late) {
-			b.t.Fatalf("%s: not within %s; the page has: %v", what, patience,
-				b.Evaluate("document.body.innerText.slice(0, 600)"))
-		}
+	if held, _ := testenv.Wait(func() bool { return b.Evaluate(expression) == true }); !held {
+		b.t.Fatalf("never: %s; the page has: %v", what, b.Evaluate("document.body.innerText.slice(0, 600)"))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	api "github.com/openberth/berth/api/network"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // commandTable is the table of the `openstack` commands.
@@ -143,7 +144,7 @@ func perform(t *testing.T, client *shell, s *clientStep) string {
 		return nil
 	}
 	if s.again {
-		Eventually(t, s.text, check)
+		testenv.Until(t, s.text, check)
 	} else if err := check(); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // useServersOfGophercloud creates a server with a port and an address of a network, attaches and detaches another port,
@@ -64,14 +66,14 @@ func useServersOfGophercloud(t *testing.T, c *Cloud) {
 		t.Errorf("addresses %s", got)
 	}
 	must(t, attachinterfaces.Delete(ctx, compute, server.ID, port[1].ID).ExtractErr())
-	Eventually(t, "the port is detached", func() error {
+	testenv.Until(t, "the port is detached", func() error {
 		if got := attached(); len(strings.Fields(got)) != 2 {
 			return errors.New(got)
 		}
 		return nil
 	})
 	must(t, servers.Delete(ctx, compute, server.ID).ExtractErr())
-	Eventually(t, "the port of the network is deleted", func() error {
+	testenv.Until(t, "the port of the network is deleted", func() error {
 		pages, err := ports.List(client, ports.ListOpts{NetworkID: network.ID}).AllPages(ctx)
 		must(t, err)
 		list, err := ports.ExtractPorts(pages)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/keystone"
@@ -19,8 +18,6 @@ const (
 	Berth    = "RegionOne" // Keystone's own region
 	Original = "RegionTwo" // OpenStack's own Placement
 )
-
-const timeout = 90 * time.Second // for a server to respond
 
 // Cloud is an identity service with the Placements in its catalog.
 type Cloud struct {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // shell is an interactive `openstack` client.
@@ -77,7 +79,7 @@ func (o *shell) run(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	var output bytes.Buffer
-	for expired := time.After(timeout); ; {
+	for expired := time.After(testenv.Patience); ; {
 		select {
 		case one, more := <-o.out:
 			if !more {
@@ -88,7 +90,7 @@ func (o *shell) run(t *testing.T, text string) string {
 			}
 			output.WriteString(one + "\n")
 		case <-expired:
-			t.Fatalf("%s\nnot finished within %s: %s", text, timeout, output.String())
+			t.Fatalf("%s\nnot finished: %s", text, output.String())
 		}
 	}
 }

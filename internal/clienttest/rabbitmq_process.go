@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // RabbitMQ starts RabbitMQ and the Erlang port mapper on loopback, with their files in a directory, and returns its
@@ -32,7 +34,7 @@ func RabbitMQ(t testing.TB, dir string) string {
 		"RABBITMQ_PID_FILE="+home+"/pid",
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
 		"/usr/lib/rabbitmq/bin/rabbitmq-server")
-	Eventually(t, "RabbitMQ listens", func() error {
+	testenv.Until(t, "RabbitMQ listens", func() error {
 		conn, err := net.Dial("tcp", node)
 		if err != nil {
 			return err

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/bench"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Run starts a server that ends with the test, and waits until it responds to HTTP on addr, unless addr is empty.
@@ -30,7 +30,7 @@ func Run(t testing.TB, log, addr string, args ...string) *bench.Process {
 	if addr == "" {
 		return p
 	}
-	Eventually(t, args[0]+" responds", func() error {
+	testenv.Until(t, args[0]+" responds", func() error {
 		response, err := http.Get("http://" + addr + "/")
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, Tail(log))
@@ -38,20 +38,6 @@ func Run(t testing.TB, log, addr string, args ...string) *bench.Process {
 		return response.Body.Close()
 	})
 	return p
-}
-
-// Eventually waits until check returns no error.
-func Eventually(t testing.TB, what string, check func() error) {
-	t.Helper()
-	for end := time.Now().Add(timeout); ; time.Sleep(100 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("timeout: %s: not within %s: %v", what, timeout, err)
-		}
-	}
 }
 
 // Free returns an address on loopback on which no server listens now. The port is below those that Linux gives to

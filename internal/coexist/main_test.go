@@ -22,9 +22,6 @@ var (
 	program string // the binary under test; set once by TestMain
 )
 
-// patience is the time limit for anything that must happen, also on a busy machine.
-const patience = 3 * time.Minute
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() { // every test that runs a server is skipped

@@ -141,7 +141,7 @@ func (h *numaHost) run(nodes bool) {
 	h.options.CPUs.InPlacement = nodes
 	agent, err := loop.New(h.options)
 	must(h.t, err)
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(h.t.Context(), testenv.Patience)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- agent.Run(ctx) }()

@@ -126,7 +126,7 @@ func (s *site) stop(t *testing.T) {
 // read reads the database in one transaction.
 func (s *site) read(t *testing.T, query func(ctx context.Context, tx *sqldb.Tx) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	if err := s.db.Read(ctx, func(tx *sqldb.Tx) error { return query(ctx, tx) }); err != nil {
 		t.Fatal(err)

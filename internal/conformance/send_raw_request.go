@@ -13,7 +13,7 @@ import (
 )
 
 // answerTimeout is how long a server may take for an answer.
-const answerTimeout = 2 * time.Minute
+const answerTimeout = 10 * time.Minute
 
 // Request is an HTTP request as it is sent.
 type Request struct {

@@ -16,13 +16,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/testenv"
 )
 
 const (
-	patience = 90 * time.Second // for one program to do its work
+	patience = testenv.Patience // for one program to do its work
 	password = "secret"
 )
 

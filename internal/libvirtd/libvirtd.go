@@ -282,7 +282,7 @@ func child(parent int, name string) int {
 
 func (d *Daemon) awaitAnswer(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	if err := d.own.Await(ctx); err != nil {
 		t.Fatalf("%v\n%s", err, tail(d.log.String()))

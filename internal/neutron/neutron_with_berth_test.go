@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/clienttest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -104,7 +105,7 @@ func (c *cloud) reports(t *testing.T) {
 		c.Report(t, host, a)
 	}
 	c.arrives(t)
-	clienttest.Eventually(t, "both agents are synced", func() error {
+	testenv.Until(t, "both agents are synced", func() error {
 		list, err := c.network.Agents(t.Context(), url.Values{"host": {host}})
 		if err == nil && len(list) != 2 {
 			err = fmt.Errorf("there are %+v", list)
@@ -136,7 +137,7 @@ func (c *cloud) arrives(t *testing.T) {
 			want[d.Provider.ID] = d.Provider
 		}
 	}
-	clienttest.Eventually(t, "Neutron's reports are in Placement", func() error {
+	testenv.Until(t, "Neutron's reports are in Placement", func() error {
 		tree, err := c.placement.Tree(t.Context(), root)
 		if err != nil {
 			return err
@@ -229,7 +230,7 @@ func (c *cloud) bindings(t *testing.T) {
 	const second = "cmp2"
 	c.Report(t, second, bandwidth.Agent{Type: bandwidth.OpenVSwitch, DefaultHypervisor: second,
 		Mappings: []bandwidth.Mapping{{Physnet: "physnet0", Device: "br-ex"}}})
-	clienttest.Eventually(t, "the agent of the second host is alive", func() error {
+	testenv.Until(t, "the agent of the second host is alive", func() error {
 		list, err := c.network.Agents(ctx, url.Values{"host": {second}})
 		if err == nil && (len(list) != 1 || !list[0].Alive) {
 			err = fmt.Errorf("there are %+v", list)

@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/clienttest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
@@ -190,7 +191,7 @@ func bridgeOf(node string) resource.ProviderID {
 // reach waits until a server has a status and no task.
 func (c *serverCloud) reach(t *testing.T, id, status string) (s compute.Server) {
 	t.Helper()
-	clienttest.Eventually(t, "the server is "+status, func() (err error) {
+	testenv.Until(t, "the server is "+status, func() (err error) {
 		s, err = c.api.Server(t.Context(), id)
 		if err == nil && s.Status == "ERROR" && status != "ERROR" {
 			t.Fatalf("the server is in ERROR: %+v", s.Fault)
@@ -206,7 +207,7 @@ func (c *serverCloud) reach(t *testing.T, id, status string) (s compute.Server) 
 // free waits until a port has no server, no host and no allocation.
 func (c *serverCloud) free(t *testing.T, port string) {
 	t.Helper()
-	clienttest.Eventually(t, "the port is free", func() error {
+	testenv.Until(t, "the port is free", func() error {
 		p, err := c.network.Port(t.Context(), port)
 		if err == nil && (p.Host != "" || p.Device != "" || len(p.Profile) > 0) {
 			err = fmt.Errorf("it is %+v", p)
@@ -219,7 +220,7 @@ func (c *serverCloud) free(t *testing.T, port string) {
 // the host.
 func (c *cloud) bound(t *testing.T, server, port string, kbps int) (node string) {
 	t.Helper()
-	clienttest.Eventually(t, "port and allocation agree", func() error {
+	testenv.Until(t, "port and allocation agree", func() error {
 		p, err := c.network.Port(t.Context(), port)
 		if err != nil {
 			return err
@@ -251,7 +252,7 @@ func provides(p network.Port, at resource.ProviderID) bool {
 // unused waits until the bridge of a node has no usage.
 func (c *cloud) unused(t *testing.T, node string) {
 	t.Helper()
-	clienttest.Eventually(t, "the bandwidth of "+node+" is free", func() error {
+	testenv.Until(t, "the bandwidth of "+node+" is free", func() error {
 		used, err := c.placement.Usages(t.Context(), bridgeOf(node))
 		if err == nil && used[bandwidth.EgressBandwidth] != 0 {
 			err = fmt.Errorf("used: %v", used)

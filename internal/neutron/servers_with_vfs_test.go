@@ -16,7 +16,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/clienttest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -85,7 +85,7 @@ func (c *serverCloud) tree(t *testing.T, node string) (provider.Tree, error) {
 // its bandwidth.
 func (c *serverCloud) reported(t *testing.T, node string) {
 	t.Helper()
-	clienttest.Eventually(t, "bandwidth and VFs of "+node+" are in Placement", func() error {
+	testenv.Until(t, "bandwidth and VFs of "+node+" are in Placement", func() error {
 		tree, err := c.tree(t, node)
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (c *serverCloud) vfPort(t *testing.T, net string, kbps int) vf {
 // its host.
 func (c *serverCloud) agree(t *testing.T, server string, ports ...vf) (node string) {
 	t.Helper()
-	clienttest.Eventually(t, "port, allocation, server and guest agree", func() (err error) {
+	testenv.Until(t, "port, allocation, server and guest agree", func() (err error) {
 		node, err = c.compareServer(t, server, ports)
 		return err
 	})
@@ -260,7 +260,7 @@ func (c *serverCloud) compareCompute(t *testing.T, server string, want map[strin
 // same number of VFs.
 func (c *serverCloud) used(t *testing.T, kbps, vfs int) {
 	t.Helper()
-	clienttest.Eventually(t, fmt.Sprintf("%d kbit/s and %d VFs are used", kbps, vfs), func() error {
+	testenv.Until(t, fmt.Sprintf("%d kbit/s and %d VFs are used", kbps, vfs), func() error {
 		sum, held := resource.Amounts{}, 0
 		for _, node := range nodes {
 			tree, err := c.tree(t, node)
@@ -417,7 +417,7 @@ func (c *serverCloud) migrateLive(t *testing.T, _, server string, own vf) {
 	for range 2 {
 		was := c.agree(t, server, own)
 		must(t, c.api.Act(t.Context(), server, "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"}))
-		clienttest.Eventually(t, "the server has left "+was, func() error {
+		testenv.Until(t, "the server has left "+was, func() error {
 			s, err := c.api.Server(t.Context(), server)
 			if err == nil && (s.Host == nil || *s.Host == was || s.Status != "ACTIVE" || s.TaskState != nil) {
 				err = fmt.Errorf("it is %s on %v", s.Status, s.Host)

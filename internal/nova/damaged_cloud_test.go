@@ -25,6 +25,7 @@ import (
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/clienttest"
 	"github.com/openberth/berth/internal/neutron"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -219,7 +220,7 @@ func startDamagedCloud(t *testing.T) *damagedCloud {
 func (d *damagedCloud) awaitNICs(t *testing.T) {
 	t.Helper()
 	for _, part := range []string{"cmp1" + ovs, "cmp2" + ovs, "cmp1" + nic, "cmp2" + nic} {
-		clienttest.Eventually(t, part+" has its bandwidth", func() error {
+		testenv.Until(t, part+" has its bandwidth", func() error {
 			has, err := d.client.Inventories(t.Context(), d.part[part])
 			if err == nil && len(has.Inventories) == 0 {
 				err = fmt.Errorf("it has %v", has)
@@ -258,7 +259,7 @@ func (d *damagedCloud) createServers(t *testing.T) {
 			d.await(t, id, "ACTIVE")
 			continue
 		}
-		clienttest.Eventually(t, "a server that fits nowhere is in ERROR", func() error {
+		testenv.Until(t, "a server that fits nowhere is in ERROR", func() error {
 			s, err := servers.Get(t.Context(), d.api, id).Extract()
 			if err == nil && s.Status != "ERROR" {
 				err = fmt.Errorf("it is %s", s.Status)
@@ -315,7 +316,7 @@ func (d *damagedCloud) move(t *testing.T, flavor string) {
 	}
 	for id, end := range moved {
 		d.await(t, id, "ACTIVE")
-		clienttest.Eventually(t, "the migration has ended", func() error {
+		testenv.Until(t, "the migration has ended", func() error {
 			status := d.cellValue(t, "SELECT status FROM migrations WHERE instance_uuid = ?", id)
 			if status != "confirmed" && status != "reverted" {
 				return fmt.Errorf("it is %s", status)

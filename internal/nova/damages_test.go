@@ -14,7 +14,7 @@ import (
 
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/fleet"
-	"github.com/openberth/berth/internal/clienttest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -202,7 +202,7 @@ func addHypervisor(t *testing.T, d *damagedCloud, _ string) string {
 		"uuid": "UUID()", "last_seen_up": "'2026-01-01'", "updated_at": "'2026-01-01'"})
 	d.copyRow(t, "compute_nodes", "host = 'cmp1'", map[string]string{"host": "'cmp9'", "hypervisor_hostname": "'cmp9'",
 		"uuid": "'" + id + "'", "mapped": "0"})
-	clienttest.Eventually(t, "Nova lists the host cmp9", func() error {
+	testenv.Until(t, "Nova lists the host cmp9", func() error {
 		pages, err := hypervisors.List(d.api, nil).AllPages(t.Context())
 		if err == nil && !strings.Contains(fmt.Sprint(pages.GetBody()), id) {
 			err = errors.New("it does not")

@@ -23,6 +23,7 @@ import (
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/clienttest"
 	"github.com/openberth/berth/internal/neutron"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // guide is a cloud of Nova, Neutron and Keystone with Berth as its Placement, as the guide's page describes it: the
@@ -164,7 +165,7 @@ func (g *guide) createServers(t *testing.T, nets *network.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clienttest.Eventually(t, "web is in ERROR", func() error {
+	testenv.Until(t, "web is in ERROR", func() error {
 		s, err := servers.Get(ctx, g.api, web.ID).Extract()
 		if err == nil && s.Status != "ERROR" {
 			err = fmt.Errorf("it is %s", s.Status)
@@ -223,7 +224,7 @@ func (g *guide) perform(t *testing.T, line string, want guideCommand) {
 	}
 	check := func() error { return g.output(t, program, args, want.shows) }
 	if want.until {
-		clienttest.Eventually(t, line, check)
+		testenv.Until(t, line, check)
 	} else if err := check(); err != nil {
 		t.Error(err)
 	}

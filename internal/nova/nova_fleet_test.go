@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/internal/clienttest"
+	"github.com/openberth/berth/internal/testenv"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
@@ -91,7 +91,7 @@ func TestNovaFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clienttest.Eventually(t, "the server that fits nowhere is in ERROR", func() error {
+	testenv.Until(t, "the server that fits nowhere is in ERROR", func() error {
 		s, err := servers.Get(t.Context(), n.api, large.ID).Extract()
 		if err == nil && s.Status != "ERROR" {
 			err = errors.New("it is " + s.Status)
@@ -117,7 +117,7 @@ func TestNovaFleet(t *testing.T) {
 		if err := servers.Delete(t.Context(), n.api, id).ExtractErr(); err != nil {
 			t.Fatal(err)
 		}
-		clienttest.Eventually(t, "berth watch prints the server from its creation to its end", func() error {
+		testenv.Until(t, "berth watch prints the server from its creation to its end", func() error {
 			var actions []string
 			for _, e := range watched(id) {
 				if e.Action != "changed" {

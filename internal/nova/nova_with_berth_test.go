@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/internal/clienttest"
+	"github.com/openberth/berth/internal/testenv"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -75,7 +75,7 @@ func TestNova(t *testing.T) {
 func (n *nova) hosts(t *testing.T) map[string]string {
 	t.Helper()
 	hosts := map[string]string{}
-	clienttest.Eventually(t, "both hosts are in Placement", func() error {
+	testenv.Until(t, "both hosts are in Placement", func() error {
 		page, err := resourceproviders.List(n.placement,
 			resourceproviders.ListOpts{Resources: "VCPU:1,MEMORY_MB:1,DISK_GB:1"}).AllPages(t.Context())
 		if err != nil {
@@ -91,7 +91,7 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 		return err
 	})
 	for id, name := range hosts {
-		clienttest.Eventually(t, name+" has its traits", func() error {
+		testenv.Until(t, name+" has its traits", func() error {
 			has, err := resourceproviders.GetTraits(t.Context(), n.placement, id).Extract()
 			if err == nil && !slices.Contains(has.Traits, "COMPUTE_NODE") {
 				err = fmt.Errorf("it has %v", has.Traits)
@@ -99,7 +99,7 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 			return err
 		})
 	}
-	clienttest.Eventually(t, "both hosts are in the cell", func() error {
+	testenv.Until(t, "both hosts are in the cell", func() error {
 		if output := n.manage(t, 0, "cell_v2", "list_hosts"); !strings.Contains(output, "cmp1") ||
 			!strings.Contains(output, "cmp2") {
 			return fmt.Errorf("there are\n%s", output)
@@ -123,7 +123,7 @@ func (n *nova) flavor(t *testing.T, name string, cpus, mib, gib int) (id string)
 // await waits until a server has a status.
 func (n *nova) await(t *testing.T, id, status string) {
 	t.Helper()
-	clienttest.Eventually(t, "the server is "+status, func() error {
+	testenv.Until(t, "the server is "+status, func() error {
 		s, err := servers.Get(t.Context(), n.api, id).Extract()
 		if err == nil && s.Status == "ERROR" {
 			t.Fatalf("the server is in ERROR: %+v", s.Fault)
@@ -138,7 +138,7 @@ func (n *nova) await(t *testing.T, id, status string) {
 // holds waits until a server has these resources on one host, and returns the provider of the host.
 func (n *nova) holds(t *testing.T, id string, want map[string]int) (provider string) {
 	t.Helper()
-	clienttest.Eventually(t, "the server has its claim", func() error {
+	testenv.Until(t, "the server has its claim", func() error {
 		all, err := allocations.Get(t.Context(), n.placement, id).Extract()
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (n *nova) used(t *testing.T, provider string) map[string]int {
 // empty waits until nothing is used on a host.
 func (n *nova) empty(t *testing.T, provider string) {
 	t.Helper()
-	clienttest.Eventually(t, "a host is free", func() error {
+	testenv.Until(t, "a host is free", func() error {
 		for class, amount := range n.used(t, provider) {
 			if amount != 0 {
 				return fmt.Errorf("%d %s are still used", amount, class)

@@ -19,6 +19,7 @@ import (
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/clienttest"
 	"github.com/openberth/berth/internal/neutron"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // watchedEvent is an event that `berth watch` prints.
@@ -64,7 +65,7 @@ func watch(t *testing.T, c *clienttest.Cloud, program, kind string) (of func(id 
 		}
 		return all
 	}
-	clienttest.Eventually(t, "berth watch has read all objects", func() error {
+	testenv.Until(t, "berth watch has read all objects", func() error {
 		for _, e := range read() {
 			if e.Action == "synced" {
 				return nil
@@ -95,7 +96,7 @@ func TestWatchedPorts(t *testing.T) {
 	nets.Report(t, "cmp1", bandwidth.Agent{Type: bandwidth.OpenVSwitch, DefaultHypervisor: "cmp1",
 		Mappings: []bandwidth.Mapping{{Physnet: "physnet0", Device: "br-ex"}}})
 	client, ctx := network.NewClient(nets.URL, http.DefaultClient, c.Admin(t)), t.Context()
-	clienttest.Eventually(t, "the agent is alive", func() error {
+	testenv.Until(t, "the agent is alive", func() error {
 		list, err := client.Agents(ctx, url.Values{"host": {"cmp1"}})
 		if err == nil && (len(list) != 1 || !list[0].Alive) {
 			err = fmt.Errorf("there are %+v", list)
@@ -114,7 +115,7 @@ func TestWatchedPorts(t *testing.T) {
 	watched := watch(t, c, program, "port")
 	printed := func(id string, want ...string) {
 		t.Helper()
-		clienttest.Eventually(t, fmt.Sprintf("berth watch prints %q", want), func() error {
+		testenv.Until(t, fmt.Sprintf("berth watch prints %q", want), func() error {
 			got := []string{}
 			for _, e := range watched(id) {
 				got = append(got, strings.TrimSpace(strings.Join([]string{e.Action, e.Kind, e.Object.Name, e.Object.VIF,

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the results of commands into the scenarios")
 
 const (
-	limit     = 2 * time.Minute       // for a step that is repeated
+	limit     = testenv.Patience      // for a step that is repeated
 	poll      = 30 * time.Millisecond // between two repetitions
 	rewriting = 6 * time.Second       // with -rewrite a result is written that has been the same for this time
 )

@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/internal/testenv"
@@ -32,9 +31,6 @@ var (
 
 	program string // the binary under test; set once by TestMain
 )
-
-// patience is the time limit for anything that must happen, also on a busy machine.
-const patience = time.Minute
 
 // TestMain builds the binary once, with the race detector.
 func TestMain(m *testing.M) {
@@ -200,7 +196,7 @@ func (p *process) peak(t *testing.T) int {
 
 // health returns the status of /healthz, on a new connection.
 func (p *process) health() (int, error) {
-	c := http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	c := http.Client{Timeout: testenv.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := c.Get("http://" + *p.addr.Load() + "/healthz")
 	if err != nil {
 		return 0, err
@@ -225,8 +221,8 @@ func (p *process) await(t *testing.T, want int) {
 // placementClient returns a client of the latest run. A request that was partly sent is not sent again, unless it
 // only reads.
 func (p *process) placementClient() *placement.Client {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	return placement.NewClient("http://127.0.0.1", &http.Client{Timeout: patience, Transport: &http.Transport{
+	dialer := net.Dialer{Timeout: testenv.Patience}
+	return placement.NewClient("http://127.0.0.1", &http.Client{Timeout: testenv.Patience, Transport: &http.Transport{
 		MaxIdleConnsPerHost: clients,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, *p.addr.Load())

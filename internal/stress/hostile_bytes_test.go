@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // dial opens a connection to the server.
 func (p *process) dial(t *testing.T) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", *p.addr.Load(), patience)
+	c, err := net.DialTimeout("tcp", *p.addr.Load(), testenv.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +218,12 @@ func withLength(random *rand.Rand, request []byte) []byte {
 // send sends bytes and returns the status of the first response, 0 without one. A client without a response after a
 // short time closes its sending side; left reports that. For the server this is like a client that has left.
 func (p *process) send(request []byte) (status int, left bool, err error) {
-	c, err := net.DialTimeout("tcp", *p.addr.Load(), patience)
+	c, err := net.DialTimeout("tcp", *p.addr.Load(), testenv.Patience)
 	if err != nil {
 		return 0, false, err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testenv.Patience)); err != nil {
 		return 0, false, err
 	}
 	go c.Write(request) // the server may disconnect before the end
@@ -234,14 +235,14 @@ func (p *process) send(request []byte) (status int, left bool, err error) {
 	defer soon.Stop()
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, true, fmt.Errorf("no response within %s: %w", patience, err)
+		return 0, true, fmt.Errorf("no response within %s: %w", testenv.Patience, err)
 	}
 	if err != nil {
 		return 0, closed.Load(), nil
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, true, fmt.Errorf("the response does not end within %s: %w", patience, err)
+		return 0, true, fmt.Errorf("the response does not end within %s: %w", testenv.Patience, err)
 	}
 	return response.StatusCode, closed.Load(), nil
 }

@@ -122,7 +122,7 @@ func (c *client) step() {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Patience)
 	defer cancel()
 	found, err := c.api.Candidates(ctx, ask(1+c.random.IntN(2), 1+c.random.IntN(devices), 10))
 	switch {
@@ -146,7 +146,7 @@ func (c *client) pause(longest time.Duration) {
 
 // context returns the context of a write: that of an impatient client sometimes ends soon.
 func (c *client) context() (context.Context, context.CancelFunc) {
-	limit := patience
+	limit := testenv.Patience
 	if c.impatient && c.random.IntN(4) == 0 {
 		limit = time.Duration(c.random.Int64N(int64(30 * time.Millisecond)))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const searches = 200 // at a time
@@ -32,7 +33,7 @@ func TestPipelining(t *testing.T) {
 			"1.39\r\n\r\n", path)
 	}
 	go io.WriteString(c, request.String())
-	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	from := bufio.NewReader(c)
@@ -71,7 +72,7 @@ func TestManySearches(t *testing.T) {
 			if i%2 == 0 {
 				return // reads nothing
 			}
-			if err := c.SetReadDeadline(time.Now().Add(2 * patience)); err != nil {
+			if err := c.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
 				t.Error(err)
 			}
 			response, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestSlowClientsAreCut tests that clients which send their headers byte by byte are disconnected, and that others
@@ -48,7 +49,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 		close(all)
 	}()
 	defer close(ended)
-	for last := time.After(2 * patience); ; {
+	for last := time.After(testenv.Patience); ; {
 		select {
 		case <-all:
 			p.checkAlive(t)
