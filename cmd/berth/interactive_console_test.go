@@ -50,7 +50,7 @@ func TestInteractiveConsole(t *testing.T) {
 		t.Errorf("after Ctrl-]: %v: %s", err, console.out)
 	}
 
-	piped := berth(t, f.args("server", "console", "shell", "--linger", "10s")...)
+	piped := berth(t, f.args("server", "console", "shell", "--linger", "30s")...)
 	piped.Stdin = strings.NewReader("echo piped-$((43 - 1))\n")
 	if out, err := piped.CombinedOutput(); err != nil || !strings.Contains(string(out), "piped-42") {
 		t.Errorf("after the end of its input: %v: %s", err, out)
