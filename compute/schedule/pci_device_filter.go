@@ -71,7 +71,12 @@ func (h Host) WithDisabled(d pci.Disablement) Host {
 
 // WithGuest returns the host with one more guest, which its agent has not reported yet.
 func (h Host) WithGuest(g Guest) Host {
-	h.Guests, h.free, h.memory = append(slices.Clone(h.Guests), g), nil, nil
+	return h.WithGuests(append(slices.Clone(h.Guests), g))
+}
+
+// WithGuests returns the host with other guests.
+func (h Host) WithGuests(guests []Guest) Host {
+	h.Guests, h.free, h.memory = guests, nil, nil
 	return h
 }
 

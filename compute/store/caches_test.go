@@ -67,6 +67,77 @@ func compareCaches(t *testing.T, steps int, prepare func(*store.Store)) {
 	}
 }
 
+// TestClaimsOnCachedHosts claims devices on hosts in memory, which are not read again, and changes these servers and
+// hosts in other ways. They are always those that a store has read which has just been opened on the same database.
+func TestClaimsOnCachedHosts(t *testing.T) {
+	ctx, rng := t.Context(), rand.New(rand.NewPCG(5, 6))
+	db, err := sqldb.Open(ctx, "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"))
+	must(t, err)
+	t.Cleanup(func() { must(t, db.Close()) })
+	warm, err := store.Open(ctx, db)
+	must(t, err)
+	l, err := warm.Hold(ctx, owner("warm"), shortOptions())
+	must(t, err)
+	go l.Keep(ctx)
+	w := cacheWorld{Store: warm, db: db, t: t, rng: rng}
+	ended, end := context.WithCancel(ctx)
+	end()
+	roots := []provider.ID{"root-a", "root-b"}
+	put := func(host string, holder string) {
+		h := report(host, device(0, pci.Available, ""), device(1, pci.Available, ""))
+		h.Devices = append(h.Devices, device(2, pci.Allocated, resource.ConsumerID(holder)))
+		must(t, w.PutReport(ctx, h, admitted))
+	}
+	put("a", "other")
+	put("b", "other")
+	for n := range 150 {
+		id, host := fmt.Sprintf("s%d", rng.IntN(1e6)), []string{"a", "b"}[rng.IntN(2)]
+		if n == 30 {
+			put(host, id)
+		}
+		_, err = w.Reports(ctx, roots)
+		must(t, err)
+		must(t, w.Create(ctx, server(id, 0)))
+		w.ids = append(w.ids, id)
+		claim(t, warm, id, host)
+		if _, err := w.Reports(ended, roots); err != nil != (n == 30) {
+			t.Fatalf("the hosts after claim %d: %v; they are read again only if the report has the server", n, err)
+		}
+		switch n % 5 {
+		case 1:
+			put(host, w.anyServer())
+		case 2:
+			_, err = w.Change(ctx, w.anyServer(), func(s lifecycle.Server) lifecycle.Server {
+				s.Devices = []schedule.Picked{{RequestID: "R", Address: fmt.Sprintf("10000:3b:00.%d", rng.IntN(3))}}
+				return s
+			})
+			must(t, err)
+		case 3:
+			_, err = w.Change(ctx, w.anyServer(), func(s lifecycle.Server) lifecycle.Server {
+				s.State, s.Host = lifecycle.Error, ""
+				return s
+			})
+			must(t, err)
+		}
+		fresh, err := store.Open(ctx, db)
+		must(t, err)
+		if !w.same(fmt.Sprint("claim ", n), fresh) {
+			t.FailNow()
+		}
+	}
+}
+
+// claim has a server begin the claim of a device on a host.
+func claim(t *testing.T, s *store.Store, id, host string) {
+	t.Helper()
+	_, err := s.Change(t.Context(), id, func(s lifecycle.Server) lifecycle.Server {
+		s.State, s.Host = lifecycle.Active, host
+		s.Requests = []pci.Request{{ID: "R", Alias: "x", Count: 1}}
+		return s
+	})
+	must(t, err)
+}
+
 // cacheWorld changes a store at random.
 type cacheWorld struct {
 	*store.Store

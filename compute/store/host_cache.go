@@ -9,8 +9,9 @@ import (
 )
 
 // hostCache keeps the hosts that Reports has read, with their guests. A host is dropped when this process changes its
-// report or a server with devices or cells there; only the process with the lease changes them. Hosts that it returns
-// are shared: no caller changes their devices or guests in place. It is safe for concurrent use.
+// report or a server with devices or cells there, unless that only adds a guest. Only the process with the lease
+// changes them. Hosts that it returns are shared: no caller changes their devices or guests in place. It is safe for
+// concurrent use.
 type hostCache struct {
 	mu      sync.Mutex
 	byRoot  map[provider.ID]cachedHost
@@ -55,7 +56,7 @@ func (c *hostCache) put(roots []provider.ID, read map[provider.ID]schedule.Host,
 	for _, root := range roots {
 		host, known := read[root]
 		switch {
-		case known && max(c.cleared, c.dropped[host.Name]) <= began:
+		case known && c.versionOf(host.Name) <= began:
 			c.byRoot[root], c.byName[host.Name] = cachedHost{host, true}, root
 		case !known && c.drops == began:
 			c.byRoot[root] = cachedHost{}
@@ -87,6 +88,40 @@ func (c *hostCache) clear() {
 	c.cleared = c.drops
 	clear(c.byRoot)
 	clear(c.byName)
+}
+
+// version returns a number that differs after each change of a host. began of add is that of before the COMMIT.
+func (c *hostCache) version(name string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.versionOf(name)
+}
+
+// versionOf is version for a caller that holds the lock.
+func (c *hostCache) versionOf(name string) uint64 { return max(c.cleared, c.dropped[name]) }
+
+// add replaces a host after a COMMIT by what with returns for it, which is the host with a new guest. If with refuses,
+// or if the host has changed since began, it drops the host: the guest of the same server may have changed again.
+func (c *hostCache) add(name string, began uint64, with func(schedule.Host) (schedule.Host, bool)) {
+	c.mu.Lock()
+	root, cached := c.byName[name]
+	old := c.byRoot[root].host
+	cached = cached && c.versionOf(name) == began
+	c.mu.Unlock()
+	if cached {
+		old, cached = with(old) // outside of the lock, because it takes as long as hundreds of calls of get
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cached = cached && c.versionOf(name) == began
+	c.drops++ // what was read before the COMMIT is not kept
+	c.dropped[name] = c.drops
+	if cached {
+		c.byRoot[root] = cachedHost{old, true}
+		return
+	}
+	delete(c.byRoot, c.byName[name])
+	delete(c.byName, name)
 }
 
 // seen changes when a host was seen. A host that is being read at the same time is not kept, because it may be older.

@@ -165,7 +165,8 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 // same report contains the consumer's guest: an agent sends a host report before it reports a guest as gone, so that
 // guest exists although compute has not placed it there.
 //
-// Hosts come from memory if nothing has changed there; see hostCache. Callers must not change their lists in place.
+// Guests are sorted by id. Hosts come from memory if nothing has changed there; see hostCache. Callers must not change
+// their lists in place.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
 	out, missing, began := s.hosts.get(roots)
 	if len(missing) == 0 {
@@ -229,7 +230,7 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 	}
 	condition, args := in("host", slices.Sorted(maps.Keys(index)))
 	servers, err := s.servers.readServers(ctx, tx, true,
-		` WHERE id IN (SELECT server FROM compute_residences WHERE devices > 0 AND `+condition+`) ORDER BY id`, args...)
+		` WHERE id IN (SELECT server FROM compute_residences WHERE devices > 0 AND `+condition+`)`, args...)
 	if err != nil {
 		return err
 	}
@@ -237,10 +238,7 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 		for _, residence := range server.Residences() {
 			if i, here := index[residence.Host]; here && deviceCount(residence.Requests, residence.Topology) > 0 {
 				hosts[i].Counted = renamedCount(hosts[i].Counted, residence)
-				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{
-					ID: residence.Consumer, Requests: residence.Requests,
-					Devices: residence.Devices, Cells: residence.Topology, Placed: residence.Cells,
-				})
+				hosts[i].Guests = append(hosts[i].Guests, guestOf(residence))
 			}
 		}
 	}
@@ -249,6 +247,7 @@ func (s *Store) addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Ho
 		return err
 	}
 	for i := range hosts {
+		slices.SortFunc(hosts[i].Guests, compareGuests)
 		freeOfGone(&hosts[i], placed)
 	}
 	return nil

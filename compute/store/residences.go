@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
@@ -122,3 +124,61 @@ func deviceHosts(before, after lifecycle.Server) (hosts []string) {
 	}
 	return hosts
 }
+
+// updateHosts begins a change of a server before its COMMIT. It returns a function that updates what the scheduler
+// knows of its hosts. It is called with the record that is in memory; committed is false after an error, when the
+// server may have been changed all the same.
+//
+// The guest of a claim that has just begun is added to its host in memory. After any other change the host is read
+// again, and also if a write has ever ended in a way that was not known: a host in memory may be older than that write.
+func (s *Store) updateHosts(before, after lifecycle.Server) (update func(after lifecycle.Server, committed bool)) {
+	_, host, isNew := newGuest(before, after)
+	alone, doubt := s.db.Alone()
+	if !isNew || !alone || doubt != nil {
+		return func(after lifecycle.Server, _ bool) { s.hosts.drop("", deviceHosts(before, after)...) }
+	}
+	began := s.hosts.version(host)
+	return func(after lifecycle.Server, committed bool) {
+		guest, _, _ := newGuest(before, after)
+		s.hosts.add(host, began, func(h schedule.Host) (schedule.Host, bool) {
+			h, added := withNewGuest(h, guest)
+			if !added || !committed {
+				return h, false
+			}
+			return h.WithMemory(s.plans.of(h.PlanState())), true
+		})
+	}
+}
+
+// noHosts is what updateHosts returns for a change that writes nothing.
+func noHosts(lifecycle.Server, bool) {}
+
+// newGuest returns the only guest with devices or cells of a server that had none before, and its host.
+func newGuest(before, after lifecycle.Server) (guest schedule.Guest, host string, isNew bool) {
+	now := after.Residences()
+	if len(before.Residences()) > 0 || len(now) != 1 || now[0].Consumer != after.ID || now[0].PreviousConsumer != "" ||
+		before.Migration != nil || after.Migration != nil || deviceCount(now[0].Requests, now[0].Topology) == 0 {
+		return guest, "", false
+	}
+	return guestOf(now[0]), now[0].Host, true
+}
+
+// guestOf returns the guest of a residence.
+func guestOf(r lifecycle.Residence) schedule.Guest {
+	return schedule.Guest{ID: r.Consumer, Requests: r.Requests, Devices: r.Devices, Cells: r.Topology, Placed: r.Cells}
+}
+
+// withNewGuest returns a host of Reports with one more guest. It returns false if the host knows its consumer already:
+// then its devices may have another state, too.
+func withNewGuest(h schedule.Host, guest schedule.Guest) (schedule.Host, bool) {
+	at, known := slices.BinarySearchFunc(h.Guests, guest, compareGuests)
+	if known || slices.ContainsFunc(h.Devices, func(d pci.Offered) bool { return string(d.Holder) == guest.ID }) ||
+		slices.ContainsFunc(h.Counted, func(g schedule.CountedGuest) bool { return g.ID == guest.ID }) {
+		return h, false
+	}
+	guests := slices.Insert(slices.Clone(h.Guests), at, guest) // those of the cached host are shared
+	return h.WithGuests(guests).WithFree(), true
+}
+
+// compareGuests orders the guests of a host by consumer.
+func compareGuests(a, b schedule.Guest) int { return cmp.Compare(a.ID, b.ID) }

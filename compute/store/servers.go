@@ -179,6 +179,7 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 	defer unlock()
 	changed := func() {}
 	defer func() { changed() }()
+	updateHosts := noHosts
 	err = s.db.WriteUpTo(ctx, lockedAttempts, func(tx *sqldb.Tx) (err error) {
 		if err := request.begin(ctx, tx); err != nil {
 			return err
@@ -198,7 +199,7 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		after = after.WithGroup(nil).WithZones(nil)
 		after.ID, after.Revision = before.ID, before.Revision
 		if reflect.DeepEqual(before, after) {
-			touched = nil
+			touched, updateHosts = nil, noHosts
 			return nil
 		}
 		after.Revision++
@@ -222,15 +223,17 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 			return err
 		}
 		ends = append(ends, s.assignments.begin(before, after))
-		touched = lifecycle.AssignmentsTouched(before, after)
+		touched, updateHosts = lifecycle.AssignmentsTouched(before, after), s.updateHosts(before, after)
 		return raiseRevisions(ctx, tx, touched...)
 	})
 	s.assignments.endAll(ends, err)
-	s.hosts.drop("", deviceHosts(before, after)...) // after an error too: only the answer may have been lost
+	if err == nil {
+		after = s.servers.put(after)
+	}
+	updateHosts(after, err == nil)
 	if err != nil {
 		return lifecycle.Server{}, wrap(err)
 	}
-	after = s.servers.put(after)
 	s.notify(touched...)
 	return after, nil
 }
