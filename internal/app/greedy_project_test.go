@@ -7,9 +7,9 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// Two projects have requested 4,096 servers each. The servers of a third project are built while most of those wait.
+// Two projects have requested 2,048 servers each. The servers of a third project are built while most of those wait.
 func TestHugeRequestsDoNotDelayOthers(t *testing.T) {
-	const huge = 4096
+	const huge = 2048
 	l := newLab(t)
 	l.up("[berth]\nfake_vcpus = 1000000\nfake_memory_mb = 100000000\nfake_disk_gb = 1000000\n")
 	defer l.down()

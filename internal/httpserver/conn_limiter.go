@@ -61,6 +61,7 @@ type limitedConn struct {
 	since   time.Time // when state was last set
 	release func()
 
+	seen    atomic.Bool     // the server has read from it
 	turns   *handshakeTurns // once hasTurn was set
 	hasTurn atomic.Bool     // the server computes its part of the TLS handshake
 }
@@ -86,14 +87,28 @@ func (g *limitedConn) setState(state connActivity) {
 	}
 }
 
+// Read implements net.Conn.
+func (g *limitedConn) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	if n > 0 && !g.seen.Load() {
+		g.seen.Store(true)
+	}
+	return n, err
+}
+
+// waits reports whether bytes have arrived of which the server has read none: it is late, not the client.
+func (g *limitedConn) waits() bool {
+	return !g.seen.Load() && unread(g.Conn) > 0
+}
+
 // evictionRank returns the order in which connections are closed for new ones, lowest first; ok is false for one that
 // is not closed. First come connections with a stalled header, then idle ones, which HTTP lets a server close at any
-// time, then those with a stalled body. One that was just opened is not closed: its request may be on the way, or may
-// have arrived and wait for a processor.
+// time, then those with a stalled body. One that was just opened is not closed: its request may be on the way. Nor is
+// one whose request has arrived and waits for a processor.
 func (g *limitedConn) evictionRank(now time.Time) (rank int, ok bool) {
 	stalled := now.Sub(g.since) >= g.limiter.stalledAfter
 	switch {
-	case g.state == connFresh && stalled:
+	case g.state == connFresh && stalled && !g.waits():
 		return 0, true
 	case g.state == connIdle:
 		return 1, true

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -84,6 +85,51 @@ func TestNewConnectionsAreNotReplaced(t *testing.T) {
 	s.stop()
 	if err := s.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection whose request has arrived is not closed for a newer one while the server, on a busy machine, has read
+// nothing of it.
+func TestUnreadRequestIsNotReplaced(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim := defaultLimits()
+	lim.maxTotal, lim.stalledAfter = 1, 0
+	c := newConnLimiter(listener, lim, slog.New(slog.DiscardHandler))
+	defer c.Close()
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	client := dial()
+	accepted, err := c.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := limitedConnOf(accepted)
+	if _, ok := g.evictionRank(time.Now()); !ok {
+		t.Error("a connection without a request is not replaced")
+	}
+	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	for !g.waits() { // until the bytes have arrived
+		time.Sleep(time.Millisecond)
+	}
+	if _, ok := g.evictionRank(time.Now()); ok {
+		t.Error("a connection whose request has arrived is replaced")
+	}
+	if _, err := accepted.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := g.evictionRank(time.Now()); !ok {
+		t.Error("a connection with a part of a header that the server has read is not replaced")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func TestManySearches(t *testing.T) {
 		"127.0.0.1\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placement 1.39\r\nConnection: close\r\n\r\n"
 	before := p.peak(t)
 	var all sync.WaitGroup
+	var answered atomic.Int64
 	for i := range searches {
 		c := p.dial(t)
 		all.Go(func() {
@@ -81,7 +83,12 @@ func TestManySearches(t *testing.T) {
 				return
 			}
 			body, err := io.ReadAll(response.Body)
-			if n := strings.Count(string(body), `"mappings"`); err != nil || response.StatusCode != http.StatusOK || n != 12*70 {
+			n := strings.Count(string(body), `"mappings"`)
+			switch {
+			case err == nil && response.StatusCode == http.StatusOK && n == 12*70:
+				answered.Add(1)
+			case err == nil && response.StatusCode == http.StatusServiceUnavailable: // a busy machine decides not all in time
+			default:
 				t.Errorf("%d, %d candidates, %v", response.StatusCode, n, err)
 			}
 		})
@@ -89,6 +96,9 @@ func TestManySearches(t *testing.T) {
 	all.Wait()
 	p.checkAlive(t)
 	after := p.peak(t)
+	if answered.Load() == 0 {
+		t.Error("no search was answered")
+	}
 	t.Logf("peak memory: %d MiB before, %d MiB after", before>>20, after>>20)
 	if after > maxMemory {
 		t.Errorf("peak memory is %d MiB", after>>20)
