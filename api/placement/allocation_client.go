@@ -26,7 +26,7 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 		return Candidates{}, fault.Wrap("", err)
 	}
 	out := doc.Candidates()
-	out.Reason, out.Undecided = answer.Header.Get(ReasonHeader), doc.Undecided
+	out.Reason, out.Undecided, out.Why = answer.Header.Get(ReasonHeader), doc.Undecided, doc.Why
 	if limit, err := strconv.Atoi(answer.Header.Get(LimitHeader)); err == nil {
 		out.Limit, out.Complete = limit, out.Undecided == "" && (limit == 0 || len(out.List) < limit)
 	}

@@ -35,6 +35,8 @@ type Candidates struct {
 	Limit    int
 	// Undecided is what Berth's Placement has not decided, for people: there may be more candidates. Empty: nothing.
 	Undecided string
+	// Why explains an empty list to a scheduler; only Berth's Placement sends it. nil: no explanation.
+	Why *Explanation
 }
 
 // CandidatesDoc is the answer of GET /allocation_candidates since microversion 1.34.
@@ -42,6 +44,7 @@ type CandidatesDoc struct {
 	Requests  []AllocationRequest        `json:"allocation_requests"`
 	Summaries map[provider.ID]SummaryDoc `json:"provider_summaries"`
 	Undecided string                     `json:"berth_undecided,omitempty"`
+	Why       *Explanation               `json:"berth_explanation,omitempty"`
 }
 
 // AllocationRequest is one candidate, in the form that PUT /allocations takes.

@@ -61,6 +61,10 @@ const LimitHeader = "Openstack-Berth-Limit"
 // before.
 const UndecidedKey = "berth_undecided"
 
+// ExplanationKey is a member of the answer to a query with CandidatesHeader that has no candidates: the Explanation,
+// without who holds what is missing.
+const ExplanationKey = "berth_explanation"
+
 // A request GET /resource_providers/{root}/allocations with any value of TreeStateHeader is answered by Berth's
 // Placement with the state of the tree in the same header, if its database is SQLite: a text that is the same until a
 // client writes allocations on the tree of this root provider. A client may send it back in IfTreeStateHeader of

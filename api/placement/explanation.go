@@ -21,8 +21,9 @@ type Explanation struct {
 
 // ExplainFunnelRow is one clause of the funnel, and the number of hosts left after it.
 type ExplainFunnelRow struct {
-	Clause string `json:"clause"`
-	Left   int    `json:"left"`
+	Clause  string   `json:"clause"`
+	Left    int      `json:"left"`
+	Removed []string `json:"removed_hosts,omitempty"` // names of hosts that the clause removes, at most 20
 }
 
 // ExplainHelp is the clause without which most hosts have a candidate. Clause is empty if no single one is enough.

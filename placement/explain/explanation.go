@@ -21,8 +21,9 @@ type Explanation struct {
 
 // FunnelRow is one clause of the funnel.
 type FunnelRow struct {
-	Clause string
-	Left   int // the hosts (trees) that meet this clause and all before it
+	Clause  string
+	Left    int      // the hosts (trees) that meet this clause and all before it
+	Removed []string // names of hosts that meet all clauses before it, but not this one: the first mostNamed
 }
 
 // String returns a line such as `12 offer CUSTOM_NIC`.

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/openberth/berth/placement/candidate"
@@ -9,8 +10,11 @@ import (
 	"github.com/openberth/berth/placement/match"
 )
 
-// mostNearest is how many of the nearest hosts are reported.
-const mostNearest = 3
+// The numbers of hosts that are reported at most.
+const (
+	mostNearest = 3  // of the nearest ones
+	mostNamed   = 20 // by name, of those that one clause removes
+)
 
 // judge finds for each tree the first stage that it fails. Trees of one shape fail the same stage: one of them is
 // judged.
@@ -36,7 +40,7 @@ type ruledSolver struct {
 
 // treeClass is the trees of one shape.
 type treeClass struct {
-	trees   [mostNearest]*index.Tree // the first of them, the rest nil
+	trees   []*index.Tree // the first of them, at most mostNamed
 	count   int
 	stage   int // the one that they fail
 	section int // which cannot be solved, if the stage is about a section: its position in the stage's query
@@ -74,7 +78,7 @@ func (j *judge) judgeAll() bool {
 			j.classes[at].join(t)
 			continue
 		}
-		c := treeClass{trees: [mostNearest]*index.Tree{t}, count: 1}
+		c := treeClass{trees: []*index.Tree{t}, count: 1}
 		if c.stage, c.section = j.failedStage(t); c.stage == len(j.stages) || j.work.stopped {
 			return false
 		}
@@ -114,8 +118,8 @@ func (j *judge) enter(t *index.Tree, c treeClass) {
 
 // join adds a tree to the class.
 func (c *treeClass) join(t *index.Tree) {
-	if c.count < mostNearest {
-		c.trees[c.count] = t
+	if c.count < mostNamed {
+		c.trees = append(c.trees, t)
 	}
 	c.count++
 }
@@ -137,6 +141,57 @@ func (j *judge) passing(stage int) int {
 		}
 	}
 	return n
+}
+
+// removed returns the names of hosts that pass all stages before this one, but not this one.
+func (j *judge) removed(stage int) []string {
+	if j.stages[stage].rule == narrowed {
+		return namesOf(j.outsideTrees())
+	}
+	return namesOf(func(yield func(*index.Tree) bool) {
+		for i := range j.classes {
+			for _, t := range j.classes[i].trees {
+				if j.classes[i].stage == stage && !yield(t) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// outsideTrees iterates over the trees that the narrowing excludes. Both orders are those of the IDs of the roots.
+func (j *judge) outsideTrees() iter.Seq[*index.Tree] {
+	return func(yield func(*index.Tree) bool) {
+		next, stop := iter.Pull(j.narrow.All())
+		defer stop()
+		inside, _ := next()
+		for t := range j.snapshot.Trees() {
+			if t == inside {
+				inside, _ = next()
+			} else if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// namesOf returns the names of the first mostNamed trees, sorted.
+func namesOf(trees iter.Seq[*index.Tree]) (names []string) {
+	for t := range trees {
+		if names = append(names, nameOf(t)); len(names) == mostNamed {
+			break
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// nameOf returns the name of the root of a tree, or its ID.
+func nameOf(t *index.Tree) string {
+	if top := t.Top(); top != nil {
+		return top.Name
+	}
+	return string(t.Root)
 }
 
 // failedStage returns the first stage that a tree fails, or the number of stages; for a stage about a section, also the

@@ -29,7 +29,7 @@ func (j *judge) nearest() (misses []NearestMiss, has supply) {
 		}
 		shortfall, here := j.shortfallOf(c)
 		has = has.plus(here, c.count)
-		for _, t := range c.trees[:min(c.count, mostNearest)] {
+		for _, t := range c.trees[:min(len(c.trees), mostNearest)] {
 			best = insert(best, near{t, c, shortfall})
 		}
 	}
@@ -53,10 +53,7 @@ func insert(best []near, n near) []near {
 }
 
 func missOf(t *index.Tree, deficits []Deficit) NearestMiss {
-	if top := t.Top(); top != nil {
-		return NearestMiss{t.Root, top.Name, deficits}
-	}
-	return NearestMiss{t.Root, string(t.Root), deficits}
+	return NearestMiss{t.Root, nameOf(t), deficits}
 }
 
 func (j *judge) view(t *index.Tree) view { return view{t, j.around.of(t)} }

@@ -23,7 +23,7 @@ import (
 // true, and then its result must not be used; a nil stop never does.
 func Why(s *index.Snapshot, ask resource.Ask, stop func() bool) Explanation {
 	full := match.Compile(s, ask)
-	all := []FunnelRow{{"hosts", s.Len()}}
+	all := []FunnelRow{{Clause: "hosts", Left: s.Len()}}
 	switch {
 	case full.Impossible != "":
 		return Explanation{Reason: full.Impossible, Funnel: all}
@@ -63,17 +63,18 @@ func whyFlat(s *index.Snapshot, ask resource.Ask, stop func() bool) Explanation 
 		"they are returned from microversion 1.29"
 	return Explanation{
 		Reason: reason,
-		Funnel: []FunnelRow{{"hosts", s.Len()}, {"have all on one provider", 0}},
+		Funnel: []FunnelRow{{Clause: "hosts", Left: s.Len()},
+			{Clause: "have all on one provider", Removed: namesOf(s.Trees())}},
 	}
 }
 
 // funnel counts the hosts left after each stage. A stage that excludes no host is left out, and so are all after the
 // one that excludes the last.
 func (j *judge) funnel() []FunnelRow {
-	rows := []FunnelRow{{"hosts", j.snapshot.Len()}}
+	rows := []FunnelRow{{Clause: "hosts", Left: j.snapshot.Len()}}
 	for i, s := range j.stages {
 		if left := j.passing(i); left < rows[len(rows)-1].Left {
-			rows = append(rows, FunnelRow{j.text(s), left})
+			rows = append(rows, FunnelRow{j.text(s), left, j.removed(i)})
 		}
 	}
 	return rows

@@ -278,6 +278,18 @@ func TestExplanationIsEmptyOnlyIfThereIsACandidate(t *testing.T) {
 		if !falling || len(e.Funnel) > 1 && e.Funnel[len(e.Funnel)-1].Left != 0 {
 			t.Fatalf("the funnel widens, or does not end with 0:\n%s", e)
 		}
+		seen := map[string]bool{}
+		for i, row := range e.Funnel[1:] { // no fleet here has 20 hosts, so all are named
+			if removed := e.Funnel[i].Left - row.Left; removed != len(row.Removed) {
+				t.Fatalf("%d hosts are removed, named are %v:\n%s", removed, row.Removed, e)
+			}
+			for _, host := range row.Removed {
+				if seen[host] {
+					t.Fatalf("%s is removed twice:\n%s", host, e)
+				}
+				seen[host] = true
+			}
+		}
 	})
 }
 

@@ -2,12 +2,14 @@ package server
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
@@ -78,6 +80,17 @@ func (w *answerWriter) flushIfFull() error {
 	w.out = w.out[:0]
 	w.sending += w.call.server.now().Sub(began)
 	return err
+}
+
+// explain adds why there are no candidates.
+func (w *answerWriter) explain(why api.Explanation) error {
+	text, err := json.Marshal(why)
+	if err != nil {
+		return fault.New(fault.Internal, "cannot write the explanation: %w", err)
+	}
+	w.out.put(`,"` + api.ExplanationKey + `":`)
+	w.out = append(w.out, text...)
+	return nil
 }
 
 // finish sends the rest of the answer. undecided is what the search has not decided, for a scheduler; empty: nothing.

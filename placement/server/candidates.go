@@ -77,15 +77,31 @@ func (c *call) candidates() error {
 	c.server.opts.Log.Debug("candidates found", "request_id", c.ID, "found", n, "took", took,
 		"providers", snapshot.Providers())
 	if n == 0 {
-		why, err := c.explanation(snapshot, ask)
-		if c.Context().Err() != nil {
-			return c.Context().Err()
-		}
-		if err == nil && why.Reason != "" {
-			c.W.Header().Set(api.ReasonHeader, headerValue(why.Reason))
+		if err := c.explainNone(w, snapshot, ask); err != nil {
+			return err
 		}
 	}
 	return w.finish(undecided)
+}
+
+// explainNone adds why there are no candidates: the reason in a header, and all of it in the answer to a scheduler.
+func (c *call) explainNone(w *answerWriter, snapshot *index.Snapshot, ask resource.Ask) error {
+	why, err := c.explanation(snapshot, ask)
+	if c.Context().Err() != nil {
+		return c.Context().Err()
+	}
+	if err != nil || why.Reason == "" {
+		return nil // the answer is complete without a reason
+	}
+	c.W.Header().Set(api.ReasonHeader, headerValue(why.Reason))
+	if !c.forScheduling() {
+		return nil
+	}
+	document, err := c.explanationDocument(snapshot, why, false)
+	if err != nil {
+		return err
+	}
+	return w.explain(document)
 }
 
 // judge returns the error for a search that found n candidates and was not complete. A scheduler can do with those that
@@ -162,7 +178,17 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
+	answer, err := c.explanationDocument(snapshot, why, true)
+	if err != nil {
+		return err
+	}
+	return c.sendJSON(http.StatusOK, answer)
+}
+
+// explanationDocument returns an explanation as the API has it; with holders with those who hold what is missing.
+func (c *call) explanationDocument(snapshot *index.Snapshot, why explain.Explanation, holders bool) (
+	answer api.Explanation, err error) {
+	answer = api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
 		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Help: api.ExplainHelp(why.Help),
 		Nearest: []api.ExplainNearestMiss{}}
 	for _, step := range why.Funnel {
@@ -171,16 +197,18 @@ func (c *call) explain() error {
 	for _, m := range why.Nearest {
 		miss := api.ExplainNearestMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
 		for _, d := range m.Deficits {
-			held, err := c.deficitHolders(snapshot, d)
-			if err != nil {
-				return err
+			var held []api.ExplainHolder
+			if holders {
+				if held, err = c.deficitHolders(snapshot, d); err != nil {
+					return answer, err
+				}
 			}
 			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause),
 				Asks: d.Asks, Free: d.Free, Of: d.Of, Text: d.String(), HeldBy: held})
 		}
 		answer.Nearest = append(answer.Nearest, miss)
 	}
-	return c.sendJSON(http.StatusOK, answer)
+	return answer, nil
 }
 
 // maxHolders is how many consumers of one provider an explanation names.

@@ -48,6 +48,16 @@ func TestReasonForNoCandidates(t *testing.T) {
 	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
 		t.Errorf("%+v, %v, want %q", found, err, why.Reason)
 	}
+	if found.Why != nil {
+		t.Errorf("a client that does not schedule gets %+v", found.Why)
+	}
+	scheduler := w.client()
+	scheduler.REST = scheduler.REST.WithHeader(api.CandidatesHeader, api.ForScheduling)
+	found, err = scheduler.Candidates(t.Context(), ask)
+	if err != nil || found.Why == nil || found.Why.Reason != why.Reason || len(found.Why.Nearest) != 1 ||
+		!slices.Equal(found.Why.Funnel[len(found.Why.Funnel)-1].Removed, []string{"host"}) {
+		t.Errorf("%+v, %v", found, err)
+	}
 	long, err := w.client().Explain(t.Context(), ask)
 	if err != nil || long.Reason != why.Reason || len(long.Nearest) == 0 || long.Nearest[0].Root != host ||
 		long.Nearest[0].Host != "host" {
