@@ -19,8 +19,12 @@ func explain(g *Globals, e placement.Explanation, holders names) error {
 	if len(e.Funnel) > 0 {
 		b.WriteString("hosts left after each clause:\n")
 	}
-	for _, s := range e.Funnel {
-		fmt.Fprintf(&b, "  %6d  %s\n", s.Left, s.Clause)
+	for i, s := range e.Funnel {
+		removed := 0
+		if i > 0 {
+			removed = e.Funnel[i-1].Left - s.Left
+		}
+		fmt.Fprintf(&b, "  %6d  %s%s\n", s.Left, s.Clause, removedHosts(removed, s.Removed))
 	}
 	if len(e.Minimal) > 0 {
 		if e.Rough {

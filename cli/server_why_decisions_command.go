@@ -95,6 +95,7 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 		}
 		b.WriteString("\n")
 	}
+	printSearch(&b, why.Search)
 	if why.Fault != "" {
 		fmt.Fprintf(&b, "fault: %s\n", why.Fault)
 	}
@@ -116,6 +117,45 @@ func PrintWhy(w io.Writer, why compute.Why, providers map[string]string, long bo
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printSearch writes the funnel of the last search, as recorded, and the nearest misses.
+func printSearch(b *strings.Builder, s *compute.WhySearch) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(b, "hosts left after each clause, at %s:\n", s.At.Local().Format("2006-01-02 15:04:05"))
+	for i, row := range s.Funnel {
+		removed := 0
+		if i > 0 {
+			removed = s.Funnel[i-1].Left - row.Left
+		}
+		fmt.Fprintf(b, "  %6d  %s%s\n", row.Left, row.Clause, removedHosts(removed, row.Removed))
+	}
+	if len(s.Nearest) > 0 {
+		b.WriteString("nearest misses:\n")
+	}
+	for _, m := range s.Nearest {
+		for _, d := range m.Deficits {
+			fmt.Fprintf(b, "  %s: %s\n", m.Host, d.Text)
+		}
+	}
+}
+
+// maxRemovedHosts is how many of the hosts that a clause removes are named in a line.
+const maxRemovedHosts = 5
+
+// removedHosts returns the end of a line of a funnel: the hosts that a clause has removed.
+func removedHosts(count int, hosts []string) string {
+	if count == 0 || len(hosts) == 0 {
+		return ""
+	}
+	hosts = hosts[:min(len(hosts), maxRemovedHosts)]
+	text := "; not " + strings.Join(hosts, ", ")
+	if more := count - len(hosts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // printWords writes the image that the server was created from, and the sources of its properties.

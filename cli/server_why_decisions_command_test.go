@@ -16,6 +16,9 @@ func TestPrintWhy(t *testing.T) {
 			"image property hw_numa_nodes"}}},
 		Groups: []compute.WhyGroup{{Suffix: "r-0", Resources: map[string]int{"CUSTOM_A": 1}, Required: []string{"T"},
 			Forbidden: []string{"U"}}},
+		Search: &compute.WhySearch{Funnel: []compute.WhyFunnelRow{{Clause: "hosts", Left: 9},
+			{Clause: "offer CUSTOM_A", Left: 2, Removed: []string{"a", "b", "c", "d", "e", "f"}}},
+			Nearest: []compute.WhyMiss{{Host: "g", Deficits: []compute.WhyDeficit{{Text: "CUSTOM_A: asks 1, 0 of 4 free"}}}}},
 		Fault: "No valid host was found: nothing fits.", History: []compute.WhyHistoryEntry{{Text: "asks", Times: 2}}}, nil,
 		false)
 	if err != nil {
@@ -23,7 +26,9 @@ func TestPrintWhy(t *testing.T) {
 	}
 	for _, want := range []string{`web (id) is ERROR: flavor f`, `made from image i ("debian\x1b[2J")`,
 		`hw:numa_nodes is "2", from extra spec hw:numa_nodes and image property hw_numa_nodes`,
-		`"r-0" wants CUSTOM_A:1, with T, without U`, "fault: No valid host", "asks (2 times)"} {
+		`"r-0" wants CUSTOM_A:1, with T, without U`, "fault: No valid host", "       9  hosts\n",
+		"       2  offer CUSTOM_A; not a, b, c, d, e and 2 more\n", "nearest misses:\n  g: CUSTOM_A: asks 1, 0 of 4 free\n",
+		"asks (2 times)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -37,6 +37,7 @@ type Why struct {
 	// On other hosts, until the agents report the guests gone
 	Leftovers      []WhyResidence     `json:"left_behind"`
 	FilterFailures []WhyFilterFailure `json:"falls"` // of the last round
+	Search         *WhySearch         `json:"search,omitempty"`
 	Fault          string             `json:"fault,omitempty"`
 	Details        string             `json:"fault_details,omitempty"` // additional sentences
 	History        []WhyHistoryEntry  `json:"trail"`                   // oldest first
@@ -118,6 +119,39 @@ type WhyFilterFailure struct {
 	Count   int      `json:"hosts"`       // how many hosts
 	Hosts   []string `json:"first_hosts"` // some of them
 	Nearest string   `json:"nearest_miss,omitempty"`
+}
+
+// WhySearch is how the last search for a host ended, as recorded with the decision. The first row of the funnel is the
+// hosts that it began with. Without candidates the clauses are those of the request to Placement; else those of
+// compute's filters.
+type WhySearch struct {
+	At      time.Time      `json:"at"`
+	Funnel  []WhyFunnelRow `json:"funnel"`
+	Nearest []WhyMiss      `json:"nearest"` // the hosts that lack the least, at most 3
+}
+
+// WhyFunnelRow is one clause, and the number of hosts left after it.
+type WhyFunnelRow struct {
+	Clause  string   `json:"clause"`
+	Left    int      `json:"left"`
+	Removed []string `json:"removed_hosts,omitempty"` // names of hosts that the clause removed, at most 20
+}
+
+// WhyMiss is a host that lacks little.
+type WhyMiss struct {
+	Host     string       `json:"host"`
+	Deficits []WhyDeficit `json:"deficits"`
+}
+
+// WhyDeficit is what a host lacks. Cause is that of Placement's explanation (held, reserved, absent, …), or the name
+// of the filter, which has no numbers.
+type WhyDeficit struct {
+	Class string `json:"resource_class,omitempty"`
+	Cause string `json:"cause"`
+	Asks  int    `json:"asks,omitempty"`
+	Free  int    `json:"free,omitempty"`
+	Of    int    `json:"of,omitempty"`
+	Text  string `json:"text"` // the deficit as a sentence
 }
 
 // WhyHistoryEntry is one line of the history.

@@ -41,7 +41,7 @@ func onPrepareRefused(s Server, reason string, now time.Time) Server {
 // onChosen records the choices of a round and starts the move or the claim of the first choice.
 func onChosen(s Server, e Chosen, now time.Time) Server {
 	s.Round++
-	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
+	s = recordSearch(s, e.FilterFailures, e.Search, now)
 	s = recordPorts(s, e.Ports, e.PortDevices)
 	s = addHistory(s, now, fmt.Sprintf("Placement returned %s; %s%s", count(e.Candidates, "candidate"),
 		count(len(e.Choices), "choice"), prefixed("; refused: ", e.Refused)))
@@ -58,13 +58,22 @@ func onChosen(s Server, e Chosen, now time.Time) Server {
 // onNoValidHost starts another round if one can help, otherwise it gives up.
 func onNoValidHost(s Server, e NoValidHost, now time.Time) Server {
 	s.Round++
-	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
+	s = recordSearch(s, e.FilterFailures, e.Search, now)
 	s = addHistory(s, now, fmt.Sprintf("Placement returned %s; no host is suitable: %s",
 		count(e.Candidates, "candidate"), e.Reason))
 	if e.Again && s.Round < MaxRounds && !s.isAborted() {
 		return s // the state and its step stay; only the round changes
 	}
 	return giveUp(s, now, e.Reason, false)
+}
+
+// recordSearch records what filters have refused in a round, and how many hosts each clause has left.
+func recordSearch(s Server, failures []schedule.FilterFailure, search schedule.Search, now time.Time) Server {
+	s.FilterFailures, s.Search = failures[:min(len(failures), maxNamed)], nil
+	if len(search.Funnel) > 0 {
+		s.Search = &HostSearch{At: now, Search: search}
+	}
+	return s
 }
 
 // tryChoice continues with the first choice: it is claimed, or the move to it starts. A choice is lost that would break

@@ -30,6 +30,7 @@ type Chosen struct {
 	Candidates     int                      // number of candidates that Placement returned
 	Refused        string                   // summary of the refusals, or empty
 	FilterFailures []schedule.FilterFailure // the refusals by filter and reason
+	Search         schedule.Search          // how many hosts each clause left
 	Ports          []Port                   // the server's ports, as they are now
 	PortDevices    []pci.Request            // the devices that they need
 }
@@ -40,6 +41,7 @@ type NoValidHost struct {
 	Reason         string // one sentence without its full stop
 	Again          bool   // another round may help: candidates may have been taken before they were filtered
 	FilterFailures []schedule.FilterFailure
+	Search         schedule.Search // how many hosts each clause left, and the nearest misses
 }
 
 // Claimed is the result of Claim if the server's consumer holds Choices[0].

@@ -13,6 +13,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// HostSearch is a search for a host, and when it ended.
+type HostSearch struct {
+	At time.Time
+	schedule.Search
+}
+
 // Server is the record of one server: its definition and its state.
 //
 // The creator of a server fills in the first block of fields, except Ask and Requests, and passes the record to Next
@@ -71,6 +77,7 @@ type Server struct {
 	FailedHosts map[string]string // hosts where the guest failed, and why
 	// why candidates of the last round were refused, the most frequent reason first
 	FilterFailures []schedule.FilterFailure `json:",omitempty"`
+	Search         *HostSearch              `json:",omitempty"` // the last round, as it was; nil: there was none
 	Devices        []schedule.Picked        // the devices that the agent assigned
 	Topology       []numa.GuestCell         `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
 	Networks       []NetworkRequest         `json:",omitempty"` // what its ports are; nil: no port

@@ -108,6 +108,7 @@ type serverPlace struct {
 	Choices          []choiceRecord    `json:"choices,omitzero"`
 	ExcludedHosts    map[string]string `json:"excluded_hosts,omitzero"`
 	FilterFailures   []failureRecord   `json:"filter_failures,omitzero"`
+	Search           *searchRecord     `json:"host_search,omitzero"`
 	MinCountReached  bool              `json:"min_count_reached,omitzero"`
 	Devices          []pickedRecord    `json:"pci_devices,omitzero"`
 	CellPlaces       []cellPlaceRecord `json:"numa_placement,omitzero"`
@@ -210,6 +211,33 @@ type failureRecord struct {
 	Count   int             `json:"host_count,omitzero"`
 	Hosts   []string        `json:"hosts,omitzero"`
 	Nearest string          `json:"nearest_miss,omitzero"`
+}
+
+// searchRecord is the last search for a host.
+type searchRecord struct {
+	At      time.Time      `json:"at,omitzero"`
+	Funnel  []funnelRecord `json:"funnel,omitzero"`
+	Nearest []missRecord   `json:"nearest,omitzero"`
+}
+
+type funnelRecord struct {
+	Clause  string   `json:"clause,omitzero"`
+	Left    int      `json:"left,omitzero"`
+	Removed []string `json:"removed_hosts,omitzero"`
+}
+
+type missRecord struct {
+	Host     string          `json:"host,omitzero"`
+	Deficits []deficitRecord `json:"deficits,omitzero"`
+}
+
+type deficitRecord struct {
+	Class resource.Class `json:"resource_class,omitzero"`
+	Cause string         `json:"cause,omitzero"`
+	Asks  int            `json:"asks,omitzero"`
+	Free  int            `json:"free,omitzero"`
+	Of    int            `json:"of,omitzero"`
+	Text  string         `json:"text,omitzero"`
 }
 
 // reportRecord is the last report of an agent about the server.
@@ -340,7 +368,7 @@ func toServer(s lifecycle.Server) serverRecord {
 			s.MinCount, s.Power, s.RescueImage},
 		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
 			s.FailedHosts,
-			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
+			each(s.FilterFailures, toFailure), optional(s.Search, toSearch), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
 			each(s.Ports, toPort), each(s.Leftovers, toResidence),
 			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{s.Stage(), s.Task, s.Actual, s.Rescued, s.Shelved,
@@ -389,7 +417,7 @@ func fromServer(r serverRecord) lifecycle.Server {
 
 		Host: r.Host, Reported: r.Reported, PreviousConsumer: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
 		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts,
-		FilterFailures:  each(r.FilterFailures, fromFailure),
+		FilterFailures: each(r.FilterFailures, fromFailure), Search: optional(r.Search, fromSearch),
 		MinCountReached: r.MinCountReached, Devices: each(r.Devices, fromPicked),
 		Cells:       each(r.CellPlaces, fromCellPlace),
 		Ports:       each(r.Ports, fromPort),
@@ -470,6 +498,22 @@ func toFailure(f schedule.FilterFailure) failureRecord {
 
 func fromFailure(r failureRecord) schedule.FilterFailure {
 	return schedule.FilterFailure{Filter: r.Filter, Reason: r.Reason, Count: r.Count, Hosts: r.Hosts, Nearest: r.Nearest}
+}
+
+func toSearch(s lifecycle.HostSearch) searchRecord {
+	return searchRecord{s.At, each(s.Funnel, func(f schedule.FunnelRow) funnelRecord { return funnelRecord(f) }),
+		each(s.Nearest, func(m schedule.NearestMiss) missRecord {
+			return missRecord{m.Host, each(m.Deficits, func(d schedule.Deficit) deficitRecord { return deficitRecord(d) })}
+		})}
+}
+
+func fromSearch(r searchRecord) lifecycle.HostSearch {
+	return lifecycle.HostSearch{At: r.At, Search: schedule.Search{
+		Funnel: each(r.Funnel, func(f funnelRecord) schedule.FunnelRow { return schedule.FunnelRow(f) }),
+		Nearest: each(r.Nearest, func(m missRecord) schedule.NearestMiss {
+			return schedule.NearestMiss{Host: m.Host,
+				Deficits: each(m.Deficits, func(d deficitRecord) schedule.Deficit { return schedule.Deficit(d) })}
+		})}}
 }
 
 func toRebuild(u lifecycle.PreRebuild) rebuildRecord {

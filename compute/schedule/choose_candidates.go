@@ -98,11 +98,14 @@ func (p Input) filter(requests []pci.Request, left map[provider.ID]*remaining) (
 			good = append(good, c)
 			continue
 		}
-		refusal.Host = cmp.Or(p.Hosts[c.Root].Name, string(c.Root))
+		refusal.Host = p.nameOf(c.Root)
 		refusals = append(refusals, refusal)
 	}
 	return good, refusals
 }
+
+// nameOf returns the name of a host, or the id of its root provider.
+func (p Input) nameOf(root provider.ID) string { return cmp.Or(p.Hosts[root].Name, string(root)) }
 
 // remaining is what a host has free for any candidate.
 type remaining struct {

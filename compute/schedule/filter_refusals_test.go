@@ -41,6 +41,15 @@ func TestRefusalsNameHostsAndNearestMiss(t *testing.T) {
 			[]string{"one", "two"}) || failures[0].Nearest != "one: node 1 has 1" || failures[1].Filter != schedule.FilterHost {
 		t.Errorf("%+v", failures)
 	}
+	search := p.SearchOf(refusals)
+	if got := fmt.Sprint(search.Funnel); got != "[{hosts of the candidates 3 []} {are in service and permitted 2 [three]} "+
+		"{have NUMA nodes with room 0 [one two]}]" {
+		t.Error(got)
+	}
+	if len(search.Nearest) != 3 || search.Nearest[0].Host != "one" || search.Nearest[0].Deficits[0].Text !=
+		"no NUMA node has 2 threads for dedicated CPUs left (node 1 has 1)" || search.Nearest[2].Host != "three" {
+		t.Errorf("%+v", search.Nearest)
+	}
 	p.Cells, p.Only = nil, "two"
 	choices, refusals = schedule.Choose(p, nil, 1)
 	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was requested" {

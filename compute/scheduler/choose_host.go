@@ -114,7 +114,7 @@ func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, reques
 		return event, err
 	}
 	if len(got.List) == 0 {
-		return lifecycle.NoValidHost{Reason: whyEmpty(got, request)}, nil
+		return lifecycle.NoValidHost{Reason: whyEmpty(got, request), Search: searchOf(got.Why)}, nil
 	}
 	input, err := c.Input(ctx, got)
 	if err != nil {
@@ -127,12 +127,14 @@ func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, reques
 	if err != nil {
 		return nil, err
 	}
-	why, failures := schedule.Summarise(refusals), schedule.FilterFailures(refusals)
+	why, failures, search := schedule.Summarise(refusals), schedule.FilterFailures(refusals), input.SearchOf(refusals)
 	if len(choices) == 0 {
 		// The reports are newer than the candidates: a candidate's device may be taken by now, and another one free.
-		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: failures}, nil
+		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: failures,
+			Search: search}, nil
 	}
-	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures}, nil
+	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures,
+		Search: search}, nil
 }
 
 // candidates returns the candidates for a request. Alternatives that Placement does not have are left out. If the query
@@ -160,6 +162,25 @@ func (c Scheduler) candidates(ctx context.Context, request resource.Ask) (placem
 // whyEmpty returns why an answer has no candidates.
 func whyEmpty(got placement.Candidates, request resource.Ask) string {
 	return cmp.Or(got.Reason, fmt.Sprintf("Placement has no host with all of %s left", request.Total()))
+}
+
+// searchOf returns the explanation of an answer without candidates, as it is recorded. It is empty without one.
+func searchOf(e *placement.Explanation) (out schedule.Search) {
+	if e == nil {
+		return out
+	}
+	for _, row := range e.Funnel {
+		out.Funnel = append(out.Funnel, schedule.FunnelRow(row))
+	}
+	for _, m := range e.Nearest {
+		miss := schedule.NearestMiss{Host: m.Host}
+		for _, d := range m.Deficits {
+			miss.Deficits = append(miss.Deficits, schedule.Deficit{Class: d.Class, Cause: d.Cause, Asks: d.Asks,
+				Free: d.Free, Of: d.Of, Text: d.Text})
+		}
+		out.Nearest = append(out.Nearest, miss)
+	}
+	return out
 }
 
 // addServer adds to the input what concerns one server: its cells, and the hosts that it must not use.

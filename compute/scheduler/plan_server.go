@@ -37,8 +37,9 @@ type serverPlan struct {
 	input    schedule.Input
 	refusals []schedule.Refusal
 
-	candidates int // number of candidates that Placement returned
-	audits     int // number of hosts audited
+	sampled    bool // the last search was among a sample of the hosts
+	candidates int  // number of candidates that Placement returned
+	audits     int  // number of hosts audited
 	choices    []schedule.Choice
 	wanted     int // number of choices
 }
@@ -93,9 +94,22 @@ func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resou
 	c.searches.decided(s)
 	if len(p.choices) == 0 {
 		return lifecycle.NoValidHost{Candidates: p.candidates, Reason: why, Again: p.candidates > 0,
-			FilterFailures: failures}, nil
+			FilterFailures: failures, Search: p.result()}, nil
 	}
-	return lifecycle.Chosen{Choices: p.choices, Candidates: p.candidates, Refused: why, FilterFailures: failures}, nil
+	return lifecycle.Chosen{Choices: p.choices, Candidates: p.candidates, Refused: why, FilterFailures: failures,
+		Search: p.result()}, nil
+}
+
+// result returns how many of the hosts that the last search began with each filter has left.
+func (p *serverPlan) result() schedule.Search {
+	hosts, accepted := "hosts", map[string]bool{}
+	if p.sampled {
+		hosts = "hosts, chosen at random"
+	}
+	for _, c := range p.choices {
+		accepted[c.Host] = true
+	}
+	return schedule.SearchOf(hosts, len(p.input.Hosts), accepted, p.refusals)
 }
 
 // roots returns the roots of all hosts, or of the only one that the server may be placed on.
@@ -131,6 +145,7 @@ func sample(hosts []schedule.HostRoot, seed uint64) []provider.ID {
 // all hosts.
 func (p *serverPlan) search(ctx context.Context, ask resource.Ask, of []provider.ID, all bool) (lifecycle.Event,
 	error) {
+	p.sampled = !all
 	if err := p.readHosts(ctx, ask, of); err != nil {
 		return nil, err
 	}
@@ -266,7 +281,8 @@ func (p *serverPlan) askForm(ctx context.Context, roots []provider.ID) (lifecycl
 type restAnswer struct {
 	schedule.Input // with the candidates of the answer
 	tree           schedule.Tree
-	why            string // why a host is not in it
+	why            string          // why a host is not in it
+	search         schedule.Search // without candidates: how many hosts each clause left
 }
 
 // ask asks Placement for the rest of the server.
@@ -277,7 +293,7 @@ func (p *serverPlan) ask(ctx context.Context, ask resource.Ask) (out restAnswer,
 	}
 	p.candidates += len(got.List)
 	out = p.with(got)
-	out.why = whyEmpty(got, ask)
+	out.why, out.search = whyEmpty(got, ask), searchOf(got.Why)
 	return out, nil, nil
 }
 
@@ -345,7 +361,7 @@ func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
 		return p.onRequestRejected("No such resource class " + string(class))
 	}
 	if len(got.Candidates) == 0 {
-		return lifecycle.NoValidHost{Reason: got.why}, nil
+		return lifecycle.NoValidHost{Reason: got.why, Search: got.search}, nil
 	}
 	why := schedule.Summarise(p.refusals)
 	switch {
@@ -356,7 +372,7 @@ func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
 		why = "no agent of any host has reported"
 	}
 	return lifecycle.NoValidHost{Candidates: p.candidates, Reason: why,
-		FilterFailures: schedule.FilterFailures(p.refusals)}, nil
+		FilterFailures: schedule.FilterFailures(p.refusals), Search: p.result()}, nil
 }
 
 // offered reports whether some host has a device of the class, free or not.

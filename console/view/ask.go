@@ -81,7 +81,7 @@ func (c *Cloud) Answer(s AskSource) *Answer {
 		c.addCandidates(a, *s.Candidates)
 	}
 	if s.Why != nil && s.Why.Reason != "" {
-		a.Reason, a.Funnel = c.Sentence(s.Why.Reason), funnelRows(*s.Why)
+		a.Reason, a.Funnel = c.Sentence(s.Why.Reason), funnelRows(s.Why.Funnel)
 		for _, miss := range s.Why.Nearest {
 			c.addMiss(a, miss)
 		}

@@ -17,7 +17,7 @@ type ServerSource struct {
 	Why     *compute.Why // its decisions, of Berth's compute
 	Actions []compute.InstanceAction
 	Ports   []network.Port
-	Now     *placement.Explanation // why its request has no candidates now
+	Now     *placement.Explanation // why its request has no candidates now; nil if the search is recorded
 	Missing []string
 }
 
@@ -31,7 +31,8 @@ type ServerPage struct {
 	Points   []Point // of the time line; none if all steps are at one time
 	Lasted   string  // from the first to the last step
 	Failures []FilterRow
-	Funnel   []FunnelRow // of the request as it would be searched for now
+	Searched *time.Time  // when the search ended that Funnel is of; nil: Funnel is of the request as of now
+	Funnel   []FunnelRow // of the last search, as recorded; else of the request as it would be searched for now
 	Nearest  []Miss
 	PortRows []PortRow
 	Fault    []Segment
@@ -59,7 +60,9 @@ type FilterRow struct {
 // FunnelRow is one clause of the funnel.
 type FunnelRow struct {
 	Clause              string
-	Left, Removed, Part int // Part is the share of the hosts in percent
+	Left, Removed, Part int      // Part is the share of the hosts in percent
+	Hosts               []string // some of those that it removed
+	Others              int      // hosts that it removed and that are not named
 }
 
 // Miss is a host that lacks little.
@@ -186,12 +189,17 @@ func duration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// funnel adds how many hosts each clause of the request leaves now, and the hosts that lack the least.
+// funnel adds how many hosts each clause of the last search has left, and the hosts that lack the least: as recorded
+// with the decision, else as of now.
 func (p *ServerPage) funnel() {
+	if p.Why != nil && p.Why.Search != nil {
+		p.recordedFunnel(*p.Why.Search)
+		return
+	}
 	if p.Now == nil || p.Now.Reason == "" {
 		return
 	}
-	p.Funnel = funnelRows(*p.Now)
+	p.Funnel = funnelRows(p.Now.Funnel)
 	for _, n := range p.Now.Nearest {
 		miss := Miss{Host: n.Host}
 		for _, d := range n.Deficits {
@@ -201,13 +209,34 @@ func (p *ServerPage) funnel() {
 	}
 }
 
-// funnelRows returns the rows of the funnel of an explanation.
-func funnelRows(e placement.Explanation) (rows []FunnelRow) {
-	for i, row := range e.Funnel {
-		one := FunnelRow{Clause: row.Clause, Left: row.Left, Part: Amount{row.Left, e.Funnel[0].Left}.Share()}
-		if i > 0 {
-			one.Removed = e.Funnel[i-1].Left - row.Left
+// recordedFunnel adds the funnel of a search as it was recorded.
+func (p *ServerPage) recordedFunnel(s compute.WhySearch) {
+	var funnel []placement.ExplainFunnelRow
+	for _, row := range s.Funnel {
+		funnel = append(funnel, placement.ExplainFunnelRow(row))
+	}
+	p.Searched, p.Funnel = &s.At, funnelRows(funnel)
+	for _, m := range s.Nearest {
+		miss := Miss{Host: m.Host}
+		for _, d := range m.Deficits {
+			miss.Texts = append(miss.Texts, d.Text)
 		}
+		p.Nearest = append(p.Nearest, miss)
+	}
+}
+
+// maxRemovedHosts is how many of the hosts that a clause removes are shown.
+const maxRemovedHosts = 6
+
+// funnelRows returns the rows of a funnel.
+func funnelRows(funnel []placement.ExplainFunnelRow) (rows []FunnelRow) {
+	for i, row := range funnel {
+		one := FunnelRow{Clause: row.Clause, Left: row.Left, Part: Amount{row.Left, funnel[0].Left}.Share(),
+			Hosts: row.Removed[:min(len(row.Removed), maxRemovedHosts)]}
+		if i > 0 {
+			one.Removed = funnel[i-1].Left - row.Left
+		}
+		one.Others = max(one.Removed-len(one.Hosts), 0)
 		rows = append(rows, one)
 	}
 	return rows

@@ -51,7 +51,7 @@ func (s *Handlers) conditionsOf(c *request.Call, name string) ([]condition.Condi
 // withoutHostData removes the data about hosts and their devices, which the Compute API hides from users.
 func withoutHostData(w compute.Why) compute.Why {
 	w.Host, w.Choice, w.Details, w.Move, w.HostConditions = "", nil, "", nil, []condition.Condition{}
-	w.Leftovers, w.FilterFailures = []compute.WhyResidence{}, []compute.WhyFilterFailure{}
+	w.Leftovers, w.FilterFailures, w.Search = []compute.WhyResidence{}, []compute.WhyFilterFailure{}, nil
 	w.Excluded, w.Devices, w.History = map[string]string{}, []compute.WhyDevice{}, []compute.WhyHistoryEntry{}
 	for i := range w.Requests {
 		w.Requests[i].Providers = []string{}
@@ -103,6 +103,9 @@ func explain(s lifecycle.Server) compute.Why {
 		w.FilterFailures = append(w.FilterFailures, compute.WhyFilterFailure{Filter: string(f.Filter),
 			Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
 	}
+	if s.Search != nil {
+		w.Search = explainSearch(*s.Search)
+	}
 	if f := cmp.Or(s.Fault, s.Refusal); f != nil {
 		w.Fault, w.Details = f.Message, f.Details
 	}
@@ -110,6 +113,22 @@ func explain(s lifecycle.Server) compute.Why {
 		w.History = append(w.History, compute.WhyHistoryEntry{At: m.At, Text: m.Text, Times: m.Times})
 	}
 	return w
+}
+
+func explainSearch(s lifecycle.HostSearch) *compute.WhySearch {
+	out := &compute.WhySearch{At: s.At, Funnel: []compute.WhyFunnelRow{}, Nearest: []compute.WhyMiss{}}
+	for _, row := range s.Funnel {
+		out.Funnel = append(out.Funnel, compute.WhyFunnelRow(row))
+	}
+	for _, m := range s.Nearest {
+		miss := compute.WhyMiss{Host: m.Host, Deficits: []compute.WhyDeficit{}}
+		for _, d := range m.Deficits {
+			miss.Deficits = append(miss.Deficits, compute.WhyDeficit{Class: string(d.Class), Cause: d.Cause, Asks: d.Asks,
+				Free: d.Free, Of: d.Of, Text: d.Text})
+		}
+		out.Nearest = append(out.Nearest, miss)
+	}
+	return out
 }
 
 // explainImage returns the image of a server, nil without one, and the constraints of its flavor and image with their
