@@ -36,7 +36,9 @@ func (s *site) withServers() {
 	s.apis["/v2.1/servers/detail"] = doc{"servers": []any{placed, refused}}
 	at := time.Date(2026, 11, 25, 17, 9, 12, 0, time.UTC)
 	s.apis["/berth/v1/servers/"+serverID+"/why"] = doc{"why": doc{"id": serverID, "host": "cmp-00004", "query": "a=b",
-		"pci_requests": []any{}, "trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
+		"pci_requests": []any{}, "search": doc{"at": at, "funnel": []any{doc{"clause": "hosts", "left": 9},
+			doc{"clause": "have the devices free", "left": 2, "removed_hosts": []any{"cmp-00006"}}}, "nearest": []any{
+			doc{"host": "cmp-00007", "deficits": []any{doc{"text": "one device is held"}}}}}, "trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
 			doc{"at": at.Add(4 * time.Millisecond), "text": "claiming " + serverID, "times": 3},
 			doc{"at": at.Add(14 * time.Millisecond), "text": "guest runs", "times": 1}}}}
 	s.apis["/berth/v1/servers/"+refusedID+"/why"] = doc{"why": doc{"id": refusedID, "query": "resources=VCPU:1",
@@ -132,7 +134,8 @@ func TestPages(t *testing.T) {
 		"/hosts/cmp-00004#d-0000:15:00.0": {"db-00003"},
 		"/servers":                        {"db-00003", "<b>train</b>", "of all projects"},
 		"/servers/" + serverID: {"ACTIVE on cmp-00004", "14 ms from the first", "+4 ms", "claiming db-00003", "3 times",
-			"edge-p13", "0000:18:00.3", "192.0.2.20"},
+			"edge-p13", "0000:18:00.3", "192.0.2.20", "as recorded at 2026-11-25 17:09:12", "have the devices free", "−7",
+			"cmp-00006", "6 others", "one device is held"},
 		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
 			"5 others", "−60", "0 of 2 are free", "no host has CUSTOM_ACCEL:1"},
 		"/events?kind=allocation": {"Changes of providers"},
