@@ -138,3 +138,19 @@ func devicesText(addresses []string) string {
 	}
 	return "devices " + strings.Join(addresses, ", ")
 }
+
+// maxRemovedHosts is how many of the hosts that a clause removes are named in a line.
+const maxRemovedHosts = 5
+
+// removedHosts returns the end of a line of a funnel: the hosts that a clause has removed.
+func removedHosts(count int, hosts []string) string {
+	if count == 0 || len(hosts) == 0 {
+		return ""
+	}
+	hosts = hosts[:min(len(hosts), maxRemovedHosts)]
+	text := "; not " + strings.Join(hosts, ", ")
+	if more := count - len(hosts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -38,7 +38,8 @@ func (s *site) withServers() {
 	s.apis["/berth/v1/servers/"+serverID+"/why"] = doc{"why": doc{"id": serverID, "host": "cmp-00004", "query": "a=b",
 		"pci_requests": []any{}, "search": doc{"at": at, "funnel": []any{doc{"clause": "hosts", "left": 9},
 			doc{"clause": "have the devices free", "left": 2, "removed_hosts": []any{"cmp-00006"}}}, "nearest": []any{
-			doc{"host": "cmp-00007", "deficits": []any{doc{"text": "one device is held"}}}}}, "trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
+			doc{"host": "cmp-00007", "deficits": []any{doc{"text": "one device is held"}}}}},
+		"trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
 			doc{"at": at.Add(4 * time.Millisecond), "text": "claiming " + serverID, "times": 3},
 			doc{"at": at.Add(14 * time.Millisecond), "text": "guest runs", "times": 1}}}}
 	s.apis["/berth/v1/servers/"+refusedID+"/why"] = doc{"why": doc{"id": refusedID, "query": "resources=VCPU:1",

@@ -10,7 +10,8 @@ import (
 // Placement, its candidates, what agents and filters have reported, and the history.
 var hiddenMembers = map[string]bool{"image_snapshot": true, "resource_request": true, "pci_requests": true,
 	"requested_networks": true,
-	"numa_cells":         true, "choices": true, "excluded_hosts": true, "filter_failures": true, "host_search": true, "pci_devices": true,
+	"numa_cells":         true, "choices": true, "excluded_hosts": true, "filter_failures": true, "host_search": true,
+	"pci_devices":    true,
 	"numa_placement": true, "leftovers": true, "last_reports": true, "before_rebuild": true, "migration": true,
 	"history": true, "public_key": true, "admin_password": true}
 

@@ -42,8 +42,8 @@ func TestRefusalsNameHostsAndNearestMiss(t *testing.T) {
 		t.Errorf("%+v", failures)
 	}
 	search := p.SearchOf(refusals)
-	if got := fmt.Sprint(search.Funnel); got != "[{hosts of the candidates 3 []} {are in service and permitted 2 [three]} "+
-		"{have NUMA nodes with room 0 [one two]}]" {
+	if got := fmt.Sprint(search.Funnel); got != "[{hosts of the candidates 3 []} {are in service and permitted 2 "+
+		"[three]} {have NUMA nodes with room 0 [one two]}]" {
 		t.Error(got)
 	}
 	if len(search.Nearest) != 3 || search.Nearest[0].Host != "one" || search.Nearest[0].Deficits[0].Text !=
