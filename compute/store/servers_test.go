@@ -76,6 +76,10 @@ func fullServer() lifecycle.Server {
 	s.Cells = []numa.Placed{{Node: 1, CPUs: map[int]int{0: 4}, Emulator: []int{5}, PageKB: 2048}}
 	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1,
 		Hosts: []string{"g"}, Nearest: "n"}}
+	s.Search = &lifecycle.HostSearch{At: noon, Search: schedule.Search{
+		Funnel: []schedule.FunnelRow{{Clause: "hosts", Left: 2}, {Clause: "offer CUSTOM_NIC", Left: 1, Removed: []string{"g"}}},
+		Nearest: []schedule.NearestMiss{{Host: "g", Deficits: []schedule.Deficit{{Class: "CUSTOM_NIC", Cause: "held", Asks: 2,
+			Free: 1, Of: 3, Text: "t"}}}}}}
 	s.Group, s.HostZone, s.Target, s.RescueImage, s.Rescued = "full group", "zone", "h", "rescue", "rescue"
 	s.MinCount, s.PreviousConsumer, s.Power, s.Actual = 2, "w", lifecycle.Off, lifecycle.Off
 	s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = lifecycle.Rebooting, 3, true, true, "wish"
