@@ -20,7 +20,7 @@ import (
 func shownParts(s lifecycle.Server) lifecycle.Server {
 	s.ImageSnapshot, s.Networks, s.Requests, s.Topology, s.Choices, s.FailedHosts = nil, nil, nil, nil, nil, nil
 	s.FilterFailures, s.Devices, s.Cells, s.Leftovers, s.LastReports = nil, nil, nil, nil, nil
-	s.PreRebuild, s.Migration, s.History = nil, nil, nil
+	s.PreRebuild, s.Migration, s.History, s.Search = nil, nil, nil, nil
 	s.Ask = lifecycle.Server{}.Ask
 	return s
 }

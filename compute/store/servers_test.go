@@ -77,7 +77,8 @@ func fullServer() lifecycle.Server {
 	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1,
 		Hosts: []string{"g"}, Nearest: "n"}}
 	s.Search = &lifecycle.HostSearch{At: noon, Search: schedule.Search{
-		Funnel: []schedule.FunnelRow{{Clause: "hosts", Left: 2}, {Clause: "offer CUSTOM_NIC", Left: 1, Removed: []string{"g"}}},
+		Funnel: []schedule.FunnelRow{{Clause: "hosts", Left: 2}, {Clause: "offer CUSTOM_NIC", Left: 1,
+			Removed: []string{"g"}}},
 		Nearest: []schedule.NearestMiss{{Host: "g", Deficits: []schedule.Deficit{{Class: "CUSTOM_NIC", Cause: "held", Asks: 2,
 			Free: 1, Of: 3, Text: "t"}}}}}}
 	s.Group, s.HostZone, s.Target, s.RescueImage, s.Rescued = "full group", "zone", "h", "rescue", "rescue"
