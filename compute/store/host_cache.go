@@ -19,6 +19,7 @@ type hostCache struct {
 	drops   uint64                 // how often hosts were dropped
 	dropped map[string]uint64      // by name: drops when the host was last dropped
 	cleared uint64                 // drops when all were last dropped
+	doubt   *time.Time             // the last one after whose end trust has dropped what was read before
 }
 
 // cachedHost is a host, or the result that no host has this root provider.
@@ -88,6 +89,23 @@ func (c *hostCache) clear() {
 	c.cleared = c.drops
 	clear(c.byRoot)
 	clear(c.byName)
+}
+
+// trust forgets all hosts if a write has ended in a way that is not known: at each call until that is over, and once
+// when it is, because a host may have been read before the COMMIT of that write. See lease.Database.Alone.
+func (c *hostCache) trust(alone bool, doubt *time.Time) {
+	if doubt == nil {
+		return
+	}
+	c.mu.Lock()
+	known := alone && c.doubt == doubt
+	if alone {
+		c.doubt = doubt
+	}
+	c.mu.Unlock()
+	if !known {
+		c.clear()
+	}
 }
 
 // version returns a number that differs after each change of a host. began of add is that of before the COMMIT.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/provider"
@@ -58,5 +59,29 @@ func TestAddAfterOtherChange(t *testing.T) {
 	c.put(roots, old, reading)
 	if n := guests(); n != -1 {
 		t.Errorf("a claim while the host was read: %d guests, want a host that is read again", n)
+	}
+}
+
+// A host that was read while the end of a write was not known may be older than that write: it is read again, at each
+// time until that is over and once afterwards.
+func TestHostsInDoubtAreReadAgain(t *testing.T) {
+	c, roots := newHostCache(), []provider.ID{"root"}
+	host := map[provider.ID]schedule.Host{"root": {Name: "a", Provider: "root"}}
+	first, second := time.Now(), time.Now()
+	for i, step := range []struct {
+		alone bool
+		doubt *time.Time
+		kept  bool
+	}{
+		{true, nil, true}, {false, nil, true},
+		{false, &first, false}, {false, &first, false}, {true, &first, false}, {true, &first, true}, {false, &first, false},
+		{true, &first, true}, {true, &second, false}, {true, &second, true},
+	} {
+		_, _, began := c.get(roots)
+		c.put(roots, host, began)
+		c.trust(step.alone, step.doubt)
+		if _, missing, _ := c.get(roots); len(missing) == 0 != step.kept {
+			t.Errorf("step %d: kept %t, want %t", i, !step.kept, step.kept)
+		}
 	}
 }

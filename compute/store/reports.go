@@ -168,6 +168,7 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 // Guests are sorted by id. Hosts come from memory if nothing has changed there; see hostCache. Callers must not change
 // their lists in place.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
+	s.hosts.trust(s.db.Alone())
 	out, missing, began := s.hosts.get(roots)
 	if len(missing) == 0 {
 		return out, nil
