@@ -19,12 +19,10 @@ func explain(g *Globals, e placement.Explanation, holders names) error {
 	if len(e.Funnel) > 0 {
 		b.WriteString("hosts left after each clause:\n")
 	}
-	for i, s := range e.Funnel {
-		removed := 0
-		if i > 0 {
-			removed = e.Funnel[i-1].Left - s.Left
-		}
-		fmt.Fprintf(&b, "  %6d  %s%s\n", s.Left, s.Clause, removedHosts(removed, s.Removed))
+	before := 0
+	for _, s := range e.Funnel {
+		b.WriteString(funnelLine(before, s.Left, s.Clause, s.Removed))
+		before = s.Left
 	}
 	if len(e.Minimal) > 0 {
 		if e.Rough {

@@ -125,12 +125,10 @@ func printSearch(b *strings.Builder, s *compute.WhySearch) {
 		return
 	}
 	fmt.Fprintf(b, "hosts left after each clause, at %s:\n", s.At.Local().Format("2006-01-02 15:04:05"))
-	for i, row := range s.Funnel {
-		removed := 0
-		if i > 0 {
-			removed = s.Funnel[i-1].Left - row.Left
-		}
-		fmt.Fprintf(b, "  %6d  %s%s\n", row.Left, row.Clause, removedHosts(removed, row.Removed))
+	before := 0
+	for _, row := range s.Funnel {
+		b.WriteString(funnelLine(before, row.Left, row.Clause, row.Removed))
+		before = row.Left
 	}
 	if len(s.Nearest) > 0 {
 		b.WriteString("nearest misses:\n")

@@ -142,15 +142,14 @@ func devicesText(addresses []string) string {
 // maxRemovedHosts is how many of the hosts that a clause removes are named in a line.
 const maxRemovedHosts = 5
 
-// removedHosts returns the end of a line of a funnel: the hosts that a clause has removed.
-func removedHosts(count int, hosts []string) string {
-	if count == 0 || len(hosts) == 0 {
-		return ""
+// funnelLine returns a line of a funnel: the number of hosts left after a clause, and some of those that it removed.
+func funnelLine(before, left int, clause string, removed []string) string {
+	text := fmt.Sprintf("  %6d  %s", left, clause)
+	if named := removed[:min(len(removed), maxRemovedHosts)]; len(named) > 0 {
+		text += "; not " + strings.Join(named, ", ")
+		if more := before - left - len(named); more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
 	}
-	hosts = hosts[:min(len(hosts), maxRemovedHosts)]
-	text := "; not " + strings.Join(hosts, ", ")
-	if more := count - len(hosts); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return text + "\n"
 }

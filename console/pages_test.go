@@ -43,7 +43,8 @@ func (s *site) withServers() {
 			doc{"at": at.Add(4 * time.Millisecond), "text": "claiming " + serverID, "times": 3},
 			doc{"at": at.Add(14 * time.Millisecond), "text": "guest runs", "times": 1}}}}
 	s.apis["/berth/v1/servers/"+refusedID+"/why"] = doc{"why": doc{"id": refusedID, "query": "resources=VCPU:1",
-		"trail": []any{doc{"at": at, "text": "no valid host", "times": 1}}, "falls": []any{doc{"step": "NUMATopologyFilter",
+		"search": doc{"at": at, "funnel": []any{doc{"clause": "hosts", "left": 60}, doc{"clause": "offer CUSTOM_ACCEL"}}},
+		"trail":  []any{doc{"at": at, "text": "no valid host", "times": 1}}, "falls": []any{doc{"step": "NUMATopologyFilter",
 			"reason": "no node has 32768 MiB", "hosts": 7, "first_hosts": []any{"cmp-00001", "cmp-00002"}}}}}
 	s.apis["/berth/v1/explain"] = doc{"reason": "no host has CUSTOM_ACCEL:1", "funnel": []any{
 		doc{"clause": "hosts", "left": 60}, doc{"clause": "CUSTOM_ACCEL:1", "left": 0}}, "nearest": []any{
@@ -138,7 +139,7 @@ func TestPages(t *testing.T) {
 			"edge-p13", "0000:18:00.3", "192.0.2.20", "as recorded at 2026-11-25 17:09:12", "have the devices free", "−7",
 			"cmp-00006", "6 others", "one device is held"},
 		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
-			"5 others", "−60", "0 of 2 are free", "no host has CUSTOM_ACCEL:1"},
+			"5 others", "as recorded at 2026-11-25 17:09:12", "offer CUSTOM_ACCEL", "−60", "Now: no host has CUSTOM_ACCEL:1"},
 		"/events?kind=allocation": {"Changes of providers"},
 		"/classes": {"8 classes, 60 of 60 hosts", "rack-c", "20 hosts", "13 of 40", "40 of 120", "61 of 120",
 			"8 of 120", "11 of 120"},
@@ -163,6 +164,13 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s lacks %q: %s", path, part, text)
 			}
 		}
+	}
+	why := s.apis["/berth/v1/servers/"+refusedID+"/why"].(doc)["why"].(doc)
+	delete(why, "search")
+	b.Open(s.URL + "/servers/" + refusedID)
+	text := b.Evaluate("document.body.innerText").(string)
+	if !strings.Contains(text, "as Placement would answer now") || !strings.Contains(text, "0 of 2 are free") {
+		t.Errorf("a server without a recorded search: %s", text)
 	}
 	b.Size(1280, 800)
 	b.Open(s.URL + "/fleet?q=cmp-00004")

@@ -112,7 +112,7 @@ func readServer(ctx context.Context, clients Clients, s compute.Server) (out vie
 }
 
 // readDecisions reads the decisions about a server, or its actions where compute is Nova. For a server without a host
-// whose search is not recorded it reads why its request has no candidates now.
+// it reads why its request has no candidates now.
 func readDecisions(ctx context.Context, clients Clients, id string, out *view.ServerSource) (err error) {
 	if clients.Hosts == nil {
 		out.Actions, err = clients.Compute.InstanceActions(ctx, id)
@@ -123,7 +123,7 @@ func readDecisions(ctx context.Context, clients Clients, id string, out *view.Se
 		return err
 	}
 	out.Why = &why
-	if why.Host != "" || why.Query == "" || why.Search != nil {
+	if why.Host != "" || why.Query == "" {
 		return nil
 	}
 	var now placement.Explanation

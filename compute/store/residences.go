@@ -130,11 +130,10 @@ func deviceHosts(before, after lifecycle.Server) (hosts []string) {
 // server may have been changed all the same.
 //
 // The guest of a claim that has just begun is added to its host in memory. After any other change the host is read
-// again, and also if a write has ever ended in a way that was not known: a host in memory may be older than that write.
+// again, and also while the end of a write is not known.
 func (s *Store) updateHosts(before, after lifecycle.Server) (update func(after lifecycle.Server, committed bool)) {
 	_, host, isNew := newGuest(before, after)
-	alone, doubt := s.db.Alone()
-	if !isNew || !alone || doubt != nil {
+	if !isNew || !s.db.IsAlone() {
 		return func(after lifecycle.Server, _ bool) { s.hosts.drop("", deviceHosts(before, after)...) }
 	}
 	began := s.hosts.version(host)

@@ -17,7 +17,7 @@ type ServerSource struct {
 	Why     *compute.Why // its decisions, of Berth's compute
 	Actions []compute.InstanceAction
 	Ports   []network.Port
-	Now     *placement.Explanation // why its request has no candidates now; nil if the search is recorded
+	Now     *placement.Explanation // why its request has no candidates now; nil: it has a host
 	Missing []string
 }
 
