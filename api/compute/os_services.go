@@ -29,6 +29,14 @@ type ServiceDoc struct {
 	ForcedDown *bool   `json:"forced_down,omitempty"` // 2.11
 }
 
+// ServiceStatus is the answer to a change of the status until 2.52.
+type ServiceStatus struct {
+	Binary string  `json:"binary"`
+	Host   string  `json:"host"`
+	Status string  `json:"status"`                    // enabled or disabled
+	Reason *string `json:"disabled_reason,omitempty"` // of disable-log-reason
+}
+
 // ServiceDown is the answer to a change of forced_down until 2.52.
 type ServiceDown struct {
 	Binary     string `json:"binary"`

@@ -51,7 +51,16 @@ func TestHypervisors(t *testing.T) {
 		{"2.43", "GET", "/os-hosts", "", 404, "there is nothing"},
 		{"2.1", "PUT", "/os-hosts/cmp1", `{"status": "disable"}`, 501, "cannot power hosts"},
 		{"2.1", "GET", "/os-availability-zone/detail", "", 200, `"cmp1":{"nova-compute":{"active":true,"available":true`},
+		{"2.1", "GET", "/os-availability-zone/detail", "", 200, `"nova-scheduler":{"active":true,"available":true`},
+		{"2.1", "GET", "/os-availability-zone/detail", "", 200, `"zoneName":"internal"`},
 		{"2.1", "GET", "/os-aggregates", "", 200, `{"aggregates":[]}`},
+		{"2.1", "PUT", "/os-services/disable", `{"host": "cmp1", "binary": "nova-compute"}`, 200,
+			`{"service":{"binary":"nova-compute","host":"cmp1","status":"disabled"}}`},
+		{"2.11", "PUT", "/os-services/disable-log-reason",
+			`{"host": "cmp1", "binary": "nova-compute", "disabled_reason": "x"}`, 200,
+			`{"service":{"binary":"nova-compute","host":"cmp1","status":"disabled","disabled_reason":"x"}}`},
+		{"2.52", "PUT", "/os-services/enable", `{"host": "cmp1", "binary": "nova-compute"}`, 200,
+			`{"service":{"binary":"nova-compute","host":"cmp1","status":"enabled"}}`},
 	})
 	h.exchanges("ann:p1", []exchange{
 		{"2.53", "GET", "/os-hypervisors", "", 403, "role admin"},

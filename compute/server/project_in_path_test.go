@@ -21,9 +21,14 @@ func TestPathMayContainProject(t *testing.T) {
 		{"/v2.1/p1/images", "/v2.1/p1/images", ""},
 		{"/v2.1/p1", "/v2.1/p1", ""},
 		{"/berth/v1/p1/servers", "/berth/v1/p1/servers", ""},
+		{"/v2.1/servers/", "/v2.1/servers", ""},
+		{"/v2.1/p1/flavors/a%2Fb/?c=d", "/v2.1/flavors/a%2Fb?c=d", "p1"},
+		{"/v2.1/", "/v2.1/", ""},
+		{"/berth/v1/hosts/", "/berth/v1/hosts/", ""},
 	} {
 		var got request.Call
 		got.R = httptest.NewRequest("GET", c.path, nil)
+		got.RemoveSlash()
 		got.RemoveProject(resources)
 		if got.R.URL.RequestURI() != c.to || got.Project != c.project {
 			t.Errorf("%s: %s of project %q", c.path, got.R.URL.RequestURI(), got.Project)

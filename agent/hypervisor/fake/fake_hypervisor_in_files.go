@@ -27,8 +27,8 @@ var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4
 // Hypervisor stores its guests in a directory, one JSON file each.
 type Hypervisor struct {
 	// Fail, when set, is called before each operation ("check", "capacity", "guests", "build", "rename", "migrate",
-	// "upload", "end upload", "destroy") with the guest's id, if any. A fault that it returns becomes the operation's
-	// result. It may block, to simulate a slow hypervisor. Set it before use.
+	// "upload", "end upload", "destroy", "console", "diagnostics", "crash dump") with the guest's id, if any. A fault that
+	// it returns becomes the operation's result. It may block, to simulate a slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
 	// Peer returns the hypervisor of another host, from which the disks of guests that move are copied. nil: the fake

@@ -2,9 +2,11 @@ package catalog
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,14 +59,11 @@ func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error 
 	if err != nil {
 		return err
 	}
-	filter.Marker = marker
-	found, err := request.Collect(limit, func(limit int, last *flavor.Flavor) ([]flavor.Flavor, error) {
-		filter.Limit = limit
-		if last != nil {
-			filter.Marker = last.ID
-		}
-		return s.Store.Flavors(c.R.Context(), filter)
-	}, keep)
+	order, err := flavorOrder(q)
+	if err != nil {
+		return err
+	}
+	found, err := s.flavorPage(c.R.Context(), filter, keep, order, marker, limit)
 	if err != nil {
 		return err
 	}
@@ -79,6 +78,36 @@ func (s *Handlers) flavors(c *request.Call, view func(flavor.Flavor) any) error 
 		}
 	}
 	return c.WriteJSON(http.StatusOK, body)
+}
+
+// flavorPage returns the flavors that follow the marker, at most limit. order is nil for the order by id.
+func (s *Handlers) flavorPage(ctx context.Context, filter store.FlavorFilter, keep func(flavor.Flavor) bool,
+	order func(a, b flavor.Flavor) int, marker string, limit int) ([]flavor.Flavor, error) {
+	wanted := limit
+	if order == nil {
+		filter.Marker = marker
+	} else {
+		wanted = math.MaxInt
+	}
+	found, err := request.Collect(wanted, func(limit int, last *flavor.Flavor) ([]flavor.Flavor, error) {
+		filter.Limit = limit
+		if last != nil {
+			filter.Marker = last.ID
+		}
+		return s.Store.Flavors(ctx, filter)
+	}, keep)
+	if err != nil || order == nil {
+		return found, err
+	}
+	slices.SortFunc(found, order)
+	if marker != "" {
+		at := slices.IndexFunc(found, func(f flavor.Flavor) bool { return f.ID == marker })
+		if at < 0 {
+			return nil, fault.New(fault.Invalid, "the marker %q is not a flavor", edge.Clip(marker))
+		}
+		found = found[at+1:]
+	}
+	return found[:min(limit, len(found))], nil
 }
 
 // flavorFilter reads the query. Callers see public flavors and those whose access list has their project; admins choose

@@ -94,6 +94,6 @@ func (s *Handlers) changeByName(c *request.Call, status string, withReason bool)
 	if err := s.changeStatus(c, body.Host, change); err != nil {
 		return err
 	}
-	doc := compute.ServiceDoc{Binary: compute.Binary, Host: body.Host, Status: status, Reason: body.Reason}
+	doc := compute.ServiceStatus{Binary: compute.Binary, Host: body.Host, Status: status, Reason: body.Reason}
 	return c.WriteJSON(http.StatusOK, map[string]any{"service": doc})
 }

@@ -31,7 +31,7 @@ func (s *Handlers) detailZones(c *request.Call) error {
 }
 
 // writeZones writes the zones that have hosts, by name; without any host, the default zone. A zone is available if a
-// host of it is not disabled.
+// host of it is not disabled. The details have the zone of the services of this process too.
 func (s *Handlers) writeZones(c *request.Call, detail bool) error {
 	list, err := s.hostStates(c.R.Context())
 	if err != nil {
@@ -59,6 +59,16 @@ func (s *Handlers) writeZones(c *request.Call, detail bool) error {
 	}
 	if len(list) == 0 {
 		at(s.DefaultZone)
+	}
+	if detail {
+		internal := at(internalZone)
+		internal.State.Available = true
+		for _, own := range s.ownServices(c, len(list)) {
+			if internal.Hosts[own.Host] == nil {
+				internal.Hosts[own.Host] = map[string]compute.ZoneService{}
+			}
+			internal.Hosts[own.Host][own.Binary] = compute.ZoneService{Active: true, Available: true, Updated: own.Updated}
+		}
 	}
 	slices.SortFunc(zones, func(a, b compute.Zone) int { return strings.Compare(a.Name, b.Name) })
 	return c.WriteJSON(http.StatusOK, map[string]any{"availabilityZoneInfo": zones})

@@ -5,6 +5,27 @@ import (
 	"strings"
 )
 
+// RemoveSlash removes a slash at the end of a path of the Compute API, which has no meaning there.
+func (c *Call) RemoveSlash() {
+	path := c.R.URL.EscapedPath()
+	short, ended := strings.CutSuffix(path, "/")
+	if !ended || !strings.HasPrefix(short, "/v2.1/") {
+		return
+	}
+	c.setPath(short)
+}
+
+// setPath changes the path of the request; path is escaped and valid.
+func (c *Call) setPath(path string) {
+	short, err := c.R.URL.Parse(path)
+	if err != nil {
+		return
+	}
+	short.RawQuery = c.R.URL.RawQuery
+	c.R = c.R.Clone(c.R.Context())
+	c.R.URL = short
+}
+
 // RemoveProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
 // paths. resources are the names of resources.
 func (c *Call) RemoveProject(resources map[string]bool) {
@@ -14,16 +35,12 @@ func (c *Call) RemoveProject(resources map[string]bool) {
 	if !ok || !two || resources[project] || !resources[resource] {
 		return
 	}
-	short, err := c.R.URL.Parse("/v2.1/" + tail)
+	project, err := url.PathUnescape(project)
 	if err != nil {
 		return
 	}
-	if project, err = url.PathUnescape(project); err != nil {
-		return
-	}
-	short.RawQuery = c.R.URL.RawQuery
-	c.R = c.R.Clone(c.R.Context())
-	c.R.URL, c.Project = short, project
+	c.setPath("/v2.1/" + tail)
+	c.Project = project
 }
 
 // Resources returns the names of resources in routes of the Compute API: the segments after /v2.1/.
