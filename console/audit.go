@@ -141,16 +141,9 @@ func (a auditContent) Named(id, name string) view.Segment {
 	return view.Segment{Text: name}
 }
 
-// auditForm serves a form of the page of the audit, and then leads to the page. It refuses forms of other sessions.
+// auditForm serves a form of the page of the audit, and then leads to the page.
 func (c *Console) auditForm(do func(*http.Request, *session) error) http.HandlerFunc {
-	return c.signedIn(func(w http.ResponseWriter, r *http.Request, one *session) error {
-		r.Body = http.MaxBytesReader(w, r.Body, maxAuditForm)
-		if err := r.ParseForm(); err != nil {
-			return fault.New(fault.Invalid, "nothing was changed: the form could not be read: %w; load the page again", err)
-		}
-		if !same(one.form, r.PostForm.Get("form")) {
-			return fault.New(fault.Forbidden, "nothing was changed: the form is not of this session; load the page again")
-		}
+	return c.form(func(w http.ResponseWriter, r *http.Request, one *session) error {
 		if err := do(r, one); err != nil {
 			return err
 		}
@@ -158,9 +151,6 @@ func (c *Console) auditForm(do func(*http.Request, *session) error) http.Handler
 		return nil
 	})
 }
-
-// maxAuditForm is the size of a form of the audit, which names each change.
-const maxAuditForm = 4 << 20
 
 // auditAgain begins an audit.
 func (c *Console) auditAgain(_ *http.Request, one *session) error {

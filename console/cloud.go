@@ -67,6 +67,9 @@ type Cloud struct {
 	Name   string                             // of the cloud or its address, for the sign-in page
 	SignIn func(Credentials) (Clients, error) // makes no call
 	Named  bool                               // a token is USER or USER:PROJECT, and no secret
+	// Compute is the address of compute for browsers; empty: that in its answers. The answers of services in memory
+	// have no address that browsers reach.
+	Compute string
 }
 
 // nameOf returns the name that pages and the log show for a user.

@@ -23,8 +23,11 @@ type linkedCell struct {
 }
 
 // Cell returns a cell of a host with its link.
-func (f fleetContent) Cell(h *view.Host, c view.Cell) linkedCell {
-	return linkedCell{c, hostPath(h.Host) + "#d-" + c.Address}
+func (f fleetContent) Cell(h *view.Host, c view.Cell) linkedCell { return cellOf(h.Host, c) }
+
+// cellOf returns a cell of a host with its link.
+func cellOf(host string, c view.Cell) linkedCell {
+	return linkedCell{c, hostPath(host) + "#d-" + c.Address}
 }
 
 // Sentence divides a condition into text, commands and names.

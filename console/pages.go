@@ -23,7 +23,7 @@ var templateFiles embed.FS
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range []string{"sign-in", "fleet", "rows", "error", "reading", "host", "servers",
-		"server", "events", "ask", "answer", "classes", "audit"} {
+		"server", "migrate", "guest-console", "events", "ask", "answer", "classes", "audit"} {
 		all[name] = template.Must(template.New(name).Funcs(template.FuncMap{"number": view.Number,
 			"plural": view.Plural, "hostPath": hostPath, "serverPath": serverPath, "clock": clockText}).
 			ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/asked.html",

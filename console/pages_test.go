@@ -38,7 +38,8 @@ func (s *site) withServers() {
 	s.apis["/berth/v1/servers/"+serverID+"/why"] = doc{"why": doc{"id": serverID, "host": "cmp-00004", "query": "a=b",
 		"pci_requests": []any{}, "search": doc{"at": at, "funnel": []any{doc{"clause": "hosts", "left": 9},
 			doc{"clause": "have the devices free", "left": 2, "removed_hosts": []any{"cmp-00006"}}}, "nearest": []any{
-			doc{"host": "cmp-00007", "deficits": []any{doc{"text": "one device is held"}}}}},
+			doc{"host": "cmp-00007", "deficits": []any{doc{"text": "one device is held", "resource_class": "CUSTOM_ACCEL",
+				"asks": 2, "free": 1, "of": 2}}}}},
 		"trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
 			doc{"at": at.Add(4 * time.Millisecond), "text": "claiming " + serverID, "times": 3},
 			doc{"at": at.Add(14 * time.Millisecond), "text": "guest runs", "times": 1}}}}
@@ -49,6 +50,8 @@ func (s *site) withServers() {
 	s.apis["/berth/v1/explain"] = doc{"reason": "no host has CUSTOM_ACCEL:1", "funnel": []any{
 		doc{"clause": "hosts", "left": 60}, doc{"clause": "CUSTOM_ACCEL:1", "left": 0}}, "nearest": []any{
 		doc{"host": "cmp-00005", "deficits": []any{doc{"text": "CUSTOM_ACCEL: 0 of 2 are free"}}}}}
+	s.apis["/berth/v1/hosts/cmp-00004/drain"] = doc{"moves": []any{doc{"server": serverID, "name": "db-00003",
+		"action": "cold", "to": "cmp-00005", "reason": "its devices are pinned", "note": "a port will be created"}}}
 	s.apis["/v2.0/ports"] = doc{"ports": []any{doc{"id": "p1", "name": "edge-p13", "status": "ACTIVE",
 		"binding:vnic_type": "direct", "binding:profile": doc{"pci_slot": "0000:18:00.3"},
 		"fixed_ips": []any{doc{"ip_address": "192.0.2.20"}}}}}
@@ -137,7 +140,11 @@ func TestPages(t *testing.T) {
 		"/servers":                        {"db-00003", "<b>train</b>", "of all projects"},
 		"/servers/" + serverID: {"ACTIVE on cmp-00004", "14 ms from the first", "+4 ms", "claiming db-00003", "3 times",
 			"edge-p13", "0000:18:00.3", "192.0.2.20", "as recorded at 2026-11-25 17:09:12", "have the devices free", "−7",
-			"cmp-00006", "6 others", "one device is held"},
+			"cmp-00006", "6 others", "one device is held", "cmp-00004_0000:14:00.0", "MEMORY_MB", "8\u202f192",
+			"8\u202f192 of 131\u202f072", "Migrate…", "Serial console"},
+		"/servers/" + serverID + "/migrate": {"This will happen",
+			"The guest is stopped on cmp-00004 and started on cmp-00005", "Not live: its devices are pinned",
+			"a port will be created", "Leave it on cmp-00004"},
 		"/servers/" + refusedID: {"No valid host was found", "berth server why train", "NUMATopologyFilter", "cmp-00002",
 			"5 others", "as recorded at 2026-11-25 17:09:12", "offer CUSTOM_ACCEL", "−60", "Now: no host has CUSTOM_ACCEL:1"},
 		"/events?kind=allocation": {"Changes of providers"},
@@ -163,6 +170,13 @@ func TestPages(t *testing.T) {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s lacks %q: %s", path, part, text)
 			}
+		}
+	}
+	b.Open(s.URL + "/servers/" + serverID)
+	for _, label := range []string{"CUSTOM_ACCEL: 2 needed, 1 of 2 free",
+		"CUSTOM_ACCEL 0000:14:00.0: 1 held by db-00006"} {
+		if n := b.Evaluate(fmt.Sprintf(`document.querySelectorAll('.miss [aria-label=%q]').length`, label)); n != 1.0 {
+			t.Errorf("the nearest miss has no drawing %q: %v", label, b.Evaluate(`document.querySelector(".miss").outerHTML`))
 		}
 	}
 	why := s.apis["/berth/v1/servers/"+refusedID+"/why"].(doc)["why"].(doc)

@@ -46,6 +46,9 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET /hosts/{host}", c.signedIn(c.host))
 	mux.HandleFunc("GET /servers", c.signedIn(c.servers))
 	mux.HandleFunc("GET /servers/{server}", c.signedIn(c.server))
+	mux.HandleFunc("GET /servers/{server}/migrate", c.signedIn(c.plannedMove))
+	mux.HandleFunc("POST /servers/{server}/act", c.form(c.act))
+	mux.HandleFunc("POST /servers/{server}/console", c.form(c.guestConsole))
 	mux.HandleFunc("GET /ask", c.signedIn(c.ask))
 	mux.HandleFunc("GET /ask/answer", c.signedIn(c.askAnswer))
 	mux.HandleFunc("GET /classes", c.signedIn(c.classes))
@@ -104,6 +107,23 @@ func (c *Console) signedIn(h handler) http.HandlerFunc {
 		}
 	}
 }
+
+// form serves a form. It refuses forms of other sessions.
+func (c *Console) form(h handler) http.HandlerFunc {
+	return c.signedIn(func(w http.ResponseWriter, r *http.Request, one *session) error {
+		r.Body = http.MaxBytesReader(w, r.Body, maxChangeForm)
+		if err := r.ParseForm(); err != nil {
+			return fault.New(fault.Invalid, "nothing was changed: the form could not be read: %w; load the page again", err)
+		}
+		if !same(one.form, r.PostForm.Get("form")) {
+			return fault.New(fault.Forbidden, "nothing was changed: the form is not of this session; load the page again")
+		}
+		return h(w, r, one)
+	})
+}
+
+// maxChangeForm is the size of a form that changes something; that of the audit names each change.
+const maxChangeForm = 4 << 20
 
 // toSignIn sends a client to the sign-in page, which leads back to the requested one. Parts of pages get status 401.
 func (c *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {

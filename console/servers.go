@@ -64,7 +64,23 @@ func listServers(ctx context.Context, client *compute.Client, q url.Values) ([]c
 	return out.Servers, err
 }
 
-// server shows one server.
+// serverContent is the content of the page of a server.
+type serverContent struct{ *view.ServerPage }
+
+// Cell returns a cell of a host with its link.
+func (serverContent) Cell(host string, c view.Cell) linkedCell { return cellOf(host, c) }
+
+// Ends returns how a move that waits can end.
+func (serverContent) Ends() []ending {
+	return []ending{{endConfirm, "Confirm", "The guest as it was before is removed, with what it holds on its host."},
+		{endRevert, "Revert", "The guest as it is now is removed. The one as it was before is started again on its host, " +
+			"if it ran."}}
+}
+
+// ending is one way in which a move can end.
+type ending struct{ Do, Button, What string }
+
+// server shows one server. While a task is in progress, the page loads itself again.
 func (c *Console) server(w http.ResponseWriter, r *http.Request, one *session) error {
 	id := r.PathValue("server")
 	found, err := one.clients.Compute.ServerByID(r.Context(), id)
@@ -80,7 +96,10 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request, one *session) e
 		return err
 	}
 	p := one.page(found.Name, "servers", nil)
-	p.Content = cloud.Server(source)
+	if found.TaskState != nil && *found.TaskState != "" {
+		p.Refresh = 3
+	}
+	p.Content = serverContent{cloud.Server(source)}
 	c.render(w, http.StatusOK, "server", p)
 	return nil
 }

@@ -49,5 +49,18 @@ func (c *Client) TypeConsole(ctx context.Context, id, session string, data []byt
 	return err
 }
 
+// RemoteConsole returns the address of a page that opens a console of a server once, by id. Protocol and type are such
+// as vnc and novnc, or serial and serial. It returns fault.Conflict if the server does not run.
+func (c *Client) RemoteConsole(ctx context.Context, id, protocol, typ string) (string, error) {
+	var out struct {
+		Console struct {
+			URL string `json:"url"`
+		} `json:"remote_console"`
+	}
+	body := map[string]any{"remote_console": map[string]string{"protocol": protocol, "type": typ}}
+	_, err := c.REST.Do(ctx, http.MethodPost, "/v2.1/servers/"+url.PathEscape(id)+"/remote-consoles", body, &out)
+	return out.Console.URL, err
+}
+
 // MaxTyped is the largest number of bytes of one TypeConsole.
 const MaxTyped = 32 << 10

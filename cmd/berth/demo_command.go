@@ -84,7 +84,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 		apis[i].handler = service.Handler
 	}
 	if pages != nil {
-		shown, err := showCloud(all, pages, log)
+		shown, err := showCloud(all, pages, apis[1], log)
 		if err != nil {
 			return err
 		}

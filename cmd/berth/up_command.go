@@ -109,7 +109,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		at.image.handler = all.Image.Handler
 	}
 	at.one.handler = all.Handler()
-	shown, err := showCloud(all, at.pages, log)
+	shown, err := showCloud(all, at.pages, at.compute, log)
 	if err != nil {
 		return err
 	}
@@ -126,12 +126,13 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	return serveWithAgent(ctx, s, conf, all, log, at.all...)
 }
 
-// showCloud makes the console of a cloud the handler of its endpoint.
-func showCloud(all *app.Cloud, at *endpoint, log *slog.Logger) (*console.Console, error) {
+// showCloud makes the console of a cloud the handler of its endpoint. compute is the endpoint of compute.
+func showCloud(all *app.Cloud, at, compute *endpoint, log *slog.Logger) (*console.Console, error) {
 	cloud, err := all.ConsoleCloud()
 	if err != nil {
 		return nil, err
 	}
+	cloud.Compute = compute.url()
 	pages := console.New(console.Options{Cloud: cloud, Version: version(), TLS: at.cert != nil, Log: log})
 	at.handler = pages
 	return pages, nil

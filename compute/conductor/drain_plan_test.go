@@ -56,6 +56,11 @@ func TestPlanDrain(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
+	one, err := c.conductor().Scheduler.PlanDrain(t.Context(), "a",
+		func(s lifecycle.Server) bool { return s.ID == plan[2].Server })
+	if err != nil || len(one) != 1 || one[0].Server != plan[2].Server || one[0].To != "b" {
+		t.Errorf("only %s: %+v, %v", plan[2].Name, one, err)
+	}
 	if moved != 2 || c.allocations()+c.histories() != before {
 		t.Errorf("%d moves: %+v", moved, plan)
 	}

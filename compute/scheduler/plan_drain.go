@@ -23,10 +23,11 @@ type PlannedMove struct {
 	Note         string           // what the move does besides: which ports it creates
 }
 
-// PlanDrain returns for each server on a host where it would move if the host were drained now; with devices, only for
-// the servers that have one of them. It changes nothing. It runs the scheduler of a real move; each move has the room
-// that the moves before it leave. It returns fault.NotFound if no agent has reported for the host.
-func (c Scheduler) PlanDrain(ctx context.Context, host string, devices []pci.Address) ([]PlannedMove, error) {
+// PlanDrain returns for each server on a host where it would move if the host were drained now; only for those that
+// only selects, if it is not nil. It changes nothing. It runs the scheduler of a real move; each move has the room that
+// the moves before it leave. It returns fault.NotFound if no agent has reported for the host.
+func (c Scheduler) PlanDrain(ctx context.Context, host string, only func(lifecycle.Server) bool) (
+	[]PlannedMove, error) {
 	if _, err := c.store.Host(ctx, host); err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (c Scheduler) PlanDrain(ctx context.Context, host string, devices []pci.Add
 	c.placement, c.moving = room, map[string][]schedule.Guest{}
 	plan := []PlannedMove{}
 	for _, s := range servers {
-		if devices != nil && !hasDevice(s, host, devices) {
+		if only != nil && !only(s) {
 			continue
 		}
 		move, err := c.planMove(ctx, room, s, host)
@@ -56,8 +57,8 @@ func (c Scheduler) PlanDrain(ctx context.Context, host string, devices []pci.Add
 	return plan, nil
 }
 
-// hasDevice reports whether a server has one of these devices on a host.
-func hasDevice(s lifecycle.Server, host string, devices []pci.Address) bool {
+// HasDevice reports whether a server has one of these devices on a host.
+func HasDevice(s lifecycle.Server, host string, devices []pci.Address) bool {
 	for _, residence := range s.Residences() {
 		for _, d := range residence.Devices {
 			at, err := pci.ParseAddress(d.Address)
@@ -175,5 +176,5 @@ func lostDuringLive(s lifecycle.Server) string {
 		return ""
 	}
 	return "the guest is without the devices of its ports " + strings.Join(ports, ", ") + " for a moment; where its " +
-		"hypervisor refuses that, the server is migrated cold"
+		"hypervisor refuses that, it can only be migrated cold"
 }

@@ -40,12 +40,6 @@ type Answer struct {
 	More    int       // hosts that Rows lacks
 }
 
-// HostName is the name of a host. Without a link the name is the id of a root provider.
-type HostName struct {
-	Name string
-	Link bool // the console has a page of the host
-}
-
 // TakeRow is what a candidate takes of one provider.
 type TakeRow struct {
 	Groups   string

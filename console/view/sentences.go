@@ -14,6 +14,12 @@ type Segment struct {
 	Server string // id of the server that Text names; empty: it names none
 }
 
+// HostName is the name of a host. Without a link the name is the id of a root provider.
+type HostName struct {
+	Name string
+	Link bool // the console has a page of the host
+}
+
 // uuids matches ids in sentences.
 var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/resource"
 )
 
 // ServerSource is what was read of a server. What is nil was not read, for the reason in Missing.
@@ -35,8 +36,13 @@ type ServerPage struct {
 	Funnel   []FunnelRow // of the last search, as recorded; else of the request as it would be searched for now
 	Nearest  []Miss
 	PortRows []PortRow
-	Fault    []Segment
-	Details  string
+	// Allocation is what the server holds in Placement, as the cloud was read.
+	Allocation []AllocationRow
+	Opens      bool // a console of its guest can be requested
+	Moves      bool // a move can be planned
+	Waits      bool // a cold move has ended and must be confirmed or reverted
+	Fault      []Segment
+	Details    string
 }
 
 // Step is one entry of the history.
@@ -63,12 +69,6 @@ type FunnelRow struct {
 	Left, Removed, Part int      // Part is the share of the hosts in percent
 	Hosts               []string // some of those that it removed
 	Others              int      // hosts that it removed and that are not named
-}
-
-// Miss is a host that lacks little.
-type Miss struct {
-	Host  string
-	Texts []string
 }
 
 // PortRow is a port of the server.
@@ -98,7 +98,9 @@ func (c *Cloud) Server(s ServerSource) *ServerPage {
 				f.Count - len(f.Hosts)})
 		}
 	}
-	p.funnel()
+	p.funnel(c)
+	p.Allocation = c.allocation(resource.ConsumerID(s.Server.ID))
+	p.changes(c)
 	for _, port := range s.Ports {
 		p.PortRows = append(p.PortRows, c.portRow(port))
 	}
@@ -189,11 +191,20 @@ func duration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// changes adds which changes of the server the page offers. c is nil for a user who may not read the cloud, and so may
+// not move servers.
+func (p *ServerPage) changes(c *Cloud) {
+	idle := p.Server.TaskState == nil || *p.Server.TaskState == ""
+	p.Opens = slices.Contains([]string{"ACTIVE", "PAUSED", "RESCUE", "VERIFY_RESIZE"}, p.Server.Status)
+	p.Waits = p.Server.Status == "VERIFY_RESIZE" && idle
+	p.Moves = c != nil && p.Why != nil && p.Host != "" && idle && !p.Waits
+}
+
 // funnel adds how many hosts each clause of the last search has left, and the hosts that lack the least: as recorded
 // with the decision, else as of now.
-func (p *ServerPage) funnel() {
+func (p *ServerPage) funnel(c *Cloud) {
 	if p.Why != nil && p.Why.Search != nil {
-		p.recordedFunnel(*p.Why.Search)
+		p.recordedFunnel(c, *p.Why.Search)
 		return
 	}
 	if p.Now == nil || p.Now.Reason == "" {
@@ -201,27 +212,24 @@ func (p *ServerPage) funnel() {
 	}
 	p.Funnel = funnelRows(p.Now.Funnel)
 	for _, n := range p.Now.Nearest {
-		miss := Miss{Host: n.Host}
+		var deficits []compute.WhyDeficit
 		for _, d := range n.Deficits {
-			miss.Texts = append(miss.Texts, d.Text)
+			deficits = append(deficits, compute.WhyDeficit{Class: string(d.Class), Asks: d.Asks, Free: d.Free, Of: d.Of,
+				Text: d.Text})
 		}
-		p.Nearest = append(p.Nearest, miss)
+		p.Nearest = append(p.Nearest, c.miss(n.Host, deficits))
 	}
 }
 
 // recordedFunnel adds the funnel of a search as it was recorded.
-func (p *ServerPage) recordedFunnel(s compute.WhySearch) {
+func (p *ServerPage) recordedFunnel(c *Cloud, s compute.WhySearch) {
 	var funnel []placement.ExplainFunnelRow
 	for _, row := range s.Funnel {
 		funnel = append(funnel, placement.ExplainFunnelRow(row))
 	}
 	p.Searched, p.Funnel = &s.At, funnelRows(funnel)
 	for _, m := range s.Nearest {
-		miss := Miss{Host: m.Host}
-		for _, d := range m.Deficits {
-			miss.Texts = append(miss.Texts, d.Text)
-		}
-		p.Nearest = append(p.Nearest, miss)
+		p.Nearest = append(p.Nearest, c.miss(m.Host, m.Deficits))
 	}
 }
 

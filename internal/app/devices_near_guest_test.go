@@ -10,6 +10,7 @@ import (
 	api "github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
 )
 
 const (
@@ -99,6 +100,12 @@ func TestDevicesNearTheOnlyNodeWithCPUs(t *testing.T) {
 				plan, err := l.cloud.HostClient().PlanDrain(t.Context(), "cmp2", "")
 				return err == nil && len(plan) == 1 && plan[0].To == "cmp1"
 			})
+			if one, err := l.cloud.HostClient().PlanMove(t.Context(), "cmp2", first.ID); err != nil || one.To != "cmp1" {
+				t.Errorf("its own plan: %+v, %v", one, err)
+			}
+			if _, err := l.cloud.HostClient().PlanMove(t.Context(), "cmp1", first.ID); !fault.Is(err, fault.NotFound) {
+				t.Errorf("a plan for another host: %v", err)
+			}
 			drain := cli.HostDrainCmd{Host: "cmp2", Each: time.Minute}
 			if err := drain.Run(l.globals()); err != nil {
 				t.Fatal(err)

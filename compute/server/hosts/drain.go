@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/scheduler"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -19,15 +20,18 @@ func drainRoutes(s *Handlers) request.Routes {
 	}
 }
 
-// planDrain is GET /berth/v1/hosts/{host}/drain?device=ADDRESS: where the servers of a host would move if it were
-// drained now; with an address, only those that have the device or a VF of it.
+// planDrain is GET /berth/v1/hosts/{host}/drain?device=ADDRESS&server=ID: where the servers of a host would move if it
+// were drained now; with an address, only those that have the device or a VF of it; with an id, only that server.
 func (s *Handlers) planDrain(c *request.Call) error {
 	name := c.R.PathValue("host")
 	devices, err := s.drainedDevices(c.R.Context(), name, c.R.URL.Query().Get("device"))
 	if err != nil {
 		return err
 	}
-	plan, err := s.Scheduler.PlanDrain(c.R.Context(), name, devices)
+	id := c.R.URL.Query().Get("server")
+	plan, err := s.Scheduler.PlanDrain(c.R.Context(), name, func(one lifecycle.Server) bool {
+		return (devices == nil || scheduler.HasDevice(one, name, devices)) && (id == "" || one.ID == id)
+	})
 	if err != nil {
 		return s.UnknownHost(c.R.Context(), name, err)
 	}

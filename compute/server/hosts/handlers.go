@@ -85,7 +85,7 @@ type Audits interface {
 // Scheduler answers what would fit where; *scheduler.Scheduler implements it and documents its faults.
 type Scheduler interface {
 	Headroom(ctx context.Context, f flavor.Flavor, ports []portrequest.Port) ([]scheduler.HostHeadroom, string, error)
-	PlanDrain(ctx context.Context, host string, devices []pci.Address) ([]scheduler.PlannedMove, error)
+	PlanDrain(ctx context.Context, host string, only func(lifecycle.Server) bool) ([]scheduler.PlannedMove, error)
 }
 
 // Ports heals the bindings and allocations of ports; *ports.Binder implements it and documents its faults.
