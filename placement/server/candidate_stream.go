@@ -22,6 +22,7 @@ type answerWriter struct {
 	call     *call
 	snapshot *index.Snapshot
 	ask      resource.Ask
+	held     []jsonBuffer // full chunks before out that are not sent yet
 	out      jsonBuffer
 	sending  time.Duration // how long sending the chunks took
 
@@ -57,29 +58,65 @@ func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answe
 	if c.version < sinceNestedCandidates || w.brief {
 		w.used, w.usedIn = map[provider.ID]bool{}, map[*index.Tree][]provider.ID{}
 	}
-	if kept, ok := c.server.buffers.Get().(*jsonBuffer); ok {
-		w.out = (*kept)[:0]
-	}
+	w.out = w.buffer()
 	return w
 }
 
-// close returns the buffer to the pool.
+// heldChunks is how many chunks of an answer wait for the end of the search: an error after the first chunk that is
+// sent can only end the connection, without a text.
+const heldChunks = 4
+
+// buffer returns an empty buffer, of the pool if it has one.
+func (w *answerWriter) buffer() jsonBuffer {
+	if kept, ok := w.call.server.buffers.Get().(*jsonBuffer); ok {
+		return (*kept)[:0]
+	}
+	return nil
+}
+
+// close returns the buffers to the pool.
 func (w *answerWriter) close() {
-	if cap(w.out) <= 2*chunkSize {
-		w.call.server.buffers.Put(&w.out)
+	w.discardHeld()
+	w.discard(w.out)
+}
+
+func (w *answerWriter) discard(b jsonBuffer) {
+	if 0 < cap(b) && cap(b) <= 2*chunkSize {
+		w.call.server.buffers.Put(&b)
 	}
 }
 
-// flushIfFull sends the buffer if it has reached chunkSize.
-func (w *answerWriter) flushIfFull() error {
+func (w *answerWriter) discardHeld() {
+	for _, chunk := range w.held {
+		w.discard(chunk)
+	}
+	w.held = nil
+}
+
+// flushIfFull holds or sends the buffer if it has reached chunkSize.
+func (w *answerWriter) flushIfFull() (err error) {
 	if len(w.out) < chunkSize {
 		return nil
 	}
-	began := w.call.server.now()
-	err := w.call.sendChunk(w.out)
-	w.out = w.out[:0]
-	w.sending += w.call.server.now().Sub(began)
+	w.held = append(w.held, w.out)
+	if w.call.Begun() || len(w.held) == heldChunks {
+		err = w.sendHeld()
+	}
+	w.out = w.buffer()
 	return err
+}
+
+// sendHeld sends the chunks that wait.
+func (w *answerWriter) sendHeld() error {
+	defer w.discardHeld()
+	began := w.call.server.now()
+	for _, chunk := range w.held {
+		if err := w.call.sendChunk(chunk); err != nil {
+			return err
+		}
+	}
+	w.sending += w.call.server.now().Sub(began)
+	return nil
 }
 
 // explain adds why there are no candidates.
@@ -100,6 +137,9 @@ func (w *answerWriter) finish(undecided string) error {
 		w.out.quoted(undecided)
 	}
 	w.out.put(`}`)
+	if err := w.sendHeld(); err != nil {
+		return err
+	}
 	return w.call.sendRest(w.out)
 }
 

@@ -42,8 +42,8 @@ func (c *call) parseCandidates(values url.Values) (ask resource.Ask, snapshot *i
 	return ask, snapshot, unknown, err
 }
 
-// candidates handles GET /allocation_candidates. It sends a large answer in chunks while the search runs, so the memory
-// it needs does not depend on the size of the answer.
+// candidates handles GET /allocation_candidates. It sends an answer of more than heldChunks in chunks while the search
+// runs, so the memory it needs does not depend on the size of the answer.
 func (c *call) candidates() error {
 	ask, snapshot, unknown, err := c.parseCandidateQuery()
 	if err != nil {

@@ -37,7 +37,7 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
 	ctx, cancel := context.WithCancel(t.Context())
-	rec := &leavingClient{httptest.NewRecorder(), 3 * chunkSize, cancel}
+	rec := &leavingClient{httptest.NewRecorder(), 6 * chunkSize, cancel}
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler {
@@ -46,8 +46,8 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 		}()
 		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
 	}()
-	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
-		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 3*chunkSize)
+	if n := rec.Body.Len(); n < 6*chunkSize || n > 8*chunkSize {
+		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 6*chunkSize)
 	}
 	// The client disconnects before the first chunk: the search stops.
 	ctx, cancel = context.WithCancel(t.Context())
@@ -60,6 +60,37 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	if text := scrape(t, s); !strings.Contains(text,
 		`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
 		t.Error("the metrics do not count disconnected clients:", text)
+	}
+}
+
+// A search that is stopped later and later is answered with 503, until heldChunks of its answer are sent.
+func TestStoppedSearchOfALargeAnswer(t *testing.T) {
+	s := fleet(1000, 2)
+	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1"
+	refused := 0
+	for calls := 4; ; calls++ {
+		began, left := time.Now(), calls
+		s.now = func() time.Time { // more than one hour, because sending does not count
+			left--
+			return began.Add(time.Duration(min(max(-left, 0), 4)) * time.Hour)
+		}
+		rec, aborted := httptest.NewRecorder(), false
+		func() {
+			defer func() { aborted = recover() == http.ErrAbortHandler }()
+			s.ServeHTTP(rec, candidatesOf("1.39", query))
+		}()
+		if aborted {
+			if n := rec.Body.Len(); n < heldChunks*chunkSize {
+				t.Errorf("stopped after %d calls: the connection ended after %d bytes", calls, n)
+			}
+			break
+		}
+		if refused++; rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "Not decided") {
+			t.Fatalf("stopped after %d calls: %d %.300s", calls, rec.Code, rec.Body)
+		}
+	}
+	if refused < 5 {
+		t.Errorf("%d searches were refused", refused)
 	}
 }
 
