@@ -13,8 +13,9 @@ import (
 type Condition struct {
 	Kind  Kind  `json:"kind"`
 	Level Level `json:"level"`
-	// Subject is what of the host it concerns: the address of a device, the id of a guest, a consumer, an
-	// image or a network, the name of a provider or an interface. Absent: the host, or several of its parts.
+	// Subject is what of the host it concerns: the address of a device, the id of a guest, a consumer, an image or a
+	// network, the path of a file, the name of a provider, an interface or a domain. Absent: the host, or several of its
+	// parts.
 	Subject string `json:"subject,omitempty"`
 	// Server is the name of the server that Subject is the id of, if compute has it.
 	Server string `json:"server,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
@@ -170,6 +171,33 @@ type Transfer struct {
 	Text    string // a sentence
 }
 
+// Remark is a sentence for operators.
+type Remark struct {
+	// Subject is the id of the guest, the path of the file or the name of the domain that it concerns; empty: the host.
+	Subject string
+	Text    string
+}
+
+// Remarks are several remarks.
+type Remarks []Remark
+
+// OfHost returns remarks that concern the host.
+func OfHost(texts ...string) (list Remarks) {
+	for _, text := range texts {
+		list = append(list, Remark{Text: text})
+	}
+	return list
+}
+
+// String returns the texts.
+func (r Remarks) String() string {
+	texts := make([]string, len(r))
+	for i, one := range r {
+		texts[i] = one.Text
+	}
+	return strings.Join(texts, "; ")
+}
+
 // Capacity is the capacity of a host for guests, and its restrictions.
 type Capacity struct {
 	Type string // Nova's hypervisor_type: QEMU, phyp; FakeType
@@ -178,12 +206,11 @@ type Capacity struct {
 	DiskImages   string
 	NoDiskImages string
 
-	VCPUs    int      // host threads
-	MemoryMB int      // MiB
-	DiskGB   int      // GiB
-	Remarks  []string // what operators must know about the hypervisor, a sentence each
-	// GuestRemarks are what they must know about guests and is not in Guest.Remark, a sentence each, by id of the guest.
-	GuestRemarks map[string]string
+	VCPUs    int // host threads
+	MemoryMB int // MiB
+	DiskGB   int // GiB
+	// Remarks are what operators must know about the hypervisor, and about guests if it is not in Guest.Remark.
+	Remarks Remarks
 	// Transfers are the copies of images and disks in progress.
 	Transfers []Transfer
 	NoLive    string // why guests with devices cannot be live-migrated ("QEMU is older than 8.2.2"); empty: they can

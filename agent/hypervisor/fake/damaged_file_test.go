@@ -45,8 +45,9 @@ func withDamagedFile(t *testing.T, damage func(path string) error) {
 	if err != nil || len(guests) != 1 || guests[0].ID != "whole" {
 		t.Errorf("guests %+v, %v", guests, err)
 	}
-	if c, err := h.Capacity(t.Context()); err != nil || !strings.Contains(strings.Join(c.Remarks, "; "), empty) {
-		t.Errorf("the remark is %q, %v", strings.Join(c.Remarks, "; "), err)
+	if c, err := h.Capacity(t.Context()); err != nil || !strings.Contains(c.Remarks.String(), empty) ||
+		c.Remarks[0].Subject != "empty" {
+		t.Errorf("the remark is %q, %v", c.Remarks, err)
 	}
 	again := hypervisor.Guest{ID: "empty", Name: "empty", VCPUs: 1, MemoryMB: 1}
 	if err := h.Build(t.Context(), again); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), empty) {
@@ -61,7 +62,7 @@ func withDamagedFile(t *testing.T, damage func(path string) error) {
 	if c, err := h.Guests(t.Context()); err != nil || len(c) != 2 {
 		t.Errorf("guests %+v, %v", c, err)
 	}
-	if c, err := h.Capacity(t.Context()); err != nil || strings.Join(c.Remarks, "; ") != "" {
-		t.Errorf("after the removal the remark is %q, %v", strings.Join(c.Remarks, "; "), err)
+	if c, err := h.Capacity(t.Context()); err != nil || c.Remarks.String() != "" {
+		t.Errorf("after the removal the remark is %q, %v", c.Remarks.String(), err)
 	}
 }

@@ -43,7 +43,7 @@ type Hypervisor struct {
 	capacity hypervisor.Capacity
 	mu       sync.Mutex // one build or destroy at a time, so that looking for another holder and writing are one step
 
-	damaged []string // why the files of guests cannot be read, at the last reading
+	damaged hypervisor.Remarks // why the files of guests cannot be read, at the last reading
 
 	observe func(path string) // called before and after each change of a file; only for tests
 }

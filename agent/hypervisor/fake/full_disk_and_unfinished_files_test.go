@@ -25,8 +25,8 @@ func TestInvalidFileIsReported(t *testing.T) {
 		if _, err := h.Guests(t.Context()); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		if c, err := h.Capacity(t.Context()); err != nil || !strings.Contains(strings.Join(c.Remarks, "; "), name) {
-			t.Errorf("%s: the remark is %q, %v", text, strings.Join(c.Remarks, "; "), err)
+		if c, err := h.Capacity(t.Context()); err != nil || !strings.Contains(c.Remarks.String(), name) {
+			t.Errorf("%s: the remark is %q, %v", text, c.Remarks.String(), err)
 		}
 	}
 }

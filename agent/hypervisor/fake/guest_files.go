@@ -48,7 +48,7 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		}
 		g, err := h.readGuest(id)
 		if fault.CodeOf(err) == damagedFile {
-			h.damaged = append(h.damaged, fault.TextOf(err))
+			h.damaged = append(h.damaged, hypervisor.Remark{Subject: id, Text: fault.TextOf(err)})
 			continue
 		}
 		if err != nil {

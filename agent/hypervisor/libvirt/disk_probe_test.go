@@ -44,7 +44,7 @@ func TestCertificatesThatEnd(t *testing.T) {
 	if got := (probed{expires: now.Add(expiryTime + time.Hour)}).remark(now); got != nil {
 		t.Errorf("%q", got)
 	}
-	got := strings.Join(probed{expires: now.Add(expiryTime - time.Hour)}.remark(now), "")
+	got := probed{expires: now.Add(expiryTime - time.Hour)}.remark(now).String()
 	if !strings.Contains(got, "end on 2027-03-01") && !strings.Contains(got, "end on 2027-03-02") {
 		t.Errorf("%q", got)
 	}

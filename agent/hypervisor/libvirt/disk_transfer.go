@@ -38,13 +38,14 @@ const probeWait = 300 * time.Millisecond
 // expiryTime is how long before their end certificates are reported.
 const expiryTime = 60 * 24 * time.Hour
 
-// remark returns a sentence about certificates that end soon; none: they do not.
-func (r probed) remark(now time.Time) []string {
+// remark returns a remark about certificates that end soon; none: they do not. It concerns those of both sides of a
+// connection, and so the host.
+func (r probed) remark(now time.Time) hypervisor.Remarks {
 	if r.expires.IsZero() || r.expires.Sub(now) > expiryTime {
 		return nil
 	}
-	return []string{fmt.Sprintf("the certificates of libvirt on this host end on %s, and then no server moves from or to "+
-		"it; run `berth init` here, which renews those that it has made", r.expires.UTC().Format(time.DateOnly))}
+	return hypervisor.OfHost(fmt.Sprintf("the certificates of libvirt on this host end on %s, and then no server moves "+
+		"from or to it; run `berth init` here, which renews those that it has made", r.expires.UTC().Format(time.DateOnly)))
 }
 
 // look begins a probe, and returns its result if it is the first one or comes soon, otherwise that of the last one.

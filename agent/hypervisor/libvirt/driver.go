@@ -83,9 +83,9 @@ type Driver struct {
 	connecting sync.Mutex // guards client, host, unsafe, findings and inspected
 	client     *rpc.Client
 	host       domainxml.Host
-	unsafe     []string // what is missing in the confinement of guests
-	findings   []string // about domains and records, of the last list
-	inspected  bool     // host.KVM is known
+	unsafe     []string           // what is missing in the confinement of guests
+	findings   hypervisor.Remarks // about domains and records, of the last list
+	inspected  bool               // host.KVM is known
 
 	// defining serialises what must see all domains: that a device has one holder, and that a UUID is free.
 	defining sync.Mutex

@@ -309,7 +309,8 @@ func TestKVM(t *testing.T) {
 	must(t, err)
 	xml, err := c.XML(t.Context(), domain, rpc.Persistent)
 	must(t, err)
-	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm == slices.Contains(capacity.Remarks, emulated) {
+	slow := slices.Contains(capacity.Remarks, hypervisor.Remark{Text: emulated})
+	if kvm := strings.HasPrefix(xml, "<domain type='kvm'"); kvm == slow {
 		t.Errorf("KVM %v, remarks %q", kvm, capacity.Remarks)
 	}
 }

@@ -68,14 +68,14 @@ func (d *Driver) recognise(ctx context.Context, c *rpc.Client) error {
 		"first what would change", d.o.Socket, d.o.URI, d.o.Dir, guests)
 }
 
-// damagedMarker returns a sentence if the file with the UUID of the marker exists and cannot be read.
-func (d directory) damagedMarker() []string {
+// damagedMarker returns a remark if the file with the UUID of the marker exists and cannot be read.
+func (d directory) damagedMarker() hypervisor.Remarks {
 	_, err := os.ReadFile(d.markerPath())
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return []string{fmt.Sprintf("the file with the UUID of libvirt's marker cannot be read: %s; remove it, and the agent "+
-		"writes it when it starts", err)}
+	return hypervisor.Remarks{{Subject: d.markerPath(), Text: fmt.Sprintf("the file with the UUID of libvirt's marker "+
+		"cannot be read: %s; remove it, and the agent writes it when it starts", err)}}
 }
 
 // isMarked reports whether libvirt has the marker. A libvirt without secrets has none, and so has a host whose file

@@ -82,7 +82,7 @@ func TestLeftDisks(t *testing.T) {
 		}
 		_, err = run(func(d directory) error {
 			findings, err := d.leftDisks(nil)
-			if all := strings.Join(findings, " "); (c.finding == "") != (all == "") || !strings.Contains(all, c.finding) {
+			if all := findings.String(); (c.finding == "") != (all == "") || !strings.Contains(all, c.finding) {
 				t.Errorf("%s: %q", name, all)
 			}
 			return err

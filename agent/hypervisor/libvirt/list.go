@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
 	"github.com/openberth/berth/fault"
@@ -25,7 +26,7 @@ type lister struct {
 	own      []domain
 	used     map[uuid.UUID]bool // UUIDs that no new domain can have
 	saved    map[uuid.UUID]bool // those whose memory is stored
-	findings []string
+	findings hypervisor.Remarks
 }
 
 // The sentences of hypervisor.Guest.Lost.
@@ -98,9 +99,9 @@ func (l *lister) read(ctx context.Context, one rpc.Domain, foreign map[uuid.UUID
 	named := one.Name == domainxml.DomainName(one.UUID.String())
 	if meta.ID != "" && (meta.Domain != one.UUID.String() || !named) {
 		foreign[one.UUID] = one.Name
-		l.findings = append(l.findings, fmt.Sprintf("the domain %s (%s) is a copy of the guest %s, or was renamed, so it is "+
-			"left alone; undefine it, or remove the element guest of %s from its metadata", one.Name, one.UUID, meta.ID,
-			domainxml.Namespace))
+		text := fmt.Sprintf("the domain %s (%s) is a copy of the guest %s, or was renamed, so it is left alone; undefine "+
+			"it, or remove the element guest of %s from its metadata", one.Name, one.UUID, meta.ID, domainxml.Namespace)
+		l.findings = append(l.findings, hypervisor.Remark{Subject: one.Name, Text: text})
 		return nil
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,8 +174,9 @@ func TestCopiedDomain(t *testing.T) {
 	wantGuests(t, d, g)
 	capacity, err := d.Capacity(t.Context())
 	finding := "the domain mine (" + copy.UUID.String() + ") is a copy of the guest"
-	if err != nil || !strings.Contains(strings.Join(capacity.Remarks, "; "), finding) {
-		t.Errorf("remark %q %v", strings.Join(capacity.Remarks, "; "), err)
+	if err != nil || !strings.Contains(capacity.Remarks.String(), finding) ||
+		!slices.ContainsFunc(capacity.Remarks, func(r hypervisor.Remark) bool { return r.Subject == "mine" }) {
+		t.Errorf("remark %q %v", capacity.Remarks.String(), err)
 	}
 	g.Stopped = false
 	must(t, d.Build(t.Context(), g))
@@ -254,8 +256,8 @@ func TestRecordsOfOthers(t *testing.T) {
 		t.Error(err)
 	}
 	capacity, err := d.Capacity(t.Context())
-	if err != nil || !strings.Contains(strings.Join(capacity.Remarks, "; "), "guest.xml of a guest cannot") {
-		t.Errorf("%q %v", strings.Join(capacity.Remarks, "; "), err)
+	if err != nil || !strings.Contains(capacity.Remarks.String(), "guest.xml of a guest cannot") {
+		t.Errorf("%q %v", capacity.Remarks.String(), err)
 	}
 	must(t, d.Destroy(t.Context(), three))
 	wantFiles(t, dir, stay...)

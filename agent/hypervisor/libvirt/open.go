@@ -98,10 +98,9 @@ func (d *Driver) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	out.MoveAddress, out.NoDiskMoves = d.o.Migration.Address, moves.refused
 	d.connecting.Lock()
 	if !host.KVM {
-		out.Remarks = []string{emulated}
+		out.Remarks = hypervisor.OfHost(emulated)
 	}
-	out.Remarks = slices.Concat(out.Remarks, d.unsafe, d.findings, moves.remark(time.Now()))
-	out.GuestRemarks = paused
+	out.Remarks = slices.Concat(out.Remarks, hypervisor.OfHost(d.unsafe...), d.findings, moves.remark(time.Now()), paused)
 	out.Transfers = append(d.transfers.remarks(), progress(downloads)...)
 	d.connecting.Unlock()
 	return out, nil

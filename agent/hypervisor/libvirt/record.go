@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
@@ -21,9 +22,9 @@ import (
 // recordName is the file name of the record.
 const recordName = "guest.xml"
 
-// records returns the records of the guests of this host by the UUID of their domain, and a sentence for each that
+// records returns the records of the guests of this host by the UUID of their domain, and a remark for each that
 // cannot be read.
-func (d directory) records() (all map[uuid.UUID]domainxml.Guest, damaged []string, err error) {
+func (d directory) records() (all map[uuid.UUID]domainxml.Guest, damaged hypervisor.Remarks, err error) {
 	entries, err := os.ReadDir(d.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
@@ -38,8 +39,10 @@ func (d directory) records() (all map[uuid.UUID]domainxml.Guest, damaged []strin
 		switch {
 		case errors.Is(err, fs.ErrNotExist), err == nil && record.Host != d.o.Host:
 		case err != nil:
-			damaged = append(damaged, fmt.Sprintf("the record %s of a guest cannot be read: %s; restore it from a backup, or "+
-				"move its directory away if its server does not exist any more", d.path(id.String(), recordName), err))
+			path := d.path(id.String(), recordName)
+			damaged = append(damaged, hypervisor.Remark{Subject: path, Text: fmt.Sprintf("the record %s of a guest cannot be "+
+				"read: %s; restore it from a backup, or move its directory away if its server does not exist any more", path,
+				err)})
 		default:
 			record.Host = ""
 			all[id] = record

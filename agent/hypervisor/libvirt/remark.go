@@ -11,15 +11,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// pausedGuests returns a sentence, by id, for each guest that runs no instruction although it should. QEMU pauses a
+// pausedGuests returns a remark for each guest that runs no instruction although it should. QEMU pauses a
 // guest when its disk cannot be written and when its CPU fails, as with the KVM of some virtual machines; an
 // administrator may do it, too. Such a guest stays as it is, because it continues when the cause is gone.
-func pausedGuests(ctx context.Context, d directory, c *rpc.Client) (map[string]string, error) {
+func pausedGuests(ctx context.Context, d directory, c *rpc.Client) (out hypervisor.Remarks, err error) {
 	domains, err := c.Domains(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{}
 	for _, one := range domains {
 		id, own := domainxml.GuestOf(one.Name)
 		if !own || one.ID < 0 {
@@ -37,7 +36,7 @@ func pausedGuests(ctx context.Context, d directory, c *rpc.Client) (map[string]s
 			continue
 		}
 		if why := pauseOf(state, reason); why != "" {
-			out[id] = fmt.Sprintf("the guest %s is paused: %s", id, why)
+			out = append(out, hypervisor.Remark{Subject: id, Text: fmt.Sprintf("the guest %s is paused: %s", id, why)})
 		}
 	}
 	return out, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/fault"
 )
@@ -70,7 +71,7 @@ func (d directory) removeUnlisted(domain uuid.UUID, guest string) error {
 
 // leftDisks returns a sentence for each directory with a disk that belongs to no guest, and that is not removed because
 // its record does not allow that. used are the domains of this host. Damaged records have findings of their own.
-func (d directory) leftDisks(used map[uuid.UUID]bool) (findings []string, err error) {
+func (d directory) leftDisks(used map[uuid.UUID]bool) (findings hypervisor.Remarks, err error) {
 	entries, err := os.ReadDir(d.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
@@ -92,8 +93,9 @@ func (d directory) leftDisks(used map[uuid.UUID]bool) (findings []string, err er
 		default:
 			continue
 		}
-		findings = append(findings, fmt.Sprintf("the directory %s has a disk %s, so it is left alone; move it away if it is "+
-			"not needed", d.path(entry.Name()), why))
+		path := d.path(entry.Name())
+		findings = append(findings, hypervisor.Remark{Subject: path, Text: fmt.Sprintf("the directory %s has a disk %s, so "+
+			"it is left alone; move it away if it is not needed", path, why)})
 	}
 	return findings, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
@@ -56,9 +57,9 @@ func (d abandonedDir) write(one abandoned) error {
 	return nil
 }
 
-// read returns the abandoned partitions, and a sentence for each file that cannot be read. It removes files
+// read returns the abandoned partitions, and a remark for each file that cannot be read. It removes files
 // that have become too old, but none that cannot be read.
-func (d abandonedDir) read() (list []abandoned, damaged []string, err error) {
+func (d abandonedDir) read() (list []abandoned, damaged hypervisor.Remarks, err error) {
 	entries, err := os.ReadDir(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -73,9 +74,10 @@ func (d abandonedDir) read() (list []abandoned, damaged []string, err error) {
 		path := filepath.Join(string(d), entry.Name())
 		one, wrong := readAbandonedFile(path)
 		if wrong != nil {
-			damaged = append(damaged, fmt.Sprintf("the record %s of a partition that may be created late cannot be read: %s; "+
-				"if a partition %s exists and no server has it, delete it; then remove the file", path, wrong,
-				strings.TrimSuffix(entry.Name(), ".json")))
+			text := fmt.Sprintf("the record %s of a partition that may be created late cannot be read: %s; if a partition %s "+
+				"exists and no server has it, delete it; then remove the file", path, wrong,
+				strings.TrimSuffix(entry.Name(), ".json"))
+			damaged = append(damaged, hypervisor.Remark{Subject: path, Text: text})
 			continue
 		}
 		if time.Since(one.Since) > abandonedFor {

@@ -65,15 +65,18 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 		DiskGB: h.options.DiskGB, DiskImages: hypervisor.NoDisks, NoLive: noLive, Remarks: damaged}, err
 }
 
-// damagedFiles returns a sentence for each file of the driver that cannot be read.
-func (h *Hypervisor) damagedFiles() ([]string, error) {
+// damagedFiles returns a remark for each file of the driver that cannot be read.
+func (h *Hypervisor) damagedFiles() (list hypervisor.Remarks, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, err := h.read(); err != nil {
 		return nil, err
 	}
 	_, abandoned, err := h.abandoned.read()
-	return append(slices.Sorted(maps.Values(h.damaged)), abandoned...), err
+	for _, id := range slices.Sorted(maps.Keys(h.damaged)) {
+		list = append(list, hypervisor.Remark{Subject: id, Text: h.damaged[id]})
+	}
+	return append(list, abandoned...), err
 }
 
 // used returns the memory and the processor units of the guests whose partitions have them now. The memory is that of

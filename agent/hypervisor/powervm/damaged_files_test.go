@@ -119,12 +119,17 @@ func TestDamagedRecordOfAnAbandonedPartition(t *testing.T) {
 	}
 }
 
-// wantRemark checks that the remark about the host names a file; an empty name: there is none.
+// wantRemark checks that the remark names a file, and has it or its guest as its subject; an empty name: there is none.
 func wantRemark(t *testing.T, h hypervisor.Hypervisor, file string) {
 	t.Helper()
 	c, err := h.Capacity(t.Context())
-	if err != nil || !strings.Contains(strings.Join(c.Remarks, "; "), file) || (file == "") != (len(c.Remarks) == 0) {
+	if err != nil || !strings.Contains(c.Remarks.String(), file) || (file == "") != (len(c.Remarks) == 0) {
 		t.Errorf("the remarks are %q, %v; want %q", c.Remarks, err, file)
+	}
+	for _, r := range c.Remarks {
+		if !strings.Contains(file, r.Subject) || r.Subject == "" {
+			t.Errorf("the subject is %q, want one of %q", r.Subject, file)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -56,11 +55,8 @@ func problems(machine facts.Facts, o state.Observation) (list []condition.Condit
 	for _, p := range machine.Problems {
 		add(condition.Hardware, p.Name, p.String())
 	}
-	for _, text := range o.Capacity.Remarks {
-		add(condition.HypervisorRemark, "", text)
-	}
-	for _, id := range slices.Sorted(maps.Keys(o.Capacity.GuestRemarks)) {
-		add(condition.HypervisorRemark, id, o.Capacity.GuestRemarks[id])
+	for _, r := range o.Capacity.Remarks {
+		add(condition.HypervisorRemark, r.Subject, r.Text)
 	}
 	for _, t := range o.Capacity.Transfers {
 		add(condition.Transfer, t.Subject, t.Text)
