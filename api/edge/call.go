@@ -30,6 +30,7 @@ type Call struct {
 	ID      string            // the request id: req-UUID
 	Who     identity.Identity // the caller, after Authenticate
 	Spec    Spec              // of the method, if the route has it
+	Lenient bool              // unknown keys of bodies are ignored; the API sets it
 	Action  string            // the action that the body names, for the audit log; the API sets it
 	Version fmt.Stringer      // the version of the API, for the log; the API sets it. nil: none is negotiated
 

@@ -91,7 +91,7 @@ func (c *Call) NoObject(name string) error {
 
 // NewObject returns the reader of an object of the request. name is for its errors.
 func (c *Call) NewObject(name string, keys map[string]json.RawMessage) *Object {
-	return &Object{Keys: keys, name: name, method: c.R.Method, style: c.core.style}
+	return &Object{Keys: keys, name: name, method: c.R.Method, style: c.core.style, lenient: c.Lenient}
 }
 
 // Object is a JSON object of a request, which is decoded key by key. Methods that decode a key remove it, and report
@@ -103,6 +103,7 @@ type Object struct {
 	Reasons map[string]string
 
 	name, method string
+	lenient      bool // unknown keys are ignored
 	style        *Style
 	required     []string
 	err          error
@@ -263,7 +264,8 @@ func (o *Object) Ignore(keys ...string) {
 	}
 }
 
-// Finish returns the first error, or one for the first key that has not been decoded.
+// Finish returns the first error, or one for the first key that has not been decoded, unless unknown keys
+// are ignored.
 func (o *Object) Finish() error {
 	if o.err != nil {
 		return o.err
@@ -273,7 +275,9 @@ func (o *Object) Finish() error {
 		if reason, ok := o.Reasons[key]; ok {
 			return o.fault(o.style.Unsupported, key, reason)
 		}
-		return o.fault(o.style.Unknown, key, o.method)
+		if !o.lenient {
+			return o.fault(o.style.Unknown, key, o.method)
+		}
 	}
 	return nil
 }

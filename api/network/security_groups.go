@@ -39,6 +39,36 @@ func (c *Client) SecurityGroups(ctx context.Context, q url.Values) ([]SecurityGr
 	return list(ctx, c, "/v2.0/security-groups", "security_groups", q, func(g SecurityGroup) string { return g.ID })
 }
 
+// CreateSecurityGroup creates a security group from attributes of the API.
+func (c *Client) CreateSecurityGroup(ctx context.Context, attributes map[string]any) (g SecurityGroup, err error) {
+	err = c.send(ctx, http.MethodPost, "/v2.0/security-groups", "security_group", attributes, &g)
+	return g, err
+}
+
+// UpdateSecurityGroup changes attributes of a security group.
+func (c *Client) UpdateSecurityGroup(ctx context.Context, id string, attributes map[string]any) (g SecurityGroup,
+	err error) {
+	err = c.send(ctx, http.MethodPut, "/v2.0/security-groups/"+url.PathEscape(id), "security_group", attributes, &g)
+	return g, err
+}
+
+// DeleteSecurityGroup removes a security group.
+func (c *Client) DeleteSecurityGroup(ctx context.Context, id string) error {
+	return c.send(ctx, http.MethodDelete, "/v2.0/security-groups/"+url.PathEscape(id), "", nil, nil)
+}
+
+// CreateSecurityGroupRule creates a rule of a security group from attributes of the API.
+func (c *Client) CreateSecurityGroupRule(ctx context.Context, attributes map[string]any) (r SecurityGroupRule,
+	err error) {
+	err = c.send(ctx, http.MethodPost, "/v2.0/security-group-rules", "security_group_rule", attributes, &r)
+	return r, err
+}
+
+// DeleteSecurityGroupRule removes a rule of a security group.
+func (c *Client) DeleteSecurityGroupRule(ctx context.Context, id string) error {
+	return c.send(ctx, http.MethodDelete, "/v2.0/security-group-rules/"+url.PathEscape(id), "", nil, nil)
+}
+
 // PacketDecision is what the security groups of a port decide about the first packet of a connection.
 type PacketDecision struct {
 	Allowed   bool   `json:"allowed"`

@@ -43,6 +43,17 @@ const (
 	ListSecurityGroups   = "os_compute_api:os-security-groups:list"
 	AddSecurityGroup     = "os_compute_api:os-security-groups:add"
 	RemoveSecurityGroup  = "os_compute_api:os-security-groups:remove"
+	ListProjectGroups    = "os_compute_api:os-security-groups:get"
+	ShowProjectGroup     = "os_compute_api:os-security-groups:show"
+	CreateProjectGroup   = "os_compute_api:os-security-groups:create"
+	UpdateProjectGroup   = "os_compute_api:os-security-groups:update"
+	DeleteProjectGroup   = "os_compute_api:os-security-groups:delete"
+	CreateGroupRule      = "os_compute_api:os-security-groups:rule:create"
+	DeleteGroupRule      = "os_compute_api:os-security-groups:rule:delete"
+	ListNetworks         = "os_compute_api:os-networks:list"
+	ShowNetwork          = "os_compute_api:os-networks:show"
+	ListProjectNetworks  = "os_compute_api:os-tenant-networks:list"
+	ShowProjectNetwork   = "os_compute_api:os-tenant-networks:show"
 	CreateConsole        = "os_compute_api:os-remote-consoles"
 	ShowDiagnostics      = "os_compute_api:os-server-diagnostics"
 	ShowConsoleToken     = "os_compute_api:os-console-auth-tokens"
@@ -146,6 +157,17 @@ var guardsBesideServers = []policy.Row{
 	{Names: ListSecurityGroups, Check: reader, What: "GET /servers/{id}/os-security-groups"},
 	{Names: AddSecurityGroup, Check: member, What: "addSecurityGroup"},
 	{Names: RemoveSecurityGroup, Check: member, What: "removeSecurityGroup"},
+	{Names: ListProjectGroups, Check: reader, What: "GET /os-security-groups"},
+	{Names: ShowProjectGroup, Check: reader, What: "GET /os-security-groups/{id}"},
+	{Names: CreateProjectGroup, Check: member, What: "POST /os-security-groups"},
+	{Names: UpdateProjectGroup, Check: member, What: "PUT /os-security-groups/{id}"},
+	{Names: DeleteProjectGroup, Check: member, What: "DELETE /os-security-groups/{id}"},
+	{Names: CreateGroupRule, Check: member, What: "POST /os-security-group-rules"},
+	{Names: DeleteGroupRule, Check: member, What: "DELETE /os-security-group-rules/{id}"},
+	{Names: ListNetworks, Check: reader, What: "GET /os-networks"},
+	{Names: ShowNetwork, Check: reader, What: "GET /os-networks/{id}"},
+	{Names: ListProjectNetworks, Check: reader, What: "GET /os-tenant-networks"},
+	{Names: ShowProjectNetwork, Check: reader, What: "GET /os-tenant-networks/{id}"},
 	{Names: ShowConsoleToken, Check: admin, What: "GET /os-console-auth-tokens/{token}"},
 	{Names: CreateConsole, Check: member, What: "POST /servers/{id}/remote-consoles"},
 	{Names: ShowDiagnostics, Check: admin, What: "GET /servers/{id}/diagnostics"},

@@ -31,6 +31,10 @@ func (s *server) routes() []edge.Route[*request.Call] {
 		all = append(all, edge.Route[*request.Call]{Path: path, Public: true,
 			Methods: request.Methods{http.MethodGet: request.Open(showVersion)}})
 	}
+	for _, path := range []string{"/v2", "/v2/"} {
+		all = append(all, edge.Route[*request.Call]{Path: path, Public: true,
+			Methods: request.Methods{http.MethodGet: request.Open(showV2)}})
+	}
 	all = append(all, edge.Route[*request.Call]{Path: "/", Public: true,
 		Methods: request.Methods{http.MethodGet: request.Open(showVersions)}})
 	all = append(all, consoles.PublicRoutes(s.consoles)...)

@@ -101,10 +101,12 @@ func (n *groupNetworks) SharedWith(_ context.Context, kind, project string) ([]s
 	return n.shared[project], nil
 }
 
-// SecurityGroups returns the groups with an id, or of a project.
+// SecurityGroups returns the groups with an id, or of a project, or all.
 func (n *groupNetworks) SecurityGroups(_ context.Context, q url.Values) (list []network.SecurityGroup, _ error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, g := range n.groups {
-		if slices.Contains(q["id"], g.ID) || g.Project == q.Get("tenant_id") {
+		if len(q) == 0 || slices.Contains(q["id"], g.ID) || g.Project == q.Get("tenant_id") {
 			list = append(list, g)
 		}
 	}

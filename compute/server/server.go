@@ -53,7 +53,7 @@ func New(o Options) http.Handler {
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },
-		Prepare: func(c *request.Call) { c.RemoveSlash(); c.RemoveProject(resources) }, Checks: request.Checks(),
+		Prepare: func(c *request.Call) { c.EnterV2(); c.RemoveSlash(); c.RemoveProject(resources) }, Checks: request.Checks(),
 		Refuse: (*request.Call).Refuse,
 		Encode: (*request.Call).Encode,
 	})

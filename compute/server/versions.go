@@ -24,9 +24,22 @@ func describeVersion(c *request.Call) versionDoc {
 			{Rel: compute.BerthLink, HRef: c.BaseURL() + "/berth/v1/"}}}
 }
 
+// describeV2 describes the version without microversions, as OpenStack does.
+func describeV2(c *request.Call) versionDoc {
+	return versionDoc{ID: "v2.0", Status: "DEPRECATED", Updated: "2025-07-04T12:00:00Z",
+		Links: []compute.Link{{Rel: "self", HRef: c.BaseURL() + "/v2/"}}}
+}
+
 // showVersions is GET /. It needs no token.
 func showVersions(c *request.Call) error {
-	return c.WriteJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
+	return c.WriteJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeV2(c), describeVersion(c)}})
+}
+
+// showV2 is GET /v2/. It needs no token.
+func showV2(c *request.Call) error {
+	v := describeV2(c)
+	v.Media = []map[string]any{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2"}}
+	return c.WriteJSON(http.StatusOK, map[string]any{"version": v})
 }
 
 // showVersion is GET /v2.1/. It needs no token.

@@ -7,7 +7,7 @@ import (
 
 func TestVersionDocuments(t *testing.T) {
 	h := start(t)
-	for path, at := range map[string]string{"/": "versions/0", "/v2.1": "version", "/v2.1/": "version"} {
+	for path, at := range map[string]string{"/": "versions/1", "/v2.1": "version", "/v2.1/": "version"} {
 		r := h.ask("GET", path, "", "X-Auth-Token", "")
 		if r.status != 200 || r.dig(at+"/id") != "v2.1" || r.dig(at+"/status") != "CURRENT" ||
 			r.dig(at+"/min_version") != "2.1" ||

@@ -45,7 +45,7 @@ func (s *Handlers) createExtraSpecs(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := request.RefuseOthers("extra_specs", others); err != nil {
+	if err := c.RefuseOthers("extra_specs", others); err != nil {
 		return err
 	}
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return map[string]any{"extra_specs": specs} })

@@ -192,7 +192,7 @@ func (s *Handlers) createFlavor(c *request.Call) error {
 	if err := o.Finish(); err != nil {
 		return err
 	}
-	if err := request.RefuseOthers("flavor", others); err != nil {
+	if err := c.RefuseOthers("flavor", others); err != nil {
 		return err
 	}
 	if err := s.Store.CreateFlavor(c.R.Context(), f); err != nil {
@@ -219,7 +219,7 @@ func (s *Handlers) describeFlavor(c *request.Call) error {
 	if err := o.Finish(); err != nil {
 		return err
 	}
-	if err := request.RefuseOthers("flavor", others); err != nil {
+	if err := c.RefuseOthers("flavor", others); err != nil {
 		return err
 	}
 	id := c.R.PathValue("id")

@@ -132,7 +132,7 @@ func (s *Handlers) createKeyPair(c *request.Call) error {
 func (s *Handlers) readKeyPair(c *request.Call) (k store.KeyPair, private string, err error) {
 	o, others, err := c.Object("keypair")
 	if err == nil {
-		err = request.RefuseOthers("keypair", others)
+		err = c.RefuseOthers("keypair", others)
 	}
 	if err != nil {
 		return k, "", err

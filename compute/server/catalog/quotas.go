@@ -227,7 +227,7 @@ func readLimits(c *request.Call, under string, settable func(quotaResource, comp
 	others func(*edge.Object)) (quota.Amounts, error) {
 	o, outer, err := c.Object(under)
 	if err == nil {
-		err = request.RefuseOthers(under, outer)
+		err = c.RefuseOthers(under, outer)
 	}
 	if err != nil {
 		return nil, err

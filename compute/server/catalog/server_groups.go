@@ -144,7 +144,7 @@ func (s serverGroups) createServerGroup(c *request.Call) error {
 func readServerGroup(c *request.Call) (g store.ServerGroup, err error) {
 	o, others, err := c.Object("server_group")
 	if err == nil {
-		err = request.RefuseOthers("server_group", others)
+		err = c.RefuseOthers("server_group", others)
 	}
 	if err != nil {
 		return g, err

@@ -44,7 +44,7 @@ func remoteRoutes(s *Handlers) request.Routes {
 func (s *Handlers) createRemote(c *request.Call, found lifecycle.Server) error {
 	o, others, err := c.Object("remote_console")
 	if err == nil {
-		err = request.RefuseOthers("remote_console", others)
+		err = c.RefuseOthers("remote_console", others)
 	}
 	if err != nil {
 		return err

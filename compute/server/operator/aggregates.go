@@ -104,7 +104,7 @@ func (s aggregates) show(c *request.Call) error {
 func readAggregate(c *request.Call, named bool) (name, zone string, err error) {
 	o, others, err := c.Object("aggregate")
 	if err == nil {
-		err = request.RefuseOthers("aggregate", others)
+		err = c.RefuseOthers("aggregate", others)
 	}
 	if err != nil {
 		return "", "", err

@@ -12,6 +12,7 @@ type Call struct {
 	Microversion compute.Version
 	Strategy     string // the auth_strategy, to which the rules of agents refer
 	Project      string // the project id in the path, or empty
+	V2           bool   // the path is below /v2: the version is 2.1, and unknown keys of bodies are ignored
 
 	server *lifecycle.Server // that the path names, once it is read
 }

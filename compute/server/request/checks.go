@@ -19,10 +19,10 @@ func Checks() []func(*Call) error {
 }
 
 // negotiate determines the microversion, on the paths that have one, and sets it in the headers of the response. Vary
-// is set because the response depends on it.
+// is set because the response depends on it. Paths below /v2 have the first one.
 func (c *Call) negotiate() error {
 	c.Microversion = compute.Min
-	if !strings.HasPrefix(c.R.URL.Path, "/v2.1") {
+	if !strings.HasPrefix(c.R.URL.Path, "/v2.1") || c.V2 {
 		return nil
 	}
 	version, err := compute.Negotiate(c.R.Header)

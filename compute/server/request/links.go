@@ -6,9 +6,17 @@ import "github.com/openberth/berth/api/compute"
 // the path of the request has it.
 func (c *Call) Links(collection, id string) []compute.Link {
 	return []compute.Link{
-		{Rel: "self", HRef: c.BaseURL() + "/v2.1" + c.projectPath() + "/" + collection + "/" + id},
+		{Rel: "self", HRef: c.BaseURL() + c.versionPath() + c.projectPath() + "/" + collection + "/" + id},
 		{Rel: "bookmark", HRef: c.BaseURL() + c.projectPath() + "/" + collection + "/" + id},
 	}
+}
+
+// versionPath returns the path of the version of the API that the request has.
+func (c *Call) versionPath() string {
+	if c.V2 {
+		return "/v2"
+	}
+	return "/v2.1"
 }
 
 func (c *Call) projectPath() string {
@@ -26,5 +34,5 @@ func (c *Call) NextLinks(limit, length int, lastID string) []compute.Link {
 	q := c.R.URL.Query()
 	q.Set("marker", lastID)
 	path := c.R.URL.Path[len("/v2.1"):]
-	return []compute.Link{{Rel: "next", HRef: c.BaseURL() + "/v2.1" + c.projectPath() + path + "?" + q.Encode()}}
+	return []compute.Link{{Rel: "next", HRef: c.BaseURL() + c.versionPath() + c.projectPath() + path + "?" + q.Encode()}}
 }

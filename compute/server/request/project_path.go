@@ -5,6 +5,16 @@ import (
 	"strings"
 )
 
+// EnterV2 changes /v2/… to /v2.1/…, which has the same resources. It does not change the path of the version document.
+func (c *Call) EnterV2() {
+	rest, ok := strings.CutPrefix(c.R.URL.EscapedPath(), "/v2/")
+	if !ok || rest == "" {
+		return
+	}
+	c.setPath("/v2.1/" + rest)
+	c.V2, c.Lenient = true, true
+}
+
 // RemoveSlash removes a slash at the end of a path of the Compute API, which has no meaning there.
 func (c *Call) RemoveSlash() {
 	path := c.R.URL.EscapedPath()

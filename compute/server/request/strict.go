@@ -9,14 +9,16 @@ import (
 )
 
 // ReadStrict decodes the body of a request into a struct. It returns fault.Invalid for a key that the struct does not
-// have.
+// have, except below /v2.
 func (c *Call) ReadStrict(into any) error {
 	var raw json.RawMessage
 	if err := c.ReadJSON(MaxBody, &raw); err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
+	if !c.Lenient {
+		decoder.DisallowUnknownFields()
+	}
 	err := decoder.Decode(into)
 	if err == nil {
 		return nil

@@ -32,8 +32,11 @@ var Style = edge.Style{
 	NoFlag:      "it is %s, and should be true or false",
 }
 
-// RefuseOthers returns fault.Invalid if there are keys beside the resource.
-func RefuseOthers(name string, others map[string]json.RawMessage) error {
+// RefuseOthers returns fault.Invalid if there are keys beside the resource, except below /v2.
+func (c *Call) RefuseOthers(name string, others map[string]json.RawMessage) error {
+	if c.Lenient {
+		return nil
+	}
 	for _, key := range slices.Sorted(maps.Keys(others)) {
 		return fault.New(fault.Invalid, "Additional properties are not allowed: %q beside %q", key, name)
 	}

@@ -22,10 +22,11 @@ import (
 // unsupportedKeys returns the keys of the API that Berth refuses unless they are empty, with the reason.
 func unsupportedKeys(v compute.Version) map[string]string {
 	keys := map[string]string{
-		"block_device_mapping":    "Berth has no volumes",
-		"block_device_mapping_v2": "Berth has no volumes",
-		"key_name":                "a rebuild changes the key pair from microversion 2.54 on",
-		"user_data":               "a rebuild changes user data from microversion 2.57 on",
+		"block_device_mapping": "Berth has no volumes",
+		"block_device_mapping_v2": "Berth has no volumes; the list may have only the root disk of an image, with " +
+			"destination_type local",
+		"key_name":  "a rebuild changes the key pair from microversion 2.54 on",
+		"user_data": "a rebuild changes user data from microversion 2.57 on",
 	}
 	if !v.Has(compute.NoPersonality) {
 		keys["personality"] = "files cannot be injected into guests; write them with user_data"
@@ -153,7 +154,7 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	if err != nil {
 		return want, err
 	}
-	if err := request.RefuseOthers("server", others); err != nil {
+	if err := c.RefuseOthers("server", others); err != nil {
 		return want, err
 	}
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, CreateRequest: c.ID,
@@ -182,6 +183,7 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 	if c.Has(compute.TagsAtCreation) {
 		want.server.Tags = readTags(o)
 	}
+	readBootDisk(o, &want.server.Image)
 	want.server.AdminPass = readPassword(o)
 	if readHostname(c, o, &want.server.Hostname) && want.max > 1 {
 		o.Invalid("hostname", "several servers cannot have one host name; leave it out")

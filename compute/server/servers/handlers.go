@@ -62,6 +62,16 @@ type Networks interface {
 	Extensions(ctx context.Context) ([]string, error)
 	SecurityGroups(ctx context.Context, query url.Values) ([]network.SecurityGroup, error)
 	SharedWith(ctx context.Context, kind, project string) (ids []string, err error)
+	GroupChanges
+}
+
+// GroupChanges are the changes of security groups in a network service; *network.Client implements it.
+type GroupChanges interface {
+	CreateSecurityGroup(ctx context.Context, attributes map[string]any) (network.SecurityGroup, error)
+	UpdateSecurityGroup(ctx context.Context, id string, attributes map[string]any) (network.SecurityGroup, error)
+	DeleteSecurityGroup(ctx context.Context, id string) error
+	CreateSecurityGroupRule(ctx context.Context, attributes map[string]any) (network.SecurityGroupRule, error)
+	DeleteSecurityGroupRule(ctx context.Context, id string) error
 }
 
 // Providers is what the handlers need of Placement; *placement.Client implements it. Providers returns fault.Invalid

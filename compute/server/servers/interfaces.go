@@ -134,7 +134,7 @@ func readAttachment(c *request.Call, networks networkFinder) (want lifecycle.Net
 	if err != nil {
 		return want, err
 	}
-	if err := request.RefuseOthers("interfaceAttachment", others); err != nil {
+	if err := c.RefuseOthers("interfaceAttachment", others); err != nil {
 		return want, err
 	}
 	o.Text("port_id", &want.Port, 255)

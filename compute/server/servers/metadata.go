@@ -105,7 +105,7 @@ func (s details) setMetadata(c *request.Call, id, under string,
 func readMetadata(c *request.Call, under string) (map[string]string, error) {
 	o, others, err := c.Object(under)
 	if err == nil {
-		err = request.RefuseOthers(under, others)
+		err = c.RefuseOthers(under, others)
 	}
 	if err != nil {
 		return nil, err

@@ -349,19 +349,24 @@ func listSecurityGroups(c *request.Call, groups []network.SecurityGroup) error {
 	slices.SortStableFunc(groups, func(a, b network.SecurityGroup) int { return strings.Compare(a.Name, b.Name) })
 	views := make([]compute.SecurityGroup, 0, len(groups))
 	for _, g := range groups {
-		v := compute.SecurityGroup{ID: g.ID, Name: g.Name, Description: g.Description, Project: g.Project,
-			Rules: []compute.SecurityGroupRule{}}
-		if v.ID == "" {
-			v.ID = g.Name
-		}
-		for _, r := range g.Rules {
-			if r.Direction == "ingress" {
-				v.Rules = append(v.Rules, groupRule(r, groups))
-			}
-		}
-		views = append(views, v)
+		views = append(views, groupView(g, groups))
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"security_groups": views})
+}
+
+// groupView returns the view of a group with its rules for incoming traffic. groups are those whose names are known.
+func groupView(g network.SecurityGroup, groups []network.SecurityGroup) compute.SecurityGroup {
+	v := compute.SecurityGroup{ID: g.ID, Name: g.Name, Description: g.Description, Project: g.Project,
+		Rules: []compute.SecurityGroupRule{}}
+	if v.ID == "" {
+		v.ID = g.Name
+	}
+	for _, r := range g.Rules {
+		if r.Direction == "ingress" {
+			v.Rules = append(v.Rules, groupRule(r, groups))
+		}
+	}
+	return v
 }
 
 // groupRule returns the view of a rule. A remote group is shown by its name if the server has it, else by its id.

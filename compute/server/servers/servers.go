@@ -140,7 +140,7 @@ func (s *Handlers) deleteServer(c *request.Call, found lifecycle.Server) error {
 func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	o, others, err := c.Object("server")
 	if err == nil {
-		err = request.RefuseOthers("server", others)
+		err = c.RefuseOthers("server", others)
 	}
 	if err != nil {
 		return err
