@@ -67,3 +67,22 @@ func TestDisableAndEnableServices(t *testing.T) {
 		t.Errorf("%v %+v", err, hosts)
 	}
 }
+
+// TestDeleteService deletes a service by its UUID, and by what is not one of a host.
+func TestDeleteService(t *testing.T) {
+	h := start(t)
+	h.putReport("host1")
+	path := "/os-services/"
+	h.exchanges("ann:p1", []exchange{{"2.53", "DELETE", path + serviceID("host1"), "", 403, "role admin"}})
+	_, rest, _ := strings.Cut(h.ask("GET", "/v2.1/os-services?binary=nova-scheduler", "", "X-Auth-Token", "admin",
+		"OpenStack-API-Version", "compute 2.53").text, `"id":"`)
+	scheduler, _, _ := strings.Cut(rest, `"`)
+	h.exchanges("admin", []exchange{
+		{"2.52", "DELETE", path + "1", "", 400, "by its UUID"},
+		{"2.53", "DELETE", path + "1", "", 404, "Service 1 could not be found."},
+		{"2.53", "DELETE", path + scheduler, "", 400, "Only nova-compute services"},
+		{"2.53", "DELETE", path + serviceID("host1"), "", 204, ""},
+		{"2.53", "DELETE", path + serviceID("host1"), "", 404, "could not be found"},
+		{"2.53", "GET", "/os-services?binary=nova-compute", "", 200, `{"services":[]}`},
+	})
+}

@@ -17,7 +17,7 @@ import (
 func withHost(t *testing.T) (h *fixture, id string) {
 	h = startWith(t, func(o *Options) { o.Providers = &fakeProviders{} })
 	if err := h.hosts.PutReport(t.Context(), host.Report{Host: "cmp1", Instance: "a", Start: "s",
-		Provider: string(rootID)}); err != nil {
+		MoveAddress: "192.0.2.7", Provider: string(rootID)}); err != nil {
 		t.Fatal(err)
 	}
 	return h, h.running("web")
@@ -33,6 +33,7 @@ func TestHypervisors(t *testing.T) {
 		{"2.1", "GET", "/os-hypervisors/" + number, "", 200, `"cpu_info":""`},
 		{"2.28", "GET", "/os-hypervisors/" + number, "", 200, `"cpu_info":{}`},
 		{"2.53", "GET", "/os-hypervisors/" + uuid, "", 200, `"memory_mb":32768,"memory_mb_used":512,"free_ram_mb":32256`},
+		{"2.88", "GET", "/os-hypervisors/" + uuid, "", 200, `"host_ip":"192.0.2.7"`},
 		{"2.53", "GET", "/os-hypervisors/" + number, "", 404, "could not be found"},
 		{"2.53", "GET", "/os-hypervisors/detail?with_servers=true", "", 200, `"servers":[{"uuid":"` + id + `"`},
 		{"2.53", "GET", "/os-hypervisors?hypervisor_hostname_pattern=mp", "", 200, "cmp1"},

@@ -103,7 +103,8 @@ func readConsoleLength(raw json.RawMessage) (int, error) {
 	return lines, nil
 }
 
-// lastLines returns the last lines of a text; all if lines is negative.
+// lastLines returns the last lines of a text, without the line break at its end; the whole text if lines is negative or
+// there are not more.
 func lastLines(text string, lines int) string {
 	all := strings.SplitAfter(text, "\n")
 	if len(all) > 0 && all[len(all)-1] == "" {
@@ -112,5 +113,5 @@ func lastLines(text string, lines int) string {
 	if lines < 0 || lines >= len(all) {
 		return text
 	}
-	return strings.Join(all[len(all)-lines:], "")
+	return strings.TrimSuffix(strings.Join(all[len(all)-lines:], ""), "\n")
 }

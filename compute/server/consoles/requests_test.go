@@ -39,3 +39,17 @@ func TestMostRequests(t *testing.T) {
 		t.Errorf("another project: %v", err)
 	}
 }
+
+// TestLastLines cuts the output of a console.
+func TestLastLines(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		lines int
+		want  string
+	}{{"a\nb\nc\n", 2, "b\nc"}, {"a\nb\nc", 2, "b\nc"}, {"a\nb\n", -1, "a\nb\n"}, {"a\nb\n", 2, "a\nb\n"},
+		{"a\n", 9, "a\n"}, {"a\nb\n", 0, ""}, {"", 1, ""}} {
+		if got := lastLines(c.text, c.lines); got != c.want {
+			t.Errorf("the last %d lines of %q are %q, want %q", c.lines, c.text, got, c.want)
+		}
+	}
+}

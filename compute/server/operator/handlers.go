@@ -31,11 +31,13 @@ type Store interface {
 	ServerRefs(ctx context.Context, f store.ServerFilter) ([]store.ServerRef, error)
 }
 
-// Conductor declares hosts dead, and reverses that. MirrorAggregates has Placement follow the aggregates soon.
+// Conductor declares hosts dead, reverses that, and forgets hosts. MirrorAggregates has Placement follow the aggregates
+// soon.
 type Conductor interface {
 	MirrorAggregates()
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
+	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 }
 
 // Providers is what the handlers need of Placement; *placement.Client implements it. Both methods return

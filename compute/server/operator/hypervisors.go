@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -300,6 +301,9 @@ func (s *Handlers) hypervisor(c *request.Call, h hostState, amounts compute.Hype
 		v.Service.ID = serviceID(compute.Binary, h.Name)
 	}
 	v.Type = cmp.Or(h.Hypervisor, "berth")
+	if address, err := netip.ParseAddr(h.MoveAddress); err == nil {
+		v.HostIP = address.String()
+	}
 	switch {
 	case c.Has(compute.HypervisorUptime):
 		v.HypervisorUpFor = &compute.HypervisorUpFor{Uptime: s.uptime(h)}

@@ -12,8 +12,6 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-const noServiceRemoval = "Berth cannot delete a service alone; `berth host forget` removes a host"
-
 // serviceRoutes returns the paths of compute services. Until 2.52 the body names the service, since 2.53 the path.
 func serviceRoutes(s *Handlers) request.Routes {
 	byName := func(handle func(*request.Call) error) request.Method {
@@ -27,7 +25,7 @@ func serviceRoutes(s *Handlers) request.Routes {
 		"/v2.1/os-services/disable-log-reason": {http.MethodPut: byName(s.disableServiceWithReason)},
 		"/v2.1/os-services/{service}": {
 			http.MethodPut:    request.Since(compute.ServiceUUID, request.Guarded(policies.UpdateService, s.updateService)),
-			http.MethodDelete: request.Guarded(policies.DeleteService, request.Refused(noServiceRemoval)),
+			http.MethodDelete: request.Guarded(policies.DeleteService, s.deleteService),
 		},
 	}
 }
@@ -92,8 +90,8 @@ func serviceView(c *request.Call, h hostState) compute.ServiceDoc {
 
 // onlyHosts returns the fault for a change of a service that is not the one of a host.
 func onlyHosts(binary string) error {
-	return fault.New(fault.Invalid, "Updating a %s service is not supported. Only nova-compute services can be updated.",
-		edge.Clip(binary))
+	return fault.New(fault.Invalid, "Updating a %s service is not supported. Only nova-compute services can be updated "+
+		"and deleted.", edge.Clip(binary))
 }
 
 // findService returns the host of the service of the path (2.53).
@@ -170,6 +168,21 @@ func (s *Handlers) updateService(c *request.Call) error {
 		return err
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"service": serviceView(c, h)})
+}
+
+// deleteService is DELETE /v2.1/os-services/{service}: an operator removes the host of a service that will never
+// return, with its providers. It responds with 409 while the host may be alive, or has servers or allocations.
+func (s *Handlers) deleteService(c *request.Call) error {
+	if !c.Has(compute.ServiceUUID) {
+		return fault.New(fault.Invalid, "the numbers of services change when hosts are added; delete the service by its "+
+			"UUID, which it has since microversion %s", compute.ServiceUUID)
+	}
+	h, err := s.findService(c)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Conductor.HostForget(c.R.Context(), h.Name)
+	return c.Done(http.StatusNoContent, err)
 }
 
 // setDown declares the host of a service dead, or reverses that.
