@@ -96,6 +96,73 @@ func (c *Client) Image(ctx context.Context, who identity.Identity, token, id str
 	return i, nil
 }
 
+// maxImagePages is how many pages of images are read.
+const maxImagePages = 1000
+
+// Images lists the images that a caller owns, and those that all may see: public ones, and for administrators all. The
+// order is that of the image service: the newest first. The faults are those of Image.
+func (c *Client) Images(ctx context.Context, who identity.Identity, token string) (list []Image, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.time)
+	defer cancel()
+	path := "/v2/images?limit=1000"
+	for range maxImagePages {
+		var page struct {
+			Images []Image
+			Next   string
+		}
+		if err := c.get(ctx, who, token, path, &page); err != nil {
+			return nil, err
+		}
+		for _, i := range page.Images {
+			if who.IsAdmin() || i.Owner == who.Project || i.Visibility == "public" {
+				list = append(list, i)
+			}
+		}
+		if page.Next == "" {
+			return list, nil
+		}
+		path = page.Next
+	}
+	return nil, fault.New(fault.Unavailable, "the list of images does not end after %d pages", maxImagePages)
+}
+
+// Delete deletes an image that a caller owns, or that exists if the caller is an administrator. It returns
+// fault.NotFound if the caller may not see the image, fault.Forbidden if another project owns it or it is protected,
+// fault.Conflict if it is used, and fault.Unavailable if the image service does not answer.
+func (c *Client) Delete(ctx context.Context, who identity.Identity, token, id string) error {
+	i, err := c.Image(ctx, who, token, id)
+	if err != nil {
+		return err
+	}
+	if i.Owner != who.Project && !who.IsAdmin() {
+		return fault.New(fault.Forbidden, "You are not allowed to delete image %s: another project owns it", id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.time)
+	defer cancel()
+	servers, err := c.servers(ctx)
+	if err != nil {
+		return err
+	}
+	server := withoutVersion(servers[c.first(len(servers))])
+	request, err := c.request(ctx, who, token, server+"/v2/images/"+url.PathEscape(id))
+	if err != nil {
+		return err
+	}
+	request.Method = http.MethodDelete
+	status, body, err := c.once(request)
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusNoContent:
+		return nil
+	case status == http.StatusForbidden:
+		return fault.New(fault.Forbidden, "You are not allowed to delete image %s: %s", id, sentenceOf(body))
+	case status == http.StatusConflict:
+		return fault.New(fault.Conflict, "image %s cannot be deleted: %s", id, sentenceOf(body))
+	}
+	return readAnswer(server, "/v2/images/"+id, status, body, c.o.Account != nil, nil)
+}
+
 // get reads a path. It retries a call without an answer, at the next server if there are several.
 func (c *Client) get(ctx context.Context, who identity.Identity, token, path string, into any) error {
 	servers, err := c.servers(ctx)

@@ -83,7 +83,8 @@ func TestImageIsRead(t *testing.T) {
 	}
 	want := `{"ID":"i1","Name":"one","Status":"active","Visibility":"shared","Owner":"","MinRAM":512,"MinDisk":1,` +
 		`"Size":6,"DiskFormat":"raw","Container":"bare","Checksum":"e80b5017098950fc58aad83c8c14978e",` +
-		`"HashAlgo":"sha512","HashValue":"e32ef1","Properties":{"hw_numa_cpus.0":"0","hw_numa_nodes":"2",` +
+		`"HashAlgo":"sha512","HashValue":"e32ef1","Created":"2026-11-21T01:02:51Z",` +
+		`"Updated":"2026-11-21T01:06:25Z","Properties":{"hw_numa_cpus.0":"0","hw_numa_nodes":"2",` +
 		`"trait:HW_CPU_X86_AVX2":"required"}}`
 	type plain Image
 	if text, _ := json.Marshal(plain(got)); string(text) != want {

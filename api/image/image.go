@@ -1,4 +1,4 @@
-// Package image is a read-only client of OpenStack's Image API v2.
+// Package image is a client of OpenStack's Image API v2.
 //
 // An image service with Keystone checks who may see an image; without Keystone it shows every image to every caller. So
 // Client.Image checks the visibility for the caller too, by the rules of the image service.
@@ -26,6 +26,8 @@ type Image struct {
 	Checksum   string // MD5, hexadecimal; empty: not known
 	HashAlgo   string // of HashValue, such as sha512; empty: none
 	HashValue  string // hexadecimal
+	Created    string // RFC 3339
+	Updated    string
 	Properties map[string]string
 }
 
@@ -49,6 +51,8 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 		Checksum                            string
 		HashAlgo                            string `json:"os_hash_algo"`
 		HashValue                           string `json:"os_hash_value"`
+		Created                             string `json:"created_at"`
+		Updated                             string `json:"updated_at"`
 	}
 	if err := json.Unmarshal(text, &known); err != nil {
 		return err
@@ -60,7 +64,7 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 	*i = Image{ID: known.ID, Name: known.Name, Status: known.Status, Visibility: known.Visibility, Owner: known.Owner,
 		MinRAM: known.MinRAM, MinDisk: known.MinDisk, Size: known.Size, Properties: map[string]string{},
 		DiskFormat: known.DiskFormat, Container: known.Container, Checksum: known.Checksum, HashAlgo: known.HashAlgo,
-		HashValue: known.HashValue}
+		HashValue: known.HashValue, Created: known.Created, Updated: known.Updated}
 	if i.ID == "" || i.Status == "" {
 		return fmt.Errorf("it is not an image: id or status is missing")
 	}

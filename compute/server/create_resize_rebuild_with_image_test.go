@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,6 +44,24 @@ func (s *fakeImages) Image(_ context.Context, who identity.Identity, token, id s
 		return image.Image{}, fault.New(fault.NotFound, "no such image")
 	}
 	return i, nil
+}
+
+// Images returns all images, by id.
+func (s *fakeImages) Images(context.Context, identity.Identity, string) (list []image.Image, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.images)) {
+		list = append(list, s.images[id])
+	}
+	return list, s.err
+}
+
+// Delete deletes an image.
+func (s *fakeImages) Delete(_ context.Context, _ identity.Identity, _, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.images, id)
+	return s.err
 }
 
 const (

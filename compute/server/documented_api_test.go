@@ -102,8 +102,8 @@ func checkDocumentedPaths(t *testing.T) {
 		}
 		at := "/v2.1" + strings.NewReplacer("{id}", id, "{host}", "h", "{alias}", "a").Replace(path)
 		version := "2.104"
-		if strings.HasPrefix(path, "/os-hosts") {
-			version = "2.42"
+		if strings.HasPrefix(path, "/os-hosts") || strings.HasPrefix(path, "/images") {
+			version = "2.35"
 		}
 		r := h.ask(method, at, "{}", "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+version)
 		status, sentence, _ := strings.Cut(note, ": ")

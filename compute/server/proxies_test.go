@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/fault"
 )
@@ -187,6 +188,52 @@ func TestNetworkProxies(t *testing.T) {
 		{"2.1", "GET", "/os-security-groups", "", 200, `{"security_groups":[]}`},
 		{"2.1", "POST", "/os-security-groups", `{"security_group": {"name": "a"}}`, 501, "no security groups"},
 	})
+}
+
+// TestImageProxies lists, shows and deletes images by the paths until 2.35.
+func TestImageProxies(t *testing.T) {
+	images := &fakeImages{images: map[string]image.Image{
+		plainID: {ID: plainID, Name: "plain", Status: "active", Size: 7, MinDisk: 2, Created: "2026-01-02T03:04:05Z",
+			Updated: "2026-01-02T03:04:06Z", Properties: map[string]string{"a": "b", "auto_disk_config": "True"}},
+		cellsID: {ID: cellsID, Name: "copy", Status: "queued", MinRAM: 64, Updated: "2026-02-02T03:04:06Z",
+			Properties: map[string]string{"image_type": "snapshot", "instance_uuid": newGroup}}}}
+	h := startWith(t, func(o *Options) { o.Images = images })
+	one := "/images/" + plainID
+	h.exchanges("ann:p1", []exchange{
+		{"2.1", "GET", "/images", "", 200, `{"images":[{"id":"` + plainID + `","links":[{"rel":"self","href":"` + h.url +
+			`/v2.1/images/` + plainID},
+		{"2.36", "GET", "/images", "", 404, "there is nothing"},
+		{"2.1", "GET", "/images?limit=1", "", 200, `"images_links":[{"rel":"next","href":"` + h.url +
+			`/v2.1/images?limit=1\u0026marker=` + plainID},
+		{"2.1", "GET", "/images/detail?marker=" + plainID, "", 200, `"progress":25,"server":{"id":"` + newGroup},
+		{"2.1", "GET", "/images/detail?marker=x", "", 400, "marker [x] not found"},
+		{"2.35", "GET", one, "", 200, `"status":"ACTIVE","updated":"2026-01-02T03:04:06Z"}`},
+		{"2.35", "GET", one, "", 200, `{"image":{"OS-DCF:diskConfig":"AUTO","OS-EXT-IMG-SIZE:size":7,` +
+			`"created":"2026-01-02T03:04:05Z"`},
+		{"2.1", "GET", "/images/" + goneID, "", 404, "could not be found"},
+		{"2.1", "GET", "/images/x", "", 404, "Image x could not be found."},
+		{"2.1", "GET", one + "/metadata", "", 200, `{"metadata":{"a":"b","auto_disk_config":"True"}}`},
+		{"2.1", "GET", one + "/metadata/a", "", 200, `{"meta":{"a":"b"}}`},
+		{"2.1", "GET", one + "/metadata/z", "", 404, "no property z"},
+		{"2.1", "PUT", one + "/metadata", `{}`, 501, "changed in the image service"},
+		{"2.1", "GET", "/images?minDisk=x", "", 400, "whole number"},
+		{"2.1", "GET", "/images?changes-since=x", "", 400, "not a valid time"},
+	})
+	for query, want := range map[string]string{"name=copy": cellsID, "status=saving": cellsID, "status=ACTIVE": plainID,
+		"minDisk=1": plainID, "minRam=64": cellsID, "type=snapshot": cellsID,
+		"server=" + h.url + "/servers/" + newGroup: cellsID,
+		"changes-since=2026-02-01T00:00:00Z":       cellsID} {
+		r := h.ask("GET", "/v2.1/images?"+query, "")
+		if list, _ := r.dig("images").([]any); len(list) != 1 || r.dig("images/0/id") != want {
+			t.Errorf("%s: %d %s", query, r.status, r.text)
+		}
+	}
+	h.exchanges("ann:p1", []exchange{{"2.1", "DELETE", one, "", 204, ""},
+		{"2.1", "GET", one, "", 404, "could not be found"},
+		{"2.1", "DELETE", one, "", 404, "could not be found"}})
+	none := start(t)
+	none.exchanges("ann:p1", []exchange{{"2.1", "GET", "/images/detail", "", 200, `{"images":[]}`},
+		{"2.1", "GET", one, "", 404, "could not be found"}})
 }
 
 // TestV2 asks by the paths of the version without microversions.

@@ -44,11 +44,13 @@ type Conductor interface {
 	ChangePort(ctx context.Context, id string, request lifecycle.PortChangeRequest) error
 }
 
-// Images is what the handlers need of an image service; *image.Client implements it. Image returns fault.NotFound for
+// Images is what the handlers need of an image service; *image.Client implements it. Methods return fault.NotFound for
 // an image that the caller may not see, fault.Forbidden if the service rejects the token, and fault.Unavailable if
 // the service does not answer.
 type Images interface {
 	Image(ctx context.Context, who identity.Identity, token, id string) (image.Image, error)
+	Images(ctx context.Context, who identity.Identity, token string) ([]image.Image, error)
+	Delete(ctx context.Context, who identity.Identity, token, id string) error
 }
 
 // Networks is what the handlers need of a network service, with the rights of an administrator; *network.Client
