@@ -67,6 +67,7 @@ func (l *lab) up(conf string) {
 	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
 	config, err := settings.Read(log, file)
 	config.Times = settings.TestTimes()
+	config.RequestTime = testenv.Patience
 	config.Times.Compute.LeaseTTL = time.Minute // renewals are late on a busy machine, and no other process waits for it
 	config.Times.Agent.Check = cmp.Or(l.check, config.Times.Agent.Check)
 	if err != nil {
@@ -98,6 +99,7 @@ func (l *lab) host(name string) {
 		l.t.Fatal(err)
 	}
 	config.Times = settings.TestTimes()
+	config.RequestTime = testenv.Patience
 	agent, err := NewAgent(config, filepath.Join(dir, AgentDir), l.cloud.endpoints(), log)
 	if err != nil {
 		l.t.Fatal(err)

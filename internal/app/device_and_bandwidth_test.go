@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/portrequest"
 	"github.com/openberth/berth/internal/settings"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -45,6 +46,7 @@ func newNICHost(t *testing.T, nics ...nic) *nicHost {
 	}
 	config, err := settings.Read(log, file)
 	config.Times = settings.TestTimes()
+	config.RequestTime = testenv.Patience
 	if err != nil {
 		t.Fatal(err)
 	}

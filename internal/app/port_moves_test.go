@@ -74,6 +74,7 @@ func (l *movesLab) start(host string) {
 	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
 	conf, err := settings.Read(log, file)
 	conf.Times = settings.TestTimes()
+	conf.RequestTime = testenv.Patience
 	if err != nil {
 		l.t.Fatal(err)
 	}

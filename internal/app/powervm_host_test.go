@@ -269,6 +269,7 @@ func (p *powerVM) secondHost() *powerVM {
 	log := slog.New(slog.NewTextHandler(p.t.Output(), nil))
 	config, err := settings.Read(log, file)
 	config.Times = settings.TestTimes()
+	config.RequestTime = testenv.Patience
 	if err != nil {
 		p.t.Fatal(err)
 	}

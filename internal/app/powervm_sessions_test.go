@@ -34,6 +34,7 @@ func TestAgentEndsItsSessionsAndPlainNamesAreChecked(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	config, err := settings.Read(log, file)
 	config.Times = settings.TestTimes()
+	config.RequestTime = testenv.Patience
 	if err != nil {
 		t.Fatal(err)
 	}

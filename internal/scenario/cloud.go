@@ -107,6 +107,7 @@ func (c *cloud) settings(name string, sections ...string) (settings.Settings, er
 	}
 	s, err := settings.Read(c.log, path)
 	s.Times = settings.TestTimes()
+	s.RequestTime = testenv.Patience
 	s.Times.Compute.LeaseTTL = time.Minute // renewals are late on a busy machine, and no other process waits for it
 	return s, settings.AllErrors(err, path)
 }
