@@ -267,6 +267,9 @@ func TestV2(t *testing.T) {
 		"X-Auth-Token", "admin"); r.status != 404 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
+	if r := h.ask("GET", "/v2/images", ""); r.status != 404 { // of the Image API
+		t.Errorf("%d %s", r.status, r.body)
+	}
 	if r := h.ask("GET", "/v2/colours", ""); r.status != 404 {
 		t.Errorf("%d %s", r.status, r.text)
 	}

@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// EnterV2 changes /v2/… to /v2.1/…, which has the same resources. It does not change the path of the version document.
+// EnterV2 changes /v2/… to /v2.1/…, which has the same resources. It does not change the path of the version document,
+// nor /v2/images without a project: that is a path of the Image API, and its client must see that it has the wrong
+// address.
 func (c *Call) EnterV2() {
 	rest, ok := strings.CutPrefix(c.R.URL.EscapedPath(), "/v2/")
-	if !ok || rest == "" {
+	if first, _, _ := strings.Cut(rest, "/"); !ok || first == "" || first == "images" {
 		return
 	}
 	c.setPath("/v2.1/" + rest)
