@@ -73,7 +73,7 @@ packages: ## build binaries, packages, images and the source archive of the comm
 
 packages-test: ## build the packages twice, and follow them on fresh machines, up to ssh into guests (root, 20 minutes)
 	sh .ci/install-debian-packages "make packages-test" mmdebstrap systemd-container rpm iproute2
-	cd packaging && $(GO) test -count=1 -timeout 40m -v ./...
+	cd packaging && $(GO) test -count=1 -timeout 90m -v ./...
 
 bench: ## measure Berth alone, COUNT times (1); the output is for benchstat
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/app ./internal/bench ./placement/candidate ./placement/explain ./placement/index ./plan
