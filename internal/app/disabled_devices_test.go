@@ -53,12 +53,12 @@ pci_in_placement = true
 			t.Fatal(err)
 		}
 	}
-	listed := func(pattern string) {
+	listed := func(pattern string) { // Placement has what the agent reports a moment later
 		t.Helper()
-		ok((&cli.DeviceListCmd{}).Run(globals()))
-		if !regexp.MustCompile(pattern).MatchString(out.String()) {
-			t.Errorf("no %q in\n%s", pattern, &out)
-		}
+		l.until("the list has "+pattern, func() bool {
+			ok((&cli.DeviceListCmd{}).Run(globals()))
+			return regexp.MustCompile(pattern).MatchString(out.String())
+		})
 	}
 	reserved := func() int {
 		return l.provider("cmp1_" + strings.ToUpper(address)).Inventories["CUSTOM_GPU"].Reserved
@@ -104,6 +104,7 @@ pci_in_placement = true
 		t.Fatal(err)
 	}
 	ok(enable.Run(globals()))
+	l.until("it is offered again", func() bool { return reserved() == 0 })
 	l.boot("fifth", "ACTIVE", gpu)
 
 	unknown := disable
