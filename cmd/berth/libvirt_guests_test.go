@@ -282,8 +282,9 @@ func TestLibvirtBootsImage(t *testing.T) {
 		if status != http.StatusOK {
 			return false, fmt.Errorf("last line: %d %q", status, last)
 		}
-		last = strings.TrimPrefix(last, `{"output":"`)
-		return len(last) < len(all)/2 && strings.HasSuffix(all, last), nil
+		last = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(last), `{"output":"`), `"}`)
+		all = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(all), `"}`), `\n`)
+		return last != "" && len(last) < len(all)/2 && strings.HasSuffix(all, last), fmt.Errorf("%q of %q", last, all)
 	})
 	if status, text := consoleOutput(t, d.urls["compute"], s.ID, `"x"`); status != http.StatusBadRequest {
 		t.Errorf("length x: %d %q", status, text)
