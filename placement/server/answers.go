@@ -57,15 +57,28 @@ func (c *call) send(status int, body []byte) {
 // Content-Length.
 const chunkSize = 1 << 20
 
-// sendChunk sends a chunk of a large answer, after which more follows. It waits if maxStreams other answers are being
-// sent in chunks.
+// stream waits until fewer than maxStreams other answers are larger than a chunk. It returns at once when it has
+// returned nil before: an answer counts until its end, so the chunks that are in memory are bounded.
+func (c *call) stream() error {
+	if c.streams {
+		return nil
+	}
+	c.release()
+	if err := c.server.streams.acquire(c.Context()); err != nil {
+		return err
+	}
+	c.streams = true
+	c.AtEnd(c.server.streams.release)
+	return c.reacquire()
+}
+
+// sendChunk sends a chunk of a large answer, after which more follows.
 func (c *call) sendChunk(data []byte) error {
+	if err := c.stream(); err != nil {
+		return err
+	}
 	c.release()
 	if !c.Begun() {
-		if err := c.server.streams.acquire(c.Context()); err != nil {
-			return err
-		}
-		c.AtEnd(c.server.streams.release)
 		c.W.Header().Set("Content-Type", edge.JSON)
 		c.W.WriteHeader(http.StatusOK)
 	}
@@ -75,15 +88,28 @@ func (c *call) sendChunk(data []byte) error {
 	return c.reacquire()
 }
 
-// sendRest sends the last chunk of an answer, or the whole answer if no chunk has been sent.
-func (c *call) sendRest(data []byte) error {
+// sendRest sends the last chunks of an answer, or the whole answer if no chunk has been sent. It needs no slot any more.
+func (c *call) sendRest(chunks ...jsonBuffer) error {
 	c.release()
-	if !c.Begun() {
-		c.send(http.StatusOK, data)
+	if !c.Begun() && len(chunks) == 1 {
+		c.send(http.StatusOK, chunks[0])
 		return nil
 	}
-	_, err := c.W.Write(data)
-	return err
+	if !c.Begun() {
+		length := 0
+		for _, chunk := range chunks {
+			length += len(chunk)
+		}
+		c.W.Header().Set("Content-Length", strconv.Itoa(length))
+		c.W.Header().Set("Content-Type", edge.JSON)
+		c.W.WriteHeader(http.StatusOK)
+	}
+	for _, chunk := range chunks {
+		if _, err := c.W.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sendList answers with an object whose only member is a list of n items.

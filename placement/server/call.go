@@ -100,6 +100,7 @@ type call struct {
 	version   api.Version
 	body      []byte // the request body, after read
 	holdsSlot bool   // the call holds a slot of Server.searches, or a turn
+	streams   bool   // the call counts among Server.streams
 	inTurns   bool   // its search takes long: it has turns of Server.turns
 	turnBegan time.Time
 }

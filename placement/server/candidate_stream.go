@@ -63,8 +63,8 @@ func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answe
 }
 
 // heldChunks is how many chunks of an answer wait for the end of the search: an error after the first chunk that is
-// sent can only end the connection, without a text.
-const heldChunks = 4
+// sent can only end the connection, without a text. 1,000 candidates with 32 groups need as many.
+const heldChunks = 8
 
 // buffer returns an empty buffer, of the pool if it has one.
 func (w *answerWriter) buffer() jsonBuffer {
@@ -99,10 +99,21 @@ func (w *answerWriter) flushIfFull() (err error) {
 		return nil
 	}
 	w.held = append(w.held, w.out)
+	w.out = nil
 	if w.call.Begun() || len(w.held) == heldChunks {
 		err = w.sendHeld()
+	} else {
+		err = w.waitForStream()
 	}
 	w.out = w.buffer()
+	return err
+}
+
+// waitForStream waits until the answer may have more than a chunk.
+func (w *answerWriter) waitForStream() error {
+	began := w.call.server.now()
+	err := w.call.stream()
+	w.sending += w.call.server.now().Sub(began)
 	return err
 }
 
@@ -137,10 +148,7 @@ func (w *answerWriter) finish(undecided string) error {
 		w.out.quoted(undecided)
 	}
 	w.out.put(`}`)
-	if err := w.sendHeld(); err != nil {
-		return err
-	}
-	return w.call.sendRest(w.out)
+	return w.call.sendRest(append(w.held, w.out)...)
 }
 
 // answer writes the whole answer and returns the number of candidates in it.
