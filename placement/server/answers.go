@@ -88,7 +88,7 @@ func (c *call) sendChunk(data []byte) error {
 	return c.reacquire()
 }
 
-// sendRest sends the last chunks of an answer, or the whole answer if no chunk has been sent. It needs no slot any more.
+// sendRest sends the last chunks of an answer, or the whole answer if no chunk has been sent. It needs no slot.
 func (c *call) sendRest(chunks ...jsonBuffer) error {
 	c.release()
 	if !c.Begun() && len(chunks) == 1 {
