@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"net/http"
@@ -201,13 +202,11 @@ func (c *call) release() {
 }
 
 // reacquire waits for a slot or a turn again.
-func (c *call) reacquire() (err error) {
+func (c *call) reacquire() error {
 	if c.inTurns {
-		err = c.server.turns.acquire(c.Context(), c.share())
-		c.turnBegan = c.server.now()
-	} else {
-		err = c.server.searches.acquire(c.Context())
+		return c.takeTurn(c.server.turns.resume)
 	}
+	err := c.server.searches.acquire(c.Context())
 	c.holdsSlot = err == nil
 	return err
 }
@@ -222,8 +221,19 @@ func (c *call) takeTurns(ran time.Duration) error {
 		return nil
 	}
 	c.release()
+	wait := c.server.turns.begin
+	if c.inTurns || c.Begun() { // a part of the answer may be sent before the first turn
+		wait = c.server.turns.resume
+	}
 	c.inTurns = true
-	return c.reacquire()
+	return c.takeTurn(wait)
+}
+
+// takeTurn waits for a turn.
+func (c *call) takeTurn(wait func(context.Context, string) error) error {
+	err := wait(c.Context(), c.share())
+	c.turnBegan, c.holdsSlot = c.server.now(), err == nil
+	return err
 }
 
 // share returns the project to which the search of the call counts: that of the caller, or the one that an

@@ -14,7 +14,7 @@ import (
 type fairQueue struct {
 	mu      sync.Mutex
 	free    int                      // turns that are not taken
-	most    int                      // waiting searches of one project
+	most    int                      // waiting searches of one project, beyond which a new one is refused
 	waiting []*waitingTurn           // in the order of arrival
 	spent   map[string]time.Duration // by project that waits or has a turn
 	active  map[string]int           // by project: how many searches wait or have a turn
@@ -29,9 +29,9 @@ func newFairQueue(turns, most int) *fairQueue {
 	return &fairQueue{free: turns, most: most, spent: map[string]time.Duration{}, active: map[string]int{}}
 }
 
-// acquire waits for a turn. It returns fault.Unavailable if ctx ends before, or if too many searches of the project
-// wait.
-func (q *fairQueue) acquire(ctx context.Context, project string) error {
+// begin waits for the first turn of a search. It returns fault.Unavailable if ctx ends before, or if too many searches
+// of the project wait.
+func (q *fairQueue) begin(ctx context.Context, project string) error {
 	q.mu.Lock()
 	waits := 0
 	for _, w := range q.waiting {
@@ -44,6 +44,18 @@ func (q *fairQueue) acquire(ctx context.Context, project string) error {
 		return fault.New(fault.Unavailable, "The search for candidates was stopped: %d other "+
 			"searches of project %s that take long are waiting. Try again later.", waits, project)
 	}
+	return q.wait(ctx, project)
+}
+
+// resume waits for the next turn of a search that has had one. It returns fault.Unavailable if ctx ends before. Such a
+// search is never refused: what it has found would be lost, or, if a part of it is sent, the answer.
+func (q *fairQueue) resume(ctx context.Context, project string) error {
+	q.mu.Lock()
+	return q.wait(ctx, project)
+}
+
+// wait unlocks q.mu and waits for a turn.
+func (q *fairQueue) wait(ctx context.Context, project string) error {
 	if _, known := q.spent[project]; !known {
 		q.spent[project] = q.least()
 	}
