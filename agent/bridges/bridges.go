@@ -127,7 +127,7 @@ func (b *Bridges) Prepare(ctx context.Context, ports []string) error {
 		}
 	}
 	if err := failed[everyNetwork]; err != nil {
-		return fault.New(fault.Unavailable, "%w", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (j *Journal) Close() error {
 		err = lockErr
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "%w", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (r *reporter) snapshot() host.Report {
 	from := r.Sender()
 	out := host.Report{Host: r.Config.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous,
 		LockID: from.LockID, Provider: string(r.Root), Devices: []host.Device{}, Conditions: []condition.Condition{},
-		Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Config.Machine.Booted,
+		Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Config.Machine.Booted, HostIP: r.Config.Machine.Address,
 		InPlace: r.Config.ReportInPlacement, Position: host.Position(r.Durable.Position()), NotFollowed: r.NotFollowed,
 		Guests: r.works.PresentGuests(), Cells: host.WriteCells(r.Cells),
 		Nodes: host.WriteNodes(r.Nodes), NodesInPlacement: treeplan.OnNodes(r.Tree), Counted: state.CountedGuests(r.State),

@@ -20,7 +20,7 @@ type Hypervisor struct {
 	HypervisorRef
 	Service            HypervisorService `json:"service"`
 	*HypervisorAmounts                   // until 2.87
-	HostIP             string            `json:"host_ip"`           // of the address for moves; empty: not known
+	HostIP             string            `json:"host_ip"`           // as the agent reports it; empty: not known
 	CPUInfo            any               `json:"cpu_info,omitzero"` // until 2.87: not reported; "", since 2.28 {}
 	Type               string            `json:"hypervisor_type"`
 	Version            int               `json:"hypervisor_version"`

@@ -21,6 +21,7 @@ type Report struct {
 	Hypervisor string `json:"hypervisor_type,omitempty"` // Nova's: QEMU, phyp, fake; empty: not yet known
 	Down       string `json:"hypervisor_down,omitempty"` // why the hypervisor can build no guests; empty: it can
 
+	HostIP string    `json:"host_ip,omitempty"`  // an IP address of the host, to be shown; absent: none is known
 	Booted time.Time `json:"booted_at,omitzero"` // when the machine was started, in whole seconds; absent: not known
 
 	Devices []Device `json:"devices"` // every device that device_spec offers, by address

@@ -96,7 +96,7 @@ func (k *Keystone) forget(token string) {
 func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	body, err := json.Marshal(k.opts.body())
 	if err != nil {
-		return session{}, fault.New(fault.Internal, "%w", err)
+		return session{}, fault.Wrap(fault.Internal, err)
 	}
 	began := k.now()
 	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body,

@@ -16,10 +16,7 @@ import (
 // crashAll kills compute and the agents of hosts when the history of a server has a text, and starts them again.
 func (f *portFleet) crashAll(server, text string, hosts ...string) {
 	f.t.Helper()
-	testenv.Until(f.t, text, func() (bool, error) {
-		out, stderr, status := output(f.t, f.args("server", "why", server)...)
-		return strings.Contains(out, text), fmt.Errorf("%d %s", status, stderr)
-	})
+	f.says(server, text)
 	f.compute.kill()
 	for _, host := range hosts {
 		f.agents[host].kill()
@@ -29,6 +26,15 @@ func (f *portFleet) crashAll(server, text string, hosts ...string) {
 		f.agents[host] = nil
 		f.startAgent(host, f.files[host])
 	}
+}
+
+// says waits until `berth server why` prints a text.
+func (f *portFleet) says(server, text string) {
+	f.t.Helper()
+	testenv.Until(f.t, text, func() (bool, error) {
+		out, stderr, status := output(f.t, f.args("server", "why", server)...)
+		return strings.Contains(out, text), fmt.Errorf("%d %s\n%s", status, stderr, out)
+	})
 }
 
 // liveMigrate begins to migrate a server live.
@@ -142,6 +148,7 @@ func TestDirectPortIsAttachedDespiteCrashes(t *testing.T) {
 	f.crashAll(server, "waiting for the agent of cmp1 to pick its device", "cmp1")
 	f.bound(server, port.ID)
 
+	f.says(server, "attached port "+port.ID) // otherwise the detachment waits for the agent to say so
 	f.agents["cmp1"].kill()
 	_, err = f.compute.compute().REST.Do(t.Context(), http.MethodDelete, "/v2.1/servers/"+server+"/os-interface/"+port.ID,
 		nil, nil)
@@ -150,16 +157,10 @@ func TestDirectPortIsAttachedDespiteCrashes(t *testing.T) {
 	f.free(port.ID)
 
 	// An attachment that waits for a lost host is given up, and the server can be deleted.
-	testenv.Until(t, "the detachment has ended", func() (bool, error) {
-		out, _, _ := output(t, f.args("server", "why", server)...)
-		return strings.Contains(out, "detached the port"), nil
-	})
+	f.says(server, "detached the port")
 	f.agents["cmp1"].kill()
 	f.attach(server, port.ID)
 	must(t, f.compute.compute().HostDown(t.Context(), "cmp1", true))
 	f.free(port.ID)
-	testenv.Until(t, "the attachment has ended", func() (bool, error) {
-		out, _, _ := output(t, f.args("server", "why", server)...)
-		return strings.Contains(out, "cannot be attached: host cmp1 declared dead by an operator"), fmt.Errorf("%s", out)
-	})
+	f.says(server, "cannot be attached: host cmp1 declared dead by an operator")
 }

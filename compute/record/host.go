@@ -30,7 +30,7 @@ func EncodeHost(h schedule.Host) ([]byte, error) {
 	return encode("host "+h.Name, host.Report{
 		Host: h.Name, Instance: h.Instance, Start: h.Start, LockID: h.LockID, NotFollowed: h.NotFollowed,
 		Guests:   each(h.Present, func(p schedule.Present) host.Present { return host.Present(p) }),
-		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down, Booted: h.Booted,
+		Provider: string(h.Provider), Hypervisor: h.Hypervisor, Down: h.Down, Booted: h.Booted, HostIP: h.HostIP,
 		Devices: each(h.Devices, func(d pci.Offered) host.Device { return host.WriteDevice(h.Name, d) }),
 		Cells:   host.WriteCells(h.Cells), Nodes: host.WriteNodes(h.Nodes),
 		NodesInPlacement: h.NodesInPlacement, Counted: each(h.Counted, writeCounted),
@@ -77,8 +77,9 @@ func FromReport(r host.Report) (schedule.Host, error) {
 func readHost(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Instance: r.Instance, Start: r.Start, LockID: r.LockID,
 		Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
-		NotFollowed:     r.NotFollowed,
-		HypervisorState: schedule.HypervisorState{Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Booted},
+		NotFollowed: r.NotFollowed,
+		HypervisorState: schedule.HypervisorState{Hypervisor: r.Hypervisor, Down: r.Down, Booted: r.Booted,
+			HostIP: r.HostIP},
 		Disks: schedule.Disks{DiskImages: r.DiskImages, NoDiskImages: r.NoDiskImages, NoDiskMoves: r.NoDiskMoves,
 			MoveAddress: r.MoveAddress}}
 	for _, g := range r.Counted {

@@ -41,7 +41,12 @@ type Refusal struct {
 	Undecided bool
 	// of the devices that FilterDevices found too few of, as Placement counts them; empty: they are not counted there
 	Class resource.Class
+	Shortage
 }
+
+// Shortage is how many devices a request asks for, and how many of such devices of a host are free; zero: it does not
+// lack devices, or they are not counted.
+type Shortage struct{ Asks, Free, Of int }
 
 const (
 	maxReasons = 8  // number of reasons in a summary

@@ -33,7 +33,7 @@ type NearestMiss struct {
 type Deficit struct {
 	Class resource.Class // empty: it is not known, or not a class
 	Cause string         // of Placement: held, reserved, absent, …; else the name of the filter
-	Asks  int            // of Class; 0 from filters, as Free and Of
+	Asks  int            // of Class, or of the devices that a filter found too few of; 0 from other filters, as Free and Of
 	Free  int
 	Of    int
 	Text  string // the deficit as a sentence
@@ -93,7 +93,7 @@ func SearchOf(hosts string, number int, accepted map[string]bool, refusals []Ref
 			text += " (" + strings.TrimPrefix(r.Device+": ", ": ") + r.Nearest + ")"
 		}
 		out.Nearest = append(out.Nearest, NearestMiss{r.Host, []Deficit{{Class: r.Class, Cause: string(r.Filter),
-			Text: text}}})
+			Asks: r.Asks, Free: r.Free, Of: r.Of, Text: text}}})
 	}
 	return out
 }

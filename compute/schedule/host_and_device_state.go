@@ -42,6 +42,7 @@ type HypervisorState struct {
 	Down       string    `json:",omitempty"` // why it can build no guests; empty when it can
 	Hypervisor string    `json:",omitempty"` // Nova's hypervisor_type; empty: not yet known
 	Booted     time.Time // when the machine was started; zero: not known
+	HostIP     string    `json:",omitempty"` // an IP address of the host, to be shown; empty: none is known
 }
 
 // NUMA is the NUMA nodes of a host.

@@ -211,23 +211,19 @@ func (b *planner) tooFew(r *plan.Refusal) Refusal {
 	if !s.counted || len(r.Nodes) > 0 {
 		return Refusal{}
 	}
-	has, on, what := 0, map[provider.ID]bool{}, describeDevice(s.request.Requirement)
+	has, what := b.serving(b.free, s), describeDevice(s.request.Requirement)
 	if s.request.Count > 1 {
 		what = describeDevices(s.request.Requirement)
 	}
-	for _, d := range b.free {
-		if fits, _ := b.serves(d, s); fits {
-			has, on[d.Provider] = has+1, true
-		}
-	}
 	if b.isolation != nil && has > 0 {
-		has, what = len(on), what+" on providers of their own (group_policy isolate)"
+		what += " on providers of their own (group_policy isolate)"
 	}
 	if has >= s.request.Count {
 		return Refusal{}
 	}
 	out := Refusal{Filter: FilterDevices, Shortfall: 1 - float64(has)/float64(s.request.Count),
-		Reason: fmt.Sprintf("no free %s on the host", what), Class: s.request.Requirement.Class}
+		Reason: fmt.Sprintf("no free %s on the host", what), Class: s.request.Requirement.Class,
+		Shortage: Shortage{Asks: s.request.Count, Free: has, Of: b.serving(b.host.Devices, s)}}
 	if s.request.Count > 1 {
 		out.Reason = fmt.Sprintf("fewer than %d free %s on the host", s.request.Count, what)
 		out.Nearest = fmt.Sprintf("it has %d", has)
@@ -238,6 +234,20 @@ func (b *planner) tooFew(r *plan.Refusal) Refusal {
 	}
 	out.Nearest, out.Device = strings.Trim(out.Nearest+"; "+nearest, "; "), at
 	return out
+}
+
+// serving returns how many of the devices can serve a slot; with group_policy isolate, on how many providers they are.
+func (b *planner) serving(devices []pci.Offered, s slot) (n int) {
+	on := map[provider.ID]bool{}
+	for _, d := range devices {
+		if fits, _ := b.serves(d, s); fits {
+			n, on[d.Provider] = n+1, true
+		}
+	}
+	if b.isolation != nil {
+		return len(on)
+	}
+	return n
 }
 
 // uncounted describes a free device that only Placement keeps from a slot, and returns its address.

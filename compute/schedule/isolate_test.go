@@ -159,7 +159,7 @@ func TestRefusalOfIsolate(t *testing.T) {
 	_, _, refusal := c.plan()
 	if !strings.Contains(refusal.Reason, "fewer than 2 free") ||
 		!strings.Contains(refusal.Reason, "on providers of their own (group_policy isolate)") ||
-		refusal.Nearest != "it has 1" {
+		refusal.Nearest != "it has 1" || refusal.Shortage != (schedule.Shortage{Asks: 2, Free: 1, Of: 1}) {
 		t.Errorf("%+v", refusal)
 	}
 }

@@ -225,7 +225,9 @@ func (b demand) judgeDevices() Refusal {
 	if short.counted {
 		out.Class = short.request.Requirement.Class
 	}
-	if n, found := countSame(b.slots, picked, short); n > 1 {
+	n, found := countSame(b.slots, picked, short)
+	out.Shortage = Shortage{Asks: n, Free: found, Of: b.host.offered(short)}
+	if n > 1 {
 		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevices(short.request.Requirement), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)
 	}
@@ -270,6 +272,16 @@ func (h Host) nearest(free []pci.Offered, s slot) (text, device string) {
 		}
 	}
 	return text, device
+}
+
+// offered counts the devices that could fill a slot if they were free.
+func (h Host) offered(s slot) (n int) {
+	for _, d := range h.Devices {
+		if (s.provider == "" || d.Provider == s.provider) && h.mismatch(d, s) == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // countSame counts the slots with the same requirement and provider as short, and those of them that have a device.

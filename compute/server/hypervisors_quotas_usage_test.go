@@ -17,7 +17,7 @@ import (
 func withHost(t *testing.T) (h *fixture, id string) {
 	h = startWith(t, func(o *Options) { o.Providers = &fakeProviders{} })
 	if err := h.hosts.PutReport(t.Context(), host.Report{Host: "cmp1", Instance: "a", Start: "s",
-		MoveAddress: "192.0.2.7", Provider: string(rootID)}); err != nil {
+		HostIP: "192.0.2.7", MoveAddress: "192.0.2.8", Provider: string(rootID)}); err != nil {
 		t.Fatal(err)
 	}
 	return h, h.running("web")

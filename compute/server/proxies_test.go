@@ -92,7 +92,7 @@ func (n *groupNetworks) CreateSecurityGroupRule(_ context.Context, a map[string]
 		}
 	})
 	if twice {
-		return r, fault.New(fault.Conflict, "the rule exists")
+		return r, fault.New(fault.Conflict, "the rule exists").Of("POST /v2.0/security-group-rules")
 	}
 	return r, err
 }
@@ -145,7 +145,8 @@ func TestGroupProxies(t *testing.T) {
 		{"2.1", "POST", rules, rule(`, "ip_protocol": "tcp", "from_port": 22, "to_port": "80"`), 200,
 			`{"security_group_rule":{"id":"` + newRule + `","parent_group_id":"` + newGroup + `","ip_protocol":"tcp",` +
 				`"from_port":22,"to_port":80,"group":{},"ip_range":{"cidr":"0.0.0.0/0"}}}`},
-		{"2.1", "POST", rules, rule(`, "ip_protocol": "tcp", "from_port": 22, "to_port": 22`), 400, "exists"},
+		{"2.1", "POST", rules, rule(`, "ip_protocol": "tcp", "from_port": 22, "to_port": 22`), 400,
+			`"message":"the rule exists"`},
 		{"2.1", "GET", groups, "", 200, `"rules":[{"id":"` + newRule},
 		{"2.1", "DELETE", rules + "/" + other, "", 404, "not found"},
 		{"2.1", "DELETE", rules + "/x", "", 400, "should be a UUID"},

@@ -50,8 +50,9 @@ type Miss struct {
 // Lack is one thing that a host lacks.
 type Lack struct {
 	Text  []Segment
-	Need  *NeedBar // nil: there are no numbers
-	Cells []Cell   // of the class on the host, as the cloud was read
+	Need  *NeedBar  // nil: there are no numbers
+	Cells []Cell    // of the class on the host, as the cloud was read
+	Nodes []NodeBox // of the host, as the cloud was read, if its NUMA nodes have no room
 }
 
 // NeedBar is what is used and what is needed of an amount, in thousandths of the larger one of the amount and what was
@@ -60,6 +61,9 @@ type NeedBar struct {
 	Of, Used, Need int
 	Label          string
 }
+
+// numaFilter is the filter that refuses hosts because of their NUMA nodes.
+const numaFilter = "NUMATopologyFilter"
 
 // maxMissCells is how many cells of a host a miss has.
 const maxMissCells = 12
@@ -78,7 +82,10 @@ func (c *Cloud) miss(name string, deficits []compute.WhyDeficit) Miss {
 			used := max(d.Of-d.Free, 0)
 			whole := max(d.Of, used+d.Asks)
 			lack.Need = &NeedBar{Of: d.Of * 1000 / whole, Used: used * 1000 / whole, Need: max(d.Asks*1000/whole, 1),
-				Label: d.Class + ": " + Number(d.Asks) + " needed, " + Number(d.Free) + " of " + Number(d.Of) + " free"}
+				Label: cmp.Or(d.Class, "devices") + ": " + Number(d.Asks) + " needed, " + Number(d.Free) + " of " + Number(d.Of) + " free"}
+		}
+		if h != nil && h.Report != nil && d.Cause == numaFilter {
+			lack.Nodes = c.rooms(h)
 		}
 		if h != nil && d.Class != "" {
 			for _, cell := range h.Cells {

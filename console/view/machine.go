@@ -107,6 +107,17 @@ func (c *Cloud) machine(h *Host) (list []Socket) {
 	return list
 }
 
+// rooms returns the NUMA nodes of a host that give CPUs or memory to guests, without their devices.
+func (c *Cloud) rooms(h *Host) (list []NodeBox) {
+	for _, cell := range h.Report.Cells {
+		box := NodeBox{Name: fmt.Sprintf("NUMA node %d", cell.ID), Bars: bars(cell)}
+		if box.CPUs = cpuBox(cell, c.guestsOf(h.Report, cell.ID)); box.CPUs != nil || len(box.Bars) > 0 {
+			list = append(list, box)
+		}
+	}
+	return list
+}
+
 // bars returns the bars of the memory and the huge pages of a cell.
 func bars(cell host.Cell) (list []Bar) {
 	if cell.MemoryMB > 0 {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -94,10 +95,11 @@ func newAgentOf(guests hypervisor.Hypervisor, s settings.Settings, dir string, e
 	o := loop.Options{
 		Host:    s.Host,
 		LockDir: s.LockPath,
-		Machine: state.Machine{ID: machineID(), Booted: bootTime()},
-		LockID:  lockID,
-		Facts:   of.source,
-		Events:  of.events,
+		Machine: state.Machine{ID: machineID(), Booted: bootTime(), Address: cmp.Or(s.HostSettings.Address,
+			routedAddress())},
+		LockID: lockID,
+		Facts:  of.source,
+		Events: of.events,
 		Reported: loop.Reported{Kinds: kinds, Rules: s.Rules,
 			ReportInPlacement: reportsInPlacement(s), ReportNetwork: s.ReportNetwork,
 			CPUs: s.HostSettings.CPUs, VFIO: s.HostSettings.VFIO(),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -35,6 +36,22 @@ func bootTime() time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// routedAddress returns the address of this machine from which it reaches other networks, of IPv4 if it has one; empty:
+// it has no default route. No packet is sent: the kernel chooses the address for a destination of a documentation.
+func routedAddress() string {
+	for _, destination := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		conn, err := net.Dial("udp", destination)
+		if err != nil {
+			continue
+		}
+		defer conn.Close()
+		if at, is := conn.LocalAddr().(*net.UDPAddr); is && at.AddrPort().Addr().Unmap().IsGlobalUnicast() {
+			return at.AddrPort().Addr().Unmap().String()
+		}
+	}
+	return ""
 }
 
 // lockID identifies a directory of this machine, for a process that has a lock in it: an earlier process with the same

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"log/slog"
+	"net/netip"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/agent/health"
 	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
 )
 
 // NoDriver is the sentence for a host without [DEFAULT] compute_driver. The option has no default: a host reports
@@ -37,11 +39,21 @@ var FactSources = []string{"sysfs", IOSlots}
 // IOSlots is the source for hosts with PowerVM NovaLink, and the default with PowerVMDriver.
 const IOSlots = "ioslot"
 
+// ipAddress checks an IP address.
+func ipAddress(text string) (string, error) {
+	at, err := netip.ParseAddr(text)
+	if err != nil {
+		return "", fault.New(fault.Invalid, "it is not an IP address, such as 192.0.2.1 or 2001:db8::1")
+	}
+	return at.String(), nil
+}
+
 // hostOptions are the rows of the options for the hypervisor and for what guests may use of the host.
 func (s *Settings) hostOptions() config.Options {
 	h := &s.HostSettings
 	return config.Options{
 		config.Text("DEFAULT", "compute_driver", &h.Driver, "", Drivers...),
+		config.Parsed("DEFAULT", "my_ip", &h.Address, ipAddress),
 		config.Parsed("compute", "cpu_shared_set", &h.CPUs.Shared, ParseCPUs),
 		config.Parsed("compute", "cpu_dedicated_set", &h.CPUs.Dedicated, ParseCPUs),
 		config.Flag("berth", "numa_in_placement", &h.CPUs.InPlacement, true),

@@ -155,6 +155,7 @@ type HostSettings struct {
 	Clean   string // [berth] device_clean_command: the program that cleans a device, given its address; "": none
 	Start   string // [berth] device_start_command: prepares sets of devices before a guest starts; "": none
 	Health  HealthSettings
+	Address string // [DEFAULT] my_ip: the address that `hypervisor list` shows; empty: that of the default route
 }
 
 // HealthSettings are the options for the health checks of devices.

@@ -202,7 +202,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 		return err
 	}
 	if err := h.change(h.path(id), func() error { return os.Rename(h.path(was), h.path(id)) }); err != nil {
-		return fault.New(fault.Unavailable, "%w", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	for _, name := range []string{h.path(id) + unfinished, h.path(id)} {
 		err := h.change(name, func() error { return os.Remove(name) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fault.New(fault.Unavailable, "%w", err)
+			return fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		return nil, nil // nothing was ever built
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "%w", err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	var guests []hypervisor.Guest
 	h.damaged = nil
@@ -80,7 +80,7 @@ func (h *Hypervisor) readGuest(id string) (g hypervisor.Guest, err error) {
 	name := h.path(id)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return g, fault.New(fault.Unavailable, "%w", err)
+		return g, fault.Wrap(fault.Unavailable, err)
 	}
 	var f file
 	if err == nil {
@@ -129,7 +129,7 @@ func (h *Hypervisor) writeTo(name string, g hypervisor.Guest, disk string) error
 	}
 	if err != nil {
 		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
-		return fault.New(fault.Unavailable, "%w", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	return nil
 }

@@ -31,12 +31,12 @@ func claimDir(ctx context.Context, d *Driver) error {
 			err = os.WriteFile(d.markerPath(), nil, 0o600)
 		}
 		if err != nil {
-			return fault.New(fault.Unavailable, "%w", err)
+			return fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	first, err := d.claimFirst()
 	if err != nil {
-		return fault.New(fault.Unavailable, "%w", err)
+		return fault.Wrap(fault.Unavailable, err)
 	}
 	if first != d.o.Host { // both have started at the same time
 		return fault.New(fault.Invalid, "host %s began to use %s at the same time: %w; start the agent again, and it "+

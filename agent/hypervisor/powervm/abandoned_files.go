@@ -65,7 +65,7 @@ func (d abandonedDir) read() (list []abandoned, damaged hypervisor.Remarks, err 
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "%w", err)
+		return nil, nil, fault.Wrap(fault.Unavailable, err)
 	}
 	for _, entry := range entries {
 		if filepath.Ext(entry.Name()) != ".json" {

@@ -227,7 +227,7 @@ func (h *Hypervisor) create(ctx context.Context, r *record, system uom.ManagedSy
 		partition(*r, roundedMB(system, r.Guest.MemoryMB), slots, h.options.SlotsRequired))
 	switch {
 	case fault.Is(err, fault.Conflict): // an earlier request was executed; the next attempt finds the partition
-		return made, fault.New(fault.Unavailable, "%w", err)
+		return made, fault.Wrap(fault.Unavailable, err)
 	case err != nil:
 		r.Requested = earlier || !refused(err)
 		return made, err

@@ -99,7 +99,7 @@ func (h *Hypervisor) read() (list []record, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "%w", err)
+		return nil, fault.Wrap(fault.Unavailable, err)
 	}
 	h.damaged = map[string]string{}
 	for _, entry := range entries {

@@ -61,6 +61,8 @@ func (t Times) Refusals() backoff.Exponential {
 type Machine struct {
 	Booted time.Time // when it was started; zero: not known
 	ID     string    // machine-id(5): of the installed system, also in a copy of it
+	// the IP address that lists of hypervisors show; empty: none is known
+	Address string
 	// the machine and the journal's directory: two processes with one id exclude each other by the journal's lock, also
 	// across boots and containers
 	LockID string

@@ -231,6 +231,7 @@ func hostReport(s *Handlers, h schedule.Host, d declared) host.Report {
 		Counted: writeCounted(h.Counted), CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
 		Disabled: off, DisabledReason: reason, Account: d.accounts[h.Name],
 		Guests: writePresent(h.Present), NotFollowed: h.NotFollowed, Hypervisor: h.Hypervisor,
+		HostIP:      h.HostIP,
 		NoDiskMoves: h.NoDiskMoves, MoveAddress: h.MoveAddress, DiskImages: h.DiskImages,
 		NoDiskImages: h.NoDiskImages, Down: h.Down}
 }

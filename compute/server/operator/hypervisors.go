@@ -301,8 +301,10 @@ func (s *Handlers) hypervisor(c *request.Call, h hostState, amounts compute.Hype
 		v.Service.ID = serviceID(compute.Binary, h.Name)
 	}
 	v.Type = cmp.Or(h.Hypervisor, "berth")
-	if address, err := netip.ParseAddr(h.MoveAddress); err == nil {
-		v.HostIP = address.String()
+	for _, text := range []string{h.MoveAddress, h.HostIP} {
+		if address, err := netip.ParseAddr(text); err == nil {
+			v.HostIP = address.String()
+		}
 	}
 	switch {
 	case c.Has(compute.HypervisorUptime):

@@ -94,7 +94,7 @@ func (s *Handlers) createServers(c *request.Call) error {
 	want.server.PortAmounts = networks.found()
 	if want.server.SecurityGroups, err = s.groups().find(c.R.Context(), c.Who.Project, want.groups); err != nil {
 		if fault.Is(err, fault.NotFound) {
-			err = fault.New(fault.Invalid, "%w", err)
+			err = fault.Wrap(fault.Invalid, err)
 		}
 		return err
 	}

@@ -146,7 +146,7 @@ func (p proxies) createProjectGroup(c *request.Call) error {
 	attributes["tenant_id"] = c.Who.Project
 	made, err := p.networks.CreateSecurityGroup(c.R.Context(), attributes)
 	if fault.Is(err, fault.Conflict) { // the quota
-		return fault.New(fault.Forbidden, "%w", err)
+		return fault.Wrap(fault.Forbidden, err)
 	}
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (p proxies) updateProjectGroup(c *request.Call) error {
 // asInvalid returns fault.Invalid for a conflict in the network service, as the Compute API documents.
 func asInvalid(err error) error {
 	if fault.Is(err, fault.Conflict) {
-		return fault.New(fault.Invalid, "%w", err)
+		return fault.Wrap(fault.Invalid, err)
 	}
 	return err
 }

@@ -68,7 +68,7 @@ func (s guarantees) putGuarantees(c *request.Call) error {
 		})
 	}
 	if quota.IsExceeded(err) {
-		return fault.New(fault.Conflict, "%w", err)
+		return fault.Wrap(fault.Conflict, err)
 	}
 	return c.Done(http.StatusNoContent, err)
 }
