@@ -180,14 +180,14 @@ func IsSyntaxError(err error) bool {
 	return ok && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "syntax error")
 }
 
-// IsExisting reports whether err means that a table to be created exists. On PostgreSQL two concurrent creations
-// cause IsDuplicate instead.
+// IsExisting reports whether err means that a table to be created exists. On PostgreSQL two concurrent creations may
+// cause IsDuplicate instead, or the error that the type of the rows of the table exists.
 func IsExisting(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1050 // ER_TABLE_EXISTS_ERROR
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "42P07" // duplicate_table
+	return ok && (e.Code == "42P07" || e.Code == "42710") // duplicate_table, duplicate_object
 }
 
 // refusedCommit reports whether err means that the server has rolled the transaction back instead of committing it.

@@ -108,6 +108,12 @@ func (c *Client) TreeAllocations(ctx context.Context, root provider.ID, whole bo
 	return out, nil
 }
 
+// TreeState returns the state of the tree of a root provider; empty: the Placement service has none.
+func (c *Client) TreeState(ctx context.Context, root provider.ID) (string, error) {
+	_, answer, err := c.providerAllocations(ctx, c.REST.WithHeader(TreeStateHeader, OnlyState), root)
+	return answer.Header.Get(TreeStateHeader), err
+}
+
 // Reshape moves inventories and allocations between providers in one transaction.
 func (c *Client) Reshape(ctx context.Context, r Reshape) error {
 	_, err := c.REST.Do(ctx, "POST", "/reshaper", reshapeDoc(r), nil)

@@ -41,6 +41,7 @@ type Store interface {
 type Placement interface {
 	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.ConsumerAllocation, error)
 	TreeAllocations(ctx context.Context, root provider.ID, whole bool) (placement.TreeAllocations, error)
+	TreeState(ctx context.Context, root provider.ID) (string, error)
 	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 }
 

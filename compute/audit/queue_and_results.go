@@ -41,13 +41,14 @@ const (
 // audited is the last audit of a host.
 type audited struct {
 	at    time.Time // when the whole host was audited
-	root  time.Time // when its root provider was audited, alone or with the whole host
+	root  time.Time // when its root provider was audited, alone or with the whole host, or was found unchanged
 	found Audit
 
 	tree      provider.ID // the root provider that was audited
 	treeState string      // before it was audited; empty: Placement has none, or allocations are missing
 
 	whole      time.Time // when all providers of the host were compared
+	compared   time.Time // when at least the root was
 	wholeState string    // the state of the tree before that
 
 	missingSince time.Time // since when allocations are missing
@@ -99,20 +100,26 @@ func (a *Auditor) QueueOld() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.Now()
-	var old []string
+	var old []waitingHost
 	for name := range a.hosts {
 		last, age := a.last[name], a.Times.Every
 		if last.wholeState != "" || len(last.found.Missing)+len(last.found.Foreign) > 0 {
 			age = a.Times.Soon
 		}
 		if !a.waits[name] && now.Sub(last.at) >= age && now.Sub(a.queued[name]) >= age {
-			old = append(old, name)
+			old = append(old, waitingHost{name, a.queued[name]})
 		}
 	}
-	slices.SortFunc(old, func(x, y string) int { return a.queued[x].Compare(a.queued[y]) })
-	for _, name := range old[:min(len(old), perPoll)] {
-		a.queue(a.hosts[name])
+	slices.SortFunc(old, func(x, y waitingHost) int { return x.queued.Compare(y.queued) })
+	for _, one := range old[:min(len(old), perPoll)] {
+		a.queue(a.hosts[one.name])
 	}
+}
+
+// waitingHost is a host and when it was queued last.
+type waitingHost struct {
+	name   string
+	queued time.Time
 }
 
 // Conditions returns the conditions of a host that follow from its last audit, and from what SetReported has set.
@@ -197,7 +204,8 @@ func (a *Auditor) auditHost(ctx context.Context, host schedule.Host) (Audit, err
 		kept := found // callers change the elements of their lists
 		kept.Foreign, kept.Missing = slices.Clone(found.Foreign), slices.Clone(found.Missing)
 		a.keep(host.Name, func(last *audited) {
-			last.at, last.root, last.whole, last.found, last.wholeState = at, at, at, kept, found.treeState
+			last.at, last.root, last.whole, last.compared = at, at, at, at
+			last.found, last.wholeState = kept, found.treeState
 			last.recordTree(host.Provider, found)
 		})
 	}
@@ -217,18 +225,31 @@ func (a *Auditor) date(found *Audit, at time.Time) {
 	}
 }
 
-// unchanged reports whether the last audit of a whole host has found no difference, an audit of its root finds none
-// now, and no client has written allocations on its tree in between.
+// unchanged reports whether the last audit of a whole host has found no difference, and no client has written
+// allocations on its tree since. compute's own records are compared with the root every Times.Every.
 func (a *Auditor) unchanged(ctx context.Context, host schedule.Host) (bool, error) {
 	a.mu.Lock()
-	last := a.last[host.Name]
+	last, now := a.last[host.Name], a.Now()
 	a.mu.Unlock()
-	if last.wholeState == "" || last.tree != host.Provider || a.Now().Sub(last.whole) > unchangedFor ||
+	if last.wholeState == "" || last.tree != host.Provider || now.Sub(last.whole) > unchangedFor ||
 		len(last.found.Missing)+len(last.found.Foreign) > 0 {
 		return false, nil
 	}
+	state, err := a.placement.TreeState(ctx, host.Provider)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return false, nil
+	case err != nil || state != last.wholeState:
+		return false, err
+	case now.Sub(last.compared) < a.Times.Every:
+		return true, nil
+	}
 	found, err := a.audit(ctx, host.Name, []provider.ID{host.Provider}, false)
-	return err == nil && found.treeState == last.wholeState && len(found.Missing) == 0, err
+	if err != nil || found.treeState != last.wholeState || len(found.Missing) > 0 {
+		return false, err
+	}
+	a.keep(host.Name, func(last *audited) { last.compared = now })
+	return true, nil
 }
 
 // AuditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.

@@ -130,6 +130,20 @@ func (p *Placement) TreeAllocations(_ context.Context, root provider.ID, whole b
 	return all, err
 }
 
+// TreeState returns the state of the tree of a root provider.
+func (p *Placement) TreeState(_ context.Context, root provider.ID) (state string, err error) {
+	err = p.do(Call{Op: "TreeState", Provider: root}, func() error {
+		if _, err := p.find(root); err != nil {
+			return err
+		}
+		if !p.NoTreeStates {
+			state = p.treeState(root)
+		}
+		return nil
+	})
+	return state, err
+}
+
 // Allocation returns the allocation of a consumer. Without any, the allocation is empty and the generation nil.
 func (p *Placement) Allocation(_ context.Context, id resource.ConsumerID) (
 	held placement.ConsumerAllocation, err error) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -42,14 +43,12 @@ func (c *call) showAllocations() error {
 }
 
 func (c *call) providerAllocations() error {
-	wanted := c.R.Header.Get(api.TreeStateHeader)
-	state := c.server.store.TreeState(c.provider()) // before the allocations are read
+	if wanted := c.R.Header.Get(api.TreeStateHeader); wanted != "" {
+		return c.treeAllocations(wanted)
+	}
 	all, err := c.server.store.ProviderAllocations(c.Context(), c.provider())
 	if err != nil {
 		return err
-	}
-	if state != "" && wanted != "" {
-		c.W.Header().Set(api.TreeStateHeader, string(state))
 	}
 	shares := make(map[resource.ConsumerID]object, len(all.Shares))
 	for id, share := range all.Shares {
@@ -58,13 +57,37 @@ func (c *call) providerAllocations() error {
 			shares[id]["consumer_generation"] = share.Generation
 		}
 	}
-	answer := object{"resource_provider_generation": all.Generation, "allocations": shares}
-	if wanted == api.WholeTree {
-		if answer["tree"], err = c.server.store.TreeAllocations(c.Context(), c.provider()); err != nil {
+	c.setModified(all.Modified)
+	return c.sendJSON(http.StatusOK, object{"resource_provider_generation": all.Generation, "allocations": shares})
+}
+
+// treeAllocations answers a request for the state of a tree, with the allocations that are wanted beside it.
+func (c *call) treeAllocations(wanted string) (err error) {
+	root, shares := c.provider(), map[resource.ConsumerID]object{}
+	answer := object{"allocations": shares}
+	state := c.server.store.TreeState(root) // before the allocations are read
+	if wanted == api.OnlyState {
+		if state, err = c.server.store.CurrentTreeState(c.Context(), root); err != nil {
 			return err
 		}
 	}
-	c.setModified(all.Modified)
+	if state != "" {
+		c.W.Header().Set(api.TreeStateHeader, string(state))
+	}
+	if wanted != api.OnlyState || state == "" {
+		all, err := c.server.store.TreeAllocations(c.Context(), root, wanted == api.WholeTree)
+		if err != nil {
+			return err
+		}
+		if wanted == api.WholeTree {
+			answer["tree"] = all
+		} else {
+			for consumer, amounts := range all[root] {
+				shares[consumer] = object{"resources": amounts}
+			}
+		}
+	}
+	c.setModified(time.Time{})
 	return c.sendJSON(http.StatusOK, answer)
 }
 

@@ -152,10 +152,19 @@ func testClientTreeState(ctx context.Context, t *testing.T, w *world, host provi
 		!reflect.DeepEqual(whole.By[host], root.By[host]) {
 		t.Fatalf("%+v %v", whole, err)
 	}
+	if state, err := c.TreeState(ctx, host); err != nil || state != root.State {
+		t.Errorf("the state alone: %q %v, want %q", state, err, root.State)
+	}
+	if _, err := c.TreeState(ctx, provider.ID(uuid.NewString())); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the state of a provider that does not exist: %v", err)
+	}
 	claim.Tree, claim.TreeState, claim.Generation = host, root.State, nil
 	first, second := resource.ConsumerID(uuid.NewString()), resource.ConsumerID(uuid.NewString())
 	if err := c.PutAllocation(ctx, first, claim); err != nil {
 		t.Error(err)
+	}
+	if state, err := c.TreeState(ctx, host); err != nil || state == root.State {
+		t.Errorf("after a claim the state is %q as before, %v", state, err)
 	}
 	if err := c.DeleteAllocation(ctx, first); err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ func (c *call) showTree() error {
 	if len(rows) == 0 {
 		return fault.New(fault.NotFound, "No resource provider with uuid %s found", c.provider())
 	}
-	held, err := c.server.store.TreeAllocations(c.Context(), root)
+	held, err := c.server.store.TreeAllocations(c.Context(), root, true)
 	if err != nil {
 		return err
 	}

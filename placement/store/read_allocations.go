@@ -76,15 +76,24 @@ func newer(a, b time.Time) time.Time {
 	return a
 }
 
-// TreeAllocations reads the allocations on all providers of the tree of a root provider, by provider. Providers without
-// allocations are left out.
-func (s *Store) TreeAllocations(ctx context.Context, root provider.ID) (
+// TreeAllocations reads the allocations on a root provider, or on all providers of its tree, by provider: the amounts
+// without what the records of consumers have. Providers without allocations are left out. It returns NotFound if there
+// is no such provider.
+func (s *Store) TreeAllocations(ctx context.Context, root provider.ID, whole bool) (
 	all map[provider.ID]map[resource.ConsumerID]resource.Amounts, err error) {
+	where := "p.id = ?"
+	if whole {
+		where = "p.root_provider_id = ?"
+	}
 	err = s.read(ctx, "TreeAllocations", func(tx *sqldb.Tx) error {
+		r, err := findProvider(ctx, tx, root)
+		if err != nil {
+			return err
+		}
 		all = map[provider.ID]map[resource.ConsumerID]resource.Amounts{}
-		return sqldb.QueryEach(ctx, tx, "SELECT p.uuid, a.consumer_id, k.name, a.used FROM resource_providers r "+
-			"JOIN resource_providers p ON p.root_provider_id = r.id JOIN allocations a ON a.resource_provider_id = p.id "+
-			"JOIN resource_classes k ON k.id = a.resource_class_id WHERE r.uuid = ?", []any{root},
+		return sqldb.QueryEach(ctx, tx, "SELECT p.uuid, a.consumer_id, k.name, a.used FROM resource_providers p "+
+			"JOIN allocations a ON a.resource_provider_id = p.id JOIN resource_classes k ON k.id = a.resource_class_id "+
+			"WHERE "+where, []any{r.id},
 			func(rows *sql.Rows) error {
 				var id provider.ID
 				var consumer resource.ConsumerID

@@ -75,6 +75,19 @@ func (t *treeStates) sawForeign(number int64) {
 // TreeState returns the state of the tree of a root provider. Read it before the allocations that it is to identify.
 func (s *Store) TreeState(root provider.ID) TreeState { return s.states.state(root) }
 
+// CurrentTreeState is TreeState after it was asked whether other processes have written. It returns NotFound if there is
+// no such provider.
+func (s *Store) CurrentTreeState(ctx context.Context, root provider.ID) (TreeState, error) {
+	if _, _, err := s.DataVersion(ctx); err != nil {
+		return "", wrapError(err)
+	}
+	state := s.TreeState(root)
+	return state, s.read(ctx, "CurrentTreeState", func(tx *sqldb.Tx) error {
+		_, err := findProvider(ctx, tx, root)
+		return err
+	})
+}
+
 // checkTreeStates returns the Conflict CodeTreeChanged if allocations may have been removed from a tree since the state
 // that a claim names. It runs inside the transaction of the claims.
 func (s *Store) checkTreeStates(ctx context.Context, tx *sqldb.Tx, claims []Claim) error {
