@@ -66,14 +66,14 @@ const UndecidedKey = "berth_undecided"
 const ExplanationKey = "berth_explanation"
 
 // A request GET /resource_providers/{root}/allocations with any value of TreeStateHeader is answered by Berth's
-// Placement with the amounts alone, and with the state of the tree in the same header, if its database is SQLite: a text that is the same until a
-// client writes allocations on the tree of this root provider. A client may send it back in IfTreeStateHeader of
-// PUT /allocations/{consumer}, as ROOT=STATE. The claim is then refused with the conflict CodeTreeChanged if
-// allocations on the tree may have been removed since, by any client, by another process, or because the database was
-// restored from a backup. OpenStack's Placement ignores and sends neither.
+// Placement with the amounts alone, and with the state of the tree in the same header, if its database is SQLite: a
+// text that is the same until a client writes allocations on the tree of this root provider. A client may send it back
+// in IfTreeStateHeader of PUT /allocations/{consumer}, as ROOT=STATE. The claim is then refused with the conflict
+// CodeTreeChanged if allocations on the tree may have been removed since, by any client, by another process, or because
+// the database was restored from a backup. OpenStack's Placement ignores and sends neither.
 //
-// With the value WholeTree the body has another member instead, "tree": the allocations on all providers of the tree, by
-// provider and consumer. With the value OnlyState the answer has no allocations, if it has a state.
+// With the value WholeTree the body has another member instead, "tree": the allocations on all providers of the tree,
+// by provider and consumer. With the value OnlyState the answer has no allocations, if it has a state.
 const (
 	TreeStateHeader   = "Openstack-Berth-Tree-State"
 	WholeTree         = "tree"

@@ -33,7 +33,7 @@ type NearestMiss struct {
 type Deficit struct {
 	Class resource.Class // empty: it is not known, or not a class
 	Cause string         // of Placement: held, reserved, absent, …; else the name of the filter
-	Asks  int            // of Class, or of the devices that a filter found too few of; 0 from other filters, as Free and Of
+	Asks  int            // of Class, or of devices that a filter found too few of; 0 from other filters, as Free and Of
 	Free  int
 	Of    int
 	Text  string // the deficit as a sentence

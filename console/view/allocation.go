@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/openberth/berth/api/compute"
@@ -82,7 +83,8 @@ func (c *Cloud) miss(name string, deficits []compute.WhyDeficit) Miss {
 			used := max(d.Of-d.Free, 0)
 			whole := max(d.Of, used+d.Asks)
 			lack.Need = &NeedBar{Of: d.Of * 1000 / whole, Used: used * 1000 / whole, Need: max(d.Asks*1000/whole, 1),
-				Label: cmp.Or(d.Class, "devices") + ": " + Number(d.Asks) + " needed, " + Number(d.Free) + " of " + Number(d.Of) + " free"}
+				Label: fmt.Sprintf("%s: %s needed, %s of %s free", cmp.Or(d.Class, "devices"), Number(d.Asks), Number(d.Free),
+					Number(d.Of))}
 		}
 		if h != nil && h.Report != nil && d.Cause == numaFilter {
 			lack.Nodes = c.rooms(h)

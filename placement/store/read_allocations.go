@@ -77,8 +77,8 @@ func newer(a, b time.Time) time.Time {
 }
 
 // TreeAllocations reads the allocations on a root provider, or on all providers of its tree, by provider: the amounts
-// without what the records of consumers have. Providers without allocations are left out. It returns NotFound if there
-// is no such provider.
+// without what the records of consumers have. Providers without allocations are left out. It returns NotFound for a
+// provider that does not exist.
 func (s *Store) TreeAllocations(ctx context.Context, root provider.ID, whole bool) (
 	all map[provider.ID]map[resource.ConsumerID]resource.Amounts, err error) {
 	where := "p.id = ?"

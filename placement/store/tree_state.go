@@ -75,8 +75,8 @@ func (t *treeStates) sawForeign(number int64) {
 // TreeState returns the state of the tree of a root provider. Read it before the allocations that it is to identify.
 func (s *Store) TreeState(root provider.ID) TreeState { return s.states.state(root) }
 
-// CurrentTreeState is TreeState after it was asked whether other processes have written. It returns NotFound if there is
-// no such provider.
+// CurrentTreeState is TreeState after it was asked whether other processes have written. It returns NotFound for a
+// provider that does not exist.
 func (s *Store) CurrentTreeState(ctx context.Context, root provider.ID) (TreeState, error) {
 	if _, _, err := s.DataVersion(ctx); err != nil {
 		return "", wrapError(err)
