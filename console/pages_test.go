@@ -39,7 +39,8 @@ func (s *site) withServers() {
 		"pci_requests": []any{}, "search": doc{"at": at, "funnel": []any{doc{"clause": "hosts", "left": 9},
 			doc{"clause": "have the devices free", "left": 2, "removed_hosts": []any{"cmp-00006"}}}, "nearest": []any{
 			doc{"host": "cmp-00007", "deficits": []any{doc{"text": "one device is held", "resource_class": "CUSTOM_ACCEL",
-				"asks": 2, "free": 1, "of": 2}}}}},
+				"asks": 2, "free": 1, "of": 2}}}, doc{"host": "cmp-00004", "deficits": []any{doc{"cause": "NUMATopologyFilter",
+				"text": "no NUMA node has 30 threads for dedicated CPUs left (node 0 has 24)"}}}}},
 		"trail": []any{doc{"at": at, "text": "asks for VCPU:4", "times": 1},
 			doc{"at": at.Add(4 * time.Millisecond), "text": "claiming " + serverID, "times": 3},
 			doc{"at": at.Add(14 * time.Millisecond), "text": "guest runs", "times": 1}}}}
@@ -174,9 +175,10 @@ func TestPages(t *testing.T) {
 	}
 	b.Open(s.URL + "/servers/" + serverID)
 	for _, label := range []string{"CUSTOM_ACCEL: 2 needed, 1 of 2 free",
-		"CUSTOM_ACCEL 0000:14:00.0: 1 held by db-00006"} {
+		"CUSTOM_ACCEL 0000:14:00.0: 1 held by db-00006",
+		"8 shared CPUs (0-3,16-19) with 0 CPUs of guests with NUMA cells; 0 of 24 dedicated CPUs (4-15,20-31) are pinned"} {
 		if n := b.Evaluate(fmt.Sprintf(`document.querySelectorAll('.miss [aria-label=%q]').length`, label)); n != 1.0 {
-			t.Errorf("the nearest miss has no drawing %q: %v", label, b.Evaluate(`document.querySelector(".miss").outerHTML`))
+			t.Errorf("the nearest miss has no drawing %q: %v", label, b.Evaluate(`[...document.querySelectorAll(".miss")].map(m => m.outerHTML).join("")`))
 		}
 	}
 	why := s.apis["/berth/v1/servers/"+refusedID+"/why"].(doc)["why"].(doc)
