@@ -178,7 +178,8 @@ func TestPages(t *testing.T) {
 		"CUSTOM_ACCEL 0000:14:00.0: 1 held by db-00006",
 		"8 shared CPUs (0-3,16-19) with 0 CPUs of guests with NUMA cells; 0 of 24 dedicated CPUs (4-15,20-31) are pinned"} {
 		if n := b.Evaluate(fmt.Sprintf(`document.querySelectorAll('.miss [aria-label=%q]').length`, label)); n != 1.0 {
-			t.Errorf("the nearest miss has no drawing %q: %v", label, b.Evaluate(`[...document.querySelectorAll(".miss")].map(m => m.outerHTML).join("")`))
+			t.Errorf("the nearest misses have no drawing %q: %v", label,
+				b.Evaluate(`[...document.querySelectorAll(".miss")].map(m => m.outerHTML).join("")`))
 		}
 	}
 	why := s.apis["/berth/v1/servers/"+refusedID+"/why"].(doc)["why"].(doc)
