@@ -70,14 +70,15 @@ func (s *stream) follow(a host.Assignments) (first bool) {
 	next := state.Assignments{Received: true, Heartbeats: s.Assignments.Heartbeats + 1, ReceivedAt: s.Now,
 		Position: a.Position, Servers: make(map[string]host.Server, len(a.Servers)),
 		Remove: make(map[string]host.Removal, len(a.Remove))}
-	for _, s := range a.Servers {
-		next.Servers[s.ID] = s
+	for _, one := range a.Servers {
+		next.Servers[one.ID] = one
 	}
 	for _, r := range a.Remove {
 		if _, wanted := next.Servers[r.ID]; !wanted {
 			next.Remove[r.ID] = r
 		}
 	}
+	s.reverseRenames(next)
 	before := s.Assignments.Position
 	restarted := before.Epoch != next.Position.Epoch || before.EpochID != next.Position.EpochID
 	if restarted || s.reconnected && before != next.Position {
@@ -99,6 +100,26 @@ func (s *stream) follow(a host.Assignments) (first bool) {
 		s.ReportChanged() // the report can now name the assigned guests
 	}
 	return first
+}
+
+// reverseRenames adds a former id to entries whose guest this agent has given another id, or is giving one, although
+// the assignments have it by the old id again. Compute does not say so if a report of before that rename, which was on
+// its way, has answered a second move with the same ids.
+func (s *stream) reverseRenames(next state.Assignments) {
+	for id, r := range s.State.Renames() {
+		want, wanted := next.Servers[r.Was]
+		_, mentioned := next.Servers[id]
+		_, removed := next.Remove[id]
+		if !wanted || want.PreviousID != "" || mentioned || removed {
+			continue
+		}
+		_, occupied := s.State.Of(r.Was)
+		_, exists := s.Guests[r.Was]
+		if _, moved := s.State.Of(id); moved && !occupied && exists == !r.Done {
+			want.PreviousID = id
+			next.Servers[r.Was] = want
+		}
+	}
 }
 
 // forgetOthers deletes what is recorded of servers and removals that the next assignments do not name.
@@ -131,7 +152,8 @@ func (s *stream) forgetRenames() {
 	renames := s.State.Renames()
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
 		r := renames[id]
-		if want, wanted := s.Assignments.Servers[id]; r.Done && (!wanted || want.PreviousID != r.Was) {
+		reversed := s.Assignments.Servers[r.Was].PreviousID == id
+		if want, wanted := s.Assignments.Servers[id]; r.Done && !reversed && (!wanted || want.PreviousID != r.Was) {
 			s.Record(journal.RenameForgotten(id))
 		}
 	}
