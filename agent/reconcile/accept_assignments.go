@@ -106,7 +106,9 @@ func (s *stream) follow(a host.Assignments) (first bool) {
 // the assignments have it by the old id again. Compute does not say so if a report of before that rename, which was on
 // its way, has answered a second move with the same ids.
 func (s *stream) reverseRenames(next state.Assignments) {
-	for id, r := range s.State.Renames() {
+	renames := s.State.Renames()
+	for _, id := range slices.Sorted(maps.Keys(renames)) {
+		r := renames[id]
 		want, wanted := next.Servers[r.Was]
 		_, mentioned := next.Servers[id]
 		_, removed := next.Remove[id]
