@@ -24,12 +24,11 @@ type disabler struct {
 	answers  []enableAnswer  // by id
 }
 
-// enableAnswer is an answer that may be reported when a number of entries of the journal are written, and when
-// Placement no longer reserves the device: after a sync that has begun after those before.
+// enableAnswer is an answer that may be reported when a number of entries of the journal are written.
 type enableAnswer struct {
-	id            string
-	after, before int
-	released      bool
+	id       string
+	after    int
+	released bool
 }
 
 // receive follows the disablements of a line. What it does not name stays.
@@ -78,12 +77,11 @@ func (d *disabler) advance() {
 		_, known := d.State.Disablement(id)
 		answered := slices.ContainsFunc(d.answers, func(a enableAnswer) bool { return a.id == id })
 		if !known && !answered {
-			d.answers = append(d.answers, enableAnswer{id: id, after: d.Recorded, before: d.Syncs.Begun})
-			d.WantSync = true
+			d.answers = append(d.answers, enableAnswer{id: id, after: d.Recorded})
 		}
 	}
 	for i := range d.answers {
-		if a := &d.answers[i]; !a.released && a.after <= d.Written && a.before < d.Syncs.Whole {
+		if a := &d.answers[i]; !a.released && a.after <= d.Written {
 			a.released = true
 			d.ReportChanged()
 		}
