@@ -99,8 +99,8 @@ func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	must(t, os.Mkdir(bin, 0o700))
 	must(t, os.Symlink(program(t), filepath.Join(bin, "berth")))
 	must(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(systemctl), 0o700))
-	s.placement = &daemon{urls: map[string]string{"placement": "http://" + freePort(t)}}
-	s.compute = &daemon{urls: map[string]string{"compute": "http://" + freePort(t)}}
+	s.placement = &daemon{urls: map[string]string{"placement": "http://" + testenv.FreeAddress(t)}}
+	s.compute = &daemon{urls: map[string]string{"compute": "http://" + testenv.FreeAddress(t)}}
 	s.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SERVICES="+server.URL,
 		"HOME="+s.path("services"), "BERTH_TOKEN=admin",
 		"BERTH_PLACEMENT_URL="+s.placement.urls["placement"], "BERTH_COMPUTE_URL="+s.compute.urls["compute"])

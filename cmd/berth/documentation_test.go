@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +40,7 @@ func TestOperatorsGuide(t *testing.T) {
 	if err := os.Symlink(program(t), filepath.Join(bin, "berth")); err != nil {
 		t.Fatal(err)
 	}
-	placement, compute, image := freePort(t), freePort(t), freePort(t)
+	placement, compute, image := testenv.FreeAddress(t), testenv.FreeAddress(t), testenv.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience) // so that the output shows where it waits
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
@@ -166,24 +163,6 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// nextPort is the next port that freePort tries.
-var nextPort atomic.Int64
-
-// freePort returns an address of loopback with a port that nothing listens on. It is below those that the kernel gives
-// to connections and listeners without a port: a service that is stopped and started again finds it free.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+(int64(os.Getpid())+nextPort.Add(1))%10000))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port from 20000 to 29999 is free")
-	return ""
 }
 
 // The command line accepts every berth command in the documents.

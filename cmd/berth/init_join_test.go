@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // A second machine joins with a token, which works once, and has servers. An interrupted join is completed without the
@@ -11,7 +13,7 @@ import (
 func TestInitJoin(t *testing.T) {
 	t.Parallel()
 	first, second := newInitMachine(t), newInitMachine(t)
-	_, port, _ := strings.Cut(freePort(t), ":")
+	_, port, _ := strings.Cut(testenv.FreeAddress(t), ":")
 	must(t, os.WriteFile(first.path("disk"), []byte("driver: fake\nhost: first\n"), 0o600))
 	first.init("--file", first.path("disk"), "--listen", "127.0.0.2:"+port)
 	out := first.works("init", "token", "--data-dir", first.path("data"))

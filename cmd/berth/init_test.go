@@ -87,13 +87,13 @@ func (m *initMachine) isEmpty() {
 func TestInitAndLaunch(t *testing.T) {
 	t.Parallel()
 	m := newInitMachine(t)
-	want(t, m.init("--driver", "fake", "--listen", freePort(t), "--plan"), "would make the flavor small")
+	want(t, m.init("--driver", "fake", "--listen", testenv.FreeAddress(t), "--plan"), "would make the flavor small")
 	m.isEmpty()
-	address := freePort(t)
+	address := testenv.FreeAddress(t)
 	want(t, m.init("--driver", "fake", "--listen", address), "made     the flavor small", "undo: ",
 		"The cloud is ready at http://"+address)
 	want(t, m.init(), "nothing to do")
-	if out, ok := m.run(append([]string{"init", "--listen", freePort(t)}, m.args...)...); ok ||
+	if out, ok := m.run(append([]string{"init", "--listen", testenv.FreeAddress(t)}, m.args...)...); ok ||
 		!strings.Contains(out, "with other options") {
 		t.Errorf("other options: %s", out)
 	}
@@ -127,7 +127,7 @@ func TestInitKilledAfterEachStep(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	m := newInitMachine(t)
-	made := m.killedAfterEach("made     ", "--driver", "fake", "--listen", freePort(t))
+	made := m.killedAfterEach("made     ", "--driver", "fake", "--listen", testenv.FreeAddress(t))
 	if len(made) < 15 {
 		t.Errorf("only %d things: %v", len(made), made)
 	}

@@ -59,7 +59,7 @@ func TestLibvirtChapter(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	must(t, os.Symlink(program(t), filepath.Join(dir, "bin", "berth")))
 	must(t, os.WriteFile(filepath.Join(dir, "bin", "apt-get"), []byte(installed), 0o700))
-	placement, compute, image := freePort(t), freePort(t), freePort(t)
+	placement, compute, image := testenv.FreeAddress(t), testenv.FreeAddress(t), testenv.FreeAddress(t)
 	// The programs that build the image need a /proc of their own processes.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience) // so that the output shows where it waits
 	defer cancel()

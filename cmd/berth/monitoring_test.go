@@ -156,7 +156,7 @@ func startPrometheus(t *testing.T, dir, docs string, urls map[string]string) pro
 		}
 		text = address.ReplaceAllString(text, strings.TrimPrefix(url, "http://"))
 	}
-	config, listen := filepath.Join(dir, "prometheus.yml"), freePort(t)
+	config, listen := filepath.Join(dir, "prometheus.yml"), testenv.FreeAddress(t)
 	must(t, os.WriteFile(config, []byte(text), 0o600))
 	cmd := exec.CommandContext(t.Context(), "prometheus", "--config.file", config, "--storage.tsdb.path",
 		filepath.Join(dir, "series"), "--web.listen-address", listen)

@@ -35,7 +35,7 @@ func TestPowerVMGuide(t *testing.T) {
 	if err := os.Symlink(program(t), filepath.Join(bin, "berth")); err != nil {
 		t.Fatal(err)
 	}
-	placement, compute := freePort(t), freePort(t)
+	placement, compute := testenv.FreeAddress(t), testenv.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience) // so that the output shows where it waits
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Server is an OpenStack service that runs beside a test, with its log. It ends with the test.
@@ -61,15 +63,10 @@ func (s *Server) Tail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// Free returns a port that is not in use.
+// Free returns a port that is not in use; see testenv.FreeAddress.
 func Free(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err := net.SplitHostPort(testenv.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
