@@ -74,3 +74,27 @@ func TestSyntaxErrors(t *testing.T) {
 		}
 	})
 }
+
+// A table that exists, and on PostgreSQL also the type of its rows alone, as while another process creates the table.
+func TestExistingTables(t *testing.T) {
+	create := func(t *testing.T, url string, statements ...string) (err error) {
+		db := open(t, url)
+		for _, statement := range statements {
+			err = db.Write(t.Context(), func(tx *Tx) error {
+				_, err := tx.Exec(t.Context(), statement)
+				return err
+			})
+		}
+		return err
+	}
+	const table = "CREATE TABLE made (n INTEGER NOT NULL PRIMARY KEY)"
+	for _, server := range []*databases.Server{databases.SharedMariaDB(t), databases.SharedPostgreSQL(t)} {
+		if err := create(t, server.Database(t), table, table); !IsExisting(err) {
+			t.Errorf("a table that exists: %v", err)
+		}
+	}
+	url := databases.SharedPostgreSQL(t).Database(t)
+	if err := create(t, url, "CREATE TYPE made AS ENUM ('a')", table); !IsExisting(err) {
+		t.Errorf("the type of the rows exists: %v", err)
+	}
+}

@@ -40,19 +40,20 @@ func TestSecondMoveWithTheSameIDsIsReported(t *testing.T) {
 // report of before has answered: the assignments have the guest by the id of the migration and name no former id. The
 // agent renames the guest again, also while the rename back is in progress, and after it was done.
 func TestSecondMoveThatAnOldReportHasAnswered(t *testing.T) {
-	for _, done := range []bool{false, true} {
-		t.Run(fmt.Sprintf("renamed back %t", done), func(t *testing.T) {
+	for n := range 4 {
+		done, devices := n%2 > 0, n/2
+		t.Run(fmt.Sprintf("renamed back %t, %d devices", done, devices), func(t *testing.T) {
 			d := newDriver(t)
 			d.settle(nil)
-			d.assign(1, "s1")
-			d.settle(nil)
+			gpu := []host.Request{{ID: "r-s1", Alias: "gpu", Count: 1, VendorID: "10de", Class: testClass}}
 			line := func(revision int64, id, was string) {
 				t.Helper()
 				d.deliver(state.Received{Assignments: host.Assignments{Cloud: "c", Position: host.Position{Epoch: 1,
 					EpochID: "e", Revision: revision}, Servers: []host.Server{{ID: id, Server: "s1", PreviousID: was, Name: "s1",
-					VCPUs: 1, MemoryMB: 64, Requests: []host.Request{{ID: "r-s1", Alias: "gpu", Count: 1, VendorID: "10de",
-						Class: testClass}}}}}})
+					VCPUs: 1, MemoryMB: 64, Requests: gpu[:devices]}}}})
 			}
+			line(1, "s1", "")
+			d.settle(nil)
 			line(2, "m1", "s1")
 			d.settle(nil)
 			line(3, "s1", "m1")
@@ -65,7 +66,7 @@ func TestSecondMoveThatAnOldReportHasAnswered(t *testing.T) {
 			if _, there := d.guests["m1"]; !there || len(d.guests) != 1 || d.phase() != host.Running {
 				t.Errorf("guests %v, phase %s", d.guests, d.phase())
 			}
-			if claims, _ := d.disk.Of("m1"); len(claims) != 1 || len(d.disk.Claims()) != 1 {
+			if claims, _ := d.disk.Of("m1"); len(claims) != devices || len(d.disk.Claims()) != devices {
 				t.Errorf("claims %v", d.disk.Claims())
 			}
 			line(5, "s1", "m1")
