@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -261,6 +262,30 @@ func (d *Daemon) Resume(t testing.TB) {
 	}
 	d.awaitAnswer(t)
 }
+
+// LoseJobs removes the jobs of running domains from what a stopped daemon has stored, as if it had been killed after
+// their ends.
+func (d *Daemon) LoseJobs(t testing.TB) {
+	t.Helper()
+	files, _ := filepath.Glob(d.path("run/qemu/*.xml")) // the pattern is valid
+	lost := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := storedJob.ReplaceAll(text, nil)
+		if err := os.WriteFile(name, without, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lost += len(text) - len(without)
+	}
+	if lost == 0 {
+		t.Fatalf("no domain of %q has a job", files)
+	}
+}
+
+var storedJob = regexp.MustCompile(`(?s)<job [^>]*/>|<job .*?</job>`)
 
 // path returns the path of a file of the daemon.
 func (d *Daemon) path(name string) string { return filepath.Join(d.dir, name) }

@@ -239,6 +239,14 @@ func interruptMigration(t *testing.T, a, b site) {
 // interrupted performs steps of a migration and then closes the connections.
 func interrupted(t *testing.T, from, to site, id string, last int) {
 	t.Helper()
+	m := perform(t, from, to, id, last)
+	m.steps.Source.Close()
+	m.steps.Target.Close()
+}
+
+// perform performs steps of a migration, whose connections remain open until the end of the test.
+func perform(t *testing.T, from, to site, id string, last int) *migrator {
+	t.Helper()
 	ctx := t.Context()
 	c, _, err := from.connect(ctx)
 	must(t, err)
@@ -248,10 +256,10 @@ func interrupted(t *testing.T, from, to site, id string, last int) {
 	m := &migrator{d: from.Driver, domain: found, to: hypervisor.Destination{Host: to.name}}
 	m.steps.Source, err = rpc.Dial(ctx, from.daemon.Socket, "qemu:///system", 0)
 	must(t, err)
-	defer m.steps.Source.Close()
+	t.Cleanup(func() { m.steps.Source.Close() })
 	m.steps.Target, err = rpc.Dial(ctx, to.daemon.Socket, "qemu:///system", 0)
 	must(t, err)
-	defer m.steps.Target.Close()
+	t.Cleanup(func() { m.steps.Target.Close() })
 	must(t, m.describe(ctx))
 	must(t, m.store(ctx))
 	all := []func(context.Context) error{m.steps.Begin, m.steps.Prepare, m.steps.Perform,
@@ -259,6 +267,7 @@ func interrupted(t *testing.T, from, to site, id string, last int) {
 	for _, step := range all[:last+1] {
 		must(t, step(ctx))
 	}
+	return m
 }
 
 // TestUnknownEndOfMigration leaves a guest paused between the copy and the end of its migration, while the destination
@@ -284,9 +293,33 @@ func TestUnknownEndOfMigration(t *testing.T) {
 	}
 	wantGuests(t, a.Driver, stopped)
 	b.daemon.Resume(t)
-	testenv.Until(t, "the guest continues", func() bool { return a.Build(t.Context(), g) == nil })
+	testenv.Until(t, "the guest continues", func() error { return a.Build(t.Context(), g) })
 	wantGuests(t, a.Driver, g)
 	a.count(t, g.ID, n+5)
+}
+
+// TestReceiverThatLibvirtLeaves kills libvirt of the destination between the end of its job and the end of QEMU that
+// received the guest. The guest continues at the source, nothing is left at the destination, and the guest can migrate
+// there.
+func TestReceiverThatLibvirtLeaves(t *testing.T) {
+	t.Parallel()
+	a, b := openPair(t)
+	g := counting()
+	must(t, a.Build(t.Context(), g))
+	n := a.count(t, g.ID, 3)
+	must(t, b.Receive(t.Context(), g))
+	m := perform(t, a, b, g.ID, 2)
+	b.daemon.Stop(t)
+	b.daemon.LoseJobs(t)
+	m.steps.Source.Close()
+	m.steps.Target.Close()
+	b.daemon.Resume(t)
+	testenv.Until(t, "the guest continues", func() error { return a.Build(t.Context(), g) })
+	wantGuests(t, a.Driver, g)
+	wantGuests(t, b.Driver)
+	n = a.count(t, g.ID, n+5)
+	must(t, a.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: b.name}))
+	b.count(t, g.ID, n+5)
 }
 
 // TestFailedMigration migrates a guest in vain: to hosts that are not prepared or do not answer, and slowly, so that

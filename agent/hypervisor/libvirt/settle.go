@@ -108,6 +108,10 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 	defer there.Close()
 	drain(there)
 	found, err := there.Lookup(ctx, s.domain.UUID)
+	var works bool
+	if err == nil { // before the definition: that of a job that ends afterwards is still incoming
+		works, err = there.HasJob(ctx, found)
+	}
 	var text string
 	if err == nil {
 		text, err = there.XML(ctx, found, rpc.Persistent)
@@ -123,10 +127,31 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 	case err != nil:
 	case guest.ID == "" && unread != nil:
 		err = unread
-	case guest.Incoming && found.ID >= 0:
+	case guest.Incoming && works:
 		err = errors.New("it still receives the guest")
+	case guest.Incoming && found.ID >= 0:
+		return false, endReceiver(ctx, there, found)
 	}
 	return err == nil && guest.ID != "" && !guest.Incoming, err
+}
+
+// endReceiver ends a domain at the destination that received the guest and has no job, so that the guest can continue
+// here. The fault is Conflict if the domain runs.
+//
+// libvirt ends such a domain itself when the connection of the migration ends. If it is killed after it has ended its
+// job and before it has ended QEMU, it leaves the paused domain alone when it returns (qemuProcessAutoDestroy). Without
+// a job no migration can arrive in the domain any more, and its guest has never run there: libvirt replaces the prepared
+// definition before it lets the guest continue.
+func endReceiver(ctx context.Context, there *rpc.Client, of rpc.Domain) error {
+	state, _, err := there.State(ctx, of)
+	if err != nil {
+		return err
+	}
+	if state != rpc.Paused {
+		return fault.New(fault.Conflict, "somebody has continued the domain %s there, though its migration "+
+			"has not ended; end one of the two with `virsh destroy`", of.Name)
+	}
+	return end(ctx, there, of)
 }
 
 // settle records how an earlier migration of the guest has ended, and continues only with a guest that is here.

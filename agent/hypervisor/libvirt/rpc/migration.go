@@ -158,6 +158,21 @@ func number(set bool) int32 {
 	return 0
 }
 
+// HasJob reports whether libvirt works on a domain: a migration from here or to here, a backup.
+func (c *Client) HasJob(ctx context.Context, of Domain) (bool, error) {
+	kind, err := call(ctx, c, reads, func(l *libvirt.Libvirt) (int32, error) {
+		kind, _, err := l.DomainGetJobStats(of.known(), 0)
+		return kind, err
+	})
+	switch {
+	case hasCode(err, ErrOperationInvalid): // the domain does not run
+		return false, nil
+	case hasCode(err, libvirt.ErrOperationUnsupported): // libvirt has statistics of a migration at its source alone
+		return true, nil
+	}
+	return libvirt.DomainJobType(kind) != libvirt.DomainJobNone, notFound(err)
+}
+
 // AbortJob aborts the migration of a domain, if one is in progress. Perform then returns an error.
 func (c *Client) AbortJob(ctx context.Context, of Domain) error {
 	return change(ctx, c, alters, func(l *libvirt.Libvirt) error { return l.DomainAbortJob(of.known()) })
