@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -63,7 +64,7 @@ func (m *monitor) checkAssignments(ctx context.Context) error {
 }
 
 // leaveHost makes the servers that wait for a host continue on another one, if there is one for them. The others wait:
-// the host may return. A server whose guest the host has reported stays: its record may be older than the guest, as
+// the host may return. A server whose guest the host has or may have stays: its record may be older than the guest, as
 // after a restore. A server whose change fails is tried again, and does not stop the others.
 func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsive) error {
 	servers, err := m.store.OnHost(ctx, event.Host)
@@ -109,19 +110,11 @@ func (m *monitor) forgetArrived(ctx context.Context) error {
 // the servers that have left before it do not take.
 func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle.HostUnresponsive,
 	full map[string]string) (waits bool, err error) {
-	plain := s.Move == nil && len(s.Ports) == 0 && len(s.FailedHosts) == 0
-	if plain {
-		event.Stays = full[s.Flavor.ID]
+	choice, stays, err := m.chooseOther(ctx, s, event.Host, full)
+	if err != nil {
+		return false, err
 	}
-	var choice schedule.Choice
-	if event.Stays == "" {
-		if choice, event.Stays, err = m.Scheduler.OtherHost(ctx, s, event.Host, m.leaving); err != nil {
-			return false, err
-		}
-		if plain {
-			full[s.Flavor.ID] = event.Stays
-		}
-	}
+	event.Stays = stays
 	if waits = event.Stays != ""; waits && m.searched[event.Host].told[s.ID] {
 		return true, nil
 	}
@@ -137,6 +130,28 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 		return false, err
 	}
 	return waits, nil
+}
+
+// chooseOther chooses another host for a server. stays says why the server stays where it is, as a clause; empty: it
+// can leave.
+func (m *monitor) chooseOther(ctx context.Context, s lifecycle.Server, host string,
+	full map[string]string) (other schedule.Choice, stays string, err error) {
+	if m.Agents.MayHave(host, s.ID) {
+		return other, fmt.Sprintf("its agent has not reported since compute's start, so it may have the guest, if "+
+			"compute's database was restored; start the agent, or declare the host dead (`berth host down %s`)", host), nil
+	}
+	plain := s.Move == nil && len(s.Ports) == 0 && len(s.FailedHosts) == 0
+	if stays = full[s.Flavor.ID]; plain && stays != "" {
+		return other, stays, nil
+	}
+	other, stays, err = m.Scheduler.OtherHost(ctx, s, host, m.leaving)
+	if stays != "" {
+		stays = "no other host is suitable: " + stays
+	}
+	if plain && err == nil {
+		full[s.Flavor.ID] = stays
+	}
+	return other, stays, err
 }
 
 // hasGuest reports whether the guest of a server's own consumer is among those of a host.

@@ -164,6 +164,35 @@ func TestServerWithReportedGuestStays(t *testing.T) {
 	}
 }
 
+// A record may have been restored from a backup of before the guest was built. So a server of an earlier process stays
+// with a host that has not reported since, until the host reports without the guest. A server of this process leaves.
+func TestServerOfEarlierProcessStaysWithoutReport(t *testing.T) {
+	env, c, _ := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	c, at := withClocks(t, env)
+	keepAsks(c)
+	reportAgain(t, c, to)
+	c.Agents.StopAwaiting()
+	next := created(t, c, "next")
+	for next.Host != from {
+		next = created(t, c, next.ID+"t")
+	}
+	check(t, c, at, time.Minute, to)
+	if next = perform(t, c, next.ID); next.Host != to {
+		t.Errorf("the server of this process is on %s\n%s", next.Host, text(next))
+	}
+	s = perform(t, c, "s")
+	if s.Host != from || !strings.Contains(text(s), "it may have the guest") {
+		t.Errorf("the server is on %s, want it on %s\n%s", s.Host, from, text(s))
+	}
+	reportAgain(t, c, from)
+	check(t, c, at, time.Minute, to)
+	if s = perform(t, c, "s"); s.Host != to {
+		t.Errorf("the server is on %s, want it on %s\n%s", s.Host, to, text(s))
+	}
+}
+
 // Without another host the server waits, and its history has one entry about it.
 func TestServerWaitsWithoutAnotherHost(t *testing.T) {
 	_, c, at := silentAgents(t, map[string]int{"a": 4})

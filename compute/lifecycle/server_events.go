@@ -219,7 +219,7 @@ type HostDead struct{ Host string }
 type HostUnresponsive struct {
 	Host   string
 	Reason string
-	Stays  string // why no other host can have the server, so that it waits for Host; empty: another one can
+	Stays  string // why the server waits for Host, as a clause; empty: another host can have it
 	// Hypervisor: the agent works, and its hypervisor does not. What the hypervisor may still make of a guest that was
 	// begun is removed by the agent, for which compute names it.
 	Hypervisor bool

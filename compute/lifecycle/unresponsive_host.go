@@ -33,7 +33,7 @@ func onHostUnresponsive(s Server, e HostUnresponsive, now time.Time) Server {
 	case !e.Concerns(s):
 		return s // late
 	case e.Stays != "":
-		return addHistory(s, now, "waiting for host "+e.Host+": "+e.Reason+"; no other host is suitable: "+e.Stays)
+		return addHistory(s, now, "waiting for host "+e.Host+": "+e.Reason+"; "+e.Stays)
 	case s.State == Moving:
 		return advance(s, destinationFailed{host: e.Host, message: e.Reason,
 			lastReason: unlessAgain(s, lastFailure(s, e.Reason))}, now)

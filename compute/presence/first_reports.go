@@ -60,18 +60,21 @@ func (a *Agents) StopAwaiting() (missing []string) {
 }
 
 // Created records servers that this process is about to create: they are in no backup that is older than this process.
-// The times of their creation do not show that, because the wall clock may have been set.
+// The times of their creation do not show that, because the wall clock may have been set. Servers are only remembered
+// as long as they may be placed on hosts that have not reported.
 func (a *Agents) Created(servers []lifecycle.Server) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if opened(a.gate) && a.now()-a.missed >= a.FirstReports {
+		return
+	}
 	for _, s := range servers {
-		if a.young != nil {
-			a.young[s.ID] = true
-		}
+		a.young[s.ID] = true
 	}
 }
 
-// CreatedHere reports whether this process has created a server while the gate was closed.
+// CreatedHere reports whether this process has created a server before the gate was opened, or within
+// Options.FirstReports.
 func (a *Agents) CreatedHere(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -56,7 +56,7 @@ type Agents struct {
 	inconsistent map[string]*observed // the hosts that are behind, or have unassigned guests
 	gate         chan struct{}        // closed when the hosts that compute waits for after its start have reported
 	awaited      map[string]bool
-	young        map[string]bool // servers that this process has created while the gate is closed
+	young        map[string]bool // servers that this process has created at its start
 	watched      bool            // received is kept up to date
 	received     time.Duration   // when compute could receive reports last
 	missed       time.Duration   // how long in total it could not
@@ -139,11 +139,18 @@ func (a *Agents) openGate() {
 	if a.awaited == nil || len(a.awaited) > 0 {
 		return
 	}
-	select {
-	case <-a.gate:
-	default:
+	if !opened(a.gate) {
 		close(a.gate)
-		a.young = nil
+	}
+}
+
+// opened reports whether a gate has been opened.
+func opened(gate <-chan struct{}) bool {
+	select {
+	case <-gate:
+		return true
+	default:
+		return false
 	}
 }
 
