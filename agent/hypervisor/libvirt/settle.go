@@ -110,7 +110,7 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 	found, err := there.Lookup(ctx, s.domain.UUID)
 	var works bool
 	if err == nil { // before the definition: that of a job that ends afterwards is still incoming
-		works, err = there.HasJob(ctx, found)
+		works, err = rpc.HasJob(ctx, there, found)
 	}
 	var text string
 	if err == nil {
@@ -148,8 +148,8 @@ func endReceiver(ctx context.Context, there *rpc.Client, of rpc.Domain) error {
 		return err
 	}
 	if state != rpc.Paused {
-		return fault.New(fault.Conflict, "somebody has continued the domain %s there, though its migration "+
-			"has not ended; end one of the two with `virsh destroy`", of.Name)
+		return fault.New(fault.Conflict, "the domain %s runs there, though its migration has not ended; "+
+			"end one of the two with `virsh destroy`", of.Name)
 	}
 	return end(ctx, there, of)
 }

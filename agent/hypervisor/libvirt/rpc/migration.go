@@ -159,7 +159,7 @@ func number(set bool) int32 {
 }
 
 // HasJob reports whether libvirt works on a domain: a migration from here or to here, a backup.
-func (c *Client) HasJob(ctx context.Context, of Domain) (bool, error) {
+func HasJob(ctx context.Context, c *Client, of Domain) (bool, error) {
 	kind, err := call(ctx, c, reads, func(l *libvirt.Libvirt) (int32, error) {
 		kind, _, err := l.DomainGetJobStats(of.known(), 0)
 		return kind, err
