@@ -89,6 +89,27 @@ func TestDisabledDevices(t *testing.T) {
 		contains(t, w.compute.guest("s3").Message, "it is disabled: fan d1")
 		must(t, stop())
 	})
+	scenario(t, "an answer follows when Placement no longer reserves it", func(t *testing.T, w *testHost) {
+		_, stop := w.startReported()
+		must(t, stop())
+		broken := w.failWrites("PutInventories", w.provider(name1).ID)
+		_, stop = w.startReported()
+		w.compute.disable([]host.DisabledDevice{disabled("d1", "0000:3b:00.1")})
+		w.until("it is reserved", func() bool { return w.vfsReserved() == 1 })
+		broken.Store(true)
+		w.compute.disable(nil, "d1")
+		w.until("it is enabled here", func() bool { return !w.compute.isDisabled("0000:3b:00.1") })
+		time.Sleep(2 * time.Minute)
+		if list := w.compute.lastReport().EnabledDevices; len(list) > 0 || w.vfsReserved() != 1 {
+			t.Errorf("answered %v, %d reserved", list, w.vfsReserved())
+		}
+		broken.Store(false)
+		w.until("an answer", func() bool { return slices.Equal(w.compute.lastReport().EnabledDevices, []string{"d1"}) })
+		if w.vfsReserved() != 0 {
+			t.Error("it is reserved still")
+		}
+		must(t, stop())
+	})
 	scenario(t, "a PF is disabled with its VFs; other clients' reserved amounts stay", func(t *testing.T, w *testHost) {
 		_, stop := w.startReported()
 		inv := w.provider(name2).Inventories[class]

@@ -24,11 +24,12 @@ type disabler struct {
 	answers  []enableAnswer  // by id
 }
 
-// enableAnswer is an answer that may be reported when a number of entries of the journal are written.
+// enableAnswer is an answer that may be reported when a number of entries of the journal are written, and when
+// Placement no longer reserves the device: after a sync that has begun after those before.
 type enableAnswer struct {
-	id       string
-	after    int
-	released bool
+	id            string
+	after, before int
+	released      bool
 }
 
 // receive follows the disablements of a line. What it does not name stays.
@@ -77,11 +78,12 @@ func (d *disabler) advance() {
 		_, known := d.State.Disablement(id)
 		answered := slices.ContainsFunc(d.answers, func(a enableAnswer) bool { return a.id == id })
 		if !known && !answered {
-			d.answers = append(d.answers, enableAnswer{id: id, after: d.Recorded})
+			d.answers = append(d.answers, enableAnswer{id: id, after: d.Recorded, before: d.Syncs.Begun})
+			d.WantSync = true
 		}
 	}
 	for i := range d.answers {
-		if a := &d.answers[i]; !a.released && a.after <= d.Written {
+		if a := &d.answers[i]; !a.released && a.after <= d.Written && a.before < d.Syncs.Whole {
 			a.released = true
 			d.ReportChanged()
 		}

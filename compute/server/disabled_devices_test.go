@@ -121,8 +121,15 @@ func TestDisabledDevices(t *testing.T) {
 	if d := shown(pf); !d.Disabled || !d.Disablements[0].Lifted {
 		t.Errorf("the agent has not answered yet: %+v", d)
 	}
-	r.DisabledDevices, r.EnabledDevices = nil, asked
+	r.DisabledDevices = nil
 	r.Devices[0].Disabled, r.Devices[1].Disabled = false, false
+	put()
+	for address, reason := range map[string]string{pf: "link errors", gone: "XID 79"} {
+		if d := shown(address); !d.Disabled || !d.Disablements[0].Lifted || d.Disablements[0].Reason != reason {
+			t.Errorf("Placement still has %s as reserved: %+v", address, d)
+		}
+	}
+	r.EnabledDevices = asked
 	put()
 	if d := shown(pf); d.Disabled || len(d.Disablements) > 0 || shown(gone).Address != "" {
 		t.Errorf("%+v", d)

@@ -18,7 +18,7 @@ import (
 type DisabledDevice struct {
 	Host string
 	pci.Disablement
-	Enable   bool // the disablement must end; with only ID and Address if there is none, or if the agent has made it
+	Enable   bool // the disablement must end; without a reason and times if there is none
 	Reported bool // the agent has reported the disablement
 }
 
@@ -44,10 +44,10 @@ func (s *Store) DisableDevice(ctx context.Context, d DisabledDevice) error {
 	})
 }
 
-// EnableDevice records that an operator enables a device: the disablements of its address must end, those with these
-// ids included. If there is none, and no such request yet, it records one with the id request. It notifies the
-// subscribers of the host. It returns fault.NotFound if no agent has reported for the host.
-func (s *Store) EnableDevice(ctx context.Context, host string, address pci.Address, ids []string,
+// EnableDevice records that an operator enables a device: the disablements of its address must end, those that its
+// agent reports now included. If there is none, and no such request yet, it records one with the id request and no
+// reason. It notifies the subscribers of the host. It returns fault.NotFound if no agent has reported for the host.
+func (s *Store) EnableDevice(ctx context.Context, host string, address pci.Address, now []pci.Disablement,
 	request string) error {
 	return s.changeDisabled(ctx, host, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE compute_disabled_devices SET enable = 1 WHERE host = ? AND address = ?`, host,
@@ -58,13 +58,13 @@ func (s *Store) EnableDevice(ctx context.Context, host string, address pci.Addre
 		if err != nil {
 			return err
 		}
-		if len(list)+len(ids) == 0 {
-			ids = []string{request}
+		if len(list)+len(now) == 0 {
+			now = []pci.Disablement{{ID: request}}
 		}
-		for _, id := range ids {
+		for _, d := range now {
 			if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_disabled_devices
-				(host, id, address, reason, since, until_time, enable, reported) VALUES (?, ?, ?, '', 0, 0, 1, 1)`, host, id,
-				address.String()); err != nil {
+				(host, id, address, reason, since, until_time, enable, reported) VALUES (?, ?, ?, ?, ?, 0, 1, 1)`, host, d.ID,
+				address.String(), d.Reason, max(d.Since.Unix(), 0)); err != nil {
 				return err
 			}
 		}

@@ -61,7 +61,8 @@ func disabledDevices(t *testing.T, s *store.Store) {
 	expect("replaced", "b until 14", "b until 14", 0)
 	must(t, s.ResolveDisabled(ctx, "h", []string{"b"}, nil, noon))
 	expect("the report of the agent decides now", "b until 14 reported", "b until 14 reported", 2)
-	must(t, s.EnableDevice(ctx, "h", pf, []string{"b", "finding"}, "r"))
+	finding := pci.Disablement{ID: "finding", Address: pf, Reason: "XID 79", Since: noon, Check: true}
+	must(t, s.EnableDevice(ctx, "h", pf, []pci.Disablement{{ID: "b"}, finding}, "r"))
 	const both = "b until 14 enable reported, finding enable reported"
 	expect("enabled", both, both, 2)
 	must(t, disable("c", pf, noon.Add(time.Minute)))

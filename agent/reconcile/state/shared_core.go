@@ -37,6 +37,7 @@ type Core struct {
 	Version    int                              // of the host report; counts its changes
 	Delivered  int                              // version of the host report that compute has; -1: none
 	WantSync   bool                             // a sync must begin
+	Syncs      Syncs                            // how many have begun since the start
 	Postponed  map[resource.ConsumerID]bool     // their devices delay the creation of a provider; of the last plan
 	Wake       bool                             // work may be due
 	Freed      bool                             // devices were freed: servers that wait for devices can try again
@@ -64,6 +65,12 @@ type observed struct {
 	MoveAddress              string
 
 	LateAtStart map[string]bool // guests that existed at the start and whose servers were removed here before
+}
+
+// Syncs numbers the syncs with Placement from 1 on.
+type Syncs struct {
+	Begun int // the last one that has begun
+	Whole int // the last one whose whole plan for devices is in Placement
 }
 
 // NewCore returns the state before the first event, with the content of the journal.

@@ -38,6 +38,7 @@ func (s *Syncer) Advance() {
 		return
 	}
 	s.WantSync = false
+	s.Syncs.Begun++
 	known, _ := s.State.Identity()
 	s.stage, s.epoch = observing, epochs{s.GuestEpoch, s.VFEpoch}
 	s.Do(s.Bandwidth.observation(state.Observe{Root: s.Root, Journalled: known.Provider}))
@@ -308,6 +309,9 @@ func (s *Syncer) planWritten() {
 	s.warnOfChanges(plan.Warnings)
 	s.recordReserved(s.Tree)
 	s.recordDisabled(s.Planning, s.Tree)
+	if !plan.More {
+		s.Syncs.Whole = s.Syncs.Begun
+	}
 	if plan.More || s.freesParent(plan) {
 		s.WantSync = true
 	}

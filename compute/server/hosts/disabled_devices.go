@@ -73,10 +73,10 @@ func (s *Handlers) enableDevice(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	var ids []string
+	var now []pci.Disablement
 	for _, d := range h.Disabled {
 		if d.Address == at {
-			ids = append(ids, d.ID)
+			now = append(now, d)
 		}
 	}
 	if pf := parentOf(h, at); pf != nil && !slices.ContainsFunc(known, func(d host.DisabledDevice) bool {
@@ -88,7 +88,7 @@ func (s *Handlers) enableDevice(c *request.Call) error {
 			}
 		}
 	}
-	if err := s.Store.EnableDevice(c.R.Context(), h.Name, at, ids, uuid.NewString()); err != nil {
+	if err := s.Store.EnableDevice(c.R.Context(), h.Name, at, now, uuid.NewString()); err != nil {
 		return err
 	}
 	s.Log.Info("device enabled", "host", h.Name, "address", at.String(), "user", c.Who.User)
@@ -164,10 +164,15 @@ func disablements(h schedule.Host, requests []store.DisabledDevice) (list []host
 		list = append(list, out)
 	}
 	for _, r := range requests {
-		if r.Host == h.Name && !r.Enable && !r.Reported {
-			out := host.WriteDisabled(r.Disablement)
-			out.Requested = true
+		known := slices.ContainsFunc(list, func(d host.DisabledDevice) bool { return d.ID == r.ID })
+		out := host.WriteDisabled(r.Disablement)
+		out.Requested, out.Lifted = !r.Enable, r.Enable
+		switch {
+		case r.Host != h.Name:
+		case !r.Enable && !r.Reported:
 			list = slices.DeleteFunc(list, func(d host.DisabledDevice) bool { return d.ID == r.ID })
+			list = append(list, out)
+		case r.Enable && r.Reason != "" && !known: // the agent has enabled it, and Placement still has it as reserved
 			list = append(list, out)
 		}
 	}

@@ -43,7 +43,7 @@ type Store interface {
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
 		answers []store.CleanRequest) error
 	DisableDevice(ctx context.Context, d store.DisabledDevice) error
-	EnableDevice(ctx context.Context, host string, address pci.Address, ids []string, request string) error
+	EnableDevice(ctx context.Context, host string, address pci.Address, now []pci.Disablement, request string) error
 	DisabledDevices(ctx context.Context, now time.Time) ([]store.DisabledDevice, error)
 	ResolveDisabled(ctx context.Context, host string, known, ended []string, now time.Time) error
 }
