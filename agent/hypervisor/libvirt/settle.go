@@ -140,8 +140,8 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 //
 // libvirt ends such a domain itself when the connection of the migration ends. If it is killed after it has ended its
 // job and before it has ended QEMU, it leaves the paused domain alone when it returns (qemuProcessAutoDestroy). Without
-// a job no migration can arrive in the domain any more, and its guest has never run there: libvirt replaces the prepared
-// definition before it lets the guest continue.
+// a job no migration can arrive in the domain any more, and its guest has never run there: libvirt replaces the
+// prepared definition before it lets the guest continue.
 func endReceiver(ctx context.Context, there *rpc.Client, of rpc.Domain) error {
 	state, _, err := there.State(ctx, of)
 	if err != nil {
