@@ -85,11 +85,27 @@ func (p process) pid() int {
 	if err != nil || err2 != nil || pid <= 1 {
 		return 0
 	}
-	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	line, err := commandLine(pid)
 	if err != nil || !bytes.Contains(line, []byte(strings.Join(p.args, "\x00")+"\x00")) {
 		return 0
 	}
 	return pid
+}
+
+// commandLine returns the command line of a process; empty for one that has ended and was not waited for. While the
+// process becomes another program the kernel has none (fs/proc/base.c, get_mm_cmdline), on a busy machine for longer.
+func commandLine(pid int) ([]byte, error) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	for until := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil || len(line) > 0 || time.Now().After(until) {
+			return line, err
+		}
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); err != nil || bytes.HasPrefix(state, []byte("Z")) {
+			return nil, err
+		}
+	}
 }
 
 // start starts the program. The process writes its pid file before it becomes berth, so that a run that is killed here

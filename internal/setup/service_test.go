@@ -1,0 +1,39 @@
+package setup
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// TestProcessThatBecomesAnotherProgram checks that a process counts as running at each moment while it calls execve(2),
+// in which the kernel has no command line of it.
+func TestProcessThatBecomesAnotherProgram(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte(`exec /bin/sh "$0" agent --file x`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sh", script, "agent", "--file", "x")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := process{args: []string{"agent", "--file", "x"}, pidFile: filepath.Join(dir, "pid")}
+	if err := os.WriteFile(p.pidFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5000 {
+		if p.pid() != cmd.Process.Pid {
+			t.Errorf("the process does not run, call %d", n)
+			break
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _ = cmd.Wait(); p.pid() != 0 { // the error is that it was killed
+		t.Error("the process runs after its end")
+	}
+}
