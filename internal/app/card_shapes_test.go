@@ -31,8 +31,21 @@ pci_in_placement = true`
 	l.up(options)
 	defer func() { l.down() }()
 	card, vf := map[string]string{"pci_passthrough:alias": "card:1"}, map[string]string{"pci_passthrough:alias": "vf:1"}
+	free := func(kind pci.Type) (n int) {
+		devices, err := l.cloud.HostClient().Devices(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range devices {
+			if d.Type == string(kind) && d.State == string(pci.Available) {
+				n++
+			}
+		}
+		return n
+	}
 	fits := func(when string, cards, vfs int) {
 		t.Helper()
+		l.until("the host has reported what is free "+when, func() bool { return free(pci.Physical) == cards })
 		if got := l.headroom(when+" cards", card); got != cards {
 			t.Errorf("%s, %d servers with a PF fit, not %d", when, got, cards)
 		}
@@ -40,18 +53,7 @@ pci_in_placement = true`
 			t.Errorf("%s, %d servers with a VF fit, not %d", when, got, vfs)
 		}
 	}
-	vfs := func() (n int) {
-		devices, err := l.cloud.HostClient().Devices(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range devices {
-			if d.Type == string(pci.Virtual) && d.State == string(pci.Available) {
-				n++
-			}
-		}
-		return n
-	}
+	vfs := func() int { return free(pci.Virtual) }
 	used := func(server string) (list []int) {
 		for _, amounts := range l.allocation(server) {
 			if n := amounts["CUSTOM_CX7"]; n > 0 {
