@@ -122,6 +122,11 @@ func (b *Browser) event(m message) {
 		Entry   struct{ Level, Text, URL string }
 		Request struct{ URL string }
 
+		Response struct {
+			Status int
+			URL    string
+		}
+
 		ExceptionDetails struct {
 			Text      string
 			Exception struct{ Description string }
@@ -141,6 +146,10 @@ func (b *Browser) event(m message) {
 		}
 	case "Network.requestWillBeSent":
 		b.Requested = append(b.Requested, p.Request.URL)
+	case "Network.responseReceived":
+		if p.Type == "Document" && p.Response.Status == http.StatusInternalServerError { // no wait can end well
+			b.t.Fatalf("%s answers %d; the log of the server has the reason", p.Response.URL, p.Response.Status)
+		}
 	}
 }
 
