@@ -53,7 +53,7 @@ func TestDocumentedAPI(t *testing.T) {
 	})
 }
 
-var results = []string{"works", "refused", "not applicable", "not built"}
+var results = []string{"works", "refused", "not applicable"}
 
 func checkDocumentedVersions(t *testing.T) {
 	works := map[compute.Version]bool{}
@@ -110,9 +110,6 @@ func checkDocumentedPaths(t *testing.T) {
 		if result == "refused" && (fmt.Sprint(r.status) != status || sentence == "" || !strings.Contains(r.text, sentence)) {
 			t.Errorf("%s %s: %d %s, want %s", method, path, r.status, r.text, note)
 		}
-		if result == "not built" && exists && r.status != http.StatusNotImplemented {
-			t.Errorf("%s %s is built: change its row; %d %s", method, path, r.status, r.text)
-		}
 	}
 	for route := range undocumented {
 		t.Errorf("docs/compute-api.md has no row for %s", route)
@@ -127,7 +124,6 @@ func checkDocumentedActions(t *testing.T) {
 		reason, known := refused[action]
 		switch {
 		case result == "works" && exists && !known:
-		case result == "not built" && known:
 		case result == "refused" && known && note == reason:
 		default:
 			t.Errorf("row %q: works %t, refused %q", row, exists && !known, reason)
