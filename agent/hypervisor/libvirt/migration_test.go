@@ -300,20 +300,47 @@ func TestUnknownEndOfMigration(t *testing.T) {
 
 // TestReceiverThatLibvirtLeaves kills libvirt of the destination between the end of its job and the end of QEMU that
 // received the guest. The guest continues at the source, nothing is left at the destination, and the guest can migrate
-// there.
+// there. It waits while libvirt there has the job, and while a person has continued the domain there.
 func TestReceiverThatLibvirtLeaves(t *testing.T) {
 	t.Parallel()
-	a, b := openPair(t)
+	for _, continued := range []bool{false, true} {
+		t.Run(fmt.Sprintf("continued there %t", continued), func(t *testing.T) {
+			t.Parallel()
+			a, b := openPair(t)
+			leaveReceiver(t, a, b, continued)
+		})
+	}
+}
+
+func leaveReceiver(t *testing.T, a, b site, continued bool) {
+	t.Helper()
 	g := counting()
 	must(t, a.Build(t.Context(), g))
 	n := a.count(t, g.ID, 3)
 	must(t, b.Receive(t.Context(), g))
 	m := perform(t, a, b, g.ID, 2)
+	wantUnknown := func(says string) {
+		t.Helper()
+		if err := a.Build(t.Context(), g); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), says) {
+			t.Errorf("built: %v, want %s", err, says)
+		}
+	}
+	wantUnknown("it still receives the guest")
 	b.daemon.Stop(t)
 	b.daemon.LoseJobs(t)
 	m.steps.Source.Close()
 	m.steps.Target.Close()
 	b.daemon.Resume(t)
+	if continued {
+		there, err := rpc.Dial(t.Context(), b.daemon.Socket, "qemu:///system", 0)
+		must(t, err)
+		defer there.Close()
+		receiver, err := there.Lookup(t.Context(), m.domain.UUID)
+		must(t, err)
+		must(t, there.Resume(t.Context(), receiver))
+		wantUnknown("`virsh destroy " + receiver.Name + "`")
+		must(t, there.Destroy(t.Context(), receiver))
+	}
 	testenv.Until(t, "the guest continues", func() error { return a.Build(t.Context(), g) })
 	wantGuests(t, a.Driver, g)
 	wantGuests(t, b.Driver)

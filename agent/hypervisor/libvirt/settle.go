@@ -31,7 +31,10 @@ func (s *settler) settle(ctx context.Context) error {
 	}
 	departed := state == rpc.Shutoff && reason == rpc.EndedByMigration
 	if !departed && state != rpc.Running {
-		if departed, err = s.hasArrived(ctx); err != nil {
+		if departed, err = s.hasArrived(ctx); fault.Is(err, fault.Conflict) { // it says what to do
+			return fault.New(fault.Unavailable, "whether the guest %s continues here is not known: %w", s.domain.guest.ID, err)
+		}
+		if err != nil {
 			return fault.New(fault.Unavailable, "whether the guest %s runs on host %s is not known: %w; start libvirt "+
 				"there; if that host will not return, run `virsh resume %[4]s` or `virsh start %[4]s` here", s.domain.guest.ID,
 				s.domain.migratesTo(), err, s.domain.Name)
@@ -136,20 +139,20 @@ func (s *settler) hasArrived(ctx context.Context) (bool, error) {
 }
 
 // endReceiver ends a domain at the destination that received the guest and has no job, so that the guest can continue
-// here. The fault is Conflict if the domain runs.
+// here. The fault is Conflict if a person has continued the domain.
 //
 // libvirt ends such a domain itself when the connection of the migration ends. If it is killed after it has ended its
 // job and before it has ended QEMU, it leaves the paused domain alone when it returns (qemuProcessAutoDestroy). Without
 // a job no migration can arrive in the domain any more, and its guest has never run there: libvirt replaces the
 // prepared definition before it lets the guest continue.
 func endReceiver(ctx context.Context, there *rpc.Client, of rpc.Domain) error {
-	state, _, err := there.State(ctx, of)
+	state, reason, err := there.State(ctx, of)
 	if err != nil {
 		return err
 	}
-	if state != rpc.Paused {
-		return fault.New(fault.Conflict, "the domain %s runs there, though its migration has not ended; "+
-			"end one of the two with `virsh destroy`", of.Name)
+	if state != rpc.Paused || reason != rpc.PausedByMigration {
+		return fault.New(fault.Conflict, "it was continued at the destination, though its migration has not "+
+			"ended; end it there with `virsh destroy %s`, and it continues here", of.Name)
 	}
 	return end(ctx, there, of)
 }

@@ -26,6 +26,9 @@ const (
 	EndedByMigration = int(libvirt.DomainShutoffMigrated) // it runs on another host
 )
 
+// PausedByMigration is the reason of Paused of a domain that is migrated, at both hosts (virDomainPausedReason).
+const PausedByMigration = int(libvirt.DomainPausedMigration)
+
 // The reasons of Paused that last (virDomainPausedReason). libvirt gives the first for a CPU that QEMU cannot emulate.
 const (
 	PausedByQEMU  = int(libvirt.DomainPausedUnknown)
