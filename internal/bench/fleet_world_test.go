@@ -56,8 +56,43 @@ func (r *rows) flush(f *fleet) error {
 	return err
 }
 
-// loadFleet writes a fleet and returns the IDs of the hosts.
+// loadFleet writes a fleet into a database that has statistics of it afterwards, as one in use has, and returns the IDs
+// of the hosts.
 func loadFleet(ctx context.Context, database string, hosts int) (roots []string, err error) {
+	if roots, err = writeFleet(ctx, database, hosts); err == nil {
+		err = refreshStatistics(ctx, database)
+	}
+	return roots, err
+}
+
+// refreshStatistics lets a database count what its tables have. MariaDB and PostgreSQL do it by themselves some time
+// after many writes, but not always after one large transaction.
+func refreshStatistics(ctx context.Context, database string) error {
+	db, err := sqldb.Open(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if db.Dialect == sqldb.SQLite {
+		return nil
+	}
+	return db.Write(ctx, func(tx *sqldb.Tx) error {
+		for _, table := range []string{"allocations", "consumers", "inventories", "resource_provider_aggregates",
+			"resource_provider_traits", "resource_providers"} {
+			statement := "ANALYZE " + table
+			if tx.Dialect == sqldb.MySQL {
+				statement = "ANALYZE TABLE " + table
+			}
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeFleet writes a fleet and returns the IDs of the hosts.
+func writeFleet(ctx context.Context, database string, hosts int) (roots []string, err error) {
 	db, err := sqldb.Open(ctx, database)
 	if err != nil {
 		return nil, err

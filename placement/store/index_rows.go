@@ -118,15 +118,18 @@ func (f *rowReader) readProviders() error {
 	return err
 }
 
-// readColumns reads data of the selected providers: columns of a table x and its joins. The first column is the
-// provider.
-func (f *rowReader) readColumns(columns, from, group string,
-	scan func(rows *sql.Rows) (id int64, add func(*Row), err error)) error {
-	query := "SELECT x.resource_provider_id, " + columns + " FROM " + from +
+// readNamed reads what the selected providers have in a table x: a name, from a table that it joins with LEFT JOIN, and
+// other columns. Rows without a name are left out. With JOIN, MariaDB sometimes begins with the table of names, because
+// it has few rows, and reads the rows of all providers that have one of the names.
+func (f *rowReader) readNamed(name, columns, from, group string,
+	scan func(rows *sql.Rows, id *int64, name *string) (add func(*Row), err error)) error {
+	query := "SELECT x.resource_provider_id, COALESCE(" + name + ", '')" + columns + " FROM " + from +
 		" JOIN resource_providers p ON p.id = x.resource_provider_id " + f.tail + group
 	return sqldb.QueryEach(f.ctx, f.tx, query, f.args, func(rows *sql.Rows) error {
-		id, add, err := scan(rows)
-		if row := f.at[id]; err == nil && row != nil {
+		var id int64
+		var name string
+		add, err := scan(rows, &id, &name)
+		if row := f.at[id]; err == nil && row != nil && name != "" {
 			add(row)
 		}
 		return err
@@ -134,42 +137,40 @@ func (f *rowReader) readColumns(columns, from, group string,
 }
 
 func (f *rowReader) readInventories() error {
-	return f.readColumns("c.name, x.total, x.reserved, x.min_unit, x.max_unit, x.step_size, x.allocation_ratio",
-		"inventories x JOIN resource_classes c ON c.id = x.resource_class_id", "",
-		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
-			var class resource.Class
+	return f.readNamed("c.name",
+		", x.total, x.reserved, x.min_unit, x.max_unit, x.step_size, x.allocation_ratio",
+		"inventories x LEFT JOIN resource_classes c ON c.id = x.resource_class_id", "",
+		func(rows *sql.Rows, id *int64, class *string) (add func(*Row), err error) {
 			var i resource.Inventory
-			err = rows.Scan(&id, &class, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio)
-			return id, func(r *Row) { r.Inventories[class] = i }, err
+			err = rows.Scan(id, class, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio)
+			return func(r *Row) { r.Inventories[resource.Class(*class)] = i }, err
 		})
 }
 
 func (f *rowReader) readTraits() error {
-	return f.readColumns("t.name", "resource_provider_traits x JOIN traits t ON t.id = x.trait_id", "",
-		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
-			var trait resource.Trait
-			err = rows.Scan(&id, &trait)
-			return id, func(r *Row) { r.Traits = append(r.Traits, trait) }, err
+	return f.readNamed("t.name", "", "resource_provider_traits x LEFT JOIN traits t ON t.id = x.trait_id", "",
+		func(rows *sql.Rows, id *int64, trait *string) (add func(*Row), err error) {
+			err = rows.Scan(id, trait)
+			return func(r *Row) { r.Traits = append(r.Traits, resource.Trait(*trait)) }, err
 		})
 }
 
 func (f *rowReader) readAggregates() error {
-	return f.readColumns("a.uuid",
-		"resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id", "",
-		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
-			var aggregate resource.AggregateID
-			err = rows.Scan(&id, &aggregate)
-			return id, func(r *Row) { r.Aggregates = append(r.Aggregates, aggregate) }, err
+	return f.readNamed("a.uuid", "",
+		"resource_provider_aggregates x LEFT JOIN placement_aggregates a ON a.id = x.aggregate_id", "",
+		func(rows *sql.Rows, id *int64, aggregate *string) (add func(*Row), err error) {
+			err = rows.Scan(id, aggregate)
+			return func(r *Row) { r.Aggregates = append(r.Aggregates, resource.AggregateID(*aggregate)) }, err
 		})
 }
 
 func (f *rowReader) readUsed() error {
-	return f.readColumns("c.name, SUM(x.used)", "allocations x JOIN resource_classes c ON c.id = x.resource_class_id",
+	return f.readNamed("c.name", ", SUM(x.used)",
+		"allocations x LEFT JOIN resource_classes c ON c.id = x.resource_class_id",
 		" GROUP BY x.resource_provider_id, c.name",
-		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
-			var class resource.Class
+		func(rows *sql.Rows, id *int64, class *string) (add func(*Row), err error) {
 			var used int
-			err = rows.Scan(&id, &class, &used)
-			return id, func(r *Row) { r.Used[class] = used }, err
+			err = rows.Scan(id, class, &used)
+			return func(r *Row) { r.Used[resource.Class(*class)] = used }, err
 		})
 }
