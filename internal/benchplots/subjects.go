@@ -22,6 +22,10 @@ func benchtime(n int) func(int) []string {
 	return func(int) []string { return []string{"-benchtime", fmt.Sprint(n, "x")} }
 }
 
+// servers returns the number of servers that are scheduled: many, because hosts are read into memory one by one, but
+// not more than 100 hosts have devices for.
+func servers(hosts int) []string { return benchtime(min(20*hosts, 3000))(hosts) }
+
 func subjects() []subject {
 	const bench = "./internal/bench"
 	quantiles := func(run string) []figure {
@@ -54,7 +58,7 @@ func subjects() []subject {
 		{"claim-hosts", "Claims and removals of 64 clients", "hosts to claim from", bench, "BenchmarkClaim$/.*/clients=64",
 			"halls", []int{40, 400, 4000}, benchtime(1500), databases("BenchmarkClaim", "claims/s", "claims/s")},
 		{"schedule", "Servers scheduled and claimed", "hosts of 24 devices", bench, "BenchmarkSchedule$", "schedule-hosts",
-			[]int{100, 1000, 10_000}, benchtime(3000), []figure{ // many: hosts are read into memory one by one
+			[]int{100, 1000, 10_000}, servers, []figure{
 				{"without a device", "flavor=plain", "servers/s", "servers/s"},
 				{"with a device", "flavor=device", "servers/s", "servers/s"},
 			}},
