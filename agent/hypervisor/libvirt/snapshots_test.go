@@ -71,3 +71,18 @@ func TestSnapshotsOfOperators(t *testing.T) {
 		t.Errorf("what was written after the snapshot is lost: %s", out)
 	}
 }
+
+// TestCheckpointsOfOperators destroys a guest that has checkpoints, as programs for incremental backups make them.
+func TestCheckpointsOfOperators(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.GuestDir(t))
+	g := hypervisortest.Guest("a")
+	must(t, d.Build(t.Context(), g))
+	for _, name := range []string{"monday", "tuesday"} {
+		virsh(t, daemon, "checkpoint-create-as", g.ID, name)
+	}
+	must(t, d.Destroy(t.Context(), g.ID))
+	wantGuests(t, d)
+	wantFiles(t, d.path())
+}

@@ -218,12 +218,14 @@ func (c *Client) Destroy(ctx context.Context, of Domain) error {
 	return change(ctx, c, starts, func(l *libvirt.Libvirt) error { return l.DomainDestroyFlags(of.known(), 0) })
 }
 
-// Undefine removes the persistent definition of a domain, with its saved state and snapshots' metadata. The file with
-// the variables of its firmware stays.
+// Undefine removes the persistent definition of a domain, with its saved state and the metadata of snapshots and of
+// checkpoints, with which a program for backups may have marked its disks. The file with the variables of its firmware
+// stays.
 func (c *Client) Undefine(ctx context.Context, of Domain) error {
 	return change(ctx, c, alters, func(l *libvirt.Libvirt) error {
 		return l.DomainUndefineFlags(of.known(), libvirt.DomainUndefineManagedSave|
-			libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineKeepNvram)
+			libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineCheckpointsMetadata|
+			libvirt.DomainUndefineKeepNvram)
 	})
 }
 
