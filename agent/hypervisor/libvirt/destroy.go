@@ -44,8 +44,9 @@ func (d *Driver) Start(ctx context.Context) error {
 			d.o.Log.Warn("files of an unfinished or removed guest are in use", "domain", id, "error", err)
 			continue
 		}
-		if err := d.removeFiles(id); err != nil {
-			return err
+		if err := d.removeFiles(id); err != nil { // such as a file that another program has open on NFS
+			d.o.Log.Warn("files of an unfinished or removed guest not deleted", "domain", id, "error", err)
+			continue
 		}
 		d.o.Log.Info("files of an unfinished or removed guest deleted", "domain", id, "guest", record.ID)
 	}

@@ -3,6 +3,8 @@ package libvirt
 import (
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,6 +12,7 @@ import (
 	"github.com/openberth/berth/agent/hypervisor/hypervisortest"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/libvirtd"
 )
 
 // TestLeftDisks checks which directories a new domain replaces, which ones Destroy removes although no guest is known,
@@ -88,5 +91,29 @@ func TestLeftDisks(t *testing.T) {
 			return err
 		})
 		must(t, err)
+	}
+}
+
+// TestStartWithFilesThatStay starts the agent while the files of a removed guest cannot be deleted, such as a directory
+// in which another program has mounted a file system: the other guests of the host are served.
+func TestStartWithFilesThatStay(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := openHost(t, daemon, daemon.GuestDir(t))
+	id := uuid.MustParse(hypervisortest.ID("a"))
+	must(t, d.writeRecord(id, domainxml.Guest{ID: id.String(), Domain: id.String(), Held: domainxml.Held{Removing: true}}))
+	mounted := d.path(id.String(), "mounted")
+	must(t, os.Mkdir(mounted, 0o700))
+	if err := syscall.Mount("none", mounted, "tmpfs", 0, "size=16k"); err != nil {
+		t.Fatalf("mounting a tmpfs failed; run this test as root: %v", err)
+	}
+	unmount := sync.OnceFunc(func() { must(t, syscall.Unmount(mounted, 0)) })
+	t.Cleanup(unmount)
+	must(t, d.Start(t.Context()))
+	wantGuests(t, d)
+	unmount()
+	must(t, d.Start(t.Context()))
+	if exists(d.path(id.String())) {
+		t.Error("the files of the removed guest remain")
 	}
 }
