@@ -277,6 +277,9 @@ func (b *builder) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := b.d.removeLeft(b.domain.UUID, b.guest); err != nil {
+		b.d.o.Log.Warn("files of an earlier disk not removed", "guest", b.guest.ID, "error", err)
+	}
 	b.domain.Domain = started
 	b.storeStarted(ctx)
 	return nil

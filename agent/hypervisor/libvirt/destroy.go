@@ -92,7 +92,10 @@ func (d *Driver) remove(ctx context.Context, c *rpc.Client, of domain) error {
 	}
 	record := of.xml.Guest
 	record.Removing = true
-	if err := d.writeRecord(of.UUID, record); err != nil {
+	switch err := d.writeRecord(of.UUID, record); {
+	case isFull(err): // only the removal frees space; compute repeats an interrupted one
+		d.o.Log.Warn("removal of a guest not recorded", "guest", record.ID, "error", err)
+	case err != nil:
 		return err
 	}
 	if err := end(ctx, c, of.Domain); err != nil {

@@ -120,13 +120,16 @@ func (c *copier) unavailable(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isFull(err):
 		return fault.New(fault.Conflict, "the disk %s of host %s does not fit on this host: %w; free space in "+
 			"[DEFAULT] instances_path", c.record.Path, c.record.Host, err)
 	}
 	return fault.New(fault.Unavailable, "the disk %s of host %s cannot be copied: %w", c.record.Path,
 		c.record.Host, err)
 }
+
+// isFull reports whether an error is that of a file system, or of the quota of a user, without space.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // copy writes what is missing.
 func (c *copier) copy(ctx context.Context, file *os.File) error {

@@ -314,3 +314,50 @@ func TestKVM(t *testing.T) {
 		t.Errorf("KVM %v, remarks %q", kvm, capacity.Remarks)
 	}
 }
+
+// TestRebuildEndsBeforeOldDiskIsRemoved ends the agent in a rebuild when the guest has its new disk: the next attempt
+// removes the old one.
+func TestRebuildEndsBeforeOldDiskIsRemoved(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	dir := daemon.GuestDir(t)
+	d := open(t, daemon, dir)
+	g := hypervisortest.Guest("a")
+	must(t, d.Build(t.Context(), g))
+	g.Build = 1
+	c, host, err := d.connect(t.Context())
+	must(t, err)
+	b := &builder{d: d, c: c, host: host, guest: g}
+	_, err = b.reserve(t.Context())
+	must(t, err)
+	must(t, b.makeFiles(t.Context()))
+	b.made = true
+	must(t, end(t.Context(), c, b.domain.Domain))
+	must(t, b.define(t.Context()))
+	again := open(t, daemon, dir)
+	must(t, again.Build(t.Context(), g))
+	wantGuests(t, again, g)
+	wantFiles(t, dir, g.ID+"/config.iso", g.ID+"/console.log", g.ID+"/disk-1.qcow2", g.ID+"/guest.xml")
+}
+
+// TestDestroyOnFullDisk destroys a guest whose file system is full: that is what makes room.
+func TestDestroyOnFullDisk(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.SmallDir(t, "4m"))
+	g := hypervisortest.Guest("a")
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	filler, err := os.Create(d.path("filler"))
+	must(t, err)
+	defer filler.Close()
+	for page := make([]byte, 4096); err == nil; {
+		_, err = filler.Write(page)
+	}
+	if err := d.writeRecord(uuid.MustParse(g.ID), domainxml.Guest{ID: g.ID}); !isFull(err) {
+		t.Fatalf("the file system is not full: %v", err)
+	}
+	must(t, d.Destroy(t.Context(), g.ID))
+	wantGuests(t, d)
+	wantFiles(t, d.path(), "filler")
+}

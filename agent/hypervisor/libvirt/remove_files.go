@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -77,6 +79,29 @@ func (d directory) leftDisks(used map[uuid.UUID]bool) (findings hypervisor.Remar
 		return nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
 	}
 	for _, entry := range entries {
+// removeLeft removes what an interrupted rebuild and a refused rescue have left of a guest that was started: the disks
+// of earlier builds, and the disk of a rescue image that it does not boot. A disk that another one refers to, as after
+// work of an operator, stays.
+func (d directory) removeLeft(domain uuid.UUID, g hypervisor.Guest) error {
+	files, err := match(d.path(domain.String()), "*")
+	for build := range g.Build {
+		disk := d.path(domain.String(), diskName(build))
+		if !slices.Contains(files, disk) {
+			continue
+		}
+		above, failed := overlayOf(disk)
+		if failed == nil && above == "" {
+			failed = d.removeDisk(domain, hypervisor.Guest{Build: build})
+		}
+		err = errors.Join(err, failed)
+	}
+	if g.Rescue == "" {
+		rescue := d.path(domain.String(), rescueName)
+		err = errors.Join(err, remove(rescue), remove(rescue+datafile.Unfinished))
+	}
+	return fault.Wrap(fault.Unavailable, err)
+}
+
 		id, err := uuid.Parse(entry.Name())
 		if err != nil || id.String() != entry.Name() || used[id] || !d.hasDisk(id) {
 			continue

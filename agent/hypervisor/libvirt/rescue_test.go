@@ -56,3 +56,25 @@ func TestRescue(t *testing.T) {
 	}
 	awaitText(t, console, "its own disk")
 }
+
+// TestRefusedRescue starts a guest after a rescue that was refused when the disk of its image existed: that is removed.
+func TestRefusedRescue(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	d := open(t, daemon, daemon.GuestDir(t))
+	d.o.Images = imagecache.New(d.path("_base"), nil, slog.New(slog.DiscardHandler))
+	must(t, os.Mkdir(d.path("_base"), 0o711))
+	must(t, os.WriteFile(d.path("_base", rawImage+".raw"), libvirtd.BootSector("x"), 0o644))
+	g := hypervisortest.Guest("a")
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	rescued := g
+	rescued.Rescue = rawImage
+	must(t, makeRescueDisk(t.Context(), d, rescued, d.path(g.ID, rescueName)))
+	must(t, os.WriteFile(d.path(g.ID, rescueName+".new"), nil, 0o600)) // of an agent that was killed
+	g.Stopped = false
+	must(t, d.Build(t.Context(), g))
+	if left, _ := filepath.Glob(d.path(g.ID, "rescue*")); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
