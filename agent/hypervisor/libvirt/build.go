@@ -3,7 +3,6 @@ package libvirt
 import (
 	"context"
 	"errors"
-	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/domainxml"
 	"github.com/openberth/berth/agent/hypervisor/libvirt/rpc"
-	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -277,11 +275,11 @@ func (b *builder) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.domain.Domain = started
+	b.storeStarted(ctx)
 	if err := b.d.removeLeft(b.domain.UUID, b.guest); err != nil {
 		b.d.o.Log.Warn("files of an earlier disk not removed", "guest", b.guest.ID, "error", err)
 	}
-	b.domain.Domain = started
-	b.storeStarted(ctx)
 	return nil
 }
 
@@ -420,22 +418,6 @@ func (b *builder) changeRescue(ctx context.Context) error {
 		return err
 	}
 	return fault.Wrap(fault.Unavailable, remove(b.d.path(b.domain.UUID.String(), rescueName)))
-}
-
-// makeRescueDisk makes the disk of a rescue image, in full, also if there is one of an earlier rescue.
-func makeRescueDisk(ctx context.Context, d *Driver, g hypervisor.Guest, file string) error {
-	d.making.RLock()
-	defer d.making.RUnlock()
-	unfinished := file + datafile.Unfinished
-	from := hypervisor.Guest{ID: g.ID, DiskImage: g.Rescue}
-	err := restoreDisk(ctx, d.o.Images, from, unfinished)
-	if err == nil {
-		err = datafile.Complete(file)
-	}
-	if err != nil {
-		_ = os.Remove(unfinished) // an incomplete file is useless and may fill the disk
-	}
-	return err
 }
 
 // changeDevices gives a guest that does not run, or is to be stopped, the devices of other ports.

@@ -48,6 +48,12 @@ func TestRescue(t *testing.T) {
 		t.Errorf("an image that does not exist: %v", err)
 	}
 	wantGuests(t, d, rescued)
+	run(t, "qemu-img", "create", "-q", "-f", "qcow2", filepath.Join(base, badImage+".qcow2"), "100T")
+	missing.Rescue = badImage
+	if err := d.Build(t.Context(), missing); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "free") {
+		t.Errorf("an image with a disk that the host has no room for: %v", err)
+	}
+	wantGuests(t, d, rescued)
 	must(t, os.Truncate(console, 0)) // QEMU appends to it
 	must(t, d.Build(t.Context(), g))
 	wantGuests(t, d, g)

@@ -70,8 +70,7 @@ func convertDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, f
 	return nil
 }
 
-// restoreDisk makes a guest's disk from the data of an image, in full: the image is deleted when the guest runs. The
-// fault is Conflict if the data are larger than the disk.
+// restoreDisk makes a guest's disk from the data of an image, in full: the image is deleted when the guest runs.
 func restoreDisk(ctx context.Context, images Images, g hypervisor.Guest, file string) error {
 	if images == nil {
 		return fault.New(fault.Conflict, "the image %s with the disk of the guest %s cannot be read: the host has no "+
