@@ -92,7 +92,7 @@ type Uploader interface {
 	// Upload sends the disk of a guest to the image service, as the data of an image that has none, and returns the data
 	// that the image service then has. They are verified: the image service has their size and checksum. The guest and its
 	// disk stay. A repeated call continues what an earlier one has begun, also one of another process. What it leaves on
-	// the host beside the disk stays until EndUpload, which Guest.Uploads names if the image gets a copy.
+	// the host beside the disk stays until EndUpload, and Guest.Uploads names it.
 	// Unavailable: the image service or the hypervisor does not answer. All other faults are final.
 	Upload(ctx context.Context, id string, to Upload) (ImageData, error)
 	// EndUpload ends the copies of a guest's disk that are in progress, and removes what Upload has left of them on the
@@ -275,7 +275,7 @@ type Observed struct {
 	ShutDown bool   // with Stopped: its operating system has shut down although it should run
 	Remark   string // what operators must know about it, as a sentence; empty: nothing
 	Lost     string // why the hypervisor lacks what it had of it, as a clause; empty: nothing
-	Uploads  string // the image that gets a copy of its disk, by an Upload that EndUpload has not ended; empty: none
+	Uploads  string // the image of an Upload that has left something on the host; empty: none
 }
 
 // CheckDevices returns an error if a device has no id, as in a damaged record.

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -91,11 +90,9 @@ func (d *Driver) EndUpload(ctx context.Context, id string) error {
 			return fault.Wrap("", err)
 		}
 	}
-	frozen, _ := filepath.Glob(d.path(found.UUID.String(), copyPrefix+"*"+frozenSuffix)) // the patterns are valid
-	for _, mark := range frozen {
-		thaw(ctx, d, c, found.Domain, strings.TrimSuffix(mark, frozenSuffix))
-	}
-	for _, file := range copiesOf(d.directory, found.UUID) {
+	thawAll(ctx, d, c, []rpc.Domain{found.Domain})
+	files, err := copiesOf(d.directory, found.UUID)
+	for _, file := range files {
 		err = errors.Join(err, remove(file))
 	}
 	return fault.Wrap(fault.Unavailable, err)
@@ -230,7 +227,10 @@ func thaw(ctx context.Context, d *Driver, c *rpc.Client, of rpc.Domain, file str
 // thawAll thaws the file systems that a process that was killed has frozen.
 func thawAll(ctx context.Context, d *Driver, c *rpc.Client, all []rpc.Domain) {
 	for _, one := range all {
-		frozen, _ := filepath.Glob(d.path(one.UUID.String(), copyPrefix+"*"+frozenSuffix)) // the pattern is valid
+		frozen, err := match(d.path(one.UUID.String()), copyPrefix+"*"+frozenSuffix)
+		if err != nil {
+			d.o.Log.Warn("whether file systems of a guest are frozen is not known", "domain", one.Name, "error", err)
+		}
 		for _, mark := range frozen {
 			thaw(ctx, d, c, one, strings.TrimSuffix(mark, frozenSuffix))
 		}

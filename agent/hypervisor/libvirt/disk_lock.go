@@ -31,9 +31,9 @@ func (d directory) checkUnused(domain uuid.UUID) error { return d.checkFiles(dom
 func (d directory) checkRemovable(domain uuid.UUID) error { return d.checkFiles(domain, true) }
 
 func (d directory) checkFiles(domain uuid.UUID, removing bool) error {
-	files, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2"))
+	files, err := match(d.path(domain.String()), "disk-*.qcow2")
 	if err != nil {
-		return fault.Wrap(fault.Internal, err)
+		return err
 	}
 	for _, file := range append(files, d.path(domain.String(), "config.iso")) {
 		if removing && names(file) > 1 {

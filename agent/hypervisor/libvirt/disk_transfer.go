@@ -418,7 +418,7 @@ func forgetIncoming(d *Driver, guest string) error {
 	if _, err := uuid.Parse(guest); err != nil {
 		return nil
 	}
-	files, err := filepath.Glob(d.path(incomingDir, guest+".*"))
+	files, err := match(d.path(incomingDir), guest+".*")
 	for _, one := range files {
 		err = errors.Join(err, remove(one))
 	}

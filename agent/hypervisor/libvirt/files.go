@@ -25,9 +25,29 @@ func (d directory) path(elements ...string) string {
 	return filepath.Join(append([]string{d.o.Dir}, elements...)...)
 }
 
-// allDirs returns patterns of the directories of all hosts that share instances_path, as far as their guests are there.
-func (d directory) allDirs() []string {
-	return []string{d.root(), filepath.Join(d.root(), ownPrefix+"*")}
+// allDirs returns the directories of all hosts that share instances_path, as far as their guests are there.
+func (d directory) allDirs() ([]string, error) {
+	others, err := match(d.root(), ownPrefix+"*")
+	return append(others, d.root()), err
+}
+
+// match returns the paths of the files in a directory whose names match a pattern; none if the directory does not
+// exist. filepath.Glob would ignore a directory that cannot be read, and take characters of its path for a pattern: a
+// disk that exists would count as missing, and an image in use as unused.
+func match(dir, pattern string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "the directory %s cannot be read: %w", dir, err)
+	}
+	for _, one := range entries {
+		if is, _ := filepath.Match(pattern, one.Name()); is { // the patterns are valid
+			files = append(files, filepath.Join(dir, one.Name()))
+		}
+	}
+	return files, nil
 }
 
 // root returns instances_path, which has the directories of all hosts that share it.
@@ -54,16 +74,20 @@ func nvramName(build int, secure bool) string {
 	return fmt.Sprintf("nvram-%d.fd", build)
 }
 
-// copyPrefix is that of the names of files with copies of a guest's disk; the id of an image follows.
-const copyPrefix = "copy-"
+// The prefixes of the names of files with copies of a guest's disk; the id of an image follows.
+const (
+	copyPrefix    = "copy-"    // of a guest that stays
+	shelvedPrefix = "shelved-" // of a guest that is shelved
+)
 
 // uploads returns the image for which the directory of a domain has a copy of the disk, or a part of one; empty: none.
 func uploads(d directory, domain uuid.UUID) string {
-	files := copiesOf(d, domain)
+	files, _ := copiesOf(d, domain) // of a directory that cannot be read now, the next list has them
 	if len(files) == 0 {
 		return ""
 	}
-	image, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(files[0]), copyPrefix), ".")
+	_, name, _ := strings.Cut(filepath.Base(files[0]), "-")
+	image, _, _ := strings.Cut(name, ".")
 	return image
 }
 
@@ -75,9 +99,11 @@ const quiescedSuffix = ".quiesced"
 
 // copiesOf lists the files of copies of a disk, without the mark of a guest that may be frozen: it stays until the
 // guest is not frozen.
-func copiesOf(d directory, domain uuid.UUID) []string {
-	files, _ := filepath.Glob(d.path(domain.String(), copyPrefix+"*")) // the pattern is valid
-	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, frozenSuffix) })
+func copiesOf(d directory, domain uuid.UUID) ([]string, error) {
+	copies, err := match(d.path(domain.String()), copyPrefix+"*")
+	shelved, failed := match(d.path(domain.String()), shelvedPrefix+"*")
+	files, err := slices.Concat(copies, shelved), errors.Join(err, failed)
+	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, frozenSuffix) }), err
 }
 
 // filesOf returns the files of a guest. The names contain no text of a user.
@@ -136,21 +162,23 @@ func namesOf(build int) []string {
 
 // removeOldDisks removes the disks and the NVRAMs of earlier builds.
 func (d directory) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
-	disks, err := filepath.Glob(d.path(domain.String(), "disk-*.qcow2*"))
-	nvrams, _ := filepath.Glob(d.path(domain.String(), "nvram-*.fd*"))  // the patterns are valid
-	lower, _ := filepath.Glob(d.path(domain.String(), lowerPrefix+"*")) // which a new disk does not have
-	for _, file := range slices.Concat(disks, nvrams, lower) {
-		if !slices.Contains(namesOf(g.Build), filepath.Base(file)) {
-			err = errors.Join(err, os.Remove(file))
+	var err error
+	for _, pattern := range []string{"disk-*.qcow2*", "nvram-*.fd*", lowerPrefix + "*"} { // a new disk has no lower ones
+		files, failed := match(d.path(domain.String()), pattern)
+		err = errors.Join(err, failed)
+		for _, file := range files {
+			if !slices.Contains(namesOf(g.Build), filepath.Base(file)) {
+				err = errors.Join(err, os.Remove(file))
+			}
 		}
 	}
 	return fault.Wrap(fault.Unavailable, err)
 }
 
 // hasDisk reports whether the directory of a domain has a disk.
-func (d directory) hasDisk(domain uuid.UUID) bool {
-	disks, _ := filepath.Glob(d.path(domain.String(), "disk-*.qcow2")) // the pattern is valid
-	return len(disks) > 0
+func (d directory) hasDisk(domain uuid.UUID) (bool, error) {
+	disks, err := match(d.path(domain.String()), "disk-*.qcow2")
+	return len(disks) > 0, err
 }
 
 // remove removes a file, if it exists.

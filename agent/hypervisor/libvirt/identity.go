@@ -42,7 +42,11 @@ func (d *Driver) recognise(ctx context.Context, c *rpc.Client) error {
 	}
 	guests := 0
 	for id, record := range records {
-		if !record.Removing && (record.Made || record.Incoming && d.hasDisk(id)) {
+		has, err := d.hasDisk(id)
+		if err != nil {
+			return err
+		}
+		if !record.Removing && (record.Made || record.Incoming && has) {
 			guests++
 		}
 	}

@@ -44,7 +44,11 @@ func (d directory) removeUnfinished(domain uuid.UUID, incoming bool) error {
 	record, err := d.readRecord(domain)
 	unfinished := err == nil && d.unfinished(record) ||
 		err == nil && incoming && record.Incoming && !record.Made && record.Host == d.o.Host
-	if !unfinished && d.hasDisk(domain) {
+	has, failed := d.hasDisk(domain)
+	if failed != nil {
+		return failed
+	}
+	if !unfinished && has {
 		return fault.New(fault.Conflict, "the directory %s has the disk of a guest that is not known, and "+
 			"it is not replaced by a new one; move it away if it is not needed", d.path(domain.String()))
 	}
@@ -60,8 +64,12 @@ func (d directory) unfinished(record domainxml.Guest) bool {
 // removeUnlisted removes the files of a guest that is not listed. A disk stays, unless the record of this guest says
 // that it is not needed: Destroy is also called after a Build that has refused to replace a disk.
 func (d directory) removeUnlisted(domain uuid.UUID, guest string) error {
+	has, failed := d.hasDisk(domain)
+	if failed != nil {
+		return failed
+	}
 	record, err := d.readRecord(domain)
-	if d.hasDisk(domain) && (err != nil || record.ID != guest || !d.unfinished(record)) {
+	if has && (err != nil || record.ID != guest || !d.unfinished(record)) {
 		d.o.Log.Warn("disk of a guest that is not known left alone", "guest", guest, "directory", d.path(domain.String()))
 		return nil
 	}
@@ -71,14 +79,6 @@ func (d directory) removeUnlisted(domain uuid.UUID, guest string) error {
 	return d.removeFiles(domain)
 }
 
-// leftDisks returns a sentence for each directory with a disk that belongs to no guest, and that is not removed because
-// its record does not allow that. used are the domains of this host. Damaged records have findings of their own.
-func (d directory) leftDisks(used map[uuid.UUID]bool) (findings hypervisor.Remarks, err error) {
-	entries, err := os.ReadDir(d.o.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
-	}
-	for _, entry := range entries {
 // removeLeft removes what an interrupted rebuild and a refused rescue have left of a guest that was started: the disks
 // of earlier builds, and the disk of a rescue image that it does not boot. A disk that another one refers to, as after
 // work of an operator, stays.
@@ -102,8 +102,19 @@ func (d directory) removeLeft(domain uuid.UUID, g hypervisor.Guest) error {
 	return fault.Wrap(fault.Unavailable, err)
 }
 
+// leftDisks returns a sentence for each directory with a disk that belongs to no guest, and that is not removed because
+// its record does not allow that. used are the domains of this host. Damaged records have findings of their own.
+func (d directory) leftDisks(used map[uuid.UUID]bool) (findings hypervisor.Remarks, err error) {
+	entries, err := os.ReadDir(d.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Unavailable, "the directory of guests cannot be read: %w", err)
+	}
+	for _, entry := range entries {
 		id, err := uuid.Parse(entry.Name())
-		if err != nil || id.String() != entry.Name() || used[id] || !d.hasDisk(id) {
+		if err != nil || id.String() != entry.Name() || used[id] {
+			continue
+		}
+		if has, err := d.hasDisk(id); !has && err == nil {
 			continue
 		}
 		record, err := d.readRecord(id)

@@ -39,7 +39,7 @@ func exportDisk(ctx context.Context, images Images, g hypervisor.Guest, disk, fi
 	if copied, err := os.Stat(file); err == nil && !copied.ModTime().Before(status.ModTime()) {
 		return false, nil
 	}
-	others, err := filepath.Glob(filepath.Join(filepath.Dir(file), "shelved-*")) // of shelvings that were given up
+	others, err := match(filepath.Dir(file), shelvedPrefix+"*") // of shelvings that were given up
 	for _, other := range others {
 		err = errors.Join(err, os.Remove(other))
 	}

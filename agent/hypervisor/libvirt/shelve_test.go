@@ -165,3 +165,27 @@ func TestShelvedDiskThatHasChanged(t *testing.T) {
 	must(t, s.Build(t.Context(), g))
 	s.hasMarker(t, g.ID)
 }
+
+// TestRefusedShelving shelves a guest, and the image service refuses its disk: the guest lists what is left of the copy
+// on the host, and EndUpload removes it. Otherwise it would take the room of the disk for as long as the server exists.
+func TestRefusedShelving(t *testing.T) {
+	t.Parallel()
+	daemon := libvirtd.Start(t)
+	images := &memoryImages{data: map[string][]byte{}, status: map[string]string{qcow2Image: "killed"}}
+	d := open(t, daemon, daemon.GuestDir(t))
+	d.o.Images = imagecache.New(d.path("_base"), images, slog.New(slog.DiscardHandler))
+	g := hypervisortest.Guest("a")
+	g.Stopped = true
+	must(t, d.Build(t.Context(), g))
+	if _, err := d.Upload(t.Context(), g.ID, hypervisor.Upload{Image: qcow2Image}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("refused: %v", err)
+	}
+	if left := one(t, d).Uploads; left != qcow2Image {
+		t.Errorf("listed as left is %q", left)
+	}
+	must(t, d.EndUpload(t.Context(), g.ID))
+	wantGuests(t, d, g)
+	if left, _ := filepath.Glob(d.path(g.ID, "shelved*")); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}

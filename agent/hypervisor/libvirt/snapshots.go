@@ -45,7 +45,7 @@ func (d directory) checkSnapshots(of domain) error {
 
 // overlayOf returns a file beside a disk that is an overlay of it; empty: there is none.
 func overlayOf(disk string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(disk), "*"))
+	files, err := match(filepath.Dir(disk), "*")
 	if err != nil {
 		return "", err
 	}

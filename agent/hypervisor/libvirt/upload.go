@@ -44,7 +44,7 @@ func (d *Driver) Upload(ctx context.Context, id string, to hypervisor.Upload) (h
 	if to.Copy {
 		file, fresh, err = copyDisk(ctx, d, c, found, to)
 	} else {
-		file = d.path(found.UUID.String(), "shelved-"+to.Image+".qcow2")
+		file = d.path(found.UUID.String(), shelvedPrefix+to.Image+".qcow2")
 		fresh, err = exportDisk(ctx, d.o.Images, found.guest, disk, file)
 	}
 	if err != nil {

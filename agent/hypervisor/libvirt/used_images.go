@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
@@ -101,13 +102,23 @@ func UsedImages(d *Driver) (used func(name string) bool, err error) {
 // share the copies of images. The disks are what counts, not the definitions: a rebuild makes a disk before it changes
 // the definition, and an administrator may have made snapshots.
 func backingFiles(d *Driver) (string, error) {
+	hosts, err := d.allDirs()
+	if err != nil {
+		return "", err
+	}
 	var files []string
-	for _, dir := range d.allDirs() {
-		some, err := filepath.Glob(filepath.Join(dir, "*", "*"))
-		if err != nil {
-			return "", fault.Wrap(fault.Internal, err)
+	for _, host := range hosts {
+		dirs, err := match(host, "*")
+		for _, dir := range dirs {
+			some, failed := match(dir, "*")
+			if !errors.Is(failed, syscall.ENOTDIR) && !errors.Is(failed, syscall.ELOOP) { // it has no disk of a guest
+				err = errors.Join(err, failed)
+			}
+			files = append(files, some...)
 		}
-		files = append(files, some...)
+		if err != nil {
+			return "", fault.Wrap(fault.Unavailable, err)
+		}
 	}
 	var all strings.Builder
 	for _, file := range files {
@@ -141,14 +152,14 @@ func besides(disk, name string) string {
 // backingFile returns the name of the backing file in the header of a qcow2 file; empty for a file without one, and for
 // a file of another format.
 func backingFile(path string) (string, error) {
+	if status, err := os.Stat(path); err != nil || !status.Mode().IsRegular() { // to open a FIFO would wait for its writer
+		return "", err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if status, err := f.Stat(); err != nil || !status.Mode().IsRegular() {
-		return "", err
-	}
 	head := make([]byte, 20) // magic, version, offset and length of the name
 	if _, err := f.ReadAt(head, 0); errors.Is(err, io.EOF) {
 		return "", nil
