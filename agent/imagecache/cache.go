@@ -267,7 +267,7 @@ func (c *Cache) download(ctx context.Context, meta image.Image, part string) err
 	counted, done := c.count(sparse, meta.ID, meta.Size, from)
 	defer done()
 	_, err = io.Copy(counted, io.LimitReader(body, limit))
-	if errors.Is(err, syscall.ENOSPC) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fault.New(fault.Unavailable, "the image %s does not fit on this host's disk: %w; free space in %s",
 			meta.ID, errors.Join(err, os.Remove(part)), c.dir)
 	}

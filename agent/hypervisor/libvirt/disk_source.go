@@ -172,7 +172,7 @@ func poolName(guest, dir string) string { return "berth-" + guest + "-" + filepa
 // endPools ends the pools that a destination has left which was killed while it read the disk of a guest. They do no
 // harm, and nothing depends on their end.
 func endPools(ctx context.Context, c *rpc.Client, guest, disk string) {
-	for {
+	for range maxChain {
 		if pool, err := rpc.StorageOf(c).Pool(ctx, poolName(guest, filepath.Dir(disk))); err == nil {
 			_ = rpc.StorageOf(c).DestroyPool(ctx, pool)
 		}
