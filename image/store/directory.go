@@ -39,7 +39,8 @@ type Store struct {
 }
 
 // Open reads the records of a directory, which is created. It removes what a crash has left: unfinished records, and
-// data of images that were deleted or never recorded. An image with a damaged file is logged, and is Unavailable until
+// data of images that were deleted or never recorded. Data that were complete before their record said so count as
+// received. An image with a damaged file is logged, and is Unavailable until
 // the file is restored. It returns fault.Invalid for a record of another version.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -60,11 +61,17 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 				continue
 			}
 			if err != nil {
+			if err == nil {
+				err = s.deactivate(id)
+			}
 				return nil, err
 			}
 		}
 	}
 	for _, entry := range entries {
+	if entries, err = os.ReadDir(dir); err != nil {
+		return nil, failed("open", err)
+	}
 		if s.isLeftover(entry.Name()) {
 			log.Warn("file of no image removed", "path", filepath.Join(dir, entry.Name()))
 			if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
@@ -111,7 +118,8 @@ func (s *Store) readRecord(id string) error {
 	return nil
 }
 
-// interrupt sets the state of an image whose data was being received or imported when the process ended.
+// interrupt sets the state of an image whose data was being received or imported when the process ended, or when the
+// result could not be recorded.
 func (i *Image) interrupt() {
 	switch i.Status {
 	case Saving, Uploading, Importing:
@@ -122,14 +130,14 @@ func (i *Image) interrupt() {
 	}
 	if i.Import != nil && i.Import.Status == ImportRuns {
 		i.Import.Status, i.Import.Ended = ImportFailed, i.Updated
-		i.Import.Message = "the image service was restarted; import the image again"
+		i.Import.Message = "the image service was restarted, or has not recorded the result; import the image again"
 	}
 }
 
 // isLeftover reports whether a file belongs to an image that does not exist, or to a write that was not finished. Other
 // files are not Berth's.
 func (s *Store) isLeftover(name string) bool {
-	base, ext := strings.TrimSuffix(name, filepath.Ext(name)), filepath.Ext(name)
+	base, ext, _ := strings.Cut(name, ".")
 	if uuid.Validate(base) != nil {
 		return false
 	}
@@ -137,8 +145,8 @@ func (s *Store) isLeftover(name string) bool {
 	if s.damaged[base] {
 		return false
 	}
-	switch ext {
-	case newSuffix:
+	switch "." + ext {
+	case recordSuffix + newSuffix:
 		return true
 	case dataSuffix:
 		return !known || !i.HasData()

@@ -50,7 +50,7 @@ func TestFilesAfterACrash(t *testing.T) {
 	}
 	foreign := uuid.NewString()
 	for name, text := range map[string]string{saving.ID + partialSuffix: "da", foreign + dataSuffix: "x",
-		foreign + partialSuffix: "x", foreign + newSuffix: "{", "notes.txt": "not Berth's"} {
+		foreign + partialSuffix: "x", foreign + recordSuffix + newSuffix: "{", "notes.txt": "not Berth's"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/openberth/berth/diskimage"
 	"github.com/openberth/berth/fault"
@@ -46,7 +48,8 @@ type Upload struct {
 
 // Upload receives data of an image without data. When it is complete, the format is checked, and the image is Active.
 // If Data ends early or fails, the image is Queued, and what was received is kept, so that the client can continue: the
-// error is that of Data, or fault.Unavailable. If the data is not valid, it is removed, and the error is fault.Invalid.
+// error is that of Data, or fault.Unavailable. It is removed if the disk is full. If the data is not valid, it is
+// removed, and the error is fault.Invalid.
 // fault.Conflict: the image has data, or another upload is in progress, or From is beyond what was received.
 func (s *Store) Upload(id string, u Upload) (Image, error) {
 	i, err := s.beginUpload(id, func(i *Image) error { return i.begin(Saving) })
@@ -75,6 +78,9 @@ func (s *Store) endUpload(id string, end func(*Image) error) (Image, error) {
 	}
 	err = end(&i)
 	i, other := s.put(i)
+	if other != nil { // what is on the disk counts, as after a restart
+		other = errors.Join(other, s.readRecord(id), s.deactivate(id))
+	}
 	if err = errors.Join(err, other); err != nil {
 		return Image{}, err
 	}
@@ -88,6 +94,19 @@ func (s *Store) activate(i *Image, done Data) error {
 		return failed("store the data of an image", err)
 	}
 	i.Status, i.Data, i.Staged = Active, done, false
+	return nil
+}
+
+// deactivate makes the data of an image of which the record does not say that it has them what was received, as they
+// were before activate. The caller has the lock.
+func (s *Store) deactivate(id string) error {
+	partial, data := s.path(id, partialSuffix), s.path(id, dataSuffix)
+	if _, err := os.Stat(partial); s.images[id].HasData() || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := ignoreMissing(os.Rename(data, partial)); err != nil {
+		return failed("keep the data of an image", err)
+	}
 	return nil
 }
 
@@ -186,6 +205,8 @@ func appendData(file *os.File, sums io.Writer, u Upload) (size int64, err error)
 		sink.failed = file.Truncate(size)
 	}
 	switch {
+	case errors.Is(sink.failed, syscall.ENOSPC), errors.Is(sink.failed, syscall.EDQUOT): // others need the space
+		return 0, errors.Join(failed("store the data of an image", sink.failed), ignoreNotFound(os.Remove(file.Name())))
 	case sink.failed != nil:
 		return 0, failed("store the data of an image", sink.failed)
 	case size > u.Limit:
