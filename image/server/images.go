@@ -25,12 +25,15 @@ func (c *call) target(i store.Image) map[string]any {
 }
 
 // find returns the image of the path. Callers who may not see it get fault.NotFound, and callers who may not do what
-// the rule guards the refusal of the policy.
+// the rule guards the refusal of the policy. An image that cannot be read now is not missing.
 func (c *call) find(rule string) (store.Image, error) {
 	id := c.R.PathValue("id")
 	i, err := c.srv.Store.Get(id)
-	if err != nil {
+	if fault.Is(err, fault.NotFound) {
 		return store.Image{}, missing(id)
+	}
+	if err != nil {
+		return store.Image{}, err
 	}
 	if ok, _ := c.Allowed("get_image", c.target(i)); !ok {
 		return store.Image{}, missing(id)
