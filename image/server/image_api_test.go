@@ -131,7 +131,8 @@ func TestImageFromCreateToDelete(t *testing.T) {
 	f.want(409, "u:p", "PUT", path+"/file", "other", "Content-Type", octetStream)
 	f.want(204, "u:p", "DELETE", path, "")
 	f.want(404, "u:p", "GET", path, "")
-	if left, err := os.ReadDir(f.dir); err != nil || len(left) > 0 {
+	left, err := os.ReadDir(f.dir)
+	if err != nil || len(left) != 1 || left[0].Name() != strings.TrimPrefix(path, "/v2/images/")+".deleted" {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
@@ -373,4 +374,37 @@ func TestCreateIsChecked(t *testing.T) {
 	f.want(405, "u:p", "DELETE", "/v2/images", "")
 	f.want(300, "", "GET", "/", "")
 	f.want(200, "u:p", "GET", "/v2/schemas/image", "")
+}
+
+// An image whose data cannot be read is not answered as one that does not exist: a server that needs it would be given
+// up.
+func TestUnreadableImageIsNotMissing(t *testing.T) {
+	f := start(t)
+	path := f.create("u:p", "")
+	f.want(204, "u:p", "PUT", path+"/file", "data", "Content-Type", octetStream)
+	file := filepath.Join(f.dir, strings.TrimPrefix(path, "/v2/images/")+".data")
+	if err := os.Rename(file, file+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	f.restart()
+	f.want(503, "u:p", "GET", path, "")
+	f.want(503, "u:p", "GET", path+"/file", "")
+	if err := os.Rename(file+"-away", file); err != nil {
+		t.Fatal(err)
+	}
+	f.want(200, "u:p", "GET", path+"/file", "")
+}
+
+// The id of a deleted image is not used again: servers and templates may name it, and would get the data of another
+// user.
+func TestDeletedIDIsNotUsedAgain(t *testing.T) {
+	f := start(t)
+	path := f.create("u:p", "")
+	f.want(204, "u:p", "DELETE", path, "")
+	body := `{"id": "` + strings.TrimPrefix(path, "/v2/images/") + `", "visibility": "community"}`
+	for range 2 {
+		f.want(409, "other:q", "POST", "/v2/images", body)
+		f.restart()
+	}
+	f.want(404, "u:p", "GET", path, "")
 }

@@ -24,6 +24,7 @@ const (
 	recordSuffix  = ".json"
 	dataSuffix    = ".data"
 	partialSuffix = ".partial"
+	deletedSuffix = ".deleted"
 	newSuffix     = datafile.Unfinished // of a record that is being written
 )
 
@@ -60,18 +61,18 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 				log.Error("image left out", "error", err)
 				continue
 			}
-			if err != nil {
 			if err == nil {
 				err = s.deactivate(id)
 			}
+			if err != nil {
 				return nil, err
 			}
 		}
 	}
-	for _, entry := range entries {
 	if entries, err = os.ReadDir(dir); err != nil {
 		return nil, failed("open", err)
 	}
+	for _, entry := range entries {
 		if s.isLeftover(entry.Name()) {
 			log.Warn("file of no image removed", "path", filepath.Join(dir, entry.Name()))
 			if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
@@ -209,7 +210,8 @@ func (s *Store) readDamaged(id string) {
 	}
 }
 
-// Create stores a new image without data. It returns fault.Conflict if one with the id exists.
+// Create stores a new image without data. It returns fault.Conflict if one with the id exists or has existed: servers
+// and templates of other users may still name it.
 func (s *Store) Create(i Image) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,6 +220,9 @@ func (s *Store) Create(i Image) (Image, error) {
 	}
 	if uuid.Validate(i.ID) != nil {
 		return Image{}, fault.New(fault.Invalid, "%q is not a UUID; leave the id out, or write one", i.ID)
+	}
+	if _, err := os.Lstat(s.path(i.ID, deletedSuffix)); !errors.Is(err, fs.ErrNotExist) {
+		return Image{}, fault.New(fault.Conflict, "image %s has existed and was deleted; use another id", i.ID)
 	}
 	i.Status, i.Created = Queued, s.now().UTC()
 	return s.put(i)
@@ -263,11 +268,13 @@ func (s *Store) Delete(id string) error {
 	if s.uploads[id] {
 		return fault.New(fault.Conflict, "the data of image %s is being received; end the upload first", id)
 	}
-	// Without the record the other files are leftovers.
-	if err := os.Remove(s.path(id, recordSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Without the record the other files are leftovers. It becomes the mark of the id, which needs no space.
+	mark := s.path(id, deletedSuffix)
+	if err := os.Rename(s.path(id, recordSuffix), mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed("delete an image", err)
 	}
 	delete(s.images, id)
+	_ = os.Truncate(mark, 0) // the content has no use
 	for _, suffix := range []string{dataSuffix, partialSuffix} {
 		if err := os.Remove(s.path(id, suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return failed("delete the data of an image", err)

@@ -1,8 +1,9 @@
-// Package store keeps images as files in a directory. An image ID has up to three files:
+// Package store keeps images as files in a directory. An image ID has up to three files, and a deleted one has one:
 //
 //	ID.json      its record
 //	ID.data      its data, if its status is active or deactivated
 //	ID.partial   the data received so far, while it is uploaded
+//	ID.deleted   empty: the id is not used again
 //
 // Every file is complete or absent after a crash: it is written under another name, synced, and renamed. One process at
 // a time may have the directory open; the caller locks it.

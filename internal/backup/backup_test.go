@@ -56,6 +56,7 @@ func newMachine(t *testing.T) machine {
 	m.write("images/deleted.json", `{"status": "active"}`)
 	m.write("images/a.data", "disk")
 	m.write("images/b.partial", "half")
+	m.write("images/d.deleted", "")
 	return m
 }
 
@@ -135,7 +136,7 @@ func TestSaveAndRestore(t *testing.T) {
 	var out strings.Builder
 	must(t, Apply(t.Context(), actions, &out))
 	for file, want := range map[string]string{"agent/journal": "line 1\n", "images/a.data": "disk",
-		"images/a.json": `{"status": "active"}`} {
+		"images/a.json": `{"status": "active"}`, "images/d.deleted": ""} {
 		if got := m.read(file); got != want {
 			t.Errorf("%s has %q", file, got)
 		}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -107,10 +108,11 @@ func copyTree(from, to string, want func(name string) bool) error {
 	return datafile.Sync(to)
 }
 
-// copyImageFiles copies the records of images, and then the data that belongs to them. The record of an image whose
-// data is not there is left out: the image was deleted meanwhile.
+// copyImageFiles copies the records of images and the marks of deleted ones, and then the data that belongs to the
+// records. The record of an image whose data is not there is left out: the image was deleted meanwhile.
 func copyImageFiles(from, to string) error {
-	if err := copyTree(from, to, func(name string) bool { return strings.HasSuffix(name, ".json") }); err != nil {
+	small := func(name string) bool { return isImageFile(name) && !strings.HasSuffix(name, ".data") }
+	if err := copyTree(from, to, small); err != nil {
 		return err
 	}
 	records, err := os.ReadDir(to)
@@ -118,6 +120,9 @@ func copyImageFiles(from, to string) error {
 		return err
 	}
 	for _, record := range records {
+		if !strings.HasSuffix(record.Name(), ".json") {
+			continue
+		}
 		var image struct{ Status string }
 		text, err := os.ReadFile(filepath.Join(to, record.Name()))
 		if err == nil {
@@ -148,10 +153,10 @@ func isMountPoint(path string) bool {
 	return err == nil && own.Dev != parent.Dev
 }
 
-// isImageFile reports whether a file of the directory of images belongs to a backup: records and data. What is only
-// received in part is not.
+// isImageFile reports whether a file of the directory of images belongs to a backup: records, data, and the marks of
+// deleted images. What is only received in part is not.
 func isImageFile(name string) bool {
-	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".data")
+	return slices.Contains([]string{".json", ".data", ".deleted"}, filepath.Ext(name))
 }
 
 // User is a process that has a file open.
