@@ -330,7 +330,11 @@ func (c *Cloud) emptied(ctx context.Context, r *record, force bool) error {
 		return nil
 	}
 	if c.o.Join != "" {
-		if n := guestsHere(c); n > 0 && !force {
+		n, err := guestsHere(c)
+		if err != nil && !force {
+			return err
+		}
+		if n > 0 && !force {
 			return fault.New(fault.Conflict, "this host has %s; move them away with `berth host drain %s --os-cloud %s` "+
 				"on the first machine, or use --force: they then remain on this machine", counted(n, "guest"), hostName(c),
 				adminCloud)

@@ -63,7 +63,11 @@ func guestFiles(c *Cloud) thing {
 		},
 		make: func(context.Context) error { return nil }, // the agent makes them
 		undo: func(context.Context) error {
-			if n := guestsHere(c); n > 0 {
+			n, err := guestsHere(c)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
 				return kept(counted(n, "guest") + " of this machine need them")
 			}
 			found, err := os.ReadDir(path)

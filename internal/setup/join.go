@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/openberth/berth/api/compute"
@@ -163,7 +166,8 @@ func agentService(c *Cloud) thing {
 	p := agentProcess(c)
 	t := p.thing()
 	t.undo = func(ctx context.Context) error {
-		if running, err := p.running(ctx); err == nil && running && guestsHere(c) == 0 {
+		guests, unread := guestsHere(c)
+		if running, err := p.running(ctx); err == nil && running && guests == 0 && unread == nil {
 			if err := awaitNoLinks(ctx, c); err != nil {
 				return err
 			}
@@ -298,16 +302,27 @@ func hostClient(c *Cloud) (host.Client, error) {
 		Headers: map[string]string{}, HTTP: &http.Client{Transport: transport, Timeout: callTime}}}, nil
 }
 
-// guestsHere returns how many guests this host has, by the directories of its drivers.
-func guestsHere(c *Cloud) int {
-	n := 0
-	const id = "????????-????-????-????-????????????"
-	for _, pattern := range []string{filepath.Join(c.o.agentDir(), "agent", "guests", "*.json"),
-		filepath.Join(c.o.instances(), id), filepath.Join(c.o.instances(), "*", id)} {
-		found, _ := filepath.Glob(pattern) // the patterns are valid
-		n += len(found)
+// guestsHere returns how many guests this host has, by the directories of its drivers. The fault is Unavailable if they
+// cannot be read: filepath.Glob would count none, also for a path that it takes for a pattern.
+func guestsHere(c *Cloud) (n int, err error) {
+	count := func(dir, pattern string) (found []os.DirEntry) {
+		found, failed := os.ReadDir(dir)
+		if !errors.Is(failed, fs.ErrNotExist) && !errors.Is(failed, syscall.ENOTDIR) && !errors.Is(failed, syscall.ELOOP) {
+			err = errors.Join(err, failed)
+		}
+		for _, one := range found {
+			if is, _ := filepath.Match(pattern, one.Name()); is { // the patterns are valid
+				n++
+			}
+		}
+		return found
 	}
-	return n
+	count(filepath.Join(c.o.agentDir(), "agent", "guests"), "*.json")
+	const id = "????????-????-????-????-????????????"
+	for _, one := range count(c.o.instances(), id) {
+		count(filepath.Join(c.o.instances(), one.Name()), id)
+	}
+	return n, fault.Wrap(fault.Unavailable, err)
 }
 
 // CheckURL returns fault.Invalid for a URL that is not that of a cloud.
