@@ -80,7 +80,7 @@ func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Pool {
 // CheckPools returns why the pools of a subnet are not valid, with a code of Neutron's errors; empty if they are valid.
 func CheckPools(cidr netip.Prefix, gateway netip.Addr, pools []Pool) (code, reason string) {
 	hosts := Hosts(cidr)
-	for i, p := range pools {
+	for _, p := range pools {
 		switch {
 		case p.First.BitLen() != cidr.Addr().BitLen() || p.Last.BitLen() != cidr.Addr().BitLen() ||
 			p.Last.Compare(p.First) < 0:
@@ -93,10 +93,11 @@ func CheckPools(cidr netip.Prefix, gateway netip.Addr, pools []Pool) (code, reas
 			return "GatewayConflictWithAllocationPools", fmt.Sprintf("the gateway %s is in the allocation pool %s; "+
 				"exclude it", gateway, p)
 		}
-		for _, q := range pools[:i] {
-			if p.Overlaps(q) {
-				return "OverlappingAllocationPools", fmt.Sprintf("the allocation pools %s and %s overlap; separate them", q, p)
-			}
+	}
+	sorted := slices.SortedFunc(slices.Values(pools), func(p, q Pool) int { return p.First.Compare(q.First) })
+	for i, p := range sorted[:max(len(sorted)-1, 0)] {
+		if q := sorted[i+1]; p.Overlaps(q) {
+			return "OverlappingAllocationPools", fmt.Sprintf("the allocation pools %s and %s overlap; separate them", p, q)
 		}
 	}
 	return "", ""

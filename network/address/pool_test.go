@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestDefaultPools(t *testing.T) {
@@ -127,5 +128,24 @@ func TestSize(t *testing.T) {
 	}
 	if BySLAAC(4, "slaac") || !BySLAAC(6, "slaac") || BySLAAC(6, "dhcpv6-stateful") {
 		t.Error("BySLAAC is wrong")
+	}
+}
+
+// TestManyPoolsAreComparedFast has as many pools as a request may have bytes for.
+func TestManyPoolsAreComparedFast(t *testing.T) {
+	cidr := netip.MustParsePrefix("10.0.0.0/12")
+	var pools []Pool
+	for at := netip.MustParseAddr("10.0.1.0"); len(pools) < 80_000; at = at.Next() {
+		pools = append(pools, Pool{First: at, Last: at})
+	}
+	began := time.Now()
+	if code, reason := CheckPools(cidr, netip.Addr{}, pools); code != "" {
+		t.Error(code, reason)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("%v for %d pools", took, len(pools))
+	}
+	if code, _ := CheckPools(cidr, netip.Addr{}, append(pools, pools[5])); code != "OverlappingAllocationPools" {
+		t.Errorf("a pool twice: %q", code)
 	}
 }

@@ -262,7 +262,8 @@ func (col collection) authorize(c *call, rule string, o *edge.Object, target map
 		}
 		var ids []string
 		if name == "security_groups" && json.Unmarshal(raw, &ids) == nil {
-			for _, id := range ids {
+			slices.Sort(ids)
+			for _, id := range slices.Compact(ids) {
 				if _, err := (groups{c.srv}).collection().named().read(c, id); err != nil {
 					return err
 				}

@@ -246,6 +246,9 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 		p.DNSName = strings.ToLower(p.DNSName)
 	}
 	o.Reasons = map[string]string{"dns_domain": noDNS,
+// maxFixedIPs is how many addresses a request can give to a port. Each one is a search while no other client can write.
+const maxFixedIPs = 50
+
 		"extra_dhcp_opts": "Berth has no DHCP options of single ports; leave it out"}
 	o.Ignore("tags", "propagate_uplink_status",
 		"device_profile", "hints", "hardware_offload_type", "trusted")
@@ -253,6 +256,7 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 }
 
 func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
+	limitList(o, "fixed_ips", len(list), maxFixedIPs)
 	var list []struct {
 		Subnet  string `json:"subnet_id"`
 		Address string `json:"ip_address"`

@@ -112,6 +112,23 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 	o.Text("name", &sub.Name, 255)
 	o.Text("description", &sub.Description, 255)
+// How many elements the lists of a subnet may have. Its record is read for each port that gets an address of it, while
+// no other client can write. Those of servers and routes are Neutron's defaults of max_dns_nameservers and
+// max_subnet_host_routes.
+const (
+	maxDNSServers   = 5
+	maxHostRoutes   = 20
+	maxPools        = 256
+	maxServiceTypes = 64
+)
+
+// limitList refuses a list of more than limit elements.
+func limitList(o *edge.Object, key string, elements, limit int) {
+	if elements > limit {
+		o.Invalid(key, "it has %d elements; at most %d are possible", elements, limit)
+	}
+}
+
 	o.Flag("enable_dhcp", &sub.DHCP)
 	if hasGateway = o.Text("gateway_ip", &sub.Gateway, 64); sub.Gateway != "" {
 		if a, err := address.Parse(sub.Gateway); err == nil {
@@ -126,15 +143,23 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 		sub.Service = nil
 		o.Decode("service_types", &sub.Service, "a list of texts")
 	}
+		limitList(o, "dns_nameservers", len(sub.DNS), maxDNSServers)
 	if o.Has("host_routes") {
 		var list []struct{ Destination, NextHop string }
 		sub.Routes = nil
 		o.Decode("host_routes", &list, "a list of objects with destination and nexthop")
+		limitList(o, "service_types", len(sub.Service), maxServiceTypes)
+		for _, text := range sub.Service {
+			if len(text) > 255 {
+				o.Invalid("service_types", "an element has more than 255 bytes")
+			}
+		}
 		for _, r := range list {
 			sub.Routes = append(sub.Routes, store.HostRoute(r))
 		}
 	}
 	if o.Has("allocation_pools") {
+		limitList(o, "host_routes", len(list), maxHostRoutes)
 		var list []struct{ Start, End string }
 		sub.Pools = nil
 		o.Decode("allocation_pools", &list, "a list of objects with start and end")
@@ -143,6 +168,7 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 		}
 	}
 	o.Ignore("dns_publish_fixed_ip", "router:external")
+		limitList(o, "allocation_pools", len(list), maxPools)
 	return hasGateway
 }
 

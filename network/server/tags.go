@@ -58,7 +58,25 @@ func (t tags) change(c *call, change func([]string) ([]string, error)) ([]string
 	if err := c.Authorize(t.rule, d.target); err != nil {
 		return nil, err
 	}
-	return t.set(c, c.R.PathValue("id"), change)
+	return t.set(c, c.R.PathValue("id"), func(had []string) ([]string, error) {
+		tags, err := change(had)
+		if err == nil && len(tags) > max(maxTags, len(had)) {
+			err = fault.New(fault.Invalid, "Invalid input for tags. Reason: an object has at most %d tags, and these are %d.",
+				maxTags, len(tags))
+		}
+		return tags, err
+	})
+}
+
+// maxTags is how many tags an object may have: lists show all tags of all objects.
+const maxTags = 128
+
+// checkTag refuses a tag that is empty or too long.
+func checkTag(tag string) error {
+	if len(tag) > 255 || tag == "" {
+		return fault.New(fault.Invalid, "Invalid input for tags. Reason: '%s' must have 1 to 255 bytes.", edge.Clip(tag))
+	}
+	return nil
 }
 
 func (t tags) present(c *call) ([]string, error) {
@@ -93,8 +111,8 @@ func (t tags) replace(c *call) error {
 		return err
 	}
 	for _, tag := range body.Tags {
-		if len(tag) > 255 || tag == "" {
-			return fault.New(fault.Invalid, "Invalid input for tags. Reason: '%s' must have 1 to 255 bytes.", tag)
+		if err := checkTag(tag); err != nil {
+			return err
 		}
 	}
 	slices.Sort(body.Tags)
@@ -111,7 +129,11 @@ func (t tags) clear(c *call) error {
 }
 
 func (t tags) add(c *call) error {
-	_, err := t.change(c, func(list []string) ([]string, error) {
+	err := checkTag(c.R.PathValue("tag"))
+	if err != nil {
+		return err
+	}
+	_, err = t.change(c, func(list []string) ([]string, error) {
 		list = append(list, c.R.PathValue("tag"))
 		slices.Sort(list)
 		return slices.Compact(list), nil
