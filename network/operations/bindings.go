@@ -60,7 +60,7 @@ const directPhysical = "direct-physical"
 // active binding, because the guest has no other. When the profile no longer has one, the port gets a new address, so
 // that another port can be bound to the NIC. before is the profile of the binding that was active. As Neutron does
 // since its release 20; but an address that another port of the network has is a conflict.
-func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before store.Binding) error {
+func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, n store.Network, before store.Binding) error {
 	now, _ := p.Binding.Profile[network.ProfileMAC].(string)
 	had, _ := before.Profile[network.ProfileMAC].(string)
 	if p.Binding.VNIC != directPhysical || now == "" && had == "" {
@@ -82,18 +82,7 @@ func takeDeviceMAC(ctx context.Context, tx *store.Tx, p *store.Port, before stor
 	if err := selectMAC(ctx, tx, p); err != nil {
 		return err
 	}
-	a, err := newAddressing(ctx, tx, *p)
-	if err != nil {
-		return err
-	}
-	for i, ip := range p.FixedIPs {
-		for _, sub := range a.subnets {
-			if ip.Subnet == sub.ID && address.BySLAAC(sub.IPVersion, sub.AddressMode) {
-				p.FixedIPs[i] = a.slaac(sub)
-			}
-		}
-	}
-	return nil
+	return formAddresses(ctx, tx, p, n)
 }
 
 // bindingPort returns what a binding depends on.

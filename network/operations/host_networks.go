@@ -238,7 +238,7 @@ func (s Agents) hostOwnPort(ctx context.Context, tx *store.Tx, of hostNetworkOf,
 		}
 	}
 	had := own.FixedIPs
-	if own.FixedIPs, err = s.hostAddresses(ctx, tx, own, wanted); err != nil {
+	if own.FixedIPs, err = s.hostAddresses(ctx, tx, own, of.network, wanted); err != nil {
 		return own, false, err
 	}
 	switch {
@@ -257,9 +257,9 @@ func sameAddresses(a, b []store.FixedIP) bool {
 
 // hostAddresses returns the addresses of a host's own port in subnets: those that it has, and free ones in the others.
 // A subnet without a free address has none.
-func (s Agents) hostAddresses(ctx context.Context, tx *store.Tx, own store.Port, wanted []store.FixedIP) (
-	ips []store.FixedIP, err error) {
-	a, err := newAddressing(ctx, tx, own)
+func (s Agents) hostAddresses(ctx context.Context, tx *store.Tx, own store.Port, n store.Network,
+	wanted []store.FixedIP) (ips []store.FixedIP, err error) {
+	a, err := newAddressing(ctx, tx, own, n)
 	if err != nil {
 		return nil, err
 	}

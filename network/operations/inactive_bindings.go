@@ -79,7 +79,7 @@ func (s Bindings) Activate(ctx context.Context, port, host string) (store.Port, 
 			p.Inactive = append(p.Inactive, store.InactiveBinding{Binding: former})
 		}
 		p.Binding, p.Allocated, p.Status = next.Binding, next.Allocated, active
-		return takeDeviceMAC(ctx, tx, p, former)
+		return takeDeviceMAC(ctx, tx, p, n, former)
 	})
 }
 
@@ -97,7 +97,7 @@ func (s Bindings) Delete(ctx context.Context, port, host string) error {
 			if err != nil {
 				return err
 			}
-			return takeDeviceMAC(ctx, tx, p, former)
+			return takeDeviceMAC(ctx, tx, p, n, former)
 		}
 		at := inactiveOn(*p, host)
 		if at < 0 {

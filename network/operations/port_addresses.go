@@ -22,14 +22,10 @@ type addressing struct {
 	routed  bool // the hosts have the gateways of the network
 }
 
-// addressing returns the state for a port. The subnets are sorted by creation.
-func newAddressing(ctx context.Context, tx *store.Tx, p store.Port) (*addressing, error) {
+// newAddressing returns the state for a port of a network. The subnets are sorted by creation.
+func newAddressing(ctx context.Context, tx *store.Tx, p store.Port, n store.Network) (*addressing, error) {
 	subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{p.Network}})
 	slices.SortStableFunc(subnets, func(a, b store.Subnet) int { return int(a.Created - b.Created) })
-	if err != nil {
-		return nil, err
-	}
-	n, err := GetIn[store.Network](ctx, tx, p.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +108,23 @@ func (a *addressing) withSLAAC(ips []store.FixedIP) []store.FixedIP {
 		ips = append(ips, a.slaac(sub))
 	}
 	return ips
+}
+
+// formAddresses replaces the addresses that the host forms itself by those from the present MAC address of a port.
+func formAddresses(ctx context.Context, tx *store.Tx, p *store.Port, n store.Network) error {
+	a, err := newAddressing(ctx, tx, *p, n)
+	if err != nil {
+		return err
+	}
+	p.FixedIPs = slices.Clone(p.FixedIPs)
+	for i, ip := range p.FixedIPs {
+		for _, sub := range a.subnets {
+			if ip.Subnet == sub.ID && address.BySLAAC(sub.IPVersion, sub.AddressMode) {
+				p.FixedIPs[i] = a.slaac(sub)
+			}
+		}
+	}
+	return nil
 }
 
 func (a *addressing) slaac(sub store.Subnet) store.FixedIP {

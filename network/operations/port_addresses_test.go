@@ -116,3 +116,32 @@ func TestAllAddressesAreGiven(t *testing.T) {
 		t.Error("an address was given that does not exist")
 	}
 }
+
+// TestNewMACFormsAddresses has a port with an address that its host forms from the MAC address. With another MAC
+// address it has the address of that one, and another port can get the former ones.
+func TestNewMACFormsAddresses(t *testing.T) {
+	c := newCloud(t)
+	ctx := t.Context()
+	sub, err := c.CreateSubnet(ctx, store.Subnet{Base: store.Base{Project: "demo"}, Network: c.network.ID, IPVersion: 6,
+		CIDR: "fd00:1::/64", DHCP: true, RAMode: "slaac", AddressMode: "slaac"}, false)
+	must(t, err)
+	p, err := c.CreatePort(ctx, store.Port{Base: store.Base{Project: "demo"}, Network: c.network.ID}, nil)
+	must(t, err)
+	was := p
+	for _, ips := range [][]store.FixedIP{nil, {{Subnet: sub.ID}}} {
+		mac := "fa:16:3e:00:00:77"
+		if ips != nil {
+			mac = "fa:16:3e:00:00:78"
+		}
+		p, err = c.UpdatePort(ctx, p.ID, NoRevision, func(p *store.Port) ([]store.FixedIP, bool, error) {
+			p.MAC = mac
+			return ips, ips != nil, nil
+		})
+		must(t, err)
+		if want := "fd00:1::f816:3eff:fe00:" + mac[len(mac)-2:]; len(p.FixedIPs) != 1 || p.FixedIPs[0].Address != want {
+			t.Errorf("with %s the port has %v, want %s", mac, p.FixedIPs, want)
+		}
+	}
+	_, err = c.CreatePort(ctx, store.Port{Base: store.Base{Project: "demo"}, Network: c.network.ID, MAC: was.MAC}, nil)
+	must(t, err)
+}

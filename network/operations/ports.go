@@ -30,7 +30,7 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err := selectMAC(ctx, tx, &p); err != nil {
 			return err
 		}
-		a, err := newAddressing(ctx, tx, p)
+		a, err := newAddressing(ctx, tx, p, n)
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err := s.bind(ctx, tx, &p, n); err != nil {
 			return err
 		}
-		if err := takeDeviceMAC(ctx, tx, &p, store.Binding{}); err != nil {
+		if err := takeDeviceMAC(ctx, tx, &p, n, store.Binding{}); err != nil {
 			return err
 		}
 		return tx.PutPort(ctx, &p)
@@ -147,8 +147,18 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 		}
 	}
 	keepAllocation(old, p)
-	if err := s.updateAddresses(ctx, tx, old, p, ips, given); err != nil {
-		return err
+	if p.MAC != old.MAC {
+		if err := selectMAC(ctx, tx, p); err != nil {
+			return err
+		}
+		if err := formAddresses(ctx, tx, p, n); err != nil {
+			return err
+		}
+	}
+	if given {
+		if err := updateAddresses(ctx, tx, p, n, ips); err != nil {
+			return err
+		}
 	}
 	given = !slices.Equal(slices.Sorted(slices.Values(p.Groups)), old.Groups)
 	if err := checkGroups(ctx, tx, p, given); err != nil {
@@ -169,7 +179,7 @@ func (s *Service) updatePort(ctx context.Context, tx *store.Tx, p *store.Port, u
 		if err := s.bind(ctx, tx, p, n); err != nil {
 			return err
 		}
-		if err := takeDeviceMAC(ctx, tx, p, old.Binding); err != nil {
+		if err := takeDeviceMAC(ctx, tx, p, n, old.Binding); err != nil {
 			return err
 		}
 	}
@@ -213,26 +223,17 @@ func checkBoundChanges(old, p store.Port) error {
 	return nil
 }
 
-// updateAddresses sets the MAC address and the IP addresses of a port.
-func (s *Service) updateAddresses(ctx context.Context, tx *store.Tx, old store.Port, p *store.Port, ips []store.FixedIP,
-	given bool) error {
-	if p.MAC != old.MAC {
-		if err := selectMAC(ctx, tx, p); err != nil {
-			return err
-		}
-	}
-	if !given {
-		return nil
-	}
-	a, err := newAddressing(ctx, tx, *p)
+// updateAddresses sets the IP addresses of a port to those of a request.
+func updateAddresses(ctx context.Context, tx *store.Tx, p *store.Port, n store.Network, ips []store.FixedIP) error {
+	a, err := newAddressing(ctx, tx, *p, n)
 	if err != nil {
 		return err
 	}
 	ips = slices.Clone(ips)
 	for i, ip := range ips { // {"subnet_id": …} keeps the address that the port has there
-		at := slices.IndexFunc(old.FixedIPs, func(o store.FixedIP) bool { return o.Subnet == ip.Subnet })
-		if ip.Address == "" && at >= 0 && !slices.Contains(ips, old.FixedIPs[at]) {
-			ips[i] = old.FixedIPs[at]
+		at := slices.IndexFunc(p.FixedIPs, func(o store.FixedIP) bool { return o.Subnet == ip.Subnet })
+		if ip.Address == "" && at >= 0 && !slices.Contains(ips, p.FixedIPs[at]) {
+			ips[i] = p.FixedIPs[at]
 		}
 	}
 	p.FixedIPs, err = a.requested(ctx, ips)
