@@ -179,9 +179,12 @@ func (s *Service) finish(ctx context.Context, id string, accepted bool) error {
 			return err
 		}
 		if accepted {
-			if err := write(ctx, tx, Reports{s}, c); err != nil {
-				return err
-			}
+			err = write(ctx, tx, Reports{s}, c)
+		} else {
+			err = s.release(ctx, tx, c)
+		}
+		if err != nil {
+			return err
 		}
 		if err := (guarantees{s}).record(ctx, tx, c); err != nil {
 			return err
@@ -198,6 +201,12 @@ func write(ctx context.Context, tx *store.Tx, r Reports, c store.Change) error {
 			return err
 		}
 		c.Network.Number = max(c.Network.Number, now.Number+1) // a subnet may have been added since
+		if c.Network.Shared {
+			err := Sharing{r.Service}.share(ctx, tx, SharedNetwork, now.Base, now.Shared, true)
+			if err != nil {
+				return err
+			}
+		}
 		if err := store.Put(ctx, tx, c.Network); err != nil {
 			return err
 		}
@@ -213,6 +222,30 @@ func write(ctx context.Context, tx *store.Tx, r Reports, c store.Change) error {
 			return err
 		}
 		if err := r.deletePort(ctx, tx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release undoes what was written with the record of a change that is not made: what its ports have reserved, and that
+// its network is no longer shared.
+func (s *Service) release(ctx context.Context, tx *store.Tx, c store.Change) error {
+	if c.Network != nil {
+		now, found, err := store.Get[store.Network](ctx, tx, c.Network.ID)
+		if err == nil && found && now.Shared {
+			err = Sharing{s}.share(ctx, tx, SharedNetwork, now.Base, c.Network.Shared, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, planned := range c.Ports {
+		p, found, err := store.Get[store.Port](ctx, tx, planned.ID)
+		if err == nil && found {
+			err = tx.PutPort(ctx, &p)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -87,8 +87,14 @@ func (s *Service) UpdateNetwork(ctx context.Context, id string, revision int,
 			if again, err = editPorts(ctx, tx, s, before, after, seen, planned); err != nil || again {
 				return err
 			}
+			shared := n.Shared
 			if err := s.updateNetwork(ctx, tx, &n, change); err != nil {
 				return err
+			}
+			if planned == nil || !n.Shared { // a network is shared when the change is made: see write
+				if err := (Sharing{s}).share(ctx, tx, SharedNetwork, n.Base, shared, n.Shared); err != nil {
+					return err
+				}
 			}
 			if planned == nil {
 				return store.Put(ctx, tx, &n)
@@ -169,9 +175,6 @@ func (s *Service) updateNetwork(ctx context.Context, tx *store.Tx, n *store.Netw
 			return err
 		}
 	}
-	if err := (Sharing{s}).share(ctx, tx, SharedNetwork, n.Base, old.Shared, n.Shared); err != nil {
-		return err
-	}
 	s.edited(&n.Base)
 	return nil
 }
@@ -237,6 +240,9 @@ func (s *Service) changeSegments(ctx context.Context, network string,
 	return s.Store.Write(ctx, func(tx *store.Tx) error {
 		n, err := GetIn[store.Network](ctx, tx, network)
 		if err != nil {
+			return err
+		}
+		if err := checkNotPending(ctx, tx, network); err != nil {
 			return err
 		}
 		if err := change(tx, &n); err != nil {

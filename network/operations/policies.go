@@ -98,6 +98,9 @@ func (s Policies) DeletePolicy(ctx context.Context, id string, revision int) err
 		if err != nil {
 			return err
 		}
+		if err := checkNotAwaited(ctx, tx, id); err != nil {
+			return err
+		}
 		switch {
 		case len(ports) > 0:
 			return conflict("QosPolicyInUse", "QoS Policy %s is used by port %s.", id, ports[0].ID)
@@ -109,6 +112,18 @@ func (s Policies) DeletePolicy(ctx context.Context, id string, revision int) err
 		}
 		return store.Delete[store.Policy](ctx, tx, id)
 	})
+}
+
+// checkNotAwaited refuses a change of a policy that a port or a network gets when an unfinished change has ended.
+func checkNotAwaited(ctx context.Context, tx *store.Tx, policy string) error {
+	unfinished, err := store.List[store.Change](ctx, tx, store.Filter{})
+	for _, c := range unfinished {
+		if c.Network != nil && c.Network.Policy == policy ||
+			slices.ContainsFunc(c.Ports, func(p store.Port) bool { return p.Policy == policy }) {
+			return refusePending(c, "QoS policy "+policy)
+		}
+	}
+	return err
 }
 
 // PolicyOfRule returns the policy that has a rule of a type, or fault.NotFound.
@@ -190,6 +205,9 @@ func (s Policies) changeRules(ctx context.Context, policy string, kind qos.Type,
 		}
 		if slices.Contains(qos.Guarantees(), kind) {
 			if err := checkUnused(policy, ports); err != nil {
+				return err
+			}
+			if err := checkNotAwaited(ctx, tx, policy); err != nil {
 				return err
 			}
 		}

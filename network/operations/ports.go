@@ -60,7 +60,7 @@ func (s *Service) CreatePort(ctx context.Context, p store.Port, ips []store.Fixe
 		if err := takeDeviceMAC(ctx, tx, &p, n, store.Binding{}); err != nil {
 			return err
 		}
-		return tx.PutPort(ctx, &p)
+		return tx.AddPort(ctx, &p)
 	})
 	return p, err
 }
@@ -72,37 +72,45 @@ type PortUpdate func(p *store.Port) (ips []store.FixedIP, given bool, err error)
 // changed first; if Placement refuses that, the port stays as it is.
 func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 	update PortUpdate) (p store.Port, err error) {
+	planning := false // the policy of the port changes
 	for attempt := 0; attempt < attempts; attempt++ {
-		before, after, err := s.previewPort(ctx, id, update)
-		if err != nil {
-			return p, err
-		}
-		change, err := s.planPortPolicy(ctx, before, after)
-		if err != nil {
-			return p, err
+		var before store.Port
+		var change, recorded *store.Change
+		if planning {
+			if before, change, err = s.planPort(ctx, id, update); err != nil {
+				return p, err
+			}
 		}
 		again := false
 		err = s.Store.Write(ctx, func(tx *store.Tx) error {
+			recorded = nil
 			if p, err = current[store.Port](ctx, tx, id, revision); err != nil {
 				return err
 			}
+			old, after := p, p
+			if _, _, err := update(&after); err != nil {
+				return err
+			}
 			// a port that was not bound when the change was planned may be bound by now
-			planned := change != nil || before.Policy != after.Policy
-			if again = p.Number != before.Number && planned; again {
+			if again = after.Policy != old.Policy && (!planning || p.Number != before.Number); again {
 				return nil
 			}
 			if err := s.updatePort(ctx, tx, &p, update); err != nil {
 				return err
 			}
-			if change == nil {
-				return tx.PutPort(ctx, &p)
+			if change == nil || after.Policy == old.Policy {
+				return tx.ReplacePort(ctx, old, &p)
 			}
 			setAllocated(&p, change.Ports[0].Allocated)
-			change.Ports[0] = p
+			change.Ports[0], recorded = p, change
+			if err := tx.Reserve(ctx, old, p); err != nil {
+				return err
+			}
 			return s.record(ctx, tx, change)
 		})
-		if err == nil && !again && change != nil {
-			err = s.complete(ctx, *change, true)
+		planning = planning || again
+		if err == nil && !again && recorded != nil {
+			err = s.complete(ctx, *recorded, true)
 		}
 		if !again && !repeat(ctx, s, &attempt, err) {
 			return p, err
@@ -111,14 +119,18 @@ func (s *Service) UpdatePort(ctx context.Context, id string, revision int,
 	return p, conflict("PortChanged", "port %s changes too often; try again", id)
 }
 
-// previewPort returns a port before an update and after it.
-func (s *Service) previewPort(ctx context.Context, id string, update PortUpdate) (before, after store.Port, err error) {
+// planPort returns a port before an update, and the change of allocations that the update needs.
+func (s *Service) planPort(ctx context.Context, id string, update PortUpdate) (before store.Port, change *store.Change,
+	err error) {
 	if before, err = Get[store.Port](ctx, s, id); err != nil {
-		return before, after, err
+		return before, nil, err
 	}
-	after = before
-	_, _, err = update(&after)
-	return before, after, err
+	after := before
+	if _, _, err = update(&after); err != nil {
+		return before, nil, err
+	}
+	change, err = s.planPortPolicy(ctx, before, after)
+	return before, change, err
 }
 
 // updatePort changes a port in a transaction, without writing it.

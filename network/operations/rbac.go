@@ -231,6 +231,9 @@ func setFlag[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, s Sha
 	if err != nil || *flag(&o) == shared {
 		return err
 	}
+	if err := checkNotPending(ctx, tx, id); err != nil {
+		return err
+	}
 	*flag(&o) = shared
 	s.edited(P(&o).Common())
 	return store.Put[T, P](ctx, tx, &o)
@@ -241,16 +244,18 @@ func setFlag[T any, P store.Pointer[T]](ctx context.Context, tx *store.Tx, s Sha
 func (s Sharing) share(ctx context.Context, tx *store.Tx, kind string, b store.Base, before, shared bool) error {
 	p := store.RBACPolicy{Base: store.Base{Project: b.Project}, Type: kind, Object: b.ID, Action: AccessAsShared,
 		Target: AllProjects}
+	if before == shared {
+		return nil
+	}
+	all, err := s.others(ctx, tx, p)
 	switch {
-	case before == shared:
+	case err != nil:
+		return err
+	case shared && slices.ContainsFunc(all, func(o store.RBACPolicy) bool { return o.Target == AllProjects }):
 		return nil
 	case shared:
 		s.begin(&p.Base)
 		return store.Put(ctx, tx, &p)
-	}
-	all, err := s.others(ctx, tx, p)
-	if err != nil {
-		return err
 	}
 	left := slices.Clone(all)
 	left = slices.DeleteFunc(left, func(o store.RBACPolicy) bool { return o.Target == AllProjects })

@@ -178,6 +178,9 @@ func SetTags[T any, P store.Pointer[T]](ctx context.Context, s *Service, id stri
 
 // isServerPort reports whether a port belongs to a server of compute.
 func isServerPort(p store.Port) bool { return strings.HasPrefix(p.Owner, "compute:") && p.Device != "" }
+		if err := checkNotPending(ctx, tx, id); err != nil {
+			return err
+		}
 
 // attempts is how often an operation is repeated after another client has changed the same object.
 const attempts = 10

@@ -225,6 +225,9 @@ func (s *Service) DeleteSubnet(ctx context.Context, id string, revision int) err
 				"allocation from this subnet; %d ports, delete them or change their fixed_ips first", id, len(used))
 		}
 		for _, port := range used {
+			if err := checkNotPending(ctx, tx, port); err != nil {
+				return err
+			}
 			p, err := GetIn[store.Port](ctx, tx, port)
 			if err != nil {
 				return err

@@ -107,6 +107,30 @@ func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
 	if err := tx.dropAddresses(ctx, p.ID); err != nil {
 		return err
 	}
+	had, err := tx.members(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	return tx.putPort(ctx, p, had)
+}
+
+// AddPort is PutPort for a port that does not exist.
+func (tx *Tx) AddPort(ctx context.Context, p *Port) error { return tx.putPort(ctx, p, nil) }
+
+// ReplacePort is PutPort for a port that this transaction has read as old. It writes addresses and members of groups
+// only if they change.
+func (tx *Tx) ReplacePort(ctx context.Context, old Port, p *Port) error {
+	same := old.Network == p.Network && old.MAC == p.MAC && slices.Equal(old.FixedIPs, p.FixedIPs) &&
+		maps.Equal(membersOf(old), membersOf(*p)) &&
+		slices.EqualFunc(old.Inactive, p.Inactive, func(a, b InactiveBinding) bool { return a.Host == b.Host })
+	if same {
+		return Put(ctx, tx, p)
+	}
+	return tx.PutPort(ctx, p)
+}
+
+// putPort writes a port that has no addresses, and is the members had of its groups.
+func (tx *Tx) putPort(ctx context.Context, p *Port, had []member) error {
 	_, err := tx.tx.Exec(ctx, `INSERT INTO network_macs (network, mac, port) VALUES (?, ?, ?)`, p.Network, p.MAC, p.ID)
 	if err != nil {
 		return duplicate(err)
@@ -118,7 +142,7 @@ func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
 			return duplicate(err)
 		}
 	}
-	if err := tx.setMembers(ctx, *p); err != nil {
+	if err := tx.setMembers(ctx, p.ID, had, membersOf(*p)); err != nil {
 		return err
 	}
 	for _, b := range p.Inactive {
@@ -128,6 +152,33 @@ func (tx *Tx) PutPort(ctx context.Context, p *Port) error {
 		}
 	}
 	return Put(ctx, tx, p)
+}
+
+// Reserve gives a stored port the addresses, and the memberships of groups, of what it becomes when a recorded change
+// has ended, in addition to its own: no other port may get these addresses meanwhile, and the groups and subnets must
+// stay. PutPort of what the port has then removes the others.
+func (tx *Tx) Reserve(ctx context.Context, old, next Port) error {
+	if next.MAC != old.MAC {
+		_, err := tx.tx.Exec(ctx, `INSERT INTO network_macs (network, mac, port) VALUES (?, ?, ?)`, next.Network, next.MAC,
+			next.ID)
+		if err != nil {
+			return duplicate(err)
+		}
+	}
+	for _, ip := range next.FixedIPs {
+		if slices.Contains(old.FixedIPs, ip) {
+			continue
+		}
+		_, err := tx.tx.Exec(ctx, `INSERT INTO network_addresses (subnet, address, port) VALUES (?, ?, ?)`, ip.Subnet,
+			ip.Address, next.ID)
+		if err != nil {
+			return duplicate(err)
+		}
+	}
+	had := membersOf(old)
+	both := membersOf(next)
+	maps.Copy(both, had)
+	return tx.setMembers(ctx, next.ID, slices.Collect(maps.Keys(had)), both)
 }
 
 // TunnelEnds returns the addresses of the tunnels of agents, by host.
@@ -166,8 +217,11 @@ func (tx *Tx) DeletePort(ctx context.Context, p Port) error {
 	if err := tx.LeaveHost(ctx, p); err != nil {
 		return err
 	}
-	p.Groups = nil
-	if err := tx.setMembers(ctx, p); err != nil {
+	had, err := tx.members(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	if err := tx.setMembers(ctx, p.ID, had, nil); err != nil {
 		return err
 	}
 	return Delete[Port](ctx, tx, p.ID)

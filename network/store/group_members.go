@@ -28,34 +28,35 @@ func membersOf(p Port) map[member]bool {
 	return all
 }
 
-// setMembers makes a port a member of its security groups, and of no others, and records the revision at which the
-// members of a group changed.
-func (tx *Tx) setMembers(ctx context.Context, p Port) error {
-	had, err := sqldb.QueryList(ctx, tx.tx, `SELECT security_group, address FROM network_group_members WHERE port = ?`,
-		[]any{p.ID}, func(rows *sql.Rows) (m member, err error) {
+// members returns what a port has added to security groups.
+func (tx *Tx) members(ctx context.Context, port string) ([]member, error) {
+	return sqldb.QueryList(ctx, tx.tx, `SELECT security_group, address FROM network_group_members WHERE port = ?`,
+		[]any{port}, func(rows *sql.Rows) (m member, err error) {
 			err = rows.Scan(&m.group, &m.address)
 			return m, err
 		})
-	if err != nil {
-		return err
-	}
-	want, changed := membersOf(p), map[string]bool{}
+}
+
+// setMembers makes a port these members of security groups, and no others, and records the revision at which the
+// members of a group changed. had is what the port has added to groups.
+func (tx *Tx) setMembers(ctx context.Context, port string, had []member, want map[member]bool) error {
+	added, changed := maps.Clone(want), map[string]bool{}
 	for _, m := range had {
 		if want[m] {
-			delete(want, m)
+			delete(added, m)
 			continue
 		}
 		changed[m.group] = true
 		if _, err := tx.tx.Exec(ctx, `DELETE FROM network_group_members
 			WHERE security_group = ? AND port = ? AND address = ?`,
-			m.group, p.ID, m.address); err != nil {
+			m.group, port, m.address); err != nil {
 			return err
 		}
 	}
-	for m := range want {
+	for m := range added {
 		changed[m.group] = true
 		if _, err := tx.tx.Exec(ctx, `INSERT INTO network_group_members (security_group, port, address) VALUES (?, ?, ?)`,
-			m.group, p.ID, m.address); err != nil {
+			m.group, port, m.address); err != nil {
 			return err
 		}
 	}
