@@ -6,6 +6,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/scheduler"
+	"github.com/openberth/berth/fault"
 )
 
 // Prepare creates the missing ports of a server, reserves the others for it, and reads them all. A port has the
@@ -41,14 +42,21 @@ func (b *Binder) portOf(ctx context.Context, s lifecycle.Server, r lifecycle.Net
 	return b.Network.CreatePort(ctx, attributes)
 }
 
-// reserve makes the server the device of an existing port, so that no other server gets it.
-func (b *Binder) reserve(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
-	p, err := b.Network.Port(ctx, id)
-	switch {
-	case err != nil || p.Device == s.ID:
-		return p, err
-	case p.Device != "":
-		return p, scheduler.PortInUse(p)
+// reserve makes the server the device of an existing port, so that no other server gets it. If another client changes
+// the port meanwhile, it begins again: that may be the reservation for another server.
+func (b *Binder) reserve(ctx context.Context, s lifecycle.Server, id string) (p network.Port, err error) {
+	for range bindTries {
+		p, err = b.Network.Port(ctx, id)
+		switch {
+		case err != nil || p.Device == s.ID:
+			return p, err
+		case p.Device != "":
+			return p, scheduler.PortInUse(p)
+		}
+		p, err = b.Network.UpdatePortAt(ctx, id, p.Revision, map[string]any{deviceID: s.ID})
+		if fault.CodeOf(err) != network.PortChanged {
+			return p, err
+		}
 	}
-	return b.Network.UpdatePort(ctx, id, map[string]any{deviceID: s.ID})
+	return p, fault.Wrap(fault.Unavailable, err)
 }
