@@ -39,9 +39,13 @@ func (c Scheduler) CollectPorts(ctx context.Context, s lifecycle.Server, find Fi
 	if len(s.Networks) == 0 {
 		return all, "", nil
 	}
-	existing, err := c.PortsOf(ctx, s)
-	if err != nil {
-		return all, "", err
+	var existing []network.Port // of the requests for a network, without a port
+	if c.options.Network == nil || slices.ContainsFunc(s.Networks, func(r lifecycle.NetworkRequest) bool {
+		return r.Port == ""
+	}) {
+		if existing, err = c.PortsOf(ctx, s); err != nil {
+			return all, "", err
+		}
 	}
 	networks := map[string]network.Network{}
 	used := map[string]bool{}
