@@ -47,8 +47,8 @@ func (s *Source) Changes(ctx context.Context) (objects map[eventstream.Key]*even
 	var revision int64
 	var present map[eventstream.Key]int64
 	err = s.store.Read(ctx, func(tx *store.Tx) error {
-		if revision = tx.Revision; revision == s.revision {
-			return nil
+		if revision, err = tx.Newest(ctx); err != nil || revision == s.revision {
+			return err
 		}
 		objects, present = map[eventstream.Key]*eventstream.Object{}, map[eventstream.Key]int64{}
 		if err := add(ctx, tx, s.known, Network, networkObject, present, objects); err != nil {

@@ -149,8 +149,12 @@ func (s Agents) BindHost(ctx context.Context, host, account, strategy string) er
 // policy; 0: all of them. They are all returned too if removals since then have been forgotten.
 func (s Agents) HostPorts(ctx context.Context, host string, since int64) (all api.HostPorts, err error) {
 	err = s.Store.Read(ctx, func(tx *store.Tx) error {
-		all = api.HostPorts{Revision: tx.Revision, Ports: []api.HostPort{}}
-		if all.Whole = since == 0 || !tx.HasRemovals(since); all.Whole {
+		newest, err := tx.Newest(ctx)
+		if err != nil {
+			return err
+		}
+		all = api.HostPorts{Revision: newest, Ports: []api.HostPort{}}
+		if all.Whole = since == 0 || !tx.HasRemovals(since, newest); all.Whole {
 			since = 0
 		}
 		if all.Left, err = tx.Left(ctx, host, since); err != nil {

@@ -118,6 +118,19 @@ func Get[T any, P store.Pointer[T]](ctx context.Context, s *Service, id string) 
 	return o, err
 }
 
+// PortWithPolicy returns a port with its network and its effective QoS policy, or fault.NotFound.
+func PortWithPolicy(ctx context.Context, s *Service, id string) (p store.Port, n store.Network, policy store.Policy,
+	err error) {
+	err = s.Store.ReadOne(ctx, func(tx *store.Tx) error {
+		var found bool
+		if p, n, policy, found, err = store.WithPolicy(ctx, tx, id); err == nil && !found {
+			err = notFound(kindOf(&p), id)
+		}
+		return err
+	})
+	return p, n, policy, err
+}
+
 // List returns the objects that a filter selects, sorted by id.
 func List[T any, P store.Pointer[T]](ctx context.Context, s *Service, f store.Filter) (list []T, err error) {
 	err = s.Store.ReadOne(ctx, func(tx *store.Tx) error {
@@ -165,6 +178,9 @@ func SetTags[T any, P store.Pointer[T]](ctx context.Context, s *Service, id stri
 		if err != nil {
 			return err
 		}
+		if err := checkNotPending(ctx, tx, id); err != nil {
+			return err
+		}
 		b := P(&o).Common()
 		if tags, err = change(append([]string(nil), b.Tags...)); err != nil {
 			return err
@@ -178,9 +194,6 @@ func SetTags[T any, P store.Pointer[T]](ctx context.Context, s *Service, id stri
 
 // isServerPort reports whether a port belongs to a server of compute.
 func isServerPort(p store.Port) bool { return strings.HasPrefix(p.Owner, "compute:") && p.Device != "" }
-		if err := checkNotPending(ctx, tx, id); err != nil {
-			return err
-		}
 
 // attempts is how often an operation is repeated after another client has changed the same object.
 const attempts = 10

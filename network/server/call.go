@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/policies"
+	"github.com/openberth/berth/network/store"
 )
 
 type server struct {
@@ -19,8 +20,9 @@ type server struct {
 // call is one request and its response.
 type call struct {
 	edge.Call
-	srv    *server
-	shares map[string]bool // the ids of the objects that are shared with the caller's project; see withShares
+	srv     *server
+	shares  map[string]bool // the ids of the objects that are shared with the caller's project; see withShares
+	network store.Network   // that of the object to create; see draftInNetwork
 }
 
 func (s *server) onAgents() operations.Agents { return operations.Agents{Service: s.ops} }

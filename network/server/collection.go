@@ -91,11 +91,19 @@ func (col collection) visible(c *call, d document) (view map[string]any, ok bool
 // read returns a document that the caller may see; for another one it returns fault.NotFound.
 func (col collection) read(c *call, id string) (document, error) {
 	d, err := col.show(c, id)
-	if err == nil && !c.allowed("get_"+col.rule, d.target) {
-		err = fault.New(fault.NotFound, "%s %s could not be found.", strings.TrimSuffix(col.missing, "NotFound"), id).
-			WithCode(col.missing)
+	if err == nil {
+		err = col.checkVisible(c, d, id)
 	}
 	return d, err
+}
+
+// checkVisible returns fault.NotFound for a document that the caller may not see.
+func (col collection) checkVisible(c *call, d document, id string) error {
+	if c.allowed("get_"+col.rule, d.target) {
+		return nil
+	}
+	return fault.New(fault.NotFound, "%s %s could not be found.", strings.TrimSuffix(col.missing, "NotFound"), id).
+		WithCode(col.missing)
 }
 
 func (col collection) handleShow(c *call) error {
@@ -252,6 +260,11 @@ func (col collection) authorize(c *call, rule string, o *edge.Object, target map
 	for name, raw := range o.Keys {
 		if attribute := rule + ":" + name; policies.Has(attribute) {
 			if err := c.Authorize(attribute, target); err != nil {
+				return err
+			}
+		}
+		if name == "qos_policy_id" || name == "security_groups" {
+			if err := c.needShares(); err != nil {
 				return err
 			}
 		}

@@ -35,7 +35,7 @@ func (s *server) listNetworks(c *call, q url.Values) (list []document, err error
 		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{})
 		list = nil
 		for _, n := range found {
-			list = append(list, c.network(n, subnets[n.ID]))
+			list = append(list, c.networkDocument(n, subnets[n.ID]))
 		}
 		return err
 	})
@@ -60,14 +60,14 @@ func (s *server) showNetwork(c *call, id string) (d document, err error) {
 			return err
 		}
 		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{Networks: []string{id}})
-		d = c.network(n, subnets[id])
+		d = c.networkDocument(n, subnets[id])
 		return err
 	})
 	return d, err
 }
 
-// network returns the document of a network.
-func (c *call) network(n store.Network, subnets []string) document {
+// networkDocument returns the document of a network.
+func (c *call) networkDocument(n store.Network, subnets []string) document {
 	view := common(n.Base)
 	maps.Copy(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared || c.isShared(n.ID),
 		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
@@ -161,7 +161,7 @@ func (s *server) createNetwork(c *call, o *edge.Object) (document, error) {
 		return document{}, err
 	}
 	n, err := s.ops.CreateNetwork(c.R.Context(), n)
-	return c.network(n, nil), err
+	return c.networkDocument(n, nil), err
 }
 
 func (s *server) updateNetwork(c *call, id string, revision int, o *edge.Object) (document, error) {

@@ -87,30 +87,24 @@ func (s *server) listPorts(c *call, q url.Values) (list []document, err error) {
 		w, err := readWorld(ctx, tx, found...)
 		list = nil
 		for _, p := range found {
-			list = append(list, c.port(p, w))
+			n := w.networks[p.Network]
+			list = append(list, c.port(p, n, w.policies[qos.Effective(p.Policy, n.Policy)]))
 		}
 		return err
 	})
 	return list, err
 }
 
-func (s *server) showPort(c *call, id string) (d document, err error) {
-	ctx := c.R.Context()
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
-		p, err := operations.GetIn[store.Port](ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		w, err := readWorld(ctx, tx, p)
-		d = c.port(p, w)
-		return err
-	})
-	return d, err
+func (s *server) showPort(c *call, id string) (document, error) {
+	p, n, policy, err := operations.PortWithPolicy(c.R.Context(), s.ops, id)
+	if err != nil {
+		return document{}, err
+	}
+	return c.port(p, n, policy), nil
 }
 
-// port returns the document of a port.
-func (c *call) port(p store.Port, w world) document {
-	n := w.networks[p.Network]
+// port returns the document of a port of a network; policy is its effective one.
+func (c *call) port(p store.Port, n store.Network, policy store.Policy) document {
 	view := common(p.Base)
 	ips, pairs := []map[string]any{}, []map[string]any{}
 	for _, ip := range sortedIPs(p.FixedIPs) {
@@ -140,7 +134,7 @@ func (c *call) port(p store.Port, w world) document {
 		"dns_name": p.DNSName, "dns_assignment": assignments,
 		"qos_policy_id": edge.OrNull(p.Policy), "qos_network_policy_id": edge.OrNull(n.Policy),
 		"numa_affinity_policy": edge.OrNull(p.NUMAAffinity), "propagate_uplink_status": false,
-		"resource_request": resourceRequest(p, n, w.policies[qos.Effective(p.Policy, n.Policy)])})
+		"resource_request": resourceRequest(p, n, policy)})
 	return document{view, c.target(p.Project, map[string]any{"network:project_id": n.Project,
 		"network:tenant_id": n.Project, "owner_kind": ownerKind(p.Owner)})}
 }
@@ -246,23 +240,23 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 		p.DNSName = strings.ToLower(p.DNSName)
 	}
 	o.Reasons = map[string]string{"dns_domain": noDNS,
-// maxFixedIPs is how many addresses a request can give to a port. Each one is a search while no other client can write.
-const maxFixedIPs = 50
-
 		"extra_dhcp_opts": "Berth has no DHCP options of single ports; leave it out"}
 	o.Ignore("tags", "propagate_uplink_status",
 		"device_profile", "hints", "hardware_offload_type", "trusted")
 	return readFixedIPs(o)
 }
 
+// maxFixedIPs is how many addresses a request can give to a port. Each one is a search while no other client can write.
+const maxFixedIPs = 50
+
 func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
-	limitList(o, "fixed_ips", len(list), maxFixedIPs)
 	var list []struct {
 		Subnet  string `json:"subnet_id"`
 		Address string `json:"ip_address"`
 	}
 	given = o.Has("fixed_ips") && string(o.Keys["fixed_ips"]) != "null"
 	o.Decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
+	limitList(o, "fixed_ips", len(list), maxFixedIPs)
 	ips = []store.FixedIP{}
 	for _, one := range list {
 		if one.Address == "" && one.Subnet == "" {
@@ -316,12 +310,10 @@ func readPairs(o *edge.Object, p *store.Port) {
 }
 
 func (s *server) createPort(c *call, o *edge.Object) (document, error) {
-	p := store.Port{AdminUp: true, PortSecurity: true}
+	p := store.Port{AdminUp: true}
 	p.Project, _ = c.project(o)
 	o.Text("network_id", &p.Network, 255)
-	if n, err := operations.Get[store.Network](c.R.Context(), s.ops, p.Network); err == nil {
-		p.PortSecurity = n.PortSecurity // unless the request has another value
-	}
+	p.PortSecurity = c.network.PortSecurity // unless the request has another value
 	ips, given := readPort(o, &p)
 	if err := o.Finish(); err != nil {
 		return document{}, err

@@ -11,7 +11,7 @@ import (
 )
 
 // isShared reports whether an object is shared with the project of the caller, or with all. The route of the request
-// must be one of withShares.
+// must be one of withShares, or its handler calls needShares.
 func (c *call) isShared(id string) bool {
 	if c.shares == nil {
 		panic("the request did not load what is shared")
@@ -23,6 +23,14 @@ func (c *call) isShared(id string) bool {
 func (c *call) loadShares() (err error) {
 	c.shares, err = operations.Sharing{Service: c.srv.ops}.With(c.R.Context(), c.Who.Project)
 	return err
+}
+
+// needShares is loadShares if they are not loaded.
+func (c *call) needShares() error {
+	if c.shares != nil {
+		return nil
+	}
+	return c.loadShares()
 }
 
 // withShares returns routes whose handlers of these methods know what is shared with the project of the caller; those

@@ -30,8 +30,8 @@ func (s *server) routes() []edge.Route[*call] {
 	s.mount(&all, "/v2.0/agents", s.agents())
 	shared = append(append(shared, s.ruleRoutes()...), s.tagRoutes()...)
 	all = append(all, withShares(shared)...)
-	// A port is never shared itself. A new or changed one may name a shared network, policy or group.
-	all = append(all, withShares(ports, http.MethodPost, http.MethodPut)...)
+	// A port is never shared itself. A new one has a network that may be shared.
+	all = append(all, withShares(ports, http.MethodPost)...)
 	all = append(all, bindings{s}.routes()...)
 	all = append(all, groups{s}.decisionRoutes()...)
 	all = append(all, quotas{s}.routes()...)

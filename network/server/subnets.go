@@ -42,10 +42,15 @@ func (s *server) draftInNetwork(c *call, o *edge.Object) (map[string]any, error)
 		return nil, o.Err()
 	}
 	o.Text("device_owner", &owner, 255)
-	d, err := s.networks().named().read(c, id)
+	n, err := operations.Get[store.Network](c.R.Context(), s.ops, id)
 	if err != nil {
 		return nil, err
 	}
+	d := c.networkDocument(n, nil)
+	if err := s.networks().named().checkVisible(c, d, id); err != nil {
+		return nil, err
+	}
+	c.network = n
 	return c.target(project, map[string]any{"shared": d.target["shared"], "owner_kind": ownerKind(owner),
 		"network:project_id": d.target["project_id"], "network:tenant_id": d.target["project_id"]}), nil
 }
@@ -107,11 +112,6 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 		"network:project_id": n.Project, "network:tenant_id": n.Project})}
 }
 
-// readSubnet decodes the attributes of a subnet that creates and updates have in common. hasGateway reports whether
-// gateway_ip was given.
-func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
-	o.Text("name", &sub.Name, 255)
-	o.Text("description", &sub.Description, 255)
 // How many elements the lists of a subnet may have. Its record is read for each port that gets an address of it, while
 // no other client can write. Those of servers and routes are Neutron's defaults of max_dns_nameservers and
 // max_subnet_host_routes.
@@ -129,6 +129,11 @@ func limitList(o *edge.Object, key string, elements, limit int) {
 	}
 }
 
+// readSubnet decodes the attributes of a subnet that creates and updates have in common. hasGateway reports whether
+// gateway_ip was given.
+func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
+	o.Text("name", &sub.Name, 255)
+	o.Text("description", &sub.Description, 255)
 	o.Flag("enable_dhcp", &sub.DHCP)
 	if hasGateway = o.Text("gateway_ip", &sub.Gateway, 64); sub.Gateway != "" {
 		if a, err := address.Parse(sub.Gateway); err == nil {
@@ -138,37 +143,37 @@ func limitList(o *edge.Object, key string, elements, limit int) {
 	if o.Has("dns_nameservers") {
 		sub.DNS = nil
 		o.Decode("dns_nameservers", &sub.DNS, "a list of addresses")
+		limitList(o, "dns_nameservers", len(sub.DNS), maxDNSServers)
 	}
 	if o.Has("service_types") {
 		sub.Service = nil
 		o.Decode("service_types", &sub.Service, "a list of texts")
-	}
-		limitList(o, "dns_nameservers", len(sub.DNS), maxDNSServers)
-	if o.Has("host_routes") {
-		var list []struct{ Destination, NextHop string }
-		sub.Routes = nil
-		o.Decode("host_routes", &list, "a list of objects with destination and nexthop")
 		limitList(o, "service_types", len(sub.Service), maxServiceTypes)
 		for _, text := range sub.Service {
 			if len(text) > 255 {
 				o.Invalid("service_types", "an element has more than 255 bytes")
 			}
 		}
+	}
+	if o.Has("host_routes") {
+		var list []struct{ Destination, NextHop string }
+		sub.Routes = nil
+		o.Decode("host_routes", &list, "a list of objects with destination and nexthop")
+		limitList(o, "host_routes", len(list), maxHostRoutes)
 		for _, r := range list {
 			sub.Routes = append(sub.Routes, store.HostRoute(r))
 		}
 	}
 	if o.Has("allocation_pools") {
-		limitList(o, "host_routes", len(list), maxHostRoutes)
 		var list []struct{ Start, End string }
 		sub.Pools = nil
 		o.Decode("allocation_pools", &list, "a list of objects with start and end")
+		limitList(o, "allocation_pools", len(list), maxPools)
 		for _, p := range list {
 			sub.Pools = append(sub.Pools, store.Pool(p))
 		}
 	}
 	o.Ignore("dns_publish_fixed_ip", "router:external")
-		limitList(o, "allocation_pools", len(list), maxPools)
 	return hasGateway
 }
 

@@ -241,8 +241,8 @@ func (tx *Tx) LeaveHost(ctx context.Context, p Port) error {
 	return err
 }
 
-// HasRemovals reports whether all removals since a revision are kept.
-func (tx *Tx) HasRemovals(since int64) bool { return since >= tx.Revision-tx.store.KeptRemovals }
+// HasRemovals reports whether all removals since a revision are kept. newest is the revision of the newest object.
+func (tx *Tx) HasRemovals(since, newest int64) bool { return since >= newest-tx.store.KeptRemovals }
 
 // Left returns the ports that have left a host since a revision and were not bound to it again.
 func (tx *Tx) Left(ctx context.Context, host string, since int64) ([]string, error) {

@@ -80,6 +80,29 @@ func Get[T any, P Pointer[T]](ctx context.Context, tx *Tx, id string) (object T,
 	return object, err == nil, err
 }
 
+// WithPolicy returns a port with its network and its effective QoS policy, by one statement. found is false if the port
+// does not exist.
+func WithPolicy(ctx context.Context, tx *Tx, id string) (p Port, n Network, policy Policy, found bool, err error) {
+	var of, with, under string
+	row := tx.tx.QueryRow(ctx, `SELECT p.record, COALESCE(n.record, ''), COALESCE(q.record, '') FROM network_ports p
+		LEFT JOIN network_networks n ON n.id = p.network
+		LEFT JOIN network_policies q ON q.id = CASE WHEN p.policy <> '' THEN p.policy ELSE n.policy END
+		WHERE p.id = ?`, id)
+	if err = row.Scan(&of, &with, &under); errors.Is(err, sql.ErrNoRows) {
+		return p, n, policy, false, nil
+	}
+	if err == nil {
+		err = decode(of, &p)
+	}
+	if err == nil && with != "" {
+		err = decode(with, &n)
+	}
+	if err == nil && under != "" {
+		err = decode(under, &policy)
+	}
+	return p, n, policy, err == nil, err
+}
+
 // Put inserts or replaces an object.
 func Put[T any, P Pointer[T]](ctx context.Context, tx *Tx, object *T) error {
 	p := P(object)

@@ -51,7 +51,7 @@ func (s *Store) Available() error { return s.db.Available() }
 // completes "the database takes no writes:". It returns after at most patience.
 func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Check(patience) }
 
-// Tx is a transaction. Revision is that of the objects it writes; in a Read it is that of the newest object.
+// Tx is a transaction. Revision is that of the objects it writes; a Read has none, see Newest.
 type Tx struct {
 	Revision int64
 	store    *Store
@@ -74,17 +74,17 @@ func (s *Store) Read(ctx context.Context, do func(*Tx) error) error {
 	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
 		return do(tx)
 	}
-	return s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		t := &Tx{store: s, tx: tx}
-		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
-			return err
-		}
-		return do(t)
-	})
+	return s.db.Read(ctx, func(tx *sqldb.Tx) error { return do(&Tx{store: s, tx: tx}) })
 }
 
-// ReadOne is Read for a function that runs one statement and does not need the revision. It saves the other three
-// statements of a transaction that only reads.
+// Newest returns the revision of the newest object.
+func (tx *Tx) Newest(ctx context.Context) (revision int64, err error) {
+	row := tx.tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`)
+	return revision, row.Scan(&revision)
+}
+
+// ReadOne is Read for a function that runs one statement. It saves the other two statements of a transaction that only
+// reads.
 func (s *Store) ReadOne(ctx context.Context, do func(*Tx) error) error {
 	if tx, ok := ctx.Value(joined{s}).(*Tx); ok {
 		return do(tx)
@@ -98,7 +98,7 @@ func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
 		return do(tx)
 	}
 	var t *Tx // of the last attempt
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) (err error) {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (s *Store) Write(ctx context.Context, do func(*Tx) error) error {
 			return err
 		}
 		t = &Tx{store: s, tx: tx}
-		if err := tx.QueryRow(ctx, `SELECT revision FROM network_cloud WHERE one = 1`).Scan(&t.Revision); err != nil {
+		if t.Revision, err = t.Newest(ctx); err != nil {
 			return err
 		}
 		return do(t)
