@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -19,7 +20,8 @@ func TestOperationsOnEveryDatabase(t *testing.T) {
 			run  func(t *testing.T, s *Service)
 		}{{"concurrent ports", concurrentPorts}, {"concurrent networks", concurrentNetworks},
 			{"addresses", addresses}, {"objects", objects}, {"segments", segments}, {"revisions", revisions},
-			{"agents", agents}, {"quotas", quotas}, {"together", together}} {
+			{"agents", agents}, {"quotas", quotas}, {"together", together},
+			{"ports with policies", portsWithPolicies}} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t), nil)) })
 		}
 		t.Run("policies of ports", func(t *testing.T) { concurrentPolicies(t, newCloudOn(t, fresh(t))) })
@@ -46,6 +48,34 @@ func parallel(count int, do func(i int) error) []error {
 	}
 	all.Wait()
 	return errs
+}
+
+// portsWithPolicies reads ports with their network and their own policy, that of the network, or none.
+func portsWithPolicies(t *testing.T, s *Service) {
+	ctx := t.Context()
+	var policies []store.Policy
+	for range 2 {
+		p, err := Policies{s}.CreatePolicy(ctx, store.Policy{})
+		must(t, err)
+		policies = append(policies, p)
+	}
+	for own, ofNetwork := range map[string]string{"": "", policies[0].ID: "", policies[1].ID: policies[0].ID} {
+		for _, p := range []store.Port{{Policy: own}, {}} {
+			n, err := s.CreateNetwork(ctx, store.Network{Policy: ofNetwork})
+			must(t, err)
+			p.Network = n.ID
+			made, err := s.CreatePort(ctx, p, nil)
+			must(t, err)
+			read, with, policy, err := PortWithPolicy(ctx, s, made.ID)
+			must(t, err)
+			if want := cmp.Or(p.Policy, ofNetwork); read.ID != made.ID || with.ID != n.ID || policy.ID != want {
+				t.Errorf("port %s, network %s, policy %s; want %s, %s, %s", read.ID, with.ID, policy.ID, made.ID, n.ID, want)
+			}
+		}
+	}
+	if _, _, _, err := PortWithPolicy(ctx, s, "unknown"); fault.CodeOf(err) != "PortNotFound" {
+		t.Error(err)
+	}
 }
 
 // concurrentPorts creates more ports at once than the subnet has addresses: each address is given once, and the others
