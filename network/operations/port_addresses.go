@@ -210,8 +210,15 @@ func (a *addressing) lowest(ctx context.Context, sub store.Subnet, pools []addre
 	return at, ok, nil
 }
 
-// requested returns the addresses for the fixed_ips of a request: each has a subnet, an address, or both.
+// requested returns the addresses for the fixed_ips of a request: each has a subnet, an address, or both. An address
+// that the request names is not chosen for another element.
 func (a *addressing) requested(ctx context.Context, wanted []store.FixedIP) (ips []store.FixedIP, err error) {
+	var named []store.FixedIP
+	for _, w := range wanted {
+		if sub, err := a.subnetOf(w); err == nil && w.Address != "" {
+			named = append(named, store.FixedIP{Subnet: sub.ID, Address: w.Address})
+		}
+	}
 	for _, w := range wanted {
 		sub, err := a.subnetOf(w)
 		if err != nil {
@@ -225,7 +232,7 @@ func (a *addressing) requested(ctx context.Context, wanted []store.FixedIP) (ips
 		case slaac:
 			w = a.slaac(sub)
 		case w.Address == "":
-			if w, err = a.free(ctx, sub, ips); err != nil {
+			if w, err = a.free(ctx, sub, slices.Concat(ips, named)); err != nil {
 				return nil, err
 			}
 		default:

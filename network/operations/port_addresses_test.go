@@ -145,3 +145,16 @@ func TestNewMACFormsAddresses(t *testing.T) {
 	_, err = c.CreatePort(ctx, store.Port{Base: store.Base{Project: "demo"}, Network: c.network.ID, MAC: was.MAC}, nil)
 	must(t, err)
 }
+
+// TestNamedAddressIsNotChosen has requests for any address of a subnet beside the one that would be chosen.
+func TestNamedAddressIsNotChosen(t *testing.T) {
+	s := open(t, databases.SQLite(t), nil)
+	n, sub := newSubnet(t, s, "10.0.0.0/24")
+	for _, named := range []store.FixedIP{{Address: "10.0.0.2"}, {Subnet: sub.ID, Address: "10.0.0.4"}} {
+		p, err := s.CreatePort(t.Context(), store.Port{Network: n.ID}, []store.FixedIP{{Subnet: sub.ID}, named})
+		must(t, err)
+		if len(p.FixedIPs) != 2 || p.FixedIPs[1].Address != named.Address {
+			t.Errorf("with %v: %v", named, p.FixedIPs)
+		}
+	}
+}
