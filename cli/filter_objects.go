@@ -8,14 +8,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The kinds of the commands on security groups.
-type (
-	groupKind struct{}
-	ruleKind  struct{}
-)
+// groupKind is the kind of the commands on security groups.
+type groupKind struct{}
 
 func (groupKind) kind() *kind { return kinds["security group"] }
-func (ruleKind) kind() *kind  { return kinds["security group rule"] }
 
 // SecurityGroupCmd groups the commands on security groups.
 type SecurityGroupCmd struct {

@@ -26,7 +26,6 @@ const (
 	// how often an image service may refuse data because it receives them from another upload: one that has ended without
 	// its notice. A Glance that was killed never accepts them again.
 	conflicts = 10
-	uploadOp  = "imagecache.Upload"
 )
 
 // Upload makes a file the data of an image that has none, and returns them when the image service has recorded their

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
 )
@@ -107,7 +106,7 @@ func (o *fakeCompute) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}", func(w http.ResponseWriter, r *http.Request) {
 		var report host.Report
-		if err := rest.ReadJSON(r, &report); err != nil {
+		if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
 			o.t.Error(err)
 		}
 		if !o.admit(w, report.Instance) {
@@ -118,7 +117,7 @@ func (o *fakeCompute) handler() http.Handler {
 	})
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}/alive", func(w http.ResponseWriter, r *http.Request) {
 		var h host.Alive
-		if err := rest.ReadJSON(r, &h); err != nil {
+		if err := json.NewDecoder(r.Body).Decode(&h); err != nil {
 			o.t.Error(err)
 		}
 		if !o.admit(w, h.Instance) {
@@ -131,7 +130,7 @@ func (o *fakeCompute) handler() http.Handler {
 	})
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}/guests/{server}", func(w http.ResponseWriter, r *http.Request) {
 		var g host.Guest
-		if err := rest.ReadJSON(r, &g); err != nil {
+		if err := json.NewDecoder(r.Body).Decode(&g); err != nil {
 			o.t.Error(err)
 		}
 		o.mu.Lock()

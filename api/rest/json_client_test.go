@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -48,7 +49,7 @@ func TestErrorBodiesBecomeFaults(t *testing.T) {
 func TestRequestAndAnswerBodies(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]int
-		if err := ReadJSON(r, &in); err != nil {
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			http.Error(w, err.Error(), 400)
 			return
 		}
@@ -83,7 +84,7 @@ func TestRequestOnAnEndingConnection(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 				var in map[string]int
-				if err := ReadJSON(r, &in); err != nil {
+				if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 					t.Error(err)
 				}
 				WriteJSON(w, 200, in)

@@ -120,7 +120,7 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 	}
 	const insert = "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)"
 	done, err := untilKnown(ctx, s.db, func() (done newClass, err error) {
-		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+		err = s.write(ctx, "DeleteClass", func(tx *sqldb.Tx) error {
 			done = newClass{}
 			_, err := findClass(ctx, tx, name)
 			if !fault.Is(err, fault.NotFound) {
@@ -209,8 +209,7 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 // DeleteClass removes a custom class. Faults: NotFound; Invalid: a standard class; Conflict: a provider has inventory
 // of it.
 func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
-	const op = "DeleteClass"
-	err := s.read(ctx, op, func(tx *sqldb.Tx) error { // first, so that a request that will be refused does not wait
+	err := s.read(ctx, "DeleteClass", func(tx *sqldb.Tx) error { // first, so that a request that will be refused does not wait
 		_, err := findCustomClass(ctx, tx, name)
 		return err
 	})
@@ -218,7 +217,7 @@ func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 		return err
 	}
 	_, err = untilKnown(ctx, s.db, func() (class classRow, err error) {
-		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+		err = s.write(ctx, "DeleteClass", func(tx *sqldb.Tx) error {
 			class, err = deleteClass(ctx, tx, name)
 			return err
 		})

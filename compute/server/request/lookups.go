@@ -16,7 +16,6 @@ import (
 // Store is what the lookups read of the database; *store.Store implements it and documents its faults.
 type Store interface {
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
-	Host(ctx context.Context, name string) (schedule.Host, error)
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	Dead(ctx context.Context) ([]string, error)
 	HostAccount(ctx context.Context, host string) (store.HostAccount, error)
