@@ -52,7 +52,7 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 		counted = counted || by.slots[i].counted
 	}
 	if tree != nil && counted {
-		by.free = tree.counted(by.free)
+		by.free = tree.counted(by.free, by.slots)
 	}
 	by.Slots = by.planned()
 	guest := plan.Guest{Cells: p.Cells, Nodes: nodesOf(p.Placed), Requests: by.Requests, Sets: by.Sets}
@@ -126,6 +126,9 @@ func (b *planner) serves(d pci.Offered, s slot) (fits, traced bool) {
 		return false, true
 	}
 	w := s.request.Requirement
+	if b.tree != nil && s.counted && plannedPort(s) && d.Provider == "" {
+		return false, true
+	}
 	if s.request.Port != nil || !s.counted {
 		return b.host.mismatch(d, s) == "", true
 	}
@@ -143,19 +146,33 @@ func (b *planner) serves(d pci.Offered, s slot) (fits, traced bool) {
 	return suits, suits
 }
 
+// plannedPort reports whether a slot is the device of a port and no candidate has chosen its provider.
+func plannedPort(s slot) bool { return s.request.Port != nil && s.provider == "" }
+
 // counted returns the free devices that Placement also counts as free: of each provider and class as many as it has
-// left. A card that is offered as its PF or as its VFs counts both ways. Devices that it does not count are kept.
-func (t Tree) counted(free []pci.Offered) (out []pci.Offered) {
+// left. A card that is offered as its PF or as its VFs counts both ways. Devices that it does not count are kept, and
+// those for ports if a candidate has chosen the providers of all ports. What it took for them is not left, but theirs.
+func (t Tree) counted(free []pci.Offered, slots []slot) (out []pci.Offered) {
 	type key struct {
 		id    provider.ID
 		class resource.Class
 		whole bool
 	}
+	ports, chosen := slices.ContainsFunc(slots, plannedPort), map[provider.ID]int{}
+	for _, s := range slots {
+		if s.request.Port != nil {
+			chosen[s.provider]++
+		}
+	}
 	taken := map[key]int{}
 	for _, d := range free {
 		amounts, known := t.Free[d.Provider]
-		if k := (key{d.Provider, d.ResourceClass, d.Slices > 0}); d.Provider != "" && !d.ForPorts {
-			if !known || taken[k]+d.Amount() > amounts[d.ResourceClass] {
+		if k := (key{d.Provider, d.ResourceClass, d.Slices > 0}); d.Provider != "" && (!d.ForPorts || ports) {
+			left := amounts[d.ResourceClass]
+			if d.ForPorts {
+				left += chosen[d.Provider]
+			}
+			if !known || taken[k]+d.Amount() > left {
 				continue
 			}
 			taken[k] += d.Amount()

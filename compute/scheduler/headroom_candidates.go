@@ -19,6 +19,16 @@ type hostCandidates struct {
 	cut map[provider.ID]bool // root providers of hosts that may have more candidates
 }
 
+// isCut reports whether some host may have more candidates.
+func (c hostCandidates) isCut() bool {
+	for _, cut := range c.cut {
+		if cut {
+			return true
+		}
+	}
+	return false
+}
+
 // undecided returns the hosts that may have candidates and are not among the counted ones, by name. Their numbers are
 // lower bounds.
 func (c hostCandidates) undecided(counted []HostHeadroom, known []schedule.Host) (list []HostHeadroom) {

@@ -26,6 +26,12 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 		return nil, "", err
 	}
 	found, err := p.everyRest(ctx, known)
+	if rest, changed := withoutPorts(p.rest, s.Requests); err == nil && changed && found.isCut() {
+		cut := found.cut // the scheduler may use other NICs, so the numbers are not exact
+		p.rest = rest
+		found, err = p.everyRest(ctx, known)
+		found.cut = cut
+	}
 	if err != nil || len(found.List) == 0 {
 		return found.undecided(nil, known), found.Reason, err
 	}

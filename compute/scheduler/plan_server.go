@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
@@ -59,11 +60,32 @@ func withoutAliases(ask resource.Ask, requests []pci.Request) resource.Ask {
 			alias[r.GroupSuffix(i)] = r.Port == nil
 		}
 	}
-	ask.Groups = slices.DeleteFunc(slices.Clone(ask.Groups), func(g resource.Group) bool { return alias[g.Suffix] })
+	return without(ask, func(g resource.Group) bool { return alias[g.Suffix] })
+}
+
+// without returns a request without some of its groups.
+func without(ask resource.Ask, drop func(resource.Group) bool) resource.Ask {
+	ask.Groups = slices.DeleteFunc(slices.Clone(ask.Groups), drop)
 	if ask.GroupPolicy == resource.PolicyIsolate && ask.Suffixed() < 2 {
 		ask.GroupPolicy = resource.PolicyNone
 	}
 	return ask
+}
+
+// withoutPorts returns a request without the groups of devices of ports that have no guarantee, and whether there are
+// some. Such a device need not be of the provider of another group, so it can be planned like those of aliases.
+func withoutPorts(ask resource.Ask, requests []pci.Request) (rest resource.Ask, changed bool) {
+	port := map[string]bool{}
+	for _, r := range requests {
+		port[r.GroupSuffix(0)] = r.Port != nil
+	}
+	for _, together := range ask.SameSubtree {
+		for _, suffix := range together {
+			delete(port, suffix)
+		}
+	}
+	rest = without(ask, func(g resource.Group) bool { return port[g.Suffix] })
+	return rest, len(rest.Groups) > 0 && len(rest.Groups) < len(ask.Groups)
 }
 
 // planServer chooses hosts for a server that is planned on them: the best of a sample, or if it fits on none of these,
@@ -281,6 +303,7 @@ func (p *serverPlan) askForm(ctx context.Context, roots []provider.ID) (lifecycl
 type restAnswer struct {
 	schedule.Input // with the candidates of the answer
 	tree           schedule.Tree
+	cut            bool            // hosts may have more candidates
 	why            string          // why a host is not in it
 	search         schedule.Search // without candidates: how many hosts each clause left
 }
@@ -293,6 +316,7 @@ func (p *serverPlan) ask(ctx context.Context, ask resource.Ask) (out restAnswer,
 	}
 	p.candidates += len(got.List)
 	out = p.with(got)
+	out.cut = len(got.List) >= cmp.Or(got.Limit, ask.Limit)
 	out.why, out.search = whyEmpty(got, ask), searchOf(got.Why)
 	return out, nil, nil
 }
@@ -318,6 +342,11 @@ func (p *serverPlan) with(got placement.Candidates) (out restAnswer) {
 func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswer) (done bool, err error) {
 	host := p.input.Hosts[root]
 	choice, _, refusal := schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
+	if refusal.Reason != "" && got.cut {
+		if choice, refusal, err = p.planPorts(ctx, root, refusal); err != nil {
+			return false, err
+		}
+	}
 	if refusal.Reason != "" {
 		p.refusals = append(p.refusals, refusal)
 		return false, nil
@@ -338,6 +367,25 @@ func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswe
 	}
 	p.choices = append(p.choices, choice)
 	return len(p.choices) >= p.wanted, nil
+}
+
+// planPorts plans the server on a host together with the devices of its ports, of which Placement has chosen some in
+// each of the first candidates, and none of these fits. Without such devices it returns the refusal.
+func (p *serverPlan) planPorts(ctx context.Context, root provider.ID, refusal schedule.Refusal) (schedule.Choice,
+	schedule.Refusal, error) {
+	ask, changed := withoutPorts(p.restOn(root), p.server.Requests)
+	if !changed {
+		return schedule.Choice{}, refusal, nil
+	}
+	if p.server.OnlyHost() == "" {
+		ask = ask.InTree(root)
+	}
+	got, event, err := p.ask(ctx, ask)
+	if err != nil || event != nil || len(got.Candidates) == 0 {
+		return schedule.Choice{}, refusal, err
+	}
+	choice, _, refusal := schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
+	return choice, refusal, nil
 }
 
 // refuseHost adds the refusal of a host.
