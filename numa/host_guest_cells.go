@@ -90,6 +90,17 @@ func WithNodes(guest []GuestCell, nodes []int) []GuestCell {
 	return out
 }
 
+// ChosenNodes returns the nodes that are chosen for guest cells, ascending.
+func ChosenNodes(guest []GuestCell) (nodes []int) {
+	for _, c := range guest {
+		if n, chosen := c.On.Node(); chosen {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
 // Placed is the placement of one guest cell.
 type Placed struct {
 	Node     int         // of the host

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -36,8 +37,8 @@ func (h Host) Free() []pci.Offered {
 				return slices.ContainsFunc(g.Devices, func(p Picked) bool { return p.Address == d.Address.String() })
 			})
 		case !slices.ContainsFunc(h.Devices, func(d pci.Offered) bool { return string(d.Holder) == g.ID }):
-			slots := slotsOf(g.Requests, nil)
-			picked, _ := pci.Fit(toPCI(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
+			slots, nodes := slotsOf(g.Requests, nil), numa.ChosenNodes(g.Cells)
+			picked, _ := pci.Fit(toPCI(free), len(slots), func(s, d int) int { return h.promise(free[d], slots[s], nodes) })
 			taken := map[string]bool{}
 			for _, d := range picked {
 				if d >= 0 {
@@ -165,6 +166,18 @@ func (h Host) rank(d pci.Offered, s slot) int {
 		return -1
 	}
 	return 0
+}
+
+// promise returns for pci.Fit whether a device can fill a slot of a guest on these nodes, and how near it is: the agent
+// gives the guest the nearest. If none is near enough, another one counts as promised.
+func (h Host) promise(d pci.Offered, s slot, nodes []int) int {
+	if h.rank(d, s) < 0 {
+		return -1
+	}
+	if rank := numa.Rank(s.request.Policy, d.NUMANode, nodes, h.Nodes); rank >= 0 {
+		return rank
+	}
+	return numa.Distant + 1
 }
 
 // demand is what one candidate needs of a host, and the free devices that can fill its slots.
