@@ -151,6 +151,16 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	return Refusal{}
 }
 
+// slicesOnly returns the free devices that a candidate of Placement may have chosen: it has one of the class for each
+// device, so not the PFs that take several.
+func slicesOnly(free []pci.Offered, c Candidate) []pci.Offered {
+	whole := func(d pci.Offered) bool { return d.Amount() > 1 && c.Allocation[d.Provider] != nil }
+	if !slices.ContainsFunc(free, whole) {
+		return free
+	}
+	return slices.DeleteFunc(slices.Clone(free), whole)
+}
+
 // refuseByGroups returns why the server group, the hints or the aggregates of a host exclude it.
 func (p Input) refuseByGroups(host string) Refusal {
 	if filter, reason := p.Group.Refuse(host); reason != "" {

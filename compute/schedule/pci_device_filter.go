@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/plan"
 	"github.com/openberth/berth/provider"
 )
 
@@ -37,15 +38,8 @@ func (h Host) Free() []pci.Offered {
 				return slices.ContainsFunc(g.Devices, func(p Picked) bool { return p.Address == d.Address.String() })
 			})
 		case !slices.ContainsFunc(h.Devices, func(d pci.Offered) bool { return string(d.Holder) == g.ID }):
-			slots, nodes := slotsOf(g.Requests, nil), numa.ChosenNodes(g.Cells)
-			picked, _ := pci.Fit(toPCI(free), len(slots), func(s, d int) int { return h.promise(free[d], slots[s], nodes) })
-			taken := map[string]bool{}
-			for _, d := range picked {
-				if d >= 0 {
-					taken[free[d].Address.String()] = true
-				}
-			}
-			free = removeTaken(free, func(d pci.Offered) bool { return taken[d.Address.String()] })
+			taken := h.promised(g, free)
+			free = removeTaken(free, func(d pci.Offered) bool { return taken[d.Address] })
 		}
 	}
 	return free
@@ -95,16 +89,6 @@ func removeTaken(free []pci.Offered, taken func(pci.Offered) bool) []pci.Offered
 				d.Parent != nil && *d.Parent == g.Address
 		})
 	})
-}
-
-// slicesOnly returns the free devices that a candidate of Placement may have chosen: it has one of the class for each
-// device, so not the PFs that take several.
-func slicesOnly(free []pci.Offered, c Candidate) []pci.Offered {
-	whole := func(d pci.Offered) bool { return d.Amount() > 1 && c.Allocation[d.Provider] != nil }
-	if !slices.ContainsFunc(free, whole) {
-		return free
-	}
-	return slices.DeleteFunc(slices.Clone(free), whole)
 }
 
 // toPCI returns the devices as pci.Fit needs them.
@@ -166,6 +150,30 @@ func (h Host) rank(d pci.Offered, s slot) int {
 		return -1
 	}
 	return 0
+}
+
+// promised returns which of the free devices a guest will get: the agent plans those of sets, and assigns others.
+func (h Host) promised(g Guest, free []pci.Offered) map[pci.Address]bool {
+	nodes, taken, slots := numa.ChosenNodes(g.Cells), map[pci.Address]bool{}, slotsOf(g.Requests, nil)
+	if slices.ContainsFunc(slots, func(s slot) bool { return s.request.Match != nil && s.provider == "" }) {
+		by := planner{host: h, slots: slots, free: free}
+		by.Slots = by.planned()
+		made, _, refusal := plan.MakeWithin(plan.QuickWork, plan.Host{Devices: by.devices(&hostPlan{})},
+			plan.Guest{Nodes: nodes, Requests: by.Requests, Sets: by.Sets})
+		if refusal == nil {
+			for _, d := range slices.Concat(made.Devices...) {
+				taken[free[d].Address] = true
+			}
+			return taken
+		}
+	}
+	picked, _ := pci.Fit(toPCI(free), len(slots), func(s, d int) int { return h.promise(free[d], slots[s], nodes) })
+	for _, d := range picked {
+		if d >= 0 {
+			taken[free[d].Address] = true
+		}
+	}
+	return taken
 }
 
 // promise returns for pci.Fit whether a device can fill a slot of a guest on these nodes, and how near it is: the agent

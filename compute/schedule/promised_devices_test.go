@@ -21,3 +21,23 @@ func TestPromisedDeviceIsNearItsGuest(t *testing.T) {
 		check(t, question{requests: []pci.Request{r}, cells: guest(1)}, promised, "", "")
 	}
 }
+
+// So are the devices of a set: those that agree count as taken.
+func TestPromisedSetAgrees(t *testing.T) {
+	below := func(root uint8, d pci.Offered) pci.Offered {
+		d.Bridges = []pci.Address{{Bus: root}}
+		return d
+	}
+	h := host("h",
+		below(0x81, testDevice(1, pci.Plain, "2330", "", 0)), below(0x82, testDevice(2, pci.Plain, "1533", "", 0)),
+		below(0x82, testDevice(3, pci.Plain, "2330", "", 0)), below(0x81, testDevice(4, pci.Plain, "1533", "", 0)))
+	gpu, nic := requestFor(1, pci.Plain, "2330"), requestFor(1, pci.Plain, "1533")
+	gpu.ID, nic.ID = "G", "N"
+	gpu.Match = &pci.Match{Set: 1, Family: "pcie_root", Times: 1}
+	nic.Match = gpu.Match
+	h.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{gpu, nic}}}
+	p := schedule.Input{Hosts: hosts(h), Now: noon, Silence: schedule.Silence}
+	if roots, _, refusals := schedule.PlanHosts(p, []pci.Request{gpu, nic}, 1); len(roots) != 1 {
+		t.Error(refusals)
+	}
+}
