@@ -144,6 +144,34 @@ func TestWholeCards(t *testing.T) {
 		w.until("its VFs are back", w.restored)
 		must(t, stop())
 	})
+	for name, afterShapes := range map[string]bool{"with": false, "after": true} {
+		scenario(t, "the journal is lost "+name+" the change to shapes", func(t *testing.T, w *testHost) {
+			setRules(w, `{"vendor_id":"8086","product_id":"1572","resource_class":"CUSTOM_CARD"}`)
+			w.options.VFs = w.sysfs
+			_, stop := w.startReported()
+			w.until("one device", func() bool { return w.total(name1, cardClass) == 1 })
+			w.compute.assign(w.cardServer("s1", pci.Physical, 1))
+			w.untilPhase(host.Running, "s1")
+			must(t, stop())
+			setRules(w, cardRule)
+			if afterShapes {
+				_, stop = w.startReported()
+				w.until("slices", func() bool { return w.total(name1, cardClass) == 2 })
+				must(t, stop())
+			}
+			w.forgetJournal()
+			_, stop = w.startReported()
+			time.Sleep(5 * time.Minute)
+			if n := w.placement.Held("s1")[w.provider(name1).ID][cardClass]; n != 1 {
+				t.Errorf("its allocation has %d slices, and compute has claimed one", n)
+			}
+			w.compute.assign()
+			w.untilPhase(host.Gone, "s1")
+			w.deleteAllocations("s1")
+			w.until("its VFs are there", w.restored)
+			must(t, stop())
+		})
+	}
 	scenario(t, "the host was restarted", func(t *testing.T, w *testHost) {
 		stop := held(w)
 		s1 := w.assignment("s1")

@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/condition"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -81,7 +82,7 @@ func currentID(id string, written journal.State) string {
 
 // restoreGuests initialises the devices from the first observation, and records what the journal did not have.
 func (s *Syncer) restoreGuests(offers []device.Offer, guests []hypervisor.Guest) error {
-	set, conflicts, err := restore(offers, s.State, guests)
+	set, conflicts, err := restore(withTakenSlices(offers, guests, s.Tree), s.State, guests)
 	if err != nil {
 		return err
 	}
@@ -120,6 +121,29 @@ func cellsOf(g hypervisor.Guest, written []journal.GuestCell) []journal.GuestCel
 		out = append(out, journal.GuestCell{VCPUs: p.VCPUs, Dedicated: slices.Sorted(maps.Keys(p.CPUs)), MemoryMB: p.MemoryMB,
 			PageKB:   p.PageKB,
 			Emulator: len(p.Emulator), Node: p.Node, CPUs: p.CPUs, EmulatorThreads: p.Emulator, Pages: p.PageKB})
+	}
+	return out
+}
+
+// withTakenSlices returns the offers with the slices that guests have taken of cards that the journal does not give to
+// them. Placement does not have fewer slices of a card than its guest took, and the PF of a running guest has VFs only
+// if it was given before its rule had shapes, as one device. Otherwise the sync would add slices to an allocation that
+// compute has claimed without them.
+func withTakenSlices(offers []device.Offer, guests []hypervisor.Guest, tree provider.Tree) []device.Offer {
+	out := slices.Clone(offers)
+	for _, g := range guests {
+		for _, d := range g.Devices {
+			i := slices.IndexFunc(out, func(o device.Offer) bool { return o.ID() == d.ID && o.Slices > 1 })
+			if i < 0 {
+				continue
+			}
+			if total := slicesOf(tree, d.Provider); total > 0 {
+				out[i].Slices = min(out[i].Slices, total)
+			}
+			if !g.Stopped && out[i].NumVFs > 0 {
+				out[i].Slices = 1
+			}
+		}
 	}
 	return out
 }
