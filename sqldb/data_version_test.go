@@ -1,7 +1,9 @@
 package sqldb
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/internal/databases"
 )
@@ -35,5 +37,47 @@ func TestDataVersionChangesWithOtherWriters(t *testing.T) {
 	db = open(t, databases.SharedMariaDB(t).Database(t))
 	if _, ok, err := db.DataVersion(t.Context()); ok || err != nil {
 		t.Error(ok, err)
+	}
+}
+
+// TestDataVersionChangesWithLateCommits checks that the number changes after a COMMIT for whose end the caller did not
+// wait: nothing else reports that it was successful.
+func TestDataVersionChangesWithLateCommits(t *testing.T) {
+	db := open(t, fileURL(t))
+	number := func() int64 {
+		n, ok, err := db.DataVersion(t.Context())
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		return n
+	}
+	first := number()
+	release, inside := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	late := make(chan error, 1)
+	go func() {
+		late <- db.Write(ctx, func(tx *Tx) error {
+			close(inside)
+			time.Sleep(10 * time.Millisecond) // until the other write waits
+			return insertRow("late")(tx)
+		})
+	}()
+	<-inside
+	other := make(chan error, 1)
+	go func() {
+		other <- db.Write(t.Context(), func(*Tx) error { // of the same batch, so it delays the COMMIT
+			<-release
+			return nil
+		})
+	}()
+	if err := <-late; !IsUnknown(err) {
+		t.Fatalf("a write whose COMMIT comes too late: %v", err)
+	}
+	close(release)
+	must(t, <-other)
+	wantNames(t, db, "late")
+	if n := number(); n == first {
+		t.Errorf("the version is still %d after a commit that was not reported", n)
 	}
 }

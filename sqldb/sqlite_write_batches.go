@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/openberth/berth/fault"
 )
@@ -28,6 +29,7 @@ type writer struct {
 	quit    chan struct{} // closed by close
 	once    sync.Once
 	running sync.WaitGroup // the goroutine
+	late    atomic.Int64   // the writes whose callers did not wait for the end of COMMIT
 }
 
 // write is one caller of writer.write. Each channel carries at most one value.
@@ -70,7 +72,7 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	}
 	select {
 	case w.writes <- j:
-		return j.run(ctx, fn)
+		return w.finish(j.run(ctx, fn))
 	default: // outside of another write
 	}
 	if within(runsBatched) {
@@ -83,7 +85,15 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	case <-w.quit:
 		return fault.New(fault.Unavailable, "the database is closed")
 	}
-	return j.run(ctx, fn)
+	return w.finish(j.run(ctx, fn))
+}
+
+// finish counts a write whose outcome its caller does not know, and returns err. The writer may commit it later.
+func (w *writer) finish(err error) error {
+	if IsUnknown(err) {
+		w.late.Add(1)
+	}
+	return err
 }
 
 // run waits for the turn, runs fn and waits for the end of the batch, but not longer than the deadline of ctx.
@@ -251,7 +261,7 @@ func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write, facts *bat
 			return false, err
 		}
 	}
-	tx := &Tx{Dialect: SQLite, on: conn, batch: facts}
+	tx := &Tx{Dialect: SQLite, on: conn, batch: facts, late: w.late.Load}
 	j.turn <- turn{tx: tx}
 	err = <-j.back
 	tx.finish()

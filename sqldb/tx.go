@@ -25,7 +25,8 @@ type Tx struct {
 	lost     error       // the connection is lost; the server rolls back
 	dead     error       // SQLite may have rolled back the whole transaction by itself
 
-	batch *batchFacts // of transactions that share one COMMIT; nil: it shares none
+	batch *batchFacts  // of transactions that share one COMMIT; nil: it shares none
+	late  func() int64 // of a Write on SQLite: the number of writer.late
 
 	single, used bool  // of ReadOne: it permits one statement, and whether that has run
 	excess       error // the function of ReadOne has tried to run a second one
