@@ -77,6 +77,11 @@ const lockWait = "SET SESSION lock_wait_timeout = 10"
 // the middle of a write would keep its locks, so that no other process could take over. MySQL has no such limit.
 const idleTransaction = "SET SESSION idle_transaction_timeout = 10"
 
+// strict sets the SQL mode as OpenStack's drivers do, whatever the server's is: without it, a server may store a text
+// that it has shortened and a number that it has changed, or refuse a GROUP BY. A server may also leave a transaction
+// open after a single SELECT, and then show its old state to the next one.
+const strict = "SET SESSION sql_mode = 'TRADITIONAL', SESSION autocommit = 1"
+
 // repeatable sets REPEATABLE READ for all transactions of a connection, which saves one statement per transaction. On
 // a Galera cluster each BEGIN then waits until its node has applied the earlier commits of all nodes.
 type repeatable struct{ driver.Connector }
@@ -88,7 +93,7 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-		"SET SESSION wsrep_sync_wait = 1", lockWait, idleTransaction} {
+		"SET SESSION wsrep_sync_wait = 1", lockWait, idleTransaction, strict} {
 		_, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil)
 		if err != nil && !unknownVariable(err) { // MariaDB without Galera, and MySQL
 			conn.Close()
