@@ -2,6 +2,7 @@ package liveindex
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,6 +20,7 @@ type Names struct {
 	mu      sync.RWMutex
 	classes map[resource.Class]bool
 	traits  map[resource.Trait]bool
+	removed uint64 // how often names were removed: one that was read before may not exist any more
 }
 
 // NewNames returns an empty cache of the names in a store.
@@ -30,8 +32,24 @@ func NewNames(s Store) *Names {
 func (n *Names) Forget(class resource.Class, trait resource.Trait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.removed++
 	delete(n.classes, class)
 	delete(n.traits, trait)
+}
+
+// keep adds names that were read when removed had this value, unless some were removed since.
+func (n *Names) keep(removed uint64, classes []resource.Class, traits []resource.Trait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.removed != removed {
+		return
+	}
+	for _, name := range classes {
+		n.classes[name] = true
+	}
+	for _, name := range traits {
+		n.traits[name] = true
+	}
 }
 
 // Check returns fault.Invalid if a class or a trait in these groups and lists does not exist.
@@ -56,7 +74,7 @@ func (n *Names) Check(ctx context.Context, groups []resource.Group, more ...[]re
 
 func (n *Names) checkClass(ctx context.Context, name resource.Class) error {
 	n.mu.RLock()
-	known := n.classes[name]
+	known, removed := n.classes[name], n.removed
 	n.mu.RUnlock()
 	if known {
 		return nil
@@ -67,15 +85,14 @@ func (n *Names) checkClass(ctx context.Context, name resource.Class) error {
 	case err != nil:
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.classes[name] = true
+	n.keep(removed, []resource.Class{name}, nil)
 	return nil
 }
 
 func (n *Names) checkTraits(ctx context.Context, traits []resource.Trait) error {
 	var ask []resource.Trait
 	n.mu.RLock()
+	removed := n.removed
 	for _, t := range traits {
 		if !n.traits[t] {
 			ask = append(ask, t)
@@ -89,14 +106,14 @@ func (n *Names) checkTraits(ctx context.Context, traits []resource.Trait) error 
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, t := range found {
-		n.traits[t.Name] = true
+	names := make([]resource.Trait, len(found))
+	for i, t := range found {
+		names[i] = t.Name
 	}
+	n.keep(removed, nil, names)
 	var missing []string
 	for _, t := range ask {
-		if !n.traits[t] {
+		if !slices.Contains(names, t) {
 			missing = append(missing, string(t))
 		}
 	}
@@ -110,6 +127,7 @@ func (n *Names) checkTraits(ctx context.Context, traits []resource.Trait) error 
 func (n *Names) clear() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.removed++
 	clear(n.classes)
 	clear(n.traits)
 }
