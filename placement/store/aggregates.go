@@ -107,8 +107,9 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 		}
 	}
 	var less []int64
+	member := map[int64]bool{} // by number: MariaDB may have one aggregate for two spellings of a UUID
 	for aggregate, number := range have {
-		if !slices.Contains(all, aggregate) {
+		if member[number] = slices.Contains(all, aggregate); !member[number] {
 			less = append(less, number)
 		}
 	}
@@ -125,7 +126,10 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 	}
 	var rows [][]any
 	for _, aggregate := range added {
-		rows = append(rows, []any{s.now(), p.id, numbers[aggregate]})
+		if number := numbers[aggregate]; !member[number] {
+			member[number] = true
+			rows = append(rows, []any{s.now(), p.id, number})
+		}
 	}
 	return had, added, retryDuplicate(insert(ctx, tx, "resource_provider_aggregates",
 		"created_at, resource_provider_id, aggregate_id", rows))
@@ -157,15 +161,10 @@ func (s *Store) ensureAggregates(ctx context.Context, tx *sqldb.Tx,
 		return nil, err
 	}
 	for _, aggregate := range list {
-		if _, ok := found[aggregate]; ok {
-			continue
+		// MariaDB may have the UUID in other letters that it treats as equal; then ensure finds it.
+		if _, ok := found[aggregate]; !ok && err == nil {
+			found[aggregate], err = s.ensure(ctx, tx, aggregateTable, string(aggregate))
 		}
-		id, err := tx.Insert(ctx, "INSERT INTO placement_aggregates (created_at, uuid) VALUES (?, ?)", s.now(),
-			aggregate)
-		if err != nil {
-			return nil, retryDuplicate(err)
-		}
-		found[aggregate] = id
 	}
-	return found, nil
+	return found, err
 }

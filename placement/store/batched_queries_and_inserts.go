@@ -22,6 +22,25 @@ func firstOr[T any](list []T, err, missing error) (row T, _ error) {
 	return list[0], nil
 }
 
+// asNamed gives rows the names that a request has for them: MariaDB may find a name that is stored in other letters.
+func asNamed[N ~string, V any](found map[N]V, names []N) {
+	wanted := make(map[N]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
+	}
+	for stored, row := range found {
+		if wanted[stored] {
+			continue
+		}
+		for _, name := range names {
+			if strings.EqualFold(string(name), string(stored)) {
+				delete(found, stored)
+				found[name] = row
+			}
+		}
+	}
+}
+
 // execIn is queryIn for a statement that returns no rows.
 func execIn[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) error {
 	for part := range sqldb.Chunks(list) {

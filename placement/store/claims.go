@@ -314,6 +314,7 @@ func readTargets(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (claimTar
 func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
 	ids := providersOfClaims(claims)
 	want, err := readTargets(ctx, tx, ids)
+	asNamed(want.providers, ids)
 	if err == nil {
 		err = unknownNames("resource provider", ids, want.providers)
 	}

@@ -53,6 +53,8 @@ var (
 	projectTable = nameTable{"projects", "external_id"}
 	userTable    = nameTable{"users", "external_id"}
 	typeTable    = nameTable{"consumer_types", "name"}
+
+	aggregateTable = nameTable{"placement_aggregates", "uuid"}
 )
 
 // ensure returns the id of one name, and inserts the name if it does not exist.

@@ -34,6 +34,7 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 		if err != nil {
 			return err
 		}
+		asNamed(all, []resource.ConsumerID{consumer})
 		held := all[consumer]
 		if held == nil {
 			return fault.New(fault.NotFound, "the consumer %s has no allocations", consumer)

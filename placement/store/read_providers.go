@@ -158,6 +158,7 @@ func findProvidersOf(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (map[
 	for _, p := range list {
 		found[p.ID] = p
 	}
+	asNamed(found, ids)
 	return found, err
 }
 

@@ -58,9 +58,11 @@ func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (
 	})
 }
 
-// findClass reads the class that a request names in its path.
+// findClass reads the class that a request names in its path. MariaDB may find one that is stored in other letters,
+// which is another class, as in the original.
 func findClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
 	list, err := findClasses(ctx, tx, "name = ?", name)
+	list = slices.DeleteFunc(list, func(c classRow) bool { return c.Name != name })
 	return firstOr(list, err, fault.New(fault.NotFound, "there is no resource class %s", name))
 }
 

@@ -101,9 +101,11 @@ func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([
 	})
 }
 
-// findTrait reads the trait that a request names in its path.
+// findTrait reads the trait that a request names in its path. MariaDB may find one that is stored in other letters,
+// which is another trait, as in the original.
 func findTrait(ctx context.Context, tx *sqldb.Tx, name resource.Trait) (traitRow, error) {
 	list, err := findTraits(ctx, tx, "t.name = ?", name)
+	list = slices.DeleteFunc(list, func(t traitRow) bool { return t.Name != name })
 	return firstOr(list, err, fault.New(fault.NotFound, "there is no trait %s", name))
 }
 
