@@ -50,10 +50,12 @@ type Index struct {
 
 	mu   sync.Mutex
 	next *batch // what the next refresh reads; nil: nothing
+	own  bool   // the refresh that runs has writes of this server
 }
 
 // batch is what one refresh reads, and its result.
 type batch struct {
+	own    bool // it has writes of this server
 	all    bool // the whole database
 	roots  map[provider.ID]bool
 	used   map[provider.ID]bool // providers of which only the usage has changed
@@ -66,6 +68,7 @@ type batch struct {
 
 // refreshRequest is what a caller adds to the next refresh.
 type refreshRequest struct {
+	own    bool
 	all    bool
 	roots  []provider.ID
 	used   []provider.ID
@@ -86,9 +89,10 @@ func (l *Index) Snapshot() *index.Snapshot { return l.snapshot.Load() }
 // Reads returns how many times trees or their usage have been read.
 func (l *Index) Reads() uint64 { return l.reads.Load() }
 
-// CatchUp returns a snapshot after all pending refreshes have been done.
+// CatchUp returns a snapshot after all pending refreshes have been done, and the one that runs if it has writes of this
+// server: another client may have read these from the database already, and must not get an older state now.
 func (l *Index) CatchUp(ctx context.Context) (*index.Snapshot, error) {
-	if l.hasPending() {
+	if l.isBehind() {
 		if err := l.refreshAndWait(ctx, refreshRequest{}); err != nil {
 			return nil, err
 		}
@@ -104,15 +108,24 @@ func (l *Index) Reload(ctx context.Context) error {
 // Refresh reads these trees again; the result includes everything that the caller has committed. If it fails, the next
 // refresh reads them.
 func (l *Index) Refresh(ctx context.Context, roots ...provider.ID) error {
-	if len(roots) == 0 {
+	return l.refreshTrees(ctx, refreshRequest{own: true, roots: roots})
+}
+
+// RefreshForeign is Refresh of trees that another process has changed.
+func (l *Index) RefreshForeign(ctx context.Context, roots ...provider.ID) error {
+	return l.refreshTrees(ctx, refreshRequest{roots: roots})
+}
+
+func (l *Index) refreshTrees(ctx context.Context, what refreshRequest) error {
+	if len(what.roots) == 0 {
 		return nil
 	}
-	return l.refreshAndWait(ctx, refreshRequest{roots: roots})
+	return l.refreshAndWait(ctx, what)
 }
 
 // RefreshUsage reads only the usage of these providers again.
 func (l *Index) RefreshUsage(ctx context.Context, used ...provider.ID) error {
-	return l.refreshAndWait(ctx, refreshRequest{used: used})
+	return l.refreshAndWait(ctx, refreshRequest{own: true, used: used})
 }
 
 // refreshAndWait adds a request to the next refresh, and runs that refresh or waits for it. It returns
@@ -154,6 +167,7 @@ func (l *Index) enqueue(since time.Time, what refreshRequest) *batch {
 	if since.Before(l.next.oldest) {
 		l.next.oldest = since
 	}
+	l.next.own = l.next.own || what.own
 	l.next.all = l.next.all || what.all
 	l.next.deltas = append(l.next.deltas, what.deltas...)
 	l.next.usage = append(l.next.usage, what.usage...)
@@ -169,13 +183,11 @@ func (l *Index) enqueue(since time.Time, what refreshRequest) *batch {
 // runNext runs the next refresh, if any. The caller has put a token into running; runNext removes it in any case.
 func (l *Index) runNext(ctx context.Context) {
 	defer func() { <-l.running }()
-	l.mu.Lock()
-	b := l.next
-	l.next = nil
-	l.mu.Unlock()
+	b := l.takeNext()
 	if b == nil {
 		return
 	}
+	defer l.ended()
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
 	defer cancel()
 	b.err = fault.New(fault.Internal, "the refresh panicked") // replaced below unless load panics
@@ -189,12 +201,30 @@ func (l *Index) runNext(ctx context.Context) {
 					b.roots[root] = true
 				}
 			}
-			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)),
+			l.enqueue(b.oldest, refreshRequest{own: b.own, all: b.all, roots: slices.Collect(maps.Keys(b.roots)),
 				used: slices.Collect(maps.Keys(b.used))})
 		}
 		close(b.done)
 	}()
 	b.err = l.load(ctx, b)
+}
+
+// takeNext returns the next refresh, which begins to run; nil if there is none.
+func (l *Index) takeNext() *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.next
+	if l.next = nil; b != nil {
+		l.own = b.own
+	}
+	return b
+}
+
+// ended records that no refresh runs any more.
+func (l *Index) ended() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own = false
 }
 
 // load reads the contents of a batch and then replaces the snapshot once.
@@ -314,11 +344,12 @@ func (l *Index) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*in
 	return s.WithUsage(uses), nil
 }
 
-// hasPending reports whether trees wait to be read, for example after a failed refresh.
-func (l *Index) hasPending() bool {
+// isBehind reports whether trees wait to be read, for example after a failed refresh, or writes of this server are being
+// read.
+func (l *Index) isBehind() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next != nil
+	return l.next != nil || l.own
 }
 
 // Lag returns how long trees have been waiting to be read; 0 if none are waiting.
@@ -345,10 +376,10 @@ func (l *Index) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 
 // Apply applies the effect of a write to the index.
 func (l *Index) Apply(ctx context.Context, p Delta) error {
-	return l.refreshAndWait(ctx, refreshRequest{deltas: []Delta{p}})
+	return l.refreshAndWait(ctx, refreshRequest{own: true, deltas: []Delta{p}})
 }
 
 // ApplyUsage adds the effect of a write on usage to the index.
 func (l *Index) ApplyUsage(ctx context.Context, d UsageDelta) error {
-	return l.refreshAndWait(ctx, refreshRequest{usage: []UsageDelta{d}})
+	return l.refreshAndWait(ctx, refreshRequest{own: true, usage: []UsageDelta{d}})
 }

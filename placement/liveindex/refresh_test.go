@@ -26,16 +26,72 @@ func TestFailedRefreshIsRepeated(t *testing.T) {
 	}()
 	w.Index.store = w.store
 	w.snapshot.Store(index.Build(nil))
-	if !w.hasPending() {
+	if !w.isBehind() {
 		t.Fatal("no refresh is pending")
 	}
 	if s, err := w.CatchUp(t.Context()); err != nil || s.Providers() != 2 {
 		t.Errorf("the old snapshot: %v %v", s, err)
 	}
-	if w.hasPending() {
+	if w.isBehind() {
 		t.Error("a refresh is still pending")
 	}
 	w.compare()
+}
+
+// slowStore is a store whose trees are read slowly.
+type slowStore struct {
+	Store
+	reading, read chan struct{}
+}
+
+func (s slowStore) TreeRows(ctx context.Context, roots ...provider.ID) ([]store.Row, error) {
+	rows, err := s.Store.TreeRows(ctx, roots...)
+	s.reading <- struct{}{}
+	<-s.read
+	return rows, err
+}
+
+// A client may have read a write of this server from the database while the index still reads it: then its next query
+// waits for the index. It does not wait for those of other processes.
+func TestCatchUpWaitsForTheRefreshThatRuns(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		w := newWorldOn(t, databases.SQLite(t))
+		host, _ := w.createHost("host")
+		slow := slowStore{w.store, make(chan struct{}), make(chan struct{})}
+		w.Index.store = slow
+		refresh := map[bool]func(context.Context, ...provider.ID) error{true: w.Refresh, false: w.RefreshForeign}[own]
+		_, err := w.store.ReplaceInventories(t.Context(), host, 1, nil)
+		must(t, err)
+		refreshed, caughtUp := make(chan error, 1), make(chan int, 1)
+		go func() { refreshed <- refresh(t.Context(), host) }()
+		<-slow.reading
+		go func() {
+			s, err := w.CatchUp(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			row, _ := s.Row(host)
+			caughtUp <- len(row.Inventories)
+		}()
+		if !own {
+			if n := <-caughtUp; n != 1 {
+				t.Errorf("%d inventories before the refresh", n)
+			}
+		} else {
+			select {
+			case <-caughtUp:
+				t.Error("CatchUp returned before the refresh")
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		slow.read <- struct{}{}
+		must(t, <-refreshed)
+		if own {
+			if n := <-caughtUp; n != 0 {
+				t.Errorf("%d inventories after the refresh", n)
+			}
+		}
+	}
 }
 
 // The lag counts from the first failed refresh to the successful one.

@@ -166,7 +166,7 @@ func (o *Syncer) compareBuckets(ctx context.Context, prints map[store.Bucket]sto
 		o.findDeleted(snapshot, states, wrong)
 	}
 	delete(wrong, "") // RootOf returns "" for a provider that is not in the index
-	if err := o.index.Refresh(ctx, slices.Collect(maps.Keys(wrong))...); err != nil {
+	if err := o.index.RefreshForeign(ctx, slices.Collect(maps.Keys(wrong))...); err != nil {
 		return err
 	}
 	if o.seen == nil {

@@ -108,7 +108,7 @@ func (s *Server) runAnnouncements(ctx context.Context) {
 			s.opts.Log.Warn("index refresh failed, will retry", "error", err)
 		}, func(roots []provider.ID) error {
 			defer s.changes.Touch(roots...)
-			return s.index.Refresh(ctx, roots...)
+			return s.index.RefreshForeign(ctx, roots...)
 		})
 	})
 	s.listen(ctx)

@@ -79,7 +79,10 @@ func (c *call) listProviders() error {
 		return err
 	}
 	if len(q.Group.Resources)+len(q.Group.Required)+len(q.Group.Forbidden) > 0 {
-		snapshot := c.server.index.Snapshot()
+		snapshot, err := c.server.index.CatchUp(c.Context())
+		if err != nil {
+			return err
+		}
 		list = slices.DeleteFunc(list, func(p store.Provider) bool {
 			row, ok := snapshot.Row(p.ID)
 			return !ok || !meets(row, q.Group)

@@ -238,6 +238,7 @@ func TestQueryRepeatsAFailedRefresh(t *testing.T) {
 		t.Error("the refresh did not fail")
 	}
 	w.want(http.StatusServiceUnavailable, "GET", "/allocation_candidates?resources=VCPU:1", "")
+	w.want(http.StatusServiceUnavailable, "GET", "/resource_providers?resources=VCPU:1", "")
 	from.fails = false
 	w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", "")
 	if lag := w.server.indexState().Lag; lag != 0 {
