@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
 
@@ -38,8 +39,28 @@ func (c *call) parseCandidates(values url.Values) (ask resource.Ask, snapshot *i
 	}
 	unknown = c.server.names.Check(c.Context(), ask.Groups, ask.RootRequired, ask.RootForbidden)
 	ask.Flat = c.version < sinceNestedCandidates
-	snapshot, err = c.server.index.CatchUp(c.Context())
+	if snapshot, err = c.server.index.CatchUp(c.Context()); err == nil {
+		err = c.nameTrees(ask.Groups, snapshot)
+	}
 	return ask, snapshot, unknown, err
+}
+
+// nameTrees gives in_tree of groups the letters that the index has: MariaDB finds a provider also in others.
+func (c *call) nameTrees(groups []resource.Group, snapshot *index.Snapshot) error {
+	for i := range groups {
+		id := groups[i].InTree
+		if _, known := snapshot.Find(id); id == "" || known {
+			continue
+		}
+		found, err := c.server.store.Providers(c.Context(), store.Filter{ID: id})
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			groups[i].InTree = found[0].ID
+		}
+	}
+	return nil
 }
 
 // candidates handles GET /allocation_candidates. It sends an answer of more than heldChunks in chunks while the search

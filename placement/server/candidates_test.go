@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/policies"
@@ -178,5 +179,24 @@ func TestHeaderValue(t *testing.T) {
 	if got := headerValue("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") ||
 		len([]rune(got)) != 1000 {
 		t.Errorf("%d %.10q", len([]rune(got)), got)
+	}
+}
+
+// A query finds a tree by a UUID in other letters where the database does, as in the original.
+func TestTreeInOtherLetters(t *testing.T) {
+	const root = "abcdef00-0000-4000-8000-000000000001"
+	for database, want := range map[string]int{databases.SharedMariaDB(t).Database(t): 1, databases.SQLite(t): 0} {
+		w := newWorldOn(t, database)
+		w.must("1.39", "POST", "/resource_providers", `{"name":"host","uuid":"`+root+`"}`)
+		w.must("1.39", "PUT", "/resource_providers/"+root+"/inventories",
+			`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":1}}}`)
+		var found api.CandidatesDoc
+		if err := json.Unmarshal([]byte(w.must("1.39", "GET", "/allocation_candidates?resources=VCPU:1&in_tree="+
+			strings.ToUpper(root), "")), &found); err != nil {
+			t.Fatal(err)
+		}
+		if len(found.Requests) != want {
+			t.Errorf("%s: %d candidates, want %d", database, len(found.Requests), want)
+		}
 	}
 }

@@ -32,7 +32,12 @@ type Filter struct {
 // Providers lists the providers that match the filter, oldest first.
 func (s *Store) Providers(ctx context.Context, filter Filter) (list []Provider, err error) {
 	err = s.read(ctx, "Providers", func(tx *sqldb.Tx) error {
-		where, args := filter.where()
+		numbers, err := aggregateNumbers(ctx, tx, "SELECT id, uuid FROM placement_aggregates WHERE uuid IN (%)",
+			slices.Concat(slices.Concat(filter.MemberOf...), filter.NotMemberOf))
+		if err != nil {
+			return err
+		}
+		where, args := filter.where(numbers)
 		rows, err := findProviders(ctx, tx, where, args...)
 		list = make([]Provider, len(rows))
 		for i, row := range rows {
@@ -43,10 +48,19 @@ func (s *Store) Providers(ctx context.Context, filter Filter) (list []Provider, 
 	return list, err
 }
 
-// where returns the filter as a condition on a provider p.
-func (f Filter) where() (where string, args []any) {
-	const memberOf = "p.id IN (SELECT m.resource_provider_id FROM resource_provider_aggregates m " +
-		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE a.uuid IN (%))"
+// where returns the filter as a condition on a provider p. numbers are the ids of the aggregates by their names in the
+// database: the original, too, finds no aggregate in other letters.
+func (f Filter) where(numbers map[resource.AggregateID]int64) (where string, args []any) {
+	const memberOf = "p.id IN (SELECT m.resource_provider_id FROM resource_provider_aggregates m WHERE m.aggregate_id IN " +
+		"(%))"
+	known := func(set []resource.AggregateID) (list []any) {
+		for _, aggregate := range set {
+			if number, ok := numbers[aggregate]; ok {
+				list = append(list, number)
+			}
+		}
+		return list
+	}
 	terms := []string{"1 = 1"}
 	add := func(term string, values ...any) {
 		terms = append(terms, strings.Replace(term, "%", sqldb.Placeholders(len(values)), 1))
@@ -62,14 +76,14 @@ func (f Filter) where() (where string, args []any) {
 		add("p.root_provider_id = (SELECT t.root_provider_id FROM resource_providers t WHERE t.uuid = ?)", f.InTree)
 	}
 	for _, set := range f.MemberOf {
-		if len(set) == 0 {
+		if list := known(set); len(list) > 0 {
+			add(memberOf, list...)
+		} else {
 			add("1 = 0")
-			continue
 		}
-		add(memberOf, sqldb.ToAny(set)...)
 	}
-	if len(f.NotMemberOf) > 0 {
-		add("NOT "+memberOf, sqldb.ToAny(f.NotMemberOf)...)
+	if list := known(f.NotMemberOf); len(list) > 0 {
+		add("NOT "+memberOf, list...)
 	}
 	return strings.Join(terms, " AND "), args
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,13 @@ func TestOtherLetters(t *testing.T) {
 		ok(t, err)
 		equal(t, "aggregates", is.Aggregates, []resource.AggregateID{lower})
 	}
+	for aggregate, want := range map[resource.AggregateID]int{lower: 1, upper: 0} {
+		members, err := s.Providers(ctx, Filter{MemberOf: [][]resource.AggregateID{{aggregate}}})
+		ok(t, err)
+		others, err := s.Providers(ctx, Filter{NotMemberOf: []resource.AggregateID{aggregate}})
+		ok(t, err)
+		equal(t, "members of "+string(aggregate), []int{len(members), len(others)}, []int{want, 1 - want})
+	}
 
 	c := Claim{Consumer: lower, Allocation: resource.Allocation{upper: {"VCPU": 2}}, Guarded: true, Project: "p", User: "u"}
 	change, err := s.PutAllocations(ctx, c)
@@ -60,4 +68,13 @@ func TestOtherLetters(t *testing.T) {
 	used, err := s.ProviderUsages(ctx, lower)
 	ok(t, err)
 	equal(t, "usage", used.Used, resource.Amounts{"VCPU": 0})
+
+	c.Allocation = resource.Allocation{lower: {"VCPU": 1}}
+	other := Claim{Consumer: consumer(501), Allocation: resource.Allocation{lower: {"VCPU": 2}}, Guarded: true,
+		Project: "p", User: "u", ConsumerType: "UNKNOWN"}
+	_, err = s.PutAllocations(ctx, c, other)
+	ok(t, err)
+	types, err := s.Usages(ctx, UsageFilter{Project: "p"})
+	ok(t, err)
+	equal(t, "usages by type", fmt.Sprint(types), "[{UNKNOWN 1 VCPU:2} {unknown 1 VCPU:1}]")
 }

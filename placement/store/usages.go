@@ -60,34 +60,35 @@ const allTypes = "all" // one sum for the consumers of every type
 // Usages sums up the allocations of a project's consumers by consumer type; the list is empty without allocations.
 // Before microversion 1.38 the caller requests "all" and shows only the amounts.
 func (s *Store) Usages(ctx context.Context, filter UsageFilter) (list []Usage, err error) {
-	label := "COALESCE(t.name, '" + unknownType + "')"
+	// by number, because a type may have the name UNKNOWN, which MariaDB treats as equal
+	label, group := "COALESCE(t.name, '"+unknownType+"')", "t.id"
 	if filter.ConsumerType == allTypes {
-		label = "'" + allTypes + "'"
+		label, group = "'"+allTypes+"'", "label"
 	}
 	from, args := filter.from()
 	err = s.read(ctx, "Usages", func(tx *sqldb.Tx) error {
 		types := map[string]*Usage{}
-		err := sqldb.QueryEach(ctx, tx, "SELECT "+label+" AS label, COUNT(DISTINCT a.consumer_id)"+from+" GROUP BY label",
-			args, func(rows *sql.Rows) error {
-				u := Usage{Used: resource.Amounts{}}
-				err := rows.Scan(&u.ConsumerType, &u.Consumers)
-				types[u.ConsumerType] = &u
-				return err
-			})
+		err := sqldb.QueryEach(ctx, tx, "SELECT "+label+" AS label, COUNT(DISTINCT a.consumer_id)"+from+" GROUP BY "+
+			group, args, func(rows *sql.Rows) error {
+			u := Usage{Used: resource.Amounts{}}
+			err := rows.Scan(&u.ConsumerType, &u.Consumers)
+			types[u.ConsumerType] = &u
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		err = sqldb.QueryEach(ctx, tx, "SELECT "+label+" AS label, k.name, SUM(a.used)"+from+" GROUP BY label, k.name", args,
-			func(rows *sql.Rows) error {
-				var name string
-				var class resource.Class
-				var used int
-				err := rows.Scan(&name, &class, &used)
-				if u := types[name]; u != nil {
-					u.Used[class] = used
-				}
-				return err
-			})
+		err = sqldb.QueryEach(ctx, tx, "SELECT "+label+" AS label, k.name, SUM(a.used)"+from+" GROUP BY "+group+
+			", k.name", args, func(rows *sql.Rows) error {
+			var name string
+			var class resource.Class
+			var used int
+			err := rows.Scan(&name, &class, &used)
+			if u := types[name]; u != nil {
+				u.Used[class] = used
+			}
+			return err
+		})
 		list = nil
 		for _, u := range types {
 			list = append(list, *u)
