@@ -44,13 +44,17 @@ func testTraits(t *testing.T, s *Store) {
 	_, err = s.Trait(ctx, "CUSTOM_NO")
 	refused(t, err, fault.NotFound, "", "CUSTOM_NO")
 
-	yes, no := true, false
+	yes, no, small := true, false, "[CUSTOM_B CUSTOM_A_100%]"
+	if s.db.Dialect == sqldb.PostgreSQL {
+		small = "[]"
+	}
 	for _, c := range []struct {
 		filter TraitFilter
 		want   string
 	}{
 		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_B CUSTOM_A_100%]"},
-		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_B CUSTOM_A_100%]"}, // a pattern as in LIKE
+		{TraitFilter{Prefix: "CUSTOM__"}, "[CUSTOM_B CUSTOM_A_100%]"}, // a pattern as in LIKE
+		{TraitFilter{Prefix: "custom"}, small},
 		{TraitFilter{Prefix: "CUSTOM_%%0_"}, "[CUSTOM_A_100%]"},
 		{TraitFilter{Prefix: "CUSTOM_%1%1"}, "[]"},
 		{TraitFilter{Prefix: "CUSTOM_B_"}, "[]"},

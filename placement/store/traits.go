@@ -39,20 +39,24 @@ func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, e
 		list = traitsOf(rows)
 		return err
 	})
-	list = slices.DeleteFunc(list, func(t Trait) bool { return !like(string(t.Name), filter.Prefix+"%") })
+	list = slices.DeleteFunc(list, func(t Trait) bool { return !s.like(string(t.Name), filter.Prefix+"%") })
 	return list, err
 }
 
-// like implements LIKE as SQLite and MariaDB do; the original passes a prefix to LIKE unescaped. Case is ignored, %
-// matches any text and _ any character.
-func like(text, pattern string) bool {
+// like implements LIKE as the database does; the original passes a prefix to LIKE unescaped. % matches any text and _
+// any character. Only PostgreSQL distinguishes upper and lower case.
+func (s *Store) like(text, pattern string) bool {
+	equal := strings.EqualFold
+	if s.db.Dialect == sqldb.PostgreSQL {
+		equal = func(a, b string) bool { return a == b }
+	}
 	t, p, star, from := 0, 0, -1, 0
 	for t < len(text) {
 		switch {
 		case p < len(pattern) && pattern[p] == '%':
 			star, from = p, t
 			p++
-		case p < len(pattern) && (pattern[p] == '_' || strings.EqualFold(pattern[p:p+1], text[t:t+1])):
+		case p < len(pattern) && (pattern[p] == '_' || equal(pattern[p:p+1], text[t:t+1])):
 			t, p = t+1, p+1
 		case star >= 0: // let the last % match one more character
 			from++
