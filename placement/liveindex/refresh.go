@@ -344,8 +344,8 @@ func (l *Index) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*in
 	return s.WithUsage(uses), nil
 }
 
-// isBehind reports whether trees wait to be read, for example after a failed refresh, or writes of this server are being
-// read.
+// isBehind reports whether trees wait to be read, for example after a failed refresh, or writes of this server are
+// being read.
 func (l *Index) isBehind() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,19 +41,6 @@ func aggregatesOf(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resourc
 		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id IN (%)", []int64{p.id})
 }
 
-func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string,
-	list []T) (map[resource.AggregateID]int64, error) {
-	found := map[resource.AggregateID]int64{}
-	err := sqldb.QueryIn(ctx, tx, query, list, func(rows *sql.Rows) error {
-		var id int64
-		var aggregate resource.AggregateID
-		err := rows.Scan(&id, &aggregate)
-		found[aggregate] = id
-		return err
-	})
-	return found, err
-}
-
 // ReplaceAggregates replaces the aggregate memberships of a provider. If generation is not nil (microversion 1.19),
 // it is compared and raised, even if nothing changes. Faults: NotFound; Conflict placement.concurrent_update: another
 // generation.

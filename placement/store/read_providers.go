@@ -51,8 +51,8 @@ func (s *Store) Providers(ctx context.Context, filter Filter) (list []Provider, 
 // where returns the filter as a condition on a provider p. numbers are the ids of the aggregates by their names in the
 // database: the original, too, finds no aggregate in other letters.
 func (f Filter) where(numbers map[resource.AggregateID]int64) (where string, args []any) {
-	const memberOf = "p.id IN (SELECT m.resource_provider_id FROM resource_provider_aggregates m WHERE m.aggregate_id IN " +
-		"(%))"
+	const memberOf = "p.id IN (SELECT m.resource_provider_id FROM resource_provider_aggregates m " +
+		"WHERE m.aggregate_id IN (%))"
 	known := func(set []resource.AggregateID) (list []any) {
 		for _, aggregate := range set {
 			if number, ok := numbers[aggregate]; ok {
@@ -86,6 +86,20 @@ func (f Filter) where(numbers map[resource.AggregateID]int64) (where string, arg
 		add("NOT "+memberOf, list...)
 	}
 	return strings.Join(terms, " AND "), args
+}
+
+// aggregateNumbers reads ids and names of aggregates, which are the columns of query.
+func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string,
+	list []T) (map[resource.AggregateID]int64, error) {
+	found := map[resource.AggregateID]int64{}
+	err := sqldb.QueryIn(ctx, tx, query, list, func(rows *sql.Rows) error {
+		var id int64
+		var aggregate resource.AggregateID
+		err := rows.Scan(&id, &aggregate)
+		found[aggregate] = id
+		return err
+	})
+	return found, err
 }
 
 // Provider reads one provider. It returns NotFound if there is none.

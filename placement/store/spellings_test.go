@@ -54,7 +54,8 @@ func TestOtherLetters(t *testing.T) {
 		equal(t, "members of "+string(aggregate), []int{len(members), len(others)}, []int{want, 1 - want})
 	}
 
-	c := Claim{Consumer: lower, Allocation: resource.Allocation{upper: {"VCPU": 2}}, Guarded: true, Project: "p", User: "u"}
+	c := Claim{Consumer: lower, Allocation: resource.Allocation{upper: {"VCPU": 2}}, Guarded: true, Project: "p",
+		User: "u"}
 	change, err := s.PutAllocations(ctx, c)
 	ok(t, err)
 	equal(t, "changed trees", change.Roots, []provider.ID{lower})
