@@ -78,9 +78,8 @@ const lockWait = "SET SESSION lock_wait_timeout = 10"
 const idleTransaction = "SET SESSION idle_transaction_timeout = 10"
 
 // strict sets the SQL mode as OpenStack's drivers do, whatever the server's is: without it, a server may store a text
-// that it has shortened and a number that it has changed, or refuse a GROUP BY. A server may also leave a transaction
-// open after a single SELECT, and then show its old state to the next one.
-const strict = "SET SESSION sql_mode = 'TRADITIONAL', SESSION autocommit = 1"
+// that it has shortened and a number that it has changed, or refuse a GROUP BY.
+const strict = "SET SESSION sql_mode = 'TRADITIONAL'"
 
 // repeatable sets REPEATABLE READ for all transactions of a connection, which saves one statement per transaction. On
 // a Galera cluster each BEGIN then waits until its node has applied the earlier commits of all nodes.
