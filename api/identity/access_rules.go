@@ -31,7 +31,8 @@ func (a accessRule) matches(service, method, path string) bool {
 }
 
 // checkAccessRules checks a request against the access rules of the application credential of its token. A request
-// that a service forwards was checked when that service received it.
+// that a service forwards was checked when that service received it. passedOn reports whether the request has the token
+// of a service: that of another account, such as the caller's own, must not end the rules.
 func (k *Keystone) checkAccessRules(rules *[]accessRule, r *http.Request, passedOn bool) error {
 	if rules == nil {
 		return nil

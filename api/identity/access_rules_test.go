@@ -22,6 +22,9 @@ func TestAccessRules(t *testing.T) {
 	want(t, k, "", "traits")
 	want(t, k, fault.Forbidden, "compute")
 	want(t, k, "", "compute", "service")
+	for _, user := range []string{"all", "traits", "compute"} { // that anyone has
+		want(t, k, fault.Forbidden, "compute", user)
+	}
 	want(t, client(t, f, nil), fault.Forbidden, "traits")
 	for _, c := range []struct {
 		rule, path string

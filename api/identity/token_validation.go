@@ -91,16 +91,16 @@ func (k *Keystone) Challenge() string {
 func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 	var service *tokenInfo
 	given := strings.TrimSpace(joined(r.Header, "X-Service-Token"))
-	mayBeExpired := false
+	isService := false // the service token is one of a service: the user's may have expired, and its rules were checked
 	if given != "" {
 		var err error
 		if service, err = k.resolve(r.Context(), given, false); err != nil {
 			return Identity{}, namingHeader("X-Service-Token", err)
 		}
-		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool {
+		isService = slices.ContainsFunc(service.id.Roles, func(role string) bool {
 			return slices.Contains(k.opts.ServiceRoles, role)
 		})
-		if !mayBeExpired && k.opts.ServiceRolesRequired {
+		if !isService && k.opts.ServiceRolesRequired {
 			return Identity{}, forbidden("the X-Service-Token has none of the roles of services: %s",
 				strings.Join(k.opts.ServiceRoles, ", "))
 		}
@@ -109,11 +109,11 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 	if token == "" {
 		return Identity{}, forbidden("the request has no X-Auth-Token; ask Keystone for a token")
 	}
-	user, err := k.resolve(r.Context(), token, mayBeExpired)
+	user, err := k.resolve(r.Context(), token, isService)
 	if err != nil {
 		return Identity{}, namingHeader("X-Auth-Token", err)
 	}
-	if err := k.checkAccessRules(user.rules, r, service != nil); err != nil {
+	if err := k.checkAccessRules(user.rules, r, isService); err != nil {
 		return Identity{}, err
 	}
 	id := user.id
