@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/policies"
+	"github.com/openberth/berth/network/store"
 )
 
 // noDNS is why domains of ports are refused.
@@ -282,13 +283,19 @@ func (col collection) authorize(c *call, rule string, o *edge.Object, target map
 				}
 			}
 		}
-		if name == "fixed_ips" && strings.Contains(string(raw), "ip_address") && policies.Has(rule+":fixed_ips:ip_address") {
-			if err := c.Authorize(rule+":fixed_ips:ip_address", target); err != nil {
+		if address := rule + ":fixed_ips:ip_address"; name == "fixed_ips" && namesAddress(o) && policies.Has(address) {
+			if err := c.Authorize(address, target); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// namesAddress reports whether the attribute fixed_ips of a request has an address.
+func namesAddress(o *edge.Object) bool {
+	ips, _ := readFixedIPs(o.Copy())
+	return slices.ContainsFunc(ips, func(ip store.FixedIP) bool { return ip.Address != "" })
 }
 
 func (col collection) handleUpdate(c *call) error {
@@ -306,9 +313,9 @@ func (col collection) handleUpdate(c *call) error {
 		return err
 	}
 	target := d.target
-	if owner, ok := o.Keys["device_owner"]; ok {
+	if owner := ""; o.Copy().Text("device_owner", &owner, 255) {
 		target = c.target(edge.TextOf(target["project_id"]), target)
-		target["owner_kind"] = ownerKind(strings.Trim(string(owner), `"`))
+		target["owner_kind"] = ownerKind(owner)
 	}
 	if err := col.authorize(c, "update_"+col.rule, o, target); err != nil {
 		return err

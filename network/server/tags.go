@@ -49,7 +49,7 @@ type tags struct {
 	set  setTags
 }
 
-// change changes the tags of the object in the path.
+// change changes the tags of the object in the path. More than maxTags are refused, unless there were more before.
 func (t tags) change(c *call, change func([]string) ([]string, error)) ([]string, error) {
 	d, err := t.col.read(c, c.R.PathValue("id"))
 	if err != nil {
