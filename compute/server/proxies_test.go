@@ -154,6 +154,10 @@ func TestGroupProxies(t *testing.T) {
 		{"2.1", "POST", rules, rule(`, "ip_protocol": "icmp", "from_port": -1, "to_port": -1, "group_id": "` + newGroup +
 			`"`), 200, `"from_port":-1,"to_port":-1,"group":{"name":"used","tenant_id":"p1"},"ip_range":{}`},
 		{"2.1", "DELETE", rules + "/" + newRule, "", 202, ""},
+		{"2.1", "POST", rules, rule(`, "group_id": "` + other + `"`), 404, "not found"},
+		{"2.1", "PUT", groups + "/" + newGroup, `{"security_group": {"name": "` + other + `"}}`, 200, other},
+		{"2.1", "POST", rules, rule(`, "group_id": "` + other + `"`), 404, "not found"},
+		{"2.1", "PUT", groups + "/" + newGroup, `{"security_group": {"name": "used"}}`, 200, `"name":"used"`},
 		{"2.1", "POST", rules, rule(`, "group_id": "` + newGroup + `"`), 200, `"ip_protocol":null,"from_port":null`},
 		{"2.1", "DELETE", groups + "/" + newGroup, "", 400, "in use"},
 		{"2.1", "PUT", groups + "/" + newGroup, `{"security_group": {"name": "free"}}`, 200, `"name":"free"`},

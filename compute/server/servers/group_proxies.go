@@ -214,11 +214,31 @@ func (p proxies) createGroupRule(c *request.Call) error {
 	if err != nil {
 		return err
 	}
+	if err := p.checkRemoteGroup(c, want.group); err != nil {
+		return err
+	}
 	made, err := p.networks.CreateSecurityGroupRule(c.R.Context(), want.attributes(parent))
 	if err != nil {
 		return asInvalid(err)
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"security_group_rule": groupRule(made, others)})
+}
+
+// checkRemoteGroup returns fault.NotFound for a group that the caller's project does not see: compute has the rights of
+// an administrator in the network service, which therefore does not check it. Empty: the rule has none.
+func (p proxies) checkRemoteGroup(c *request.Call, id string) error {
+	if id == "" || c.Who.IsAdmin() {
+		return nil
+	}
+	_, shared, err := p.groups.has(c.R.Context())
+	if err != nil {
+		return err
+	}
+	found, err := p.groups.one(c.R.Context(), c.Who.Project, id, shared)
+	if err == nil && found.ID != id { // a group of the project has this id as its name
+		err = fault.New(fault.NotFound, "Security group %s not found.", id)
+	}
+	return err
 }
 
 // readGroupRule reads the body. A protocol and its ports are required unless the traffic of a group is permitted.
