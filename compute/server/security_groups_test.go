@@ -37,12 +37,12 @@ func (n *groupNetworks) Subnets(context.Context, url.Values) ([]network.Subnet, 
 	return nil, nil
 }
 
-// Ports returns the ports of devices.
+// Ports returns the ports of devices, or, for a filter by address, those of networks.
 func (n *groupNetworks) Ports(_ context.Context, q url.Values) (list []network.Port, _ error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.ports {
-		if slices.Contains(q["device_id"], p.Device) {
+		if slices.Contains(q["device_id"], p.Device) || q.Has("fixed_ips") && slices.Contains(q["network_id"], p.Network) {
 			list = append(list, p)
 		}
 	}
@@ -257,6 +257,20 @@ func TestSecurityGroupsOfASilentNetworkService(t *testing.T) {
 	if asked := n.asked.Load(); asked != 1 {
 		t.Errorf("it was asked %d times", asked)
 	}
+}
+
+// Only the project of a network and administrators choose addresses in it; others do not learn which ports have them.
+func TestAddressInNetworkOfAnotherProject(t *testing.T) {
+	n := &groupNetworks{ports: []network.Port{{ID: "hidden-port", Project: "p2", Network: imageID}}}
+	h := startWith(t, func(o *Options) { o.Networks = n })
+	h.flavor("small", nil)
+	body := `{"server": {"name": "web", "flavorRef": "small", "networks": [{"uuid": "` + imageID +
+		`", "fixed_ip": "10.0.0.5"}]}}`
+	h.exchanges("ann:p1", []exchange{{"2.1", "POST", "/servers", body, 403, "not allowed to choose an address"}})
+	h.exchanges("ann:owner", []exchange{{"2.1", "POST", "/servers", body, 400, "is already in use; request"}})
+	h.exchanges("admin", []exchange{{"2.1", "POST", "/servers", body, 400, "in use by port hidden-port"}})
+	n.ports = nil
+	h.exchanges("ann:owner", []exchange{{"2.1", "POST", "/servers", body, 202, "id"}})
 }
 
 // A network that its project shares with another one alone serves servers of that project, and of no third one.

@@ -218,7 +218,7 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 	if err := s.checkPolicy(c, found[0]); err != nil {
 		return r, err
 	}
-	return r, s.checkFixedIP(c, r)
+	return r, s.checkFixedIP(c, r, found[0])
 }
 
 // found returns what the found ports request, by the id of the port; nil if they request nothing.
@@ -247,18 +247,27 @@ func (s networkFinder) countAmounts(p network.Port) {
 	}
 }
 
-// checkFixedIP returns fault.Invalid if a port has the requested address of a network already.
-func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest) error {
+// checkFixedIP returns fault.Forbidden if the caller may not choose an address in a network, and fault.Invalid if a port
+// has the requested address already. As in Neutron, only the project of a network and administrators choose addresses:
+// compute creates the port with its own account, which the network service does not refuse them.
+func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest, n network.Network) error {
 	if r.FixedIP == "" {
 		return nil
+	}
+	if n.Project != c.Who.Project && !c.Who.IsAdmin() {
+		return fault.New(fault.Forbidden, "It is not allowed to choose an address in network %s, which belongs to another "+
+			"project; leave the address out, or use a port", n.ID)
 	}
 	found, err := s.Networks.Ports(c.R.Context(), url.Values{"network_id": {r.Network},
 		"fixed_ips": {"ip_address=" + r.FixedIP}})
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return fault.New(fault.Invalid, "Fixed IP address %s is already in use by port %s; request another one", r.FixedIP,
-		found[0].ID)
+	owner := ""
+	if found[0].Project == c.Who.Project || c.Who.IsAdmin() {
+		owner = " by port " + found[0].ID
+	}
+	return fault.New(fault.Invalid, "Fixed IP address %s is already in use%s; request another one", r.FixedIP, owner)
 }
 
 // hasDeviceTags reports whether an entry of networks may have a tag: from 2.32 on, except in 2.37 to 2.41.
