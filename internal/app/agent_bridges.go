@@ -52,7 +52,11 @@ func openBridges(o *loop.Networking, s settings.Settings, parts bridgeParts) {
 	var made *bridges.Bridges
 	guests := &recentGuests{from: parts.guests}
 	served := metadata.New(func(ctx context.Context, network string, at netip.Addr) (configdrive.Server, error) {
-		return metadataOf(ctx, made, guests, parts.boot, network, at)
+		all, err := made.State()
+		if err != nil {
+			return configdrive.Server{}, err
+		}
+		return metadataOf(ctx, all.Ports, guests, parts.boot, network, at)
 	}, parts.log)
 	made = bridges.New(bridges.Options{Name: s.Host, File: filepath.Join(parts.dir, NetworksFile), Host: host,
 		Source: parts.network, Kernel: bridgelink.Kernel{}, Metadata: served, Filter: &nftables.Filter{Log: parts.log},
@@ -84,18 +88,15 @@ func bridgeHeartbeat(s settings.Settings) bandwidth.Heartbeat {
 }
 
 // metadataOf returns what the documents of a guest say, which is known by its network and its address: the same as on
-// its config drive.
-func metadataOf(ctx context.Context, from *bridges.Bridges, recent *recentGuests, boot libvirt.FirstBoot,
+// its config drive. The owner of a port may have written the id of another server into it, so the port must also be one
+// that compute has for the server.
+func metadataOf(ctx context.Context, ports []api.HostPort, recent *recentGuests, boot libvirt.FirstBoot,
 	network string, at netip.Addr) (out configdrive.Server, err error) {
-	all, err := from.State()
-	if err != nil {
-		return out, err
-	}
-	i := slices.IndexFunc(all.Ports, func(p api.HostPort) bool { return p.Network == network && hasAddress(p, at) })
-	if i < 0 || all.Ports[i].Device == "" {
+	i := slices.IndexFunc(ports, func(p api.HostPort) bool { return p.Network == network && hasAddress(p, at) })
+	if i < 0 || ports[i].Device == "" {
 		return out, fault.New(fault.NotFound, "no guest of this host has the address %s in network %s", at, network)
 	}
-	server := all.Ports[i].Device
+	server := ports[i].Device
 	guests, err := recent.list(ctx)
 	if err != nil {
 		return out, err
@@ -106,6 +107,10 @@ func metadataOf(ctx context.Context, from *bridges.Bridges, recent *recentGuests
 	}
 	if out, err = boot(ctx, server); err != nil {
 		return out, err
+	}
+	if !slices.ContainsFunc(out.Interfaces, func(one configdrive.Interface) bool { return one.Port == ports[i].ID }) {
+		return configdrive.Server{}, fault.New(fault.NotFound, "port %s names server %s, which does not have it", ports[i].ID,
+			server)
 	}
 	out.ID, out.Name = server, guests[g].Name
 	for i, one := range out.Interfaces {
