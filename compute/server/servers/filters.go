@@ -171,6 +171,31 @@ func last(q url.Values, key string) string {
 // program.
 const maxPattern = 255
 
+// maxInstructions is the size of the largest regular expression, in instructions of its program. Matching a name takes
+// as many steps for each character: (.?){1000} has few characters, and 3,000 instructions.
+const maxInstructions = 5000
+
+// compile compiles the regular expression of a filter.
+func compile(key, text string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the filter %s is not a valid regular expression: %w", key, err)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err)
+	}
+	if n := len(program.Inst); n > maxInstructions {
+		return nil, fault.New(fault.Invalid, "the filter %s repeats too much: it has %d steps, and may have %d", key, n,
+			maxInstructions)
+	}
+	return re, nil
+}
+
 // pattern compiles the regular expression of a filter; nil: it is empty.
 func pattern(key, text string) (*regexp.Regexp, error) {
 	if text == "" {
@@ -179,11 +204,7 @@ func pattern(key, text string) (*regexp.Regexp, error) {
 	if len(text) > maxPattern {
 		return nil, fault.New(fault.Invalid, "the filter %s has %d bytes, and may have %d", key, len(text), maxPattern)
 	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "the filter %s is not a valid regular expression: %w", key, err)
-	}
-	return re, nil
+	return compile(key, text)
 }
 
 // addRecordFilters adds the filters that need the records of servers.
@@ -323,11 +344,7 @@ func nameFilter(text string) (*regexp.Regexp, error) {
 		return nil, fault.New(fault.Invalid, "the filter name has %d characters; at most %d are allowed", n,
 			maxNameFilter)
 	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "the filter name is not a valid regular expression: %w", err)
-	}
-	return re, nil
+	return compile("name", text)
 }
 
 // literal returns a text that every match contains, for the query of the database; empty if none is found.
