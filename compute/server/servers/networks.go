@@ -247,9 +247,9 @@ func (s networkFinder) countAmounts(p network.Port) {
 	}
 }
 
-// checkFixedIP returns fault.Forbidden if the caller may not choose an address in a network, and fault.Invalid if a port
-// has the requested address already. As in Neutron, only the project of a network and administrators choose addresses:
-// compute creates the port with its own account, which the network service does not refuse them.
+// checkFixedIP returns fault.Forbidden if the caller may not choose an address in a network, and fault.Invalid if a
+// port has the requested address already. As in Neutron, only the project of a network and administrators choose
+// addresses: compute creates the port with its own account, which the network service does not refuse them.
 func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest, n network.Network) error {
 	if r.FixedIP == "" {
 		return nil
