@@ -246,30 +246,6 @@ func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
 	return readFixedIPs(o)
 }
 
-// maxFixedIPs is how many addresses a request can give to a port. Each one is a search while no other client can write.
-const maxFixedIPs = 50
-
-func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
-	var list []struct {
-		Subnet  string `json:"subnet_id"`
-		Address string `json:"ip_address"`
-	}
-	given = o.Has("fixed_ips") && string(o.Keys["fixed_ips"]) != "null"
-	o.Decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
-	limitList(o, "fixed_ips", len(list), maxFixedIPs)
-	ips = []store.FixedIP{}
-	for _, one := range list {
-		if one.Address == "" && one.Subnet == "" {
-			o.Invalid("fixed_ips", "an element has neither subnet_id nor ip_address")
-		}
-		if a, err := address.Parse(one.Address); err == nil {
-			one.Address = a.String()
-		}
-		ips = append(ips, store.FixedIP(one))
-	}
-	return ips, given
-}
-
 // readGroups decodes the security groups of a port. null is the default group of a new port, and none of another.
 func readGroups(o *edge.Object, p *store.Port) {
 	if !o.Has("security_groups") {

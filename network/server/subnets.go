@@ -122,13 +122,6 @@ const (
 	maxServiceTypes = 64
 )
 
-// limitList refuses a list of more than limit elements.
-func limitList(o *edge.Object, key string, elements, limit int) {
-	if elements > limit {
-		o.Invalid(key, "it has %d elements; at most %d are possible", elements, limit)
-	}
-}
-
 // readSubnet decodes the attributes of a subnet that creates and updates have in common. hasGateway reports whether
 // gateway_ip was given.
 func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {

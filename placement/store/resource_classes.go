@@ -211,7 +211,8 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 // DeleteClass removes a custom class. Faults: NotFound; Invalid: a standard class; Conflict: a provider has inventory
 // of it.
 func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
-	err := s.read(ctx, "DeleteClass", func(tx *sqldb.Tx) error { // first, so that a request that will be refused does not wait
+	// First, so that a request that will be refused does not wait.
+	err := s.read(ctx, "DeleteClass", func(tx *sqldb.Tx) error {
 		_, err := findCustomClass(ctx, tx, name)
 		return err
 	})
