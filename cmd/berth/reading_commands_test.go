@@ -224,7 +224,8 @@ func (f *portFleet) brokenServer(recorder *callRecorder) string {
 		f.path("network"), "--listen", strings.TrimPrefix(network.urls["network"], "http://"), "--placement-url",
 		recorder.link("network to placement", placement))
 	client := f.network.network()
-	_, err := client.UpdatePort(ctx, port.ID, map[string]any{"device_id": "", "binding:profile": map[string]any{}})
+	_, err := client.UpdatePort(ctx, port.ID, map[string]any{"device_id": "", "device_owner": "", "binding:host_id": "",
+		"binding:profile": map[string]any{}})
 	must(t, err)
 	f.placement.urls["placement"] = recorder.link("compute to placement", placement)
 	f.startCompute("[neutron]\nendpoint_override = " + recorder.link("compute to network", f.network.urls["network"]) +

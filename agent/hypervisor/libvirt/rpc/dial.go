@@ -39,7 +39,10 @@ func newClient(ctx context.Context, conn net.Conn, uri string, limit time.Durati
 
 // open authenticates, opens a hypervisor and registers for events.
 func (c *Client) open(ctx context.Context, uri string) error {
-	err := do(ctx, c, reads, func(l *libvirt.Libvirt) error { return l.ConnectToURI(libvirt.ConnectURI(uri)) })
+	err := do(ctx, c, reads, func(l *libvirt.Libvirt) error {
+		defer close(c.wire.opened)
+		return l.ConnectToURI(libvirt.ConnectURI(uri))
+	})
 	if hasCode(err, libvirt.ErrRPC) && strings.Contains(err.Error(), "authentication required") {
 		return fault.New(fault.Forbidden, "libvirt requires SASL on this socket; use the local socket of the daemon")
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/digitalocean/go-libvirt/socket"
 )
@@ -29,7 +30,8 @@ const (
 
 // wire is a connection from which go-libvirt reads whole messages that it can process. go-libvirt trusts the length of
 // a message, takes a hole for data, returns an empty result for an error with the code 0, and stops forever when a
-// second reply arrives to a call, or data for a stream, just after it has ended.
+// second reply arrives to a call, or data for a stream, just after it has ended. When the connection ends, it reads a
+// field that it may just be writing at the end of ConnectToURI.
 type wire struct {
 	net.Conn
 	in       *bufio.Reader
@@ -38,12 +40,17 @@ type wire struct {
 	calls    sync.Map               // true: without a reply; by serial
 	consoles map[uint32]bool        // open, by serial
 	download atomic.Pointer[Stream] // receives the data of the only download
+	opened   chan struct{}          // closed when go-libvirt has opened the hypervisor, or failed to
 	end      func(why error)        // called when the connection does not work any more
 }
 
 func newWire(conn net.Conn, end func(error)) *wire {
-	return &wire{Conn: conn, in: bufio.NewReader(conn), consoles: map[uint32]bool{}, end: end}
+	return &wire{Conn: conn, in: bufio.NewReader(conn), consoles: map[uint32]bool{}, opened: make(chan struct{}), end: end}
 }
+
+// openTime is how long the end of a connection waits for that of ConnectToURI, which either has all replies and takes
+// no time any more, or waits for one and fails only afterwards.
+const openTime = 50 * time.Millisecond
 
 // Read reads of the next message that is for go-libvirt.
 func (w *wire) Read(to []byte) (int, error) {
@@ -54,6 +61,10 @@ func (w *wire) Read(to []byte) (int, error) {
 		}
 		if err != nil {
 			w.end(err)
+			select {
+			case <-w.opened:
+			case <-time.After(openTime):
+			}
 			return 0, err
 		}
 	}

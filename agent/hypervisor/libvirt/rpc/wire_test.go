@@ -26,6 +26,7 @@ func FuzzWire(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := newWire(onlyReads{Reader: bytes.NewReader(data)}, func(error) {})
+		close(w.opened)
 		passed, _ := io.ReadAll(w)
 		if len(passed) > len(data) {
 			t.Fatalf("%d bytes passed of %d", len(passed), len(data))
@@ -111,6 +112,23 @@ func withDaemon(t *testing.T) (*Client, *daemon) {
 		d.conn.Close()
 	})
 	return c, d
+}
+
+// TestConnectionEndsWhenItIsOpen has a daemon that ends just after it has opened the hypervisor. go-libvirt then ends
+// ConnectToURI and follows the end of the connection at the same time; the race detector sees whether both use a field.
+func TestConnectionEndsWhenItIsOpen(t *testing.T) {
+	for range 100 {
+		ours, theirs := net.Pipe()
+		go func() {
+			d := &daemon{t, theirs}
+			d.answer(authList, 0, 0, 0, 0)
+			d.answer(connectOpen)
+			theirs.Close()
+		}()
+		if c, err := newClient(t.Context(), ours, "qemu:///system", 0); !fault.Is(err, fault.Unavailable) {
+			t.Fatal(c, err)
+		}
+	}
 }
 
 // next returns the next message that is not of a stream.
