@@ -309,7 +309,7 @@ func (t *tour) snapshot() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "%s generation %d used %s\n", p.Name, p.Generation, used[p.ID])
+		fmt.Fprintf(&b, "%s used %s\n", p.Name, used[p.ID])
 		for _, consumer := range sortedConsumers(held) {
 			fmt.Fprintf(&b, "  %s\n", consumer)
 		}
