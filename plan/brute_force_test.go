@@ -82,8 +82,10 @@ func runes(list []int) (out []rune) {
 }
 
 // wanted returns how many devices the guest requests.
-func (b bruteForce) wanted() (sum int) {
-	for _, r := range b.guest.Requests {
+func (b bruteForce) wanted() int { return wantedOf(b.guest) }
+
+func wantedOf(g plan.Guest) (sum int) {
+	for _, r := range g.Requests {
 		sum += r.Count
 	}
 	return sum
@@ -144,7 +146,15 @@ func (b bruteForce) parts() (list []part, families []string) {
 }
 
 // best returns the quality of the best choice of devices for a guest on nodes, and whether there is one.
-func (b bruteForce) best(nodes []int) (best quality, found bool) {
+func (b bruteForce) best(nodes []int) (quality, bool) {
+	if b.wanted() > 6 {
+		return b.bestOfMany(nodes)
+	}
+	return b.bestOfFew(nodes)
+}
+
+// bestOfFew chooses one device after the other for each place in a request.
+func (b bruteForce) bestOfFew(nodes []int) (best quality, found bool) {
 	parts, families := b.parts()
 	used := make([]bool, len(b.host.Devices))
 	common := make([][]string, len(families)) // the values that the devices of a set have in common so far
@@ -202,6 +212,98 @@ func (b bruteForce) best(nodes []int) (best quality, found bool) {
 	}
 	choose(0, 0, 0, quality{})
 	return best, found
+}
+
+// bestOfMany tries each value for each set of devices, and decides for one device after the other which part has it, or
+// none. It remembers the states that it has seen.
+func (b bruteForce) bestOfMany(nodes []int) (best quality, found bool) {
+	parts, families := b.parts()
+	values := make([]string, len(families))
+	var value func(of int)
+	value = func(of int) {
+		if of < len(families) {
+			for _, v := range b.valuesOf(families[of]) {
+				values[of] = v
+				value(of + 1)
+			}
+			return
+		}
+		if q, is := b.bestWith(nodes, parts, families, values); is && (!found || q.better(best)) {
+			best, found = q, true
+		}
+	}
+	value(0)
+	return best, found
+}
+
+// valuesOf returns the values of a family that devices have.
+func (b bruteForce) valuesOf(family string) (all []string) {
+	for _, d := range b.host.Devices {
+		all = append(all, d.Values[family]...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// bestWith is best for given values of the sets of devices.
+func (b bruteForce) bestWith(nodes []int, parts []part, families, values []string) (quality, bool) {
+	type state struct {
+		device int
+		lacks  [16]int8
+		whole  [8]int8 // by card: 0 open, 1 whole, 2 parts
+	}
+	type result struct {
+		q  quality
+		is bool
+	}
+	known := map[state]result{}
+	var from func(s state) result
+	from = func(s state) (best result) {
+		if s.device == len(b.host.Devices) {
+			return result{is: s.lacks == [16]int8{}}
+		}
+		if r, is := known[s]; is {
+			return r
+		}
+		d, next, way := b.host.Devices[s.device], s, int8(2)
+		next.device++
+		best = from(next)
+		if d.Whole {
+			way = 1
+		}
+		if d.Card != plan.NoCard {
+			next.whole[d.Card] = way
+		}
+		for n, p := range parts {
+			rank := rankOf(d, b.guest.Requests[p.request].Policy, nodes)
+			if s.lacks[n] == 0 || !d.Fits[p.request] || rank < 0 ||
+				d.Card != plan.NoCard && s.whole[d.Card] != 0 && s.whole[d.Card] != way ||
+				p.of >= 0 && !slices.Contains(d.Values[families[p.of]], values[p.of]) {
+				continue
+			}
+			next.lacks[n]--
+			r := from(next)
+			next.lacks[n]++
+			r.q.later += d.Later
+			switch rank {
+			case numa.Local:
+				r.q.first++
+			case numa.Fair:
+				r.q.second++
+			}
+			if r.is && (!best.is || r.q.better(best.q)) {
+				best = r
+			}
+		}
+		known[s] = best
+		return best
+	}
+	var first state
+	for n, p := range parts {
+		first.lacks[n] = int8(p.count)
+	}
+	r := from(first)
+	return r.q, r.is
 }
 
 // otherWay reports whether the card of a device is used the other way: in parts for a whole one, and the reverse.

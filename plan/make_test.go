@@ -32,12 +32,15 @@ func eachCase(t *testing.T, cases int, f func(rng *rand.Rand) error) {
 
 // TestMakeAgreesWithTryingEverything compares Make with a search that tries all orders of nodes and all single devices.
 func TestMakeAgreesWithTryingEverything(t *testing.T) {
-	fits, refused, total := 0, 0, 0
+	fits, refused, total, many := 0, 0, 0, 0
 	eachCase(t, *cases, func(rng *rand.Rand) error {
 		h, g := randomCase(rng)
 		p, refusal := plan.Make(h, g)
 		if total++; refusal == nil {
 			fits++
+			if wantedOf(g) > 6 {
+				many++
+			}
 		} else if refusal.Cells.Reason == "" {
 			refused++
 		}
@@ -46,10 +49,29 @@ func TestMakeAgreesWithTryingEverything(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("%d cases: %d fit, %d lack devices", total, fits, refused)
-	if least := total * 15 / 100; *firstCase == 0 && (fits < least || refused < least) {
+	t.Logf("%d cases: %d fit, %d with 7 to 16 devices, %d lack devices", total, fits, many, refused)
+	if least := total * 15 / 100; *firstCase == 0 && (fits < least || refused < least || many < total/2000) {
 		t.Errorf("%d of %d cases fit, %d lack devices: the cases are too similar", fits, total, refused)
 	}
+}
+
+// TestBruteForcesAgree compares the two searches that try everything.
+func TestBruteForcesAgree(t *testing.T) {
+	eachCase(t, *cases/10, func(rng *rand.Rand) error {
+		h, g := randomCase(rng)
+		b := bruteForce{h, g}
+		if b.wanted() > 6 {
+			return nil
+		}
+		for _, nodes := range append(b.nodeSets(), nil) {
+			few, is := b.bestOfFew(nodes)
+			many, also := b.bestOfMany(nodes)
+			if is != also || few != many {
+				return fmt.Errorf("%+v %v, %+v %v on %v: host %+v guest %+v", few, is, many, also, nodes, h, g)
+			}
+		}
+		return nil
+	})
 }
 
 // compare returns what is wrong with the answer of Make, or "".

@@ -46,6 +46,18 @@ func randomRoom(rng *rand.Rand) numa.Host {
 			}
 		}
 		c.UsedMemory = 128 * rng.IntN(5)
+		if rng.IntN(3) == 0 {
+			c.CPUs = []int{id*10 + 6, id*10 + 7}
+			c.Floating = rng.IntN(4)
+		}
+		if rng.IntN(3) == 0 {
+			c.Pages = []numa.Pages{{SizeKB: 2048, Total: 256, Used: 64 * rng.IntN(5)}}
+		}
+		if rng.IntN(3) == 0 { // cores of two threads
+			for i := 0; i+1 < len(c.Dedicated); i += 2 {
+				c.Siblings = append(c.Siblings, c.Dedicated[i:i+2])
+			}
+		}
 		h.Cells = append(h.Cells, c)
 	}
 	return h
@@ -57,7 +69,7 @@ func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan
 	for range 1 + rng.IntN(4) {
 		models = append(models, randomModel(rng, cells, len(g.Requests)))
 	}
-	if rng.IntN(3) == 0 { // all requests compete
+	if rng.IntN(3) == 0 || wantedOf(g) > 6 { // all requests compete
 		for _, m := range models {
 			for r := range m.Fits {
 				m.Fits[r] = true
@@ -66,7 +78,7 @@ func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan
 	}
 	later, cards := rng.IntN(3) == 0, 0
 	count := 2 + rng.IntN(8)
-	if rng.IntN(50) == 0 {
+	if rng.IntN(50) == 0 || wantedOf(g) > 6 {
 		count = 16
 	}
 	for len(list) < count {
@@ -152,16 +164,19 @@ func randomValues(rng *rand.Rand) map[string][]string {
 	return values
 }
 
-// randomGuest returns a guest with up to four cells and up to six devices.
+// randomGuest returns a guest with up to four cells and up to six devices; rarely up to 16 of up to four kinds.
 func randomGuest(rng *rand.Rand) (g plan.Guest) {
 	for range []int{0, 1, 1, 2, 2, 3, 4}[rng.IntN(7)] {
 		g.Cells = append(g.Cells, randomGuestCell(rng))
 	}
 	policies := []pci.NUMAPolicy{"", pci.Legacy, pci.Required, pci.Preferred, pci.Preferred, pci.Socket, pci.Socket}
-	left := 6
+	left, kinds, counts := 6, 3, []int{1, 1, 2, 2, 3}
+	if rng.IntN(100) == 0 {
+		left, kinds, counts = 16, 4, []int{2, 3, 4, 5, 6}
+	}
 	add := func(times int) bool {
-		count := times * []int{1, 1, 2, 2, 3}[rng.IntN(5)]
-		if left < count || len(g.Requests) == 3 {
+		count := times * counts[rng.IntN(5)]
+		if left < count || len(g.Requests) == kinds {
 			return false
 		}
 		left -= count
@@ -179,17 +194,24 @@ func randomGuest(rng *rand.Rand) (g plan.Guest) {
 			g.Sets = append(g.Sets, s)
 		}
 	}
-	for range rng.IntN(3) {
+	for range rng.IntN(kinds) {
 		add(1)
 	}
 	return g
 }
 
+// randomGuestCell returns a cell of dedicated, or rarely of shared CPUs, with small or huge pages.
 func randomGuestCell(rng *rand.Rand) numa.GuestCell {
 	c := numa.GuestCell{MemoryMB: 256 * (1 + rng.IntN(3))}
 	for v := range 1 + rng.IntN(2) {
 		c.VCPUs = append(c.VCPUs, v)
 	}
-	c.Dedicated = c.VCPUs
+	if rng.IntN(6) > 0 {
+		c.Dedicated = c.VCPUs
+		c.Threads = []numa.Threads{"", numa.Prefer, numa.Isolate, numa.Require}[rng.IntN(4)]
+	}
+	if rng.IntN(6) == 0 {
+		c.MemoryMB, c.PageKB = 128*(1+rng.IntN(2)), 2048
+	}
 	return c
 }
