@@ -17,7 +17,8 @@ func TestPromisedDeviceIsNearItsGuest(t *testing.T) {
 	r.ID = "Q"
 	for at := range 2 {
 		promised := h
-		promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r}, Cells: numa.WithNodes(guest(1), []int{at})}}
+		promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r},
+			Cells: numa.WithNodes(guest(1), []int{at})}}
 		check(t, question{requests: []pci.Request{r}, cells: guest(1)}, promised, "", "")
 	}
 }

@@ -42,7 +42,8 @@ func (n *groupNetworks) Ports(_ context.Context, q url.Values) (list []network.P
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range n.ports {
-		if slices.Contains(q["device_id"], p.Device) || q.Has("fixed_ips") && slices.Contains(q["network_id"], p.Network) {
+		if slices.Contains(q["device_id"], p.Device) ||
+			q.Has("fixed_ips") && slices.Contains(q["network_id"], p.Network) {
 			list = append(list, p)
 		}
 	}

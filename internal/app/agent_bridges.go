@@ -109,8 +109,8 @@ func metadataOf(ctx context.Context, ports []api.HostPort, recent *recentGuests,
 		return out, err
 	}
 	if !slices.ContainsFunc(out.Interfaces, func(one configdrive.Interface) bool { return one.Port == ports[i].ID }) {
-		return configdrive.Server{}, fault.New(fault.NotFound, "port %s names server %s, which does not have it", ports[i].ID,
-			server)
+		return configdrive.Server{}, fault.New(fault.NotFound, "port %s names server %s, which does not have it",
+			ports[i].ID, server)
 	}
 	out.ID, out.Name = server, guests[g].Name
 	for i, one := range out.Interfaces {

@@ -37,7 +37,8 @@ func TestMetadataOfAPortOfNoServer(t *testing.T) {
 	}
 	ports := []api.HostPort{port("own", "10.0.0.5"), port("other", "10.0.0.6")}
 	of := func(address string) (configdrive.Server, error) {
-		return metadataOf(t.Context(), ports, &recentGuests{from: &countedLists{}}, boot, "n", netip.MustParseAddr(address))
+		return metadataOf(t.Context(), ports, &recentGuests{from: &countedLists{}}, boot, "n",
+			netip.MustParseAddr(address))
 	}
 	if got, err := of("10.0.0.5"); err != nil || string(got.UserData) != "secret" || got.ID != "g1" {
 		t.Errorf("the port of the server: %+v %v", got, err)

@@ -21,7 +21,8 @@ func TestPortsNearTheOnlyNodeWithCPUs(t *testing.T) {
 		for range 4 {
 			m.nics(node, 1, 4)
 			name := fmt.Sprintf("ens%d", m.bus)
-			m.file(fmt.Sprintf("devices/pci%04x:00/%04x:00:00.0/%04x:01:00.0/net/%s/address", m.bus, m.bus, m.bus, name),
+			m.file(fmt.Sprintf("devices/pci%04x:00/%04x:00:00.0/%04x:01:00.0/net/%s/address", m.bus, m.bus, m.bus,
+				name),
 				fmt.Sprintf("00:00:00:00:00:%02x", m.bus))
 			fmt.Fprintf(&m.links, "-- class/net/%s/ --\n", name)
 			mappings += ",physnet1:" + name

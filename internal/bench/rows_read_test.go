@@ -42,7 +42,8 @@ func TestRequestsReadFewRows(t *testing.T) {
 		}
 		for query, rows := range rowsRead(t, admin, of) {
 			if rows > hosts*devices/100 {
-				t.Errorf("with %s statistics of %d providers this reads %d rows: %s", statistics, hosts*devices, rows, query)
+				t.Errorf("with %s statistics of %d providers this reads %d rows: %s", statistics, hosts*devices, rows,
+					query)
 			}
 		}
 	}
@@ -73,7 +74,8 @@ func requestsOfOneTree(root string) []requestToTree {
 		{"DELETE", consumer, nil, 204},
 		{"POST", "/resource_providers", fmt.Appendf(nil, `{"name":%q,"uuid":%q,"parent_provider_uuid":%q}`, name, name,
 			root), 200},
-		{"PUT", child + "/inventories", []byte(`{"resource_provider_generation":0,"inventories":{"PGPU":{"total":1}}}`), 200},
+		{"PUT", child + "/inventories",
+			[]byte(`{"resource_provider_generation":0,"inventories":{"PGPU":{"total":1}}}`), 200},
 		{"PUT", child + "/traits", []byte(`{"resource_provider_generation":1,"traits":["HW_NIC_VMDQ"]}`), 200},
 		{"PUT", child + "/aggregates", fmt.Appendf(nil, `{"resource_provider_generation":2,"aggregates":[%q]}`,
 			aggregate(7)), 200},

@@ -307,7 +307,8 @@ func hostClient(c *Cloud) (host.Client, error) {
 func guestsHere(c *Cloud) (n int, err error) {
 	count := func(dir, pattern string) (found []os.DirEntry) {
 		found, failed := os.ReadDir(dir)
-		if !errors.Is(failed, fs.ErrNotExist) && !errors.Is(failed, syscall.ENOTDIR) && !errors.Is(failed, syscall.ELOOP) {
+		if !errors.Is(failed, fs.ErrNotExist) && !errors.Is(failed, syscall.ENOTDIR) &&
+			!errors.Is(failed, syscall.ELOOP) {
 			err = errors.Join(err, failed)
 		}
 		for _, one := range found {

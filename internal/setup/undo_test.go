@@ -177,8 +177,9 @@ func TestUndoOfGuestFiles(t *testing.T) {
 		"like a pattern [a]": {"", "11111111-2222-3333-4444-555555555555/disk", "kept     the copies of images", true},
 		"copies":             {"", "_base/image.raw", "removed  the copies of images", false},
 		"a guest":            {"", "11111111-2222-3333-4444-555555555555/disk", "kept     the copies of images", true},
-		"other name":         {"", "on-b/11111111-2222-3333-4444-555555555555/disk", "kept     the copies of images", true},
-		"earlier cloud":      {"_base/image.raw", "_base/other.raw", "", true},
+		"other name": {"", "on-b/11111111-2222-3333-4444-555555555555/disk", "kept     the copies of images",
+			true},
+		"earlier cloud": {"_base/image.raw", "_base/other.raw", "", true},
 	} {
 		o, err := tryOptions(filepath.Join(t.TempDir(), strings.ReplaceAll(name, " ", "-"))).Complete()
 		must(t, err)

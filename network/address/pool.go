@@ -97,7 +97,8 @@ func CheckPools(cidr netip.Prefix, gateway netip.Addr, pools []Pool) (code, reas
 	sorted := slices.SortedFunc(slices.Values(pools), func(p, q Pool) int { return p.First.Compare(q.First) })
 	for i, p := range sorted[:max(len(sorted)-1, 0)] {
 		if q := sorted[i+1]; p.Overlaps(q) {
-			return "OverlappingAllocationPools", fmt.Sprintf("the allocation pools %s and %s overlap; separate them", p, q)
+			return "OverlappingAllocationPools",
+				fmt.Sprintf("the allocation pools %s and %s overlap; separate them", p, q)
 		}
 	}
 	return "", ""

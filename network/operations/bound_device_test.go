@@ -16,7 +16,8 @@ func TestDeviceOfPortWithGuaranteeStays(t *testing.T) {
 	const other = resource.ConsumerID("22222222-0000-0000-0000-000000000002")
 	c := newCloud(t)
 	ctx := t.Context()
-	p := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 1000)), map[string]provider.ID{"minimum_bandwidth": bridge},
+	p := c.boundPort(t, "normal", c.policy(t, bwRule("egress", 1000)),
+		map[string]provider.ID{"minimum_bandwidth": bridge},
 		nil)
 	held := resource.Allocation{root: {"VCPU": 1}, bridge: {egr: 1000}}
 	c.has(t, other, "INSTANCE", held)

@@ -69,7 +69,8 @@ func portsWithPolicies(t *testing.T, s *Service) {
 			read, with, policy, err := PortWithPolicy(ctx, s, made.ID)
 			must(t, err)
 			if want := cmp.Or(p.Policy, ofNetwork); read.ID != made.ID || with.ID != n.ID || policy.ID != want {
-				t.Errorf("port %s, network %s, policy %s; want %s, %s, %s", read.ID, with.ID, policy.ID, made.ID, n.ID, want)
+				t.Errorf("port %s, network %s, policy %s; want %s, %s, %s", read.ID, with.ID, policy.ID, made.ID, n.ID,
+					want)
 			}
 		}
 	}

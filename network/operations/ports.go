@@ -230,8 +230,8 @@ func checkBoundChanges(old, p store.Port) error {
 			"first", p.ID, old.Binding.Host)
 	case bound && isServerPort(old) && p.Binding.Host == old.Binding.Host &&
 		(p.Device != old.Device || !isServerPort(p)): // what it has in Placement is part of its server's allocation
-		return conflict("PortBound", "Unable to change device_id and device_owner of port %s: it is bound to host %s for "+
-			"server %s; detach it first", p.ID, old.Binding.Host, old.Device)
+		return conflict("PortBound", "Unable to change device_id and device_owner of port %s: it is bound to host %s "+
+			"for server %s; detach it first", p.ID, old.Binding.Host, old.Device)
 	case bound && p.MAC != old.MAC && p.Binding.Host == old.Binding.Host:
 		return conflict("PortBound", "Unable to complete operation on port %s, port is already bound, port type: %s, "+
 			"old_mac %s, new_mac %s", p.ID, old.Binding.VIF, old.MAC, p.MAC)

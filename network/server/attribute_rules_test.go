@@ -31,7 +31,8 @@ func TestRulesOfAttributes(t *testing.T) {
 	f := start(t)
 	shared := f.create("admin", "/v2.0/networks", "network", `{"shared": true}`)["id"].(string)
 	own := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
-	sub := f.create("demo", "/v2.0/subnets", "subnet", `{"network_id": "`+own+`", "cidr": "10.0.0.0/24"}`)["id"].(string)
+	sub := f.create("demo", "/v2.0/subnets", "subnet",
+		`{"network_id": "`+own+`", "cidr": "10.0.0.0/24"}`)["id"].(string)
 	for _, owner := range []string{"network:dhcp", `\u006eetwork:dhcp`, `network\u003adhcp`} {
 		p := f.create("demo", "/v2.0/ports", "port", `{"network_id": "`+shared+`"}`)["id"].(string)
 		f.fails(403, "PolicyNotAuthorized", "demo", "PUT", "/v2.0/ports/"+p, `{"port": {"device_owner": "`+owner+`"}}`)

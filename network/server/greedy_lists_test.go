@@ -16,7 +16,8 @@ func TestListsOfObjectsAreLimited(t *testing.T) {
 		return "[" + strings.TrimSuffix(strings.Repeat(each+",", n), ",") + "]"
 	}
 	subnet := func(attributes string) string {
-		return fmt.Sprintf(`{"subnet": {"network_id": %q, "ip_version": 4, "cidr": "10.0.0.0/16", %s}}`, network, attributes)
+		return fmt.Sprintf(`{"subnet": {"network_id": %q, "ip_version": 4, "cidr": "10.0.0.0/16", %s}}`, network,
+			attributes)
 	}
 	for _, attributes := range []string{`"dns_nameservers": ` + many(6, `"10.0.0.9"`),
 		`"host_routes": ` + many(21, `{"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}`),

@@ -61,8 +61,8 @@ func (t tags) change(c *call, change func([]string) ([]string, error)) ([]string
 	return t.set(c, c.R.PathValue("id"), func(had []string) ([]string, error) {
 		tags, err := change(had)
 		if err == nil && len(tags) > max(maxTags, len(had)) {
-			err = fault.New(fault.Invalid, "Invalid input for tags. Reason: an object has at most %d tags, and these are %d.",
-				maxTags, len(tags))
+			err = fault.New(fault.Invalid, "Invalid input for tags. Reason: an object has at most %d tags, and these "+
+				"are %d.", maxTags, len(tags))
 		}
 		return tags, err
 	})
@@ -74,7 +74,8 @@ const maxTags = 128
 // checkTag refuses a tag that is empty or too long.
 func checkTag(tag string) error {
 	if len(tag) > 255 || tag == "" {
-		return fault.New(fault.Invalid, "Invalid input for tags. Reason: '%s' must have 1 to 255 bytes.", edge.Clip(tag))
+		return fault.New(fault.Invalid, "Invalid input for tags. Reason: '%s' must have 1 to 255 bytes.",
+			edge.Clip(tag))
 	}
 	return nil
 }

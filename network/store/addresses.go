@@ -159,8 +159,8 @@ func (tx *Tx) putPort(ctx context.Context, p *Port, had []member) error {
 // stay. PutPort of what the port has then removes the others.
 func (tx *Tx) Reserve(ctx context.Context, old, next Port) error {
 	if next.MAC != old.MAC {
-		_, err := tx.tx.Exec(ctx, `INSERT INTO network_macs (network, mac, port) VALUES (?, ?, ?)`, next.Network, next.MAC,
-			next.ID)
+		_, err := tx.tx.Exec(ctx, `INSERT INTO network_macs (network, mac, port) VALUES (?, ?, ?)`, next.Network,
+			next.MAC, next.ID)
 		if err != nil {
 			return duplicate(err)
 		}

@@ -163,7 +163,8 @@ func namesOf(build int) []string {
 // removeOldDisks removes the disks and the NVRAMs of earlier builds.
 func (d directory) removeOldDisks(domain uuid.UUID, g hypervisor.Guest) error {
 	var err error
-	for _, pattern := range []string{"disk-*.qcow2*", "nvram-*.fd*", lowerPrefix + "*"} { // a new disk has no lower ones
+	// A new disk has no lower ones.
+	for _, pattern := range []string{"disk-*.qcow2*", "nvram-*.fd*", lowerPrefix + "*"} {
 		files, failed := match(d.path(domain.String()), pattern)
 		err = errors.Join(err, failed)
 		for _, file := range files {

@@ -101,7 +101,8 @@ func TestStartWithFilesThatStay(t *testing.T) {
 	daemon := libvirtd.Start(t)
 	d := openHost(t, daemon, daemon.GuestDir(t))
 	id := uuid.MustParse(hypervisortest.ID("a"))
-	must(t, d.writeRecord(id, domainxml.Guest{ID: id.String(), Domain: id.String(), Held: domainxml.Held{Removing: true}}))
+	must(t, d.writeRecord(id, domainxml.Guest{ID: id.String(), Domain: id.String(),
+		Held: domainxml.Held{Removing: true}}))
 	mounted := d.path(id.String(), "mounted")
 	must(t, os.Mkdir(mounted, 0o700))
 	if err := syscall.Mount("none", mounted, "tmpfs", 0, "size=16k"); err != nil {

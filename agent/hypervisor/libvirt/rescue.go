@@ -44,8 +44,8 @@ func checkRescueSize(ctx context.Context, d *Driver, g hypervisor.Guest) error {
 		return fault.New(fault.Unavailable, "the free space of %s cannot be read: %w", d.o.Dir, err)
 	}
 	if free := int64(system.Bavail) * system.Bsize; base.VirtualSize > free {
-		return fault.New(fault.Conflict, "the rescue image %s has a disk of %d bytes, and its host has %d bytes free in "+
-			"[DEFAULT] instances_path; choose a smaller rescue image", g.Rescue, base.VirtualSize, free)
+		return fault.New(fault.Conflict, "the rescue image %s has a disk of %d bytes, and its host has %d bytes free "+
+			"in [DEFAULT] instances_path; choose a smaller rescue image", g.Rescue, base.VirtualSize, free)
 	}
 	return nil
 }

@@ -152,7 +152,8 @@ func besides(disk, name string) string {
 // backingFile returns the name of the backing file in the header of a qcow2 file; empty for a file without one, and for
 // a file of another format.
 func backingFile(path string) (string, error) {
-	if status, err := os.Stat(path); err != nil || !status.Mode().IsRegular() { // to open a FIFO would wait for its writer
+	// To open a FIFO would wait for its writer.
+	if status, err := os.Stat(path); err != nil || !status.Mode().IsRegular() {
 		return "", err
 	}
 	f, err := os.Open(path)

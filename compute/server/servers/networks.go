@@ -255,8 +255,8 @@ func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest,
 		return nil
 	}
 	if n.Project != c.Who.Project && !c.Who.IsAdmin() {
-		return fault.New(fault.Forbidden, "It is not allowed to choose an address in network %s, which belongs to another "+
-			"project; leave the address out, or use a port", n.ID)
+		return fault.New(fault.Forbidden, "It is not allowed to choose an address in network %s, which belongs to "+
+			"another project; leave the address out, or use a port", n.ID)
 	}
 	found, err := s.Networks.Ports(c.R.Context(), url.Values{"network_id": {r.Network},
 		"fixed_ips": {"ip_address=" + r.FixedIP}})

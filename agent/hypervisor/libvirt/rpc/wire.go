@@ -45,7 +45,8 @@ type wire struct {
 }
 
 func newWire(conn net.Conn, end func(error)) *wire {
-	return &wire{Conn: conn, in: bufio.NewReader(conn), consoles: map[uint32]bool{}, opened: make(chan struct{}), end: end}
+	return &wire{Conn: conn, in: bufio.NewReader(conn), consoles: map[uint32]bool{}, opened: make(chan struct{}),
+		end: end}
 }
 
 // openTime is how long the end of a connection waits for that of ConnectToURI, which either has all replies and takes
