@@ -16,12 +16,14 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
+func (s handlers) onAgents() operations.Agents { return operations.Agents{Service: s.ops} }
+
 // byAgent returns a handler for the agent of the host in the path. The first account that contacts the service for a
 // host is bound to the host; other accounts are refused.
-func (s *server) byAgent(handle func(*call) error) func(*call) error {
+func (s handlers) byAgent(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		host := c.R.PathValue("host")
-		bound, err := s.onAgents().AdmitAgent(c.R.Context(), host, c.Who.User, s.Strategy)
+		bound, err := s.onAgents().AdmitAgent(c.R.Context(), host, c.Who.User, s.strategy)
 		if err != nil {
 			return err
 		}
@@ -35,7 +37,7 @@ func (s *server) byAgent(handle func(*call) error) func(*call) error {
 }
 
 // bindHost is PUT /berth/v1/hosts/{host}/account: an operator binds a host to an account.
-func (s *server) bindHost(c *call) error {
+func (s handlers) bindHost(c *call) error {
 	var body api.HostAccount
 	if err := c.ReadJSON(maxBody, &body); err != nil {
 		return err
@@ -44,10 +46,10 @@ func (s *server) bindHost(c *call) error {
 		return fault.New(fault.Invalid, "account must be a user id of 1 to 255 bytes")
 	}
 	return c.Done(http.StatusNoContent,
-		s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.Strategy))
+		s.onAgents().BindHost(c.R.Context(), c.R.PathValue("host"), body.Account, s.strategy))
 }
 
-func (s *server) reportAgent(c *call) error {
+func (s handlers) reportAgent(c *call) error {
 	var report api.AgentReport
 	if err := c.ReadJSON(maxBody, &report); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (s *server) reportAgent(c *call) error {
 		s.onAgents().ReportAgent(c.R.Context(), c.R.PathValue("host"), c.R.PathValue("type"), report))
 }
 
-func (s *server) hostPorts(c *call) error {
+func (s handlers) hostPorts(c *call) error {
 	since := int64(0)
 	if text := c.R.URL.Query().Get("since"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -72,7 +74,7 @@ func (s *server) hostPorts(c *call) error {
 	return err
 }
 
-func (s *server) hostNetworks(c *call) error {
+func (s handlers) hostNetworks(c *call) error {
 	networks, err := s.onAgents().HostNetworks(c.R.Context(), c.R.PathValue("host"))
 	if err == nil {
 		rest.WriteJSON(c.W, http.StatusOK, networks)
@@ -81,7 +83,7 @@ func (s *server) hostNetworks(c *call) error {
 }
 
 // agents returns the collection of agents.
-func (s *server) agents() collection {
+func (s handlers) agents() collection {
 	return collection{one: "agent", many: "agents", missing: "AgentNotFound",
 		attributes: []string{"id", "agent_type", "binary", "host", "admin_state_up", "alive", "topic", "description",
 			"availability_zone"},
@@ -119,7 +121,7 @@ func (c *call) agent(a store.Agent) document {
 	if a.Synced != nil {
 		synced = *a.Synced
 	}
-	alive := c.srv.Now().Sub(time.UnixMicro(a.Heartbeat)) < operations.AgentDownTime
+	alive := c.service.now().Sub(time.UnixMicro(a.Heartbeat)) < operations.AgentDownTime
 	moment := func(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02 15:04:05") }
 	return document{map[string]any{"id": a.ID, "agent_type": a.Type, "binary": a.Name, "host": a.Host, "topic": "N/A",
 		"admin_state_up": a.AdminUp, "alive": alive, "description": edge.OrNull(a.Description),
@@ -130,7 +132,7 @@ func (c *call) agent(a store.Agent) document {
 }
 
 // agentRoutes returns the paths for Berth's own agents.
-func (s *server) agentRoutes() []edge.Route[*call] {
+func (s handlers) agentRoutes() []edge.Route[*call] {
 	return []edge.Route[*call]{
 		{Path: "/berth/v1/network-agents/{host}/{type}", Methods: methods{
 			http.MethodPut: {Spec: edge.Spec{Rule: policies.ReportAgent, Quiet: true}, Handle: s.byAgent(s.reportAgent)}}},

@@ -11,8 +11,10 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
+func (s handlers) onBindings() operations.Bindings { return operations.Bindings{Service: s.ops} }
+
 // bindings has the handlers of the bindings of a port (extension binding-extended).
-type bindings struct{ *server }
+type bindings struct{ handlers }
 
 func (b bindings) routes() []edge.Route[*call] {
 	const path = "/v2.0/ports/{port}/bindings"

@@ -3,33 +3,29 @@ package server
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/policies"
 	"github.com/openberth/berth/network/store"
 )
 
-type server struct {
-	Options
-	ops *operations.Service
+// service is what the handlers of all resources need.
+type service struct {
+	ops      *operations.Service
+	strategy string // the auth_strategy
+	now      func() time.Time
 }
 
 // call is one request and its response.
 type call struct {
 	edge.Call
-	srv     *server
+	service *service
 	shares  map[string]bool // the ids of the objects that are shared with the caller's project; see withShares
 	network store.Network   // that of the object to create; see draftInNetwork
 }
-
-func (s *server) onAgents() operations.Agents { return operations.Agents{Service: s.ops} }
-
-func (s *server) onBindings() operations.Bindings { return operations.Bindings{Service: s.ops} }
-
-func (s *server) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
 
 // checkPolicy checks the rule of a method that needs no object.
 func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Who.Project, nil)) }
@@ -38,7 +34,7 @@ func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.
 func (c *call) target(project string, more map[string]any) map[string]any {
 	t := map[string]any{"project_id": project, "tenant_id": project, "shared": false, "router:external": false,
 		"network:project_id": nil, "network:tenant_id": nil, "owner_kind": "",
-		"wildcard": false, "auth_strategy": c.srv.Strategy}
+		"wildcard": false, "auth_strategy": c.service.strategy}
 	for key, value := range more {
 		t[key] = value
 	}
@@ -83,11 +79,4 @@ func (c *call) removeSuffix() {
 	if path != c.R.URL.Path {
 		c.SetPath(path)
 	}
-}
-
-// Options are what a server needs. Operations must be set.
-type Options struct {
-	Operations *operations.Service
-	Feed       *eventstream.Feed // NewFeed; nil: there are no events
-	edge.Options
 }

@@ -12,11 +12,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/policies"
-	"github.com/openberth/berth/network/store"
 )
-
-// noDNS is why domains of ports are refused.
-const noDNS = "the names of ports are in the domain of their network; set dns_domain of the network"
 
 // document is an object of a collection: what the API shows, and what the policy rules refer to.
 type document struct {
@@ -38,6 +34,7 @@ type collection struct {
 	create func(c *call, o *edge.Object) (document, error)
 	update func(c *call, id string, revision int, o *edge.Object) (document, error)
 	remove func(c *call, id string, revision int) error
+	check  func(c *call, rule string, o *edge.Object, target map[string]any) error // of a create or an update; nil: none
 }
 
 // named returns the collection with its name in the policy rules.
@@ -49,7 +46,7 @@ func (col collection) named() collection {
 }
 
 // mount adds the paths of a collection.
-func (s *server) mount(all *[]edge.Route[*call], path string, col collection) {
+func mount(all *[]edge.Route[*call], path string, col collection) {
 	col = col.named()
 	many, one := edge.Route[*call]{Path: path, Methods: methods{}},
 		edge.Route[*call]{Path: path + "/{id}", Methods: methods{}}
@@ -221,7 +218,7 @@ func (col collection) handleCreate(c *call) error {
 	}
 	var views []map[string]any
 	request := c.R
-	err = c.srv.ops.Store.Together(request.Context(), func(ctx context.Context) error {
+	err = c.service.ops.Store.Together(request.Context(), func(ctx context.Context) error {
 		c.R, views = request.WithContext(ctx), nil
 		for _, o := range objects {
 			d, err := col.createOne(c, o.Copy())
@@ -252,50 +249,22 @@ func (col collection) createOne(c *call, o *edge.Object) (document, error) {
 	return col.create(c, o)
 }
 
-// authorize checks the rule of an operation, and that of each attribute that the request has. A policy that the request
-// names must be visible to the caller.
+// authorize checks the rule of an operation, that of each attribute that the request has, and what the resource checks.
 func (col collection) authorize(c *call, rule string, o *edge.Object, target map[string]any) error {
 	if err := c.Authorize(rule, target); err != nil {
 		return err
 	}
-	for name, raw := range o.Keys {
+	for name := range o.Keys {
 		if attribute := rule + ":" + name; policies.Has(attribute) {
 			if err := c.Authorize(attribute, target); err != nil {
 				return err
 			}
 		}
-		if name == "qos_policy_id" || name == "security_groups" {
-			if err := c.needShares(); err != nil {
-				return err
-			}
-		}
-		if id := ""; name == "qos_policy_id" && json.Unmarshal(raw, &id) == nil && id != "" {
-			if _, err := c.srv.qosPolicies().named().read(c, id); err != nil {
-				return err
-			}
-		}
-		var ids []string
-		if name == "security_groups" && json.Unmarshal(raw, &ids) == nil {
-			slices.Sort(ids)
-			for _, id := range slices.Compact(ids) {
-				if _, err := (groups{c.srv}).collection().named().read(c, id); err != nil {
-					return err
-				}
-			}
-		}
-		if address := rule + ":fixed_ips:ip_address"; name == "fixed_ips" && namesAddress(o) && policies.Has(address) {
-			if err := c.Authorize(address, target); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
-}
-
-// namesAddress reports whether the attribute fixed_ips of a request has an address.
-func namesAddress(o *edge.Object) bool {
-	ips, _ := readFixedIPs(o.Copy())
-	return slices.ContainsFunc(ips, func(ip store.FixedIP) bool { return ip.Address != "" })
+	if col.check == nil {
+		return nil
+	}
+	return col.check(c, rule, o, target)
 }
 
 func (col collection) handleUpdate(c *call) error {
@@ -370,16 +339,4 @@ func (c *call) project(o *edge.Object) (string, error) {
 		project = c.Who.Project
 	}
 	return project, o.Err()
-}
-
-// draftProject is the draft of a collection whose rules refer to the project only. The project stays in the object.
-func draftProject(c *call, o *edge.Object) (map[string]any, error) {
-	project, err := c.project(o.Copy())
-	return c.target(project, nil), err
-}
-
-// with returns a list of attributes with those that every object has.
-func with(attributes ...string) []string {
-	return slices.Concat([]string{"id", "name", "description", "project_id", "tenant_id", "created_at", "updated_at",
-		"revision_number"}, attributes)
 }

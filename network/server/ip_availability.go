@@ -11,14 +11,14 @@ import (
 )
 
 // ipAvailabilities returns the collection of how many addresses networks have and use.
-func (s *server) ipAvailabilities() collection {
+func (s handlers) ipAvailabilities() collection {
 	return collection{one: "network_ip_availability", many: "network_ip_availabilities", missing: "NetworkNotFound",
 		attributes: []string{"network_id", "network_name", "ip_version", "project_id", "tenant_id"},
 		hidden:     []string{"id", "ip_version"},
 		list:       s.listIPAvailabilities, show: s.showIPAvailability}
 }
 
-func (s *server) listIPAvailabilities(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listIPAvailabilities(c *call, q url.Values) (list []document, err error) {
 	f := store.Filter{IDs: q["network_id"], Projects: append(q["project_id"], q["tenant_id"]...)}
 	ctx := c.R.Context()
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
@@ -36,7 +36,7 @@ func (s *server) listIPAvailabilities(c *call, q url.Values) (list []document, e
 	return list, err
 }
 
-func (s *server) showIPAvailability(c *call, id string) (d document, err error) {
+func (s handlers) showIPAvailability(c *call, id string) (d document, err error) {
 	ctx := c.R.Context()
 	n, err := operations.Get[store.Network](ctx, s.ops, id)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/network/operations"
@@ -13,19 +12,19 @@ import (
 )
 
 // networks returns the collection of networks.
-func (s *server) networks() collection {
+func (s handlers) networks() collection {
 	return collection{one: "network", many: "networks", missing: "NetworkNotFound",
 		attributes: with("admin_state_up", "status", "shared", "router:external", "mtu", "subnets", "provider:network_type",
 			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default", "port_security_enabled",
 			"dns_domain"),
 		list: s.listNetworks, show: s.showNetwork, draft: draftProject, create: s.createNetwork,
-		update: s.updateNetwork,
+		update: s.updateNetwork, check: s.checkPolicy,
 		remove: func(c *call, id string, revision int) error {
 			return s.ops.DeleteNetwork(c.R.Context(), id, revision)
 		}}
 }
 
-func (s *server) listNetworks(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listNetworks(c *call, q url.Values) (list []document, err error) {
 	ctx := c.R.Context()
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
 		found, err := store.List[store.Network](ctx, tx, storeFilter(q))
@@ -52,7 +51,7 @@ func subnetsByNetwork(ctx context.Context, tx *store.Tx, f store.Filter) (map[st
 	return all, err
 }
 
-func (s *server) showNetwork(c *call, id string) (d document, err error) {
+func (s handlers) showNetwork(c *call, id string) (d document, err error) {
 	ctx := c.R.Context()
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
 		n, err := operations.GetIn[store.Network](ctx, tx, id)
@@ -92,17 +91,6 @@ func providerAttributes(seg store.Segment) map[string]any {
 	return map[string]any{"provider:network_type": seg.Type, "provider:physical_network": edge.OrNull(seg.PhysicalNetwork),
 		"provider:segmentation_id": edge.OrNull(seg.ID)}
 }
-
-// common returns the attributes that every object has.
-func common(b store.Base) map[string]any {
-	return map[string]any{"id": b.ID, "name": b.Name, "description": b.Description, "project_id": b.Project,
-		"tenant_id": b.Project, "created_at": apiTime(b.Created), "updated_at": apiTime(b.Updated),
-		"revision_number": b.Number, "tags": notNil(b.Tags)}
-}
-
-func apiTime(micros int64) string { return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05Z") }
-
-func notNil(list []string) []string { return append([]string{}, list...) }
 
 // readNetwork decodes the attributes of a network that creates and updates have in common.
 func readNetwork(o *edge.Object, n *store.Network) {
@@ -152,7 +140,7 @@ func readSegment(o *edge.Object, seg *store.Segment) bool {
 	return *seg != store.Segment{}
 }
 
-func (s *server) createNetwork(c *call, o *edge.Object) (document, error) {
+func (s handlers) createNetwork(c *call, o *edge.Object) (document, error) {
 	n := store.Network{AdminUp: true, PortSecurity: true}
 	n.Project, _ = c.project(o)
 	readNetwork(o, &n)
@@ -164,7 +152,7 @@ func (s *server) createNetwork(c *call, o *edge.Object) (document, error) {
 	return c.networkDocument(n, nil), err
 }
 
-func (s *server) updateNetwork(c *call, id string, revision int, o *edge.Object) (document, error) {
+func (s handlers) updateNetwork(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdateNetwork(c.R.Context(), id, revision, func(n *store.Network) error {
 		o := o.Copy()
 		readNetwork(o, n)

@@ -11,7 +11,7 @@ import (
 // docs/berth-api/network.yaml describes each path of Berth's own, with its rule.
 func TestOwnPathsAreDescribed(t *testing.T) {
 	own := map[string]string{}
-	for _, r := range (&server{Options: Options{Feed: &eventstream.Feed{}}}).routes() {
+	for _, r := range routes(&service{}, &eventstream.Feed{}) {
 		for method, m := range r.Methods {
 			if strings.HasPrefix(r.Path, "/berth/v1/") {
 				own[method+" "+r.Path] = m.Rule

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"github.com/openberth/berth/network/qos"
 	"github.com/openberth/berth/network/store"
 )
+
+func (s handlers) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
 
 // ruleType is a type of rule as the API names it.
 type ruleType struct {
@@ -28,7 +31,7 @@ func ruleTypes() []ruleType {
 }
 
 // qosPolicies returns the collection of QoS policies.
-func (s *server) qosPolicies() collection {
+func (s handlers) qosPolicies() collection {
 	return collection{one: "policy", many: "policies", missing: "QosPolicyNotFound",
 		attributes: with("shared", "is_default"),
 		list: func(c *call, q url.Values) ([]document, error) {
@@ -65,6 +68,19 @@ func (s *server) qosPolicies() collection {
 		remove: func(c *call, id string, revision int) error {
 			return s.onPolicies().DeletePolicy(c.R.Context(), id, revision)
 		}}
+}
+
+// checkPolicy refuses a policy of a network or a port that the caller may not see.
+func (s handlers) checkPolicy(c *call, _ string, o *edge.Object, _ map[string]any) error {
+	id := ""
+	if raw := o.Keys["qos_policy_id"]; raw == nil || json.Unmarshal(raw, &id) != nil || id == "" {
+		return nil
+	}
+	if err := c.needShares(); err != nil {
+		return err
+	}
+	_, err := s.qosPolicies().named().read(c, id)
+	return err
 }
 
 func readPolicy(o *edge.Object, p *store.Policy) {
@@ -104,7 +120,7 @@ func ruleView(r store.Rule) map[string]any {
 }
 
 // ruleRoutes returns the paths of rules, of the aliases without a policy, and of the types.
-func (s *server) ruleRoutes() []edge.Route[*call] {
+func (s handlers) ruleRoutes() []edge.Route[*call] {
 	all := []edge.Route[*call]{
 		{Path: "/v2.0/qos/rule-types", Methods: methods{http.MethodGet: {Handle: listRuleTypes}}},
 		{Path: "/v2.0/qos/rule-types/{type}", Methods: methods{http.MethodGet: {Handle: showRuleType}}}}
@@ -122,7 +138,7 @@ func (s *server) ruleRoutes() []edge.Route[*call] {
 
 // rules has the handlers of one type of rule.
 type rules struct {
-	srv *server
+	handlers
 	ruleType
 }
 
@@ -132,9 +148,9 @@ func (r rules) key() string { return string(r.kind) + "_rule" }
 // policy returns the policy in the path, or that of the rule in the path, and checks a policy rule.
 func (r rules) policy(c *call, verb string) (p store.Policy, err error) {
 	if id := c.R.PathValue("policy"); id != "" {
-		p, err = operations.Get[store.Policy](c.R.Context(), r.srv.ops, id)
+		p, err = operations.Get[store.Policy](c.R.Context(), r.ops, id)
 	} else {
-		p, err = r.srv.onPolicies().PolicyOfRule(c.R.Context(), r.kind, c.R.PathValue("id"))
+		p, err = r.onPolicies().PolicyOfRule(c.R.Context(), r.kind, c.R.PathValue("id"))
 	}
 	if err != nil {
 		return p, err
@@ -196,7 +212,7 @@ func (r rules) create(c *call) error {
 func (r rules) put(c *call, status int, p store.Policy, rule store.Rule) error {
 	err := r.read(c, &rule)
 	if err == nil {
-		rule, err = r.srv.onPolicies().PutRule(c.R.Context(), p.ID, rule)
+		rule, err = r.onPolicies().PutRule(c.R.Context(), p.ID, rule)
 	}
 	if err != nil {
 		return err
@@ -211,9 +227,6 @@ func (r rules) update(c *call) error {
 	}
 	return r.put(c, http.StatusOK, p, rule)
 }
-
-// maxRate is the maximum of a rate: that of a signed 32-bit integer.
-const maxRate = 1<<31 - 1
 
 // dscpMarks are the marks that a rule may have.
 var dscpMarks = []int{0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 46, 48, 56}
@@ -257,7 +270,7 @@ func (r rules) remove(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.Done(http.StatusNoContent, r.srv.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")))
+	return c.Done(http.StatusNoContent, r.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")))
 }
 
 func listRuleTypes(c *call) error {

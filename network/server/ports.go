@@ -15,18 +15,20 @@ import (
 	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/policies"
 	"github.com/openberth/berth/network/qos"
 	"github.com/openberth/berth/network/store"
 	"github.com/openberth/berth/resource"
 )
 
 // ports returns the collection of ports.
-func (s *server) ports() collection {
+func (s handlers) ports() collection {
 	return collection{one: "port", many: "ports", missing: "PortNotFound",
 		attributes: with("network_id", "admin_state_up", "status", "mac_address", "device_id", "device_owner", "fixed_ips",
 			"binding:host_id", "binding:vnic_type", "binding:vif_type", "qos_policy_id", "qos_network_policy_id",
 			"port_security_enabled", "security_groups", "dns_name"),
 		list: s.listPorts, show: s.showPort, draft: s.draftInNetwork, create: s.createPort, update: s.updatePort,
+		check: s.checkPort,
 		remove: func(c *call, id string, revision int) error {
 			return s.ops.DeletePort(c.R.Context(), id, revision)
 		}}
@@ -75,7 +77,7 @@ func readWorld(ctx context.Context, tx *store.Tx, ports ...store.Port) (w world,
 	return w, err
 }
 
-func (s *server) listPorts(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listPorts(c *call, q url.Values) (list []document, err error) {
 	ctx := c.R.Context()
 	f := storeFilter(q)
 	f.Networks, f.Devices, f.Hosts = q["network_id"], q["device_id"], q["binding:host_id"]
@@ -95,7 +97,7 @@ func (s *server) listPorts(c *call, q url.Values) (list []document, err error) {
 	return list, err
 }
 
-func (s *server) showPort(c *call, id string) (document, error) {
+func (s handlers) showPort(c *call, id string) (document, error) {
 	p, n, policy, err := operations.PortWithPolicy(c.R.Context(), s.ops, id)
 	if err != nil {
 		return document{}, err
@@ -118,7 +120,7 @@ func (c *call) port(p store.Port, n store.Network, policy store.Policy) document
 		pairs = append(pairs, map[string]any{"ip_address": pair.Address, "mac_address": mac})
 	}
 	assignments := []map[string]any{}
-	for _, one := range operations.DNSAssignments(p, operations.Domain(c.srv.ops, n)) {
+	for _, one := range operations.DNSAssignments(p, operations.Domain(c.service.ops, n)) {
 		assignments = append(assignments, map[string]any{"ip_address": one.Address, "hostname": one.Hostname,
 			"fqdn": one.FQDN})
 	}
@@ -206,6 +208,9 @@ func vifDetails(p store.Port, n store.Network) map[string]any {
 	return details
 }
 
+// noDNS is why domains of ports are refused.
+const noDNS = "the names of ports are in the domain of their network; set dns_domain of the network"
+
 // readPort decodes the attributes of a port that creates and updates have in common. given reports whether the request
 // has fixed_ips.
 func readPort(o *edge.Object, p *store.Port) (ips []store.FixedIP, given bool) {
@@ -285,7 +290,51 @@ func readPairs(o *edge.Object, p *store.Port) {
 	}
 }
 
-func (s *server) createPort(c *call, o *edge.Object) (document, error) {
+// maxFixedIPs is how many addresses a request can give to a port. Each one is a search while no other client can write.
+const maxFixedIPs = 50
+
+func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
+	var list []struct {
+		Subnet  string `json:"subnet_id"`
+		Address string `json:"ip_address"`
+	}
+	given = o.Has("fixed_ips") && string(o.Keys["fixed_ips"]) != "null"
+	o.Decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
+	limitList(o, "fixed_ips", len(list), maxFixedIPs)
+	ips = []store.FixedIP{}
+	for _, one := range list {
+		if one.Address == "" && one.Subnet == "" {
+			o.Invalid("fixed_ips", "an element has neither subnet_id nor ip_address")
+		}
+		if a, err := address.Parse(one.Address); err == nil {
+			one.Address = a.String()
+		}
+		ips = append(ips, store.FixedIP(one))
+	}
+	return ips, given
+}
+
+// checkPort refuses a policy and groups that the caller may not see, and an address that it may not choose.
+func (s handlers) checkPort(c *call, rule string, o *edge.Object, target map[string]any) error {
+	if err := s.checkPolicy(c, rule, o, target); err != nil {
+		return err
+	}
+	if err := (groups{s}).checkVisible(c, o); err != nil {
+		return err
+	}
+	if address := rule + ":fixed_ips:ip_address"; namesAddress(o) && policies.Has(address) {
+		return c.Authorize(address, target)
+	}
+	return nil
+}
+
+// namesAddress reports whether the attribute fixed_ips of a request has an address.
+func namesAddress(o *edge.Object) bool {
+	ips, _ := readFixedIPs(o.Copy())
+	return slices.ContainsFunc(ips, func(ip store.FixedIP) bool { return ip.Address != "" })
+}
+
+func (s handlers) createPort(c *call, o *edge.Object) (document, error) {
 	p := store.Port{AdminUp: true}
 	p.Project, _ = c.project(o)
 	o.Text("network_id", &p.Network, 255)
@@ -304,7 +353,7 @@ func (s *server) createPort(c *call, o *edge.Object) (document, error) {
 	return s.showPort(c, p.ID)
 }
 
-func (s *server) updatePort(c *call, id string, revision int, o *edge.Object) (document, error) {
+func (s handlers) updatePort(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdatePort(c.R.Context(), id, revision, func(p *store.Port) ([]store.FixedIP, bool, error) {
 		o := o.Copy()
 		ips, given := readPort(o, p)

@@ -11,7 +11,7 @@ import (
 )
 
 // quotas has the handlers of quotas.
-type quotas struct{ *server }
+type quotas struct{ handlers }
 
 // routes returns the paths of quotas.
 func (s quotas) routes() []edge.Route[*call] {

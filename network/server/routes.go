@@ -5,38 +5,20 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
+	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/fault"
 )
 
 // routes returns the paths of the APIs.
-func (s *server) routes() []edge.Route[*call] {
+func routes(service *service, feed *eventstream.Feed) []edge.Route[*call] {
 	all := []edge.Route[*call]{
 		{Path: "/", Public: true, Methods: methods{http.MethodGet: {Handle: showVersions}}},
 		{Path: "/v2.0", Public: true, Methods: methods{http.MethodGet: {Handle: showVersion}}},
 		{Path: "/v2.0/extensions", Methods: methods{http.MethodGet: {Handle: listExtensions}}},
 		{Path: "/v2.0/extensions/{alias}", Methods: methods{http.MethodGet: {Handle: showExtension}}},
 	}
-	var shared, ports []edge.Route[*call]
-	s.mount(&shared, "/v2.0/networks", s.networks())
-	s.mount(&shared, "/v2.0/subnets", s.subnets())
-	s.mount(&shared, "/v2.0/subnetpools", pools{s}.collection())
-	s.mount(&ports, "/v2.0/ports", s.ports())
-	s.mount(&all, "/v2.0/network-ip-availabilities", s.ipAvailabilities())
-	s.mount(&shared, "/v2.0/segments", s.segments())
-	s.mount(&all, "/v2.0/rbac-policies", rbac{s}.collection())
-	s.mount(&shared, "/v2.0/qos/policies", s.qosPolicies())
-	s.mount(&shared, "/v2.0/security-groups", groups{s}.collection())
-	s.mount(&shared, "/v2.0/security-group-rules", groups{s}.rules())
-	s.mount(&all, "/v2.0/agents", s.agents())
-	shared = append(append(shared, s.ruleRoutes()...), s.tagRoutes()...)
-	all = append(all, withShares(shared)...)
-	// A port is never shared itself. A new one has a network that may be shared.
-	all = append(all, withShares(ports, http.MethodPost)...)
-	all = append(all, bindings{s}.routes()...)
-	all = append(all, groups{s}.decisionRoutes()...)
-	all = append(all, quotas{s}.routes()...)
-	all = append(all, s.agentRoutes()...)
-	all = append(all, eventRoutes(s.Feed)...)
+	all = append(all, resourceRoutes(service)...)
+	all = append(all, eventRoutes(feed)...)
 	return append(all, absentRoutes()...)
 }
 

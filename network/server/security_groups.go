@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -14,7 +15,7 @@ import (
 )
 
 // groups has the handlers of security groups and their rules.
-type groups struct{ *server }
+type groups struct{ handlers }
 
 func (s groups) operations() operations.SecurityGroups {
 	return operations.SecurityGroups{Service: s.ops}
@@ -52,6 +53,24 @@ func (s groups) collection() collection {
 		remove: func(c *call, id string, revision int) error {
 			return s.operations().Delete(c.R.Context(), id, revision)
 		}}
+}
+
+// checkVisible refuses groups of a port that the caller may not see.
+func (s groups) checkVisible(c *call, o *edge.Object) error {
+	var ids []string
+	if raw := o.Keys["security_groups"]; raw == nil || json.Unmarshal(raw, &ids) != nil {
+		return nil
+	}
+	if err := c.needShares(); err != nil {
+		return err
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if _, err := s.collection().named().read(c, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readSecurityGroup(o *edge.Object, g *store.SecurityGroup) {

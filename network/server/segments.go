@@ -10,7 +10,7 @@ import (
 )
 
 // segments returns the collection of the segments of all networks.
-func (s *server) segments() collection {
+func (s handlers) segments() collection {
 	return collection{one: "segment", many: "segments", missing: "SegmentNotFound",
 		attributes: []string{"id", "name", "description", "network_id", "network_type", "physical_network", "segmentation_id",
 			"revision_number"},
@@ -30,7 +30,7 @@ func (s *server) segments() collection {
 		draft: s.draftInNetwork, create: s.createSegment, update: s.updateSegment, remove: s.removeSegment}
 }
 
-func (s *server) listSegments(c *call, q url.Values) ([]document, error) {
+func (s handlers) listSegments(c *call, q url.Values) ([]document, error) {
 	networks, err := operations.List[store.Network](c.R.Context(), s.ops, store.Filter{IDs: q["network_id"]})
 	var list []document
 	for _, n := range networks {
@@ -49,7 +49,7 @@ func (c *call) segment(n store.Network, seg store.Segment) document {
 		"updated_at": apiTime(n.Updated)}, c.target(n.Project, nil)}
 }
 
-func (s *server) createSegment(c *call, o *edge.Object) (document, error) {
+func (s handlers) createSegment(c *call, o *edge.Object) (document, error) {
 	network, seg := "", store.Segment{}
 	o.Text("network_id", &network, 255)
 	o.Text("name", &seg.Name, 255)
@@ -68,7 +68,7 @@ func (s *server) createSegment(c *call, o *edge.Object) (document, error) {
 	return s.segments().show(c, seg.UUID)
 }
 
-func (s *server) updateSegment(c *call, id string, _ int, o *edge.Object) (document, error) {
+func (s handlers) updateSegment(c *call, id string, _ int, o *edge.Object) (document, error) {
 	d, err := s.segments().show(c, id)
 	if err != nil {
 		return d, err
@@ -84,7 +84,7 @@ func (s *server) updateSegment(c *call, id string, _ int, o *edge.Object) (docum
 	return s.segments().show(c, id)
 }
 
-func (s *server) removeSegment(c *call, id string, _ int) error {
+func (s handlers) removeSegment(c *call, id string, _ int) error {
 	d, err := s.segments().show(c, id)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // pools has the handlers of subnet pools.
-type pools struct{ *server }
+type pools struct{ handlers }
 
 func (s pools) operations() operations.SubnetPools { return operations.SubnetPools{Service: s.ops} }
 

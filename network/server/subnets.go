@@ -18,7 +18,7 @@ var ipv6Modes = []string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"}
 const makesProviderNetworks = "create_network:provider:network_type"
 
 // subnets returns the collection of subnets.
-func (s *server) subnets() collection {
+func (s handlers) subnets() collection {
 	return collection{one: "subnet", many: "subnets", missing: "SubnetNotFound",
 		attributes: with("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", "ipv6_ra_mode",
 			"ipv6_address_mode", "segment_id", "subnetpool_id", "shared", "service_types"),
@@ -30,7 +30,7 @@ func (s *server) subnets() collection {
 }
 
 // draftInNetwork is the draft of an object of a network.
-func (s *server) draftInNetwork(c *call, o *edge.Object) (map[string]any, error) {
+func (s handlers) draftInNetwork(c *call, o *edge.Object) (map[string]any, error) {
 	o = o.Copy()
 	project, err := c.project(o)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *server) draftInNetwork(c *call, o *edge.Object) (map[string]any, error)
 		"network:project_id": d.target["project_id"], "network:tenant_id": d.target["project_id"]}), nil
 }
 
-func (s *server) listSubnets(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listSubnets(c *call, q url.Values) (list []document, err error) {
 	ctx := c.R.Context()
 	f := storeFilter(q)
 	f.Networks = q["network_id"]
@@ -78,7 +78,7 @@ func (s *server) listSubnets(c *call, q url.Values) (list []document, err error)
 	return list, err
 }
 
-func (s *server) showSubnet(c *call, id string) (d document, err error) {
+func (s handlers) showSubnet(c *call, id string) (d document, err error) {
 	ctx := c.R.Context()
 	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
 		sub, err := operations.GetIn[store.Subnet](ctx, tx, id)
@@ -170,7 +170,7 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 	return hasGateway
 }
 
-func (s *server) createSubnet(c *call, o *edge.Object) (document, error) {
+func (s handlers) createSubnet(c *call, o *edge.Object) (document, error) {
 	sub := store.Subnet{DHCP: true}
 	sub.Project, _ = c.project(o)
 	o.Text("network_id", &sub.Network, 255)
@@ -225,7 +225,7 @@ func readSubnetPool(o *edge.Object, sub *store.Subnet) (bits int, useDefault boo
 }
 
 // visiblePool returns the id of the subnet pool of a new subnet, which the caller may use; empty: none.
-func (s *server) visiblePool(c *call, sub store.Subnet, useDefault bool) (id string, err error) {
+func (s handlers) visiblePool(c *call, sub store.Subnet, useDefault bool) (id string, err error) {
 	id = sub.SubnetPool
 	if useDefault {
 		p, err := pools{s}.operations().DefaultPool(c.R.Context(), sub.IPVersion)
@@ -241,7 +241,7 @@ func (s *server) visiblePool(c *call, sub store.Subnet, useDefault bool) (id str
 	return id, err
 }
 
-func (s *server) updateSubnet(c *call, id string, revision int, o *edge.Object) (document, error) {
+func (s handlers) updateSubnet(c *call, id string, revision int, o *edge.Object) (document, error) {
 	_, err := s.ops.UpdateSubnet(c.R.Context(), id, revision, func(sub *store.Subnet) error {
 		o := o.Copy()
 		if o.Has("gateway_ip") || o.Has("allocation_pools") {

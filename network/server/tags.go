@@ -16,7 +16,7 @@ import (
 type setTags func(c *call, id string, change func([]string) ([]string, error)) ([]string, error)
 
 // tagRoutes returns the paths of tags.
-func (s *server) tagRoutes() []edge.Route[*call] {
+func (s handlers) tagRoutes() []edge.Route[*call] {
 	var all []edge.Route[*call]
 	for _, t := range []struct {
 		path string
@@ -36,7 +36,7 @@ func (s *server) tagRoutes() []edge.Route[*call] {
 	return all
 }
 
-func tagsOf[T any, P store.Pointer[T]](s *server) setTags {
+func tagsOf[T any, P store.Pointer[T]](s handlers) setTags {
 	return func(c *call, id string, change func([]string) ([]string, error)) ([]string, error) {
 		return operations.SetTags[T, P](c.R.Context(), s.ops, id, change)
 	}
