@@ -226,6 +226,11 @@ func services(contracts []string) []Row {
 		{Package: "network/store", Kind: Adapter, Imports: with(domain, "sqldb")},
 		{Package: "network/operations", Kind: Server, Imports: with(contracts, "backoff", "bandwidth", "sqldb", "network/…")},
 		{Package: "network/events", Kind: Server, Imports: []string{"api/eventstream", "network/store"}},
+		{Package: "network/server/request", Kind: Server, Imports: []string{"fault", "api/edge", "api/rest",
+			"network/operations", "network/policies", "network/store"}},
+		{Package: "network/server/resources", Kind: Server, Imports: with(contracts, "network/address",
+			"network/binding", "network/operations", "network/policies", "network/qos", "network/server/request",
+			"network/store")},
 		{Package: "network/server", Kind: Server, Imports: with(contracts, "bandwidth", "network/…")},
 	}
 }

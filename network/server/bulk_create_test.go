@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"github.com/openberth/berth/network/server/request"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func TestBulkCreate(t *testing.T) {
 	f.fails(400, "HTTPBadRequest", "demo", "POST", "/v2.0/ports", `{"ports": [null]}`)
 	f.fails(400, "HTTPBadRequest", "demo", "POST", "/v2.0/ports", `{"ports": {}}`)
 	f.fails(400, "HTTPBadRequest", "demo", "POST", "/v2.0/networks",
-		`{"networks": [`+strings.Repeat("{}, ", maxBulk)+`{}]}`)
+		`{"networks": [`+strings.Repeat("{}, ", request.MaxBulk)+`{}]}`)
 	if got := f.names("demo", "/v2.0/ports", "ports"); len(got) != 2 {
 		t.Errorf("ports %v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/eventstream"
 	"github.com/openberth/berth/network/events"
 	"github.com/openberth/berth/network/policies"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 )
 
@@ -17,13 +18,13 @@ func NewFeed(s *store.Store, log *slog.Logger) *eventstream.Feed {
 }
 
 // eventRoutes returns the path of the events.
-func eventRoutes(feed *eventstream.Feed) []edge.Route[*call] {
+func eventRoutes(feed *eventstream.Feed) []edge.Route[*request.Call] {
 	if feed == nil {
 		return nil
 	}
-	return []edge.Route[*call]{{Path: "/berth/v1/events", Methods: methods{http.MethodGet: {
-		Spec: edge.Spec{Rule: policies.WatchEvents}, Handle: func(c *call) error {
-			all, _ := c.Allowed(policies.WatchAllEvents, c.target(c.Who.Project, nil))
+	return []edge.Route[*request.Call]{{Path: "/berth/v1/events", Methods: request.Methods{http.MethodGet: {
+		Spec: edge.Spec{Rule: policies.WatchEvents}, Handle: func(c *request.Call) error {
+			all, _ := c.Allowed(policies.WatchAllEvents, c.Target(c.Who.Project, nil))
 			return feed.Serve(&c.Call, eventstream.Access{Project: c.Who.Project, Own: !all})
 		}}}}}
 }

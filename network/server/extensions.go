@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/server/request"
 )
 
 // extensions are the extensions of the API that the service has: alias, name.
@@ -64,7 +65,7 @@ func extension(alias, name string) map[string]any {
 		"links": []any{}}
 }
 
-func listExtensions(c *call) error {
+func listExtensions(c *request.Call) error {
 	list := []any{}
 	for _, e := range extensions {
 		list = append(list, extension(e[0], e[1]))
@@ -72,7 +73,7 @@ func listExtensions(c *call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"extensions": list})
 }
 
-func showExtension(c *call) error {
+func showExtension(c *request.Call) error {
 	alias := c.R.PathValue("alias")
 	for _, e := range extensions {
 		if e[0] == alias {

@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"encoding/json"
@@ -11,10 +11,11 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/qos"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 )
 
-func (s handlers) onPolicies() operations.Policies { return operations.Policies{Service: s.ops} }
+func (s handlers) onPolicies() operations.Policies { return operations.Policies{Service: s.Ops} }
 
 // ruleType is a type of rule as the API names it.
 type ruleType struct {
@@ -31,55 +32,55 @@ func ruleTypes() []ruleType {
 }
 
 // qosPolicies returns the collection of QoS policies.
-func (s handlers) qosPolicies() collection {
-	return collection{one: "policy", many: "policies", missing: "QosPolicyNotFound",
-		attributes: with("shared", "is_default"),
-		list: func(c *call, q url.Values) ([]document, error) {
-			found, err := operations.List[store.Policy](c.R.Context(), s.ops, storeFilter(q))
-			var list []document
+func (s handlers) qosPolicies() request.Collection {
+	return request.Collection{One: "policy", Many: "policies", Missing: "QosPolicyNotFound",
+		Attributes: request.With("shared", "is_default"),
+		List: func(c *request.Call, q url.Values) ([]request.Document, error) {
+			found, err := operations.List[store.Policy](c.R.Context(), s.Ops, request.StoreFilter(q))
+			var list []request.Document
 			for _, p := range found {
-				list = append(list, c.policy(p))
+				list = append(list, policyDocument(c, p))
 			}
 			return list, err
 		},
-		show: func(c *call, id string) (document, error) {
-			p, err := operations.Get[store.Policy](c.R.Context(), s.ops, id)
-			return c.policy(p), err
+		Show: func(c *request.Call, id string) (request.Document, error) {
+			p, err := operations.Get[store.Policy](c.R.Context(), s.Ops, id)
+			return policyDocument(c, p), err
 		},
-		draft: draftProject,
-		create: func(c *call, o *edge.Object) (document, error) {
+		Draft: request.DraftProject,
+		Create: func(c *request.Call, o *edge.Object) (request.Document, error) {
 			p := store.Policy{}
-			p.Project, _ = c.project(o)
+			p.Project, _ = c.Project(o)
 			readPolicy(o, &p)
 			if err := o.Finish(); err != nil {
-				return document{}, err
+				return request.Document{}, err
 			}
 			p, err := s.onPolicies().CreatePolicy(c.R.Context(), p)
-			return c.policy(p), err
+			return policyDocument(c, p), err
 		},
-		update: func(c *call, id string, revision int, o *edge.Object) (document, error) {
+		Update: func(c *request.Call, id string, revision int, o *edge.Object) (request.Document, error) {
 			p, err := s.onPolicies().UpdatePolicy(c.R.Context(), id, revision, func(p *store.Policy) error {
 				o := o.Copy()
 				readPolicy(o, p)
 				return o.Finish()
 			})
-			return c.policy(p), err
+			return policyDocument(c, p), err
 		},
-		remove: func(c *call, id string, revision int) error {
+		Remove: func(c *request.Call, id string, revision int) error {
 			return s.onPolicies().DeletePolicy(c.R.Context(), id, revision)
 		}}
 }
 
-// checkPolicy refuses a policy of a network or a port that the caller may not see.
-func (s handlers) checkPolicy(c *call, _ string, o *edge.Object, _ map[string]any) error {
+// CheckPolicy refuses a policy of a network or a port that the caller may not see.
+func (s handlers) checkPolicy(c *request.Call, _ string, o *edge.Object, _ map[string]any) error {
 	id := ""
 	if raw := o.Keys["qos_policy_id"]; raw == nil || json.Unmarshal(raw, &id) != nil || id == "" {
 		return nil
 	}
-	if err := c.needShares(); err != nil {
+	if err := c.NeedShares(); err != nil {
 		return err
 	}
-	_, err := s.qosPolicies().named().read(c, id)
+	_, err := s.qosPolicies().Named().Read(c, id)
 	return err
 }
 
@@ -90,18 +91,18 @@ func readPolicy(o *edge.Object, p *store.Policy) {
 	o.Flag("is_default", &p.IsDefault)
 }
 
-// policy returns the document of a policy.
-func (c *call) policy(p store.Policy) document {
-	view := common(p.Base)
+// policyDocument returns the document of a policy.
+func policyDocument(c *request.Call, p store.Policy) request.Document {
+	view := request.Common(p.Base)
 	rules := []map[string]any{}
 	for _, r := range p.Rules {
 		v := ruleView(r)
 		v["type"], v["qos_policy_id"] = r.Type, p.ID
 		rules = append(rules, v)
 	}
-	shared := p.Shared || c.isShared(p.ID)
+	shared := p.Shared || c.IsShared(p.ID)
 	maps.Copy(view, map[string]any{"shared": shared, "is_default": p.IsDefault, "rules": rules})
-	return document{view, c.target(p.Project, map[string]any{"shared": shared})}
+	return request.Document{View: view, Target: c.Target(p.Project, map[string]any{"shared": shared})}
 }
 
 // ruleView returns a rule as the API shows it.
@@ -120,18 +121,19 @@ func ruleView(r store.Rule) map[string]any {
 }
 
 // ruleRoutes returns the paths of rules, of the aliases without a policy, and of the types.
-func (s handlers) ruleRoutes() []edge.Route[*call] {
-	all := []edge.Route[*call]{
-		{Path: "/v2.0/qos/rule-types", Methods: methods{http.MethodGet: {Handle: listRuleTypes}}},
-		{Path: "/v2.0/qos/rule-types/{type}", Methods: methods{http.MethodGet: {Handle: showRuleType}}}}
+func (s handlers) ruleRoutes() []edge.Route[*request.Call] {
+	all := []edge.Route[*request.Call]{
+		{Path: "/v2.0/qos/rule-types", Methods: request.Methods{http.MethodGet: {Handle: listRuleTypes}}},
+		{Path: "/v2.0/qos/rule-types/{type}", Methods: request.Methods{http.MethodGet: {Handle: showRuleType}}}}
 	for _, t := range ruleTypes() {
 		path := "/v2.0/qos/policies/{policy}/" + string(t.kind) + "_rules"
 		r := rules{s, t}
-		one := methods{http.MethodGet: {Handle: r.show}, http.MethodPut: {Handle: r.update},
+		one := request.Methods{http.MethodGet: {Handle: r.show}, http.MethodPut: {Handle: r.update},
 			http.MethodDelete: {Handle: r.remove}}
-		all = append(all, edge.Route[*call]{Path: path, Methods: methods{http.MethodGet: {Handle: r.list},
-			http.MethodPost: {Handle: r.create}}}, edge.Route[*call]{Path: path + "/{id}", Methods: one},
-			edge.Route[*call]{Path: "/v2.0/qos/alias_" + string(t.kind) + "_rules/{id}", Methods: one})
+		all = append(all, edge.Route[*request.Call]{Path: path,
+			Methods: request.Methods{http.MethodGet: {Handle: r.list},
+				http.MethodPost: {Handle: r.create}}}, edge.Route[*request.Call]{Path: path + "/{id}", Methods: one},
+			edge.Route[*request.Call]{Path: "/v2.0/qos/alias_" + string(t.kind) + "_rules/{id}", Methods: one})
 	}
 	return all
 }
@@ -146,45 +148,45 @@ type rules struct {
 func (r rules) key() string { return string(r.kind) + "_rule" }
 
 // policy returns the policy in the path, or that of the rule in the path, and checks a policy rule.
-func (r rules) policy(c *call, verb string) (p store.Policy, err error) {
+func (r rules) policy(c *request.Call, verb string) (p store.Policy, err error) {
 	if id := c.R.PathValue("policy"); id != "" {
-		p, err = operations.Get[store.Policy](c.R.Context(), r.ops, id)
+		p, err = operations.Get[store.Policy](c.R.Context(), r.Ops, id)
 	} else {
 		p, err = r.onPolicies().PolicyOfRule(c.R.Context(), r.kind, c.R.PathValue("id"))
 	}
 	if err != nil {
 		return p, err
 	}
-	d := c.policy(p)
-	if !c.allowed("get_policy", d.target) {
+	d := policyDocument(c, p)
+	if !c.Permits("get_policy", d.Target) {
 		return p, fault.New(fault.NotFound, "QosPolicy %s could not be found.", p.ID).WithCode("QosPolicyNotFound")
 	}
-	return p, c.Authorize(verb+"_policy_"+r.key(), d.target)
+	return p, c.Authorize(verb+"_policy_"+r.key(), d.Target)
 }
 
 // rule returns the rule in the path and its policy, and checks a policy rule.
-func (r rules) rule(c *call, verb string) (p store.Policy, rule store.Rule, err error) {
+func (r rules) rule(c *request.Call, verb string) (p store.Policy, rule store.Rule, err error) {
 	if p, err = r.policy(c, verb); err == nil {
 		rule, err = operations.Rule(p, r.kind, c.R.PathValue("id"))
 	}
 	return p, rule, err
 }
 
-func (r rules) list(c *call) error {
+func (r rules) list(c *request.Call) error {
 	p, err := r.policy(c, "get")
 	if err != nil {
 		return err
 	}
 	list := []map[string]any{}
 	for _, rule := range p.Rules {
-		if v := ruleView(rule); rule.Type == string(r.kind) && matches(v, c.R.URL.Query()) {
+		if v := ruleView(rule); rule.Type == string(r.kind) && request.Matches(v, c.R.URL.Query()) {
 			list = append(list, v)
 		}
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{r.key() + "s": list})
 }
 
-func (r rules) show(c *call) error {
+func (r rules) show(c *request.Call) error {
 	_, rule, err := r.rule(c, "get")
 	if err != nil {
 		return err
@@ -192,11 +194,11 @@ func (r rules) show(c *call) error {
 	return r.write(c, http.StatusOK, rule)
 }
 
-func (r rules) write(c *call, status int, rule store.Rule) error {
+func (r rules) write(c *request.Call, status int, rule store.Rule) error {
 	return c.WriteJSON(status, map[string]any{r.key(): ruleView(rule)})
 }
 
-func (r rules) create(c *call) error {
+func (r rules) create(c *request.Call) error {
 	p, err := r.policy(c, "create")
 	if err != nil {
 		return err
@@ -209,7 +211,7 @@ func (r rules) create(c *call) error {
 }
 
 // put writes a rule of a policy with the attributes of the request.
-func (r rules) put(c *call, status int, p store.Policy, rule store.Rule) error {
+func (r rules) put(c *request.Call, status int, p store.Policy, rule store.Rule) error {
 	err := r.read(c, &rule)
 	if err == nil {
 		rule, err = r.onPolicies().PutRule(c.R.Context(), p.ID, rule)
@@ -220,7 +222,7 @@ func (r rules) put(c *call, status int, p store.Policy, rule store.Rule) error {
 	return r.write(c, status, rule)
 }
 
-func (r rules) update(c *call) error {
+func (r rules) update(c *request.Call) error {
 	p, rule, err := r.rule(c, "update")
 	if err != nil {
 		return err
@@ -232,7 +234,7 @@ func (r rules) update(c *call) error {
 var dscpMarks = []int{0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 46, 48, 56}
 
 // read decodes the attributes of a rule. Required attributes are -1 before.
-func (r rules) read(c *call, rule *store.Rule) error {
+func (r rules) read(c *request.Call, rule *store.Rule) error {
 	o, _, err := c.Object(r.key())
 	if err != nil {
 		return err
@@ -251,7 +253,7 @@ func (r rules) read(c *call, rule *store.Rule) error {
 			continue
 		}
 		n := into[field]
-		o.Number(field, n, 0, maxRate)
+		o.Number(field, n, 0, request.MaxRate)
 		if *n < 0 {
 			o.Invalid(field, "it is required")
 		}
@@ -265,7 +267,7 @@ func (r rules) read(c *call, rule *store.Rule) error {
 	return o.Finish()
 }
 
-func (r rules) remove(c *call) error {
+func (r rules) remove(c *request.Call) error {
 	p, err := r.policy(c, "delete")
 	if err != nil {
 		return err
@@ -273,7 +275,7 @@ func (r rules) remove(c *call) error {
 	return c.Done(http.StatusNoContent, r.onPolicies().DeleteRule(c.R.Context(), p.ID, r.kind, c.R.PathValue("id")))
 }
 
-func listRuleTypes(c *call) error {
+func listRuleTypes(c *request.Call) error {
 	list := []any{}
 	for _, t := range ruleTypes() {
 		list = append(list, map[string]any{"type": string(t.kind)})
@@ -281,7 +283,7 @@ func listRuleTypes(c *call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"rule_types": list})
 }
 
-func showRuleType(c *call) error {
+func showRuleType(c *request.Call) error {
 	for _, t := range ruleTypes() {
 		if string(t.kind) == c.R.PathValue("type") {
 			return c.WriteJSON(http.StatusOK, map[string]any{"rule_type": map[string]any{"type": string(t.kind),

@@ -1,40 +1,44 @@
-package server
+package resources
 
 import (
 	"context"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 )
 
 // networks returns the collection of networks.
-func (s handlers) networks() collection {
-	return collection{one: "network", many: "networks", missing: "NetworkNotFound",
-		attributes: with("admin_state_up", "status", "shared", "router:external", "mtu", "subnets", "provider:network_type",
-			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default", "port_security_enabled",
+func (s handlers) networks() request.Collection {
+	return request.Collection{One: "network", Many: "networks", Missing: "NetworkNotFound",
+		Attributes: request.With("admin_state_up", "status", "shared", "router:external", "mtu", "subnets",
+			"provider:network_type",
+			"provider:physical_network", "provider:segmentation_id", "qos_policy_id", "is_default",
+			"port_security_enabled",
 			"dns_domain"),
-		list: s.listNetworks, show: s.showNetwork, draft: draftProject, create: s.createNetwork,
-		update: s.updateNetwork, check: s.checkPolicy,
-		remove: func(c *call, id string, revision int) error {
-			return s.ops.DeleteNetwork(c.R.Context(), id, revision)
+		List: s.listNetworks, Show: s.showNetwork, Draft: request.DraftProject, Create: s.createNetwork,
+		Update: s.updateNetwork, Check: s.checkPolicy,
+		Remove: func(c *request.Call, id string, revision int) error {
+			return s.Ops.DeleteNetwork(c.R.Context(), id, revision)
 		}}
 }
 
-func (s handlers) listNetworks(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listNetworks(c *request.Call, q url.Values) (list []request.Document, err error) {
 	ctx := c.R.Context()
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
-		found, err := store.List[store.Network](ctx, tx, storeFilter(q))
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
+		found, err := store.List[store.Network](ctx, tx, request.StoreFilter(q))
 		if err != nil {
 			return err
 		}
 		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{})
 		list = nil
 		for _, n := range found {
-			list = append(list, c.networkDocument(n, subnets[n.ID]))
+			list = append(list, networkDocument(c, n, subnets[n.ID]))
 		}
 		return err
 	})
@@ -51,27 +55,42 @@ func subnetsByNetwork(ctx context.Context, tx *store.Tx, f store.Filter) (map[st
 	return all, err
 }
 
-func (s handlers) showNetwork(c *call, id string) (d document, err error) {
+// networksByID returns networks; without ids it returns none.
+func networksByID(ctx context.Context, tx *store.Tx, ids map[string]bool) (map[string]store.Network, error) {
+	all := map[string]store.Network{}
+	if len(ids) == 0 {
+		return all, nil
+	}
+	list, err := store.List[store.Network](ctx, tx, store.Filter{IDs: slices.Sorted(maps.Keys(ids))})
+	for _, n := range list {
+		all[n.ID] = n
+	}
+	return all, err
+}
+
+func (s handlers) showNetwork(c *request.Call, id string) (d request.Document, err error) {
 	ctx := c.R.Context()
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
 		n, err := operations.GetIn[store.Network](ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		subnets, err := subnetsByNetwork(ctx, tx, store.Filter{Networks: []string{id}})
-		d = c.networkDocument(n, subnets[id])
+		d = networkDocument(c, n, subnets[id])
 		return err
 	})
 	return d, err
 }
 
 // networkDocument returns the document of a network.
-func (c *call) networkDocument(n store.Network, subnets []string) document {
-	view := common(n.Base)
-	maps.Copy(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared || c.isShared(n.ID),
-		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": notNil(subnets),
+func networkDocument(c *request.Call, n store.Network, subnets []string) request.Document {
+	view := request.Common(n.Base)
+	maps.Copy(view, map[string]any{"admin_state_up": n.AdminUp, "status": "ACTIVE", "shared": n.Shared ||
+		c.IsShared(n.ID),
+		"router:external": n.External, "is_default": n.IsDefault, "mtu": n.MTU, "subnets": request.NotNil(subnets),
 		"port_security_enabled": n.PortSecurity, "qos_policy_id": edge.OrNull(n.Policy),
-		"availability_zone_hints": notNil(n.ZoneHints), "availability_zones": []string{}, "ipv4_address_scope": nil,
+		"availability_zone_hints": request.NotNil(n.ZoneHints), "availability_zones": []string{},
+		"ipv4_address_scope": nil,
 		"dns_domain":         n.DNSDomain,
 		"ipv6_address_scope": nil, "l2_adjacency": true})
 	if len(n.Segments) == 1 {
@@ -83,13 +102,15 @@ func (c *call) networkDocument(n store.Network, subnets []string) document {
 		}
 		view["segments"] = list
 	}
-	return document{view, c.target(n.Project, map[string]any{"shared": n.Shared || c.isShared(n.ID),
-		"router:external": n.External, "network:project_id": n.Project, "network:tenant_id": n.Project})}
+	return request.Document{View: view, Target: c.Target(n.Project,
+		map[string]any{"shared": n.Shared || c.IsShared(n.ID),
+			"router:external": n.External, "network:project_id": n.Project, "network:tenant_id": n.Project})}
 }
 
 func providerAttributes(seg store.Segment) map[string]any {
-	return map[string]any{"provider:network_type": seg.Type, "provider:physical_network": edge.OrNull(seg.PhysicalNetwork),
-		"provider:segmentation_id": edge.OrNull(seg.ID)}
+	return map[string]any{"provider:network_type": seg.Type,
+		"provider:physical_network": edge.OrNull(seg.PhysicalNetwork),
+		"provider:segmentation_id":  edge.OrNull(seg.ID)}
 }
 
 // readNetwork decodes the attributes of a network that creates and updates have in common.
@@ -140,20 +161,46 @@ func readSegment(o *edge.Object, seg *store.Segment) bool {
 	return *seg != store.Segment{}
 }
 
-func (s handlers) createNetwork(c *call, o *edge.Object) (document, error) {
+// draftInNetwork is the draft of an object of a network.
+func (s handlers) draftInNetwork(c *request.Call, o *edge.Object) (map[string]any, error) {
+	o = o.Copy()
+	project, err := c.Project(o)
+	if err != nil {
+		return nil, err
+	}
+	id, owner := "", ""
+	if o.Text("network_id", &id, 255); id == "" {
+		o.Invalid("network_id", "it is required")
+		return nil, o.Err()
+	}
+	o.Text("device_owner", &owner, 255)
+	n, err := operations.Get[store.Network](c.R.Context(), s.Ops, id)
+	if err != nil {
+		return nil, err
+	}
+	d := networkDocument(c, n, nil)
+	if err := s.networks().Named().CheckVisible(c, d, id); err != nil {
+		return nil, err
+	}
+	c.Network = n
+	return c.Target(project, map[string]any{"shared": d.Target["shared"], "owner_kind": request.OwnerKind(owner),
+		"network:project_id": d.Target["project_id"], "network:tenant_id": d.Target["project_id"]}), nil
+}
+
+func (s handlers) createNetwork(c *request.Call, o *edge.Object) (request.Document, error) {
 	n := store.Network{AdminUp: true, PortSecurity: true}
-	n.Project, _ = c.project(o)
+	n.Project, _ = c.Project(o)
 	readNetwork(o, &n)
 	n.Segments = readSegments(o)
 	if err := o.Finish(); err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
-	n, err := s.ops.CreateNetwork(c.R.Context(), n)
-	return c.networkDocument(n, nil), err
+	n, err := s.Ops.CreateNetwork(c.R.Context(), n)
+	return networkDocument(c, n, nil), err
 }
 
-func (s handlers) updateNetwork(c *call, id string, revision int, o *edge.Object) (document, error) {
-	_, err := s.ops.UpdateNetwork(c.R.Context(), id, revision, func(n *store.Network) error {
+func (s handlers) updateNetwork(c *request.Call, id string, revision int, o *edge.Object) (request.Document, error) {
+	_, err := s.Ops.UpdateNetwork(c.R.Context(), id, revision, func(n *store.Network) error {
 		o := o.Copy()
 		readNetwork(o, n)
 		if len(n.Segments) == 1 { // a client may send what the network has
@@ -167,7 +214,7 @@ func (s handlers) updateNetwork(c *call, id string, revision int, o *edge.Object
 		return o.Finish()
 	})
 	if err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	return s.showNetwork(c, id)
 }

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"net/http"
@@ -36,8 +36,8 @@ var usualTypes = map[int]string{
 	http.StatusServiceUnavailable:    "ServiceUnavailable",
 }
 
-// refuse returns the error for a refusal of a check.
-func (c *call) refuse(r *edge.Refusal) error {
+// Refuse returns the error for a refusal of a check.
+func (c *Call) Refuse(r *edge.Refusal) error {
 	if r.Reason != edge.NotAllowed {
 		return edge.UsualError(c.R, r)
 	}
@@ -45,8 +45,8 @@ func (c *call) refuse(r *edge.Refusal) error {
 		"that the rule allows, or change the policy file", r.Rule, c.Who.User, c.Who.Project)
 }
 
-// encode writes the response for an error, in the form of Neutron.
-func (c *call) encode(f edge.Failure) {
+// Encode writes the response for an error, in the form of Neutron.
+func (c *Call) Encode(f edge.Failure) {
 	kind := fault.CodeOf(f.Err)
 	if own, ok := statuses[kind]; ok && f.TimeUp == nil {
 		f.Status = own

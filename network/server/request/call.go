@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"strconv"
@@ -12,37 +12,37 @@ import (
 	"github.com/openberth/berth/network/store"
 )
 
-// service is what the handlers of all resources need.
-type service struct {
-	ops      *operations.Service
-	strategy string // the auth_strategy
-	now      func() time.Time
+// Service is what the handlers of all resources need.
+type Service struct {
+	Ops      *operations.Service
+	Strategy string // the auth_strategy
+	Now      func() time.Time
 }
 
-// call is one request and its response.
-type call struct {
+// Call is one request and its response.
+type Call struct {
 	edge.Call
-	service *service
-	shares  map[string]bool // the ids of the objects that are shared with the caller's project; see withShares
-	network store.Network   // that of the object to create; see draftInNetwork
+	Service *Service
+	shares  map[string]bool // the ids of the objects that are shared with the caller's project; see WithShares
+	Network store.Network   // that of the object to create; see draftInNetwork
 }
 
-// checkPolicy checks the rule of a method that needs no object.
-func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Who.Project, nil)) }
+// CheckPolicy checks the rule of a method that needs no object.
+func (c *Call) CheckPolicy() error { return c.Authorize(c.Spec.Rule, c.Target(c.Who.Project, nil)) }
 
-// target returns the attributes of an object for the policy. Those that rules of every kind refer to are always set.
-func (c *call) target(project string, more map[string]any) map[string]any {
+// Target returns the attributes of an object for the policy. Those that rules of every kind refer to are always set.
+func (c *Call) Target(project string, more map[string]any) map[string]any {
 	t := map[string]any{"project_id": project, "tenant_id": project, "shared": false, "router:external": false,
 		"network:project_id": nil, "network:tenant_id": nil, "owner_kind": "",
-		"wildcard": false, "auth_strategy": c.service.strategy}
+		"wildcard": false, "auth_strategy": c.Service.Strategy}
 	for key, value := range more {
 		t[key] = value
 	}
 	return t
 }
 
-// allowed reports whether the policy allows a rule; a rule that does not exist allows everything.
-func (c *call) allowed(rule string, target map[string]any) bool {
+// Permits reports whether the policy allows a rule; a rule that does not exist allows everything.
+func (c *Call) Permits(rule string, target map[string]any) bool {
 	if !policies.Has(rule) {
 		return true
 	}
@@ -51,7 +51,7 @@ func (c *call) allowed(rule string, target map[string]any) bool {
 }
 
 // revision returns the revision that an update or a deletion requires: the header If-Match, revision_number=N.
-func (c *call) revision() (int, error) {
+func (c *Call) revision() (int, error) {
 	text := c.R.Header.Get("If-Match")
 	if text == "" {
 		return operations.NoRevision, nil
@@ -66,12 +66,12 @@ func (c *call) revision() (int, error) {
 
 // method is one method of a path, and methods are all of them.
 type (
-	method  = edge.Method[*call]
-	methods = map[string]method
+	method  = edge.Method[*Call]
+	Methods = map[string]method
 )
 
-// removeSuffix removes the suffix .json, which older clients append to paths, and a slash at the end.
-func (c *call) removeSuffix() {
+// RemoveSuffix removes the suffix .json, which older clients append to paths, and a slash at the end.
+func (c *Call) RemoveSuffix() {
 	path := strings.TrimSuffix(c.R.URL.Path, ".json")
 	if len(path) > 1 {
 		path = strings.TrimSuffix(path, "/")

@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"cmp"
@@ -17,20 +17,22 @@ import (
 	"github.com/openberth/berth/network/operations"
 	"github.com/openberth/berth/network/policies"
 	"github.com/openberth/berth/network/qos"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 	"github.com/openberth/berth/resource"
 )
 
 // ports returns the collection of ports.
-func (s handlers) ports() collection {
-	return collection{one: "port", many: "ports", missing: "PortNotFound",
-		attributes: with("network_id", "admin_state_up", "status", "mac_address", "device_id", "device_owner", "fixed_ips",
+func (s handlers) ports() request.Collection {
+	return request.Collection{One: "port", Many: "ports", Missing: "PortNotFound",
+		Attributes: request.With("network_id", "admin_state_up", "status", "mac_address", "device_id", "device_owner",
+			"fixed_ips",
 			"binding:host_id", "binding:vnic_type", "binding:vif_type", "qos_policy_id", "qos_network_policy_id",
 			"port_security_enabled", "security_groups", "dns_name"),
-		list: s.listPorts, show: s.showPort, draft: s.draftInNetwork, create: s.createPort, update: s.updatePort,
-		check: s.checkPort,
-		remove: func(c *call, id string, revision int) error {
-			return s.ops.DeletePort(c.R.Context(), id, revision)
+		List: s.listPorts, Show: s.showPort, Draft: s.draftInNetwork, Create: s.createPort, Update: s.updatePort,
+		Check: s.checkPort,
+		Remove: func(c *request.Call, id string, revision int) error {
+			return s.Ops.DeletePort(c.R.Context(), id, revision)
 		}}
 }
 
@@ -38,19 +40,6 @@ func (s handlers) ports() collection {
 type world struct {
 	networks map[string]store.Network
 	policies map[string]store.Policy
-}
-
-// networksByID returns networks; without ids it returns none.
-func networksByID(ctx context.Context, tx *store.Tx, ids map[string]bool) (map[string]store.Network, error) {
-	all := map[string]store.Network{}
-	if len(ids) == 0 {
-		return all, nil
-	}
-	list, err := store.List[store.Network](ctx, tx, store.Filter{IDs: slices.Sorted(maps.Keys(ids))})
-	for _, n := range list {
-		all[n.ID] = n
-	}
-	return all, err
 }
 
 // readWorld returns what the documents of these ports depend on.
@@ -77,11 +66,11 @@ func readWorld(ctx context.Context, tx *store.Tx, ports ...store.Port) (w world,
 	return w, err
 }
 
-func (s handlers) listPorts(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listPorts(c *request.Call, q url.Values) (list []request.Document, err error) {
 	ctx := c.R.Context()
-	f := storeFilter(q)
+	f := request.StoreFilter(q)
 	f.Networks, f.Devices, f.Hosts = q["network_id"], q["device_id"], q["binding:host_id"]
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
 		found, err := store.List[store.Port](ctx, tx, f)
 		if err != nil {
 			return err
@@ -90,24 +79,24 @@ func (s handlers) listPorts(c *call, q url.Values) (list []document, err error) 
 		list = nil
 		for _, p := range found {
 			n := w.networks[p.Network]
-			list = append(list, c.port(p, n, w.policies[qos.Effective(p.Policy, n.Policy)]))
+			list = append(list, portDocument(c, p, n, w.policies[qos.Effective(p.Policy, n.Policy)]))
 		}
 		return err
 	})
 	return list, err
 }
 
-func (s handlers) showPort(c *call, id string) (document, error) {
-	p, n, policy, err := operations.PortWithPolicy(c.R.Context(), s.ops, id)
+func (s handlers) showPort(c *request.Call, id string) (request.Document, error) {
+	p, n, policy, err := operations.PortWithPolicy(c.R.Context(), s.Ops, id)
 	if err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
-	return c.port(p, n, policy), nil
+	return portDocument(c, p, n, policy), nil
 }
 
-// port returns the document of a port of a network; policy is its effective one.
-func (c *call) port(p store.Port, n store.Network, policy store.Policy) document {
-	view := common(p.Base)
+// portDocument returns the document of a port of a network; policy is its effective one.
+func portDocument(c *request.Call, p store.Port, n store.Network, policy store.Policy) request.Document {
+	view := request.Common(p.Base)
 	ips, pairs := []map[string]any{}, []map[string]any{}
 	for _, ip := range sortedIPs(p.FixedIPs) {
 		ips = append(ips, map[string]any{"subnet_id": ip.Subnet, "ip_address": ip.Address})
@@ -120,7 +109,7 @@ func (c *call) port(p store.Port, n store.Network, policy store.Policy) document
 		pairs = append(pairs, map[string]any{"ip_address": pair.Address, "mac_address": mac})
 	}
 	assignments := []map[string]any{}
-	for _, one := range operations.DNSAssignments(p, operations.Domain(c.service.ops, n)) {
+	for _, one := range operations.DNSAssignments(p, operations.Domain(c.Service.Ops, n)) {
 		assignments = append(assignments, map[string]any{"ip_address": one.Address, "hostname": one.Hostname,
 			"fqdn": one.FQDN})
 	}
@@ -130,15 +119,15 @@ func (c *call) port(p store.Port, n store.Network, policy store.Policy) document
 	}
 	maps.Copy(view, map[string]any{"network_id": p.Network, "mac_address": p.MAC, "admin_state_up": p.AdminUp,
 		"status": p.Status, "device_id": p.Device, "device_owner": p.Owner, "fixed_ips": ips,
-		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": notNil(p.Groups),
+		"allowed_address_pairs": pairs, "extra_dhcp_opts": []any{}, "security_groups": request.NotNil(p.Groups),
 		"port_security_enabled": p.PortSecurity, "binding:host_id": p.Binding.Host, "binding:vnic_type": p.Binding.VNIC,
 		"binding:profile": profile, "binding:vif_type": p.Binding.VIF, "binding:vif_details": vifDetails(p, n),
 		"dns_name": p.DNSName, "dns_assignment": assignments,
 		"qos_policy_id": edge.OrNull(p.Policy), "qos_network_policy_id": edge.OrNull(n.Policy),
 		"numa_affinity_policy": edge.OrNull(p.NUMAAffinity), "propagate_uplink_status": false,
 		"resource_request": resourceRequest(p, n, policy)})
-	return document{view, c.target(p.Project, map[string]any{"network:project_id": n.Project,
-		"network:tenant_id": n.Project, "owner_kind": ownerKind(p.Owner)})}
+	return request.Document{View: view, Target: c.Target(p.Project, map[string]any{"network:project_id": n.Project,
+		"network:tenant_id": n.Project, "owner_kind": request.OwnerKind(p.Owner)})}
 }
 
 // sortedIPs returns the addresses in the order in which Neutron lists them: that of their texts.
@@ -300,7 +289,7 @@ func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
 	}
 	given = o.Has("fixed_ips") && string(o.Keys["fixed_ips"]) != "null"
 	o.Decode("fixed_ips", &list, "a list of objects with subnet_id and ip_address")
-	limitList(o, "fixed_ips", len(list), maxFixedIPs)
+	request.LimitList(o, "fixed_ips", len(list), maxFixedIPs)
 	ips = []store.FixedIP{}
 	for _, one := range list {
 		if one.Address == "" && one.Subnet == "" {
@@ -315,7 +304,7 @@ func readFixedIPs(o *edge.Object) (ips []store.FixedIP, given bool) {
 }
 
 // checkPort refuses a policy and groups that the caller may not see, and an address that it may not choose.
-func (s handlers) checkPort(c *call, rule string, o *edge.Object, target map[string]any) error {
+func (s handlers) checkPort(c *request.Call, rule string, o *edge.Object, target map[string]any) error {
 	if err := s.checkPolicy(c, rule, o, target); err != nil {
 		return err
 	}
@@ -334,33 +323,33 @@ func namesAddress(o *edge.Object) bool {
 	return slices.ContainsFunc(ips, func(ip store.FixedIP) bool { return ip.Address != "" })
 }
 
-func (s handlers) createPort(c *call, o *edge.Object) (document, error) {
+func (s handlers) createPort(c *request.Call, o *edge.Object) (request.Document, error) {
 	p := store.Port{AdminUp: true}
-	p.Project, _ = c.project(o)
+	p.Project, _ = c.Project(o)
 	o.Text("network_id", &p.Network, 255)
-	p.PortSecurity = c.network.PortSecurity // unless the request has another value
+	p.PortSecurity = c.Network.PortSecurity // unless the request has another value
 	ips, given := readPort(o, &p)
 	if err := o.Finish(); err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	if !given {
 		ips = nil
 	}
-	p, err := s.ops.CreatePort(c.R.Context(), p, ips)
+	p, err := s.Ops.CreatePort(c.R.Context(), p, ips)
 	if err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	return s.showPort(c, p.ID)
 }
 
-func (s handlers) updatePort(c *call, id string, revision int, o *edge.Object) (document, error) {
-	_, err := s.ops.UpdatePort(c.R.Context(), id, revision, func(p *store.Port) ([]store.FixedIP, bool, error) {
+func (s handlers) updatePort(c *request.Call, id string, revision int, o *edge.Object) (request.Document, error) {
+	_, err := s.Ops.UpdatePort(c.R.Context(), id, revision, func(p *store.Port) ([]store.FixedIP, bool, error) {
 		o := o.Copy()
 		ips, given := readPort(o, p)
 		return ips, given, o.Finish()
 	})
 	if err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	return s.showPort(c, id)
 }

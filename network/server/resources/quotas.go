@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"maps"
@@ -8,26 +8,27 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/network/server/request"
 )
 
 // quotas has the handlers of quotas.
 type quotas struct{ handlers }
 
 // routes returns the paths of quotas.
-func (s quotas) routes() []edge.Route[*call] {
-	return []edge.Route[*call]{
-		{Path: "/v2.0/quotas", Methods: methods{http.MethodGet: {Handle: s.listQuotas}}},
-		{Path: "/v2.0/quotas/{project}", Methods: methods{http.MethodGet: {Handle: s.showQuota},
+func (s quotas) routes() []edge.Route[*request.Call] {
+	return []edge.Route[*request.Call]{
+		{Path: "/v2.0/quotas", Methods: request.Methods{http.MethodGet: {Handle: s.listQuotas}}},
+		{Path: "/v2.0/quotas/{project}", Methods: request.Methods{http.MethodGet: {Handle: s.showQuota},
 			http.MethodPut: {Handle: s.updateQuota}, http.MethodDelete: {Handle: s.resetQuota}}},
-		{Path: "/v2.0/quotas/{project}/default", Methods: methods{http.MethodGet: {Handle: s.defaultQuota}}},
-		{Path: "/v2.0/quotas/{project}/details", Methods: methods{http.MethodGet: {Handle: s.quotaDetails}}},
+		{Path: "/v2.0/quotas/{project}/default", Methods: request.Methods{http.MethodGet: {Handle: s.defaultQuota}}},
+		{Path: "/v2.0/quotas/{project}/details", Methods: request.Methods{http.MethodGet: {Handle: s.quotaDetails}}},
 	}
 }
 
 // mayQuota checks a rule for the project in the path, and returns the project.
-func (c *call) mayQuota(rule string) (string, error) {
+func mayQuota(c *request.Call, rule string) (string, error) {
 	project := c.R.PathValue("project")
-	return project, c.Authorize(rule, c.target(project, nil))
+	return project, c.Authorize(rule, c.Target(project, nil))
 }
 
 // otherQuotas are the names of Neutron's quotas of resources that Berth does not have, or does not limit. They are
@@ -47,18 +48,18 @@ func (s quotas) shownLimits(limits map[string]int) map[string]any {
 }
 
 // writeQuota writes limits.
-func (s quotas) writeQuota(c *call, limits map[string]int) error {
+func (s quotas) writeQuota(c *request.Call, limits map[string]int) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"quota": s.shownLimits(limits)})
 }
 
-func (s quotas) listQuotas(c *call) error {
-	if err := c.Authorize("update_quota", c.target("", nil)); err != nil {
+func (s quotas) listQuotas(c *request.Call) error {
+	if err := c.Authorize("update_quota", c.Target("", nil)); err != nil {
 		return err
 	}
-	found, err := s.ops.Projects(c.R.Context())
+	found, err := s.Ops.Projects(c.R.Context())
 	list := []map[string]any{}
 	for _, q := range found {
-		limits := maps.Clone(s.ops.Quotas)
+		limits := maps.Clone(s.Ops.Quotas)
 		maps.Copy(limits, q.Limits)
 		view := s.shownLimits(limits)
 		view["project_id"], view["tenant_id"] = q.ID, q.ID
@@ -70,8 +71,8 @@ func (s quotas) listQuotas(c *call) error {
 	return err
 }
 
-func (s quotas) showQuota(c *call) error {
-	project, err := c.mayQuota("get_quota")
+func (s quotas) showQuota(c *request.Call) error {
+	project, err := mayQuota(c, "get_quota")
 	if err != nil {
 		return err
 	}
@@ -79,31 +80,31 @@ func (s quotas) showQuota(c *call) error {
 }
 
 // writeLimits writes the limits of a project.
-func (s quotas) writeLimits(c *call, project string) error {
-	limits, _, err := s.ops.Limits(c.R.Context(), project)
+func (s quotas) writeLimits(c *request.Call, project string) error {
+	limits, _, err := s.Ops.Limits(c.R.Context(), project)
 	if err != nil {
 		return err
 	}
 	return s.writeQuota(c, limits)
 }
 
-func (s quotas) defaultQuota(c *call) error {
-	if _, err := c.mayQuota("get_quota"); err != nil {
+func (s quotas) defaultQuota(c *request.Call) error {
+	if _, err := mayQuota(c, "get_quota"); err != nil {
 		return err
 	}
-	return s.writeQuota(c, s.ops.Quotas)
+	return s.writeQuota(c, s.Ops.Quotas)
 }
 
-func (s quotas) quotaDetails(c *call) error {
-	project, err := c.mayQuota("get_quota")
+func (s quotas) quotaDetails(c *request.Call) error {
+	project, err := mayQuota(c, "get_quota")
 	if err != nil {
 		return err
 	}
-	limits, _, err := s.ops.Limits(c.R.Context(), project)
+	limits, _, err := s.Ops.Limits(c.R.Context(), project)
 	if err != nil {
 		return err
 	}
-	used, err := s.ops.Used(c.R.Context(), project)
+	used, err := s.Ops.Used(c.R.Context(), project)
 	if err != nil {
 		return err
 	}
@@ -114,8 +115,8 @@ func (s quotas) quotaDetails(c *call) error {
 	return c.WriteJSON(http.StatusOK, map[string]any{"quota": view})
 }
 
-func (s quotas) updateQuota(c *call) error {
-	project, err := c.mayQuota("update_quota")
+func (s quotas) updateQuota(c *request.Call) error {
+	project, err := mayQuota(c, "update_quota")
 	if err != nil {
 		return err
 	}
@@ -124,9 +125,9 @@ func (s quotas) updateQuota(c *call) error {
 		return err
 	}
 	limits := map[string]int{}
-	names := append(slices.Sorted(maps.Keys(s.ops.Quotas)), otherQuotas...)
+	names := append(slices.Sorted(maps.Keys(s.Ops.Quotas)), otherQuotas...)
 	for _, name := range names {
-		if limit := 0; o.Number(name, &limit, -1, maxRate) {
+		if limit := 0; o.Number(name, &limit, -1, request.MaxRate) {
 			limits[name] = limit
 		}
 	}
@@ -147,31 +148,33 @@ func (s quotas) updateQuota(c *call) error {
 			return err
 		}
 	}
-	if err := s.ops.SetLimits(c.R.Context(), project, limits); err != nil {
+	if err := s.Ops.SetLimits(c.R.Context(), project, limits); err != nil {
 		return err
 	}
 	return s.writeLimits(c, project)
 }
 
 // checkUsed refuses limits below what a project has.
-func (s quotas) checkUsed(c *call, project string, limits map[string]int) error {
-	used, err := s.ops.Used(c.R.Context(), project)
+func (s quotas) checkUsed(c *request.Call, project string, limits map[string]int) error {
+	used, err := s.Ops.Used(c.R.Context(), project)
 	if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		if limit := limits[name]; limit >= 0 && limit < used[name] {
-			return fault.New(fault.Invalid, "Invalid input for quota: %s %d is below what project %s has, which is %d; "+
-				"choose a larger limit, or leave out check_limit", name, limit, project, used[name]).WithCode("InvalidInput")
+			return fault.New(fault.Invalid,
+				"Invalid input for quota: %s %d is below what project %s has, which is %d; "+
+					"choose a larger limit, or leave out check_limit", name, limit, project,
+				used[name]).WithCode("InvalidInput")
 		}
 	}
 	return nil
 }
 
-func (s quotas) resetQuota(c *call) error {
-	project, err := c.mayQuota("delete_quota")
+func (s quotas) resetQuota(c *request.Call) error {
+	project, err := mayQuota(c, "delete_quota")
 	if err != nil {
 		return err
 	}
-	return c.Done(http.StatusNoContent, s.ops.ResetLimits(c.R.Context(), project))
+	return c.Done(http.StatusNoContent, s.Ops.ResetLimits(c.R.Context(), project))
 }

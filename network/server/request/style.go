@@ -1,13 +1,13 @@
-package server
+package request
 
 import "github.com/openberth/berth/api/edge"
 
-// maxBody is the maximum size of a request body, in bytes.
-const maxBody = 4 << 20
+// MaxBody is the maximum size of a request body, in bytes.
+const MaxBody = 4 << 20
 
-// style is how Neutron reads the objects of requests.
-var style = edge.Style{
-	MaxBody:     maxBody,
+// Style is how Neutron reads the objects of requests.
+var Style = edge.Style{
+	MaxBody:     MaxBody,
 	MaxWord:     255,
 	Null:        true,
 	Decimals:    true,

@@ -1,31 +1,33 @@
-package server
+package resources
 
 import (
-	"context"
 	"math/big"
 	"net/url"
+	"slices"
 
 	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 )
 
 // ipAvailabilities returns the collection of how many addresses networks have and use.
-func (s handlers) ipAvailabilities() collection {
-	return collection{one: "network_ip_availability", many: "network_ip_availabilities", missing: "NetworkNotFound",
-		attributes: []string{"network_id", "network_name", "ip_version", "project_id", "tenant_id"},
-		hidden:     []string{"id", "ip_version"},
-		list:       s.listIPAvailabilities, show: s.showIPAvailability}
+func (s handlers) ipAvailabilities() request.Collection {
+	return request.Collection{One: "network_ip_availability", Many: "network_ip_availabilities",
+		Missing:    "NetworkNotFound",
+		Attributes: []string{"network_id", "network_name", "ip_version", "project_id", "tenant_id"},
+		Hidden:     []string{"id", "ip_version"},
+		List:       s.listIPAvailabilities, Show: s.showIPAvailability}
 }
 
-func (s handlers) listIPAvailabilities(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listIPAvailabilities(c *request.Call, q url.Values) (list []request.Document, err error) {
 	f := store.Filter{IDs: q["network_id"], Projects: append(q["project_id"], q["tenant_id"]...)}
 	ctx := c.R.Context()
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
 		networks, err := store.List[store.Network](ctx, tx, f)
 		list = nil
 		for _, n := range networks {
-			d, err := c.ipAvailability(ctx, tx, n, q["ip_version"])
+			d, err := availabilityDocument(c, tx, n, q["ip_version"])
 			if err != nil {
 				return err
 			}
@@ -36,34 +38,35 @@ func (s handlers) listIPAvailabilities(c *call, q url.Values) (list []document, 
 	return list, err
 }
 
-func (s handlers) showIPAvailability(c *call, id string) (d document, err error) {
+func (s handlers) showIPAvailability(c *request.Call, id string) (d request.Document, err error) {
 	ctx := c.R.Context()
-	n, err := operations.Get[store.Network](ctx, s.ops, id)
+	n, err := operations.Get[store.Network](ctx, s.Ops, id)
 	if err != nil {
 		return d, err
 	}
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
-		d, err = c.ipAvailability(ctx, tx, n, nil)
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
+		d, err = availabilityDocument(c, tx, n, nil)
 		return err
 	})
 	return d, err
 }
 
-// ipAvailability returns the document of a network: the addresses of its allocation pools, and those of ports. versions
-// selects subnets by their IP version; none: all.
-func (c *call) ipAvailability(ctx context.Context, tx *store.Tx, n store.Network, versions []string) (document, error) {
+// availabilityDocument returns the document of a network: the addresses of its allocation pools, and those of ports.
+// versions selects subnets by their IP version; none: all.
+func availabilityDocument(c *request.Call, tx *store.Tx, n store.Network, versions []string) (request.Document, error) {
+	ctx := c.R.Context()
 	subnets, err := store.List[store.Subnet](ctx, tx, store.Filter{Networks: []string{n.ID}})
 	if err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	total, used, parts := new(big.Int), 0, []map[string]any{}
 	for _, sub := range subnets {
-		if len(versions) > 0 && !equals("ip_version", versions, versionText(sub)) {
+		if len(versions) > 0 && !slices.Contains(versions, versionText(sub)) {
 			continue
 		}
 		owners, err := tx.Addresses(ctx, sub.ID)
 		if err != nil {
-			return document{}, err
+			return request.Document{}, err
 		}
 		size := poolSize(sub)
 		total.Add(total, size)
@@ -74,7 +77,7 @@ func (c *call) ipAvailability(ctx context.Context, tx *store.Tx, n store.Network
 	view := map[string]any{"id": n.ID, "network_id": n.ID, "network_name": n.Name, "project_id": n.Project,
 		"tenant_id": n.Project, "subnet_ip_availability": parts, "total_ips": total, "used_ips": used,
 		"ip_version": versions}
-	return document{view, c.target(n.Project, nil)}, nil
+	return request.Document{View: view, Target: c.Target(n.Project, nil)}, nil
 }
 
 func versionText(sub store.Subnet) string { return map[int]string{4: "4", 6: "6"}[sub.IPVersion] }

@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"net/http"
@@ -8,19 +8,20 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/address"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/securitygroup"
 )
 
 // decisionRoutes returns the path that explains what security groups decide.
-func (s groups) decisionRoutes() []edge.Route[*call] {
-	return []edge.Route[*call]{{Path: "/berth/v1/ports/{id}/packet-decision",
-		Methods: methods{http.MethodGet: {Handle: s.explain}}}}
+func (s groups) decisionRoutes() []edge.Route[*request.Call] {
+	return []edge.Route[*request.Call]{{Path: "/berth/v1/ports/{id}/packet-decision",
+		Methods: request.Methods{http.MethodGet: {Handle: s.explain}}}}
 }
 
 // explain is GET /berth/v1/ports/{id}/packet-decision: whether a packet from or to an address passes, and why.
-func (s groups) explain(c *call) error {
+func (s groups) explain(c *request.Call) error {
 	id := c.R.PathValue("id")
-	if _, err := s.ports().named().read(c, id); err != nil {
+	if _, err := s.ports().Named().Read(c, id); err != nil {
 		return err
 	}
 	p, err := packetOf(c.R.URL.Query())

@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/network/address"
 	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 )
 
@@ -18,48 +19,23 @@ var ipv6Modes = []string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"}
 const makesProviderNetworks = "create_network:provider:network_type"
 
 // subnets returns the collection of subnets.
-func (s handlers) subnets() collection {
-	return collection{one: "subnet", many: "subnets", missing: "SubnetNotFound",
-		attributes: with("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", "ipv6_ra_mode",
+func (s handlers) subnets() request.Collection {
+	return request.Collection{One: "subnet", Many: "subnets", Missing: "SubnetNotFound",
+		Attributes: request.With("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", "ipv6_ra_mode",
 			"ipv6_address_mode", "segment_id", "subnetpool_id", "shared", "service_types"),
-		hidden: []string{"shared"},
-		list:   s.listSubnets, show: s.showSubnet, draft: s.draftInNetwork, create: s.createSubnet, update: s.updateSubnet,
-		remove: func(c *call, id string, revision int) error {
-			return s.ops.DeleteSubnet(c.R.Context(), id, revision)
+		Hidden: []string{"shared"},
+		List:   s.listSubnets, Show: s.showSubnet, Draft: s.draftInNetwork, Create: s.createSubnet,
+		Update: s.updateSubnet,
+		Remove: func(c *request.Call, id string, revision int) error {
+			return s.Ops.DeleteSubnet(c.R.Context(), id, revision)
 		}}
 }
 
-// draftInNetwork is the draft of an object of a network.
-func (s handlers) draftInNetwork(c *call, o *edge.Object) (map[string]any, error) {
-	o = o.Copy()
-	project, err := c.project(o)
-	if err != nil {
-		return nil, err
-	}
-	id, owner := "", ""
-	if o.Text("network_id", &id, 255); id == "" {
-		o.Invalid("network_id", "it is required")
-		return nil, o.Err()
-	}
-	o.Text("device_owner", &owner, 255)
-	n, err := operations.Get[store.Network](c.R.Context(), s.ops, id)
-	if err != nil {
-		return nil, err
-	}
-	d := c.networkDocument(n, nil)
-	if err := s.networks().named().checkVisible(c, d, id); err != nil {
-		return nil, err
-	}
-	c.network = n
-	return c.target(project, map[string]any{"shared": d.target["shared"], "owner_kind": ownerKind(owner),
-		"network:project_id": d.target["project_id"], "network:tenant_id": d.target["project_id"]}), nil
-}
-
-func (s handlers) listSubnets(c *call, q url.Values) (list []document, err error) {
+func (s handlers) listSubnets(c *request.Call, q url.Values) (list []request.Document, err error) {
 	ctx := c.R.Context()
-	f := storeFilter(q)
+	f := request.StoreFilter(q)
 	f.Networks = q["network_id"]
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
 		found, err := store.List[store.Subnet](ctx, tx, f)
 		if err != nil {
 			return err
@@ -71,30 +47,30 @@ func (s handlers) listSubnets(c *call, q url.Values) (list []document, err error
 		networks, err := networksByID(ctx, tx, ids)
 		list = nil
 		for _, sub := range found {
-			list = append(list, c.subnet(sub, networks[sub.Network]))
+			list = append(list, subnetDocument(c, sub, networks[sub.Network]))
 		}
 		return err
 	})
 	return list, err
 }
 
-func (s handlers) showSubnet(c *call, id string) (d document, err error) {
+func (s handlers) showSubnet(c *request.Call, id string) (d request.Document, err error) {
 	ctx := c.R.Context()
-	err = s.ops.Store.Read(ctx, func(tx *store.Tx) error {
+	err = s.Ops.Store.Read(ctx, func(tx *store.Tx) error {
 		sub, err := operations.GetIn[store.Subnet](ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		n, err := operations.GetIn[store.Network](ctx, tx, sub.Network)
-		d = c.subnet(sub, n)
+		d = subnetDocument(c, sub, n)
 		return err
 	})
 	return d, err
 }
 
-// subnet returns the document of a subnet.
-func (c *call) subnet(sub store.Subnet, n store.Network) document {
-	view, shared := common(sub.Base), n.Shared || c.isShared(n.ID)
+// subnetDocument returns the document of a subnet.
+func subnetDocument(c *request.Call, sub store.Subnet, n store.Network) request.Document {
+	view, shared := request.Common(sub.Base), n.Shared || c.IsShared(n.ID)
 	pools, routes := []map[string]any{}, []map[string]any{}
 	for _, p := range sub.Pools {
 		pools = append(pools, map[string]any{"start": p.Start, "end": p.End})
@@ -103,12 +79,12 @@ func (c *call) subnet(sub store.Subnet, n store.Network) document {
 		routes = append(routes, map[string]any{"destination": r.Destination, "nexthop": r.NextHop})
 	}
 	maps.Copy(view, map[string]any{"network_id": sub.Network, "ip_version": sub.IPVersion, "cidr": sub.CIDR,
-		"gateway_ip": edge.OrNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": notNil(sub.DNS),
+		"gateway_ip": edge.OrNull(sub.Gateway), "enable_dhcp": sub.DHCP, "dns_nameservers": request.NotNil(sub.DNS),
 		"allocation_pools": pools, "host_routes": routes, "ipv6_ra_mode": edge.OrNull(sub.RAMode),
 		"ipv6_address_mode": edge.OrNull(sub.AddressMode), "segment_id": edge.OrNull(sub.Segment),
 		"subnetpool_id": edge.OrNull(sub.SubnetPool),
-		"service_types": notNil(sub.Service), "shared": shared})
-	return document{view, c.target(sub.Project, map[string]any{"shared": shared,
+		"service_types": request.NotNil(sub.Service), "shared": shared})
+	return request.Document{View: view, Target: c.Target(sub.Project, map[string]any{"shared": shared,
 		"network:project_id": n.Project, "network:tenant_id": n.Project})}
 }
 
@@ -136,12 +112,12 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 	if o.Has("dns_nameservers") {
 		sub.DNS = nil
 		o.Decode("dns_nameservers", &sub.DNS, "a list of addresses")
-		limitList(o, "dns_nameservers", len(sub.DNS), maxDNSServers)
+		request.LimitList(o, "dns_nameservers", len(sub.DNS), maxDNSServers)
 	}
 	if o.Has("service_types") {
 		sub.Service = nil
 		o.Decode("service_types", &sub.Service, "a list of texts")
-		limitList(o, "service_types", len(sub.Service), maxServiceTypes)
+		request.LimitList(o, "service_types", len(sub.Service), maxServiceTypes)
 		for _, text := range sub.Service {
 			if len(text) > 255 {
 				o.Invalid("service_types", "an element has more than 255 bytes")
@@ -152,7 +128,7 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 		var list []struct{ Destination, NextHop string }
 		sub.Routes = nil
 		o.Decode("host_routes", &list, "a list of objects with destination and nexthop")
-		limitList(o, "host_routes", len(list), maxHostRoutes)
+		request.LimitList(o, "host_routes", len(list), maxHostRoutes)
 		for _, r := range list {
 			sub.Routes = append(sub.Routes, store.HostRoute(r))
 		}
@@ -161,7 +137,7 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 		var list []struct{ Start, End string }
 		sub.Pools = nil
 		o.Decode("allocation_pools", &list, "a list of objects with start and end")
-		limitList(o, "allocation_pools", len(list), maxPools)
+		request.LimitList(o, "allocation_pools", len(list), maxPools)
 		for _, p := range list {
 			sub.Pools = append(sub.Pools, store.Pool(p))
 		}
@@ -170,9 +146,9 @@ func readSubnet(o *edge.Object, sub *store.Subnet) (hasGateway bool) {
 	return hasGateway
 }
 
-func (s handlers) createSubnet(c *call, o *edge.Object) (document, error) {
+func (s handlers) createSubnet(c *request.Call, o *edge.Object) (request.Document, error) {
 	sub := store.Subnet{DHCP: true}
-	sub.Project, _ = c.project(o)
+	sub.Project, _ = c.Project(o)
 	o.Text("network_id", &sub.Network, 255)
 	o.Number("ip_version", &sub.IPVersion, 4, 6)
 	o.Text("cidr", &sub.CIDR, 64)
@@ -187,16 +163,16 @@ func (s handlers) createSubnet(c *call, o *edge.Object) (document, error) {
 	o.Word("ipv6_address_mode", &sub.AddressMode, ipv6Modes...)
 	o.Text("segment_id", &sub.Segment, 64)
 	hasGateway := readSubnet(o, &sub)
-	sub.UserChosen = !c.allowed(makesProviderNetworks, c.target(sub.Project, nil))
+	sub.UserChosen = !c.Permits(makesProviderNetworks, c.Target(sub.Project, nil))
 	if err := o.Finish(); err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	var err error
 	if sub.SubnetPool, err = s.visiblePool(c, sub, useDefault); err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	sub, err = pools{s}.operations().CreateSubnet(c.R.Context(), sub, hasGateway, bits)
-	return c.subnet(sub, store.Network{}), err
+	return subnetDocument(c, sub, store.Network{}), err
 }
 
 // readSubnetPool decodes the subnet pool of a new subnet, and returns the length of the prefix to allocate; 0: that of
@@ -225,7 +201,7 @@ func readSubnetPool(o *edge.Object, sub *store.Subnet) (bits int, useDefault boo
 }
 
 // visiblePool returns the id of the subnet pool of a new subnet, which the caller may use; empty: none.
-func (s handlers) visiblePool(c *call, sub store.Subnet, useDefault bool) (id string, err error) {
+func (s handlers) visiblePool(c *request.Call, sub store.Subnet, useDefault bool) (id string, err error) {
 	id = sub.SubnetPool
 	if useDefault {
 		p, err := pools{s}.operations().DefaultPool(c.R.Context(), sub.IPVersion)
@@ -237,21 +213,21 @@ func (s handlers) visiblePool(c *call, sub store.Subnet, useDefault bool) (id st
 	if id == "" {
 		return "", nil
 	}
-	_, err = pools{s}.collection().named().read(c, id)
+	_, err = pools{s}.collection().Named().Read(c, id)
 	return id, err
 }
 
-func (s handlers) updateSubnet(c *call, id string, revision int, o *edge.Object) (document, error) {
-	_, err := s.ops.UpdateSubnet(c.R.Context(), id, revision, func(sub *store.Subnet) error {
+func (s handlers) updateSubnet(c *request.Call, id string, revision int, o *edge.Object) (request.Document, error) {
+	_, err := s.Ops.UpdateSubnet(c.R.Context(), id, revision, func(sub *store.Subnet) error {
 		o := o.Copy()
 		if o.Has("gateway_ip") || o.Has("allocation_pools") {
-			sub.UserChosen = sub.UserChosen || !c.allowed(makesProviderNetworks, c.target(sub.Project, nil))
+			sub.UserChosen = sub.UserChosen || !c.Permits(makesProviderNetworks, c.Target(sub.Project, nil))
 		}
 		readSubnet(o, sub)
 		return o.Finish()
 	})
 	if err != nil {
-		return document{}, err
+		return request.Document{}, err
 	}
 	return s.showSubnet(c, id)
 }

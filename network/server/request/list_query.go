@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"cmp"
@@ -26,39 +26,43 @@ var tagFilters = []string{"tags", "tags-any", "not-tags", "not-tags-any"}
 // booleans are the filters whose values are booleans.
 var booleans = []string{"admin_state_up", "shared", "router:external", "enable_dhcp", "is_default", "stateful"}
 
-// storeFilter returns the part of a query that the database filters by.
-func storeFilter(q url.Values) store.Filter {
+// StoreFilter returns the part of a query that the database filters by.
+func StoreFilter(q url.Values) store.Filter {
 	f := store.Filter{IDs: q["id"]}
 	f.Projects = slices.Concat(q["project_id"], q["tenant_id"])
 	return f
 }
 
 // checkQuery refuses filters and sort keys that the collection does not have, and texts as booleans.
-func (col *collection) checkQuery(q url.Values) error {
+func (col *Collection) checkQuery(q url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(control, name) && !slices.Contains(tagFilters, name) &&
-			!slices.Contains(col.attributes, name) {
+			!slices.Contains(col.Attributes, name) {
 			return fault.New(fault.Invalid, "'%s' is invalid attribute for filtering; leave it out", name)
 		}
 		for _, text := range q[name] {
-			if slices.Contains(booleans, name) && !slices.Contains([]string{"true", "false", "1", "0"}, strings.ToLower(text)) {
+			if slices.Contains(booleans, name) && !slices.Contains([]string{"true", "false", "1", "0"},
+				strings.ToLower(text)) {
 				return fault.New(fault.Invalid, "'%s' cannot be converted to boolean; filter %s by true or false", text,
 					name).WithCode("InvalidInput")
 			}
 		}
 	}
 	if text := q.Get(changedSince); text != "" {
-		if _, err := parseTime(text); err != nil || !slices.Contains(col.attributes, "updated_at") {
-			return fault.New(fault.Invalid, "The input changed_since must be in the following format: YYYY-MM-DDTHH:MM:SS, "+
-				"for a collection whose objects have updated_at; it is '%s'", edge.Clip(text)).WithCode("InvalidInput")
+		if _, err := parseTime(text); err != nil || !slices.Contains(col.Attributes, "updated_at") {
+			return fault.New(fault.Invalid,
+				"The input changed_since must be in the following format: YYYY-MM-DDTHH:MM:SS, "+
+					"for a collection whose objects have updated_at; it is '%s'",
+				edge.Clip(text)).WithCode("InvalidInput")
 		}
 	}
 	if len(q["sort_key"]) != len(q["sort_dir"]) && len(q["sort_dir"]) > 0 {
 		return fault.New(fault.Invalid, "The number of sort_keys and sort_dirs must be same")
 	}
 	for _, key := range q["sort_key"] {
-		if !slices.Contains(col.attributes, key) {
-			return fault.New(fault.Invalid, "%s is invalid attribute for sort_key; use an attribute of a %s", key, col.one)
+		if !slices.Contains(col.Attributes, key) {
+			return fault.New(fault.Invalid, "%s is invalid attribute for sort_key; use an attribute of a %s", key,
+				col.One)
 		}
 	}
 	for _, dir := range q["sort_dir"] {
@@ -69,8 +73,8 @@ func (col *collection) checkQuery(q url.Values) error {
 	return nil
 }
 
-// matches reports whether a view meets all filters of a query: for each one, at least one value.
-func matches(view map[string]any, q url.Values) bool {
+// Matches reports whether a view meets all filters of a query: for each one, at least one value.
+func Matches(view map[string]any, q url.Values) bool {
 	if since, err := parseTime(q.Get(changedSince)); err == nil {
 		if updated, err := parseTime(edge.TextOf(view["updated_at"])); err != nil || updated.Before(since) {
 			return false
@@ -176,7 +180,8 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 	limit := 0
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			return nil, false, false, fault.New(fault.Invalid, "limit must be an integer 0 or greater and not '%s'", text)
+			return nil, false, false, fault.New(fault.Invalid, "limit must be an integer 0 or greater and not '%s'",
+				text)
 		}
 	}
 	reverse := strings.EqualFold(q.Get("page_reverse"), "true")
@@ -184,7 +189,8 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 	if marker := q.Get("marker"); marker != "" {
 		at := slices.IndexFunc(views, func(v map[string]any) bool { return v["id"] == marker })
 		if at < 0 {
-			return nil, false, false, fault.New(fault.Invalid, "marker %s does not exist; begin with the first page", marker)
+			return nil, false, false, fault.New(fault.Invalid, "marker %s does not exist; begin with the first page",
+				marker)
 		}
 		if from = at + 1; reverse {
 			from, to = 0, at
@@ -201,15 +207,15 @@ func page(views []map[string]any, q url.Values) (part []map[string]any, before, 
 }
 
 // shown returns a view without hidden attributes, and of the others those that a query asks for.
-func (col collection) shown(view map[string]any, fields []string) map[string]any {
-	for _, name := range col.hidden {
+func (col Collection) shown(view map[string]any, fields []string) map[string]any {
+	for _, name := range col.Hidden {
 		delete(view, name)
 	}
-	return selected(view, fields)
+	return Selected(view, fields)
 }
 
-// selected returns a view with the attributes that a query asks for; without any, all.
-func selected(view map[string]any, fields []string) map[string]any {
+// Selected returns a view with the attributes that a query asks for; without any, all.
+func Selected(view map[string]any, fields []string) map[string]any {
 	if len(fields) == 0 {
 		return view
 	}

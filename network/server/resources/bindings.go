@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"net/http"
@@ -8,44 +8,46 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/network/binding"
 	"github.com/openberth/berth/network/operations"
+	"github.com/openberth/berth/network/server/request"
 	"github.com/openberth/berth/network/store"
 )
 
-func (s handlers) onBindings() operations.Bindings { return operations.Bindings{Service: s.ops} }
+func (s handlers) onBindings() operations.Bindings { return operations.Bindings{Service: s.Ops} }
 
 // bindings has the handlers of the bindings of a port (extension binding-extended).
 type bindings struct{ handlers }
 
-func (b bindings) routes() []edge.Route[*call] {
+func (b bindings) routes() []edge.Route[*request.Call] {
 	const path = "/v2.0/ports/{port}/bindings"
-	return []edge.Route[*call]{
-		{Path: path, Methods: methods{http.MethodGet: {Handle: b.list}, http.MethodPost: {Handle: b.create}}},
-		{Path: path + "/{host}", Methods: methods{http.MethodGet: {Handle: b.show}, http.MethodPut: {Handle: b.update},
+	return []edge.Route[*request.Call]{
+		{Path: path, Methods: request.Methods{http.MethodGet: {Handle: b.list}, http.MethodPost: {Handle: b.create}}},
+		{Path: path + "/{host}", Methods: request.Methods{http.MethodGet: {Handle: b.show},
+			http.MethodPut:    {Handle: b.update},
 			http.MethodDelete: {Handle: b.remove}}},
-		{Path: path + "/{host}/activate", Methods: methods{http.MethodPut: {Handle: b.activate}}},
+		{Path: path + "/{host}/activate", Methods: request.Methods{http.MethodPut: {Handle: b.activate}}},
 	}
 }
 
 // authorize checks a policy rule for the port in the path, which the caller must see.
-func (b bindings) authorize(c *call, rule string) error {
-	d, err := b.ports().named().read(c, c.R.PathValue("port"))
+func (b bindings) authorize(c *request.Call, rule string) error {
+	d, err := b.ports().Named().Read(c, c.R.PathValue("port"))
 	if err != nil {
 		return err
 	}
-	return c.Authorize(rule, d.target)
+	return c.Authorize(rule, d.Target)
 }
 
 // port returns the port in the path, which the caller must see, and checks a policy rule.
-func (b bindings) port(c *call, rule string) (p store.Port, err error) {
+func (b bindings) port(c *request.Call, rule string) (p store.Port, err error) {
 	if err := b.authorize(c, rule); err != nil {
 		return p, err
 	}
-	return operations.Get[store.Port](c.R.Context(), b.ops, c.R.PathValue("port"))
+	return operations.Get[store.Port](c.R.Context(), b.Ops, c.R.PathValue("port"))
 }
 
 // views returns the bindings of a port, the active one first.
-func (b bindings) views(c *call, p store.Port) ([]map[string]any, error) {
-	n, err := operations.Get[store.Network](c.R.Context(), b.ops, p.Network)
+func (b bindings) views(c *request.Call, p store.Port) ([]map[string]any, error) {
+	n, err := operations.Get[store.Network](c.R.Context(), b.Ops, p.Network)
 	var all []map[string]any
 	if p.Binding.Host != "" {
 		all = append(all, bindingView(p, n, p.Binding))
@@ -71,7 +73,7 @@ func bindingView(p store.Port, n store.Network, b store.Binding) map[string]any 
 		"vif_details": vifDetails(p, n), "project_id": p.Project}
 }
 
-func (b bindings) list(c *call) error {
+func (b bindings) list(c *request.Call) error {
 	p, err := b.port(c, "get_port_binding")
 	if err != nil {
 		return err
@@ -82,14 +84,14 @@ func (b bindings) list(c *call) error {
 	}
 	q, list := c.R.URL.Query(), []map[string]any{}
 	for _, view := range all {
-		if matches(view, q) {
-			list = append(list, selected(view, q["fields"]))
+		if request.Matches(view, q) {
+			list = append(list, request.Selected(view, q["fields"]))
 		}
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"bindings": list})
 }
 
-func (b bindings) show(c *call) error {
+func (b bindings) show(c *request.Call) error {
 	p, err := b.port(c, "get_port_binding")
 	if err != nil {
 		return err
@@ -98,7 +100,7 @@ func (b bindings) show(c *call) error {
 }
 
 // write writes the binding of a port to a host.
-func (b bindings) write(c *call, status int, p store.Port, host string) error {
+func (b bindings) write(c *request.Call, status int, p store.Port, host string) error {
 	all, err := b.views(c, p)
 	if err != nil {
 		return err
@@ -108,7 +110,7 @@ func (b bindings) write(c *call, status int, p store.Port, host string) error {
 		return fault.New(fault.NotFound, "Binding for port %s on host %s could not be found.", p.ID, host).
 			WithCode("PortBindingNotFound")
 	}
-	return c.WriteJSON(status, map[string]any{"binding": selected(all[at], c.R.URL.Query()["fields"])})
+	return c.WriteJSON(status, map[string]any{"binding": request.Selected(all[at], c.R.URL.Query()["fields"])})
 }
 
 // readBinding decodes the attributes that creates and updates of bindings have in common.
@@ -124,7 +126,7 @@ func readBinding(o *edge.Object, to *store.Binding) {
 	o.Ignore("project_id", "tenant_id")
 }
 
-func (b bindings) create(c *call) error {
+func (b bindings) create(c *request.Call) error {
 	o, _, err := c.Object("binding")
 	if err != nil {
 		return err
@@ -148,7 +150,7 @@ func (b bindings) create(c *call) error {
 	return b.write(c, http.StatusCreated, p, to.Host)
 }
 
-func (b bindings) update(c *call) error {
+func (b bindings) update(c *request.Call) error {
 	o, _, err := c.Object("binding")
 	if err != nil {
 		return err
@@ -168,7 +170,7 @@ func (b bindings) update(c *call) error {
 	return b.write(c, http.StatusOK, p, host)
 }
 
-func (b bindings) activate(c *call) error {
+func (b bindings) activate(c *request.Call) error {
 	if err := b.authorize(c, "activate"); err != nil {
 		return err
 	}
@@ -179,9 +181,10 @@ func (b bindings) activate(c *call) error {
 	return b.write(c, http.StatusOK, p, c.R.PathValue("host"))
 }
 
-func (b bindings) remove(c *call) error {
+func (b bindings) remove(c *request.Call) error {
 	if err := b.authorize(c, "delete_port_binding"); err != nil {
 		return err
 	}
-	return c.Done(http.StatusNoContent, b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"), c.R.PathValue("host")))
+	return c.Done(http.StatusNoContent, b.onBindings().Delete(c.R.Context(), c.R.PathValue("port"),
+		c.R.PathValue("host")))
 }
