@@ -125,18 +125,35 @@ func readAggregates(ctx context.Context, tx *sqldb.Tx) ([]Aggregate, error) {
 		})
 }
 
+// lockAggregates lets the changes of aggregates follow each other, and keeps servers from being claimed until unlock is
+// called. The caller has the aggregates read again afterwards.
+func (s *Store) lockAggregates() (unlock func()) {
+	s.zones.Lock()
+	return func() {
+		s.allAggregates.forget()
+		s.zones.Unlock()
+	}
+}
+
 // CreateAggregate stores a new aggregate and returns it with its id; fault.Conflict if the name is taken.
 func (s *Store) CreateAggregate(ctx context.Context, a Aggregate) (Aggregate, error) {
-	defer s.allAggregates.forget()
+	defer s.lockAggregates()()
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(id), 0) + 1 FROM compute_aggregates`).Scan(&a.ID)
+		taken, err := countOf(ctx, tx, `SELECT COUNT(*) FROM compute_aggregates WHERE name = ?`, a.Name)
+		if err != nil {
+			return err
+		}
+		if taken > 0 {
+			return aggregateExists(a.Name)
+		}
+		err = tx.QueryRow(ctx, `SELECT COALESCE(MAX(id), 0) + 1 FROM compute_aggregates`).Scan(&a.ID)
 		if err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO compute_aggregates (id, uuid, name, created, updated) VALUES (?, ?, ?, ?, 0)`,
 			a.ID, a.UUID, a.Name, micros(a.Created))
-		if sqldb.IsDuplicate(err) {
-			return aggregateExists(a.Name)
+		if sqldb.IsDuplicate(err) { // of the name or the id, by a COMMIT that has come later than its answer
+			return sqldb.Retry(aggregateExists(a.Name))
 		}
 		if err != nil {
 			return err
@@ -169,9 +186,7 @@ func setAggregateMetadata(ctx context.Context, tx *sqldb.Tx, id int64, metadata 
 // fault.Conflict if its new name is taken.
 func (s *Store) ChangeAggregate(ctx context.Context, id int64, now time.Time,
 	change func(a *Aggregate, all []Aggregate, servers map[string]int) error) (after Aggregate, err error) {
-	s.zones.Lock()
-	defer s.zones.Unlock()
-	defer s.allAggregates.forget()
+	defer s.lockAggregates()()
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Touch(ctx, "compute_aggregates", "uuid"); err != nil { // changes follow each other
 			return err
@@ -239,7 +254,7 @@ func replaceAggregate(ctx context.Context, tx *sqldb.Tx, before, after Aggregate
 
 // DeleteAggregate removes an aggregate; fault.NotFound, and fault.Invalid if it has hosts.
 func (s *Store) DeleteAggregate(ctx context.Context, id int64) error {
-	defer s.allAggregates.forget()
+	defer s.lockAggregates()()
 	return wrap(s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		hosts, err := countOf(ctx, tx, `SELECT COUNT(*) FROM compute_aggregate_hosts WHERE aggregate = ?`, id)
 		if err != nil {
@@ -255,6 +270,24 @@ func (s *Store) DeleteAggregate(ctx context.Context, id int64) error {
 		_, err = tx.Exec(ctx, `DELETE FROM compute_aggregate_metadata WHERE aggregate = ?`, id)
 		return err
 	}))
+}
+
+// leaveAggregates removes a host from all aggregates. What Placement has of it and no longer should is recorded.
+func leaveAggregates(ctx context.Context, tx *sqldb.Tx, host string, now time.Time) error {
+	uuids, err := sqldb.QueryTexts(ctx, tx, `SELECT a.uuid FROM compute_aggregates a
+		JOIN compute_aggregate_hosts h ON h.aggregate = a.id WHERE h.host = ?`, host)
+	if err != nil {
+		return err
+	}
+	for _, uuid := range uuids {
+		err := tx.Upsert(ctx, "compute_aggregate_removals", []string{"host", "uuid"}, []string{"since"}, host, uuid,
+			micros(now))
+		if err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, `DELETE FROM compute_aggregate_hosts WHERE host = ?`, host)
+	return err
 }
 
 func unknownAggregate(id int64) error {

@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"fmt"
 	"reflect"
+	"sync"
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -92,5 +94,56 @@ func aggregates(t *testing.T, s *store.Store) {
 	is(t, s.DeleteAggregate(ctx, a.ID), fault.NotFound)
 	if list, err := s.Aggregates(ctx); err != nil || len(list) > 0 {
 		t.Errorf("%v %v", list, err)
+	}
+}
+
+// aggregatesOfClients lets 16 clients create aggregates at the same time, which have nothing in common, and lets a
+// client add a host to an aggregate that another one deletes.
+func aggregatesOfClients(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			if _, err := s.CreateAggregate(ctx, store.Aggregate{UUID: fmt.Sprint("u", i), Name: fmt.Sprint("n", i),
+				Created: noon}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if list, err := s.Aggregates(ctx); err != nil || len(list) != 16 {
+		t.Errorf("%d aggregates of 16, %v", len(list), err)
+	}
+	for i := range 20 {
+		name := fmt.Sprint("deleted", i)
+		a, err := s.CreateAggregate(ctx, store.Aggregate{UUID: name, Name: name, Created: noon})
+		must(t, err)
+		var added, deleted error
+		all.Go(func() {
+			_, added = s.ChangeAggregate(ctx, a.ID, noon, func(a *store.Aggregate, _ []store.Aggregate,
+				_ map[string]int) error {
+				a.Hosts = []string{"h1"}
+				return nil
+			})
+		})
+		all.Go(func() { deleted = s.DeleteAggregate(ctx, a.ID) })
+		all.Wait()
+		if (added == nil) == (deleted == nil) {
+			t.Fatalf("the host is added: %v; the aggregate is deleted: %v", added, deleted)
+		}
+		if deleted == nil {
+			is(t, added, fault.NotFound)
+		} else {
+			is(t, deleted, fault.Invalid)
+		}
+		next, err := s.CreateAggregate(ctx, store.Aggregate{UUID: name + "x", Name: name + "x", Created: noon})
+		must(t, err)
+		list, err := s.Aggregates(ctx)
+		must(t, err)
+		for _, one := range list {
+			if one.ID == next.ID && len(one.Hosts) > 0 {
+				t.Fatalf("the new aggregate %d has hosts of a deleted one: %v", one.ID, one.Hosts)
+			}
+		}
 	}
 }

@@ -33,7 +33,8 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"disabled hosts", disabledHosts}, {"disabled devices", disabledDevices}, {"bindings of hosts", bindings},
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 			{"quotas", quotaLimits}, {"quotas of claims", quotaOfClaims}, {"quota of key pairs", quotaOfKeyPairs},
-			{"aggregates", aggregates}, {"zones during claims", zonesDuringClaims},
+			{"aggregates", aggregates}, {"aggregates of 16 clients", aggregatesOfClients},
+			{"zones during claims", zonesDuringClaims},
 			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
 			{"server groups of 64 clients", groupRaces},
 		} {

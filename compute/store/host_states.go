@@ -45,17 +45,21 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 }
 
 // Forget removes the report of a host, the declarations that it is dead or disabled, its clean requests, its disabled
-// devices, its removals and the binding to its account. Its row remains with a higher revision, so that a returning
-// agent does not consider the assignments of the new host older than those it has followed. It returns fault.Conflict
-// if a server has a residence there.
+// devices, its removals, its places in aggregates and the binding to its account. Its row remains with a higher
+// revision, so that a returning agent does not consider the assignments of the new host older than those it has
+// followed. It returns fault.Conflict if a server has a residence there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	defer s.dead.forget()
 	defer s.disabled.forget()
+	defer s.lockAggregates()()
 	defer s.reports.lock(host)()
 	defer s.hosts.drop("", host)
 	defer s.reports.written(host, nil)
 	return wrap(s.changeHostAccount(ctx, host, func(tx *sqldb.Tx, _ HostAccount) (none HostAccount, err error) {
-		return none, forget(ctx, tx, host)
+		if err := forget(ctx, tx, host); err != nil {
+			return none, err
+		}
+		return none, leaveAggregates(ctx, tx, host, time.Now())
 	}))
 }
 

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/openberth/berth/compute/schedule"
@@ -21,6 +22,14 @@ func forgetHost(t *testing.T, s *store.Store) {
 		must(t, s.SetDead(ctx, name, true, noon))
 		must(t, s.RequestClean(ctx, store.CleanRequest{Host: name, Address: pci.Address{Bus: 1}, Asked: noon}))
 	}
+	aggregate, err := s.CreateAggregate(ctx, store.Aggregate{UUID: "u", Name: "n", Created: noon})
+	must(t, err)
+	_, err = s.ChangeAggregate(ctx, aggregate.ID, noon, func(a *store.Aggregate, _ []store.Aggregate,
+		_ map[string]int) error {
+		a.Hosts = []string{"g", "h"}
+		return nil
+	})
+	must(t, err)
 	is(t, s.Forget(ctx, "h"), fault.Conflict)
 	must(t, s.Forget(ctx, "g"))
 	must(t, s.Forget(ctx, "g")) // and again
@@ -36,6 +45,12 @@ func forgetHost(t *testing.T, s *store.Store) {
 	}
 	if a, err := s.Assignments(ctx, "h"); err != nil || len(a.Entries) != 1 {
 		t.Errorf("%+v %v", a, err)
+	}
+	if list, err := s.Aggregates(ctx); err != nil || len(list) != 1 || !slices.Equal(list[0].Hosts, []string{"h"}) {
+		t.Errorf("%+v %v", list, err) // a host that returns counts as a new one
+	}
+	if left, err := s.AggregateRemovals(ctx); err != nil || !slices.Equal(left["g"], []string{"u"}) || len(left) != 1 {
+		t.Errorf("%v %v", left, err)
 	}
 }
 
