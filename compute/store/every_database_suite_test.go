@@ -34,7 +34,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"key pairs", keyPairs}, {"epochs", epochs}, {"removals", removals},
 			{"quotas", quotaLimits}, {"quotas of claims", quotaOfClaims}, {"quota of key pairs", quotaOfKeyPairs},
 			{"aggregates", aggregates}, {"aggregates of 16 clients", aggregatesOfClients},
-			{"zones during claims", zonesDuringClaims},
+			{"zones during claims", zonesDuringClaims}, {"migrations of 16 servers", migrationsOfServers},
 			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
 			{"server groups of 64 clients", groupRaces},
 		} {

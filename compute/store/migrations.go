@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -78,8 +79,22 @@ func scanMigration(rows *sql.Rows) (m Migration, err error) {
 	return m, err
 }
 
+// migrationNumbers returns the numbers of new migrations. Concurrent transactions do not see the rows of each other,
+// and only this process adds rows, so the last number is kept in memory. It is safe for concurrent use.
+type migrationNumbers struct{ last atomic.Int64 }
+
+// next returns a number above stored, the largest one of the rows that a transaction sees, which it returns once.
+func (n *migrationNumbers) next(stored int64) int64 {
+	for {
+		last := n.last.Load()
+		if next := max(last, stored) + 1; n.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
 // putMigration inserts or updates the row of a migration.
-func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.Migration) error {
+func (s *Store) putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.Migration) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_migrations SET status = ?, destination = ?, updated = ? WHERE id = ?`,
 		m.Status, m.To, micros(m.Updated), m.ID)
 	if err != nil {
@@ -88,14 +103,14 @@ func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.
 	if n, err := done.RowsAffected(); err != nil || n > 0 {
 		return err
 	}
-	var number int64
-	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM compute_migrations`).Scan(&number); err != nil {
+	var stored int64
+	if err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) FROM compute_migrations`).Scan(&stored); err != nil {
 		return err
 	}
-	// On MySQL an update that changes nothing affects no row, so the row may exist.
-	_, err = tx.InsertIgnore(ctx, `INSERT INTO compute_migrations (id, number, server, kind, status, source, destination,
+	_, err = tx.Exec(ctx, `INSERT INTO compute_migrations (id, number, server, kind, status, source, destination,
 		old_flavor, new_flavor, user_id, project, begun, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		m.ID, number, server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, m.User, m.Project,
+		m.ID, s.migrations.next(stored), server, string(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor,
+		m.User, m.Project,
 		micros(m.Begun), micros(m.Updated))
 	return err
 }

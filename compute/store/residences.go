@@ -28,7 +28,7 @@ func deviceCount(requests []pci.Request, cells []numa.GuestCell) int {
 
 // saveResidences writes the rows that follow from a changed record: its residences, removals, migration, and what it
 // counts against quotas.
-func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+func (s *Store) saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
 	if err := saveUse(ctx, tx, before, after); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.S
 	if after.Migration == nil || reflect.DeepEqual(before.Migration, after.Migration) {
 		return nil
 	}
-	return putMigration(ctx, tx, after.ID, *after.Migration)
+	return s.putMigration(ctx, tx, after.ID, *after.Migration)
 }
 
 // residenceRow is a row of compute_residences, without its consumer.

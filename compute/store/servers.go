@@ -49,7 +49,7 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 		}
 		records = nil
 		for _, server := range servers {
-			text, err := insert(ctx, tx, server)
+			text, err := s.insert(ctx, tx, server)
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 }
 
 // insert writes the row of a new server, and returns its record.
-func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) ([]byte, error) {
+func (s *Store) insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) ([]byte, error) {
 	server.Revision = 1
 	text, err := record.EncodeServer(server)
 	if err != nil {
@@ -91,7 +91,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	return text, saveResidences(ctx, tx, lifecycle.Server{}, server)
+	return text, s.saveResidences(ctx, tx, lifecycle.Server{}, server)
 }
 
 // Read returns a server by id, also a deleted one, or fault.NotFound.
@@ -216,7 +216,7 @@ func (s *Store) change(ctx context.Context, id string, request *quotaRequest,
 		if err := sqldb.RequireRow(done, err, again); err != nil {
 			return err
 		}
-		if err := saveResidences(ctx, tx, before, after); err != nil {
+		if err := s.saveResidences(ctx, tx, before, after); err != nil {
 			return err
 		}
 		if err := recordGroupHosts(ctx, tx, before, after, group, groupRevision); err != nil {

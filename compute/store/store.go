@@ -36,6 +36,7 @@ type Store struct {
 	reports  *reportCache
 
 	assignments *assignmentCache
+	migrations  migrationNumbers
 
 	flavors       remembered[string, flavor.Flavor] // by id
 	limits        remembered[QuotaOwner, ProjectLimits]
