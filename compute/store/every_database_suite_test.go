@@ -35,6 +35,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"quotas", quotaLimits}, {"quotas of claims", quotaOfClaims}, {"quota of key pairs", quotaOfKeyPairs},
 			{"aggregates", aggregates}, {"aggregates of 16 clients", aggregatesOfClients},
 			{"zones during claims", zonesDuringClaims}, {"migrations of 16 servers", migrationsOfServers},
+			{"large numbers", largeNumbers}, {"long texts", longTexts},
 			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
 			{"server groups of 64 clients", groupRaces},
 		} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -66,11 +67,14 @@ func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
 // Flavors lists the flavors that the filter selects.
 func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flavor, error) {
 	var list []flavor.Flavor
+	if max(filter.MinDisk, filter.MinRAM) > resource.MaxAmount { // PostgreSQL's columns have 32 bits
+		return nil, nil
+	}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		list = nil
 		var w where
-		w.and("disk_gb >= ?", filter.MinDisk)
-		w.and("memory_mb >= ?", filter.MinRAM)
+		w.and("disk_gb >= ?", max(filter.MinDisk, 0))
+		w.and("memory_mb >= ?", max(filter.MinRAM, 0))
 		filter.visible(&w)
 		if filter.Marker != "" {
 			var there string

@@ -12,7 +12,7 @@ var schema = []sqldb.Migration{
 	sqldb.Table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL UNIQUE,
-			description TEXT NOT NULL,
+			description LARGE NOT NULL,
 			vcpus INTEGER NOT NULL,
 			memory_mb INTEGER NOT NULL,
 			disk_gb INTEGER NOT NULL,
@@ -47,7 +47,7 @@ var schema = []sqldb.Migration{
 			launched BIGINT NOT NULL,
 			vcpus INTEGER NOT NULL,
 			memory_mb INTEGER NOT NULL,
-			disk_gb INTEGER NOT NULL,
+			disk_gb BIGINT NOT NULL,
 			busy INTEGER NOT NULL,
 			revision BIGINT NOT NULL,
 			record LARGE NOT NULL`,
