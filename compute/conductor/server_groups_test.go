@@ -15,7 +15,7 @@ import (
 func (c *cloud) group(policy schedule.GroupPolicy, maxPerHost int) string {
 	c.t.Helper()
 	g := store.ServerGroup{ID: string(policy), Policy: policy, MaxPerHost: maxPerHost}
-	if err := c.store.CreateServerGroup(c.t.Context(), g, -1); err != nil {
+	if err := c.store.CreateServerGroup(c.t.Context(), g, store.ProjectLimits{}); err != nil {
 		c.t.Fatal(err)
 	}
 	return g.ID

@@ -37,7 +37,7 @@ func TestStoreOnEveryDatabase(t *testing.T) {
 			{"zones during claims", zonesDuringClaims}, {"migrations of 16 servers", migrationsOfServers},
 			{"large numbers", largeNumbers}, {"long texts", longTexts},
 			{"server groups", serverGroups}, {"policies of server groups", groupPolicies},
-			{"server groups of 64 clients", groupRaces},
+			{"server groups of 64 clients", groupRaces}, {"server groups of users", groupLimitsOfUsers},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}

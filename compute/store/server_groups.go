@@ -27,9 +27,9 @@ type ServerGroup struct {
 
 const groupColumns = `id, project, user_id, name, policy, max_per_host, created`
 
-// CreateServerGroup stores a new group without members. It returns fault.Forbidden if its project has most groups
-// already; a negative number means any number.
-func (s *Store) CreateServerGroup(ctx context.Context, g ServerGroup, most int) error {
+// CreateServerGroup stores a new group without members. It returns fault.Forbidden if its project, or its user in it,
+// has as many groups as the limits permit.
+func (s *Store) CreateServerGroup(ctx context.Context, g ServerGroup, limits ProjectLimits) error {
 	owner := "server groups of " + g.Project
 	unlock, err := s.quotaLocks.lock(ctx, owner)
 	if err != nil {
@@ -40,16 +40,25 @@ func (s *Store) CreateServerGroup(ctx context.Context, g ServerGroup, most int) 
 		if err := lockOwner(ctx, tx, owner); err != nil {
 			return err
 		}
-		count, err := countOf(ctx, tx, `SELECT COUNT(*) FROM compute_server_groups WHERE project = ?`, g.Project)
-		if err != nil {
-			return err
+		for _, of := range []struct {
+			what, id, user string
+			limits         quota.Amounts
+		}{{"project", g.Project, "", limits.Project}, {"user", g.User, g.User, limits.User}} {
+			most, use := of.limits.Limit(quota.ServerGroups), quota.Amounts{}
+			if most < 0 {
+				continue
+			}
+			if err := addGroupCount(ctx, tx, use, g.Project, of.user); err != nil {
+				return err
+			}
+			if count := use[quota.ServerGroups]; count >= most {
+				return fault.New(fault.Forbidden,
+					"Quota exceeded, too many server groups. (%s %s has %d of %d)", of.what, of.id, count, most)
+			}
 		}
-		if most >= 0 && count >= most {
-			return fault.New(fault.Forbidden, "Quota exceeded, too many server groups. (project %s has %d of %d)", g.Project,
-				count, most)
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO compute_server_groups (`+groupColumns+`, revision) VALUES (?, ?, ?, ?, ?, ?, ?,
-			1)`, g.ID, g.Project, g.User, g.Name, string(g.Policy), g.MaxPerHost, micros(g.Created))
+		_, err := tx.Exec(ctx, `INSERT INTO compute_server_groups (`+groupColumns+`, revision)
+			VALUES (?, ?, ?, ?, ?, ?, ?, 1)`,
+			g.ID, g.Project, g.User, g.Name, string(g.Policy), g.MaxPerHost, micros(g.Created))
 		return err
 	}))
 }
@@ -176,8 +185,8 @@ func groupOf(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) (_ *sch
 }
 
 // addMember adds a new server to its group. It returns fault.Invalid if the group does not exist, and fault.Forbidden
-// if it has as many members as the limits permit.
-func addMember(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server, limits quota.Amounts) error {
+// if it has as many members as the limits permit: of all users, or of the user of the server.
+func addMember(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server, limits ProjectLimits) error {
 	if server.Group == "" {
 		return nil
 	}
@@ -191,9 +200,19 @@ func addMember(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server, limit
 	if err := raiseGroup(ctx, tx, server.Group, revision); err != nil { // it is not being deleted
 		return err
 	}
-	if most := limits.Limit(quota.ServerGroupMembers); most >= 0 {
-		count, err := countOf(ctx, tx, `SELECT COUNT(*) FROM compute_group_members m
-			JOIN compute_servers s ON s.id = m.server WHERE m.group_id = ? AND s.ended = 0`, server.Group)
+	const members = `SELECT COUNT(*) FROM compute_group_members m JOIN compute_servers s ON s.id = m.server
+		WHERE m.group_id = ? AND s.ended = 0`
+	for _, of := range []struct {
+		limits quota.Amounts
+		query  string
+		args   []any
+	}{{limits.Project, members, []any{server.Group}},
+		{limits.User, members + ` AND s.user_id = ?`, []any{server.Group, server.User}}} {
+		most := of.limits.Limit(quota.ServerGroupMembers)
+		if most < 0 {
+			continue
+		}
+		count, err := countOf(ctx, tx, of.query, of.args...)
 		if err != nil {
 			return err
 		}

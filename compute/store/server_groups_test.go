@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -18,7 +19,7 @@ import (
 func createGroup(t *testing.T, s *store.Store, id string) {
 	t.Helper()
 	must(t, s.CreateServerGroup(t.Context(), store.ServerGroup{ID: id, Name: "n", Project: "p",
-		Policy: schedule.AntiAffinity, Created: noon}, -1))
+		Policy: schedule.AntiAffinity, Created: noon}, store.ProjectLimits{}))
 }
 
 // member returns a new server of a group.
@@ -31,10 +32,11 @@ func serverGroups(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	want := store.ServerGroup{ID: "g1", Name: "web", Project: "p", User: "u", Policy: schedule.SoftAffinity, MaxPerHost: 3,
 		Created: noon}
-	must(t, s.CreateServerGroup(ctx, want, 2))
+	two := store.ProjectLimits{Project: quota.Amounts{quota.ServerGroups: 2}}
+	must(t, s.CreateServerGroup(ctx, want, two))
 	createGroup(t, s, "g2")
-	is(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g3", Project: "p"}, 2), fault.Forbidden)
-	must(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g3", Project: "q", Created: noon}, 2))
+	is(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g3", Project: "p"}, two), fault.Forbidden)
+	must(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g3", Project: "q", Created: noon}, two))
 	must(t, s.Create(ctx, member("a", "g1"), member("b", "g1"), member("c", "g2")))
 	is(t, s.Create(ctx, member("d", "none")), fault.Invalid)
 	want.Members = []string{"a", "b"}
@@ -114,7 +116,7 @@ func groupRaces(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	s.SetQuotas(nil, nil) // a group may have any number of members
 	must(t, s.CreateServerGroup(ctx, store.ServerGroup{ID: "g", Project: "p", Policy: schedule.Affinity, Created: noon},
-		-1))
+		store.ProjectLimits{}))
 	var all sync.WaitGroup
 	for i := range 64 {
 		id := fmt.Sprint("s", i)
@@ -143,4 +145,38 @@ func groupRaces(t *testing.T, s *store.Store) {
 	if err != nil || len(group.Members) != 42 {
 		t.Errorf("%d members, %v", len(group.Members), err)
 	}
+}
+
+// groupLimitsOfUsers tests that a limit of a user counts what the user has, beside the limit of the project.
+func groupLimitsOfUsers(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	s.SetQuotas(quota.Amounts{quota.ServerGroups: 5, quota.ServerGroupMembers: 3}, nil)
+	must(t, s.SetLimits(ctx, store.QuotaOwner{Project: "p", User: "bob"},
+		quota.Amounts{quota.ServerGroups: 1, quota.ServerGroupMembers: 1}))
+	create := func(id, user string) error {
+		t.Helper()
+		limits, err := s.Limits(ctx, "p", user)
+		must(t, err)
+		return s.CreateServerGroup(ctx, store.ServerGroup{ID: id, Project: "p", User: user, Created: noon,
+			Policy: schedule.SoftAffinity}, limits)
+	}
+	for i := range 3 {
+		must(t, create(fmt.Sprint("ann", i), "ann"))
+	}
+	must(t, create("bob", "bob")) // he has none of the three
+	is(t, create("bob2", "bob"), fault.Forbidden)
+	must(t, create("ann3", "ann"))
+	is(t, create("ann4", "ann"), fault.Forbidden)
+	must(t, s.SetLimits(ctx, store.QuotaOwner{Project: "p", User: "bob"}, quota.Amounts{quota.ServerGroups: 9}))
+	is(t, create("bob2", "bob"), fault.Forbidden) // the project has five
+	join := func(id, user string) error {
+		one := member(id, "ann0")
+		one.Project, one.User = "p", user
+		return s.Create(ctx, one)
+	}
+	must(t, join("a", "ann"))
+	must(t, join("b", "bob"))
+	is(t, join("c", "bob"), fault.Forbidden)
+	must(t, join("c", "ann"))
+	is(t, join("d", "ann"), fault.Forbidden)
 }

@@ -54,7 +54,7 @@ func (s *Store) create(ctx context.Context, request *quotaRequest, servers []lif
 				return err
 			}
 			records = append(records, textOfServer{server.ID, text})
-			if err := addMember(ctx, tx, server, request.limits.Effective()); err != nil {
+			if err := addMember(ctx, tx, server, *request.limits); err != nil {
 				return err
 			}
 			ends = append(ends, s.assignments.begin(lifecycle.Server{}, server))

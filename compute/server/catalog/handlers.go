@@ -32,7 +32,7 @@ type Store interface {
 	KeyPairs(ctx context.Context, user, after string, limit int) ([]store.KeyPair, error)
 	DeleteKeyPair(ctx context.Context, user, name string) error
 
-	CreateServerGroup(ctx context.Context, g store.ServerGroup, most int) error
+	CreateServerGroup(ctx context.Context, g store.ServerGroup, limits store.ProjectLimits) error
 	ServerGroup(ctx context.Context, id string) (store.ServerGroup, error)
 	ServerGroups(ctx context.Context, project string) ([]store.ServerGroup, error)
 	DeleteServerGroup(ctx context.Context, id string) error

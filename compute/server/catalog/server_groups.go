@@ -10,7 +10,6 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/policies"
-	"github.com/openberth/berth/compute/quota"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
@@ -129,12 +128,12 @@ func (s serverGroups) createServerGroup(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	most, err := s.Limit(c, quota.ServerGroups)
+	limits, err := s.Store.Limits(c.R.Context(), g.Project, g.User)
 	if err != nil {
 		return err
 	}
 	g.ID, g.Created = s.NewID(), s.Now()
-	if err := s.Store.CreateServerGroup(c.R.Context(), g, most); err != nil {
+	if err := s.Store.CreateServerGroup(c.R.Context(), g, limits); err != nil {
 		return err
 	}
 	return s.showServerGroup(c, g)
