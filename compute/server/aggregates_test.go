@@ -13,6 +13,10 @@ func TestAggregates(t *testing.T) {
 	h.putReport("host1")
 	h.putReport("host2")
 	const path = "/os-aggregates"
+	long, longer := strings.Repeat("ж", 255), strings.Repeat("ж", 256)
+	metadata := func(key, value string) string {
+		return `{"set_metadata": {"metadata": {"` + key + `": ` + value + `}}}`
+	}
 	h.exchanges("ann:p1", []exchange{{"2.1", "GET", path, "", 403, "role admin"}})
 	h.exchanges("admin", []exchange{
 		{"2.40", "POST", path, `{"aggregate": {"name": "north", "availability_zone": "z1"}}`, 200,
@@ -36,6 +40,9 @@ func TestAggregates(t *testing.T) {
 		{"2.1", "POST", path + "/3/action", `{"set_metadata": {"metadata": {"ssd": "true", "x": "y"}}}`, 200,
 			`"metadata":{"ssd":"true","x":"y"}`},
 		{"2.1", "POST", path + "/3/action", `{"set_metadata": {"metadata": {"x": null}}}`, 200, `"metadata":{"ssd":"true"}`},
+		{"2.1", "POST", path + "/3/action", metadata(long, `"`+long+`"`), 200, long},
+		{"2.1", "POST", path + "/3/action", metadata(long, "null"), 200, `"metadata":{"ssd":"true"}`},
+		{"2.1", "POST", path + "/3/action", metadata("x", `"`+longer+`"`), 400, "255 characters"},
 		{"2.1", "POST", path + "/3/action", `{"fly": {}}`, 400, "no such action"},
 		{"2.1", "DELETE", path + "/3", "", 400, "Host aggregate is not empty"},
 		{"2.1", "POST", path + "/3/action", `{"remove_host": {"host": "host2"}}`, 404, "Cannot remove host host2"},

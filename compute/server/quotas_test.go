@@ -43,6 +43,11 @@ func TestQuotasAreSet(t *testing.T) {
 		{"2.57", "GET", set + "/defaults", "", 200, `{"cores":7,"id":"p1",`},
 		{"2.57", "GET", set, "", 200, `{"cores":7,`},
 		{"2.57", "GET", "/limits?tenant_id=p1", "", 200, `"maxTotalCores":7`},
+		{"2.57", "PUT", set + "?user_id=" + strings.Repeat("u", 256), `{"quota_set": {}}`, 400, "256 characters"},
+		{"2.57", "PUT", "/os-quota-sets/" + strings.Repeat("p", 256), `{"quota_set": {}}`, 400, "256 characters"},
+		{"2.57", "PUT", "/os-quota-class-sets/" + strings.Repeat("%C3%A4", 200), `{"quota_class_set": {}}`, 200, ""},
+		{"2.57", "PUT", "/os-quota-class-sets/" + strings.Repeat("%C3%A4", 256), `{"quota_class_set": {}}`, 400,
+			"256 characters"},
 	})
 }
 

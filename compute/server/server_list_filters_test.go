@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
 )
@@ -229,4 +231,49 @@ func TestServerListFiltersOfRecords(t *testing.T) {
 		{"2.75", "GET", "/servers?ip=%5B", "", 400, "regular expression"},
 		{"2.75", "GET", "/servers?ip=" + strings.Repeat("x", 256), "", 400, "has 256 bytes, and may have 255"},
 	})
+}
+
+// TestPagesInAnyOrder reads a sorted list in pages, of which the marker is deleted in between. Names are compared as
+// texts, also those that are numbers.
+func TestPagesInAnyOrder(t *testing.T) {
+	h := start(t)
+	ids := map[string]string{}
+	for i, name := range []string{"9", "10", "b", "1a", "other"} {
+		s := lifecycle.Server{ID: uuid.NewString(), Name: name, Project: "p1", User: "ann", State: lifecycle.Active,
+			Host: "host1", Created: time.Unix(int64(i), 0).UTC()}
+		if name == "other" {
+			s.Project = "p2"
+		}
+		if err := h.store.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = s.ID
+	}
+	const path = "/v2.1/servers/detail?sort_key=display_name&sort_dir=asc&limit=1&marker="
+	var names []string
+	for marker := ""; len(names) < 9; {
+		r := h.ask("GET", path+marker, "", "X-Auth-Token", "ann:p1")
+		if r.status != 200 {
+			t.Fatal(r.status, r.text)
+		}
+		name, _ := r.dig("servers/0/name").(string)
+		if name == "" {
+			break
+		}
+		names, marker = append(names, name), ids[name]
+		if _, err := h.store.Change(t.Context(), marker, func(s lifecycle.Server) lifecycle.Server {
+			s.State, s.Ended = lifecycle.Deleted, time.Now()
+			return s
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"10", "1a", "9", "b"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	for _, marker := range []string{ids["other"], "none"} {
+		if r := h.ask("GET", path+marker, "", "X-Auth-Token", "ann:p1"); r.status != 400 {
+			t.Errorf("%s: %d %s", marker, r.status, r.text)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
@@ -75,8 +76,8 @@ func (s *Handlers) setExtraSpecs(c *request.Call, o *edge.Object, body func(map[
 		}
 		text := ""
 		o.Require(key)
-		if o.Scalar(key, &text, "a text or a number"); len(text) > 255 {
-			o.Invalid(key, "it has %d bytes; at most 255 are allowed", len(text))
+		if o.Scalar(key, &text, "a text or a number"); utf8.RuneCountInString(text) > 255 {
+			o.Invalid(key, "it has %d characters; at most 255 are allowed", utf8.RuneCountInString(text))
 		}
 		specs[key] = text
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
@@ -107,7 +108,23 @@ func checkOtherProject(c *request.Call, rule, project string) error {
 // quotaOwner returns the project of the path, and the user of the query if there is one.
 func quotaOwner(c *request.Call) (store.QuotaOwner, error) {
 	o := store.QuotaOwner{Project: c.R.PathValue("project"), User: c.R.URL.Query().Get("user_id")}
+	for what, id := range map[string]string{"the project": o.Project, "user_id": o.User} {
+		if err := checkOwnerLength(what, id); err != nil {
+			return o, err
+		}
+	}
 	return o, checkOtherProject(c, c.Spec.Rule, o.Project)
+}
+
+// maxOwner is how many characters an owner of quotas has at most.
+const maxOwner = 255
+
+// checkOwnerLength returns fault.Invalid for an owner of quotas that is too long.
+func checkOwnerLength(what, id string) error {
+	if n := utf8.RuneCountInString(id); n > maxOwner {
+		return fault.New(fault.Invalid, "%s has %d characters, more than %d.", what, n, maxOwner)
+	}
+	return nil
 }
 
 // quotaStore reads limits and what is used, under the names of the Compute API.
@@ -337,10 +354,10 @@ func (s *Handlers) writeQuotaClass(c *request.Call, class string, set map[string
 // updateQuotaClass is PUT /v2.1/os-quota-class-sets/{class}. Nova's rule is os_compute_api:os-quota-class-sets:update.
 func (s *Handlers) updateQuotaClass(c *request.Call) error {
 	class := c.R.PathValue("class")
-	if len(class) > 255 {
-		return fault.New(fault.Invalid, "quota_class_name has %d characters, more than 255.", len(class))
+	err := checkOwnerLength("quota_class_name", class)
+	if err == nil {
+		err = quotaStore{s.Store}.checkSettable()
 	}
-	err := quotaStore{s.Store}.checkSettable()
 	if err != nil {
 		return err
 	}

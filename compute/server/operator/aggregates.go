@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
@@ -255,8 +256,9 @@ func (s aggregates) setMetadata(c *request.Call, o *edge.Object) error {
 	o.Require("metadata")
 	o.Decode("metadata", &set, "an object of texts or null")
 	for key, value := range set {
-		if key == "" || len(key) > 255 || value != nil && len(*value) > 255 {
-			o.Invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", edge.Clip(key))
+		if key == "" || utf8.RuneCountInString(key) > 255 || value != nil && utf8.RuneCountInString(*value) > 255 {
+			o.Invalid("metadata", "key and value of %q must have at most 255 characters, the key at least 1",
+				edge.Clip(key))
 		}
 	}
 	if err := o.Finish(); err != nil {

@@ -15,9 +15,13 @@ import (
 
 // sortKey is one key of the order of a list.
 type sortKey struct {
-	field field
-	desc  bool
+	field  field
+	desc   bool
+	number bool // its values are whole numbers
 }
+
+// numbers are the attributes whose values are whole numbers.
+var numbers = []string{"launch_index", "power_state", "progress"}
 
 // sortable are the attributes by which a list may be sorted; locked since 2.73.
 var sortable = []string{"access_ip_v4", "access_ip_v6", "auto_disk_config", "availability_zone", "config_drive",
@@ -75,7 +79,7 @@ func readOrder(c *request.Call, q url.Values) (order []sortKey, err error) {
 		if i < len(directions) && i < len(names) {
 			direction = directions[i]
 		}
-		order = append(order, sortKey{serverFields[name], direction == "desc"})
+		order = append(order, sortKey{serverFields[name], direction == "desc", slices.Contains(numbers, name)})
 	}
 	if usual == "desc" && (len(names) == 0 || len(names) == 1 && names[0] == "created_at") {
 		return nil, nil
@@ -83,14 +87,14 @@ func readOrder(c *request.Call, q url.Values) (order []sortKey, err error) {
 	return order, nil
 }
 
-// compareBy compares two servers by the keys of an order. Whole numbers are compared as such.
+// compareBy compares two servers by the keys of an order.
 func compareBy(order []sortKey, a, b lifecycle.Server) int {
 	for _, key := range order {
 		x, y := key.field(a), key.field(b)
-		n, errX := strconv.Atoi(x)
-		m, errY := strconv.Atoi(y)
 		by := cmp.Compare(x, y)
-		if errX == nil && errY == nil {
+		if key.number {
+			n, _ := strconv.Atoi(x) // made by serverFields
+			m, _ := strconv.Atoi(y)
 			by = cmp.Compare(n, m)
 		}
 		if key.desc {
@@ -103,15 +107,12 @@ func compareBy(order []sortKey, a, b lifecycle.Server) int {
 	return 0
 }
 
-// sortedPage returns the servers that follow the marker in the order, at most limit.
-func sortedPage(list []lifecycle.Server, order []sortKey, marker string, limit int) ([]lifecycle.Server, error) {
+// sortedPage returns the servers that follow the marker in the order, at most limit. The marker is any server: since
+// the last page it may have been deleted, or have another status. nil: there is none.
+func sortedPage(list []lifecycle.Server, order []sortKey, marker *lifecycle.Server, limit int) []lifecycle.Server {
+	list = slices.DeleteFunc(list, func(s lifecycle.Server) bool {
+		return marker != nil && compareBy(order, s, *marker) <= 0
+	})
 	slices.SortFunc(list, func(a, b lifecycle.Server) int { return compareBy(order, a, b) })
-	if marker != "" {
-		at := slices.IndexFunc(list, func(s lifecycle.Server) bool { return s.ID == marker })
-		if at < 0 {
-			return nil, fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
-		}
-		list = list[at+1:]
-	}
-	return list[:min(limit, len(list))], nil
+	return list[:min(limit, len(list))]
 }
