@@ -33,6 +33,12 @@ func TestFlavorIsCreatedChangedAndDeleted(t *testing.T) {
 		`{"pci_passthrough:alias": "gpu:1"}`); r.status != 200 || r.text != `{"pci_passthrough:alias":"gpu:1"}` {
 		t.Errorf("%d %s", r.status, r.text)
 	}
+	for _, value := range []string{strings.Repeat("ж", 255), "red"} {
+		if r := h.at("2.1", "PUT", "/v2.1/flavors/"+made.ID+"/os-extra_specs/colour",
+			`{"colour": "`+value+`"}`); r.status != 200 {
+			t.Errorf("%d %s", r.status, r.text)
+		}
+	}
 	if r := h.at("2.1", "GET", "/v2.1/flavors/"+made.ID+"/os-extra_specs/colour", ""); r.text != `{"colour":"red"}` {
 		t.Errorf("%d %s", r.status, r.text)
 	}
