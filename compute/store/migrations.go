@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -77,20 +76,6 @@ func scanMigration(rows *sql.Rows) (m Migration, err error) {
 		&m.Project, &begun, &updated)
 	m.Begun, m.Updated = time.UnixMicro(begun).UTC(), time.UnixMicro(updated).UTC()
 	return m, err
-}
-
-// migrationNumbers returns the numbers of new migrations. Concurrent transactions do not see the rows of each other,
-// and only this process adds rows, so the last number is kept in memory. It is safe for concurrent use.
-type migrationNumbers struct{ last atomic.Int64 }
-
-// next returns a number above stored, the largest one of the rows that a transaction sees, which it returns once.
-func (n *migrationNumbers) next(stored int64) int64 {
-	for {
-		last := n.last.Load()
-		if next := max(last, stored) + 1; n.last.CompareAndSwap(last, next) {
-			return next
-		}
-	}
 }
 
 // putMigration inserts or updates the row of a migration.

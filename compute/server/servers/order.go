@@ -2,6 +2,7 @@ package servers
 
 import (
 	"cmp"
+	"context"
 	"net/url"
 	"slices"
 	"strconv"
@@ -115,4 +116,17 @@ func sortedPage(list []lifecycle.Server, order []sortKey, marker *lifecycle.Serv
 	})
 	slices.SortFunc(list, func(a, b lifecycle.Server) int { return compareBy(order, a, b) })
 	return list[:min(limit, len(list))]
+}
+
+// markerOf returns the server of a marker; nil without a marker. It returns fault.Invalid if there is none in the
+// project; empty: in any.
+func markerOf(ctx context.Context, s Store, marker, project string) (*lifecycle.Server, error) {
+	if marker == "" {
+		return nil, nil
+	}
+	last, err := s.Read(ctx, marker)
+	if fault.Is(err, fault.NotFound) || err == nil && project != "" && project != last.Project {
+		return nil, fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
+	}
+	return &last, err
 }

@@ -5,12 +5,10 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 )
 
 // serverRoutes returns the paths of servers.
@@ -95,21 +93,8 @@ func (s *Handlers) foundServers(c *request.Call, w serverQuery) ([]lifecycle.Ser
 	if err != nil || w.order == nil {
 		return found, err
 	}
-	last, err := s.markerOf(c, marker, w.filter.Project)
+	last, err := markerOf(c.R.Context(), s.Store, marker, w.filter.Project)
 	return sortedPage(found, w.order, last, limit), err
-}
-
-// markerOf returns the server of a marker; nil without a marker. It returns fault.Invalid if there is none in the
-// project; empty: in any.
-func (s *Handlers) markerOf(c *request.Call, marker, project string) (*lifecycle.Server, error) {
-	if marker == "" {
-		return nil, nil
-	}
-	last, err := s.Store.Read(c.R.Context(), marker)
-	if fault.Is(err, fault.NotFound) || err == nil && project != "" && project != last.Project {
-		return nil, fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
-	}
-	return &last, err
 }
 
 // servers writes the page of servers that the query selects. page returns its views, id the server of a view.
