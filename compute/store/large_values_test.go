@@ -28,15 +28,16 @@ func longTexts(t *testing.T, s *store.Store) {
 // largeNumbers tests what does not fit into the 32 bits of an INTEGER of PostgreSQL and MariaDB.
 func largeNumbers(t *testing.T, s *store.Store) {
 	ctx := t.Context()
-	f := flavor.Flavor{ID: "f", Name: "f", VCPUs: 1, MemoryMB: 1, DiskGB: resource.MaxAmount, Ephemeral: resource.MaxAmount,
-		Public: true}
+	f := flavor.Flavor{ID: "f", Name: "f", VCPUs: 1, MemoryMB: 1, DiskGB: resource.MaxAmount,
+		Ephemeral: resource.MaxAmount, Public: true}
 	must(t, s.CreateFlavor(ctx, f))
 	for _, filter := range []store.FlavorFilter{{MinDisk: 1 << 40}, {MinRAM: 1 << 40}} {
 		if list, err := s.Flavors(ctx, filter); err != nil || len(list) != 0 {
 			t.Errorf("%+v: %v %v", filter, list, err)
 		}
 	}
-	if list, err := s.Flavors(ctx, store.FlavorFilter{MinDisk: -1 << 40, MinRAM: -1 << 40}); err != nil || len(list) != 1 {
+	list, err := s.Flavors(ctx, store.FlavorFilter{MinDisk: -1 << 40, MinRAM: -1 << 40})
+	if err != nil || len(list) != 1 {
 		t.Errorf("%v %v", list, err)
 	}
 	must(t, s.Create(ctx, lifecycle.Server{ID: "s", State: lifecycle.Preparing, Flavor: f, Created: noon, Updated: noon,

@@ -19,8 +19,8 @@ func migrationsOfServers(t *testing.T, s *store.Store) {
 		must(t, s.Create(ctx, lifecycle.Server{ID: id, State: lifecycle.Active, Created: noon, Updated: noon}))
 		all.Go(func() {
 			_, err := s.Change(ctx, id, func(v lifecycle.Server) lifecycle.Server {
-				v.Migration = &lifecycle.Migration{ID: "m-" + id, Kind: lifecycle.Evacuating, Status: "queued", Begun: noon,
-					Updated: noon}
+				v.Migration = &lifecycle.Migration{ID: "m-" + id, Kind: lifecycle.Evacuating, Status: "queued",
+					Begun: noon, Updated: noon}
 				return v
 			})
 			if err != nil {
