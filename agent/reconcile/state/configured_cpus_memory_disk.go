@@ -30,7 +30,7 @@ func (c CPUs) set() bool { return c.Shared != nil || c.Dedicated != nil }
 
 // The traits of the root provider that the agent derives from the host.
 const (
-	socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY" // the socket of every NUMA node is known
+	socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY" // the socket of each node with CPUs is known
 	hyperthreading resource.Trait = "HW_CPU_HYPERTHREADING"            // cores for dedicated CPUs have several threads
 )
 
@@ -46,7 +46,8 @@ func (c CPUs) FillFacts(f *survey.Facts, machine facts.Facts, capacity hyperviso
 	f.DiskGB = rootInventory(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
 	f.NoLive = capacity.NoLive
 	cells := c.Cells(machine)
-	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
+	unknown := func(n numa.Node) bool { return n.CPUs && n.Socket == numa.NoSocket } // a node of memory has no socket
+	if len(cells) > 0 && !slices.ContainsFunc(Topology(machine), unknown) {
 		f.Traits = append(f.Traits, socketAffinity)
 	}
 	if slices.ContainsFunc(cells, func(c numa.Cell) bool { return len(c.Siblings) > 0 }) {

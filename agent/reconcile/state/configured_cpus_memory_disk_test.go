@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,27 @@ func TestCPUWarnings(t *testing.T) {
 			if !strings.Contains(got[i], want) {
 				t.Errorf("%+v: %q, want %q", c.cpus, got[i], want)
 			}
+		}
+	}
+}
+
+// A node that has only memory, such as that of a GPU, has no socket. The root has the trait for the policy socket all
+// the same, because the sockets of all nodes with CPUs are known.
+func TestSocketAffinityOfNodesWithoutCPUs(t *testing.T) {
+	first := facts.Node{ID: 0, CPUs: []int{0}, Socket: 0}
+	for name, c := range map[string]struct {
+		nodes []facts.Node
+		want  bool
+	}{
+		"all have CPUs":     {[]facts.Node{first, {ID: 1, CPUs: []int{1}, Socket: 1}}, true},
+		"one has memory":    {[]facts.Node{first, {ID: 1, Socket: facts.NoSocket, MemoryMB: 8}}, true},
+		"one has no socket": {[]facts.Node{first, {ID: 1, CPUs: []int{1}, Socket: facts.NoSocket}}, false},
+		"no nodes":          {nil, false},
+	} {
+		var f survey.Facts
+		CPUs{}.FillFacts(&f, facts.Facts{Nodes: c.nodes}, hypervisor.Capacity{})
+		if got := slices.Contains(f.Traits, socketAffinity); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
