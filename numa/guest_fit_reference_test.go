@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/plan/plantest"
 )
 
 // TestFitAgreesWithTryingEverything compares Fit with a search of all orders of host cells and all sets of threads.
@@ -103,106 +104,12 @@ func anyOrder(h numa.Host, guest []numa.GuestCell, used []int, accepts func([]in
 		return accepts(used)
 	}
 	for _, c := range h.Cells {
-		if !slices.Contains(used, c.ID) && fits(c, guest[len(used)], h.Limits) &&
+		if !slices.Contains(used, c.ID) && plantest.CellFits(c, guest[len(used)], h.Limits) &&
 			anyOrder(h, guest, append(slices.Clone(used), c.ID), accepts) {
 			return true
 		}
 	}
 	return false
-}
-
-// fits reports whether one guest cell fits on one host cell (docs/behaviour/nova-pci.md 5.6).
-func fits(c numa.Cell, g numa.GuestCell, limits numa.Limits) bool {
-	small, hugeFree := c.MemoryMB, 0
-	for _, of := range c.Pages {
-		small -= of.Total * of.SizeKB / 1024
-		hugeFree = (of.Total - of.Used) * of.SizeKB / 1024
-	}
-	small = max(small, 0)
-	ratio := 1.0
-	if g.PageKB == numa.SmallPages && len(g.Dedicated) == 0 {
-		ratio = limits.Memory
-	}
-	inSmall := g.MemoryMB <= small && float64(c.UsedMemory+g.MemoryMB) <= float64(small)*ratio
-	inHuge := g.MemoryMB <= hugeFree
-	switch g.PageKB {
-	case numa.SmallPages, numa.OwnPages:
-		inHuge = false
-	case numa.AnyPages:
-	default:
-		inSmall = false
-	}
-	floating := len(g.VCPUs) - len(g.Dedicated)
-	if !inSmall && !inHuge ||
-		floating > 0 && (floating > len(c.CPUs) || float64(c.Floating+floating) > float64(len(c.CPUs))*limits.CPU) {
-		return false
-	}
-	return anyThreads(c, g, nil, 0)
-}
-
-// anyThreads reports whether some set of free threads fits.
-func anyThreads(c numa.Cell, g numa.GuestCell, chosen []int, from int) bool {
-	if len(chosen) == len(g.Dedicated)+g.Emulator {
-		for e := range chosen { // any of them can be the thread of the emulator
-			cpus := chosen
-			if g.Emulator > 0 {
-				cpus = slices.Delete(slices.Clone(chosen), e, e+1)
-			}
-			if allowed(c, g.Threads, chosen, cpus) {
-				return true
-			}
-		}
-		return len(chosen) == 0
-	}
-	for i := from; i < len(c.Dedicated); i++ {
-		if !slices.Contains(c.Pinned, c.Dedicated[i]) &&
-			anyThreads(c, g, append(slices.Clone(chosen), c.Dedicated[i]), i+1) {
-			return true
-		}
-	}
-	return false
-}
-
-// allowed reports whether the thread policy allows these threads: all of the guest, and cpus of its CPUs.
-func allowed(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
-	if policy != numa.Require && (policy != numa.Isolate || len(c.Siblings) == 0) {
-		return true
-	}
-	coreOf := func(t int) []int {
-		for _, g := range c.Siblings {
-			if slices.Contains(g, t) {
-				return g
-			}
-		}
-		return []int{t}
-	}
-	if policy == numa.Isolate {
-		for _, t := range all {
-			for _, s := range coreOf(t) {
-				if s != t &&
-					(slices.Contains(all, s) || slices.Contains(c.Pinned, s) || !slices.Contains(c.Dedicated, s)) {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	if len(cpus) == 0 {
-		return true
-	}
-	// Cores have two threads here: both threads of a used core must have been free, and at most one core is used by
-	// half.
-	halves := 0
-	for _, t := range cpus {
-		core := coreOf(t)
-		if len(core) < 2 || slices.ContainsFunc(core, func(s int) bool { return slices.Contains(c.Pinned, s) }) {
-			return false
-		}
-		if !slices.ContainsFunc(core, func(s int) bool { return s != t && slices.Contains(cpus, s) }) {
-			halves++
-		}
-	}
-	return halves <= 1
 }
 
 // problem returns what is wrong with the placements of a guest, or "".
@@ -233,7 +140,7 @@ func problem(h numa.Host, guest []numa.GuestCell, placed []numa.Placed) string {
 				return "a thread that is not free"
 			}
 		}
-		if !allowed(c, g.Threads, all, cpus) {
+		if !plantest.ThreadsAllowed(c, g.Threads, all, cpus) {
 			return "the thread policy does not allow the threads"
 		}
 		after := numa.Use(h.Cells, guest, placed)[n]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/plan"
+	"github.com/openberth/berth/plan/plantest"
 )
 
 var (
@@ -38,7 +39,7 @@ func TestMakeAgreesWithTryingEverything(t *testing.T) {
 		p, refusal := plan.Make(h, g)
 		if total++; refusal == nil {
 			fits++
-			if wantedOf(g) > 6 {
+			if plantest.WantedOf(g) > 6 {
 				many++
 			}
 		} else if refusal.Cells.Reason == "" {
@@ -59,13 +60,13 @@ func TestMakeAgreesWithTryingEverything(t *testing.T) {
 func TestBruteForcesAgree(t *testing.T) {
 	eachCase(t, *cases/10, func(rng *rand.Rand) error {
 		h, g := randomCase(rng)
-		b := bruteForce{h, g}
-		if b.wanted() > 6 {
+		b := bruteForce(h, g)
+		if b.Wanted() > 6 {
 			return nil
 		}
-		for _, nodes := range append(b.nodeSets(), nil) {
-			few, is := b.bestOfFew(nodes)
-			many, also := b.bestOfMany(nodes)
+		for _, nodes := range append(b.NodeSets(), nil) {
+			few, is := b.BestOfFew(nodes)
+			many, also := b.BestOfMany(nodes)
 			if is != also || few != many {
 				return fmt.Errorf("%+v %v, %+v %v on %v: host %+v guest %+v", few, is, many, also, nodes, h, g)
 			}
@@ -74,15 +75,23 @@ func TestBruteForcesAgree(t *testing.T) {
 	})
 }
 
+// bruteForce returns the search that tries everything, with the nodes in the order in which Make tries them.
+func bruteForce(h plan.Host, g plan.Guest) plantest.BruteForce {
+	if len(g.Cells) > 0 {
+		h.Room.Cells, _, _ = numa.Options(h.Room, g.Cells, plantest.WantedOf(g) > 0)
+	}
+	return plantest.BruteForce{Host: h, Guest: g}
+}
+
 // compare returns what is wrong with the answer of Make, or "".
 func compare(h plan.Host, g plan.Guest, p plan.Plan, refusal *plan.Refusal) string {
-	b := bruteForce{h, g}
-	sets := b.nodeSets()
-	var best quality
+	b := bruteForce(h, g)
+	sets := b.NodeSets()
+	var best plantest.Quality
 	var nodes []int
 	found := false
 	for _, set := range sets {
-		if q, is := b.best(set); is && (!found || q.better(best)) {
+		if q, is := b.Best(set); is && (!found || q.Better(best)) {
 			best, nodes, found = q, set, true
 		}
 	}
@@ -104,8 +113,8 @@ func compare(h plan.Host, g plan.Guest, p plan.Plan, refusal *plan.Refusal) stri
 		return wrong
 	case got != best || !slices.Equal(at, nodes):
 		return fmt.Sprintf("%+v on nodes %v, the first best is %+v on nodes %v", got, at, best, nodes)
-	case got.later != p.Later:
-		return fmt.Sprintf("Later is %d, the sum %d", p.Later, got.later)
+	case got.Later != p.Later:
+		return fmt.Sprintf("Later is %d, the sum %d", p.Later, got.Later)
 	case far != p.Far:
 		return fmt.Sprintf("Far is %d, the sum of the ranks %d", p.Far, far)
 	}
@@ -139,7 +148,7 @@ func nodesOf(h plan.Host, g plan.Guest, p plan.Plan) (nodes []int, wrong string)
 }
 
 // valid returns the quality of a plan, the sum of the ranks of its devices, and what is wrong with its devices, or "".
-func valid(h plan.Host, g plan.Guest, p plan.Plan, nodes []int) (q quality, far int, wrong string) {
+func valid(h plan.Host, g plan.Guest, p plan.Plan, nodes []int) (q plantest.Quality, far int, wrong string) {
 	used, way := map[int]bool{}, map[int]bool{}
 	if len(p.Devices) != len(g.Requests) {
 		return q, 0, "not one list of devices for each request"
@@ -150,7 +159,7 @@ func valid(h plan.Host, g plan.Guest, p plan.Plan, nodes []int) (q quality, far 
 		}
 		for _, i := range list {
 			d := h.Devices[i]
-			rank := rankOf(d, g.Requests[r].Policy, nodes)
+			rank := plantest.RankOf(d, g.Requests[r].Policy, nodes)
 			if used[i] || !d.Fits[r] || rank < 0 {
 				return q, 0, fmt.Sprintf("device %d is used twice, does not fit, or is too far", i)
 			}
@@ -158,13 +167,13 @@ func valid(h plan.Host, g plan.Guest, p plan.Plan, nodes []int) (q quality, far 
 				return q, 0, fmt.Sprintf("card %d is used as a whole and in parts", d.Card)
 			}
 			used[i], way[d.Card] = true, d.Whole
-			q.later += d.Later
+			q.Later += d.Later
 			far += rank
 			switch rank {
 			case numa.Local:
-				q.first++
+				q.First++
 			case numa.Fair:
-				q.second++
+				q.Second++
 			}
 		}
 	}
@@ -190,53 +199,53 @@ func agrees(h plan.Host, p plan.Plan, n int, s plan.Set) bool {
 }
 
 // wrongRefusal returns what is wrong with a refusal, or "". sets are the sets of nodes on which the cells fit.
-func wrongRefusal(b bruteForce, sets [][]int, r plan.Refusal) string {
+func wrongRefusal(b plantest.BruteForce, sets [][]int, r plan.Refusal) string {
 	if (r.Cells.Reason == "") != (len(sets) > 0) {
 		return fmt.Sprintf("the cells fit on %v", sets)
 	}
 	if len(sets) == 0 {
 		return ""
 	}
-	_, anywhere := b.best(nil)
+	_, anywhere := b.Best(nil)
 	if anywhere != (r.Nodes != nil) {
 		return fmt.Sprintf("the devices are there anywhere: %v", anywhere)
 	}
 	most := 0
 	if !anywhere {
-		most = b.served(nil)
+		most = b.Served(nil)
 	} else {
 		for _, set := range sets {
-			most = max(most, b.served(set))
+			most = max(most, b.Served(set))
 		}
 		if !slices.ContainsFunc(sets, func(set []int) bool { return slices.Equal(set, r.Nodes) }) ||
-			b.served(r.Nodes) != most {
-			return fmt.Sprintf("nodes %v do not fit or serve %d of %d", r.Nodes, b.served(r.Nodes), most)
+			b.Served(r.Nodes) != most {
+			return fmt.Sprintf("nodes %v do not fit or serve %d of %d", r.Nodes, b.Served(r.Nodes), most)
 		}
 	}
-	if r.Served != most || r.Wanted != b.wanted() {
-		return fmt.Sprintf("at most %d of %d devices can be served", most, b.wanted())
+	if r.Served != most || r.Wanted != b.Wanted() {
+		return fmt.Sprintf("at most %d of %d devices can be served", most, b.Wanted())
 	}
 	if (r.Set >= 0) != (most == r.Wanted) {
 		return "a set is named if and only if all devices are there"
 	}
 	if r.Set < 0 {
 		less := b
-		less.guest.Requests = slices.Clone(b.guest.Requests)
-		less.guest.Requests[r.Request].Count--
-		if less.served(r.Nodes) != most {
+		less.Guest.Requests = slices.Clone(b.Guest.Requests)
+		less.Guest.Requests[r.Request].Count--
+		if less.Served(r.Nodes) != most {
 			return fmt.Sprintf("request %d cannot be the one that lacks a device", r.Request)
 		}
 		return ""
 	}
-	if !slices.Contains(b.guest.Sets[r.Set].Requests, r.Request) {
+	if !slices.Contains(b.Guest.Sets[r.Set].Requests, r.Request) {
 		return "the request is not in the set"
 	}
-	for n := range b.guest.Sets {
+	for n := range b.Guest.Sets {
 		alone := b
-		alone.guest.Sets = b.guest.Sets[n : n+1]
-		if _, agrees := alone.best(r.Nodes); !agrees {
-			alone.guest.Sets = b.guest.Sets[r.Set : r.Set+1]
-			if _, agrees := alone.best(r.Nodes); agrees {
+		alone.Guest.Sets = b.Guest.Sets[n : n+1]
+		if _, agrees := alone.Best(r.Nodes); !agrees {
+			alone.Guest.Sets = b.Guest.Sets[r.Set : r.Set+1]
+			if _, agrees := alone.Best(r.Nodes); agrees {
 				return fmt.Sprintf("set %d agrees, set %d does not", r.Set, n)
 			}
 		}

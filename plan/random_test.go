@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/plan"
+	"github.com/openberth/berth/plan/plantest"
 )
 
 // The families of values in random cases: of fabric a device can have several values.
@@ -69,7 +70,7 @@ func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan
 	for range 1 + rng.IntN(4) {
 		models = append(models, randomModel(rng, cells, len(g.Requests)))
 	}
-	if rng.IntN(3) == 0 || wantedOf(g) > 6 { // all requests compete
+	if rng.IntN(3) == 0 || plantest.WantedOf(g) > 6 { // all requests compete
 		for _, m := range models {
 			for r := range m.Fits {
 				m.Fits[r] = true
@@ -78,7 +79,7 @@ func randomDevices(rng *rand.Rand, cells []numa.Cell, g plan.Guest) (list []plan
 	}
 	later, cards := rng.IntN(3) == 0, 0
 	count := 2 + rng.IntN(8)
-	if rng.IntN(50) == 0 || wantedOf(g) > 6 {
+	if rng.IntN(50) == 0 || plantest.WantedOf(g) > 6 {
 		count = 16
 	}
 	for len(list) < count {

@@ -388,6 +388,7 @@ func testSupport() []Row {
 		{Package: "internal/neutron", Kind: TestSupport, Imports: []string{"bandwidth", "internal/clienttest",
 			"internal/databases", "internal/testenv"}},
 		{Package: "internal/testenv", Kind: TestSupport},
+		{Package: "plan/plantest", Kind: TestSupport, Imports: []string{"pci", "numa", "plan"}},
 		{Package: "internal/testsummary", Kind: TestSupport, Imports: []string{"internal/testenv"}},
 		{Package: "internal/sim", Kind: TestSupport, Imports: []string{"…"}},
 		{Package: "internal/scenario", Kind: TestSupport, Imports: []string{"…"},
