@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -245,4 +246,39 @@ func TestQueryRepeatsAFailedRefresh(t *testing.T) {
 		t.Errorf("lag %s after the query", lag)
 	}
 	compareIndex(t, w)
+}
+
+// A write is in the database before its writer is answered. Until the end of COMMIT has reached the index, another
+// client can read the write from the database and then get candidates of the state before. After the answer to the
+// writer it cannot. docs/moving-placement-to-berth.md says so.
+func TestCandidatesFollowTheCommitBeforeTheAnswer(t *testing.T) {
+	w := newWorld(t)
+	host, _ := createHost(t, w.client(), "host", 4, 1)
+	consumer, watch := "/allocations/"+uuid.NewString(), w.store.Watch
+	candidates := func() int {
+		var found struct {
+			Requests []any `json:"allocation_requests"`
+		}
+		text := w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:4", "")
+		if err := json.Unmarshal([]byte(text), &found); err != nil {
+			t.Error(err)
+		}
+		return len(found.Requests)
+	}
+	inDatabase, inIndex := "", -1
+	w.store.Watch = func(r store.Run) { // after COMMIT, and before the writer's goroutine can do anything with it
+		watch(r)
+		if r.Op == "PutAllocations" {
+			w.store.Watch = watch
+			inDatabase, inIndex = w.want(http.StatusOK, "GET", consumer, ""), candidates()
+		}
+	}
+	w.want(http.StatusNoContent, "PUT", consumer, fmt.Sprintf(`{"allocations": {%q: {"resources": {"VCPU": 1}}}, `+
+		`"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`, host))
+	if !strings.Contains(inDatabase, string(host)) || inIndex != 1 {
+		t.Errorf("after COMMIT: allocations %s, %d candidates", inDatabase, inIndex)
+	}
+	if n := candidates(); n != 0 {
+		t.Errorf("%d candidates after the answer", n)
+	}
 }
