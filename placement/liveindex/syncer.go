@@ -59,6 +59,9 @@ func (o *Syncer) Poll(ctx context.Context) error {
 	if err != nil || ok && o.seen != nil && foreign == o.dataVersion {
 		return err
 	}
+	if ok {
+		o.sum = nil // something was written, so reading the fingerprint of all providers first would save nothing
+	}
 	if err := o.compare(ctx); err != nil {
 		return err
 	}

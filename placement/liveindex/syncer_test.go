@@ -1,6 +1,7 @@
 package liveindex
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -248,4 +249,37 @@ func testPollFindsNames(t *testing.T, fresh func(testing.TB) string) {
 	if err := check(); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "CUSTOM_GONE") {
 		t.Error(err)
 	}
+}
+
+// countedPrints is a store that counts how often fingerprints are read.
+type countedPrints struct {
+	Store
+	read int
+}
+
+func (s *countedPrints) Fingerprints(ctx context.Context, whole bool) (store.Fingerprints, error) {
+	s.read++
+	return s.Store.Fingerprints(ctx, whole)
+}
+
+// On SQLite a poll knows that something was written, and the fingerprints of 270,000 providers take longer than all
+// else. So it reads them once.
+func TestPollReadsFingerprintsOnceOnSQLite(t *testing.T) {
+	url := databases.SQLite(t)
+	w, other := newWorldOn(t, url), newOtherWriter(t, url, 1)
+	counted := &countedPrints{Store: w.syncer.store}
+	w.syncer.store = counted
+	w.poll()
+	other.create("host", "")
+	w.poll()
+	_, _, err := other.store.EnsureTrait(t.Context(), "CUSTOM_RED") // the next poll finds no other provider
+	must(t, err)
+	w.poll()
+	other.claim()
+	counted.read = 0
+	w.poll()
+	if counted.read != 1 {
+		t.Errorf("fingerprints were read %d times after a write", counted.read)
+	}
+	w.compare()
 }
