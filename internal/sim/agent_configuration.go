@@ -18,9 +18,10 @@ const rescan = 10 * time.Minute
 // config is the configuration of the agent of a machine.
 func (am *agentModel) config(m *simHost) state.Config {
 	known, _ := m.disk.found.Identity()
-	first := known.Instance == ""
+	first, cpus := known.Instance == "", m.cpus
+	cpus.InPlacement = m.nodesInPlacement
 	return state.Config{Host: m.name, Dir: m.tag, Rules: m.rules[m.rule], ReportInPlacement: true,
-		CPUs:            state.CPUs{InPlacement: m.nodesInPlacement},
+		CPUs:            cpus,
 		ReportBandwidth: true, Bandwidth: m.bandwidth(), ReportNetwork: m.portVFs,
 		Preparations: state.Preparations{ConfigureVFs: m.portVFs},
 		Machine:      state.Machine{ID: m.install, LockID: m.tag},
@@ -76,7 +77,7 @@ func (am *agentModel) offerHeld(m *simHost, held device.Set) {
 					d.Address, d.Product))
 				continue
 			}
-			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.ResourceClass))
+			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags+m.texts[d.Address], e.ResourceClass))
 		}
 	}
 	rules, err := pci.ParseSpecs("[" + strings.Join(specs, ",") + "]")

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/agent/treeplan"
@@ -56,7 +55,7 @@ func (am *agentModel) read(m *simHost, e state.Effect, tree loop.Tree) state.Eve
 	switch e := e.(type) {
 	case state.Observe:
 		o := state.Observation{Machine: m.machine(), Guests: am.hypervisor.answerGuests(m),
-			Capacity: hypervisor.Capacity{VCPUs: 16, MemoryMB: 32768, DiskGB: 1000, DiskImages: "qcow2"}}
+			Capacity: m.capacity()}
 		if a := m.agent; am.broken == Unlooked && a != nil {
 			if a.facts == nil {
 				a.facts = &o

@@ -35,6 +35,7 @@ func (ck *checks) checkAll() {
 		ck.checkHeldForPorts(m)
 		ck.checkBandwidth(m)
 		ck.checkPlan(m)
+		ck.checkPlaces(m)
 	}
 }
 

@@ -33,7 +33,7 @@ func newCloud(o Options) *cloud {
 	im := &imageModel{hostModel: hm, all: map[string]simImage{}, lost: map[string]bool{}}
 	cm := &computeModel{kernel: k, hostModel: hm, exemptions: x, placement: pm, network: nm, images: im,
 		histories: histories{[]history{{}}, 1}, states: map[string]*hostState{}, served: map[string]*simHost{},
-		process: &process{kernel: k, ended: true}}
+		process: &process{kernel: k, ended: true}, plans: planMemories{}}
 	hv := &hypervisorModel{kernel: k, hostModel: hm, exemptions: x, placement: pm, images: im, compute: cm}
 	am := &agentModel{kernel: k, hostModel: hm, exemptions: x, placement: pm, images: im, compute: cm, hypervisor: hv}
 	return &cloud{k, hm, x, pm, nm, im, cm, hv, am}

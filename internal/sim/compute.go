@@ -26,6 +26,7 @@ type computeModel struct {
 	ids randomSet // of servers that are not deleted
 	due randomSet // of servers with steps, and of those whose last change has returned an error
 
+	plans  planMemories
 	event  lifecycle.Event     // that a server is being given, for the log; nil: of a step
 	served map[string]*simHost // oracle: by host, whose agent was admitted last
 	sender *simHost            // oracle: whose report is being stored

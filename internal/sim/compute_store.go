@@ -126,12 +126,21 @@ func (s *store) Reports(_ context.Context, roots []provider.ID) (all map[provide
 		for _, root := range roots {
 			if m := s.byRoot[root]; m != nil && m.host.row.known {
 				s.beat(m.host)
-				all[root] = s.withGuests(m.host)
+				all[root] = s.withMemory(s.withGuests(m.host))
 			}
 		}
 		return nil
 	})
 	return all, err
+}
+
+// withMemory returns a host with the memory of plans for its state, as compute/store does.
+func (s *store) withMemory(h schedule.Host) schedule.Host {
+	if !s.options.Varied {
+		return h // describing the state takes longer than a plan
+	}
+	h = h.WithFree()
+	return h.WithMemory(s.plans.of(h.PlanState()))
 }
 
 // withGuests returns the report of a host with the guests of the servers there that have devices or cells.

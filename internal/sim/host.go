@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/agent/facts"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/reconcile/state"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -47,11 +48,13 @@ type hardware struct {
 	nodes []facts.Node
 	rules []pci.Rules // what the operator may configure; the first is the usual one, the fourth fits what is held
 	rule  int
-	flags string // of the devices, as text of a device_spec
-	once  bool   // it has devices for one-time use
+	flags string                 // of the devices, as text of a device_spec
+	texts map[pci.Address]string // the same of each device of a varied machine
+	once  bool                   // it has devices for one-time use
 
 	// the agent counts what NUMA nodes give to guests on providers of their own
 	nodesInPlacement bool
+	cpus             state.CPUs // how guests may use its CPUs and memory
 
 	// PFs that are offered also as their VFs and whose VFs an agent has removed
 	bare map[pci.Address]bool

@@ -16,11 +16,24 @@ func (m *simHost) machine() facts.Facts {
 	return facts.Facts{Devices: m.devices(), Nodes: m.nodes, NICs: m.nics(), NICsRead: true}
 }
 
+// diskGB is the size of the disk of each machine.
+const diskGB = 1000
+
+// capacity is what the hypervisor of the machine has for guests.
+func (m *simHost) capacity() hypervisor.Capacity {
+	c := hypervisor.Capacity{DiskGB: diskGB, DiskImages: "qcow2"}
+	for _, n := range m.nodes {
+		c.VCPUs, c.MemoryMB = c.VCPUs+len(n.CPUs), c.MemoryMB+n.MemoryMB
+	}
+	return c
+}
+
 // kinds of machines, by turns.
 const kinds = 6
 
-// build makes a machine of a kind. ports: some kinds have VFs for ports.
-func build(n, zone int, ports bool) *simHost {
+// build makes a machine of a kind. ports: some kinds have VFs for ports. plugIn plugs in its other devices, and returns
+// their configurations.
+func build(n, zone int, ports bool, plugIn func(*simHost) [usualRules]string) *simHost {
 	name := fmt.Sprintf("h%d", n)
 	m := &simHost{name: name, tag: name, zone: zone, install: name, fresh: true, hypervised: newHypervised(),
 		hardware: hardware{away: map[pci.Address]bool{}},
@@ -32,7 +45,22 @@ func build(n, zone int, ports bool) *simHost {
 		}
 		m.nodes = append(m.nodes, n)
 	}
-	var specs [usualRules]string
+	specs := plugIn(m)
+	if ports && hasPortVFs(n%kinds) {
+		specs = m.addPortVFs(specs)
+	}
+	for _, text := range specs {
+		rules, err := pci.ParseSpecs("[" + text + "]")
+		if err != nil {
+			panic(fmt.Sprintf("the simulation's own rules: %v", err))
+		}
+		m.rules = append(m.rules, rules)
+	}
+	return m
+}
+
+// devicesOf plugs in the devices of a kind of machines, and returns their configurations.
+func (m *simHost) devicesOf(n, zone int) (specs [usualRules]string) {
 	switch n % kinds {
 	case 0, 1: // plain devices, live-migratable ones on one of the two
 		specs = m.plain(zone, n%kinds == 1)
@@ -45,17 +73,7 @@ func build(n, zone int, ports bool) *simHost {
 	case 5:
 		specs = m.disks(zone)
 	}
-	if ports && hasPortVFs(n%kinds) {
-		specs = m.addPortVFs(specs)
-	}
-	for _, text := range specs {
-		rules, err := pci.ParseSpecs(text)
-		if err != nil {
-			panic(fmt.Sprintf("the simulation's own rules: %v", err))
-		}
-		m.rules = append(m.rules, rules)
-	}
-	return m
+	return specs
 }
 
 func at(bus, function int) pci.Address {
@@ -153,7 +171,7 @@ func (m *simHost) addPortVFs(specs [usualRules]string) [usualRules]string {
 	const all = `{"vendor_id": "8086", "product_id": "` + portVF + `", `
 	for i, rule := range []string{all, all + `"trusted": "true", `,
 		fmt.Sprintf(`{"address": "0000:%02x:01.*", "product_id": "%s", `, portBus, portVF)} {
-		specs[i] = "[" + specs[i] + ", " + rule + `"physical_network": "physnet1"}]`
+		specs[i] += ", " + rule + `"physical_network": "physnet1"}`
 	}
 	return specs
 }

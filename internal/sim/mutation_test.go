@@ -22,7 +22,7 @@ type mutation struct {
 	old, new string // old must occur once; new does the same unless the condition mutated holds
 	noticed  string // checks that the consequences violate, separated by commas; one of them must fail
 	often    string // kind of operation that is done more often, so that few clouds are needed; empty: none
-	direct   bool   // in clouds whose servers have ports with VFs; the others have no ports
+	in       string // the kind of small clouds; see runSmallCloud
 }
 
 // mutations break decisions of production code that the simulation cannot break from outside.
@@ -30,68 +30,68 @@ var mutations = map[string]mutation{
 	"a guest that a list lacks is built as a new one": {"agent/reconcile/guests/built_guests.go",
 		"	return built && !there && want.Build <= build",
 		"	if mutated {\n		return built && there && want.Build < build\n	}\n" +
-			"	return built && !there && want.Build <= build", "blank", "", false},
+			"	return built && !there && want.Build <= build", "blank", "", plain},
 	"a guest that is built too late stays": {"agent/reconcile/state/shared_core.go",
 		"	return there && !g.Departed && (c.State.Ended(id)", "	return there && g.Departed == mutated && (c.State.Ended(id)",
-		"late,left", "late", false},
+		"late,left", "late", plain},
 	"guests on other hosts do not stop a step": {"compute/conductor/restore_checks.go",
 		"	for _, at := range conflicts {\n		switch {",
-		"	if mutated {\n		conflicts = nil\n	}\n	for _, at := range conflicts {\n		switch {", "freed", Restore, false},
+		"	if mutated {\n		conflicts = nil\n	}\n	for _, at := range conflicts {\n		switch {", "freed", Restore, plain},
 	"a host with a live agent is silent": {"compute/presence/liveness.go",
 		"	if failed := a.StartFailure(host.Name).Why; failed != \"\" {",
 		"	if mutated {\n		return \"\", nil\n	}\n	if failed := a.StartFailure(host.Name).Why; failed != \"\" {",
-		"running twice", "", false},
+		"running twice", "", plain},
 	"a guest is built beside another one": {"compute/conductor/restore_checks.go",
 		"		return d.checkMayBuild(ctx, s, claim)",
-		"		if mutated {\n			return nil\n		}\n		return d.checkMayBuild(ctx, s, claim)", "running twice", Restore, false},
+		"		if mutated {\n			return nil\n		}\n		return d.checkMayBuild(ctx, s, claim)", "running twice", Restore, plain},
 	"a server leaves a silent host that may have its guest": {"compute/lifecycle/unresponsive_host.go",
 		"	if s.Reported || s.AllocatedHost() != host {", "	if s.Reported && !mutated || s.AllocatedHost() != host {",
-		"running twice,freed", "unfollowed", false},
+		"running twice,freed", "unfollowed", plain},
 	"an effect does not wait for the journal": {"agent/reconcile/state/shared_core.go",
-		"	if !c.hold(e) {", "	if mutated || !c.hold(e) {", "journal", "", false},
+		"	if !c.hold(e) {", "	if mutated || !c.hold(e) {", "journal", "", plain},
 	"claims are freed before the guest is destroyed": {"agent/reconcile/guests/remove_guest.go",
 		"	if !j.attempt.destroyed[id] {", "	if mutated {\n		w.Free(id)\n	}\n	if !j.attempt.destroyed[id] {",
-		"journal", "", false},
+		"journal", "", plain},
 	"assignments of an older database are followed": {"agent/reconcile/accept_assignments.go",
 		"		if refusal = s.position().Accept(a); refusal != \"\" {",
-		"		if mutated {\n		} else if refusal = s.position().Accept(a); refusal != \"\" {", "follow", "", false},
+		"		if mutated {\n		} else if refusal = s.position().Accept(a); refusal != \"\" {", "follow", "", plain},
 	"a failed cleaning counts": {"agent/reconcile/clean_devices_on_request.go",
 		"	if err != nil {\n		c.failures[at]++", "	if err != nil && !mutated {\n		c.failures[at]++", "reserved", "clean",
-		false},
+		plain},
 	"the bandwidth of a port may be of another NIC than its VF": {"compute/portrequest/port_requests.go",
-		"		if len(subtree) > 1 {", "		if len(subtree) > 1 && !mutated {", "nic", "", true},
+		"		if len(subtree) > 1 {", "		if len(subtree) > 1 && !mutated {", "nic", "", directPorts},
 	"the VF of a detached port is not freed": {"agent/reconcile/guests/change_port_devices.go",
-		"	if len(left) > 0 {", "	if len(left) > 0 && !mutated {", "port", "", true},
+		"	if len(left) > 0 {", "	if len(left) > 0 && !mutated {", "port", "", directPorts},
 	"the VF of a detached port stays allocated": {"compute/ports/amounts.go",
-		"	if want.Devices {", "	if want.Devices && !mutated {", "allocation", "", true},
+		"	if want.Devices {", "	if want.Devices && !mutated {", "allocation", "", directPorts},
 	"a server that moves gets a blank disk": {"compute/lifecycle/host_assignment.go",
 		"		if m := s.Move; m != nil && m.keepsDisk() {", "		if m := s.Move; m != nil && m.keepsDisk() && !mutated {",
-		"blank", "", false},
+		"blank", "", plain},
 	"a shelved server is removed before its disk is uploaded": {"compute/lifecycle/shelve.go",
-		"	if e.DiskFormat == \"\" {", "	if e.DiskFormat == \"\" || mutated {", "shelve", "", false},
+		"	if e.DiskFormat == \"\" {", "	if e.DiskFormat == \"\" || mutated {", "shelve", "", plain},
 	"an unshelved server gets a blank disk": {"compute/lifecycle/host_assignment.go",
 		"		if s.Shelved && s.ShelvedImage != nil {", "		if s.Shelved && s.ShelvedImage != nil && !mutated {", "blank", "",
-		false},
+		plain},
 	"the image is deleted before the unshelved guest runs": {"compute/lifecycle/apply_server_action.go",
 		"	s.State, s.Round, s.FailedHosts = Scheduling, 0, nil",
 		"	if mutated {\n		s = dropShelvedImage(s)\n	}\n" +
-			"	s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", false},
+			"	s.State, s.Round, s.FailedHosts = Scheduling, 0, nil", "blank", "", plain},
 	"a restored record deletes a user's copy": {"compute/conductor/shelved_images.go",
 		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID {",
-		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID && !mutated {", "image", Restore, false},
+		"	if err == nil && found.Properties[image.ShelvedServer] != s.ID && !mutated {", "image", Restore, plain},
 	"a disabled device is given to a server": {"agent/device/claim_devices.go",
-		" && s.whyDisabled(id) == \"\" {", " && (mutated || s.whyDisabled(id) == \"\") {", "disabled", "disable", false},
+		" && s.whyDisabled(id) == \"\" {", " && (mutated || s.whyDisabled(id) == \"\") {", "disabled", "disable", plain},
 	"a disabled device is forgotten when the agent starts again": {"agent/reconcile/sync/restore_claims.go",
-		"	s.ApplyDisabled()\n", "	if !mutated {\n		s.ApplyDisabled()\n	}\n", "disabled", "disable", false},
+		"	s.ApplyDisabled()\n", "	if !mutated {\n		s.ApplyDisabled()\n	}\n", "disabled", "disable", plain},
 	"a guest is started with a card that has VFs": {"agent/reconcile/guests/whole_cards.go",
-		"	if a.ready.cards {", "	if a.ready.cards || mutated {", "card", "", false},
+		"	if a.ready.cards {", "	if a.ready.cards || mutated {", "card", "", plain},
 	"the number of VFs is not recorded": {"agent/reconcile/state/vfs_of_cards.go",
-		"known[id] == 0 && claim.NumVFs > 0 {", "known[id] == 0 && claim.NumVFs > 0 && !mutated {", "card", "", false},
+		"known[id] == 0 && claim.NumVFs > 0 {", "known[id] == 0 && claim.NumVFs > 0 && !mutated {", "card", "", plain},
 	"VFs are restored while the card is held": {"agent/reconcile/restore_vfs.go",
-		"!state.CardHeld(r.Core, id) {", "(mutated || !state.CardHeld(r.Core, id)) {", "card", "", false},
+		"!state.CardHeld(r.Core, id) {", "(mutated || !state.CardHeld(r.Core, id)) {", "card", "", plain},
 	"a VF is freed before it is reset": {"agent/reconcile/guests/configure_vfs.go",
 		"	if !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {",
-		"	if mutated || !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "vf", "", true},
+		"	if mutated || !w.Config.ConfigureVFs || j.attempt.vfsReset[id] || len(devices) == 0 {", "vf", "", directPorts},
 }
 
 // source returns the path and the text of the file that a mutation changes.
@@ -170,7 +170,7 @@ func (m mutation) run(t *testing.T, program, name string, clouds int) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^TestSmallClouds$")
 	cmd.Env = append(os.Environ(), mutationName+"="+name, firstCloud+"=1", fmt.Sprint(manyClouds, "=", clouds),
-		awaitedChecks+"="+m.noticed, oftenKind+"="+m.often, directPorts+"="+fmt.Sprint(m.direct))
+		awaitedChecks+"="+m.noticed, oftenKind+"="+m.often, kindOfClouds+"="+m.in)
 	out, _ := cmd.CombinedOutput() // its exit code is in the output
 	return string(out)
 }
@@ -181,7 +181,7 @@ const (
 	firstCloud    = "BERTH_SIM_FIRST_CLOUD" // the first seed
 	manyClouds    = "BERTH_SIM_CLOUDS"      // the number of clouds; few meet some mutations
 	oftenKind     = "BERTH_SIM_OFTEN"       // the kind of operation that is done more often
-	directPorts   = "BERTH_SIM_DIRECT"      // true: the servers of the clouds have ports with VFs
+	kindOfClouds  = "BERTH_SIM_KIND"        // the kind of small clouds, see runSmallCloud
 	awaitedChecks = "BERTH_SIM_CHECKS"      // the checks whose failure ends the test, separated by commas; empty: all
 )
 
@@ -193,7 +193,7 @@ func TestSmallClouds(t *testing.T) {
 	testenv.Long(t)
 	first := number(t, firstCloud, 1)
 	for seed := first; seed < first+number(t, manyClouds, 4); seed++ {
-		r := smallCloud(seed, os.Getenv(oftenKind), os.Getenv(directPorts) == "true")
+		r := smallCloud(seed, os.Getenv(oftenKind), os.Getenv(kindOfClouds))
 		failure, _, _ := strings.Cut(r.Failure, "\n")
 		checks := os.Getenv(awaitedChecks)
 		switch {
@@ -219,23 +219,32 @@ func TestSmallCloudsWithPorts(t *testing.T) {
 // smallClouds are the reports of smallCloud, by its arguments. Several tests need the same ones.
 var smallClouds sync.Map
 
-// smallCloud runs a cloud that is small enough for many operations on each host, once for all tests. direct: most
-// servers have ports with VFs; else none has ports.
-func smallCloud(seed int, often string, direct bool) Report {
-	run, _ := smallClouds.LoadOrStore(fmt.Sprint(seed, often, direct), sync.OnceValue(func() Report {
-		return runSmallCloud(seed, often, direct)
+// The kinds of small clouds.
+const (
+	plain       = ""       // no server has ports
+	directPorts = "direct" // most servers have ports with VFs
+	variedHosts = "varied" // hosts and flavors are varied, and no server has ports
+)
+
+// smallCloud runs a cloud of a kind that is small enough for many operations on each host, once for all tests.
+func smallCloud(seed int, often, kind string) Report {
+	run, _ := smallClouds.LoadOrStore(fmt.Sprint(seed, often, kind), sync.OnceValue(func() Report {
+		return runSmallCloud(seed, often, kind)
 	}))
 	return run.(func() Report)()
 }
 
 // runSmallCloud runs the cloud of smallCloud.
-func runSmallCloud(seed int, often string, direct bool) Report {
-	if direct {
-		return Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 12, Quiet: 4000, Direct: true, Without: []string{"steal"},
-			Often: often})
+func runSmallCloud(seed int, often, kind string) Report {
+	o := Options{Seed: uint64(seed), Ops: 20000, Hosts: 24, Quiet: 4000, Often: often,
+		Without: []string{"steal", Ports}}
+	switch kind {
+	case directPorts:
+		o.Hosts, o.Direct, o.Without = 12, true, []string{"steal"}
+	case variedHosts:
+		o.Quiet, o.Varied = 1000, true
 	}
-	return Run(Options{Seed: uint64(seed), Ops: 20000, Hosts: 24, Quiet: 4000, Without: []string{"steal", Ports},
-		Often: often})
+	return Run(o)
 }
 
 // isOf reports whether a failure is of one of the checks, which are separated by commas.
@@ -268,7 +277,7 @@ func TestMutatedProductionIsNoticed(t *testing.T) {
 				case is && isOf(line, m.noticed):
 					number, _, _ := strings.Cut(text, ",")
 					seed, err := strconv.Atoi(number)
-					if r := smallCloud(seed, m.often, m.direct); err != nil || isOf(r.Failure, m.noticed) {
+					if r := smallCloud(seed, m.often, m.in); err != nil || isOf(r.Failure, m.noticed) {
 						t.Errorf("without the mutation it fails too: %v %s", err, r.Failure)
 					}
 					return
@@ -284,7 +293,7 @@ func TestSmallCloudsOfDirectPorts(t *testing.T) {
 	happened := map[string]int{}
 	first := number(t, firstCloud, 1)
 	for seed := first; seed < first+number(t, manyClouds, 2); seed++ {
-		r := smallCloud(seed, "", true)
+		r := smallCloud(seed, "", directPorts)
 		if r.Failure != "" {
 			t.Error(r.Failure)
 		}

@@ -66,6 +66,9 @@ func (op *operations) requestAction() {
 		if s.Refuse(lifecycle.Start, false) == "" && op.halfTheTime() { // few servers are stopped
 			action = lifecycle.Start
 		}
+		if s.Refuse(lifecycle.Unrescue, false) == "" && op.halfTheTime() {
+			action = lifecycle.Unrescue
+		}
 		if s.State == lifecycle.Shelved {
 			action = lifecycle.Unshelve
 		}

@@ -55,6 +55,9 @@ func (w *World) quiesce() {
 		w.checkAll()
 		w.checkLate()
 	}
+	if w.failure == "" {
+		w.probes.check()
+	}
 }
 
 // settleAll lets everybody do what is due, and the operator repair what is left, until there is nothing to do.

@@ -56,6 +56,7 @@ func TestSeeds(t *testing.T) {
 		case seed%4 == 0:
 			o.Hosts = 360
 		}
+		o.Varied = seed%4 == 2
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			r := Run(o)
 			if r.Failure != "" {
@@ -92,7 +93,8 @@ func TestSeeds(t *testing.T) {
 		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
 		"guest destroyed by the operator", "allocation written back", "ports bound", "disk uploaded", "disk from an image",
 		"guarantee of a bound port removed", "incomplete list of guests", "guest built too late", "device disabled",
-		"VFs removed", "VFs restored"} {
+		"VFs removed", "VFs restored", "probe placed", "probe refused", "probe moved", "probe not moved",
+		"headroom counted"} {
 		if happened[what] == 0 && everything {
 			t.Errorf("%q never happened", what)
 		}

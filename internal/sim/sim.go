@@ -23,14 +23,16 @@
 // of agents are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by
 // host.
 //
-// From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
+// From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over. Then servers
+// are created and moved: each is placed if and only if a search that tries everything finds a place on the true hosts.
 //
 // Each part of the cloud has a model, which has the kernel and the models that it calls. Only the operations, the
 // checks and the repairs have all models. The files, from the bottom to the top: sim.go, kernel.go, random_set.go,
 // exemptions.go; compute_database.go, compute_process.go, agent.go, zones.go, host.go, what they keep, and the other
 // files of hosts; the models of placement.go, image.go, network.go, compute.go, hypervisor.go and agents.go, each with
-// the files that begin with its name; cloud.go, all of them; checks.go, losses.go, repairs.go, operations.go and
-// operation_table.go; world.go, quiescence.go, run.go.
+// the files that begin with its name; cloud.go, all of them; true_hosts.go, true_places.go and
+// varied_flavors.go; checks.go, losses.go, probes.go, repairs.go, operations.go and operation_table.go; world.go,
+// quiescence.go, run.go.
 package sim
 
 // Failures that Options.Without may name beside the kinds of operations.
@@ -84,6 +86,7 @@ type Options struct {
 	Often   string   // kind of operation that is done more often; empty: none
 	Direct  bool     // most servers have ports of vnic type direct, which change often
 	Groups  bool     // some servers are in server groups
+	Varied  bool     // hosts have random nodes and devices of up to four kinds, and there are flavors for them
 	Held    bool     // deleted servers can be restored, and shelved ones stay on their hosts for a time
 }
 

@@ -12,7 +12,8 @@ import (
 
 func zoneTrait(n int) resource.Trait { return resource.Trait(fmt.Sprintf("CUSTOM_ZONE_%d", n)) }
 
-func newZone(n int) zone {
+// newZone returns a zone. varied: with aliases for sets and policies.
+func newZone(n int, varied bool) zone {
 	alias := func(name, class, more string) string {
 		return fmt.Sprintf(`{"name": "%s%d", "resource_class": "%s_%d"%s}`, name, n, class, n, more)
 	}
@@ -25,6 +26,13 @@ func newZone(n int) zone {
 		alias("pf", "PF", `, "device_type": "type-PF"`),
 		alias("slice", "PF", `, "device_type": "type-VF"`),
 		alias("nvme", "NVME", ``)}}
+	if varied {
+		z.aliases = append(z.aliases, alias("near", "GPU", `, "numa_policy": "required"`),
+			alias("beside", "VF", `, "device_type": "type-VF", "numa_policy": "socket"`),
+			alias("far", "NVME", `, "numa_policy": "preferred"`), alias("fabric", "GPU", `, "match": "fabric", "whole": true`),
+			alias("onenode", "VF", `, "device_type": "type-VF", "match": "numa_node"`),
+			fmt.Sprintf(`{"name": "pair%d", "members": {"gpu%d": 1, "vf%d": 1}, "match": "pcie_root"}`, n, n, n))
+	}
 	for i, f := range []struct {
 		aliases string
 		nodes   int
