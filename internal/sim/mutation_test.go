@@ -89,6 +89,10 @@ var mutations = map[string]mutation{
 		"known[id] == 0 && claim.NumVFs > 0 {", "known[id] == 0 && claim.NumVFs > 0 && !mutated {", "card", "", plain},
 	"VFs are restored while the card is held": {"agent/reconcile/restore_vfs.go",
 		"!state.CardHeld(r.Core, id) {", "(mutated || !state.CardHeld(r.Core, id)) {", "card", "", plain},
+	"the scheduler leaves out a node": {"compute/schedule/numa_topology_filter.go",
+		"	cells := h.Cells\n",
+		"	cells := h.Cells\n	if mutated && len(cells) > 0 {\n		cells = cells[1:]\n	}\n",
+		"refused,headroom", "", variedHosts},
 	"the devices of a set need not agree": {"plan/slots.go",
 		"			values, larger := m.values(d)\n",
 		"			values, larger := m.values(d)\n" +
