@@ -140,7 +140,7 @@ func (r Rules) canonical(ask Request, a Answer, path string, v any) any {
 		for i, child := range x {
 			x[i] = r.canonical(ask, a, path+".*", child)
 		}
-		if ordered.MatchString(path) {
+		if ordered.MatchString(path) && r.modeOf(ask, a, path) != set {
 			return byPosition(x)
 		}
 		slices.SortFunc(x, func(a, b any) int { return strings.Compare(toJSON(a), toJSON(b)) })
@@ -153,8 +153,8 @@ func (r Rules) canonical(ask Request, a Answer, path string, v any) any {
 	return v
 }
 
-// ordered matches the lists that the original always returns in the same order. The API does not specify an order, but
-// clients may depend on it.
+// ordered matches the lists that the original always returns in the same order on SQLite. The API does not specify an
+// order, but clients may depend on it.
 var ordered = regexp.MustCompile(`^body\.(resource_providers|resource_providers\.\*\.links|resource_classes|links)$`)
 
 // byPosition converts a list to an object with a member for each position, so that the order is compared.

@@ -15,7 +15,7 @@ const (
 	exact     mode = ""
 	ignore    mode = "ignore"  // not compared
 	present   mode = "present" // both answers have a value that is not empty, or neither has
-	set       mode = "set"     // the items of a header, without order and case
+	set       mode = "set"     // the items of a header, without order and case; of a list in a body: without order
 	mayAdd    mode = "more"    // only Berth may have it; of a list in a body: Berth may have more items
 	number    mode = "number"  // the value of a number: 2.0 equals 2
 	sums      mode = "sums"    // of candidates: without amounts if the original's are wrong; see original_wrong_amounts.go

@@ -1,13 +1,15 @@
 // Package conformance sends the same requests over HTTP to Berth and to OpenStack's own Placement and compares the
-// answers. It imports no package of Berth, so it also detects mistakes that Berth's client and server have in common.
+// answers. It imports no package of a service, so it also detects mistakes that Berth's client and server have in
+// common.
 //
 //	testdata/*.txt ─▶ sequences ─┐                   ┌─▶ OpenStack's Placement (in uwsgi) ─┐
 //	                             ├─▶ Pair: one world ┤                                     ├─▶ Rules.Compare
 //	rapid's seeds ──▶ sequences ─┘                   └─▶ berth placement ──────────────────┘
 //
 // Each server has its own SQLite database. Before each sequence the databases are emptied: they have no providers,
-// consumers, custom classes and custom traits. A sequence is played at every microversion. The original needs most of
-// the processor time, so it answers only requests that are compared, except the unlimited ones that comparisons with a
+// consumers, custom classes and custom traits. A sequence is played at every microversion. TestOtherDatabases plays all
+// at the newest one on MariaDB and PostgreSQL, which compare and sort texts differently. The original needs most of the
+// processor time, so it answers only requests that are compared, except the unlimited ones that comparisons with a
 // limit need.
 //
 // testdata/comparison_exceptions.txt lists what is not compared exactly, each with a reason. Lists are compared as

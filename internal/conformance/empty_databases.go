@@ -10,7 +10,7 @@ import (
 // the original's in its database, because the original is slow and keeps nothing in memory between requests.
 func (p *Pair) Reset() error {
 	var failed [2]error
-	if err := p.Original.emptyTables(); err != nil {
+	if err := p.Original.execute(emptyStatements); err != nil {
 		failed[0] = fmt.Errorf("emptying the database of %s: %w", p.Original.Name, err)
 	}
 	if err := p.Berth.deleteAll(); err != nil {
@@ -19,7 +19,7 @@ func (p *Pair) Reset() error {
 	return errors.Join(failed[:]...)
 }
 
-// deleteAll deletes all data of a server through the API.
+// deleteAll deletes all data of a server through the API, and the owners of consumers, which have no API.
 func (s *Server) deleteAll() error {
 	doc, _, err := s.admin("GET", "/resource_providers")
 	if err != nil {
@@ -55,6 +55,9 @@ func (s *Server) deleteAll() error {
 			return fmt.Errorf("%d providers cannot be deleted", len(remaining))
 		}
 		left = remaining
+	}
+	if err := s.execute(ownerStatements); err != nil {
+		return err
 	}
 	return s.deleteCustomNames()
 }

@@ -93,19 +93,23 @@ func TestRandomRequests(t *testing.T) {
 	})
 	pair := takePair(t)
 	rapid.Check(t, func(t *rapid.T) {
-		g := newRandomRun(t, pair)
-		g.mutates = g.oneIn(2)
-		for range g.number(10, 30) {
-			randomRequests[g.number(0, len(randomRequests)-1)](g)
-		}
-		g.play(Latest, "GET", "/resource_providers", "")
-		for i := range 5 {
-			rp := fmt.Sprintf("/resource_providers/$rp%d", i)
-			for _, part := range []string{"/inventories", "/usages", "/allocations", "/traits", "/aggregates"} {
-				g.play(Latest, "GET", rp+part, "")
-			}
-		}
+		playRandomRequests(newRandomRun(t, pair))
 	})
+}
+
+// playRandomRequests plays random requests, and then reads of what they may have changed.
+func playRandomRequests(g *randomRun) {
+	g.mutates = g.oneIn(2)
+	for range g.number(10, 30) {
+		randomRequests[g.number(0, len(randomRequests)-1)](g)
+	}
+	g.play(Latest, "GET", "/resource_providers", "")
+	for i := range 5 {
+		rp := fmt.Sprintf("/resource_providers/$rp%d", i)
+		for _, part := range []string{"/inventories", "/usages", "/allocations", "/traits", "/aggregates"} {
+			g.play(Latest, "GET", rp+part, "")
+		}
+	}
 }
 
 // randomRequests contains all kinds of requests. Frequent ones are repeated.

@@ -52,23 +52,30 @@ func TestSequences(t *testing.T) {
 		if !ok && seq.Uses != "" {
 			t.Fatalf("%s: %s uses the unknown world %q; add it to starting_worlds.txt", seq.File, seq.Name, seq.Uses)
 		}
-		t.Run(strings.TrimSuffix(seq.File, ".txt")+"/"+strings.ReplaceAll(seq.Name, " ", "-"), func(t *testing.T) {
+		t.Run(seq.testName(), func(t *testing.T) {
 			t.Parallel()
 			var findings []Finding
-			for _, versions := range rounds(seq, i) {
-				findings = append(findings, playOnce(t, seq, before, versions)...)
+			for _, versions := range rounds(seq, i, *sweep) {
+				p := <-freePairs
+				findings = append(findings, playOnce(t, p, seq, before, versions)...)
+				freePairs <- p
 			}
 			reportFindings(t, findings)
 		})
 	}
 }
 
-// rounds returns the microversions at which a sequence is played, one list per world: a sequence with EachVersion uses
-// one world for all of them.
-func rounds(seq Sequence, number int) [][]int {
+// testName returns the name of the subtest that plays a sequence.
+func (s Sequence) testName() string {
+	return strings.TrimSuffix(s.File, ".txt") + "/" + strings.ReplaceAll(s.Name, " ", "-")
+}
+
+// rounds returns the microversions at which a sequence is played, the newest and every n-th older one, one list per
+// world: a sequence with EachVersion uses one world for all of them.
+func rounds(seq Sequence, number, every int) [][]int {
 	var all []int
 	for v := seq.From; v <= seq.To; v++ {
-		if (v+number)%*sweep == 0 || v == seq.To {
+		if (v+number)%every == 0 || v == seq.To {
 			all = append(all, v)
 		}
 	}
@@ -78,10 +85,9 @@ func rounds(seq Sequence, number int) [][]int {
 	return slices.Collect(slices.Chunk(all, 1))
 }
 
-// playOnce plays a sequence on any pair.
-func playOnce(t *testing.T, seq Sequence, before []Step, versions []int) []Finding {
-	p := <-freePairs
-	defer func() { freePairs <- p }()
+// playOnce plays a sequence on a pair.
+func playOnce(t *testing.T, p *Pair, seq Sequence, before []Step, versions []int) []Finding {
+	t.Helper()
 	if err := p.Reset(); err != nil {
 		t.Fatal(err)
 	}

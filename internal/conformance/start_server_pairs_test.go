@@ -8,7 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/databases"
 )
 
 var (
@@ -22,10 +25,12 @@ var (
 	seed   = flag.Uint64("seed", 1, "seed of the random sequences and worlds; 0: a new one at each run")
 )
 
-// freePairs contains the pairs that no test uses.
 var (
-	freePairs chan *Pair
+	freePairs chan *Pair // the pairs on SQLite that no test uses
 	counts    Counts
+	rules     Rules
+	program   string // the path of berth
+	filesDir  string // for the files of all servers
 )
 
 func TestMain(m *testing.M) {
@@ -56,7 +61,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	program := *berth
+	program, filesDir = *berth, dir
 	if program == "" && !testing.Short() {
 		program = filepath.Join(dir, "berth")
 		build := exec.Command("go", "build", "-o", program, "./cmd/berth")
@@ -65,8 +70,7 @@ func run(m *testing.M) (code int, err error) {
 			return 1, fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)
 		}
 	}
-	rules, err := readRules()
-	if err != nil {
+	if rules, err = readRules(); err != nil {
 		return 1, err
 	}
 	if testing.Short() { // takePair skips tests that need a pair
@@ -74,7 +78,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	freePairs = make(chan *Pair, *pairs)
 	for lane := range *pairs {
-		pair, err := startPair(context.Background(), program, filepath.Join(dir, fmt.Sprint(lane)), rules)
+		pair, err := startPair(context.Background(), filepath.Join(dir, fmt.Sprint(lane)), sqliteFile)
 		if err != nil {
 			return 1, err
 		}
@@ -94,22 +98,48 @@ func tempDir() (string, error) {
 	return os.MkdirTemp("", "conformance")
 }
 
-// startPair starts both servers of a pair.
-func startPair(ctx context.Context, program, dir string, rules Rules) (*Pair, error) {
+// startPair starts both servers of a pair, with their files below dir. database returns the URL of an empty database
+// for a server with its files in a directory.
+func startPair(ctx context.Context, dir string, database func(dir string) string) (*Pair, error) {
 	p := &Pair{Rules: rules, Counts: &counts}
-	for _, side := range []string{"original", "berth"} {
-		if err := os.MkdirAll(filepath.Join(dir, side), 0o700); err != nil {
+	original, berth := filepath.Join(dir, "original"), filepath.Join(dir, "berth")
+	for _, side := range []string{original, berth} {
+		if err := os.MkdirAll(side, 0o700); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	if p.Original, err = StartOriginal(ctx, filepath.Join(dir, "original")); err != nil {
+	if p.Original, err = StartOriginal(ctx, original, database(original)); err != nil {
 		return nil, err
 	}
-	if p.Berth, err = StartBerth(ctx, program, filepath.Join(dir, "berth")); err != nil {
+	if p.Berth, err = StartBerth(ctx, program, berth, database(berth)); err != nil {
 		return nil, errors.Join(err, p.Original.Stop())
 	}
 	return p, nil
+}
+
+// pairOn starts a pair whose servers have empty databases of a database server, until the test ends. exceptions has the
+// rules for it, which have priority.
+func pairOn(t *testing.T, server *databases.Server, exceptions string) *Pair {
+	t.Helper()
+	more, err := ParseRules(server.Name(), exceptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// t.Context() would end before the cleanup, and kill the supervisors without their programs.
+	p, err := startPair(context.Background(), filepath.Join(filesDir, server.Name()), func(string) string {
+		return strings.Replace(server.Database(t), "charset=utf8", "charset=utf8mb4", 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Rules = append(more, p.Rules...)
+	t.Cleanup(func() {
+		if err := errors.Join(p.Original.Stop(), p.Berth.Stop()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
 }
 
 // readRules reads testdata/comparison_exceptions.txt.

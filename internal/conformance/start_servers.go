@@ -106,23 +106,23 @@ func tail(text string) string {
 const InstallHint = "OpenStack's own Placement is not installed; install it with apt-get install -y placement-api " +
 	"(Debian)"
 
-// writeConf writes a configuration for both servers and returns its path.
-func writeConf(dir string) (string, error) {
+// writeConf writes a configuration for both servers and returns its path. database is an SQLAlchemy URL.
+func writeConf(dir, database string) (string, error) {
 	path := filepath.Join(dir, "placement.conf")
-	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = sqlite:///" + databaseFile(dir) +
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database +
 		"\n\n[oslo_policy]\nenforce_scope = false\n" // the original's default; Berth's is true
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// StartOriginal starts OpenStack's own Placement on a fresh SQLite database in dir. As in Debian, it runs in uwsgi;
-// testdata/original_placement.py says what differs.
-func StartOriginal(ctx context.Context, dir string) (*Server, error) {
+// StartOriginal starts OpenStack's own Placement on an empty database, with its other files in dir. As in Debian, it
+// runs in uwsgi; testdata/original_placement.py says what differs.
+func StartOriginal(ctx context.Context, dir, database string) (*Server, error) {
 	for _, program := range []string{"placement-manage", "uwsgi"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, fmt.Errorf("%s: %w", InstallHint, err)
 		}
 	}
-	if _, err := writeConf(dir); err != nil {
+	if _, err := writeConf(dir, database); err != nil {
 		return nil, err
 	}
 	if out, err := exec.CommandContext(ctx, "placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err !=
@@ -133,7 +133,7 @@ func StartOriginal(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := openDatabase(dir)
+	db, err := openDatabase(database)
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +162,13 @@ func freePort() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// StartBerth starts `berth placement` on a fresh SQLite database in dir.
-func StartBerth(ctx context.Context, program, dir string) (*Server, error) {
-	conf, err := writeConf(dir)
+// StartBerth starts `berth placement` on an empty database, with its other files in dir.
+func StartBerth(ctx context.Context, program, dir, database string) (*Server, error) {
+	conf, err := writeConf(dir, database)
 	if err != nil {
 		return nil, err
 	}
-	db, err := openDatabase(dir)
+	db, err := openDatabase(database)
 	if err != nil {
 		return nil, err
 	}
