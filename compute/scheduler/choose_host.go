@@ -88,53 +88,66 @@ func (c Scheduler) withGroupAndHints(ctx context.Context, s lifecycle.Server) (l
 func (c Scheduler) scheduleRequest(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event,
 	error) {
 	if !planned(s, request) && s.Move == nil && !s.ServerGroup().RatesHosts() && devicesInPlacement(s.Requests, request) {
-		request.Limit = schedule.MaxChoices
-		event, err := c.scheduleAmong(ctx, s, request)
-		if none, is := event.(lifecycle.NoValidHost); err != nil || !is || none.Candidates < request.Limit {
+		few := request
+		few.Limit = schedule.MaxChoices
+		if event, cut, err := c.scheduleAmong(ctx, s, few); err != nil || !cut {
 			return event, err
 		}
-		request.Limit = MaxCandidates
 	}
 	return c.searchHosts(ctx, s, request)
 }
 
-// searchHosts plans a server on the hosts, if it has cells or devices, or chooses among the candidates of one query.
+// searchHosts plans a server on the hosts, if it has cells or devices, or chooses among the candidates of one query. If
+// the filters refuse all of these, and there may be more, it plans the server on the hosts too.
 func (c Scheduler) searchHosts(ctx context.Context, s lifecycle.Server, request resource.Ask) (lifecycle.Event, error) {
 	if planned(s, request) {
 		return c.planServer(ctx, s, request)
 	}
-	return c.scheduleAmong(ctx, s, request)
+	event, cut, err := c.scheduleAmong(ctx, s, request)
+	if err == nil && cut && len(withoutAliases(request, s.Requests).Groups) > 0 {
+		return c.planServer(ctx, s, request)
+	}
+	return event, err
 }
 
-// scheduleAmong chooses among the candidates of one query.
+// scheduleAmong chooses among the candidates of one query. cut is set if the filters refuse all of them, and there may
+// be more.
 func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
-	lifecycle.Event, error) {
+	event lifecycle.Event, cut bool, err error) {
 	got, event, err := c.candidates(ctx, request)
 	if err != nil || event != nil {
-		return event, err
+		return event, false, err
 	}
 	if len(got.List) == 0 {
-		return lifecycle.NoValidHost{Reason: whyEmpty(got, request), Search: searchOf(got.Why)}, nil
+		return lifecycle.NoValidHost{Reason: whyEmpty(got, request), Search: searchOf(got.Why)}, false, nil
 	}
 	input, err := c.Input(ctx, got)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := c.addServer(ctx, &input, s); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	choices, refusals, err := c.filter(ctx, input, s)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	why, failures, search := schedule.Summarise(refusals), schedule.FilterFailures(refusals), input.SearchOf(refusals)
 	if len(choices) == 0 {
 		// The reports are newer than the candidates: a candidate's device may be taken by now, and another one free.
 		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: failures,
-			Search: search}, nil
+			Search: search}, isCut(got, request), nil
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures,
-		Search: search}, nil
+		Search: search}, false, nil
+}
+
+// isCut reports whether there may be more candidates for a request than those of the answer: it has as many as the
+// request or Placement permits, or the search has ended before it was complete. OpenStack's Placement does not report
+// its limit, [placement] max_allocation_candidates.
+func isCut(got placement.Candidates, request resource.Ask) bool {
+	n := len(got.List)
+	return got.Undecided != "" || request.Limit > 0 && n >= request.Limit || got.Limit > 0 && n >= got.Limit
 }
 
 // candidates returns the candidates for a request. Alternatives that Placement does not have are left out. If the query

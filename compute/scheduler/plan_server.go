@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
@@ -290,7 +289,7 @@ func (p *serverPlan) askForm(ctx context.Context, roots []provider.ID) (lifecycl
 			return nil, err
 		}
 	}
-	if len(got.Candidates) >= p.rest.Limit {
+	if got.cut {
 		return p.askEach(ctx, missing)
 	}
 	for _, root := range missing {
@@ -316,7 +315,7 @@ func (p *serverPlan) ask(ctx context.Context, ask resource.Ask) (out restAnswer,
 	}
 	p.candidates += len(got.List)
 	out = p.with(got)
-	out.cut = len(got.List) >= cmp.Or(got.Limit, ask.Limit)
+	out.cut = isCut(got, ask)
 	out.why, out.search = whyEmpty(got, ask), searchOf(got.Why)
 	return out, nil, nil
 }
