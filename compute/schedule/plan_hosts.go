@@ -61,28 +61,31 @@ const (
 	leastWork = plan.QuickWork / 64 // of one search; most need less
 )
 
-// PlanLonger plans a server on those hosts again on which PlanHosts has not decided whether it fits, until it fits on
-// one, which it returns. The other refusals stay; without a host these are the result.
-func PlanLonger(p Input, requests []pci.Request, refusals []Refusal) (root provider.ID, after []Refusal) {
+// PlanLonger plans a server on those hosts again on which PlanHosts has not decided whether it fits, and calls try with
+// each on which it fits, until try returns true. It returns the refusals of the hosts on which the server does not fit
+// or that remain undecided, and the other ones.
+func PlanLonger(p Input, requests []pci.Request, refusals []Refusal, try func(root provider.ID) (done bool)) []Refusal {
 	roots, question, work := map[string]provider.ID{}, p.question(requests), 0
 	for id, h := range p.Hosts {
 		roots[h.Name] = id
 	}
 	p.work = plan.MaxWork
+	var after []Refusal
 	for i, r := range refusals {
 		if !r.Undecided || work > allLongWork {
+			after = append(after, r)
 			continue
 		}
 		answer := p.answer(p.Hosts[roots[r.Host]], requests, question)
 		work += answer.work
-		if answer.refusal.Reason == "" {
-			return roots[r.Host], slices.Delete(slices.Clone(refusals), i, i+1)
+		if answer.refusal.Reason != "" {
+			answer.refusal.Host = r.Host
+			after = append(after, answer.refusal)
+		} else if try(roots[r.Host]) {
+			return append(after, refusals[i+1:]...)
 		}
-		refusals = slices.Clone(refusals)
-		refusals[i] = answer.refusal
-		refusals[i].Host = r.Host
 	}
-	return "", refusals
+	return after
 }
 
 // Undecided returns on how many hosts a search has reached its limit.

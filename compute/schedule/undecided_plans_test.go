@@ -62,7 +62,11 @@ func TestLongSearchesAreDecidedLater(t *testing.T) {
 			if len(roots) != 0 || len(refusals) != 2 || schedule.Undecided(refusals) != 1 {
 				t.Fatalf("planned on %v; %+v", roots, refusals)
 			}
-			root, rest := schedule.PlanLonger(p, requests, refusals)
+			var root provider.ID
+			rest := schedule.PlanLonger(p, requests, refusals, func(on provider.ID) bool {
+				root = on
+				return true
+			})
 			if fits := root == h.Provider; fits != c.fits || schedule.Undecided(rest) == 1 == fits ||
 				!strings.Contains(schedule.Summarise(rest), "not decided") == !fits {
 				t.Errorf("planned on %q; %s", root, schedule.Summarise(rest))

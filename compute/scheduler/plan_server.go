@@ -187,17 +187,21 @@ func (p *serverPlan) search(ctx context.Context, ask resource.Ask, of []provider
 	return event, err
 }
 
-// searchLonger plans the server again on hosts for which this takes long. Such searches count like long queries.
-func (p *serverPlan) searchLonger(ctx context.Context) (lifecycle.Event, error) {
+// searchLonger plans the server again on hosts for which this takes long, and asks Placement about those on which it
+// fits, until there is a choice. Such searches count like long queries.
+func (p *serverPlan) searchLonger(ctx context.Context) (event lifecycle.Event, err error) {
 	if !p.searches.enter(p.server.Project) {
 		return nil, crowded()
 	}
-	root, refusals := schedule.PlanLonger(p.input, p.server.Requests, p.refusals)
-	p.searches.leave(p.server.Project)
-	if p.refusals = refusals; root == "" {
-		return nil, nil
-	}
-	return p.askEach(ctx, []provider.ID{root})
+	defer p.searches.leave(p.server.Project)
+	before := p.refusals
+	p.refusals = nil // those of the hosts that Placement is asked about
+	after := schedule.PlanLonger(p.input, p.server.Requests, before, func(root provider.ID) (done bool) {
+		event, err = p.askEach(ctx, []provider.ID{root})
+		return err != nil || event != nil || len(p.choices) > 0
+	})
+	p.refusals = append(after, p.refusals...)
+	return event, err
 }
 
 // readHosts reads the hosts with these roots.
