@@ -65,7 +65,10 @@ func (a Ask) InTree(tree ProviderID) Ask {
 		if own := a.Groups[whole].ownClass(); own != "" {
 			all := maps.Clone(a.Groups[whole].Resources)
 			one := Group{Suffix: treeSuffix, Resources: Amounts{own: all[own]}, InTree: tree}
-			delete(all, own)
+			if delete(all, own); len(all) == 1 && all["DISK_GB"] > 0 { // the provider of the disk need not have the traits
+				one.Required, one.Forbidden = a.Groups[whole].Required, a.Groups[whole].Forbidden
+				a.Groups[whole].Required = nil
+			}
 			a.Groups[whole].Resources = all
 			if a.Suffixed() > 0 && a.GroupPolicy == PolicyUnset {
 				a.GroupPolicy = PolicyNone
@@ -85,7 +88,7 @@ func (a Ask) InTree(tree ProviderID) Ask {
 
 // ownClass returns a class of the unsuffixed group that a host has itself and that InTree can request alone, or "".
 // Memory is preferred, because traits of the group are often those of the CPUs. If there are traits, another class of
-// the host must remain to have them.
+// the host must remain to have them, or only the disk, which needs none.
 func (g Group) ownClass() Class {
 	var own []Class
 	for _, class := range []Class{"MEMORY_MB", "VCPU", "PCPU"} {
@@ -93,7 +96,8 @@ func (g Group) ownClass() Class {
 			own = append(own, class)
 		}
 	}
-	if len(own) == 0 || len(own) == 1 && (len(g.Required) > 0 || len(g.Resources) == 1) {
+	onlyDisk := len(g.Resources) == 2 && g.Resources["DISK_GB"] > 0
+	if len(own) == 0 || len(own) == 1 && !onlyDisk && (len(g.Required) > 0 || len(g.Resources) == 1) {
 		return ""
 	}
 	return own[0]

@@ -6,7 +6,7 @@ import (
 )
 
 func TestAskInTree(t *testing.T) {
-	traits := [][]Trait{{"CUSTOM_FAST"}}
+	traits, slow := [][]Trait{{"CUSTOM_FAST"}}, []Trait{"CUSTOM_SLOW"}
 	device := Group{Suffix: "R-0", Resources: Amounts{"CUSTOM_GPU": 1}}
 	in := func(g Group) Group { g.InTree = "tree"; return g }
 	one := func(class Class, n int) Group {
@@ -19,9 +19,13 @@ func TestAskInTree(t *testing.T) {
 		"beside another group": {
 			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "DISK_GB": 3}}, device}},
 			Ask{Groups: []Group{{Resources: Amounts{"DISK_GB": 3}}, device, one("VCPU", 1)}, GroupPolicy: PolicyNone}},
-		"the traits stay on the host": {
-			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "DISK_GB": 3}, Required: traits}}},
-			Ask{Groups: []Group{in(Group{Resources: Amounts{"VCPU": 1, "DISK_GB": 3}, Required: traits})}}},
+		"the traits go with the only class of a host": {
+			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "DISK_GB": 3}, Required: traits, Forbidden: slow}}},
+			Ask{Groups: []Group{{Resources: Amounts{"DISK_GB": 3}, Forbidden: slow}, {Suffix: "_IN_TREE",
+				Resources: Amounts{"VCPU": 1}, Required: traits, Forbidden: slow, InTree: "tree"}}}},
+		"the traits stay with another class": {
+			Ask{Groups: []Group{{Resources: Amounts{"VCPU": 1, "CUSTOM_A": 3}, Required: traits}}},
+			Ask{Groups: []Group{in(Group{Resources: Amounts{"VCPU": 1, "CUSTOM_A": 3}, Required: traits})}}},
 		"no class of a host": {
 			Ask{Groups: []Group{{Resources: Amounts{"DISK_GB": 3}}}},
 			Ask{Groups: []Group{in(Group{Resources: Amounts{"DISK_GB": 3}})}}},

@@ -114,6 +114,9 @@ func (c Scheduler) searchHosts(ctx context.Context, s lifecycle.Server, request 
 // be more.
 func (c Scheduler) scheduleAmong(ctx context.Context, s lifecycle.Server, request resource.Ask) (
 	event lifecycle.Event, cut bool, err error) {
+	if request, err = c.onOnlyHost(ctx, s, request); err != nil {
+		return nil, false, err
+	}
 	got, event, err := c.candidates(ctx, request)
 	if err != nil || event != nil {
 		return event, false, err

@@ -91,7 +91,8 @@ func hardHost(name string) schedule.Host {
 
 // hardServer is a server that fits on a hardHost.
 func hardServer() lifecycle.Server {
-	s := lifecycle.Server{ID: "s", Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 12}}}}}
+	s := lifecycle.Server{ID: "s"}
+	s.Ask.Groups = []resource.Group{{Resources: resource.Amounts{"VCPU": 12}}}
 	for i := range 6 {
 		s.Topology = append(s.Topology, numa.GuestCell{VCPUs: []int{2 * i, 2*i + 1}, Dedicated: []int{2 * i, 2*i + 1},
 			MemoryMB: 512})
@@ -120,5 +121,34 @@ func TestLongSearchContinuesAfterARefusalOfPlacement(t *testing.T) {
 	event, err := store.scheduler(p).Choose(t.Context(), hardServer(), Ports{})
 	if chosen, is := event.(lifecycle.Chosen); err != nil || !is || chosen.Choices[0].Host != "h3" {
 		t.Errorf("%+v, %v", event, err)
+	}
+}
+
+// A server with dedicated CPUs and a trait gets a host whose disk space is of a sharing provider, which does not have
+// the trait. Placement has the CPUs on the provider of a node, which is planned, and is asked for the rest.
+func TestDedicatedCPUsBesideASharedDisk(t *testing.T) {
+	h := schedule.Host{Name: "h1", Provider: "root-h1", NUMA: schedule.NUMA{NodesInPlacement: true,
+		Cells: []numa.Cell{{MemoryMB: 4096, Dedicated: []int{0, 1, 2, 3}}}, Nodes: numa.Topology{{CPUs: true}}}}
+	store, p := idleHosts{hosts: map[provider.ID]schedule.Host{h.Provider: h}}, placementtest.New(nil)
+	aggregate := []resource.AggregateID{"aaaaaaaa-0000-4000-8000-000000000001"}
+	p.SetProvider(provider.Provider{ID: "nfs", Name: "nfs", Root: "nfs", Aggregates: aggregate,
+		Traits:      []resource.Trait{"MISC_SHARES_VIA_AGGREGATE"},
+		Inventories: map[resource.Class]resource.Inventory{"DISK_GB": resource.Whole(100)}})
+	p.SetProvider(provider.Provider{ID: h.Provider, Name: h.Name, Root: h.Provider, Aggregates: aggregate,
+		Traits:      []resource.Trait{"CUSTOM_FAST"},
+		Inventories: map[resource.Class]resource.Inventory{"MEMORY_MB": resource.Whole(4096)}})
+	p.SetProvider(provider.Provider{ID: h.NodeProvider(0), Name: "h1_NUMA0", Root: h.Provider, Parent: h.Provider,
+		Inventories: map[resource.Class]resource.Inventory{numa.DedicatedCPUs: resource.Whole(4),
+			numa.SmallMemory: resource.Whole(4096)}})
+	for _, target := range []string{"", "h1"} {
+		s := lifecycle.Server{ID: "s", Target: target, Ask: resource.Ask{Groups: []resource.Group{{
+			Resources: resource.Amounts{numa.DedicatedCPUs: 2, "MEMORY_MB": 512, "DISK_GB": 20},
+			Required:  [][]resource.Trait{{"CUSTOM_FAST"}}}}},
+			Topology: []numa.GuestCell{{VCPUs: []int{0, 1}, Dedicated: []int{0, 1}, MemoryMB: 512}}}
+		event, err := store.scheduler(p).Choose(t.Context(), s, Ports{})
+		chosen, is := event.(lifecycle.Chosen)
+		if err != nil || !is || chosen.Choices[0].Allocation["nfs"]["DISK_GB"] != 20 {
+			t.Errorf("on %q: %+v, %v", target, event, err)
+		}
 	}
 }

@@ -221,11 +221,7 @@ func (p *serverPlan) readHosts(ctx context.Context, ask resource.Ask, roots []pr
 // askEach asks Placement about hosts one by one, until there are enough choices.
 func (p *serverPlan) askEach(ctx context.Context, roots []provider.ID) (lifecycle.Event, error) {
 	for _, root := range roots {
-		ask := p.restOn(root)
-		if p.server.OnlyHost() == "" { // else the request is for that host already
-			ask = ask.InTree(root)
-		}
-		got, event, err := p.ask(ctx, ask)
+		got, event, err := p.ask(ctx, p.restOn(root).InTree(root))
 		if err != nil || event != nil {
 			return event, err
 		}
@@ -380,10 +376,7 @@ func (p *serverPlan) planPorts(ctx context.Context, root provider.ID, refusal sc
 	if !changed {
 		return schedule.Choice{}, refusal, nil
 	}
-	if p.server.OnlyHost() == "" {
-		ask = ask.InTree(root)
-	}
-	got, event, err := p.ask(ctx, ask)
+	got, event, err := p.ask(ctx, ask.InTree(root))
 	if err != nil || event != nil || len(got.Candidates) == 0 {
 		return schedule.Choice{}, refusal, err
 	}
@@ -400,8 +393,11 @@ func (p *serverPlan) refuseHost(root provider.ID, filter schedule.Filter, reason
 // class that no host has ever reported, or the refusals of the hosts.
 func (p *serverPlan) refuse(ctx context.Context) (lifecycle.Event, error) {
 	ask := p.rest
-	if on, _ := p.byForm(slices.Collect(maps.Keys(p.input.Hosts))); len(on) > 0 {
-		ask = p.restOn(on[0])
+	on, off := p.byForm(slices.Collect(maps.Keys(p.input.Hosts)))
+	if all := append(on, off...); len(all) > 0 {
+		if ask = p.restOn(all[0]); p.server.OnlyHost() != "" {
+			ask = ask.InTree(all[0])
+		}
 	}
 	ask.Limit = 1
 	got, event, err := p.ask(ctx, ask)

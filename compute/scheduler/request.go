@@ -28,25 +28,26 @@ func (c Scheduler) Build(s lifecycle.Server) (p lifecycle.Prepared, err error) {
 	return p, err
 }
 
-// request returns the query for the candidates of a server with these ports, and the devices that the ports need. If
-// the server may be placed on one host only, it restricts the query to the provider tree of that host.
+// request returns the query for the candidates of a server with these ports, and the devices that the ports need.
 func (c Scheduler) request(ctx context.Context, s lifecycle.Server, wants []portrequest.Port) (ask resource.Ask,
 	devices []pci.Request, err error) {
 	if ask, devices, err = c.WithPorts(ctx, s.Ask, wants); err != nil {
 		return ask, nil, err
 	}
 	ask.Limit = MaxCandidates
+	return ask, devices, nil
+}
+
+// onOnlyHost restricts a query to the provider tree of the only host that a server may be placed on, if there is one.
+func (c Scheduler) onOnlyHost(ctx context.Context, s lifecycle.Server, ask resource.Ask) (resource.Ask, error) {
 	if s.OnlyHost() == "" {
-		return ask, devices, nil
+		return ask, nil
 	}
 	host, err := c.store.Host(ctx, s.OnlyHost())
 	if fault.Is(err, fault.NotFound) {
-		return ask, devices, nil // the filters refuse every host but this one, so no candidate remains
+		return ask, nil // the filters refuse every host but this one, so no candidate remains
 	}
-	if err != nil {
-		return ask, nil, err
-	}
-	return ask.InTree(host.Provider), devices, nil
+	return ask.InTree(host.Provider), err
 }
 
 // devicesInPlacement reports whether Placement counts all devices that a server requests. If it does not, most of its
