@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check archtest fuzz sim mutations plan race conformance lab nested nova neutron
+.PHONY: help build demo test check static archtest fuzz sim mutations plan race conformance lab nested nova neutron
 .PHONY: migration pictures bench bench-flames bench-peer bench-plots packages packages-test release tools
 
 help: ## print these targets
@@ -20,9 +20,12 @@ demo: ## build ./berth, printing each package that is compiled, and run the tour
 test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
 
-check: tools ## run all tests except lab, mutations, migration, with real databases and services; installs them (root)
-	sh .ci/static-checks
+check: ## run all tests except lab, mutations, migration, with real databases and services; installs them (root)
+	@$(MAKE) --no-print-directory -j2 tools static
 	GO=$(GO) sh .ci/all-tests
+
+static: ## check formatting, vet, commit subjects and go.mod
+	sh .ci/static-checks
 
 archtest: ## check imports, pure packages, comments, words and sizes
 	$(GO) test ./internal/archtest
