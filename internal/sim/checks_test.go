@@ -19,11 +19,11 @@ import (
 
 // soonQuiet is the number of operations between two rests of a cloud in which something is broken whose consequences
 // show when the cloud comes to rest, and only if they are recent: with the usual number dozens of clouds are needed.
-var soonQuiet = map[string]int{Uncounted: 400, Demolish: 1000}
+var soonQuiet = map[string]int{Uncounted: 400, Demolish: 1000, Ungated: 1000, WallClock: 1000}
 
 // firstCloudOf is the first seed for what few clouds meet, if it is not 1: that of a cloud that has met it. A change
 // of production code changes all clouds; then another one may be the first to meet it.
-var firstCloudOf = map[string]uint64{Ungated: 10, WallClock: 10, Unrecorded: 2, Demolish: 2}
+var firstCloudOf = map[string]uint64{Ungated: 4, WallClock: 10, Unrecorded: 2, Demolish: 2}
 
 // Each thing that is broken on purpose is noticed by the check for it.
 func TestTheChecksCanFail(t *testing.T) {
