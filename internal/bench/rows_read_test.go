@@ -16,10 +16,11 @@ import (
 
 // A request about one provider or one consumer reads a few rows of MariaDB, however many there are in all. MariaDB
 // chooses the order of the tables of a query by its statistics. After many writes these are old for a while: it began
-// with the few rows of the resource classes then, and read all inventories.
+// with the few rows of the resource classes then, and read all inventories, or with the projects, and read the
+// allocations of all their consumers. The server of this test has the statistics of empty tables.
 func TestRequestsReadFewRows(t *testing.T) {
 	const hosts, devices = 1500, 27
-	server := databases.MariaDB(t, "--performance-schema=ON")
+	server := databases.MariaDB(t, "--performance-schema=ON", "--innodb-stats-auto-recalc=OFF")
 	database := server.Database(t)
 	conf, err := settings.Read(slog.New(slog.DiscardHandler))
 	must(t, err)
@@ -33,23 +34,23 @@ func TestRequestsReadFewRows(t *testing.T) {
 	defer c.Close()
 	_, err = c.Want(200, "GET", "/allocation_candidates?resources=VCPU:1&limit=1", nil) // the index has been read
 	must(t, err)
-	check := func(statistics, of string) {
+	check := func(statistics string) {
 		_, err := admin.Exec("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
 		must(t, err)
 		for _, r := range requestsOfOneTree(roots[hosts/2]) {
 			_, err := c.Want(r.status, r.method, r.path, r.body)
 			must(t, err)
 		}
-		for query, rows := range rowsRead(t, admin, of) {
+		for query, rows := range rowsRead(t, admin) {
 			if rows > hosts*devices/100 {
 				t.Errorf("with %s statistics of %d providers this reads %d rows: %s", statistics, hosts*devices, rows,
 					query)
 			}
 		}
 	}
-	check("old", "FROM `inventories` `x` ")
+	check("old")
 	must(t, refreshStatistics(t.Context(), database))
-	check("new", "WHERE")
+	check("new")
 }
 
 // requestToTree is a request that concerns one tree.
@@ -85,9 +86,9 @@ func requestsOfOneTree(root string) []requestToTree {
 	}
 }
 
-// rowsRead returns how many rows a server has read for each query that contains a text, on average. Those that find the
+// rowsRead returns how many rows a server has read for each query with a condition, on average. Those that find the
 // changes of other processes read many on purpose: all rows, or ranges of them.
-func rowsRead(t *testing.T, admin *sql.DB, of string) map[string]int {
+func rowsRead(t *testing.T, admin *sql.DB) map[string]int {
 	t.Helper()
 	found := map[string]int{}
 	list, err := admin.Query("SELECT digest_text, ROUND(sum_rows_examined / count_star) FROM " +
@@ -98,13 +99,13 @@ func rowsRead(t *testing.T, admin *sql.DB, of string) map[string]int {
 		var query string
 		var rows int
 		must(t, list.Scan(&query, &rows))
-		if strings.Contains(query, of) && !strings.Contains(query, "BETWEEN") {
+		if strings.Contains(query, "WHERE") && !strings.Contains(query, "BETWEEN") {
 			found[query] = rows
 		}
 	}
 	must(t, list.Err())
 	if len(found) == 0 {
-		t.Errorf("the server has counted no query with %q", of)
+		t.Error("the server has counted no query with a condition")
 	}
 	return found
 }

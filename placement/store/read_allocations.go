@@ -113,6 +113,16 @@ func (s *Store) TreeAllocations(ctx context.Context, root provider.ID, whole boo
 	return all, err
 }
 
+// selectInOrder returns SELECT for a query that begins with the first of its tables and continues with each in turn.
+// With statistics from before many writes, MariaDB otherwise begins with a table that has few rows, such as that of the
+// projects, and reads the allocations of all its consumers. MySQL has the same word.
+func selectInOrder(dialect sqldb.Dialect) string {
+	if dialect == sqldb.MySQL {
+		return "SELECT STRAIGHT_JOIN"
+	}
+	return "SELECT"
+}
+
 // ProviderAllocations reads the allocations on a provider. It returns NotFound if there is no such provider.
 func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all ProviderAllocations, err error) {
 	err = s.read(ctx, "ProviderAllocations", func(tx *sqldb.Tx) error {
@@ -122,8 +132,8 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 		}
 		all = ProviderAllocations{Generation: p.Generation, Shares: map[resource.ConsumerID]ProviderShare{}}
 		return sqldb.QueryEach(ctx, tx,
-			"SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, "+
-				"u.external_id "+
+			selectInOrder(tx.Dialect)+" a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, "+
+				"j.external_id, u.external_id "+
 				"FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON "+
 				"c.uuid = a.consumer_id "+
 				"JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id WHERE "+
