@@ -40,7 +40,7 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 		n++
 		writer.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name": "h%d", "uuid": %q}`, n, host(n)))
 		for end := time.Now().Add(5 * time.Second); !shown && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			_, shown = reader.server.index.Snapshot().Row(provider.ID(host(n)))
+			_, shown = reader.server.service.index.Snapshot().Row(provider.ID(host(n)))
 		}
 		return shown
 	}
@@ -67,7 +67,7 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 	})
 	writer.must("1.39", "DELETE", "/resource_providers/"+host(n), "")
 	await(t, func() bool {
-		_, there := reader.server.index.Snapshot().Row(provider.ID(host(n)))
+		_, there := reader.server.service.index.Snapshot().Row(provider.ID(host(n)))
 		return !there
 	})
 }

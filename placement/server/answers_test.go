@@ -40,7 +40,7 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 				len(got.Summaries))
 		}
 		length := resp.Header.Get("Content-Length")
-		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < heldChunks*chunkSize) {
+		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < 8*chunkSize) {
 			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
 		}
 		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {

@@ -1,73 +1,36 @@
 package server
 
 import (
+	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/openberth/berth/api/edge"
-	"github.com/openberth/berth/api/eventstream"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/placement/events"
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 )
 
-// defaultMaxBody is the default limit of a request body in bytes. Validating a JSON body takes about thirty times its
-// length in memory. A reshape of thousands of providers fits into the limit.
-const defaultMaxBody = 8 << 20
+// sharedService is what the handlers need.
+type sharedService struct {
+	store   *store.Store
+	index   *liveindex.Index
+	names   *liveindex.Names
+	bodies  *api.Bodies
+	metrics *metrics.Set
+	log     *slog.Logger
 
-// Options configures a Server. Further options of [placement] belong to the store: Store.ClaimAttempts,
-// Store.IncompleteProject and Store.IncompleteUser.
-type Options struct {
-	edge.Options
-	Metrics *metrics.Set // nil: a new set
+	challenge string // Options.Challenge of package edge
+	maxBody   int64  // the maximum size of a request body in bytes
+	search    search
 
-	// RandomizeCandidates is [placement] randomize_allocation_candidates: the candidates are in random order, and a
-	// limit selects a random sample.
-	RandomizeCandidates bool
+	changed  func(roots ...provider.ID) // reports trees that have changed to those who watch the events
+	announce func(roots []provider.ID)  // announces changed trees to other processes
 
-	// BreadthFirst is [placement] allocation_candidates_generation_strategy = breadth-first: one candidate from each
-	// host in turn.
-	BreadthFirst bool
-
-	// MaxCandidates is [placement] max_allocation_candidates: the maximum number of candidates in one answer. 0 and
-	// less mean no limit; the original treats 0 as 1.
-	MaxCandidates int
-
-	// RefreshInterval is [berth] index_refresh_interval: how often Run polls the database for writes of other
-	// processes. 0 means 1 s.
-	RefreshInterval time.Duration
-
-	// KeepHistory is [berth] usage_history: Run records each minute what is used. The store must have its tables.
-	KeepHistory bool
-
-	MaxBody     int64         // the maximum size of a request body in bytes; 0: 8 MiB
-	MaxIndexAge time.Duration // /healthz answers 503 if the index is older; 0: the age is not checked
-}
-
-// Server is the API's http.Handler. It is safe for concurrent use.
-type Server struct {
-	store    *store.Store
-	database edge.Database // the store
-	opts     Options
-	bodies   *api.Bodies
-	edge     *edge.Server[*call]
-	index    *liveindex.Index
-	names    *liveindex.Names
-
-	changes *events.Source
-	feed    *eventstream.Feed // of changes
-	following
-
-	metrics    *metrics.Set
-	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
-	buffers    sync.Pool                 // of *jsonBuffer, for the chunks of large answers
-	summaries  liveindex.Summaries
-
+	buffers   sync.Pool // of *jsonBuffer, for the chunks of large answers
+	summaries liveindex.Summaries
 	bounds
 
 	now     func() time.Time
@@ -76,32 +39,23 @@ type Server struct {
 	pick    func(n int) int // returns a random number from 0 to n-1
 }
 
-// following is how writes of other processes are found.
-type following struct {
-	syncer        *liveindex.Syncer // used by Run only
-	polls         chan chan<- error // polls that Synchronize requests from Run; their results
-	announcements *announcements    // nil: the database passes none
-}
-
-// bounds bound what all requests use together.
-type bounds struct {
-	searches   limiter          // the searches that run at one time
-	turns      *fairQueue       // of the searches that take long
-	counts     limiter          // the counts of headroom that run at one time
-	streams    limiter          // the answers that are sent in chunks at one time
-	bodyBudget *rest.BodyBudget // the memory of large request bodies
+// search are the options of queries for candidates, as in Options of package server.
+type search struct {
+	RandomizeCandidates bool
+	BreadthFirst        bool
+	MaxCandidates       int
 }
 
 // call is the state of one request.
 type call struct {
 	edge.Call
-	server    *Server
+	server    *sharedService
 	reads     uint64 // liveindex.Index.Reads when the call began
 	version   api.Version
 	body      []byte // the request body, after read
-	holdsSlot bool   // the call holds a slot of Server.searches, or a turn
-	streams   bool   // the call counts among Server.streams
-	inTurns   bool   // its search takes long: it has turns of Server.turns
+	holdsSlot bool   // the call holds a slot of bounds.searches, or a turn
+	streams   bool   // the call counts among bounds.streams
+	inTurns   bool   // its search takes long: it has turns of bounds.turns
 	turnBegan time.Time
 }
 

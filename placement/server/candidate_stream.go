@@ -200,7 +200,7 @@ func (w *answerWriter) usedSummaries() error {
 				row.Traits = nil
 			}
 			w.out.comma(n)
-			w.out.summary(row, w.call.version, asked)
+			putSummary(&w.out, row, w.call.version, asked)
 			n++
 		}
 		if err := w.flushIfFull(); err != nil {

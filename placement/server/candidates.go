@@ -1,10 +1,7 @@
 package server
 
 import (
-	"cmp"
 	"iter"
-	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,13 +11,23 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
-	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
 
-func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
+// candidateRoutes returns the routes of queries for candidates.
+func candidateRoutes() []route {
+	type verbs = map[string]verb
+	return []route{
+		{Path: "/allocation_candidates", Methods: verbs{
+			"GET": read(10, "allocation_candidates:list", limited((*call).candidates))}},
+		{Path: "/berth/v1/explain", Methods: verbs{ // same rule as the query that it explains
+			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
+		{Path: "/berth/v1/headroom", Methods: verbs{ // how often the query could be claimed
+			"GET": read(0, "allocation_candidates:list", alone(limited((*call).headroom)))}},
+	}
+}
 
 // parseCandidateQuery reads the query of GET /allocation_candidates and returns it with the snapshot to search. unknown
 // is an error if the query names a resource class or a trait that does not exist.
@@ -75,14 +82,14 @@ func (c *call) candidates() error {
 	}
 	c.setModified(time.Time{})
 	if c.forScheduling() {
-		c.W.Header().Set(api.LimitHeader, strconv.Itoa(max(c.server.opts.MaxCandidates, 0)))
+		c.W.Header().Set(api.LimitHeader, strconv.Itoa(max(c.server.search.MaxCandidates, 0)))
 	}
 	w := newAnswerWriter(c, snapshot, ask)
 	defer w.close()
 	began := c.server.now()
 	clock := c.newSearchClock(&w.sending)
 	found := c.search(clock, snapshot, ask)
-	if c.server.opts.RandomizeCandidates {
+	if c.server.search.RandomizeCandidates {
 		found = slices.Values(c.sample(found, ask.Limit))
 	}
 	n, err := w.answer(found)
@@ -95,7 +102,7 @@ func (c *call) candidates() error {
 	}
 	took := c.server.now().Sub(began) - w.sending
 	c.server.metrics.Candidates(took, n)
-	c.server.opts.Log.Debug("candidates found", "request_id", c.ID, "found", n, "took", took,
+	c.server.log.Debug("candidates found", "request_id", c.ID, "found", n, "took", took,
 		"providers", snapshot.Providers())
 	if n == 0 {
 		if err := c.explainNone(w, snapshot, ask); err != nil {
@@ -132,19 +139,9 @@ func (c *call) judge(clock *searchClock, n int) (undecided string, err error) {
 	if err == nil || c.Context().Err() != nil || n == 0 || !c.forScheduling() {
 		return "", err
 	}
-	c.server.opts.Log.Info("candidate search not completed for a scheduler", "request_id", c.ID, "found", n,
+	c.server.log.Info("candidate search not completed for a scheduler", "request_id", c.ID, "found", n,
 		"undecided", clock.undecided)
 	return fault.TextOf(err), nil
-}
-
-// explanation returns why there are no candidates.
-func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
-	began, clock := c.server.now(), c.newSearchClock(new(time.Duration))
-	why := explain.Why(snapshot, ask, clock.expired)
-	took := c.server.now().Sub(began)
-	c.server.metrics.Explain(took)
-	c.server.opts.Log.Debug("candidates explained", "request_id", c.ID, "reason", why.Reason, "took", took)
-	return why, clock.err() // an explanation that was stopped is not usable
 }
 
 // sample returns limit randomly chosen candidates, or all if limit is 0, in random order.
@@ -179,88 +176,12 @@ func headerValue(text string) string {
 
 // sendNoCandidates answers a query for candidates with a name that does not exist: with an empty list or an error.
 func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
-	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
+	clock := c.newSearchClock(new(time.Duration)) // one time limit for all groups
+	anyCandidate := func(ask resource.Ask) (bool, error) { return clock.anyCandidate(snapshot, ask) }
+	if err := c.unknownInAsk(ask, snapshot, unknown, anyCandidate); err != nil {
 		return err
 	}
 	c.setModified(time.Time{})
 	c.W.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
 	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
-}
-
-// explain handles GET /berth/v1/explain: it answers why a query for candidates finds none. The reason is empty if it
-// finds some.
-func (c *call) explain() error {
-	c.version = api.Latest // the query is that of the newest microversion
-	ask, snapshot, unknown, err := c.parseCandidateQuery()
-	if err = cmp.Or(unknown, err); err != nil {
-		return err
-	}
-	why, err := c.explanation(snapshot, ask)
-	if err != nil {
-		return err
-	}
-	answer, err := c.explanationDocument(snapshot, why, true)
-	if err != nil {
-		return err
-	}
-	return c.sendJSON(http.StatusOK, answer)
-}
-
-// explanationDocument returns an explanation as the API has it; with holders with those who hold what is missing.
-func (c *call) explanationDocument(snapshot *index.Snapshot, why explain.Explanation, holders bool) (
-	answer api.Explanation, err error) {
-	answer = api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
-		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Help: api.ExplainHelp(why.Help),
-		Nearest: []api.ExplainNearestMiss{}}
-	for _, step := range why.Funnel {
-		answer.Funnel = append(answer.Funnel, api.ExplainFunnelRow(step))
-	}
-	for _, m := range why.Nearest {
-		miss := api.ExplainNearestMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
-		for _, d := range m.Deficits {
-			var held []api.ExplainHolder
-			if holders {
-				if held, err = c.deficitHolders(snapshot, d); err != nil {
-					return answer, err
-				}
-			}
-			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause),
-				Asks: d.Asks, Free: d.Free, Of: d.Of, Text: d.String(), HeldBy: held})
-		}
-		answer.Nearest = append(answer.Nearest, miss)
-	}
-	return answer, nil
-}
-
-// maxHolders is how many consumers of one provider an explanation names.
-const maxHolders = 8
-
-// deficitHolders returns the consumers that hold the missing resources, if the caller may read allocations.
-func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
-	const rule = "placement:resource_providers:allocations:list"
-	if may, _ := c.Allowed(rule, c.target(rule)); !may {
-		return nil, nil
-	}
-	for _, id := range d.Taken {
-		all, err := c.server.store.ProviderAllocations(c.Context(), id)
-		if fault.Is(err, fault.NotFound) {
-			continue // deleted in the meantime
-		}
-		if err != nil {
-			return nil, err
-		}
-		holder := api.ExplainHolder{Provider: id}
-		if at, known := snapshot.Find(id); known {
-			holder.Name = at.Node().Name
-		}
-		for _, consumer := range slices.Sorted(maps.Keys(all.Shares)) {
-			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < maxHolders {
-				holder.Consumers = append(holder.Consumers, consumer)
-			}
-		}
-		if len(holder.Consumers) > 0 {
-			held = append(held, holder)
-		}
-	}
-	return held, nil
 }

@@ -88,7 +88,7 @@ func (c *call) serverFailure(f edge.Failure) string {
 // unauthorizedDoc returns the body of a 401 answer: that of OpenStack's noauth2 or, with Options.Challenge, that of its
 // Keystone middleware. Neither is an ErrorsDoc.
 func (c *call) unauthorizedDoc(text string) object {
-	if c.server.opts.Challenge != "" {
+	if c.server.challenge != "" {
 		return object{"error": object{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}
 	}
 	return object{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}

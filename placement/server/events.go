@@ -4,6 +4,6 @@ import "github.com/openberth/berth/api/eventstream"
 
 // events handles GET /berth/v1/events: a stream of the changes of providers, inventories and allocations, by all
 // processes that use the database. Only who may list providers may watch them: they show on which hosts consumers are.
-func (c *call) events() error {
-	return c.server.feed.Serve(&c.Call, eventstream.Access{Project: c.Who.Project})
+func (s *Server) events(c *call) error {
+	return s.feed.Serve(&c.Call, eventstream.Access{Project: c.Who.Project})
 }

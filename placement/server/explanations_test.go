@@ -43,7 +43,7 @@ func TestReasonForNoCandidates(t *testing.T) {
 	w := newWorld(t)
 	host, _ := createHost(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
-	why := explain.Why(w.server.index.Snapshot(), ask, nil)
+	why := explain.Why(w.server.service.index.Snapshot(), ask, nil)
 	found, err := w.client().Candidates(t.Context(), ask)
 	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
 		t.Errorf("%+v, %v, want %q", found, err, why.Reason)

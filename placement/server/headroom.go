@@ -42,7 +42,7 @@ func (c *call) headroom() error {
 		cloud.Excluded[h.Host] = h.Excluded != ""
 	}
 	counted := cloud.Count(ask)
-	c.server.opts.Log.Debug("headroom counted", "request_id", c.ID, "fits", counted.Fits, "took",
+	c.server.log.Debug("headroom counted", "request_id", c.ID, "fits", counted.Fits, "took",
 		c.server.now().Sub(began))
 	if err := clock.err(); err != nil {
 		return err

@@ -91,7 +91,7 @@ func TestHeadroomThatIsRefused(t *testing.T) {
 	}
 	show(w.server, roomyRows())
 	began, calls := time.Now(), 0
-	w.server.now = func() time.Time { calls++; return began.Add(time.Duration(calls) * 10 * time.Second) }
+	w.server.service.now = func() time.Time { calls++; return began.Add(time.Duration(calls) * 10 * time.Second) }
 	if text := w.want(503, "GET", "/berth/v1/headroom?resources=VCPU:1", ""); !strings.Contains(text, "took too long") {
 		t.Error(text)
 	}

@@ -31,7 +31,7 @@ func (s *Server) describeHealth(d edge.HealthDoc) any {
 // for the log.
 func (s *Server) checkHealth(ctx context.Context) (reason string, cause error) {
 	read := func(ctx context.Context) error {
-		_, err := s.store.Version(ctx)
+		_, err := s.service.store.Version(ctx)
 		return err
 	}
 	if reason, cause = edge.CheckDatabase(ctx, s.database, read); reason != "" {
@@ -46,7 +46,7 @@ func (s *Server) checkHealth(ctx context.Context) (reason string, cause error) {
 
 // indexState returns the current state of the index for the metrics.
 func (s *Server) indexState() metrics.Index {
-	snapshot := s.index.Snapshot()
-	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.verifiedAt.Load()),
-		Lag: s.index.Lag()}
+	snapshot := s.service.index.Snapshot()
+	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.service.now().Sub(*s.verifiedAt.Load()),
+		Lag: s.service.index.Lag()}
 }

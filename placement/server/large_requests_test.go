@@ -74,9 +74,9 @@ func (w *world) waitForSearches(n int) {
 func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.host(2)
-	slots := cap(w.server.searches)
+	slots := cap(w.server.service.searches)
 	for range slots {
-		if err := w.server.searches.acquire(t.Context()); err != nil {
+		if err := w.server.service.searches.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,13 +93,13 @@ func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w.wantStatus(left, http.StatusServiceUnavailable)
 	w.waitForSearches(3)
 	for range slots {
-		w.server.searches.release()
+		w.server.service.searches.release()
 	}
 	for _, status := range waiting {
 		w.wantStatus(status, http.StatusOK)
 	}
 	w.waitForSearches(0)
-	if n := len(w.server.searches); n != 0 {
+	if n := len(w.server.service.searches); n != 0 {
 		t.Errorf("%d slots were not released", n)
 	}
 }
@@ -121,7 +121,7 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 // A client that receives a large answer slowly holds no search slot. The number of such answers is limited.
 func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w := newWorld(t)
-	w.server.searches, w.server.streams = make(limiter, 1), make(limiter, 1)
+	w.server.service.searches, w.server.service.streams = make(limiter, 1), make(limiter, 1)
 	w.host(80)
 	// 80 × 80 candidates of more than 200 bytes each are larger than a chunk.
 	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
@@ -153,8 +153,8 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= chunkSize {
 		t.Errorf("%d candidates in %d bytes", n, slow.Body.Len())
 	}
-	if len(w.server.searches)+len(w.server.streams) != 0 {
-		t.Errorf("slots were not released: %d searches, %d streams", len(w.server.searches), len(w.server.streams))
+	if len(w.server.service.searches)+len(w.server.service.streams) != 0 {
+		t.Errorf("slots were not released: %d searches, %d streams", len(w.server.service.searches), len(w.server.service.streams))
 	}
 }
 
@@ -165,7 +165,7 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	const all, small = maxLargeBodies * defaultMaxBody, rest.FreeBody
 	// This body uses the whole budget until it is released.
 	held := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1)))
-	_, release, err := w.server.bodyBudget.Read(httptest.NewRecorder(), held, 2*all)
+	_, release, err := w.server.service.bodyBudget.Read(httptest.NewRecorder(), held, 2*all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	release()
 	w.wantStatus(withLength, http.StatusBadRequest)
 	w.wantStatus(chunked, http.StatusBadRequest)
-	_, release, err = w.server.bodyBudget.Read(httptest.NewRecorder(),
+	_, release, err = w.server.service.bodyBudget.Read(httptest.NewRecorder(),
 		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
 	if err != nil {
 		t.Errorf("the budget was not released: %v", err)

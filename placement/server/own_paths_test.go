@@ -10,7 +10,7 @@ import (
 // docs/berth-api/placement.yaml describes each path of Berth's own, with its rule.
 func TestOwnPathsAreDescribed(t *testing.T) {
 	own := map[string]string{}
-	for _, r := range routes() {
+	for _, r := range (&Server{}).routes() {
 		for method, m := range r.Methods {
 			if strings.HasPrefix(r.Path, "/berth/v1/") {
 				own[method+" "+r.Path] = m.Rule

@@ -80,7 +80,7 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 		f := strings.Fields(line)
 		want[f[0]+" "+f[1]] = f[2]
 	}
-	for _, r := range routes() {
+	for _, r := range (&Server{}).routes() {
 		for method, v := range r.Methods {
 			name := method + " " + r.Path
 			if v.Rule != want[name] {

@@ -15,8 +15,8 @@ import (
 // finds the write in the index. The write is committed in any case: a failed refresh is logged, and the next query for
 // candidates repeats it.
 func (c *call) refresh(change store.Change) {
-	defer c.server.changes.Touch(change.Roots...)
-	c.server.announcements.announce(change.Roots)
+	defer c.server.changed(change.Roots...)
+	c.server.announce(change.Roots)
 	if change.Added != nil {
 		c.logRefreshError(c.server.index.ApplyUsage(c.Context(),
 			liveindex.UsageDelta{Roots: change.Roots, Added: change.Added, Reads: c.reads}), change.Roots)
@@ -32,14 +32,14 @@ func (c *call) refresh(change store.Change) {
 }
 
 func (c *call) refreshRoots(roots []provider.ID) {
-	c.server.announcements.announce(roots)
+	c.server.announce(roots)
 	c.logRefreshError(c.server.index.Refresh(c.Context(), roots...), roots)
 }
 
 // logRefreshError logs that trees were not read again after a write.
 func (c *call) logRefreshError(err error, roots []provider.ID) {
 	if err != nil {
-		c.server.opts.Log.Warn("index refresh failed, will retry", "request_id", c.ID, "trees", roots, "error", err)
+		c.server.log.Warn("index refresh failed, will retry", "request_id", c.ID, "trees", roots, "error", err)
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *call) applyDelta(change store.Change, p liveindex.Delta) {
 		c.refresh(change)
 		return
 	}
-	c.server.announcements.announce(change.Roots)
+	c.server.announce(change.Roots)
 	p.Root, p.After, p.Reads = change.Roots[0], change.Generation, c.reads
 	c.logRefreshError(c.server.index.Apply(c.Context(), p), change.Roots)
 }

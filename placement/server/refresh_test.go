@@ -50,7 +50,7 @@ func createHost(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, 
 // compareIndex compares the whole index with the database.
 func compareIndex(t *testing.T, w *world) {
 	t.Helper()
-	indextest.Compare(t, w.server.index.Snapshot(), w.store)
+	indextest.Compare(t, w.server.service.index.Snapshot(), w.store)
 }
 
 // 32 clients concurrently claim one of ten units each: ten claims are granted, the others are refused.
@@ -131,7 +131,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 				return
 			}
 		}
-		if row, _ := w.server.index.Snapshot().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
+		if row, _ := w.server.service.index.Snapshot().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
 			t.Errorf("the index does not have the claim: %+v", row)
 		}
 		if chance.IntN(2) == 0 {
@@ -144,7 +144,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 			t.Error(err)
 			return
 		}
-		if _, ok := w.server.index.Snapshot().Row(own); !ok {
+		if _, ok := w.server.service.index.Snapshot().Row(own); !ok {
 			t.Error("the index does not have the created provider")
 		}
 		if chance.IntN(2) == 0 {
@@ -153,7 +153,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 		if err := c.DeleteProvider(t.Context(), own); err != nil {
 			t.Error(err)
 		}
-		if _, ok := w.server.index.Snapshot().Row(own); ok {
+		if _, ok := w.server.service.index.Snapshot().Row(own); ok {
 			t.Error("the index has the deleted provider")
 		}
 	}
@@ -166,7 +166,7 @@ func fill(t *testing.T, w *world, id provider.ID) {
 	if err == nil {
 		_, err = c.PutTraits(t.Context(), id, g, []resource.Trait{"HW_CPU_X86_AVX"})
 	}
-	row, _ := w.server.index.Snapshot().Row(id)
+	row, _ := w.server.service.index.Snapshot().Row(id)
 	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
 		t.Errorf("the index does not have the inventory and the traits: %+v %v", row, err)
 	}
@@ -230,7 +230,7 @@ func (s *failingStore) TreeRows(ctx context.Context, roots ...provider.ID) ([]st
 func TestQueryRepeatsAFailedRefresh(t *testing.T) {
 	w := newWorld(t)
 	from := &failingStore{Store: w.store}
-	w.server.index = liveindex.New(from)
+	w.server.service.index = liveindex.New(from)
 	host, _ := createHost(t, w.client(), "host", 4, 1)
 	from.fails = true
 	w.want(http.StatusOK, "PUT", "/resource_providers/"+string(host)+"/aggregates",

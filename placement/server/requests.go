@@ -112,7 +112,7 @@ func unescape(text string) string {
 // read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
 // Options.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
 func (c *call) read(body api.Body, into any) error {
-	data, err := c.ReadBody(c.server.opts.MaxBody)
+	data, err := c.ReadBody(c.server.maxBody)
 	if refusal, ok := errors.AsType[*edge.Refusal](err); ok {
 		return c.refuse(refusal)
 	}

@@ -20,7 +20,7 @@ func TestSearchTimeout(t *testing.T) {
 	s, query := stuck()
 	for _, path := range []string{"/allocation_candidates", "/berth/v1/explain"} {
 		clock := time.Now()
-		s.now = func() time.Time { clock = clock.Add(time.Second); return clock }
+		s.service.now = func() time.Time { clock = clock.Add(time.Second); return clock }
 		r := candidatesOf("1.39", query)
 		r.URL.Path = path
 		rec := httptest.NewRecorder()
@@ -63,14 +63,14 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	}
 }
 
-// A search that is stopped later and later is answered with 503, until heldChunks of its answer are sent.
+// A search that is stopped later and later is answered with 503, until eight chunks of its answer are sent.
 func TestStoppedSearchOfALargeAnswer(t *testing.T) {
 	s := fleet(1000, 2)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1"
 	refused := 0
 	for calls := 4; ; calls++ {
 		began, left := time.Now(), calls
-		s.now = func() time.Time { // more than one hour, because sending does not count
+		s.service.now = func() time.Time { // more than one hour, because sending does not count
 			left--
 			return began.Add(time.Duration(min(max(-left, 0), 4)) * time.Hour)
 		}
@@ -80,7 +80,7 @@ func TestStoppedSearchOfALargeAnswer(t *testing.T) {
 			s.ServeHTTP(rec, candidatesOf("1.39", query))
 		}()
 		if aborted {
-			if n := rec.Body.Len(); n < heldChunks*chunkSize {
+			if n := rec.Body.Len(); n < 8*chunkSize {
 				t.Errorf("stopped after %d calls: the connection ended after %d bytes", calls, n)
 			}
 			break
@@ -133,7 +133,7 @@ func TestMaxCandidates(t *testing.T) {
 // needs. Other clients get what they got before.
 func TestCandidatesForScheduling(t *testing.T) {
 	s := fleet(10, 4)
-	s.pick = func(n int) int { return n - 3 }
+	s.service.pick = func(n int) int { return n - 3 }
 	query := candidatesOf("1.39", "resources=VCPU:1&resources1=CUSTOM_VF:1&limit=5")
 	plain, brief := httptest.NewRecorder(), httptest.NewRecorder()
 	s.ServeHTTP(plain, query)

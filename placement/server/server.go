@@ -48,7 +48,6 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/eventstream"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/events"
 	"github.com/openberth/berth/placement/liveindex"
@@ -56,6 +55,10 @@ import (
 	"github.com/openberth/berth/placement/policies"
 	"github.com/openberth/berth/placement/store"
 )
+
+// defaultMaxBody is the default limit of a request body in bytes. Validating a JSON body takes about thirty times its
+// length in memory. A reshape of thousands of providers fits into the limit.
+const defaultMaxBody = 8 << 20
 
 // defaultRefreshInterval is the default of [berth] index_refresh_interval.
 const defaultRefreshInterval = time.Second
@@ -80,39 +83,37 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if opts.MaxBody <= 0 {
 		opts.MaxBody = defaultMaxBody
 	}
-	srv := &Server{
-		store: s, database: s, opts: opts, bodies: bodies,
-		index: liveindex.New(s), names: liveindex.NewNames(s),
-		metrics: opts.Metrics, following: following{polls: make(chan chan<- error)},
-		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		bounds: bounds{searches: newSearchLimiter(), turns: newSearchTurns(), counts: make(limiter, 1),
-			streams: make(limiter, maxStreams), bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody)},
-	}
-	srv.edge = edge.New(srv.declare())
-	srv.changes = events.NewSource(events.Reads{Shares: s.Shares, Snapshot: srv.index.Snapshot})
-	srv.feed = &eventstream.Feed{Follower: eventstream.NewFollower(srv.changes, srv.opts.Log), Kinds: events.Kinds(),
+	srv := &Server{database: s, opts: opts, following: following{polls: make(chan chan<- error)}}
+	live := liveindex.New(s)
+	srv.changes = events.NewSource(events.Reads{Shares: s.Shares, Snapshot: live.Snapshot})
+	srv.feed = &eventstream.Feed{Follower: eventstream.NewFollower(srv.changes, opts.Log), Kinds: events.Kinds(),
 		Classes: true}
 	if s.Announces() {
 		srv.announcements = newAnnouncements(uuid.NewString())
 	}
+	srv.service = &sharedService{store: s, index: live, names: liveindex.NewNames(s), bodies: bodies, metrics: opts.Metrics,
+		log: opts.Log, challenge: opts.Challenge, maxBody: opts.MaxBody, search: opts.search(),
+		changed: srv.changes.Touch, announce: srv.announcements.announce, bounds: newBounds(opts.MaxBody),
+		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN}
+	srv.edge = edge.New(srv.declare())
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
-	if srv.syncer, err = liveindex.NewSyncer(ctx, s, srv.index, srv.names); err != nil {
+	if srv.syncer, err = liveindex.NewSyncer(ctx, s, srv.service.index, srv.service.names); err != nil {
 		return nil, fault.Wrap("", err)
 	}
 	if err := srv.Reload(ctx); err != nil {
 		return nil, fault.Wrap("", err)
 	}
-	srv.metrics.WatchIndex(srv.indexState)
-	srv.metrics.WatchResources(srv.index.Snapshot)
+	srv.service.metrics.WatchIndex(srv.indexState)
+	srv.service.metrics.WatchResources(srv.service.index.Snapshot)
 	return srv, nil
 }
 
 // Reload reads the whole database into the index. Run does not need it: it detects by itself which trees have changed.
 func (s *Server) Reload(ctx context.Context) error {
-	began := s.now()
-	err := s.index.Reload(ctx)
+	began := s.service.now()
+	err := s.service.index.Reload(ctx)
 	if err == nil {
 		s.verifiedAt.Store(&began)
 	}
@@ -134,7 +135,7 @@ func (s *Server) Run(ctx context.Context) {
 	running.Go(func() { s.keepHistory(ctx) })
 	written := make(chan struct{}, 1)
 	running.Go(func() {
-		s.store.Written(ctx, func() {
+		s.service.store.Written(ctx, func() {
 			select {
 			case written <- struct{}{}:
 			default:
@@ -155,15 +156,15 @@ func (s *Server) Run(ctx context.Context) {
 		case done := <-s.polls:
 			waiting = done
 		case <-written:
-			if wait := rest.Sub(s.now()); wait > 0 {
+			if wait := rest.Sub(s.service.now()); wait > 0 {
 				later.Reset(wait)
 				continue
 			}
 		case <-later.C:
 		}
-		began := s.now()
+		began := s.service.now()
 		err := s.syncer.Poll(ctx)
-		rest = s.now().Add(pollRest * s.now().Sub(began))
+		rest = s.service.now().Add(pollRest * s.service.now().Sub(began))
 		if waiting != nil {
 			waiting <- err
 			waiting = nil
@@ -174,10 +175,10 @@ func (s *Server) Run(ctx context.Context) {
 		case err == nil:
 			s.verifiedAt.Store(&began)
 			if failing {
-				s.opts.Log.Info("index synchronized again")
+				s.service.log.Info("index synchronized again")
 			}
 		case !failing:
-			s.opts.Log.Warn("index not synchronized", "error", err)
+			s.service.log.Warn("index not synchronized", "error", err)
 		}
 		failing = err != nil
 	}
@@ -199,15 +200,22 @@ func (s *Server) Synchronize(ctx context.Context) error {
 	}
 }
 
+func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
+
+// search returns the options of queries for candidates.
+func (o Options) search() search {
+	return search{RandomizeCandidates: o.RandomizeCandidates, BreadthFirst: o.BreadthFirst, MaxCandidates: o.MaxCandidates}
+}
+
 // declare returns the API for package edge.
 func (s *Server) declare() edge.API[*call] {
 	o := s.opts.Options
-	o.Now, o.Metrics = func() time.Time { return s.now() }, s.metrics.Metrics
+	o.Now, o.Metrics = func() time.Time { return s.service.now() }, s.service.metrics.Metrics
 	return edge.API[*call]{
-		Options: o, Bodies: s.bodyBudget, Database: s.database,
+		Options: o, Bodies: s.service.bodyBudget, Database: s.database,
 		IDHeaders: []string{"Openstack-Request-Id", "X-Openstack-Request-Id"},
-		Routes:    routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
-		NewCall: func() *call { return &call{server: s, reads: s.index.Reads()} },
+		Routes:    s.routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
+		NewCall: func() *call { return &call{server: s.service, reads: s.service.index.Reads()} },
 		Health:  edge.Health{Check: s.checkHealth, Describe: s.describeHealth},
 	}
 }

@@ -159,14 +159,14 @@ func (rowStore) Traits(_ context.Context, filter store.TraitFilter) (list []stor
 // show gives a server an index of fixed rows.
 func show(s *Server, rows []index.Row) {
 	from := rowStore{rows: rows}
-	s.index, s.names = liveindex.New(from), liveindex.NewNames(from)
-	if err := s.index.Reload(context.Background()); err != nil {
+	s.service.index, s.service.names = liveindex.New(from), liveindex.NewNames(from)
+	if err := s.service.index.Reload(context.Background()); err != nil {
 		panic(err)
 	}
 }
 
 // setDefaults sets the fields that New sets, for a server without a store.
 func setDefaults(s *Server) {
-	s.opts.Log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
+	s.service.log, s.service.now, s.service.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 	s.edge = edge.New(s.declare())
 }

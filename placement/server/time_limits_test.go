@@ -40,8 +40,8 @@ func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 func TestTimeLimitOfAWaitingSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
-		s.searches = make(limiter, 1)
-		s.searches <- struct{}{}
+		s.service.searches = make(limiter, 1)
+		s.service.searches <- struct{}{}
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(s, 30*time.Second).ServeHTTP(rec, candidatesOf("1.39", "resources=VCPU:1"))
 		if took := time.Since(began); rec.Code != 503 || !strings.Contains(rec.Body.String(), "not finished within 30s") ||

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -57,12 +56,13 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 }
 
 // unknownInAsk returns the error for a query of candidates with a name that does not exist; nil if the original answers
-// with an empty list.
-func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error) error {
+// with an empty list. anyCandidate reports whether a query has a candidate.
+func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error,
+	anyCandidate func(resource.Ask) (bool, error)) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	names, clock := nameCheck{call: c}, c.newSearchClock(new(time.Duration)) // one time limit for all groups
+	names := nameCheck{call: c}
 	if names.fails(nil, ask.RootRequired, ask.RootForbidden) {
 		return names.err
 	}
@@ -84,7 +84,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 		if names.fails([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
 			return names.err
 		}
-		found, err := clock.anyCandidate(snapshot, resource.Ask{Groups: []resource.Group{g},
+		found, err := anyCandidate(resource.Ask{Groups: []resource.Group{g},
 			RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
 		if err != nil || !found {
 			return err

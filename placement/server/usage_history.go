@@ -37,17 +37,17 @@ func (s *Server) keepHistory(ctx context.Context) {
 	}
 	failing, limited := false, false
 	for {
-		now := s.now()
+		now := s.service.now()
 		if backoff.Sleep(ctx, now.Truncate(time.Minute).Add(time.Minute).Sub(now)) != nil {
 			return
 		}
 		dropped, err := s.recordUsage(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			s.opts.Log.Warn("usage of this minute not recorded, will try the next minute", "error", err)
+			s.service.log.Warn("usage of this minute not recorded, will try the next minute", "error", err)
 		}
 		failing = err != nil
 		if dropped > 0 && !limited {
-			s.opts.Log.Warn("usage history has too many resource classes: the last ones by name are not recorded",
+			s.service.log.Warn("usage history has too many resource classes: the last ones by name are not recorded",
 				"limit", maxHistoryClasses, "not_recorded", dropped)
 			limited = true
 		}
@@ -57,11 +57,11 @@ func (s *Server) keepHistory(ctx context.Context) {
 // recordUsage records what the index has in the present minute, unless another process has done so, or polls of
 // the database have failed for more than a minute. dropped is how many classes are not recorded.
 func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
-	now := s.now()
+	now := s.service.now()
 	if now.Sub(*s.verifiedAt.Load()) > time.Minute+2*s.opts.RefreshInterval {
 		return 0, nil // the failed polls are logged
 	}
-	all, stocks := s.index.Snapshot().Stocks(historyAggregates)
+	all, stocks := s.service.index.Snapshot().Stocks(historyAggregates)
 	stocks[store.WholeCloud] = all
 	for _, one := range stocks {
 		if len(one) > maxHistoryClasses {
@@ -73,7 +73,7 @@ func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	_, err = s.store.RecordUsage(ctx, minuteOf(now), stocks)
+	_, err = s.service.store.RecordUsage(ctx, minuteOf(now), stocks)
 	return dropped, err
 }
 
@@ -81,7 +81,7 @@ func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
 func minuteOf(at time.Time) int64 { return at.Unix() / 60 }
 
 // usageHistory handles GET /berth/v1/usage-history: how the resource classes were used over time.
-func (c *call) usageHistory() error {
+func (s *Server) usageHistory(c *call) error {
 	q, err := c.query()
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (c *call) usageHistory() error {
 	if err != nil {
 		return err
 	}
-	if !c.server.opts.KeepHistory {
+	if !s.opts.KeepHistory {
 		return fault.New(fault.NotFound, "This Placement keeps no usage history: [berth] usage_history is false, or its "+
 			"tables could not be created, which the log reports at the start")
 	}

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"net/http"
-	"runtime"
 	"strings"
 	"time"
 
@@ -39,6 +37,7 @@ type searchClock struct {
 	hosts     int    // how many were
 }
 
+// newSearchClock returns a clock that starts now. sending is the time spent sending the answer, which does not count.
 func (c *call) newSearchClock(sending *time.Duration) *searchClock {
 	return &searchClock{call: c, began: c.server.now(), limit: searchTimeout, sending: sending}
 }
@@ -95,7 +94,7 @@ func (e *searchClock) undecidedError() error {
 	if e.hosts > 1 {
 		what += fmt.Sprintf(", and the same on %d more", e.hosts-1)
 	}
-	c.server.opts.Log.Warn("candidate search not completed", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
+	c.server.log.Warn("candidate search not completed", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
 		"undecided", what, "project", c.share())
 	return undecided("The search for candidates was stopped, because it took too long. Not decided: %s. Ask for fewer "+
 		"groups, for equal amounts, or for fewer same_subtree clauses.", what)
@@ -110,14 +109,14 @@ func undecided(format string, args ...any) error {
 // search returns the candidates up to the limits of the query and of MaxCandidates, until the clock stops it. Each
 // candidate is valid until the next one is returned.
 func (c *call) search(clock *searchClock, snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
-	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
-	if c.server.opts.RandomizeCandidates {
+	limit, most := ask.Limit, max(c.server.search.MaxCandidates, 0)
+	if c.server.search.RandomizeCandidates {
 		limit = 0 // the sample is taken from all candidates
 	}
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
 	}
-	options := candidate.Options{Stop: clock.expired, BreadthFirst: c.server.opts.BreadthFirst,
+	options := candidate.Options{Stop: clock.expired, BreadthFirst: c.server.search.BreadthFirst,
 		TreeSteps: candidate.StepsOfATree, Undecided: clock.givenUp}
 	if c.forScheduling() {
 		options.BreadthFirst, options.First = true, c.server.pick(max(snapshot.Len(), 1))
@@ -147,100 +146,4 @@ func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (
 		return true, nil
 	}
 	return false, e.err()
-}
-
-// A search begins in a slot of Server.searches. Nearly all end there within milliseconds. One that has run for
-// cheapSearch gives its slot back and goes on in turns of Server.turns, which are fewer than the cores, so cheap
-// searches always have a part of the machine, however many others there are. What a search costs is measured, because
-// it cannot be read from the query.
-const (
-	cheapSearch = 20 * time.Millisecond // how long a search may run before it needs turns
-	searchTurn  = 50 * time.Millisecond // how long a turn is, if other searches wait for one
-	mostWaiting = 4                     // searches of one project that wait for a turn
-)
-
-// newSearchTurns returns the queue for searches that take long.
-func newSearchTurns() *fairQueue { return newFairQueue(max(1, runtime.GOMAXPROCS(0)/2), mostWaiting) }
-
-// limited wraps a handler that searches, or reads much: it runs while it holds a slot of Server.searches.
-func limited(handle func(*call) error) func(*call) error {
-	return func(c *call) error {
-		done := c.server.metrics.Wait()
-		err := c.server.searches.acquire(c.Context())
-		done()
-		if err != nil {
-			return err
-		}
-		c.holdsSlot = true
-		defer c.release()
-		return handle(c)
-	}
-}
-
-// alone wraps a handler that needs much memory: one request runs at a time.
-func alone(handle func(*call) error) func(*call) error {
-	return func(c *call) error {
-		if err := c.server.counts.acquire(c.Context()); err != nil {
-			return err
-		}
-		defer c.server.counts.release()
-		return handle(c)
-	}
-}
-
-// release returns the slot or the turn of the call, if it holds one. It is called before waiting for the client.
-func (c *call) release() {
-	if !c.holdsSlot {
-		return
-	}
-	c.holdsSlot = false
-	if c.inTurns {
-		c.server.turns.release(c.share(), c.server.now().Sub(c.turnBegan))
-	} else {
-		c.server.searches.release()
-	}
-}
-
-// reacquire waits for a slot or a turn again.
-func (c *call) reacquire() error {
-	if c.inTurns {
-		return c.takeTurn(c.server.turns.resume)
-	}
-	err := c.server.searches.acquire(c.Context())
-	c.holdsSlot = err == nil
-	return err
-}
-
-// takeTurns waits for the next turn if the call has used up its slot or its turn. ran is how long its search has run
-// in all.
-func (c *call) takeTurns(ran time.Duration) error {
-	switch {
-	case c.server.turns == nil || !c.holdsSlot || !c.inTurns && ran < cheapSearch:
-		return nil
-	case c.inTurns && (c.server.now().Sub(c.turnBegan) < searchTurn || !c.server.turns.contested()):
-		return nil
-	}
-	c.release()
-	wait := c.server.turns.begin
-	if c.inTurns || c.Begun() { // a part of the answer may be sent before the first turn
-		wait = c.server.turns.resume
-	}
-	c.inTurns = true
-	return c.takeTurn(wait)
-}
-
-// takeTurn waits for a turn.
-func (c *call) takeTurn(wait func(context.Context, string) error) error {
-	err := wait(c.Context(), c.share())
-	c.turnBegan, c.holdsSlot = c.server.now(), err == nil
-	return err
-}
-
-// share returns the project to which the search of the call counts: that of the caller, or the one that an
-// administrator or a service names as the origin of its request.
-func (c *call) share() string {
-	if named := c.R.Header.Get(api.ProjectHeader); named != "" && (c.Who.IsAdmin() || c.Who.Has("service")) {
-		return named
-	}
-	return c.Who.Project + "/" + c.Who.User
 }
