@@ -209,6 +209,13 @@ func services(contracts []string) []Row {
 			"placement/shadow/difference"}},
 		{Package: "placement/events", Kind: Server, Imports: with(domain, "api/eventstream", "placement/index",
 			"placement/store")},
+		{Package: "placement/server/request", Kind: Server, Imports: with(contracts, "placement/index",
+			"placement/liveindex", "placement/metrics", "placement/policies", "placement/store")},
+		{Package: "placement/server/candidates", Kind: Server, Imports: with(contracts, "placement/candidate",
+			"placement/explain", "placement/headroom", "placement/index", "placement/server/request",
+			"placement/store")},
+		{Package: "placement/server/resources", Kind: Server, Imports: with(contracts, "placement/index",
+			"placement/liveindex", "placement/server/request", "placement/store")},
 		{Package: "placement/server", Kind: Server, Imports: with(contracts, "backoff", "placement/…"),
 			Outside: []string{"github.com/google/uuid"}},
 

@@ -22,7 +22,6 @@ var largeTypes = map[string]string{
 	"compute/lifecycle.Server":     "the record of a server, stored as one",
 	"compute/store.Store":          "one method for each query",
 	"internal/settings.Settings":   "one field for each option",
-	"placement/server.call":        "one method for each route",
 	"placement/store.Store":        "one method for each query",
 }
 

@@ -2,11 +2,12 @@ package server
 
 import (
 	"fmt"
-	"github.com/openberth/berth/network/server/request"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/network/server/request"
 )
 
 // TestBulkCreate creates lists of networks, subnets and ports: all of a list, or none.

@@ -96,19 +96,19 @@ func (s *Server) runAnnouncements(ctx context.Context) {
 	defer running.Wait()
 	running.Go(func() {
 		s.announcements.own.follow(ctx, func(err error) {
-			s.service.log.Warn("writes not announced to other processes, which find them by polling", "error", err)
+			s.service.Log.Warn("writes not announced to other processes, which find them by polling", "error", err)
 		}, func(roots []provider.ID) error {
 			ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 			defer cancel()
-			return s.service.store.Announce(ctx, s.announcements.name, roots)
+			return s.service.Store.Announce(ctx, s.announcements.name, roots)
 		})
 	})
 	running.Go(func() {
 		s.announcements.read.follow(ctx, func(err error) {
-			s.service.log.Warn("index refresh failed, will retry", "error", err)
+			s.service.Log.Warn("index refresh failed, will retry", "error", err)
 		}, func(roots []provider.ID) error {
 			defer s.changes.Touch(roots...)
-			return s.service.index.RefreshForeign(ctx, roots...)
+			return s.service.Index.RefreshForeign(ctx, roots...)
 		})
 	})
 	s.listen(ctx)
@@ -119,13 +119,13 @@ func (s *Server) listen(ctx context.Context) {
 	failing := false
 	for ctx.Err() == nil {
 		listening := func() { failing = false }
-		err := s.service.store.Announced(ctx, listening, func(writer string, roots []provider.ID) {
+		err := s.service.Store.Announced(ctx, listening, func(writer string, roots []provider.ID) {
 			if writer != s.announcements.name {
 				s.announcements.read.add(roots)
 			}
 		})
 		if err != nil && ctx.Err() == nil && !failing {
-			s.service.log.Warn("announcements of other processes not received, polling continues", "error", err)
+			s.service.Log.Warn("announcements of other processes not received, polling continues", "error", err)
 			failing = true
 		}
 		_ = backoff.Sleep(ctx, listenAgain)

@@ -40,7 +40,7 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 		n++
 		writer.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name": "h%d", "uuid": %q}`, n, host(n)))
 		for end := time.Now().Add(5 * time.Second); !shown && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			_, shown = reader.server.service.index.Snapshot().Row(provider.ID(host(n)))
+			_, shown = reader.server.service.Index.Snapshot().Row(provider.ID(host(n)))
 		}
 		return shown
 	}
@@ -48,7 +48,8 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 	writer.must("1.39", "PUT", "/resource_providers/"+host(n)+"/inventories",
 		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}`)
 	candidates := func(limit string) int {
-		return strings.Count(reader.must("1.39", "GET", "/allocation_candidates?resources=VCPU:"+limit, ""), `"allocations"`)
+		return strings.Count(reader.must("1.39", "GET", "/allocation_candidates?resources=VCPU:"+limit, ""),
+			`"allocations"`)
 	}
 	await(t, func() bool { return candidates("8") == 1 })
 	writer.must("1.39", "PUT", "/allocations/"+host(900), `{"allocations": {"`+host(n)+`": {"resources": {"VCPU": 5}}},
@@ -67,7 +68,7 @@ func writesAreAnnounced(t *testing.T, url string, database *databases.Server) {
 	})
 	writer.must("1.39", "DELETE", "/resource_providers/"+host(n), "")
 	await(t, func() bool {
-		_, there := reader.server.service.index.Snapshot().Row(provider.ID(host(n)))
+		_, there := reader.server.service.Index.Snapshot().Row(provider.ID(host(n)))
 		return !there
 	})
 }

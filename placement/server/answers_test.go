@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/placement/server/request"
 )
 
 // An answer of many chunks is sent while the search runs, a smaller one with its length. The content is the same.
@@ -40,7 +41,8 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 				len(got.Summaries))
 		}
 		length := resp.Header.Get("Content-Length")
-		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < 8*chunkSize) {
+		if c.whole && length != strconv.Itoa(len(body)) || !c.whole &&
+			(length != "" || len(body) < 8*request.ChunkSize) {
 			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
 		}
 		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {
@@ -54,18 +56,18 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 // A list larger than a chunk is complete.
 func TestLongLists(t *testing.T) {
 	w := newWorld(t)
-	w.handle("/long", func(c *call) error {
-		return c.sendList("items", 30_000, func(i int) any {
-			return object{"n": i,
+	w.handle("/long", func(c *request.Call) error {
+		return c.SendList("items", 30_000, func(i int) any {
+			return request.Object{"n": i,
 				"text": strings.Repeat("x", 50)}
 		})
 	})
 	body := w.want(200, "GET", "/long", "")
 	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) ||
-		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
+		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*request.ChunkSize {
 		t.Errorf("%d bytes: %.100s", len(body), body)
 	}
-	w.handle("/empty", func(c *call) error { return c.sendList("items", 0, nil) })
+	w.handle("/empty", func(c *request.Call) error { return c.SendList("items", 0, nil) })
 	if body := w.want(200, "GET", "/empty", ""); body != `{"items":[]}` {
 		t.Error(body)
 	}

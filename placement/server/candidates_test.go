@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/policies"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -49,7 +50,7 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 		c(&opts)
 	}
 	s := &Server{opts: opts,
-		service: &sharedService{metrics: metrics.New(), pick: rand.IntN, search: opts.search()}}
+		service: &request.Service{Metrics: metrics.New(), Pick: rand.IntN, Search: opts.search()}}
 	setDefaults(s)
 	show(s, rows)
 	return s
@@ -107,7 +108,7 @@ func TestRandomizedCandidates(t *testing.T) {
 	s := fleet(10, 4, func(o *Options) { o.RandomizeCandidates = true })
 	const query = "resources=VCPU:1&resources1=CUSTOM_VF:1"
 	chance := rand.New(rand.NewPCG(1, 2))
-	s.service.shuffle, s.service.pick = func(n int, swap func(i, j int)) { chance.Shuffle(n, swap) }, chance.IntN
+	s.service.Shuffle, s.service.Pick = func(n int, swap func(i, j int)) { chance.Shuffle(n, swap) }, chance.IntN
 	inOrder := listed(t, fleet(10, 4), "1.39", query)
 	all := listed(t, s, "1.39", query)
 	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)),
@@ -129,7 +130,7 @@ func TestRandomizedCandidates(t *testing.T) {
 	if len(times) != len(inOrder) {
 		t.Errorf("%d of %d were ever taken: %v", len(times), len(inOrder), slices.Sorted(maps.Keys(times)))
 	}
-	s.service.search.MaxCandidates = 3 // which bounds what chance takes from
+	s.service.Search.MaxCandidates = 3 // which bounds what chance takes from
 	if list := listed(t, s, "1.39", query); !slices.Equal(slices.Sorted(slices.Values(list)),
 		slices.Sorted(slices.Values(inOrder[:3]))) {
 		t.Errorf("%v, want %v in any order", list, inOrder[:3])

@@ -24,7 +24,8 @@ func TestExplainNamesConsumers(t *testing.T) {
 		fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u",`+
 			`"consumer_generation":null,"consumer_type":"INSTANCE"}`, host))
 	var answer api.Explanation
-	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")), &answer); err != nil {
+	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")),
+		&answer); err != nil {
 		t.Fatal(err)
 	}
 	if len(answer.Nearest) != 1 || len(answer.Nearest[0].Deficits) != 1 {
@@ -43,7 +44,7 @@ func TestReasonForNoCandidates(t *testing.T) {
 	w := newWorld(t)
 	host, _ := createHost(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
-	why := explain.Why(w.server.service.index.Snapshot(), ask, nil)
+	why := explain.Why(w.server.service.Index.Snapshot(), ask, nil)
 	found, err := w.client().Candidates(t.Context(), ask)
 	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
 		t.Errorf("%+v, %v, want %q", found, err, why.Reason)

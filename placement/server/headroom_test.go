@@ -22,7 +22,8 @@ func roomyRows() (rows []index.Row) {
 	for i, traits := range [][]resource.Trait{nil, {"CUSTOM_A"}, {hosttree.StatusDisabled}} {
 		root := index.Row{Provider: provider.Provider{ID: provider.ID(fmt.Sprint("r", i)), Name: fmt.Sprint("cmp", i),
 			Root: provider.ID(fmt.Sprint("r", i)), Traits: traits,
-			Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "DISK_GB": resource.Whole(100)}},
+			Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8),
+				"DISK_GB": resource.Whole(100)}},
 			Used: resource.Amounts{"VCPU": 2 * i, "DISK_GB": 99}}
 		root.Aggregates = []resource.AggregateID{[]resource.AggregateID{"rack1", "rack2", "rack2"}[i]}
 		rows = append(rows, root)
@@ -56,13 +57,15 @@ func TestHeadroom(t *testing.T) {
 		ByHost: []host.HostHeadroom{{Host: "cmp0", Fits: 2, Exact: true, Lacks: []string{"CUSTOM_GPU"}},
 			{Host: "cmp1", Fits: 2, Exact: true, Lacks: []string{"CUSTOM_GPU"}},
 			{Host: "cmp2", Exact: true, Lacks: []string{}, Excluded: "it has the trait COMPUTE_STATUS_DISABLED"}}},
-		Aggregates: []api.AggregateHeadroom{{Aggregate: "rack1", Fits: 2, Room: 1}, {Aggregate: "rack2", Fits: 2, Room: 1}},
-		NoRoom:     []string{}}
+		Aggregates: []api.AggregateHeadroom{{Aggregate: "rack1", Fits: 2, Room: 1},
+			{Aggregate: "rack2", Fits: 2, Room: 1}},
+		NoRoom: []string{}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	got = w.room("resources=VCPU:4")
-	if got.Fits != 3 || got.ByHost[0].Host != "cmp0" || got.ByHost[0].Fits != 2 || got.Aggregates[0].Aggregate != "rack1" {
+	if got.Fits != 3 || got.ByHost[0].Host != "cmp0" || got.ByHost[0].Fits != 2 ||
+		got.Aggregates[0].Aggregate != "rack1" {
 		t.Errorf("%+v", got)
 	}
 	if got = w.room("resources=VCPU:1&required=CUSTOM_A&limit=1"); got.Fits != 6 || len(got.Aggregates) != 1 {
@@ -77,7 +80,8 @@ func TestHeadroom(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = w.room("resources=VCPU:4&exclude=cmp0&exclude=cmp9")
-	if got.Fits != 1 || len(got.ByHost) != 3 || got.ByHost[1].Excluded != "the query excludes it" || len(got.NoRoom) > 0 {
+	if got.Fits != 1 || len(got.ByHost) != 3 || got.ByHost[1].Excluded != "the query excludes it" ||
+		len(got.NoRoom) > 0 {
 		t.Errorf("without cmp0: %+v", got)
 	}
 }
@@ -91,7 +95,7 @@ func TestHeadroomThatIsRefused(t *testing.T) {
 	}
 	show(w.server, roomyRows())
 	began, calls := time.Now(), 0
-	w.server.service.now = func() time.Time { calls++; return began.Add(time.Duration(calls) * 10 * time.Second) }
+	w.server.service.Now = func() time.Time { calls++; return began.Add(time.Duration(calls) * 10 * time.Second) }
 	if text := w.want(503, "GET", "/berth/v1/headroom?resources=VCPU:1", ""); !strings.Contains(text, "took too long") {
 		t.Error(text)
 	}

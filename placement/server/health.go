@@ -22,7 +22,8 @@ type healthDoc struct {
 // describeHealth adds the state of the index to the answer of /healthz.
 func (s *Server) describeHealth(d edge.HealthDoc) any {
 	state, answer := s.indexState(), healthDoc{HealthDoc: d}
-	answer.Index.Trees, answer.Index.Providers, answer.Index.Age = state.Trees, state.Providers, int(state.Age.Seconds())
+	answer.Index.Trees, answer.Index.Providers, answer.Index.Age = state.Trees, state.Providers,
+		int(state.Age.Seconds())
 	return answer
 }
 
@@ -31,7 +32,7 @@ func (s *Server) describeHealth(d edge.HealthDoc) any {
 // for the log.
 func (s *Server) checkHealth(ctx context.Context) (reason string, cause error) {
 	read := func(ctx context.Context) error {
-		_, err := s.service.store.Version(ctx)
+		_, err := s.service.Store.Version(ctx)
 		return err
 	}
 	if reason, cause = edge.CheckDatabase(ctx, s.database, read); reason != "" {
@@ -46,7 +47,8 @@ func (s *Server) checkHealth(ctx context.Context) (reason string, cause error) {
 
 // indexState returns the current state of the index for the metrics.
 func (s *Server) indexState() metrics.Index {
-	snapshot := s.service.index.Snapshot()
-	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.service.now().Sub(*s.verifiedAt.Load()),
-		Lag: s.service.index.Lag()}
+	snapshot := s.service.Index.Snapshot()
+	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(),
+		Age: s.service.Now().Sub(*s.verifiedAt.Load()),
+		Lag: s.service.Index.Lag()}
 }

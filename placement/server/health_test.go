@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 )
@@ -68,7 +69,7 @@ func TestHealth(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.MaxIndexAge = 10 * time.Second })
 	clock := time.Now()
 	var mu sync.Mutex
-	w.server.service.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+	w.server.service.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); clock = clock.Add(d) }
 	createHost(t, w.client(), "host", 4, 1)
 	pass(9 * time.Second)
@@ -106,7 +107,7 @@ func TestHealth(t *testing.T) {
 func TestHealthOfAnOldIndex(t *testing.T) {
 	w := newWorld(t)
 	later := time.Now().Add(1000 * time.Hour)
-	w.server.service.now = func() time.Time { return later }
+	w.server.service.Now = func() time.Time { return later }
 	if status, health := healthOf(t, w.server); status != 200 || health.Index.Age < 999*3600 {
 		t.Errorf("%d %+v", status, health)
 	}
@@ -146,7 +147,7 @@ func TestMetrics(t *testing.T) {
 	w.want(404, "GET", "/nowhere", "")
 	w.want(404, "GET", "/resource_providers/"+uuid.NewString(), "")
 	w.want(405, "BREW", "/resource_providers", "")
-	w.handle("/panics", func(*call) error { panic("no") })
+	w.handle("/panics", func(*request.Call) error { panic("no") })
 	w.want(500, "GET", "/panics", "")
 	text := scrape(t, w.server)
 	wantLines(t, text,
@@ -173,7 +174,7 @@ func TestMetrics(t *testing.T) {
 		`berth_placement_transaction_duration_seconds_count{operation="PutAllocations"} 3`,
 	)
 	// Two claims in one request: neither is granted, and both are counted.
-	w.server.service.metrics.Claims(2, nil)
+	w.server.service.Metrics.Claims(2, nil)
 	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="granted"} 3`)
 	if err := w.close(); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/placement/server/request"
 )
 
 // host creates a host with NUMA cells of 100 VCPUs each.
@@ -74,9 +75,9 @@ func (w *world) waitForSearches(n int) {
 func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.host(2)
-	slots := cap(w.server.service.searches)
+	slots := cap(w.server.service.Searches)
 	for range slots {
-		if err := w.server.service.searches.acquire(t.Context()); err != nil {
+		if err := w.server.service.Searches.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,13 +94,13 @@ func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w.wantStatus(left, http.StatusServiceUnavailable)
 	w.waitForSearches(3)
 	for range slots {
-		w.server.service.searches.release()
+		w.server.service.Searches.Release()
 	}
 	for _, status := range waiting {
 		w.wantStatus(status, http.StatusOK)
 	}
 	w.waitForSearches(0)
-	if n := len(w.server.service.searches); n != 0 {
+	if n := len(w.server.service.Searches); n != 0 {
 		t.Errorf("%d slots were not released", n)
 	}
 }
@@ -121,7 +122,7 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 // A client that receives a large answer slowly holds no search slot. The number of such answers is limited.
 func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w := newWorld(t)
-	w.server.service.searches, w.server.service.streams = make(limiter, 1), make(limiter, 1)
+	w.server.service.Searches, w.server.service.Streams = make(request.Limiter, 1), make(request.Limiter, 1)
 	w.host(80)
 	// 80 × 80 candidates of more than 200 bytes each are larger than a chunk.
 	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
@@ -150,11 +151,12 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	case <-time.After(testenv.Patience):
 		t.Fatal("the answer to the slow client did not end")
 	}
-	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= chunkSize {
+	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= request.ChunkSize {
 		t.Errorf("%d candidates in %d bytes", n, slow.Body.Len())
 	}
-	if len(w.server.service.searches)+len(w.server.service.streams) != 0 {
-		t.Errorf("slots were not released: %d searches, %d streams", len(w.server.service.searches), len(w.server.service.streams))
+	if len(w.server.service.Searches)+len(w.server.service.Streams) != 0 {
+		t.Errorf("slots were not released: %d searches, %d streams", len(w.server.service.Searches),
+			len(w.server.service.Streams))
 	}
 }
 
@@ -162,10 +164,10 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 // not wait.
 func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	w := newWorld(t)
-	const all, small = maxLargeBodies * defaultMaxBody, rest.FreeBody
+	const all, small = 4 * defaultMaxBody, rest.FreeBody
 	// This body uses the whole budget until it is released.
 	held := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1)))
-	_, release, err := w.server.service.bodyBudget.Read(httptest.NewRecorder(), held, 2*all)
+	_, release, err := w.server.service.BodyBudget.Read(httptest.NewRecorder(), held, 2*all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,7 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	release()
 	w.wantStatus(withLength, http.StatusBadRequest)
 	w.wantStatus(chunked, http.StatusBadRequest)
-	_, release, err = w.server.service.bodyBudget.Read(httptest.NewRecorder(),
+	_, release, err = w.server.service.BodyBudget.Read(httptest.NewRecorder(),
 		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
 	if err != nil {
 		t.Errorf("the budget was not released: %v", err)
@@ -213,12 +215,12 @@ func TestSlowBodyIsAborted(t *testing.T) {
 func TestWaitingEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	full := make(limiter)
-	if err := full.acquire(ctx); !fault.Is(err, fault.Unavailable) {
+	full := make(request.Limiter)
+	if err := full.Acquire(ctx); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
-	if err := limiter(nil).acquire(ctx); err != nil {
+	if err := request.Limiter(nil).Acquire(ctx); err != nil {
 		t.Error(err)
 	}
-	limiter(nil).release()
+	request.Limiter(nil).Release()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/placement/events"
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
+	"github.com/openberth/berth/placement/server/request"
 )
 
 // Options configures a Server. Further options of [placement] belong to the store: Store.ClaimAttempts,
@@ -42,10 +43,10 @@ type Options struct {
 
 // Server is the API's http.Handler. It is safe for concurrent use.
 type Server struct {
-	service  *sharedService
+	service  *request.Service
 	opts     Options
 	database edge.Database // the store
-	edge     *edge.Server[*call]
+	edge     *edge.Server[*request.Call]
 
 	changes *events.Source
 	feed    *eventstream.Feed // of changes

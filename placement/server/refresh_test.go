@@ -42,7 +42,9 @@ func createHost(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, 
 	check(err)
 	_, err = c.PutInventories(t.Context(), host, 0, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(vcpu)})
 	check(err)
-	_, err = c.PutInventories(t.Context(), nic, 0, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(vfs)})
+	_,
+		err = c.PutInventories(t.Context(), nic, 0,
+		map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(vfs)})
 	check(err)
 	return host, nic
 }
@@ -50,7 +52,7 @@ func createHost(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, 
 // compareIndex compares the whole index with the database.
 func compareIndex(t *testing.T, w *world) {
 	t.Helper()
-	indextest.Compare(t, w.server.service.index.Snapshot(), w.store)
+	indextest.Compare(t, w.server.service.Index.Snapshot(), w.store)
 }
 
 // 32 clients concurrently claim one of ten units each: ten claims are granted, the others are refused.
@@ -63,7 +65,8 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			<-start
-			held := api.ConsumerAllocation{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u",
+			held := api.ConsumerAllocation{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p",
+				User:         "u",
 				ConsumerType: "INSTANCE"}
 			id := resource.ConsumerID(uuid.NewString())
 			for range 100 {
@@ -122,7 +125,8 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 	c := w.client()
 	for range rounds {
 		id, nic := resource.ConsumerID(uuid.NewString()), nics[chance.IntN(len(nics))]
-		held := api.ConsumerAllocation{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p",
+		held := api.ConsumerAllocation{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}},
+			Project:      "p",
 			User:         "u",
 			ConsumerType: "INSTANCE"}
 		for err := c.PutAllocation(t.Context(), id, held); err != nil; err = c.PutAllocation(t.Context(), id, held) {
@@ -131,7 +135,8 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 				return
 			}
 		}
-		if row, _ := w.server.service.index.Snapshot().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
+		if row,
+			_ := w.server.service.Index.Snapshot().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
 			t.Errorf("the index does not have the claim: %+v", row)
 		}
 		if chance.IntN(2) == 0 {
@@ -144,7 +149,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 			t.Error(err)
 			return
 		}
-		if _, ok := w.server.service.index.Snapshot().Row(own); !ok {
+		if _, ok := w.server.service.Index.Snapshot().Row(own); !ok {
 			t.Error("the index does not have the created provider")
 		}
 		if chance.IntN(2) == 0 {
@@ -153,7 +158,7 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 		if err := c.DeleteProvider(t.Context(), own); err != nil {
 			t.Error(err)
 		}
-		if _, ok := w.server.service.index.Snapshot().Row(own); ok {
+		if _, ok := w.server.service.Index.Snapshot().Row(own); ok {
 			t.Error("the index has the deleted provider")
 		}
 	}
@@ -162,11 +167,13 @@ func writeAtRandom(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID
 // fill sets the inventory and the traits of a new provider, and checks them in the index.
 func fill(t *testing.T, w *world, id provider.ID) {
 	c := w.client()
-	g, err := c.PutInventories(t.Context(), id, 0, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(3)})
+	g,
+		err := c.PutInventories(t.Context(), id, 0,
+		map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(3)})
 	if err == nil {
 		_, err = c.PutTraits(t.Context(), id, g, []resource.Trait{"HW_CPU_X86_AVX"})
 	}
-	row, _ := w.server.service.index.Snapshot().Row(id)
+	row, _ := w.server.service.Index.Snapshot().Row(id)
 	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
 		t.Errorf("the index does not have the inventory and the traits: %+v %v", row, err)
 	}
@@ -191,7 +198,8 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	others.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(other))
 	count := func() int {
 		var found api.CandidatesDoc
-		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")),
+		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1",
+			"")),
 			&found); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +238,7 @@ func (s *failingStore) TreeRows(ctx context.Context, roots ...provider.ID) ([]st
 func TestQueryRepeatsAFailedRefresh(t *testing.T) {
 	w := newWorld(t)
 	from := &failingStore{Store: w.store}
-	w.server.service.index = liveindex.New(from)
+	w.server.service.Index = liveindex.New(from)
 	host, _ := createHost(t, w.client(), "host", 4, 1)
 	from.fails = true
 	w.want(http.StatusOK, "PUT", "/resource_providers/"+string(host)+"/aggregates",

@@ -40,7 +40,7 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		testenv.Until(t, "the index has the provider that another process created", func() bool {
-			row, ok := w.server.service.index.Snapshot().Row(id)
+			row, ok := w.server.service.Index.Snapshot().Row(id)
 			return ok && row.Generation == 1
 		})
 	}
@@ -63,8 +63,8 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
 	host, _ := createHost(t, w.client(), "host", 4, 4)
-	path, watch := "/resource_providers/"+string(host), w.server.service.store.Watch
-	w.server.service.store.Watch = func(r store.Run) {
+	path, watch := "/resource_providers/"+string(host), w.server.service.Store.Watch
+	w.server.service.Store.Watch = func(r store.Run) {
 		watch(r)
 		if fault.CodeOf(r.Err) == store.CodeUnknownOutcome {
 			other.want(http.StatusOK, "PUT", path, `{"name":"other"}`)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/placement/server/request"
 )
 
 // A search that exceeds the time limit is answered with an error, never with an empty list.
@@ -20,7 +21,7 @@ func TestSearchTimeout(t *testing.T) {
 	s, query := stuck()
 	for _, path := range []string{"/allocation_candidates", "/berth/v1/explain"} {
 		clock := time.Now()
-		s.service.now = func() time.Time { clock = clock.Add(time.Second); return clock }
+		s.service.Now = func() time.Time { clock = clock.Add(time.Second); return clock }
 		r := candidatesOf("1.39", query)
 		r.URL.Path = path
 		rec := httptest.NewRecorder()
@@ -37,7 +38,7 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
 	ctx, cancel := context.WithCancel(t.Context())
-	rec := &leavingClient{httptest.NewRecorder(), 10 * chunkSize, cancel}
+	rec := &leavingClient{httptest.NewRecorder(), 10 * request.ChunkSize, cancel}
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler {
@@ -46,8 +47,8 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 		}()
 		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
 	}()
-	if n := rec.Body.Len(); n < 10*chunkSize || n > 12*chunkSize {
-		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 10*chunkSize)
+	if n := rec.Body.Len(); n < 10*request.ChunkSize || n > 12*request.ChunkSize {
+		t.Errorf("%d bytes were sent to a client that disconnects after %d", n, 10*request.ChunkSize)
 	}
 	// The client disconnects before the first chunk: the search stops.
 	ctx, cancel = context.WithCancel(t.Context())
@@ -70,7 +71,7 @@ func TestStoppedSearchOfALargeAnswer(t *testing.T) {
 	refused := 0
 	for calls := 4; ; calls++ {
 		began, left := time.Now(), calls
-		s.service.now = func() time.Time { // more than one hour, because sending does not count
+		s.service.Now = func() time.Time { // more than one hour, because sending does not count
 			left--
 			return began.Add(time.Duration(min(max(-left, 0), 4)) * time.Hour)
 		}
@@ -80,7 +81,7 @@ func TestStoppedSearchOfALargeAnswer(t *testing.T) {
 			s.ServeHTTP(rec, candidatesOf("1.39", query))
 		}()
 		if aborted {
-			if n := rec.Body.Len(); n < 8*chunkSize {
+			if n := rec.Body.Len(); n < 8*request.ChunkSize {
 				t.Errorf("stopped after %d calls: the connection ended after %d bytes", calls, n)
 			}
 			break
@@ -133,7 +134,7 @@ func TestMaxCandidates(t *testing.T) {
 // needs. Other clients get what they got before.
 func TestCandidatesForScheduling(t *testing.T) {
 	s := fleet(10, 4)
-	s.service.pick = func(n int) int { return n - 3 }
+	s.service.Pick = func(n int) int { return n - 3 }
 	query := candidatesOf("1.39", "resources=VCPU:1&resources1=CUSTOM_VF:1&limit=5")
 	plain, brief := httptest.NewRecorder(), httptest.NewRecorder()
 	s.ServeHTTP(plain, query)

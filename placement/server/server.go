@@ -7,22 +7,21 @@
 //	                                                 └── read again, replaced ─┘ before the write is answered
 //
 // The database decides whether a claim is granted; the index only proposes candidates. The differences between
-// microversions are in call.go and in the route table. Package api/edge receives the requests. The files from the
-// bottom to the top:
+// microversions are in request/call.go and in the tables of routes. Package api/edge receives the requests. The files
+// from the bottom to the top:
 //
-//	turns                          fair shares of searches that take long
-//	call                           the server, and the state of one request
-//	json, answers, errors          what is sent
-//	refresh                        the index after a write
-//	requests                       the checks of every request, its query and its body
-//	allocations                    allocations of consumers and providers, reshapes
-//	search_limits                  the slot of a search and its limits
-//	candidate_stream               the answer with candidates, in chunks
-//	unknown_names, candidates      queries for candidates, explanations
-//	providers, inventories, traits, classes, usages
+//	options                        the options, and the server
+//	announcements                  writes that processes announce to each other
+//	events                         the stream of changes
 //	health                         /healthz and the metrics of the index
 //	usage_history                  what is used, recorded each minute
 //	routes, server                 the table of paths; what connects the parts
+//
+// The handlers are in packages below this one. From the bottom to the top:
+//
+//	request     the call, the checks of every request, bounds of searches, what is sent
+//	candidates  queries for candidates, explanations, headroom
+//	resources   providers, inventories, traits, classes, usages, allocations, reshapes; trees, hosts and devices
 //
 // Statuses, bodies, codes and headers are those of OpenStack's own Placement. The intended differences are:
 //   - Error texts are Berth's own. Errors are always JSON, whatever the Accept header of the request.
@@ -53,6 +52,7 @@ import (
 	"github.com/openberth/berth/placement/liveindex"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/policies"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 )
 
@@ -91,29 +91,30 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if s.Announces() {
 		srv.announcements = newAnnouncements(uuid.NewString())
 	}
-	srv.service = &sharedService{store: s, index: live, names: liveindex.NewNames(s), bodies: bodies, metrics: opts.Metrics,
-		log: opts.Log, challenge: opts.Challenge, maxBody: opts.MaxBody, search: opts.search(),
-		changed: srv.changes.Touch, announce: srv.announcements.announce, bounds: newBounds(opts.MaxBody),
-		now: opts.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN}
+	srv.service = &request.Service{Store: s, Index: live, Names: liveindex.NewNames(s), Bodies: bodies,
+		Metrics: opts.Metrics,
+		Log:     opts.Log, Challenge: opts.Challenge, MaxBody: opts.MaxBody, Search: opts.search(),
+		Changed: srv.changes.Touch, Announce: srv.announcements.announce, Bounds: request.NewBounds(opts.MaxBody),
+		Now: opts.Now, NewID: uuid.NewString, Shuffle: shuffle, Pick: rand.IntN}
 	srv.edge = edge.New(srv.declare())
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
-	if srv.syncer, err = liveindex.NewSyncer(ctx, s, srv.service.index, srv.service.names); err != nil {
+	if srv.syncer, err = liveindex.NewSyncer(ctx, s, srv.service.Index, srv.service.Names); err != nil {
 		return nil, fault.Wrap("", err)
 	}
 	if err := srv.Reload(ctx); err != nil {
 		return nil, fault.Wrap("", err)
 	}
-	srv.service.metrics.WatchIndex(srv.indexState)
-	srv.service.metrics.WatchResources(srv.service.index.Snapshot)
+	srv.service.Metrics.WatchIndex(srv.indexState)
+	srv.service.Metrics.WatchResources(srv.service.Index.Snapshot)
 	return srv, nil
 }
 
 // Reload reads the whole database into the index. Run does not need it: it detects by itself which trees have changed.
 func (s *Server) Reload(ctx context.Context) error {
-	began := s.service.now()
-	err := s.service.index.Reload(ctx)
+	began := s.service.Now()
+	err := s.service.Index.Reload(ctx)
 	if err == nil {
 		s.verifiedAt.Store(&began)
 	}
@@ -135,7 +136,7 @@ func (s *Server) Run(ctx context.Context) {
 	running.Go(func() { s.keepHistory(ctx) })
 	written := make(chan struct{}, 1)
 	running.Go(func() {
-		s.service.store.Written(ctx, func() {
+		s.service.Store.Written(ctx, func() {
 			select {
 			case written <- struct{}{}:
 			default:
@@ -156,15 +157,15 @@ func (s *Server) Run(ctx context.Context) {
 		case done := <-s.polls:
 			waiting = done
 		case <-written:
-			if wait := rest.Sub(s.service.now()); wait > 0 {
+			if wait := rest.Sub(s.service.Now()); wait > 0 {
 				later.Reset(wait)
 				continue
 			}
 		case <-later.C:
 		}
-		began := s.service.now()
+		began := s.service.Now()
 		err := s.syncer.Poll(ctx)
-		rest = s.service.now().Add(pollRest * s.service.now().Sub(began))
+		rest = s.service.Now().Add(pollRest * s.service.Now().Sub(began))
 		if waiting != nil {
 			waiting <- err
 			waiting = nil
@@ -175,10 +176,10 @@ func (s *Server) Run(ctx context.Context) {
 		case err == nil:
 			s.verifiedAt.Store(&began)
 			if failing {
-				s.service.log.Info("index synchronized again")
+				s.service.Log.Info("index synchronized again")
 			}
 		case !failing:
-			s.service.log.Warn("index not synchronized", "error", err)
+			s.service.Log.Warn("index not synchronized", "error", err)
 		}
 		failing = err != nil
 	}
@@ -200,22 +201,24 @@ func (s *Server) Synchronize(ctx context.Context) error {
 	}
 }
 
+// shuffle brings n elements into random order.
 func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
 
 // search returns the options of queries for candidates.
-func (o Options) search() search {
-	return search{RandomizeCandidates: o.RandomizeCandidates, BreadthFirst: o.BreadthFirst, MaxCandidates: o.MaxCandidates}
+func (o Options) search() request.Search {
+	return request.Search{RandomizeCandidates: o.RandomizeCandidates, BreadthFirst: o.BreadthFirst,
+		MaxCandidates: o.MaxCandidates}
 }
 
 // declare returns the API for package edge.
-func (s *Server) declare() edge.API[*call] {
+func (s *Server) declare() edge.API[*request.Call] {
 	o := s.opts.Options
-	o.Now, o.Metrics = func() time.Time { return s.service.now() }, s.service.metrics.Metrics
-	return edge.API[*call]{
-		Options: o, Bodies: s.service.bodyBudget, Database: s.database,
+	o.Now, o.Metrics = func() time.Time { return s.service.Now() }, s.service.Metrics.Metrics
+	return edge.API[*request.Call]{
+		Options: o, Bodies: s.service.BodyBudget, Database: s.database,
 		IDHeaders: []string{"Openstack-Request-Id", "X-Openstack-Request-Id"},
-		Routes:    s.routes(), Checks: checks(), Refuse: (*call).refuse, Encode: (*call).encode,
-		NewCall: func() *call { return &call{server: s.service, reads: s.service.index.Reads()} },
+		Routes:    s.routes(), Checks: request.Checks(), Refuse: (*request.Call).Refuse, Encode: (*request.Call).Encode,
+		NewCall: func() *request.Call { return &request.Call{Service: s.service, Reads: s.service.Index.Reads()} },
 		Health:  edge.Health{Check: s.checkHealth, Describe: s.describeHealth},
 	}
 }

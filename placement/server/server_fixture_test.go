@@ -21,6 +21,7 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/liveindex"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -67,9 +68,9 @@ func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
 }
 
 // handle adds a path that is answered by a handler of the test.
-func (w *world) handle(path string, handle func(*call) error) {
+func (w *world) handle(path string, handle func(*request.Call) error) {
 	a := w.server.declare()
-	a.Routes = append(a.Routes, route{Path: path, Methods: map[string]verb{"GET": {Handle: handle}}})
+	a.Routes = append(a.Routes, request.Route{Path: path, Methods: map[string]request.Verb{"GET": {Handle: handle}}})
 	w.server.edge = edge.New(a)
 }
 
@@ -159,14 +160,14 @@ func (rowStore) Traits(_ context.Context, filter store.TraitFilter) (list []stor
 // show gives a server an index of fixed rows.
 func show(s *Server, rows []index.Row) {
 	from := rowStore{rows: rows}
-	s.service.index, s.service.names = liveindex.New(from), liveindex.NewNames(from)
-	if err := s.service.index.Reload(context.Background()); err != nil {
+	s.service.Index, s.service.Names = liveindex.New(from), liveindex.NewNames(from)
+	if err := s.service.Index.Reload(context.Background()); err != nil {
 		panic(err)
 	}
 }
 
 // setDefaults sets the fields that New sets, for a server without a store.
 func setDefaults(s *Server) {
-	s.service.log, s.service.now, s.service.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
+	s.service.Log, s.service.Now, s.service.Shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 	s.edge = edge.New(s.declare())
 }

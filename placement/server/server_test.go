@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/server/request"
 )
 
 // The checks before a handler have the order of the original.
@@ -36,14 +37,17 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 		{"unknown version of the document", "GET", "/", "", []string{version, "placement 1.40"}, 406, `"max_version"`},
 		{"malformed version", "GET", "/resource_providers", "", []string{version, "placement one"}, 400, "Bad Request"},
 		{"a caller without a role", "GET", "/resource_providers", "", []string{noToken, "bob"}, 403, "Forbidden"},
-		{"a role from the header", "GET", "/resource_providers", "", []string{noToken, "bob", "X-Roles", "reader,admin"},
+		{"a role from the header", "GET", "/resource_providers", "",
+			[]string{noToken, "bob", "X-Roles", "reader,admin"},
 			200, "[]"},
 		{"a header without the role admin", "GET", "/resource_providers", "", []string{"X-Roles", "reader"}, 403,
 			"Policy"},
 		{"a service", "GET", "/resource_providers", "", []string{noToken, "nova", "X-Roles", "service"}, 200, "[]"},
-		{"a reader of its own project", "GET", "/usages?project_id=p", "", []string{noToken, "bob:p", "X-Roles", "reader"},
+		{"a reader of its own project", "GET", "/usages?project_id=p", "",
+			[]string{noToken, "bob:p", "X-Roles", "reader"},
 			200, "usages"},
-		{"a reader of another project", "GET", "/usages?project_id=q", "", []string{noToken, "bob:p", "X-Roles", "reader"},
+		{"a reader of another project", "GET", "/usages?project_id=q", "",
+			[]string{noToken, "bob:p", "X-Roles", "reader"},
 			403, "Policy"},
 		{"unknown path", "GET", "/nowhere", "", nil, 404, "Not Found"},
 		{"a trailing slash", "GET", "/resource_providers/", "", nil, 404, "Not Found"},
@@ -52,21 +56,25 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 		{"wrong method without a role", "PATCH", "/resource_providers", "", []string{noToken, "bob"}, 405,
 			"Method Not Allowed"},
 		{"HEAD", "HEAD", "/resource_providers", "", nil, 405, ""},
-		{"a later microversion's path", "POST", "/reshaper", "{}", []string{version, "placement 1.29"}, 404, "Not Found"},
+		{"a later microversion's path", "POST", "/reshaper", "{}", []string{version, "placement 1.29"}, 404,
+			"Not Found"},
 		{"no content type", "POST", "/resource_providers", "{}", []string{"Content-Type", ""}, 400, "content-type"},
 		{"wrong content type", "POST", "/resource_providers", "{}", []string{"Content-Type", "text/plain"}, 415,
 			"text/plain"},
 		{"content type with parameters", "POST", "/resource_providers", `{}`,
 			[]string{"Content-Type", "application/json; charset=utf-8"}, 400, "name"},
 		{"no body and no content type", "POST", "/resource_providers", "", nil, 415, "None"},
-		{"accepts only HTML", "GET", "/resource_providers", "", []string{"Accept", "text/html"}, 406, "application/json"},
-		{"accepts anything except JSON", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0"}, 406,
+		{"accepts only HTML", "GET", "/resource_providers", "", []string{"Accept", "text/html"}, 406,
+			"application/json"},
+		{"accepts anything except JSON", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0"},
+			406,
 			"application/json"},
 		{"accepts anything", "GET", "/resource_providers", "", []string{"Accept", "text/html, */*;q=0.1"}, 200, "[]"},
 		{"a malformed escape in a query", "GET", "/resource_providers?name=%zz", "", nil, 200, "[]"},
 		{"a semicolon in a query", "GET", "/resource_providers?name=a;uuid=b", "", nil, 400, "uuid"},
 		{"a query that is not UTF-8", "GET", "/resource_providers?name=%ff", "", nil, 400, "UTF-8"},
-		{"a long query", "GET", "/resource_providers?name=" + strings.Repeat("n", edge.MaxRequestLine), "", nil, 414, "over"},
+		{"a long query", "GET", "/resource_providers?name=" + strings.Repeat("n", edge.MaxRequestLine), "", nil, 414,
+			"over"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resp := w.ask("1.39", c.method, c.path, c.body, c.headers...)
@@ -114,10 +122,10 @@ func TestErrorDocument(t *testing.T) {
 func TestCausesOfServerErrorsAreOnlyLogged(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	for path, handle := range map[string]func(*call) error{
-		"/panics": func(*call) error { panic("the secret") },
-		"/fails":  func(*call) error { return errors.New("the secret") },
-		"/down":   func(*call) error { return fault.New(fault.Unavailable, "the secret") },
+	for path, handle := range map[string]func(*request.Call) error{
+		"/panics": func(*request.Call) error { panic("the secret") },
+		"/fails":  func(*request.Call) error { return errors.New("the secret") },
+		"/down":   func(*request.Call) error { return fault.New(fault.Unavailable, "the secret") },
 	} {
 		w.handle(path, handle)
 		log.Reset()

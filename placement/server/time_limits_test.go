@@ -10,6 +10,7 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/placement/server/request"
 )
 
 // slow is a client that takes an hour to receive each chunk of an answer.
@@ -40,11 +41,12 @@ func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 func TestTimeLimitOfAWaitingSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
-		s.service.searches = make(limiter, 1)
-		s.service.searches <- struct{}{}
+		s.service.Searches = make(request.Limiter, 1)
+		s.service.Searches <- struct{}{}
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(s, 30*time.Second).ServeHTTP(rec, candidatesOf("1.39", "resources=VCPU:1"))
-		if took := time.Since(began); rec.Code != 503 || !strings.Contains(rec.Body.String(), "not finished within 30s") ||
+		if took := time.Since(began); rec.Code != 503 || !strings.Contains(rec.Body.String(),
+			"not finished within 30s") ||
 			took != 30*time.Second {
 			t.Errorf("%d after %s: %s", rec.Code, took, rec.Body)
 		}

@@ -13,6 +13,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/resource"
 )
 
@@ -25,14 +26,14 @@ func stuck() (s *Server, query string) {
 		rows = append(rows, snapshot.Tree(tree.Root)...)
 	}
 	show(s, rows)
-	s.service.searches, s.service.turns = newSearchLimiter(), newSearchTurns()
+	s.service.Bounds = request.NewBounds(defaultMaxBody)
 	return s, api.AskQuery(ask).Encode()
 }
 
 // TestUndecidedSearchSaysWhatIsNotDecided: the answer names the groups and the provider.
 func TestUndecidedSearchSaysWhatIsNotDecided(t *testing.T) {
 	s, query := stuck()
-	s.service.now = func() time.Time { return time.Time{} } // the steps end the search, not the time
+	s.service.Now = func() time.Time { return time.Time{} } // the steps end the search, not the time
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, candidatesOf("1.39", query))
 	var doc api.ErrorsDoc
@@ -40,7 +41,8 @@ func TestUndecidedSearchSaysWhatIsNotDecided(t *testing.T) {
 		t.Fatalf("%d %v %s", rec.Code, err, rec.Body)
 	}
 	e := doc.Errors[0]
-	if e.Code != api.CodeUndecided || !strings.Contains(e.Detail, "_9 fit together on the resource provider host (host)") {
+	if e.Code != api.CodeUndecided || !strings.Contains(e.Detail,
+		"_9 fit together on the resource provider host (host)") {
 		t.Errorf("%s: %s", e.Code, e.Detail)
 	}
 }
@@ -49,10 +51,10 @@ func TestUndecidedSearchSaysWhatIsNotDecided(t *testing.T) {
 // run and wait, of which none has ended.
 func TestCheapSearchIsAnsweredDuringLongOnes(t *testing.T) {
 	s, query := stuck()
-	turns := searchTurns()
+	turns := request.SearchTurns()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	many := cap(s.service.searches) + mostWaiting
+	many := cap(s.service.Searches) + request.MostWaiting
 	ended := make(chan int, many)
 	for range many {
 		go func() {
@@ -62,7 +64,7 @@ func TestCheapSearchIsAnsweredDuringLongOnes(t *testing.T) {
 		}()
 	}
 	// Those that got neither a turn nor a place among the waiting end with 503.
-	for range many - turns - mostWaiting {
+	for range many - turns - request.MostWaiting {
 		if code := <-ended; code != http.StatusServiceUnavailable {
 			t.Errorf("status %d", code)
 		}
@@ -72,7 +74,7 @@ func TestCheapSearchIsAnsweredDuringLongOnes(t *testing.T) {
 	if rec.Code != http.StatusOK {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	if len(ended) == turns+mostWaiting {
+	if len(ended) == turns+request.MostWaiting {
 		t.Error("the cheap query was answered only after all long ones")
 	}
 }
@@ -80,9 +82,9 @@ func TestCheapSearchIsAnsweredDuringLongOnes(t *testing.T) {
 // A scheduler gets the candidates of the other hosts if one host cannot be decided; another client gets an error.
 func TestSchedulerGetsTheDecidedHosts(t *testing.T) {
 	s, query := stuck()
-	s.service.now = func() time.Time { return time.Time{} } // the steps end the search, not the time
+	s.service.Now = func() time.Time { return time.Time{} } // the steps end the search, not the time
 	var rows []index.Row
-	hard := s.service.index.Snapshot()
+	hard := s.service.Index.Snapshot()
 	for _, r := range hard.Tree("host") {
 		rows = append(rows, r)
 		if r.ID != "host" && r.ID != "dev0" {

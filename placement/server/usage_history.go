@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/history"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
@@ -37,17 +38,17 @@ func (s *Server) keepHistory(ctx context.Context) {
 	}
 	failing, limited := false, false
 	for {
-		now := s.service.now()
+		now := s.service.Now()
 		if backoff.Sleep(ctx, now.Truncate(time.Minute).Add(time.Minute).Sub(now)) != nil {
 			return
 		}
 		dropped, err := s.recordUsage(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			s.service.log.Warn("usage of this minute not recorded, will try the next minute", "error", err)
+			s.service.Log.Warn("usage of this minute not recorded, will try the next minute", "error", err)
 		}
 		failing = err != nil
 		if dropped > 0 && !limited {
-			s.service.log.Warn("usage history has too many resource classes: the last ones by name are not recorded",
+			s.service.Log.Warn("usage history has too many resource classes: the last ones by name are not recorded",
 				"limit", maxHistoryClasses, "not_recorded", dropped)
 			limited = true
 		}
@@ -57,11 +58,11 @@ func (s *Server) keepHistory(ctx context.Context) {
 // recordUsage records what the index has in the present minute, unless another process has done so, or polls of
 // the database have failed for more than a minute. dropped is how many classes are not recorded.
 func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
-	now := s.service.now()
+	now := s.service.Now()
 	if now.Sub(*s.verifiedAt.Load()) > time.Minute+2*s.opts.RefreshInterval {
 		return 0, nil // the failed polls are logged
 	}
-	all, stocks := s.service.index.Snapshot().Stocks(historyAggregates)
+	all, stocks := s.service.Index.Snapshot().Stocks(historyAggregates)
 	stocks[store.WholeCloud] = all
 	for _, one := range stocks {
 		if len(one) > maxHistoryClasses {
@@ -73,7 +74,7 @@ func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	_, err = s.service.store.RecordUsage(ctx, minuteOf(now), stocks)
+	_, err = s.service.Store.RecordUsage(ctx, minuteOf(now), stocks)
 	return dropped, err
 }
 
@@ -81,21 +82,22 @@ func (s *Server) recordUsage(ctx context.Context) (dropped int, err error) {
 func minuteOf(at time.Time) int64 { return at.Unix() / 60 }
 
 // usageHistory handles GET /berth/v1/usage-history: how the resource classes were used over time.
-func (s *Server) usageHistory(c *call) error {
-	q, err := c.query()
+func (s *Server) usageHistory(c *request.Call) error {
+	q, err := c.Query()
 	if err != nil {
 		return err
 	}
-	asked, aggregate, err := historyQuery(q, c.server.now())
+	asked, aggregate, err := historyQuery(q, c.Service.Now())
 	if err != nil {
 		return err
 	}
 	if !s.opts.KeepHistory {
-		return fault.New(fault.NotFound, "This Placement keeps no usage history: [berth] usage_history is false, or its "+
-			"tables could not be created, which the log reports at the start")
+		return fault.New(fault.NotFound,
+			"This Placement keeps no usage history: [berth] usage_history is false, or its "+
+				"tables could not be created, which the log reports at the start")
 	}
 	first, last := asked.Hours()
-	rows, err := c.server.store.UsageHistory(c.Context(), aggregate, first, last)
+	rows, err := c.Service.Store.UsageHistory(c.Context(), aggregate, first, last)
 	if err != nil {
 		return err
 	}
@@ -104,16 +106,17 @@ func (s *Server) usageHistory(c *call) error {
 		return err
 	}
 	if len(found)*asked.Steps > maxHistoryValues {
-		return fault.New(fault.Invalid, "The answer would have %d values, more than %d: name some classes with class, or "+
-			"write a larger step", len(found)*asked.Steps, maxHistoryValues)
+		return fault.New(fault.Invalid,
+			"The answer would have %d values, more than %d: name some classes with class, or "+
+				"write a larger step", len(found)*asked.Steps, maxHistoryValues)
 	}
 	for _, class := range asked.Classes {
-		if _, err := c.server.store.Class(c.Context(), class); err != nil && found[class] == nil {
+		if _, err := c.Service.Store.Class(c.Context(), class); err != nil && found[class] == nil {
 			return fault.New(fault.Invalid, "Invalid query string parameters: class: %w", err)
 		}
 	}
-	c.setModified(time.Time{})
-	return c.sendJSON(http.StatusOK, api.UsageHistory{From: time.Unix(asked.From*60, 0).UTC(), Step: asked.Step,
+	c.SetModified(time.Time{})
+	return c.SendJSON(http.StatusOK, api.UsageHistory{From: time.Unix(asked.From*60, 0).UTC(), Step: asked.Step,
 		Classes: historyDoc(found)})
 }
 
@@ -140,7 +143,8 @@ func historyQuery(q url.Values, now time.Time) (asked history.Range, aggregate r
 			to, err = historyTime(key, last)
 		case "step":
 			if asked.Step, err = strconv.Atoi(last); err != nil || asked.Step < 1 || asked.Step > minutesOfMonth {
-				err = fault.New(fault.Invalid, "Invalid query string parameters: step=%q is not a number of minutes from 1 to %d",
+				err = fault.New(fault.Invalid,
+					"Invalid query string parameters: step=%q is not a number of minutes from 1 to %d",
 					last, minutesOfMonth)
 			}
 		case "aggregate":
@@ -156,8 +160,9 @@ func historyQuery(q url.Values, now time.Time) (asked history.Range, aggregate r
 				err = fault.New(fault.Invalid, "Invalid query string parameters: at most 100 classes can be named")
 			}
 		default:
-			err = fault.New(fault.Invalid, "Invalid query string parameters: there is no parameter %q; aggregate, class, "+
-				"from, to and step are possible", key)
+			err = fault.New(fault.Invalid,
+				"Invalid query string parameters: there is no parameter %q; aggregate, class, "+
+					"from, to and step are possible", key)
 		}
 		if err != nil {
 			return asked, "", err
@@ -176,8 +181,9 @@ func historyQuery(q url.Values, now time.Time) (asked history.Range, aggregate r
 		asked.Step = least
 	}
 	if asked.Step < least {
-		return asked, "", fault.New(fault.Invalid, "Invalid query string parameters: step=%d gives more than %d steps; "+
-			"write at least step=%d, or a shorter time", asked.Step, maxHistorySteps, least)
+		return asked, "",
+			fault.New(fault.Invalid, "Invalid query string parameters: step=%d gives more than %d steps; "+
+				"write at least step=%d, or a shorter time", asked.Step, maxHistorySteps, least)
 	}
 	step := int64(asked.Step)
 	asked.From = minuteOf(from) / step * step

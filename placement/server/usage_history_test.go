@@ -23,7 +23,7 @@ func newHistoryWorld(t *testing.T) (*world, *time.Time) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 27, 11, 58, 20, 0, time.UTC)
-	w.server.service.now = func() time.Time { return now }
+	w.server.service.Now = func() time.Time { return now }
 	w.server.verifiedAt.Store(&now) // the index is as new as the clock
 	return w, &now
 }
@@ -113,7 +113,7 @@ func TestRunRecordsUsage(t *testing.T) {
 	w, _ := newHistoryWorld(t)
 	createHost(t, w.client(), "host", 4, 2)
 	began, base := time.Now(), time.Date(2026, 11, 27, 12, 0, 59, 900_000_000, time.UTC)
-	w.server.service.now = func() time.Time { return base.Add(time.Since(began)) }
+	w.server.service.Now = func() time.Time { return base.Add(time.Since(began)) }
 	w.server.verifiedAt.Store(&base)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

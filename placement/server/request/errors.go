@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/placement/store"
 )
 
-// refuse returns the error for a refusal of a check.
-func (c *call) refuse(r *edge.Refusal) error {
+// Refuse returns the error for a refusal of a check.
+func (c *Call) Refuse(r *edge.Refusal) error {
 	switch r.Reason {
 	case edge.LineTooLong:
 		return edge.StatusErrorf(http.StatusRequestURITooLong, "the request line is over %d bytes", edge.MaxRequestLine)
@@ -21,7 +21,8 @@ func (c *call) refuse(r *edge.Refusal) error {
 	case edge.NoRoute:
 		return edge.StatusErrorf(http.StatusNotFound, "The resource could not be found.")
 	case edge.NoMethod:
-		return edge.StatusErrorf(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.", c.R.Method)
+		return edge.StatusErrorf(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.",
+			c.R.Method)
 	case edge.WrongType:
 		given := c.R.Header.Get("Content-Type")
 		if media, _, _ := strings.Cut(given, ";"); media == "" {
@@ -43,14 +44,15 @@ func (c *call) refuse(r *edge.Refusal) error {
 	return r
 }
 
-// encode answers with an error. The client receives only the request id of an error of the service (5xx), unless its
+// Encode answers with an error. The client receives only the request id of an error of the service (5xx), unless its
 // text is meant for the client.
-func (c *call) encode(f edge.Failure) {
-	entry := api.ErrorDoc{Status: f.Status, Title: http.StatusText(f.Status), Detail: fault.TextOf(f.Err), RequestID: c.ID}
+func (c *Call) Encode(f edge.Failure) {
+	entry := api.ErrorDoc{Status: f.Status, Title: http.StatusText(f.Status), Detail: fault.TextOf(f.Err),
+		RequestID: c.ID}
 	if f.Status >= http.StatusInternalServerError && !f.ForClient {
 		entry.Detail = c.serverFailure(f)
 	}
-	if c.Version != nil && c.version >= sinceErrorCodes {
+	if c.Version != nil && c.Microversion >= sinceErrorCodes {
 		entry.Code = cmp.Or(fault.CodeOf(f.Err), api.CodeUndefined)
 	}
 	if fault.CodeOf(f.Err) == api.CodeVersion {
@@ -61,19 +63,19 @@ func (c *call) encode(f edge.Failure) {
 	case http.StatusUnauthorized:
 		body = c.unauthorizedDoc(entry.Detail)
 	case http.StatusConflict:
-		c.server.metrics.Conflict(cmp.Or(fault.CodeOf(f.Err), api.CodeUndefined))
+		c.Service.Metrics.Conflict(cmp.Or(fault.CodeOf(f.Err), api.CodeUndefined))
 	}
 	h := c.W.Header()
 	for _, name := range []string{"Last-Modified", "Cache-Control", "Location"} {
 		h.Del(name)
 	}
-	if err := c.sendJSON(f.Status, body); err != nil {
+	if err := c.SendJSON(f.Status, body); err != nil {
 		c.send(f.Status, nil)
 	}
 }
 
 // serverFailure returns the detail of an error of the service.
-func (c *call) serverFailure(f edge.Failure) string {
+func (c *Call) serverFailure(f edge.Failure) string {
 	switch {
 	case fault.CodeOf(f.Err) == store.CodeUnknownOutcome:
 		return "The connection to the database was lost, or the time was up, at the last moment. " +
@@ -87,9 +89,9 @@ func (c *call) serverFailure(f edge.Failure) string {
 
 // unauthorizedDoc returns the body of a 401 answer: that of OpenStack's noauth2 or, with Options.Challenge, that of its
 // Keystone middleware. Neither is an ErrorsDoc.
-func (c *call) unauthorizedDoc(text string) object {
-	if c.server.challenge != "" {
-		return object{"error": object{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}
+func (c *Call) unauthorizedDoc(text string) Object {
+	if c.Service.Challenge != "" {
+		return Object{"error": Object{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}
 	}
-	return object{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}
+	return Object{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}
 }

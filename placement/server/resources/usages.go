@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"net/http"
@@ -8,52 +8,53 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
 
-func (c *call) providerUsages() error {
-	all, err := c.server.store.ProviderUsages(c.Context(), c.provider())
+func providerUsages(c *request.Call) error {
+	all, err := c.Service.Store.ProviderUsages(c.Context(), c.Provider())
 	if err != nil {
 		return err
 	}
-	c.setModified(time.Time{})
-	return c.sendJSON(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
+	c.SetModified(time.Time{})
+	return c.SendJSON(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
 }
 
 // totalUsages handles GET /usages: the usage of all consumers of a project.
-func (c *call) totalUsages() error {
-	q, err := c.query()
+func totalUsages(c *request.Call) error {
+	q, err := c.Query()
 	if err != nil {
 		return err
 	}
-	filter, err := c.usageFilter(q)
+	filter, err := usageFilter(c, q)
 	if err != nil {
 		return err
 	}
-	list, err := c.server.store.Usages(c.Context(), filter)
+	list, err := c.Service.Store.Usages(c.Context(), filter)
 	if err != nil {
 		return err
 	}
-	c.setModified(time.Time{})
-	if c.version < sinceConsumerTypes {
+	c.SetModified(time.Time{})
+	if c.Microversion < request.SinceConsumerTypes {
 		sum := resource.Amounts{}
 		for _, u := range list {
 			for class, n := range u.Used {
 				sum[class] += n
 			}
 		}
-		return c.sendJSON(http.StatusOK, object{"usages": sum})
+		return c.SendJSON(http.StatusOK, request.Object{"usages": sum})
 	}
-	byType := make(map[string]object, len(list))
+	byType := make(map[string]request.Object, len(list))
 	for _, u := range list {
-		d := object{"consumer_count": u.Consumers}
+		d := request.Object{"consumer_count": u.Consumers}
 		for class, n := range u.Used {
 			d[string(class)] = n
 		}
 		byType[u.ConsumerType] = d
 	}
-	return c.sendJSON(http.StatusOK, object{"usages": byType})
+	return c.SendJSON(http.StatusOK, request.Object{"usages": byType})
 }
 
 // consumerTypeWord matches the values of consumer_type in a query. As in the original, the pattern does not anchor the
@@ -61,9 +62,9 @@ func (c *call) totalUsages() error {
 var consumerTypeWord = regexp.MustCompile(`^[A-Z0-9_]+$|^all|^unknown$`)
 
 // usageFilter parses the query of GET /usages.
-func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
+func usageFilter(c *request.Call, q url.Values) (store.UsageFilter, error) {
 	filter := store.UsageFilter{ConsumerType: "all"}
-	if c.version >= sinceConsumerTypes {
+	if c.Microversion >= request.SinceConsumerTypes {
 		filter.ConsumerType = ""
 	}
 	for key, values := range q {
@@ -73,14 +74,16 @@ func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
 			filter.Project = last
 		case key == "user_id":
 			filter.User = last
-		case key == "consumer_type" && c.version >= sinceConsumerTypes && consumerTypeWord.MatchString(last):
+		case key == "consumer_type" && c.Microversion >= request.SinceConsumerTypes &&
+			consumerTypeWord.MatchString(last):
 			filter.ConsumerType = last
 		default:
 			return filter, fault.New(fault.Invalid,
-				"Invalid query string parameters: %s=%q is not valid at microversion %s", key, last, c.version)
+				"Invalid query string parameters: %s=%q is not valid at microversion %s", key, last, c.Microversion)
 		}
 		if last == "" || len([]rune(last)) > 255 {
-			return filter, fault.New(fault.Invalid, "Invalid query string parameters: %s must have 1 to 255 characters", key)
+			return filter, fault.New(fault.Invalid, "Invalid query string parameters: %s must have 1 to 255 characters",
+				key)
 		}
 	}
 	if filter.Project == "" {

@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"cmp"
@@ -11,14 +11,15 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // listHosts handles GET /berth/v1/hosts: what each host has, by name.
-func (c *call) listHosts() error {
-	return c.sendTrees("hosts", func(t hostTree) []any {
+func listHosts(c *request.Call) error {
+	return sendTrees(c, "hosts", func(t hostTree) []any {
 		if row, ok := hosttree.HostOf(t.providers); ok {
 			return []any{row}
 		}
@@ -27,8 +28,8 @@ func (c *call) listHosts() error {
 }
 
 // listDevices handles GET /berth/v1/devices: the devices of all hosts with their holders, by host and address.
-func (c *call) listDevices() error {
-	return c.sendTrees("devices", func(t hostTree) (rows []any) {
+func listDevices(c *request.Call) error {
+	return sendTrees(c, "devices", func(t hostTree) (rows []any) {
 		for _, d := range t.devices() {
 			rows = append(rows, d)
 		}
@@ -37,8 +38,8 @@ func (c *call) listDevices() error {
 }
 
 // showHost handles GET /berth/v1/hosts/{host}: one host with its devices.
-func (c *call) showHost() error {
-	tree, err := c.namedTree()
+func showHost(c *request.Call) error {
+	tree, err := namedTree(c)
 	if err != nil {
 		return err
 	}
@@ -46,12 +47,12 @@ func (c *call) showHost() error {
 	if !ok {
 		return noHost(c.R.PathValue("host"))
 	}
-	return c.sendJSON(200, api.Host{HostRow: row, Devices: tree.devices()})
+	return c.SendJSON(200, api.Host{HostRow: row, Devices: tree.devices()})
 }
 
 // showDevice handles GET /berth/v1/hosts/{host}/devices/{address}: the resource classes of one device of a host.
-func (c *call) showDevice() error {
-	tree, err := c.namedTree()
+func showDevice(c *request.Call) error {
+	tree, err := namedTree(c)
 	if err != nil {
 		return err
 	}
@@ -63,11 +64,12 @@ func (c *call) showDevice() error {
 		return fault.New(fault.NotFound, "Host %s has no device %s in Placement; GET /berth/v1/hosts/{host} lists all",
 			c.R.PathValue("host"), address)
 	}
-	return c.sendJSON(200, api.Devices{Devices: found})
+	return c.SendJSON(200, api.Devices{Devices: found})
 }
 
 func noHost(name string) error {
-	return fault.New(fault.NotFound, "No host %s found: no root provider that does not share its inventory has this name",
+	return fault.New(fault.NotFound,
+		"No host %s found: no root provider that does not share its inventory has this name",
 		name)
 }
 
@@ -97,33 +99,33 @@ func (t hostTree) devices() []hosttree.Device {
 }
 
 // namedTree returns the tree of the host in the path; fault.NotFound if no root provider has the name.
-func (c *call) namedTree() (hostTree, error) {
+func namedTree(c *request.Call) (hostTree, error) {
 	name := c.R.PathValue("host")
-	if err := c.noParameters(); err != nil {
+	if err := noParameters(c); err != nil {
 		return hostTree{}, err
 	}
-	snapshot, err := c.server.index.CatchUp(c.Context())
+	snapshot, err := c.Service.Index.CatchUp(c.Context())
 	if err != nil {
 		return hostTree{}, err
 	}
-	list, err := c.server.store.Providers(c.Context(), store.Filter{Name: name})
+	list, err := c.Service.Store.Providers(c.Context(), store.Filter{Name: name})
 	if err != nil {
 		return hostTree{}, err
 	}
 	if len(list) == 0 || list[0].Parent != "" {
 		return hostTree{}, noHost(name)
 	}
-	trees, err := c.treesOf(snapshot, list[0].ID)
+	trees, err := treesOf(c, snapshot, list[0].ID)
 	if err != nil {
 		return hostTree{}, err
 	}
-	c.setModified(time.Time{})
+	c.SetModified(time.Time{})
 	return trees[0], nil
 }
 
 // treesOf returns trees with what consumers hold of them. A tree that does not exist is empty.
-func (c *call) treesOf(snapshot *index.Snapshot, roots ...provider.ID) ([]hostTree, error) {
-	shares, err := c.server.store.Shares(c.Context(), roots...)
+func treesOf(c *request.Call, snapshot *index.Snapshot, roots ...provider.ID) ([]hostTree, error) {
+	shares, err := c.Service.Store.Shares(c.Context(), roots...)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,8 @@ func (c *call) treesOf(snapshot *index.Snapshot, roots ...provider.ID) ([]hostTr
 	for i, root := range roots {
 		trees[i].owners = owners
 		for _, row := range snapshot.Tree(root) {
-			trees[i].providers = append(trees[i].providers, &hosttree.Provider{Provider: row.Provider, Held: held[row.ID]})
+			trees[i].providers = append(trees[i].providers, &hosttree.Provider{Provider: row.Provider,
+				Held: held[row.ID]})
 		}
 	}
 	return trees, nil
@@ -152,23 +155,23 @@ const treesAtOnce = 200
 // sendTrees answers with a list of the rows of all trees, by the name of the root. Only the trees of one part are in
 // memory, and nothing is locked while the client reads. So each tree is as it was at one time, of which there are
 // several in a long list.
-func (c *call) sendTrees(name string, rows func(hostTree) []any) error {
-	if err := c.noParameters(); err != nil {
+func sendTrees(c *request.Call, name string, rows func(hostTree) []any) error {
+	if err := noParameters(c); err != nil {
 		return err
 	}
-	snapshot, err := c.server.index.CatchUp(c.Context())
+	snapshot, err := c.Service.Index.CatchUp(c.Context())
 	if err != nil {
 		return err
 	}
-	c.setModified(time.Time{})
-	return c.sendItems(name, c.rowsOf(rootsByName(snapshot), rows))
+	c.SetModified(time.Time{})
+	return c.SendItems(name, rowsOf(c, rootsByName(snapshot), rows))
 }
 
 // rowsOf returns the rows of trees, part by part.
-func (c *call) rowsOf(roots []provider.ID, rows func(hostTree) []any) iter.Seq2[any, error] {
+func rowsOf(c *request.Call, roots []provider.ID, rows func(hostTree) []any) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		for part := range slices.Chunk(roots, treesAtOnce) {
-			trees, err := c.treesOf(c.server.index.Snapshot(), part...)
+			trees, err := treesOf(c, c.Service.Index.Snapshot(), part...)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -197,13 +200,14 @@ func rootsByName(snapshot *index.Snapshot) []provider.ID {
 }
 
 // noParameters returns fault.Invalid if the query has a parameter.
-func (c *call) noParameters() error {
-	q, err := c.query()
+func noParameters(c *request.Call) error {
+	q, err := c.Query()
 	if err != nil {
 		return err
 	}
 	for key := range q {
-		return fault.New(fault.Invalid, "Invalid query string parameters: there is no parameter %q; this list has none", key)
+		return fault.New(fault.Invalid, "Invalid query string parameters: there is no parameter %q; this list has none",
+			key)
 	}
 	return nil
 }

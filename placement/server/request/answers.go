@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"encoding/json"
@@ -11,24 +11,24 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// setModified sets Last-Modified and Cache-Control, in microversions that have them. The zero time means now.
-func (c *call) setModified(at time.Time) {
-	if c.version < sinceCacheHeaders {
+// SetModified sets Last-Modified and Cache-Control, in microversions that have them. The zero time means now.
+func (c *Call) SetModified(at time.Time) {
+	if c.Microversion < sinceCacheHeaders {
 		return
 	}
 	if at.IsZero() {
-		at = c.server.now()
+		at = c.Service.Now()
 	}
 	c.W.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
 	c.W.Header().Set("Cache-Control", "no-cache")
 }
 
-// setLocation sets the Location header to the created resource. As in the original it is an absolute URL with the host
+// SetLocation sets the Location header to the created resource. As in the original it is an absolute URL with the host
 // of the request.
-func (c *call) setLocation(path string) { c.W.Header().Set("Location", c.BaseURL()+path) }
+func (c *Call) SetLocation(path string) { c.W.Header().Set("Location", c.BaseURL()+path) }
 
-// sendJSON answers with a status and a JSON document.
-func (c *call) sendJSON(status int, document any) error {
+// SendJSON answers with a status and a JSON document.
+func (c *Call) SendJSON(status int, document any) error {
 	data, err := json.Marshal(document)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err)
@@ -38,7 +38,7 @@ func (c *call) sendJSON(status int, document any) error {
 }
 
 // send writes a whole answer.
-func (c *call) send(status int, body []byte) {
+func (c *Call) send(status int, body []byte) {
 	h := c.W.Header()
 	if body != nil {
 		h.Set("Content-Type", edge.JSON)
@@ -53,28 +53,28 @@ func (c *call) send(status int, body []byte) {
 	}
 }
 
-// chunkSize is how many bytes of an answer are buffered before they are sent. A smaller answer is sent whole, with its
+// ChunkSize is how many bytes of an answer are buffered before they are sent. A smaller answer is sent whole, with its
 // Content-Length.
-const chunkSize = 1 << 20
+const ChunkSize = 1 << 20
 
-// stream waits until fewer than maxStreams other answers are larger than a chunk. It returns at once when it has
+// Stream waits until fewer than maxStreams other answers are larger than a chunk. It returns at once when it has
 // returned nil before: an answer counts until its end, so the chunks that are in memory are bounded.
-func (c *call) stream() error {
+func (c *Call) Stream() error {
 	if c.streams {
 		return nil
 	}
 	c.release()
-	if err := c.server.streams.acquire(c.Context()); err != nil {
+	if err := c.Service.Streams.Acquire(c.Context()); err != nil {
 		return err
 	}
 	c.streams = true
-	c.AtEnd(c.server.streams.release)
+	c.AtEnd(c.Service.Streams.Release)
 	return c.reacquire()
 }
 
-// sendChunk sends a chunk of a large answer, after which more follows.
-func (c *call) sendChunk(data []byte) error {
-	if err := c.stream(); err != nil {
+// SendChunk sends a chunk of a large answer, after which more follows.
+func (c *Call) SendChunk(data []byte) error {
+	if err := c.Stream(); err != nil {
 		return err
 	}
 	c.release()
@@ -88,8 +88,8 @@ func (c *call) sendChunk(data []byte) error {
 	return c.reacquire()
 }
 
-// sendRest sends the last chunks of an answer, or the whole answer if no chunk has been sent. It needs no slot.
-func (c *call) sendRest(chunks ...jsonBuffer) error {
+// SendRest sends the last chunks of an answer, or the whole answer if no chunk has been sent. It needs no slot.
+func (c *Call) SendRest(chunks ...Buffer) error {
 	c.release()
 	if !c.Begun() && len(chunks) == 1 {
 		c.send(http.StatusOK, chunks[0])
@@ -112,9 +112,9 @@ func (c *call) sendRest(chunks ...jsonBuffer) error {
 	return nil
 }
 
-// sendList answers with an object whose only member is a list of n items.
-func (c *call) sendList(name string, n int, item func(i int) any) error {
-	return c.sendItems(name, func(yield func(any, error) bool) {
+// SendList answers with an object whose only member is a list of n items.
+func (c *Call) SendList(name string, n int, item func(i int) any) error {
+	return c.SendItems(name, func(yield func(any, error) bool) {
 		for i := range n {
 			if !yield(item(i), nil) {
 				return
@@ -123,31 +123,31 @@ func (c *call) sendList(name string, n int, item func(i int) any) error {
 	})
 }
 
-// sendItems answers with an object whose only member is a list of items. It sends the list in chunks while it encodes
+// SendItems answers with an object whose only member is a list of items. It sends the list in chunks while it encodes
 // the items, because the list may have any length. After the first chunk an error ends the connection.
-func (c *call) sendItems(name string, items iter.Seq2[any, error]) error {
-	var out jsonBuffer
-	out.put(`{`)
-	out.quoted(name)
-	out.put(`:[`)
+func (c *Call) SendItems(name string, items iter.Seq2[any, error]) error {
+	var out Buffer
+	out.Put(`{`)
+	out.Quoted(name)
+	out.Put(`:[`)
 	n := 0
 	for item, err := range items {
 		if err != nil {
 			return err
 		}
-		out.comma(n)
+		out.Comma(n)
 		n++
 		data, err := json.Marshal(item)
 		if err != nil {
 			return fault.Wrap(fault.Internal, err)
 		}
-		if out = append(out, data...); len(out) >= chunkSize {
-			if err := c.sendChunk(out); err != nil {
+		if out = append(out, data...); len(out) >= ChunkSize {
+			if err := c.SendChunk(out); err != nil {
 				return err
 			}
 			out = out[:0]
 		}
 	}
-	out.put(`]}`)
-	return c.sendRest(out)
+	out.Put(`]}`)
+	return c.SendRest(out)
 }

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"regexp"
@@ -17,22 +17,22 @@ import (
 
 // nameCheck checks the names of groups. err is the result of the last check.
 type nameCheck struct {
-	call *call
+	call *Call
 	err  error
 }
 
 func (n *nameCheck) fails(groups []resource.Group, more ...[]resource.Trait) bool {
-	n.err = n.call.server.names.Check(n.call.Context(), groups, more...)
+	n.err = n.call.Service.Names.Check(n.call.Context(), groups, more...)
 	return n.err != nil
 }
 
-// unknownInList returns the error for a query of providers with a name that does not exist; nil if the original answers
+// UnknownInList returns the error for a query of providers with a name that does not exist; nil if the original answers
 // with an empty list.
-func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
+func (c *Call) UnknownInList(q api.ProviderQuery, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	snapshot, err := c.server.index.CatchUp(c.Context())
+	snapshot, err := c.Service.Index.CatchUp(c.Context())
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,9 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	return wrong
 }
 
-// unknownInAsk returns the error for a query of candidates with a name that does not exist; nil if the original answers
+// UnknownInAsk returns the error for a query of candidates with a name that does not exist; nil if the original answers
 // with an empty list. anyCandidate reports whether a query has a candidate.
-func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error,
+func (c *Call) UnknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error,
 	anyCandidate func(resource.Ask) (bool, error)) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong

@@ -1,4 +1,4 @@
-package server
+package candidates
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -19,11 +20,11 @@ import (
 // answerWriter writes the answer of GET /allocation_candidates while the candidates are found. The answer can have many
 // megabytes, so it is assembled from fragments that are encoded once, without reflection.
 type answerWriter struct {
-	call     *call
+	call     *request.Call
 	snapshot *index.Snapshot
 	ask      resource.Ask
-	held     []jsonBuffer // full chunks before out that are not sent yet
-	out      jsonBuffer
+	held     []request.Buffer // full chunks before out that are not sent yet
+	out      request.Buffer
 	sending  time.Duration // how long sending the chunks took
 
 	items     []itemText                    // by Take.Item; set at the first candidate
@@ -34,28 +35,29 @@ type answerWriter struct {
 	brief     bool                          // the summaries have no traits
 	slots     []slotText                    // by Take.Slot
 	next      []int                         // by take: 1 + the index of the next take in the same slot, or 0
-	sums      map[string]jsonBuffer         // total amounts, by the numbers of the items that share a provider
+	sums      map[string]request.Buffer     // total amounts, by the numbers of the items that share a provider
 }
 
 // slotText is the encoded provider of a slot, and the takes from it in the current candidate.
 type slotText struct {
 	node *index.Node
-	id   jsonBuffer // `"uuid"`, of node
-	head int        // 1 + the index of the first take from it, or 0; 0 between two candidates
+	id   request.Buffer // `"uuid"`, of node
+	head int            // 1 + the index of the first take from it, or 0; 0 between two candidates
 }
 
 // itemText is the encoded form of an item. It is the same in all candidates.
 type itemText struct {
-	group  jsonBuffer // `"suffix":[`
-	amount jsonBuffer // `{"VCPU":1}`
+	group  request.Buffer // `"suffix":[`
+	amount request.Buffer // `{"VCPU":1}`
 }
 
 // newAnswerWriter returns a writer. The caller closes it.
-func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
+func newAnswerWriter(c *request.Call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
 	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{},
-		sums: map[string]jsonBuffer{}}
-	w.brief = c.version >= sinceNestedCandidates && c.R.Header.Get(api.CandidatesHeader) == api.ForScheduling
-	if c.version < sinceNestedCandidates || w.brief {
+		sums: map[string]request.Buffer{}}
+	w.brief = c.Microversion >= request.SinceNestedCandidates &&
+		c.R.Header.Get(api.CandidatesHeader) == api.ForScheduling
+	if c.Microversion < request.SinceNestedCandidates || w.brief {
 		w.used, w.usedIn = map[provider.ID]bool{}, map[*index.Tree][]provider.ID{}
 	}
 	w.out = w.buffer()
@@ -67,8 +69,8 @@ func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answe
 const heldChunks = 8
 
 // buffer returns an empty buffer, of the pool if it has one.
-func (w *answerWriter) buffer() jsonBuffer {
-	if kept, ok := w.call.server.buffers.Get().(*jsonBuffer); ok {
+func (w *answerWriter) buffer() request.Buffer {
+	if kept, ok := w.call.Service.Buffers.Get().(*request.Buffer); ok {
 		return (*kept)[:0]
 	}
 	return nil
@@ -80,9 +82,9 @@ func (w *answerWriter) close() {
 	w.discard(w.out)
 }
 
-func (w *answerWriter) discard(b jsonBuffer) {
-	if 0 < cap(b) && cap(b) <= 2*chunkSize {
-		w.call.server.buffers.Put(&b)
+func (w *answerWriter) discard(b request.Buffer) {
+	if 0 < cap(b) && cap(b) <= 2*request.ChunkSize {
+		w.call.Service.Buffers.Put(&b)
 	}
 }
 
@@ -93,9 +95,9 @@ func (w *answerWriter) discardHeld() {
 	w.held = nil
 }
 
-// flushIfFull holds or sends the buffer if it has reached chunkSize.
+// flushIfFull holds or sends the buffer if it has reached ChunkSize.
 func (w *answerWriter) flushIfFull() (err error) {
-	if len(w.out) < chunkSize {
+	if len(w.out) < request.ChunkSize {
 		return nil
 	}
 	w.held = append(w.held, w.out)
@@ -111,22 +113,22 @@ func (w *answerWriter) flushIfFull() (err error) {
 
 // waitForStream waits until the answer may have more than a chunk.
 func (w *answerWriter) waitForStream() error {
-	began := w.call.server.now()
-	err := w.call.stream()
-	w.sending += w.call.server.now().Sub(began)
+	began := w.call.Service.Now()
+	err := w.call.Stream()
+	w.sending += w.call.Service.Now().Sub(began)
 	return err
 }
 
 // sendHeld sends the chunks that wait.
 func (w *answerWriter) sendHeld() error {
 	defer w.discardHeld()
-	began := w.call.server.now()
+	began := w.call.Service.Now()
 	for _, chunk := range w.held {
-		if err := w.call.sendChunk(chunk); err != nil {
+		if err := w.call.SendChunk(chunk); err != nil {
 			return err
 		}
 	}
-	w.sending += w.call.server.now().Sub(began)
+	w.sending += w.call.Service.Now().Sub(began)
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (w *answerWriter) explain(why api.Explanation) error {
 	if err != nil {
 		return fault.New(fault.Internal, "cannot write the explanation: %w", err)
 	}
-	w.out.put(`,"` + api.ExplanationKey + `":`)
+	w.out.Put(`,"` + api.ExplanationKey + `":`)
 	w.out = append(w.out, text...)
 	return nil
 }
@@ -144,43 +146,43 @@ func (w *answerWriter) explain(why api.Explanation) error {
 // finish sends the rest of the answer. undecided is what the search has not decided, for a scheduler; empty: nothing.
 func (w *answerWriter) finish(undecided string) error {
 	if undecided != "" {
-		w.out.put(`,"` + api.UndecidedKey + `":`)
-		w.out.quoted(undecided)
+		w.out.Put(`,"` + api.UndecidedKey + `":`)
+		w.out.Quoted(undecided)
 	}
-	w.out.put(`}`)
-	return w.call.sendRest(append(w.held, w.out)...)
+	w.out.Put(`}`)
+	return w.call.SendRest(append(w.held, w.out)...)
 }
 
 // answer writes the whole answer and returns the number of candidates in it.
 func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err error) {
-	w.out.put(`{"allocation_requests":[`)
+	w.out.Put(`{"allocation_requests":[`)
 	for found := range list {
 		if n == 0 {
 			w.prepareItems(found.Takes)
 		}
-		w.out.comma(n)
+		w.out.Comma(n)
 		w.request(found.Takes)
 		n++
 		if err = w.flushIfFull(); err != nil {
 			return n, err
 		}
 	}
-	w.out.put(`],"provider_summaries":{`)
+	w.out.Put(`],"provider_summaries":{`)
 	slices.SortFunc(w.trees, func(a, b *index.Tree) int { return strings.Compare(string(a.Root), string(b.Root)) })
 	if w.used == nil {
 		err = w.treeSummaries()
 	} else {
 		err = w.usedSummaries()
 	}
-	w.out.put(`}`)
+	w.out.Put(`}`)
 	return n, err
 }
 
 // treeSummaries writes the summaries of all providers of the trees.
 func (w *answerWriter) treeSummaries() error {
 	n := 0
-	for text := range w.call.server.summaries.Of(w.snapshot, w.trees, encodeSummaries) {
-		w.out.comma(n)
+	for text := range w.call.Service.Summaries.Of(w.snapshot, w.trees, encodeSummaries) {
+		w.out.Comma(n)
 		w.out = append(w.out, text...)
 		n++
 		if err := w.flushIfFull(); err != nil {
@@ -199,8 +201,8 @@ func (w *answerWriter) usedSummaries() error {
 			if w.brief {
 				row.Traits = nil
 			}
-			w.out.comma(n)
-			putSummary(&w.out, row, w.call.version, asked)
+			w.out.Comma(n)
+			putSummary(&w.out, row, w.call.Microversion, asked)
 			n++
 		}
 		if err := w.flushIfFull(); err != nil {
@@ -212,7 +214,7 @@ func (w *answerWriter) usedSummaries() error {
 
 // request writes one candidate.
 func (w *answerWriter) request(takes []candidate.Take) {
-	byList := w.call.version < sinceAllocationOwner
+	byList := w.call.Microversion < request.SinceAllocationOwner
 	open, shut := `{"allocations":{`, `}`
 	if byList {
 		open, shut = `{"allocations":[`, `]`
@@ -221,21 +223,21 @@ func (w *answerWriter) request(takes []candidate.Take) {
 		})
 	}
 	w.linkTakes(takes)
-	w.out.put(open)
+	w.out.Put(open)
 	n := 0
 	for i := range takes {
 		if t := &takes[i]; w.slots[t.Slot].head == i+1 { // it includes the other takes from this provider
-			w.out.comma(n)
+			w.out.Comma(n)
 			n++
 			w.share(takes, i, byList)
 			w.recordTree(t)
 		}
 	}
-	w.out.put(shut)
-	if w.call.version >= sinceMappings {
+	w.out.Put(shut)
+	if w.call.Microversion >= request.SinceMappings {
 		w.mappings(takes)
 	}
-	w.out.put(`}`)
+	w.out.Put(`}`)
 	for i := range takes {
 		w.slots[takes[i].Slot].head = 0
 	}
@@ -246,9 +248,9 @@ func (w *answerWriter) prepareItems(takes []candidate.Take) {
 	w.items, w.next = make([]itemText, len(takes)), make([]int, len(takes))
 	for _, t := range takes {
 		item := &w.items[t.Item]
-		item.group.quoted(t.Suffix)
-		item.group.put(`:[`)
-		item.amount.amounts(t.Amounts)
+		item.group.Quoted(t.Suffix)
+		item.group.Put(`:[`)
+		item.amount.Amounts(t.Amounts)
 	}
 }
 
@@ -262,7 +264,7 @@ func (w *answerWriter) linkTakes(takes []candidate.Take) {
 		spot := &w.slots[t.Slot]
 		if node := t.Node(); spot.node != node {
 			spot.node, spot.id = node, spot.id[:0]
-			spot.id.quoted(string(node.ID))
+			spot.id.Quoted(string(node.ID))
 		}
 		if len(t.Amounts) > 0 {
 			w.next[i], spot.head = spot.head, i+1
@@ -274,19 +276,19 @@ func (w *answerWriter) linkTakes(takes []candidate.Take) {
 func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
 	id := w.slots[takes[first].Slot].id
 	if byList {
-		w.out.put(`{"resource_provider":{"uuid":`)
+		w.out.Put(`{"resource_provider":{"uuid":`)
 		w.out = append(w.out, id...)
-		w.out.put(`},"resources":`)
+		w.out.Put(`},"resources":`)
 	} else {
 		w.out = append(w.out, id...)
-		w.out.put(`:{"resources":`)
+		w.out.Put(`:{"resources":`)
 	}
 	if w.next[first] == 0 {
 		w.out = append(w.out, w.items[takes[first].Item].amount...)
 	} else {
 		w.out = append(w.out, w.sum(takes, first)...)
 	}
-	w.out.put(`}`)
+	w.out.Put(`}`)
 }
 
 // maxCachedSums is the maximum number of entries in answerWriter.sums.
@@ -294,7 +296,7 @@ const maxCachedSums = 1000
 
 // sum returns the encoded total amounts of all takes from one provider. Several takes from one provider are mostly the
 // classes of the unsuffixed group.
-func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
+func (w *answerWriter) sum(takes []candidate.Take, first int) request.Buffer {
 	var scratch [64]byte
 	key := scratch[:0]
 	for i := first + 1; i > 0; i = w.next[i-1] {
@@ -309,8 +311,8 @@ func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
 			total[class] += n
 		}
 	}
-	var out jsonBuffer
-	out.amounts(total)
+	var out request.Buffer
+	out.Amounts(total)
 	if len(w.sums) < maxCachedSums {
 		w.sums[string(key)] = out
 	}
@@ -341,19 +343,21 @@ func (w *answerWriter) use(tree *index.Tree, id provider.ID) {
 
 // mappings writes the providers of each request group.
 func (w *answerWriter) mappings(takes []candidate.Take) {
-	w.out.put(`,"mappings":{`)
+	w.out.Put(`,"mappings":{`)
 	for i := 0; i < len(takes); {
-		w.out.comma(i)
+		w.out.Comma(i)
 		w.out = append(w.out, w.items[takes[i].Item].group...)
 		group := i
-		for ; i < len(takes) && takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group may have several takes
-			written := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
+		for ; i < len(takes) &&
+			takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group may have several takes
+			written := slices.ContainsFunc(takes[group:i],
+				func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
 			if !written {
-				w.out.comma(i - group)
+				w.out.Comma(i - group)
 				w.out = append(w.out, w.slots[takes[i].Slot].id...)
 			}
 		}
-		w.out.put(`]`)
+		w.out.Put(`]`)
 	}
-	w.out.put(`}`)
+	w.out.Put(`}`)
 }

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"context"
@@ -72,11 +72,11 @@ func waitingOf(q *fairQueue) []*waitingTurn {
 // TestTheOriginOfASearch: a service may name the project for which it asks, and another caller may not.
 func TestTheOriginOfASearch(t *testing.T) {
 	for roles, want := range map[string]string{"admin": "tenant", "service": "tenant", "member": "p/u"} {
-		c := &call{}
+		c := &Call{}
 		c.R = httptest.NewRequest("GET", "/allocation_candidates", nil)
 		c.R.Header.Set(api.ProjectHeader, "tenant")
 		c.Who.Project, c.Who.User, c.Who.Roles = "p", "u", []string{roles}
-		if got := c.share(); got != want {
+		if got := c.Share(); got != want {
 			t.Errorf("%s: %s, want %s", roles, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package candidates
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/hosttree"
 	"github.com/openberth/berth/placement/headroom"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -19,21 +20,21 @@ import (
 // headroomTimeout is how long a count may run. A count of ten thousand hosts takes about a second of processor time.
 const headroomTimeout = 20 * time.Second
 
-// headroom handles GET /berth/v1/headroom: how often a query for candidates could be claimed. Hosts whose compute
+// showHeadroom handles GET /berth/v1/headroom: how often a query for candidates could be claimed. Hosts whose compute
 // service is disabled are not counted, and those that the query excludes.
-func (c *call) headroom() error {
-	c.version = api.Latest // the query is that of the newest microversion
-	values, err := c.query()
+func showHeadroom(c *request.Call) error {
+	c.Microversion = api.Latest // the query is that of the newest microversion
+	values, err := c.Query()
 	if err != nil {
 		return err
 	}
 	named := values[api.KeyExclude]
 	values.Del(api.KeyExclude)
-	ask, snapshot, unknown, err := c.parseCandidates(values)
+	ask, snapshot, unknown, err := parseCandidates(c, values)
 	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
-	began, clock := c.server.now(), c.newSearchClock(new(time.Duration))
+	began, clock := c.Service.Now(), newSearchClock(c, new(time.Duration))
 	clock.limit = headroomTimeout
 	hosts := countedHosts(snapshot, named)
 	cloud := headroom.Cloud{Excluded: map[string]bool{}, Stop: clock.expired,
@@ -42,13 +43,13 @@ func (c *call) headroom() error {
 		cloud.Excluded[h.Host] = h.Excluded != ""
 	}
 	counted := cloud.Count(ask)
-	c.server.log.Debug("headroom counted", "request_id", c.ID, "fits", counted.Fits, "took",
-		c.server.now().Sub(began))
+	c.Service.Log.Debug("headroom counted", "request_id", c.ID, "fits", counted.Fits, "took",
+		c.Service.Now().Sub(began))
 	if err := clock.err(); err != nil {
 		return err
 	}
-	c.setModified(time.Time{})
-	return c.sendJSON(http.StatusOK, headroomDoc(counted, hosts, snapshot))
+	c.SetModified(time.Time{})
+	return c.SendJSON(http.StatusOK, headroomDoc(counted, hosts, snapshot))
 }
 
 // countedHosts returns all hosts by name, with the reason why a host is not counted.

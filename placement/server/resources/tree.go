@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"maps"
@@ -8,22 +8,23 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/resource"
 )
 
 // showTree handles GET /berth/v1/trees/{uuid}: the providers of the tree of any of its providers, parents first, with
 // inventories, traits, aggregates and what consumers hold.
-func (c *call) showTree() error {
-	snapshot, err := c.server.index.CatchUp(c.Context())
+func showTree(c *request.Call) error {
+	snapshot, err := c.Service.Index.CatchUp(c.Context())
 	if err != nil {
 		return err
 	}
-	root := snapshot.RootOf(c.provider())
+	root := snapshot.RootOf(c.Provider())
 	rows := snapshot.Tree(root)
 	if len(rows) == 0 {
-		return fault.New(fault.NotFound, "No resource provider with uuid %s found", c.provider())
+		return fault.New(fault.NotFound, "No resource provider with uuid %s found", c.Provider())
 	}
-	held, err := c.server.store.TreeAllocations(c.Context(), root, true)
+	held, err := c.Service.Store.TreeAllocations(c.Context(), root, true)
 	if err != nil {
 		return err
 	}
@@ -46,6 +47,6 @@ func (c *call) showTree() error {
 		slices.Sort(p.Aggregates)
 		answer.Providers[i] = p
 	}
-	c.setModified(time.Time{})
-	return c.sendJSON(http.StatusOK, answer)
+	c.SetModified(time.Time{})
+	return c.SendJSON(http.StatusOK, answer)
 }

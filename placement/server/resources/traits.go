@@ -1,4 +1,4 @@
-package server
+package resources
 
 import (
 	"net/http"
@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/liveindex"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
@@ -23,8 +24,8 @@ func traitNames(list []store.Trait) []resource.Trait {
 
 func traitModified(t store.Trait) time.Time { return t.Modified }
 
-func (c *call) listTraits() error {
-	q, err := c.query()
+func listTraits(c *request.Call) error {
+	q, err := c.Query()
 	if err != nil {
 		return err
 	}
@@ -47,12 +48,12 @@ func (c *call) listTraits() error {
 			return err
 		}
 	}
-	list, err := c.server.store.Traits(c.Context(), filter)
+	list, err := c.Service.Store.Traits(c.Context(), filter)
 	if err != nil {
 		return err
 	}
-	c.setModified(newest(list, traitModified))
-	return c.sendJSON(http.StatusOK, object{"traits": traitNames(list)})
+	c.SetModified(newest(list, traitModified))
+	return c.SendJSON(http.StatusOK, request.Object{"traits": traitNames(list)})
 }
 
 // filterNames parses `in:A,B` or `startswith:A` into a filter. As in the original, any other word before the colon
@@ -73,27 +74,27 @@ func filterNames(filter *store.TraitFilter, value string) error {
 	return nil
 }
 
-func (c *call) showTrait() error {
-	t, err := c.server.store.Trait(c.Context(), resource.Trait(c.R.PathValue("name")))
+func showTrait(c *request.Call) error {
+	t, err := c.Service.Store.Trait(c.Context(), resource.Trait(c.R.PathValue("name")))
 	if err != nil {
 		return err
 	}
-	c.setModified(t.Modified)
+	c.SetModified(t.Modified)
 	return c.WriteStatus(http.StatusNoContent)
 }
 
-func (c *call) putTrait() error {
+func putTrait(c *request.Call) error {
 	name := c.R.PathValue("name")
 	if !resource.IsCustom(name) {
 		return fault.New(fault.Invalid, "The trait %q is not valid: "+
 			"a custom trait is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
-	t, created, err := c.server.store.EnsureTrait(c.Context(), resource.Trait(name))
+	t, created, err := c.Service.Store.EnsureTrait(c.Context(), resource.Trait(name))
 	if err != nil {
 		return err
 	}
-	c.setLocation("/traits/" + name)
-	c.setModified(t.Modified)
+	c.SetLocation("/traits/" + name)
+	c.SetModified(t.Modified)
 	return c.WriteStatus(createdStatus(created))
 }
 
@@ -105,47 +106,47 @@ func createdStatus(created bool) int {
 	return http.StatusNoContent
 }
 
-func (c *call) deleteTrait() error {
+func deleteTrait(c *request.Call) error {
 	name := resource.Trait(c.R.PathValue("name"))
-	if err := c.server.store.DeleteTrait(c.Context(), name); err != nil {
+	if err := c.Service.Store.DeleteTrait(c.Context(), name); err != nil {
 		return err
 	}
-	c.server.names.Forget("", name)
+	c.Service.Names.Forget("", name)
 	return c.WriteStatus(http.StatusNoContent)
 }
 
-func (c *call) sendProviderTraits(generation int, list []store.Trait) error {
-	c.setModified(newest(list, traitModified))
-	return c.sendJSON(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
+func sendProviderTraits(c *request.Call, generation int, list []store.Trait) error {
+	c.SetModified(newest(list, traitModified))
+	return c.SendJSON(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
 }
 
-func (c *call) listProviderTraits() error {
-	all, err := c.server.store.ProviderTraits(c.Context(), c.provider())
+func listProviderTraits(c *request.Call) error {
+	all, err := c.Service.Store.ProviderTraits(c.Context(), c.Provider())
 	if err != nil {
 		return err
 	}
-	return c.sendProviderTraits(all.Generation, all.Traits)
+	return sendProviderTraits(c, all.Generation, all.Traits)
 }
 
-func (c *call) replaceTraits() error {
+func replaceTraits(c *request.Call) error {
 	var in api.ProviderTraitsDoc
-	if err := c.read(api.BodyTraits, &in); err != nil {
+	if err := c.Read(api.BodyTraits, &in); err != nil {
 		return err
 	}
-	all, change, err := c.server.store.ReplaceTraits(c.Context(), c.provider(), in.Generation, in.Traits)
+	all, change, err := c.Service.Store.ReplaceTraits(c.Context(), c.Provider(), in.Generation, in.Traits)
 	if err != nil {
 		return err
 	}
-	c.applyDelta(change, liveindex.Delta{ID: c.provider(), Before: in.Generation,
+	applyDelta(c, change, liveindex.Delta{ID: c.Provider(), Before: in.Generation,
 		Change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
-	return c.sendProviderTraits(all.Generation, all.Traits)
+	return sendProviderTraits(c, all.Generation, all.Traits)
 }
 
-func (c *call) clearTraits() error {
-	change, err := c.server.store.ClearTraits(c.Context(), c.provider())
+func clearTraits(c *request.Call) error {
+	change, err := c.Service.Store.ClearTraits(c.Context(), c.Provider())
 	if err != nil {
 		return err
 	}
-	c.refresh(change)
+	refresh(c, change)
 	return c.WriteStatus(http.StatusNoContent)
 }

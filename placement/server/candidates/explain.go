@@ -1,4 +1,4 @@
-package server
+package candidates
 
 import (
 	"cmp"
@@ -11,40 +11,41 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/resource"
 )
 
-// explanation returns why there are no candidates.
-func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
-	began, clock := c.server.now(), c.newSearchClock(new(time.Duration))
+// explanationOf returns why there are no candidates.
+func explanationOf(c *request.Call, snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
+	began, clock := c.Service.Now(), newSearchClock(c, new(time.Duration))
 	why := explain.Why(snapshot, ask, clock.expired)
-	took := c.server.now().Sub(began)
-	c.server.metrics.Explain(took)
-	c.server.log.Debug("candidates explained", "request_id", c.ID, "reason", why.Reason, "took", took)
+	took := c.Service.Now().Sub(began)
+	c.Service.Metrics.Explain(took)
+	c.Service.Log.Debug("candidates explained", "request_id", c.ID, "reason", why.Reason, "took", took)
 	return why, clock.err() // an explanation that was stopped is not usable
 }
 
-// explain handles GET /berth/v1/explain: it answers why a query for candidates finds none. The reason is empty if it
-// finds some.
-func (c *call) explain() error {
-	c.version = api.Latest // the query is that of the newest microversion
-	ask, snapshot, unknown, err := c.parseCandidateQuery()
+// showExplanation handles GET /berth/v1/explain: it answers why a query for candidates finds none. The reason is empty
+// if it finds some.
+func showExplanation(c *request.Call) error {
+	c.Microversion = api.Latest // the query is that of the newest microversion
+	ask, snapshot, unknown, err := parseCandidateQuery(c)
 	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
-	why, err := c.explanation(snapshot, ask)
+	why, err := explanationOf(c, snapshot, ask)
 	if err != nil {
 		return err
 	}
-	answer, err := c.explanationDocument(snapshot, why, true)
+	answer, err := explanationDocument(c, snapshot, why, true)
 	if err != nil {
 		return err
 	}
-	return c.sendJSON(http.StatusOK, answer)
+	return c.SendJSON(http.StatusOK, answer)
 }
 
 // explanationDocument returns an explanation as the API has it; with holders with those who hold what is missing.
-func (c *call) explanationDocument(snapshot *index.Snapshot, why explain.Explanation, holders bool) (
+func explanationDocument(c *request.Call, snapshot *index.Snapshot, why explain.Explanation, holders bool) (
 	answer api.Explanation, err error) {
 	answer = api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
 		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Help: api.ExplainHelp(why.Help),
@@ -57,7 +58,7 @@ func (c *call) explanationDocument(snapshot *index.Snapshot, why explain.Explana
 		for _, d := range m.Deficits {
 			var held []api.ExplainHolder
 			if holders {
-				if held, err = c.deficitHolders(snapshot, d); err != nil {
+				if held, err = deficitHolders(c, snapshot, d); err != nil {
 					return answer, err
 				}
 			}
@@ -73,13 +74,14 @@ func (c *call) explanationDocument(snapshot *index.Snapshot, why explain.Explana
 const maxHolders = 8
 
 // deficitHolders returns the consumers that hold the missing resources, if the caller may read allocations.
-func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
+func deficitHolders(c *request.Call, snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder,
+	err error) {
 	const rule = "placement:resource_providers:allocations:list"
-	if may, _ := c.Allowed(rule, c.target(rule)); !may {
+	if may, _ := c.Allowed(rule, c.Target(rule)); !may {
 		return nil, nil
 	}
 	for _, id := range d.Taken {
-		all, err := c.server.store.ProviderAllocations(c.Context(), id)
+		all, err := c.Service.Store.ProviderAllocations(c.Context(), id)
 		if fault.Is(err, fault.NotFound) {
 			continue // deleted in the meantime
 		}

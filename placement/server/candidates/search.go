@@ -1,4 +1,4 @@
-package server
+package candidates
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/server/request"
 	"github.com/openberth/berth/resource"
 )
 
@@ -25,7 +26,7 @@ const (
 // searchClock stops a search when its client has disconnected or after a time limit, and makes a long search take
 // turns.
 type searchClock struct {
-	call      *call
+	call      *request.Call
 	began     time.Time
 	limit     time.Duration  // without what candidates add
 	sending   *time.Duration // time spent sending the answer, which does not count
@@ -38,20 +39,20 @@ type searchClock struct {
 }
 
 // newSearchClock returns a clock that starts now. sending is the time spent sending the answer, which does not count.
-func (c *call) newSearchClock(sending *time.Duration) *searchClock {
-	return &searchClock{call: c, began: c.server.now(), limit: searchTimeout, sending: sending}
+func newSearchClock(c *request.Call, sending *time.Duration) *searchClock {
+	return &searchClock{call: c, began: c.Service.Now(), limit: searchTimeout, sending: sending}
 }
 
 // expired reports whether the search must stop. It waits while the search has no turn.
 func (e *searchClock) expired() bool {
-	now := e.call.server.now()
+	now := e.call.Service.Now()
 	ran := now.Sub(e.began) - *e.sending - e.waited
 	e.timedOut = e.timedOut || ran > e.limit+time.Duration(e.found)*timePerCandidate
 	if e.timedOut || e.noTurn != nil || e.call.Context().Err() != nil {
 		return true
 	}
-	e.noTurn = e.call.takeTurns(ran)
-	e.waited += e.call.server.now().Sub(now)
+	e.noTurn = e.call.TakeTurns(ran)
+	e.waited += e.call.Service.Now().Sub(now)
 	return e.noTurn != nil
 }
 
@@ -94,8 +95,8 @@ func (e *searchClock) undecidedError() error {
 	if e.hosts > 1 {
 		what += fmt.Sprintf(", and the same on %d more", e.hosts-1)
 	}
-	c.server.log.Warn("candidate search not completed", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
-		"undecided", what, "project", c.share())
+	c.Service.Log.Warn("candidate search not completed", "request_id", c.ID, "uri", c.R.URL.RequestURI(),
+		"undecided", what, "project", c.Share())
 	return undecided("The search for candidates was stopped, because it took too long. Not decided: %s. Ask for fewer "+
 		"groups, for equal amounts, or for fewer same_subtree clauses.", what)
 }
@@ -108,18 +109,19 @@ func undecided(format string, args ...any) error {
 
 // search returns the candidates up to the limits of the query and of MaxCandidates, until the clock stops it. Each
 // candidate is valid until the next one is returned.
-func (c *call) search(clock *searchClock, snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
-	limit, most := ask.Limit, max(c.server.search.MaxCandidates, 0)
-	if c.server.search.RandomizeCandidates {
+func search(c *request.Call, clock *searchClock, snapshot *index.Snapshot,
+	ask resource.Ask) iter.Seq[candidate.Candidate] {
+	limit, most := ask.Limit, max(c.Service.Search.MaxCandidates, 0)
+	if c.Service.Search.RandomizeCandidates {
 		limit = 0 // the sample is taken from all candidates
 	}
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
 	}
-	options := candidate.Options{Stop: clock.expired, BreadthFirst: c.server.search.BreadthFirst,
+	options := candidate.Options{Stop: clock.expired, BreadthFirst: c.Service.Search.BreadthFirst,
 		TreeSteps: candidate.StepsOfATree, Undecided: clock.givenUp}
-	if c.forScheduling() {
-		options.BreadthFirst, options.First = true, c.server.pick(max(snapshot.Len(), 1))
+	if forScheduling(c) {
+		options.BreadthFirst, options.First = true, c.Service.Pick(max(snapshot.Len(), 1))
 	}
 	return func(yield func(candidate.Candidate) bool) {
 		for one := range candidate.Find(snapshot, ask, options) {
@@ -134,7 +136,7 @@ func (c *call) search(clock *searchClock, snapshot *index.Snapshot, ask resource
 }
 
 // forScheduling reports whether the client wants candidates for scheduling; see api.CandidatesHeader.
-func (c *call) forScheduling() bool {
+func forScheduling(c *request.Call) bool {
 	purpose := c.R.Header.Get(api.CandidatesHeader)
 	return purpose == api.ForScheduling || purpose == api.ForPlanning
 }

@@ -1,4 +1,4 @@
-package server
+package request
 
 import (
 	"errors"
@@ -13,17 +13,17 @@ import (
 	"github.com/openberth/berth/placement/policies"
 )
 
-// checks returns the checks of every request. They have the same order as in the original, so that a request with
+// Checks returns the checks of every request. They have the same order as in the original, so that a request with
 // several faults gets the same status.
-func checks() []func(*call) error {
-	return []func(*call) error{(*call).CheckRequestLine, (*call).CheckDatabase, (*call).Authenticate, (*call).negotiate,
-		(*call).checkContentType, (*call).CheckRoute, (*call).CheckMethod, (*call).CheckMediaFirst, (*call).checkSince,
-		(*call).CheckMedia, (*call).checkPolicy}
+func Checks() []func(*Call) error {
+	return []func(*Call) error{(*Call).CheckRequestLine, (*Call).CheckDatabase, (*Call).Authenticate, (*Call).negotiate,
+		(*Call).checkContentType, (*Call).CheckRoute, (*Call).CheckMethod, (*Call).CheckMediaFirst, (*Call).checkSince,
+		(*Call).CheckMedia, (*Call).checkPolicy}
 }
 
 // negotiate determines the microversion. It returns status 400 for one that is not valid, and 406 for one that is not
 // supported.
-func (c *call) negotiate() error {
+func (c *Call) negotiate() error {
 	version, err := api.RequestVersion(c.R.Header)
 	if fault.CodeOf(err) == api.CodeVersion {
 		return &edge.StatusError{Status: http.StatusNotAcceptable, Err: err}
@@ -31,7 +31,7 @@ func (c *call) negotiate() error {
 	if err != nil {
 		return edge.StatusErrorf(http.StatusBadRequest, "%s", fault.TextOf(err))
 	}
-	c.version, c.Version = version, version
+	c.Microversion, c.Version = version, version
 	h := c.W.Header()
 	h.Set(api.VersionHeader, version.Header())
 	h.Set("Vary", "openstack-api-version")
@@ -39,19 +39,19 @@ func (c *call) negotiate() error {
 }
 
 // checkContentType refuses a body without a type.
-func (c *call) checkContentType() error {
+func (c *Call) checkContentType() error {
 	if c.R.ContentLength > 0 && c.R.Header.Get("Content-Type") == "" {
 		return edge.StatusErrorf(http.StatusBadRequest, "content-type header required when content-length > 0")
 	}
 	return nil
 }
 
-func (c *call) checkSince() error { return c.CheckSince(int(c.version)) }
+func (c *Call) checkSince() error { return c.CheckSince(int(c.Microversion)) }
 
-func (c *call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.target(c.Spec.Rule)) }
+func (c *Call) checkPolicy() error { return c.Authorize(c.Spec.Rule, c.Target(c.Spec.Rule)) }
 
-// target returns the attributes of a request that a rule may refer to.
-func (c *call) target(rule string) map[string]any {
+// Target returns the attributes of a request that a rule may refer to.
+func (c *Call) Target(rule string) map[string]any {
 	if rule != policies.Usages {
 		return map[string]any{"project_id": c.Who.Project, "user_id": c.Who.User}
 	}
@@ -62,8 +62,8 @@ func (c *call) target(rule string) map[string]any {
 	return map[string]any{"project_id": given[len(given)-1]}
 }
 
-// query parses the query string. It returns fault.Invalid if a key or a value is not UTF-8.
-func (c *call) query() (url.Values, error) {
+// Query parses the query string. It returns fault.Invalid if a key or a value is not UTF-8.
+func (c *Call) Query() (url.Values, error) {
 	q := parseQuery(c.R.URL.RawQuery)
 	for key, values := range q {
 		for _, text := range append(values, key) {
@@ -109,16 +109,16 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
-// Options.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
-func (c *call) read(body api.Body, into any) error {
-	data, err := c.ReadBody(c.server.maxBody)
+// Read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
+// Service.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
+func (c *Call) Read(body api.Body, into any) error {
+	data, err := c.ReadBody(c.Service.MaxBody)
 	if refusal, ok := errors.AsType[*edge.Refusal](err); ok {
-		return c.refuse(refusal)
+		return c.Refuse(refusal)
 	}
 	if err != nil {
 		return err
 	}
-	c.body = data
-	return c.server.bodies.Read(body, c.version, data, into)
+	c.Body = data
+	return c.Service.Bodies.Read(body, c.Microversion, data, into)
 }
