@@ -14,10 +14,17 @@ import (
 	"github.com/openberth/berth/compute/store"
 )
 
-// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
+// Store is the sum of what the packages of handlers need of the database; *store.Store implements it and documents its
+// faults.
 type Store interface {
-	catalog.Store
+	catalog.FlavorStore
+	catalog.GroupStore
+	catalog.KeyPairStore
+	catalog.QuotaStore
+	catalog.UsageStore
 	hosts.Accounts
+	hosts.AssignmentStore
+	hosts.DeviceStore
 	hosts.Store
 	operator.Store
 	request.Store

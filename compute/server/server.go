@@ -53,9 +53,10 @@ func New(o Options) http.Handler {
 		IDHeaders: []string{"X-Compute-Request-Id", "X-Openstack-Request-Id"},
 		Routes:    s.routes(), HeadIsGet: true, Escaped: true,
 		NewCall: func() *request.Call { return &request.Call{Strategy: o.Strategy} },
-		Prepare: func(c *request.Call) { c.EnterV2(); c.RemoveSlash(); c.RemoveProject(resources) }, Checks: request.Checks(),
-		Refuse: (*request.Call).Refuse,
-		Encode: (*request.Call).Encode,
+		Prepare: func(c *request.Call) { c.EnterV2(); c.RemoveSlash(); c.RemoveProject(resources) },
+		Checks:  request.Checks(),
+		Refuse:  (*request.Call).Refuse,
+		Encode:  (*request.Call).Encode,
 	})
 }
 
@@ -69,21 +70,24 @@ func newServer(o Options) *server {
 	lookups.DefaultZone = cmp.Or(o.DefaultZone, lookups.DefaultZone)
 	s := &server{
 		store: o.Store, feed: o.Feed,
-		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Store: o.Store, Images: o.Images != nil, Now: o.Now,
-			NewID: o.NewID},
+		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Flavors: o.Store, KeyPairs: o.Store, Groups: o.Store,
+			Usages: o.Store, Quotas: o.Store, Images: o.Images != nil, Now: o.Now, NewID: o.NewID},
 		consoles: &consoles.Handlers{Lookups: lookups, Pages: o.Consoles, Store: o.Store, Now: o.Now,
 			Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop},
 		operator: &operator.Handlers{Lookups: lookups, Store: o.Store, Conductor: o.Conductor, Providers: o.Providers,
 			Process: process, Now: o.Now},
 	}
 	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Consoles: s.consoles, Store: o.Store,
-		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers, ResizeHere: o.ResizeHere,
+		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers,
+		ResizeHere:    o.ResizeHere,
 		ScheduleZone:  o.ScheduleZone,
 		HidePasswords: o.HidePasswords, PortsAtAnyVersion: o.PortsAtAnyVersion,
 		Log: o.Log, Now: o.Now, NewID: o.NewID}
-	s.hosts = &hosts.Handlers{Lookups: lookups, Store: o.Store, Accounts: o.Store, Agents: o.Agents,
-		Conductor: o.Conductor, Audits: o.Audits, Scheduler: o.Scheduler, Ports: o.Ports, Networks: o.Networks,
-		Consoles: &s.consoles.Requests, Strategy: o.Strategy, Ignored: o.Ignored, Log: o.Log, Lease: o.Lease, Stop: o.Stop,
+	s.hosts = &hosts.Handlers{Lookups: lookups, Store: o.Store, Assigned: o.Store, Devices: o.Store, Accounts: o.Store,
+		Agents: o.Agents, Conductor: o.Conductor, Audits: o.Audits, Scheduler: o.Scheduler, Ports: o.Ports,
+		Networks: o.Networks,
+		Consoles: &s.consoles.Requests, Strategy: o.Strategy, Ignored: o.Ignored, Log: o.Log, Lease: o.Lease,
+		Stop:      o.Stop,
 		Heartbeat: o.Heartbeat, Now: o.Now}
 	return s
 }

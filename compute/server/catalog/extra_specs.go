@@ -95,7 +95,7 @@ func (s *Handlers) setExtraSpecs(c *request.Call, o *edge.Object, body func(map[
 			return err
 		}
 	}
-	if err := s.Store.SetExtraSpecs(c.R.Context(), f.ID, specs); err != nil {
+	if err := s.Flavors.SetExtraSpecs(c.R.Context(), f.ID, specs); err != nil {
 		return err
 	}
 	return c.WriteJSON(http.StatusOK, body(specs))
@@ -139,7 +139,7 @@ func (s *Handlers) showExtraSpec(c *request.Call) error {
 }
 
 func (s *Handlers) deleteExtraSpec(c *request.Call) error {
-	if err := s.Store.DeleteExtraSpec(c.R.Context(), c.R.PathValue("id"), c.R.PathValue("key")); err != nil {
+	if err := s.Flavors.DeleteExtraSpec(c.R.Context(), c.R.PathValue("id"), c.R.PathValue("key")); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusOK)

@@ -82,7 +82,7 @@ func (s flavorAccess) changeFlavorAccess(c *request.Call) error {
 			return err
 		}
 		if key == "removeTenantAccess" {
-			err = s.Store.RemoveFlavorAccess(c.R.Context(), f.ID, project)
+			err = s.Flavors.RemoveFlavorAccess(c.R.Context(), f.ID, project)
 		} else {
 			err = s.addFlavorAccess(c, f, project)
 		}
@@ -99,11 +99,11 @@ func (s flavorAccess) addFlavorAccess(c *request.Call, f flavor.Flavor, project 
 	if f.Public && c.Has(accessConflict) {
 		return fault.New(fault.Conflict, "Can not add access to a public flavor.")
 	}
-	return s.Store.AddFlavorAccess(c.R.Context(), f.ID, project)
+	return s.Flavors.AddFlavorAccess(c.R.Context(), f.ID, project)
 }
 
 func (s flavorAccess) writeFlavorAccess(c *request.Call, f flavor.Flavor) error {
-	projects, err := s.Store.FlavorAccess(c.R.Context(), f.ID)
+	projects, err := s.Flavors.FlavorAccess(c.R.Context(), f.ID)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s flavorAccess) writeFlavorAccess(c *request.Call, f flavor.Flavor) error 
 
 // mayUse reports whether the caller may see and use a flavor: it is public, the caller is an administrator, or the
 // access list has the project of the caller.
-func mayUse(s Store, c *request.Call, f flavor.Flavor) (bool, error) {
+func mayUse(s FlavorStore, c *request.Call, f flavor.Flavor) (bool, error) {
 	if f.Public || c.Who.IsAdmin() {
 		return true, nil
 	}

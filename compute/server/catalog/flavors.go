@@ -94,7 +94,7 @@ func (s *Handlers) flavorPage(ctx context.Context, filter store.FlavorFilter, ke
 		if last != nil {
 			filter.Marker = last.ID
 		}
-		return s.Store.Flavors(ctx, filter)
+		return s.Flavors.Flavors(ctx, filter)
 	}, keep)
 	if err != nil || order == nil {
 		return found, err
@@ -147,10 +147,10 @@ func (s *Handlers) showFlavor(c *request.Call) error {
 
 // VisibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
 func (s *Handlers) VisibleFlavor(ctx context.Context, c *request.Call, id string) (flavor.Flavor, error) {
-	f, err := s.Store.Flavor(ctx, id)
+	f, err := s.Flavors.Flavor(ctx, id)
 	visible := false
 	if err == nil {
-		visible, err = mayUse(s.Store, c, f)
+		visible, err = mayUse(s.Flavors, c, f)
 	}
 	if fault.Is(err, fault.NotFound) || err == nil && !visible {
 		return flavor.Flavor{}, fault.New(fault.NotFound, "Flavor %s could not be found.", id)
@@ -195,7 +195,7 @@ func (s *Handlers) createFlavor(c *request.Call) error {
 	if err := c.RefuseOthers("flavor", others); err != nil {
 		return err
 	}
-	if err := s.Store.CreateFlavor(c.R.Context(), f); err != nil {
+	if err := s.Flavors.CreateFlavor(c.R.Context(), f); err != nil {
 		return err
 	}
 	return c.WriteJSON(http.StatusOK, map[string]any{"flavor": flavorView(c, f)})
@@ -223,14 +223,14 @@ func (s *Handlers) describeFlavor(c *request.Call) error {
 		return err
 	}
 	id := c.R.PathValue("id")
-	if err := s.Store.DescribeFlavor(c.R.Context(), id, text); err != nil {
+	if err := s.Flavors.DescribeFlavor(c.R.Context(), id, text); err != nil {
 		return err
 	}
 	return s.showFlavor(c)
 }
 
 func (s *Handlers) deleteFlavor(c *request.Call) error {
-	if err := s.Store.DeleteFlavor(c.R.Context(), c.R.PathValue("id")); err != nil {
+	if err := s.Flavors.DeleteFlavor(c.R.Context(), c.R.PathValue("id")); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusAccepted)

@@ -14,32 +14,45 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
-type Store interface {
+// FlavorStore is what the handlers need of flavors in the database; *store.Store implements it, as the other stores of
+// this package, and documents the faults.
+type FlavorStore interface {
 	CreateFlavor(ctx context.Context, f flavor.Flavor) error
 	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
 	Flavors(ctx context.Context, f store.FlavorFilter) ([]flavor.Flavor, error)
 	DescribeFlavor(ctx context.Context, id, description string) error
 	DeleteFlavor(ctx context.Context, id string) error
 	SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error
+	DeleteExtraSpec(ctx context.Context, id, key string) error
 	FlavorAccess(ctx context.Context, flavor string) ([]string, error)
 	AddFlavorAccess(ctx context.Context, flavor, project string) error
 	RemoveFlavorAccess(ctx context.Context, flavor, project string) error
-	DeleteExtraSpec(ctx context.Context, id, key string) error
+}
 
+// KeyPairStore is what the handlers need of key pairs.
+type KeyPairStore interface {
 	CreateKeyPair(ctx context.Context, k store.KeyPair, most int) (store.KeyPair, error)
 	KeyPair(ctx context.Context, user, name string) (store.KeyPair, error)
 	KeyPairs(ctx context.Context, user, after string, limit int) ([]store.KeyPair, error)
 	DeleteKeyPair(ctx context.Context, user, name string) error
+}
 
+// GroupStore is what the handlers need of server groups.
+type GroupStore interface {
 	CreateServerGroup(ctx context.Context, g store.ServerGroup, limits store.ProjectLimits) error
 	ServerGroup(ctx context.Context, id string) (store.ServerGroup, error)
 	ServerGroups(ctx context.Context, project string) ([]store.ServerGroup, error)
 	DeleteServerGroup(ctx context.Context, id string) error
+}
 
+// UsageStore is what the handlers need to sum up the usage of projects.
+type UsageStore interface {
 	ListedServers(ctx context.Context, ids []string) (map[string]lifecycle.Server, error)
 	UsedServers(ctx context.Context, f store.UsageFilter) ([]store.UsedServer, error)
+}
 
+// QuotaStore is what the handlers need of quotas: limits and what is used.
+type QuotaStore interface {
 	Limits(ctx context.Context, project, user string) (store.ProjectLimits, error)
 	ClassLimits(ctx context.Context, class string) (quota.Amounts, error)
 	LimitsElsewhere() bool
@@ -58,8 +71,12 @@ type FlavorOptions struct {
 // Handlers are the handlers of the package, and what they need.
 type Handlers struct {
 	FlavorOptions
-	Store  Store
-	Images bool // there is an image service, so an image can complete a flavor
-	Now    func() time.Time
-	NewID  func() string
+	Flavors  FlavorStore
+	KeyPairs KeyPairStore
+	Groups   GroupStore
+	Usages   UsageStore
+	Quotas   QuotaStore
+	Images   bool // there is an image service, so an image can complete a flavor
+	Now      func() time.Time
+	NewID    func() string
 }

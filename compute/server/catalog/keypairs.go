@@ -57,7 +57,7 @@ func (s *Handlers) listKeyPairs(c *request.Call) error {
 		}
 	}
 	if marker != "" {
-		if _, err := s.Store.KeyPair(c.R.Context(), user, marker); fault.Is(err, fault.NotFound) {
+		if _, err := s.KeyPairs.KeyPair(c.R.Context(), user, marker); fault.Is(err, fault.NotFound) {
 			return fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(marker))
 		} else if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Handlers) listKeyPairs(c *request.Call) error {
 	}
 	var found []store.KeyPair
 	if limit > 0 {
-		if found, err = s.Store.KeyPairs(c.R.Context(), user, marker, limit); err != nil {
+		if found, err = s.KeyPairs.KeyPairs(c.R.Context(), user, marker, limit); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Handlers) showKeyPair(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	k, err := s.Store.KeyPair(c.R.Context(), user, c.R.PathValue("name"))
+	k, err := s.KeyPairs.KeyPair(c.R.Context(), user, c.R.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Handlers) createKeyPair(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if k, err = s.Store.CreateKeyPair(c.R.Context(), k, most); err != nil {
+	if k, err = s.KeyPairs.CreateKeyPair(c.R.Context(), k, most); err != nil {
 		return err
 	}
 	v := keyPairView(c, k)
@@ -179,7 +179,7 @@ func (s *Handlers) deleteKeyPair(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Store.DeleteKeyPair(c.R.Context(), user, c.R.PathValue("name")); err != nil {
+	if err := s.KeyPairs.DeleteKeyPair(c.R.Context(), user, c.R.PathValue("name")); err != nil {
 		return err
 	}
 	if c.Has(compute.KeyPairType) {
@@ -194,7 +194,7 @@ func (s *Handlers) PublicKey(c *request.Call, user, name string) (string, error)
 	if name == "" {
 		return "", nil
 	}
-	k, err := s.Store.KeyPair(c.R.Context(), user, name)
+	k, err := s.KeyPairs.KeyPair(c.R.Context(), user, name)
 	if fault.Is(err, fault.NotFound) {
 		return "", fault.New(fault.Invalid, "Invalid key_name provided: user %s has no key pair %s", user,
 			edge.Clip(name))

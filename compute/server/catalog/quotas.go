@@ -127,47 +127,48 @@ func checkOwnerLength(what, id string) error {
 	return nil
 }
 
-// quotaStore reads limits and what is used, under the names of the Compute API.
-type quotaStore struct{ Store }
+// quotas reads limits and what is used, under the names of the Compute API.
+type quotas struct{ QuotaStore }
 
 // limitsOf returns the limits of an owner.
-func (s quotaStore) limitsOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
-	limits, err := s.Store.Limits(ctx, o.Project, o.User)
+func (s quotas) limitsOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
+	limits, err := s.Limits(ctx, o.Project, o.User)
 	return s.shown(limits.Effective()), err
 }
 
 // shown returns limits or use under the names of the Compute API.
-func (s quotaStore) shown(a quota.Amounts) quota.Amounts {
-	if s.Store.LimitsElsewhere() {
+func (s quotas) shown(a quota.Amounts) quota.Amounts {
+	if s.LimitsElsewhere() {
 		return a.ShownUnified()
 	}
 	return a
 }
 
 // classLimits returns the limits of a quota class.
-func (s quotaStore) classLimits(ctx context.Context, class string) (quota.Amounts, error) {
-	limits, err := s.Store.ClassLimits(ctx, class)
+func (s quotas) classLimits(ctx context.Context, class string) (quota.Amounts, error) {
+	limits, err := s.ClassLimits(ctx, class)
 	return s.shown(limits), err
 }
 
 // useOf returns what an owner uses.
-func (s quotaStore) useOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
-	use, err := s.Store.QuotaUse(ctx, o.Project, o.User)
+func (s quotas) useOf(ctx context.Context, o store.QuotaOwner) (quota.Amounts, error) {
+	use, err := s.QuotaUse(ctx, o.Project, o.User)
 	return s.shown(use), err
 }
 
 // checkSettable returns fault.Forbidden (403) if limits cannot be set here.
-func (s quotaStore) checkSettable() error {
-	if !s.Store.LimitsElsewhere() {
+func (s quotas) checkSettable() error {
+	if !s.LimitsElsewhere() {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "quotas cannot be set here: [quota] driver is nova.quota.UnifiedLimitsDriver, so "+
-		"the limits are those of Keystone; use `openstack registered limit` and `openstack limit`")
+	return fault.New(fault.Forbidden,
+		"quotas cannot be set here: [quota] driver is nova.quota.UnifiedLimitsDriver, so "+
+			"the limits are those of Keystone; use `openstack registered limit` and `openstack limit`")
 }
 
 // Limit returns the limit of a resource for the caller; negative: unlimited.
 func (s *Handlers) Limit(c *request.Call, resource string) (int, error) {
-	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), store.QuotaOwner{Project: c.Who.Project, User: c.Who.User})
+	limits, err := quotas{s.Quotas}.limitsOf(c.R.Context(), store.QuotaOwner{Project: c.Who.Project, User: c.Who.User})
 	return limits.Limit(resource), err
 }
 
@@ -190,7 +191,7 @@ func (s *Handlers) showQuotas(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), o)
+	limits, err := quotas{s.Quotas}.limitsOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (s *Handlers) showQuotas(c *request.Call) error {
 // defaultQuotas is GET /v2.1/os-quota-sets/{project}/defaults: the same for all projects. Nova's rule is
 // os_compute_api:os-quota-sets:defaults.
 func (s *Handlers) defaultQuotas(c *request.Call) error {
-	limits, err := quotaStore{s.Store}.classLimits(c.R.Context(), store.DefaultClass)
+	limits, err := quotas{s.Quotas}.classLimits(c.R.Context(), store.DefaultClass)
 	if err != nil {
 		return err
 	}
@@ -214,11 +215,11 @@ func (s *Handlers) detailQuotas(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), o)
+	limits, err := quotas{s.Quotas}.limitsOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
-	used, err := quotaStore{s.Store}.useOf(c.R.Context(), o)
+	used, err := quotas{s.Quotas}.useOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -267,7 +268,7 @@ func readLimits(c *request.Call, under string, settable func(quotaResource, comp
 func (s *Handlers) updateQuotas(c *request.Call) error {
 	o, err := quotaOwner(c)
 	if err == nil {
-		err = quotaStore{s.Store}.checkSettable()
+		err = quotas{s.Quotas}.checkSettable()
 	}
 	if err != nil {
 		return err
@@ -275,15 +276,15 @@ func (s *Handlers) updateQuotas(c *request.Call) error {
 	force := false
 	limits, err := readLimits(c, "quota_set", quotaResource.shown, func(o *edge.Object) { o.Flag("force", &force) })
 	if err == nil && !force {
-		err = quotaStore{s.Store}.checkLimits(c.R.Context(), o, limits)
+		err = quotas{s.Quotas}.checkLimits(c.R.Context(), o, limits)
 	}
 	if err == nil {
-		err = s.Store.SetLimits(c.R.Context(), o, limits)
+		err = s.Quotas.SetLimits(c.R.Context(), o, limits)
 	}
 	if err != nil {
 		return err
 	}
-	now, err := quotaStore{s.Store}.limitsOf(c.R.Context(), o)
+	now, err := quotas{s.Quotas}.limitsOf(c.R.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -292,7 +293,7 @@ func (s *Handlers) updateQuotas(c *request.Call) error {
 
 // checkLimits returns fault.Invalid (400) if a new limit is less than what is used, or if that of a user is more than
 // that of the project.
-func (s quotaStore) checkLimits(ctx context.Context, o store.QuotaOwner, limits quota.Amounts) error {
+func (s quotas) checkLimits(ctx context.Context, o store.QuotaOwner, limits quota.Amounts) error {
 	used, err := s.useOf(ctx, o)
 	if err != nil {
 		return err
@@ -310,7 +311,8 @@ func (s quotaStore) checkLimits(ctx context.Context, o store.QuotaOwner, limits 
 				"reserved %d.", limit, name, used[name])
 		}
 		if most >= 0 && (limit < 0 || limit > most) {
-			return fault.New(fault.Invalid, "Quota limit %d for %s must be less than or equal to %d.", limit, name, most)
+			return fault.New(fault.Invalid, "Quota limit %d for %s must be less than or equal to %d.", limit, name,
+				most)
 		}
 	}
 	return nil
@@ -321,10 +323,10 @@ func (s quotaStore) checkLimits(ctx context.Context, o store.QuotaOwner, limits 
 func (s *Handlers) resetQuotas(c *request.Call) error {
 	o, err := quotaOwner(c)
 	if err == nil {
-		err = quotaStore{s.Store}.checkSettable()
+		err = quotas{s.Quotas}.checkSettable()
 	}
 	if err == nil {
-		err = s.Store.ResetLimits(c.R.Context(), o.Project, o.User)
+		err = s.Quotas.ResetLimits(c.R.Context(), o.Project, o.User)
 	}
 	if err != nil {
 		return err
@@ -341,7 +343,7 @@ func (s *Handlers) showQuotaClass(c *request.Call) error {
 
 // writeQuotaClass adds the limits of a class to a set, and writes it.
 func (s *Handlers) writeQuotaClass(c *request.Call, class string, set map[string]any) error {
-	limits, err := quotaStore{s.Store}.classLimits(c.R.Context(), class)
+	limits, err := quotas{s.Quotas}.classLimits(c.R.Context(), class)
 	if err != nil {
 		return err
 	}
@@ -356,14 +358,14 @@ func (s *Handlers) updateQuotaClass(c *request.Call) error {
 	class := c.R.PathValue("class")
 	err := checkOwnerLength("quota_class_name", class)
 	if err == nil {
-		err = quotaStore{s.Store}.checkSettable()
+		err = quotas{s.Quotas}.checkSettable()
 	}
 	if err != nil {
 		return err
 	}
 	limits, err := readLimits(c, "quota_class_set", quotaResource.setInClass, func(*edge.Object) {})
 	if err == nil {
-		err = s.Store.SetLimits(c.R.Context(), store.QuotaOwner{User: class}, limits)
+		err = s.Quotas.SetLimits(c.R.Context(), store.QuotaOwner{User: class}, limits)
 	}
 	if err != nil {
 		return err
@@ -381,11 +383,11 @@ func (s *Handlers) showLimits(c *request.Call) error {
 		}
 		project = other
 	}
-	limits, err := quotaStore{s.Store}.limitsOf(c.R.Context(), store.QuotaOwner{Project: project})
+	limits, err := quotas{s.Quotas}.limitsOf(c.R.Context(), store.QuotaOwner{Project: project})
 	if err != nil {
 		return err
 	}
-	used, err := quotaStore{s.Store}.useOf(c.R.Context(), store.QuotaOwner{Project: project})
+	used, err := quotas{s.Quotas}.useOf(c.R.Context(), store.QuotaOwner{Project: project})
 	if err != nil {
 		return err
 	}

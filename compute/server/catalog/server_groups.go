@@ -37,7 +37,7 @@ func serverGroupRoutes(h *Handlers) request.Routes {
 // ofServerGroup returns a method about the group of the path. rule is checked for the project of the group too.
 func (s serverGroups) ofServerGroup(rule string, handle func(*request.Call, store.ServerGroup) error) request.Method {
 	return request.Guarded(rule, func(c *request.Call) error {
-		g, err := s.Store.ServerGroup(c.R.Context(), c.R.PathValue("id"))
+		g, err := s.Groups.ServerGroup(c.R.Context(), c.R.PathValue("id"))
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s serverGroups) listServerGroups(c *request.Call) error {
 		}
 		project = ""
 	}
-	found, err := s.Store.ServerGroups(c.R.Context(), project)
+	found, err := s.Groups.ServerGroups(c.R.Context(), project)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,8 @@ func readLimitAndOffset(q url.Values) (limit, offset int, err error) {
 		if text := q.Get(key); q.Has(key) {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 0 {
-				return 0, 0, fault.New(fault.Invalid, "%s must be a non-negative integer; it is %q", key, edge.Clip(text))
+				return 0, 0, fault.New(fault.Invalid, "%s must be a non-negative integer; it is %q", key,
+					edge.Clip(text))
 			}
 			*into = n
 		}
@@ -116,7 +117,7 @@ func (s serverGroups) showServerGroup(c *request.Call, g store.ServerGroup) erro
 // deleteServerGroup is DELETE /v2.1/os-server-groups/{id}. The servers of the group stay, and are not restricted any
 // more.
 func (s serverGroups) deleteServerGroup(c *request.Call, g store.ServerGroup) error {
-	if err := s.Store.DeleteServerGroup(c.R.Context(), g.ID); err != nil {
+	if err := s.Groups.DeleteServerGroup(c.R.Context(), g.ID); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusNoContent)
@@ -128,12 +129,12 @@ func (s serverGroups) createServerGroup(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	limits, err := s.Store.Limits(c.R.Context(), g.Project, g.User)
+	limits, err := s.Quotas.Limits(c.R.Context(), g.Project, g.User)
 	if err != nil {
 		return err
 	}
 	g.ID, g.Created = s.NewID(), s.Now()
-	if err := s.Store.CreateServerGroup(c.R.Context(), g, limits); err != nil {
+	if err := s.Groups.CreateServerGroup(c.R.Context(), g, limits); err != nil {
 		return err
 	}
 	return s.showServerGroup(c, g)

@@ -54,7 +54,7 @@ func (s *Handlers) readUsageQuery(c *request.Call) (w usageQuery, err error) {
 // server if more may follow. They are sorted by project, start and id, and are known until their records are purged.
 func (s *Handlers) usedServers(c *request.Call, project string, w usageQuery) (list []store.UsedServer, more string,
 	err error) {
-	list, err = s.Store.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
+	list, err = s.Usages.UsedServers(c.R.Context(), store.UsageFilter{Project: project, From: w.start, To: w.end,
 		Marker: w.marker, Limit: w.limit})
 	if w.marker != "" && fault.Is(err, fault.Invalid) {
 		err = fault.New(fault.Invalid, "marker [%s] not found", edge.Clip(w.marker))
@@ -93,7 +93,7 @@ func (s *Handlers) writeUsage(c *request.Call, project string) error {
 		for _, one := range list {
 			ids = append(ids, one.ID)
 		}
-		if servers, err = s.Store.ListedServers(c.R.Context(), ids); err != nil {
+		if servers, err = s.Usages.ListedServers(c.R.Context(), ids); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,8 @@ func projectUsages(list []store.UsedServer, w usageQuery, now time.Time,
 	usages := []compute.ProjectUsage{}
 	for _, one := range list {
 		if n := len(usages); n == 0 || usages[n-1].ProjectID != one.Project {
-			u := compute.ProjectUsage{ProjectID: one.Project, Start: request.Micros(w.start), Stop: request.Micros(w.end)}
+			u := compute.ProjectUsage{ProjectID: one.Project, Start: request.Micros(w.start),
+				Stop: request.Micros(w.end)}
 			if servers != nil {
 				u.Servers = &[]compute.ServerUsage{}
 			}

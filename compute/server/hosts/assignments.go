@@ -38,9 +38,9 @@ func (s *Handlers) watch(c *request.Call) error {
 	}
 	defer closed()
 	ctx := rest.Unlimited(c.R.Context())
-	changed, stop := s.Store.Subscribe(name) // before reading, so that no change is missed
+	changed, stop := s.Assigned.Subscribe(name) // before reading, so that no change is missed
 	defer stop()
-	now, err := s.Store.Assignments(c.R.Context(), name)
+	now, err := s.Assigned.Assignments(c.R.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (s *Handlers) checkStream(ctx context.Context, w host.WatchRequest, user st
 func (s *Handlers) newer(ctx context.Context, name string, now store.Assignments, heartbeat bool) (store.Assignments,
 	error) {
 	if heartbeat {
-		if at, err := s.Store.Position(ctx, name); err != nil || at.Revision == now.Revision {
+		if at, err := s.Assigned.Position(ctx, name); err != nil || at.Revision == now.Revision {
 			return now, err
 		}
 	}
-	return s.Store.Assignments(ctx, name)
+	return s.Assigned.Assignments(ctx, name)
 }
 
 // isCurrent reports whether the client has the present line already. A client without a line gets the first one at

@@ -48,7 +48,7 @@ func (s *Handlers) cleanDevice(c *request.Call) error {
 		return fault.New(fault.Conflict, "%s has not been used; there is nothing to clean", at)
 	}
 	request := store.CleanRequest{Host: name, Address: at, Asked: s.Now()}
-	if err := s.Store.RequestClean(c.R.Context(), request); err != nil {
+	if err := s.Devices.RequestClean(c.R.Context(), request); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusAccepted)
@@ -66,7 +66,7 @@ func (s *Handlers) resolveCleans(ctx context.Context, h schedule.Host, results [
 		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked,
 			Refused: storable(a.Refused)})
 	}
-	return s.Store.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
+	return s.Devices.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
 		i := slices.IndexFunc(h.Devices, func(d pci.Offered) bool { return d.Address == at })
 		return i < 0 || h.Devices[i].Spent
 	}, answers)

@@ -56,7 +56,7 @@ func (s *Handlers) disableDevice(c *request.Call) error {
 	if !want.Until.IsZero() {
 		d.Until = want.Until.UTC().Truncate(time.Second)
 	}
-	if err := s.Store.DisableDevice(c.R.Context(), store.DisabledDevice{Host: h.Name, Disablement: d}); err != nil {
+	if err := s.Devices.DisableDevice(c.R.Context(), store.DisabledDevice{Host: h.Name, Disablement: d}); err != nil {
 		return err
 	}
 	s.Log.Info("device disabled", "host", h.Name, "address", at.String(), "reason", reason, "user", c.Who.User)
@@ -88,7 +88,7 @@ func (s *Handlers) enableDevice(c *request.Call) error {
 			}
 		}
 	}
-	if err := s.Store.EnableDevice(c.R.Context(), h.Name, at, now, uuid.NewString()); err != nil {
+	if err := s.Devices.EnableDevice(c.R.Context(), h.Name, at, now, uuid.NewString()); err != nil {
 		return err
 	}
 	s.Log.Info("device enabled", "host", h.Name, "address", at.String(), "user", c.Who.User)
@@ -106,7 +106,7 @@ func (s *Handlers) knownDevice(c *request.Call) (
 	if h, err = s.Store.Host(c.R.Context(), name); err != nil {
 		return h, at, nil, s.UnknownHost(c.R.Context(), name, err)
 	}
-	requests, err := s.Store.DisabledDevices(c.R.Context(), s.Now())
+	requests, err := s.Devices.DisabledDevices(c.R.Context(), s.Now())
 	if err != nil {
 		return h, at, nil, err
 	}
@@ -226,7 +226,7 @@ func (s *Handlers) resolveDisabled(ctx context.Context, h schedule.Host, ended [
 	for _, d := range h.Disabled {
 		known = append(known, d.ID)
 	}
-	return s.Store.ResolveDisabled(ctx, h.Name, known, ended, s.Now())
+	return s.Devices.ResolveDisabled(ctx, h.Name, known, ended, s.Now())
 }
 
 // writeDisabledRequests converts the requests of operators for an assignment, without those that have expired.

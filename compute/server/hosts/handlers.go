@@ -25,7 +25,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
+// Store is what the handlers need of servers, flavors and hosts in the database; *store.Store implements it, as the
+// other stores of this package, and documents the faults.
 type Store interface {
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	ReadServers(ctx context.Context, ids []string) ([]lifecycle.Server, error)
@@ -34,10 +35,18 @@ type Store interface {
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	DisabledHosts(ctx context.Context) (map[string]string, error)
 	DeclaredSince(ctx context.Context) (dead, disabled map[string]time.Time, err error)
+}
+
+// AssignmentStore is what the handlers need of the assignments of hosts.
+type AssignmentStore interface {
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Position(ctx context.Context, host string) (store.Position, error)
 	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
 	Subscribe(host string) (changed <-chan struct{}, stop func())
+}
+
+// DeviceStore is what the handlers need of requests to clean and disable devices.
+type DeviceStore interface {
 	RequestClean(ctx context.Context, w store.CleanRequest) error
 	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
 	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
@@ -105,6 +114,8 @@ type Networks interface {
 type Handlers struct {
 	*request.Lookups
 	Store     Store
+	Assigned  AssignmentStore
+	Devices   DeviceStore
 	Accounts  Accounts
 	Agents    Agents
 	Conductor Conductor

@@ -83,10 +83,10 @@ type deviceRequests struct {
 
 // deviceRequests reads the requests of operators.
 func (s *Handlers) deviceRequests(ctx context.Context) (r deviceRequests, err error) {
-	if r.cleans, err = s.Store.CleanRequests(ctx); err != nil {
+	if r.cleans, err = s.Devices.CleanRequests(ctx); err != nil {
 		return r, err
 	}
-	r.disabled, err = s.Store.DisabledDevices(ctx, s.Now())
+	r.disabled, err = s.Devices.DisabledDevices(ctx, s.Now())
 	return r, err
 }
 

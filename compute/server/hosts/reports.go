@@ -110,7 +110,7 @@ func (s *Handlers) behind(ctx context.Context, name string, p host.Position) (st
 	if p == (host.Position{}) {
 		return "", nil
 	}
-	now, err := s.Store.Position(ctx, name)
+	now, err := s.Assigned.Position(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (s *Handlers) past(ctx context.Context, name string, p host.Position, now s
 	if p.Epoch == 0 || epoch == now.Epoch {
 		return nil, nil
 	}
-	revision, known, err := s.Store.EpochEnd(ctx, name, epoch)
+	revision, known, err := s.Assigned.EpochEnd(ctx, name, epoch)
 	if err != nil || !known {
 		return nil, err
 	}
