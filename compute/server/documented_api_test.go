@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
-	"github.com/openberth/berth/compute/server/servers"
+	"github.com/openberth/berth/compute/server/actions"
 )
 
 // documentedRows returns the rows of the tables of docs/compute-api.md below a heading, as cells without backquotes.
@@ -117,7 +117,7 @@ func checkDocumentedPaths(t *testing.T) {
 }
 
 func checkDocumentedActions(t *testing.T) {
-	works, refused := servers.ActionRules(), servers.RefusedActions()
+	works, refused := actions.ActionRules(), actions.RefusedActions()
 	for _, row := range documentedRows(t, "Actions of a server") {
 		action, result, note := row[0], row[1], row[2]
 		_, exists := works[action]

@@ -5,9 +5,11 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/eventstream"
+	"github.com/openberth/berth/compute/server/actions"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/hosts"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/operator"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/server/servers"
@@ -17,6 +19,7 @@ import (
 // Store is the sum of what the packages of handlers need of the database; *store.Store implements it and documents its
 // faults.
 type Store interface {
+	actions.Store
 	catalog.FlavorStore
 	catalog.GroupStore
 	catalog.KeyPairStore
@@ -26,6 +29,7 @@ type Store interface {
 	hosts.AssignmentStore
 	hosts.DeviceStore
 	hosts.Store
+	networking.Store
 	operator.Store
 	request.Store
 	servers.Store
@@ -38,7 +42,9 @@ var _ Store = (*store.Store)(nil)
 
 // Conductor executes the requests of users and agents; *conductor.Conductor implements it and documents its faults.
 type Conductor interface {
+	actions.Conductor
 	hosts.Conductor
+	networking.Conductor
 	operator.Conductor
 	servers.Conductor
 }
@@ -52,7 +58,13 @@ type Agents interface {
 // Providers is what the handlers need of Placement; *placement.Client implements it.
 type Providers interface {
 	operator.Providers
-	servers.Providers
+	actions.Providers
+}
+
+// Images is what the handlers need of an image service; *image.Client implements it.
+type Images interface {
+	catalog.Images
+	servers.Images
 }
 
 // Options are what a server needs. Those before Images must be set; the others have defaults.
@@ -63,8 +75,8 @@ type Options struct {
 	Audits    hosts.Audits
 	Scheduler hosts.Scheduler
 	Ports     hosts.Ports
-	Images    servers.Images // nil: imageRef is stored without a check
-	Networks  Networks       // nil: no server has ports
+	Images    Images   // nil: imageRef is stored without a check
+	Networks  Networks // nil: no server has ports
 	// of Placement; nil: a rebuild must not require more, hypervisors have no amounts
 	Providers Providers
 	catalog.FlavorOptions
@@ -98,5 +110,5 @@ type Zones struct {
 // Networks is what the handlers need of a network service; *network.Client implements it.
 type Networks interface {
 	hosts.Networks
-	servers.Networks
+	networking.Networks
 }

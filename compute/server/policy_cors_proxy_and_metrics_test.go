@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/actions"
 	"github.com/openberth/berth/compute/server/catalog"
-	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/policy"
 )
 
@@ -82,7 +82,7 @@ func TestPolicyGuardsEveryAction(t *testing.T) {
 	h := startWith(t, func(o *Options) { o.Enforcer = deny })
 	h.flavor("small", nil)
 	id := h.server(h.client("ann:p1"), "s", "small")
-	for key, rule := range servers.ActionRules() {
+	for key, rule := range actions.ActionRules() {
 		deny.denied = map[string]bool{rule: true}
 		r := h.ask("POST", "/v2.1/servers/"+id+"/action", `{"`+key+`": null}`)
 		if message, _ := r.dig("forbidden/message").(string); r.status != 403 || !strings.Contains(message, rule) {

@@ -5,9 +5,11 @@ import (
 
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/eventstream"
+	"github.com/openberth/berth/compute/server/actions"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/hosts"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/operator"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/server/servers"
@@ -20,7 +22,9 @@ type server struct {
 	consoles *consoles.Handlers
 	operator *operator.Handlers
 	hosts    *hosts.Handlers
+	network  *networking.Handlers
 	servers  *servers.Handlers
+	actions  *actions.Handlers
 	feed     *eventstream.Feed // nil: none
 }
 
@@ -48,5 +52,5 @@ func (s *server) routes() []edge.Route[*request.Call] {
 func (s *server) guardedRoutes() request.Routes {
 	return request.Join(
 		catalog.Routes(s.catalog), consoles.Routes(s.consoles), operator.Routes(s.operator), hosts.Routes(s.hosts),
-		servers.Routes(s.servers), eventRoutes(s.feed))
+		networking.Routes(s.network), servers.Routes(s.servers), actions.Routes(s.actions), eventRoutes(s.feed))
 }

@@ -5,10 +5,12 @@
 // calls; each resource has one file with its paths, its handlers and its views. From the bottom to the top:
 //
 //	request    the call, the checks and their order, errors, bodies, lists, lookups: what handlers share
-//	catalog    flavors, extra specs, key pairs, quotas, limits, usage
+//	catalog    flavors, extra specs, images, key pairs, quotas, limits, usage
 //	consoles   the consoles of guests
 //	operator   hypervisors, compute services, hosts and zones of the Compute API
-//	servers    servers, their actions, ports, metadata, tags, migrations and history
+//	networking ports, addresses and security groups of servers
+//	servers    servers, their metadata and tags
+//	actions    the actions of servers, migrations and history
 //	hosts      the host API
 //
 // This package has the options (options.go), the version documents, the table of all routes and their wiring.
@@ -25,9 +27,11 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/actions"
 	"github.com/openberth/berth/compute/server/catalog"
 	"github.com/openberth/berth/compute/server/consoles"
 	"github.com/openberth/berth/compute/server/hosts"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/operator"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/server/servers"
@@ -71,18 +75,20 @@ func newServer(o Options) *server {
 	s := &server{
 		store: o.Store, feed: o.Feed,
 		catalog: &catalog.Handlers{FlavorOptions: o.FlavorOptions, Flavors: o.Store, KeyPairs: o.Store, Groups: o.Store,
-			Usages: o.Store, Quotas: o.Store, Images: o.Images != nil, Now: o.Now, NewID: o.NewID},
+			Usages: o.Store, Quotas: o.Store, Images: o.Images, Now: o.Now, NewID: o.NewID},
 		consoles: &consoles.Handlers{Lookups: lookups, Pages: o.Consoles, Store: o.Store, Now: o.Now,
 			Log: o.Log, Heartbeat: o.Heartbeat, Stop: o.Stop},
 		operator: &operator.Handlers{Lookups: lookups, Store: o.Store, Conductor: o.Conductor, Providers: o.Providers,
 			Process: process, Now: o.Now},
 	}
-	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Consoles: s.consoles, Store: o.Store,
-		Conductor: o.Conductor, Images: o.Images, Networks: o.Networks, Providers: o.Providers,
-		ResizeHere:    o.ResizeHere,
-		ScheduleZone:  o.ScheduleZone,
-		HidePasswords: o.HidePasswords, PortsAtAnyVersion: o.PortsAtAnyVersion,
-		Log: o.Log, Now: o.Now, NewID: o.NewID}
+	s.network = &networking.Handlers{Lookups: lookups, Store: o.Store, Conductor: o.Conductor, Networks: o.Networks,
+		PortsAtAnyVersion: o.PortsAtAnyVersion, Log: o.Log, NewID: o.NewID}
+	s.servers = &servers.Handlers{Lookups: lookups, Catalog: s.catalog, Networking: s.network, Store: o.Store,
+		Conductor: o.Conductor, Images: o.Images, ScheduleZone: o.ScheduleZone, HidePasswords: o.HidePasswords,
+		Log: o.Log, Now: o.Now}
+	s.actions = &actions.Handlers{Lookups: lookups, Servers: s.servers, Networking: s.network, Catalog: s.catalog,
+		Consoles: s.consoles, Store: o.Store, Conductor: o.Conductor, Providers: o.Providers, ResizeHere: o.ResizeHere,
+		Now: o.Now, NewID: o.NewID}
 	s.hosts = &hosts.Handlers{Lookups: lookups, Store: o.Store, Assigned: o.Store, Devices: o.Store, Accounts: o.Store,
 		Agents: o.Agents, Conductor: o.Conductor, Audits: o.Audits, Scheduler: o.Scheduler, Ports: o.Ports,
 		Networks: o.Networks,

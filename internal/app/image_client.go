@@ -5,13 +5,13 @@ import (
 
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/image"
-	"github.com/openberth/berth/compute/server/servers"
+	computeserver "github.com/openberth/berth/compute/server"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/settings"
 )
 
 // imagesOf returns the images of a client; nil for none.
-func imagesOf(client *image.Client) servers.Images {
+func imagesOf(client *image.Client) computeserver.Images {
 	if client == nil {
 		return nil
 	}

@@ -105,7 +105,7 @@ func (s *Handlers) setExtraSpecs(c *request.Call, o *edge.Object, body func(map[
 // by requesting dedicated CPUs.
 func (s *Handlers) checkFlavor(f flavor.Flavor) error {
 	_, wrong := s.RequestAmounts(f, flavor.Image{})
-	if wrong == nil || !s.Images {
+	if wrong == nil || s.Images == nil {
 		return wrong
 	}
 	for _, policy := range []string{"dedicated", "mixed"} {

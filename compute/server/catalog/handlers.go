@@ -1,12 +1,14 @@
 // Package catalog holds the resources of the Compute API that servers are made from and counted in: flavors, their
-// extra specs, key pairs, quotas, limits and usage. Each resource has its file, with its paths, its handlers and its
-// views.
+// extra specs, images, key pairs, quotas, limits and usage. Each resource has its file, with its paths, its handlers
+// and its views.
 package catalog
 
 import (
 	"context"
 	"time"
 
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/quota"
@@ -61,6 +63,15 @@ type QuotaStore interface {
 	ResetLimits(ctx context.Context, project, user string) error
 }
 
+// Images is what the handlers need of an image service; *image.Client implements it. Methods return fault.NotFound for
+// an image that the caller may not see, fault.Forbidden if the service rejects the token, and fault.Unavailable if the
+// service does not answer.
+type Images interface {
+	Image(ctx context.Context, who identity.Identity, token, id string) (image.Image, error)
+	Images(ctx context.Context, who identity.Identity, token string) ([]image.Image, error)
+	Delete(ctx context.Context, who identity.Identity, token, id string) error
+}
+
 // FlavorOptions determine what flavors and images can contain.
 type FlavorOptions struct {
 	Aliases        pci.Aliases // [pci] alias
@@ -76,7 +87,7 @@ type Handlers struct {
 	Groups   GroupStore
 	Usages   UsageStore
 	Quotas   QuotaStore
-	Images   bool // there is an image service, so an image can complete a flavor
+	Images   Images // nil: there is no image service, so no image can complete a flavor
 	Now      func() time.Time
 	NewID    func() string
 }

@@ -1,7 +1,10 @@
 package request
 
 import (
+	"regexp"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/openberth/berth/fault"
 )
@@ -52,3 +55,12 @@ func ParseTime(text string) (time.Time, error) {
 	}
 	return time.Time{}, fault.New(fault.Invalid, "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
 }
+
+// IsUUID reports whether a text is a UUID.
+func IsUUID(text string) bool {
+	_, err := uuid.Parse(text)
+	return err == nil
+}
+
+// TagText matches the tags that the Compute API allows.
+var TagText = regexp.MustCompile(`^[^,/]{1,60}$`)

@@ -15,12 +15,13 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/quota"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
-// unsupportedKeys returns the keys of the API that Berth refuses unless they are empty, with the reason.
-func unsupportedKeys(v compute.Version) map[string]string {
+// UnsupportedKeys returns the keys of the API that Berth refuses unless they are empty, with the reason.
+func UnsupportedKeys(v compute.Version) map[string]string {
 	keys := map[string]string{
 		"block_device_mapping": "Berth has no volumes",
 		"block_device_mapping_v2": "Berth has no volumes; the list may have only the root disk of an image, with " +
@@ -41,7 +42,7 @@ func unsupportedKeys(v compute.Version) map[string]string {
 type createRequest struct {
 	server      lifecycle.Server // without its id, the suffix of its name, and the requests of its flavor
 	flavor      string
-	networks    requestedNetworks
+	networks    networking.RequestedNetworks
 	place       place
 	groups      []string // names or ids of security groups
 	min, max    int
@@ -80,19 +81,20 @@ func (s *Handlers) createServers(c *request.Call) error {
 	if want.server.PublicKey, err = s.Catalog.PublicKey(c, c.Who.User, want.server.KeyName); err != nil {
 		return err
 	}
-	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image",
+	if want.server.ImageSnapshot, err = s.FindImage(c, f, want.server.Image, "Can not find requested image",
 		true); err != nil {
 		return err
 	}
 	if err := flavor.CheckSecureBoot(f, want.server.SourceImage(), s.Catalog.Ignored); err != nil {
 		return err
 	}
-	networks := finder(s, c, "Creating servers with ports")
-	if want.server.Networks, err = networks.findNetworks(c, want.networks, want.max); err != nil {
+	networks := networking.NewFinder(s.Networking, c, "Creating servers with ports")
+	if want.server.Networks, err = networks.FindNetworks(c, want.networks, want.max); err != nil {
 		return err
 	}
-	want.server.PortAmounts = networks.found()
-	if want.server.SecurityGroups, err = s.groups().find(c.R.Context(), c.Who.Project, want.groups); err != nil {
+	want.server.PortAmounts = networks.Found()
+	if want.server.SecurityGroups, err = s.Networking.Groups().Find(c.R.Context(), c.Who.Project,
+		want.groups); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			err = fault.Wrap(fault.Invalid, err)
 		}
@@ -109,8 +111,8 @@ func (s *Handlers) createServers(c *request.Call) error {
 	links := c.Links("servers", made.ID)
 	c.W.Header().Set("Location", links[0].HRef)
 	return c.WriteJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
-		DiskConfig: diskConfig(made.AutoDisk), SecurityGroups: requestedGroups(want.groups),
-		AdminPass: shownPassword(s, want.server.AdminPass)}})
+		DiskConfig: diskConfig(made.AutoDisk), SecurityGroups: networking.RequestedGroups(want.groups),
+		AdminPass: ShownPassword(s, want.server.AdminPass)}})
 }
 
 // create records the servers of a request and returns the first: max of them, or as many as the quotas permit if these
@@ -158,11 +160,11 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 		return want, err
 	}
 	want.server = lifecycle.Server{Project: c.Who.Project, User: c.Who.User, CreateRequest: c.ID,
-		Name: request.NameText(o, "name"), Image: readImageRef(o), Metadata: readMetadataItems(o), Group: hints.group,
+		Name: request.NameText(o, "name"), Image: ReadImageRef(o), Metadata: ReadMetadataItems(o), Group: hints.group,
 		SameHost: hints.same, DifferentHost: hints.different}
 	want.place = readPlace(c, o)
 	o.Text("key_name", &want.server.KeyName, 255)
-	want.server.UserData = readUserData(o)
+	want.server.UserData = ReadUserData(o)
 	o.Flag("config_drive", &want.server.ConfigDrive)
 	o.Require("flavorRef")
 	o.Scalar("flavorRef", &want.flavor, "the id of a flavor")
@@ -175,8 +177,8 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 		o.Invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
 	}
 	o.Flag("return_reservation_id", &want.reservation)
-	want.networks = readNetworks(o, c.Microversion)
-	want.groups = readSecurityGroups(o)
+	want.networks = networking.ReadNetworks(o, c.Microversion)
+	want.groups = networking.ReadSecurityGroups(o)
 	if c.Has(compute.ServerDescription) {
 		o.Text("description", &want.server.Description, 255)
 	}
@@ -184,17 +186,17 @@ func readCreateRequest(c *request.Call) (want createRequest, err error) {
 		want.server.Tags = readTags(o)
 	}
 	readBootDisk(o, &want.server.Image)
-	want.server.AdminPass = readPassword(o)
-	if readHostname(c, o, &want.server.Hostname) && want.max > 1 {
+	want.server.AdminPass = ReadPassword(o)
+	if ReadHostname(c, o, &want.server.Hostname) && want.max > 1 {
 		o.Invalid("hostname", "several servers cannot have one host name; leave it out")
 	}
-	want.server = want.server.WithDetails(readDescribed(o).Applied(want.server.Details()), time.Time{})
-	o.Reasons = unsupportedKeys(c.Microversion)
+	want.server = want.server.WithDetails(ReadDescribed(o).Applied(want.server.Details()), time.Time{})
+	o.Reasons = UnsupportedKeys(c.Microversion)
 	return want, o.Finish()
 }
 
-// readImageRef reads imageRef: a UUID, alone or at the end of a link; or nothing.
-func readImageRef(o *edge.Object) string {
+// ReadImageRef reads imageRef: a UUID, alone or at the end of a link; or nothing.
+func ReadImageRef(o *edge.Object) string {
 	ref := ""
 	o.Text("imageRef", &ref, 1024)
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
@@ -208,7 +210,8 @@ func readImageRef(o *edge.Object) string {
 	return id.String()
 }
 
-func readMetadataItems(o *edge.Object) map[string]string {
+// ReadMetadataItems decodes metadata: an object of texts.
+func ReadMetadataItems(o *edge.Object) map[string]string {
 	var m map[string]string
 	if !o.Decode("metadata", &m, "an object of texts") {
 		return nil
@@ -224,8 +227,8 @@ func readMetadataItems(o *edge.Object) map[string]string {
 // maxUserData is the largest user_data, in characters of base64, as in the Compute API.
 const maxUserData = 65535
 
-// readUserData decodes user_data: base64, with or without line breaks; or nothing.
-func readUserData(o *edge.Object) string {
+// ReadUserData decodes user_data: base64, with or without line breaks; or nothing.
+func ReadUserData(o *edge.Object) string {
 	text := ""
 	o.Text("user_data", &text, maxUserData)
 	if _, err := lifecycle.DecodeUserData(text); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/openberth/berth/compute/server/request"
 )
 
-// readDescribed reads the keys that creation, update and rebuild have in common: accessIPv4, accessIPv6 and
+// ReadDescribed reads the keys that creation, update and rebuild have in common: accessIPv4, accessIPv6 and
 // OS-DCF:diskConfig.
-func readDescribed(o *edge.Object) (d lifecycle.DetailsChange) {
+func ReadDescribed(o *edge.Object) (d lifecycle.DetailsChange) {
 	d.AccessIPv4 = readAccess(o, "accessIPv4", netip.Addr.Is4)
 	d.AccessIPv6 = readAccess(o, "accessIPv6", netip.Addr.Is6)
-	d.AutoDisk = readDiskConfig(o)
+	d.AutoDisk = ReadDiskConfig(o)
 	return d
 }
 
@@ -34,9 +34,9 @@ func readAccess(o *edge.Object, key string, valid func(netip.Addr) bool) *string
 	return &text
 }
 
-// readDiskConfig reads OS-DCF:diskConfig: whether it is AUTO; nil if it is not given. It is shown only: a guest
+// ReadDiskConfig reads OS-DCF:diskConfig: whether it is AUTO; nil if it is not given. It is shown only: a guest
 // resizes its file systems itself.
-func readDiskConfig(o *edge.Object) *bool {
+func ReadDiskConfig(o *edge.Object) *bool {
 	word := ""
 	if !o.Word("OS-DCF:diskConfig", &word, "AUTO", "MANUAL") {
 		return nil
@@ -59,8 +59,8 @@ var (
 	hostFQDN  = regexp.MustCompile(`^[a-zA-Z0-9._-]*$`)
 )
 
-// readHostname reads hostname (2.90); given is false without it.
-func readHostname(c *request.Call, o *edge.Object, into *string) (given bool) {
+// ReadHostname reads hostname (2.90); given is false without it.
+func ReadHostname(c *request.Call, o *edge.Object, into *string) (given bool) {
 	if !c.Has(compute.Hostname) {
 		return false
 	}
@@ -86,13 +86,13 @@ const passwordLength = 12
 // has at least one of each.
 var passwordLetters = []string{"abcdefghijkmnopqrstuvwxyz", "ABCDEFGHJKLMNPQRSTUVWXYZ", "23456789"}
 
-// maxPassword is the largest number of characters of adminPass, which the records of all servers of a request have.
-const maxPassword = 255
+// MaxPassword is the largest number of characters of adminPass, which the records of all servers of a request have.
+const MaxPassword = 255
 
-// readPassword reads adminPass, and generates one if it is not given.
-func readPassword(o *edge.Object) string {
+// ReadPassword reads adminPass, and generates one if it is not given.
+func ReadPassword(o *edge.Object) string {
 	text := ""
-	if o.Text("adminPass", &text, maxPassword) && text != "" {
+	if o.Text("adminPass", &text, MaxPassword) && text != "" {
 		return text
 	}
 	return generatePassword()
@@ -123,8 +123,8 @@ func below(n int) int {
 	return int(k.Int64())
 }
 
-// shownPassword returns the password as answers show it: none with [api] enable_instance_password = false.
-func shownPassword(s *Handlers, password string) string {
+// ShownPassword returns the password as answers show it: none with [api] enable_instance_password = false.
+func ShownPassword(s *Handlers, password string) string {
 	if s.HidePasswords {
 		return ""
 	}

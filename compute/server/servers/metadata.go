@@ -19,13 +19,13 @@ func metadataRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/metadata": {
 			http.MethodGet:  s.OfServer(policies.ListMetadata, d.listMetadata),
-			http.MethodPost: s.OfServer(policies.CreateMetadata, unlessLocked(d.addMetadata)),
-			http.MethodPut:  s.OfServer(policies.ReplaceMetadata, unlessLocked(d.replaceMetadata)),
+			http.MethodPost: s.OfServer(policies.CreateMetadata, request.UnlessLocked(d.addMetadata)),
+			http.MethodPut:  s.OfServer(policies.ReplaceMetadata, request.UnlessLocked(d.replaceMetadata)),
 		},
 		"/v2.1/servers/{id}/metadata/{key}": {
 			http.MethodGet:    s.OfServer(policies.ShowMetadata, d.showMetadata),
-			http.MethodPut:    s.OfServer(policies.UpdateMetadata, unlessLocked(d.putMetadata)),
-			http.MethodDelete: s.OfServer(policies.DeleteMetadata, unlessLocked(d.deleteMetadata)),
+			http.MethodPut:    s.OfServer(policies.UpdateMetadata, request.UnlessLocked(d.putMetadata)),
+			http.MethodDelete: s.OfServer(policies.DeleteMetadata, request.UnlessLocked(d.deleteMetadata)),
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/compute/store"
 )
@@ -22,7 +23,7 @@ func serverRoutes(s *Handlers) request.Routes {
 		"/v2.1/servers/{id}": {
 			http.MethodGet:    s.OfServer(policies.ShowServer, s.showServer),
 			http.MethodPut:    s.OfServer(policies.UpdateServer, s.updateServer),
-			http.MethodDelete: s.OfServer(policies.DeleteServer, unlessLocked(s.deleteServer)),
+			http.MethodDelete: s.OfServer(policies.DeleteServer, request.UnlessLocked(s.deleteServer)),
 		},
 	}
 }
@@ -57,15 +58,15 @@ func (s *Handlers) detailServers(c *request.Call) error {
 		if err != nil {
 			return nil, err
 		}
-		hosts, err := s.hostStates(c.R.Context(), c, found...)
+		hosts, err := s.HostStates(c.R.Context(), c, found...)
 		if err != nil {
 			return nil, err
 		}
 		views := make([]compute.Server, 0, len(found))
-		groups := s.groups().of(c.R.Context(), found...)
+		groups := s.Networking.Groups().Of(c.R.Context(), found...)
 		for _, one := range found {
 			v := serverView(c, one, hosts)
-			v.SecurityGroups = groupNames(groups[one.ID])
+			v.SecurityGroups = networking.GroupNames(groups[one.ID])
 			views = append(views, v)
 		}
 		return views, nil
@@ -130,7 +131,7 @@ func (s *Handlers) showServer(c *request.Call, found lifecycle.Server) error {
 
 // deleteServer is DELETE /v2.1/servers/{id}. It responds as soon as the request is recorded.
 func (s *Handlers) deleteServer(c *request.Call, found lifecycle.Server) error {
-	if err := s.Conductor.Delete(c.R.Context(), found.ID, caller(c)); err != nil {
+	if err := s.Conductor.Delete(c.R.Context(), found.ID, request.Caller(c)); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusNoContent)
@@ -155,11 +156,11 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 		_, describe = o.Keys["description"]
 		o.Text("description", &description, 255)
 	}
-	change := readDescribed(o)
+	change := ReadDescribed(o)
 	hostname := ""
-	renameHost := readHostname(c, o, &hostname)
+	renameHost := ReadHostname(c, o, &hostname)
 	pin := readPin(c, o)
-	o.Reasons = unsupportedKeys(c.Microversion)
+	o.Reasons = UnsupportedKeys(c.Microversion)
 	if err := o.Finish(); err != nil {
 		return err
 	}
@@ -184,15 +185,15 @@ func (s *Handlers) updateServer(c *request.Call, found lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := s.hostStates(c.R.Context(), c, found)
+	hosts, err := s.HostStates(c.R.Context(), c, found)
 	if err != nil {
 		return err
 	}
-	v, err := s.oneView(c, found, hosts)
+	v, err := s.OneView(c, found, hosts)
 	if err != nil {
 		return err
 	}
-	view, err := changedView(c, v)
+	view, err := ChangedView(c, v)
 	if err != nil {
 		return err
 	}

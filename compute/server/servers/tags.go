@@ -3,7 +3,6 @@ package servers
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 
 	"github.com/openberth/berth/api/compute"
@@ -85,7 +84,7 @@ func (s details) changeTags(c *request.Call, id, what string,
 
 func (s details) putTag(c *request.Call, found lifecycle.Server) error {
 	tag := c.R.PathValue("tag")
-	if !tagText.MatchString(tag) {
+	if !request.TagText.MatchString(tag) {
 		return fault.New(fault.Invalid, "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
 			edge.Clip(tag))
 	}
@@ -139,9 +138,6 @@ func (s details) deleteTag(c *request.Call, found lifecycle.Server) error {
 	return c.WriteStatus(http.StatusNoContent)
 }
 
-// tagText matches the tags that the Compute API allows.
-var tagText = regexp.MustCompile(`^[^,/]{1,60}$`)
-
 func readTags(o *edge.Object) []string {
 	var tags []string
 	o.Decode("tags", &tags, "a list of texts")
@@ -151,7 +147,7 @@ func readTags(o *edge.Object) []string {
 		o.Invalid("tags", "there are %d; at most %d are allowed", len(tags), request.MaxTags)
 	}
 	for _, tag := range tags {
-		if !tagText.MatchString(tag) {
+		if !request.TagText.MatchString(tag) {
 			o.Invalid("tags", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash",
 				edge.Clip(tag))
 		}

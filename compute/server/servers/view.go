@@ -12,12 +12,13 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
 
-// hostStates returns UP or DOWN for each host of these servers that has reported; nil if the caller may not see it.
-func (s *Handlers) hostStates(ctx context.Context, c *request.Call, shown ...lifecycle.Server) (map[string]string,
+// HostStates returns UP or DOWN for each host of these servers that has reported; nil if the caller may not see it.
+func (s *Handlers) HostStates(ctx context.Context, c *request.Call, shown ...lifecycle.Server) (map[string]string,
 	error) {
 	if !c.Has(compute.HostStatus) || !c.Who.IsAdmin() {
 		return nil, nil
@@ -49,9 +50,10 @@ func (s *Handlers) hostStates(ctx context.Context, c *request.Call, shown ...lif
 func serverView(c *request.Call, s lifecycle.Server, hosts map[string]string) compute.Server {
 	at := s.Shown()
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
-		Metadata: request.NotNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: serverFlavor(c, s),
-		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: addresses(s),
-		Links: c.Links("servers", s.ID), DiskConfig: diskConfig(s.AutoDisk), ConfigDrive: configDrive(s),
+		Metadata: request.NotNil(s.Metadata), HostID: HostID(s), Image: "", Flavor: serverFlavor(c, s),
+		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated},
+		Addresses: networking.Addresses(s),
+		Links:     c.Links("servers", s.ID), DiskConfig: diskConfig(s.AutoDisk), ConfigDrive: configDrive(s),
 		KeyName: request.OrNull(s.KeyName),
 		VMState: s.VMState(), TaskState: request.OrNull(s.TaskState()), LaunchedAt: request.MicrosOrNull(s.Launched),
 		TerminatedAt: request.MicrosOrNull(s.Ended),
@@ -176,10 +178,10 @@ func addNewest(c *request.Call, v *compute.Server, s lifecycle.Server) {
 	}
 }
 
-// oneView returns the view of a server that is not part of a list: it shows the groups of the server, too.
-func (s *Handlers) oneView(c *request.Call, one lifecycle.Server, hosts map[string]string) (compute.Server, error) {
+// OneView returns the view of a server that is not part of a list: it shows the groups of the server, too.
+func (s *Handlers) OneView(c *request.Call, one lifecycle.Server, hosts map[string]string) (compute.Server, error) {
 	v := serverView(c, one, hosts)
-	v.SecurityGroups = groupNames(s.groups().of(c.R.Context(), one)[one.ID])
+	v.SecurityGroups = networking.GroupNames(s.Networking.Groups().Of(c.R.Context(), one)[one.ID])
 	if !c.Has(compute.ServerGroupsShown) {
 		return v, nil
 	}
@@ -192,9 +194,9 @@ func (s *Handlers) oneView(c *request.Call, one lifecycle.Server, hosts map[stri
 var notInChanged = []string{"OS-EXT-AZ:", "OS-EXT-SRV-ATTR:", "OS-EXT-STS:", "OS-SRV-USG:", "os-extended-volumes:",
 	"config_drive", "host_status", "key_name", "security_groups"}
 
-// changedView returns the server in the answers to PUT and to a rebuild. Since 2.75 it is that of GET; before, it lacks
+// ChangedView returns the server in the answers to PUT and to a rebuild. Since 2.75 it is that of GET; before, it lacks
 // many keys, except those in keep.
-func changedView(c *request.Call, v compute.Server, keep ...string) (any, error) {
+func ChangedView(c *request.Call, v compute.Server, keep ...string) (any, error) {
 	if c.Has(compute.StrictRequests) {
 		return v, nil
 	}
@@ -227,8 +229,8 @@ func serverFlavor(c *request.Call, s lifecycle.Server) compute.ServerFlavor {
 		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: request.NotNil(f.ExtraSpecs)}}
 }
 
-// hostID returns a hash of project and host. It shows a user which servers share a host, but not which host that is.
-func hostID(s lifecycle.Server) string {
+// HostID returns a hash of project and host. It shows a user which servers share a host, but not which host that is.
+func HostID(s lifecycle.Server) string {
 	host := s.Shown().Host
 	if host == "" {
 		return ""
@@ -239,11 +241,11 @@ func hostID(s lifecycle.Server) string {
 
 // writeServer responds with one server in detail.
 func (s *Handlers) writeServer(c *request.Call, found lifecycle.Server) error {
-	hosts, err := s.hostStates(c.R.Context(), c, found)
+	hosts, err := s.HostStates(c.R.Context(), c, found)
 	if err != nil {
 		return err
 	}
-	v, err := s.oneView(c, found, hosts)
+	v, err := s.OneView(c, found, hosts)
 	if err != nil {
 		return err
 	}

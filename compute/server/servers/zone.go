@@ -28,7 +28,8 @@ func readPlace(c *request.Call, o *edge.Object) (p place) {
 	o.Text("availability_zone", &text, 255)
 	parts := strings.Split(text, ":")
 	if len(parts) > 3 {
-		o.Invalid("availability_zone", "Unable to parse availability_zone %q; write it as ZONE, ZONE:HOST or ZONE:HOST:NODE",
+		o.Invalid("availability_zone",
+			"Unable to parse availability_zone %q; write it as ZONE, ZONE:HOST or ZONE:HOST:NODE",
 			edge.Clip(text))
 	}
 	p.zone = parts[0]
@@ -73,7 +74,8 @@ func where(s *Handlers, c *request.Call, p place) (zone, host string, err error)
 		return "", "", err
 	}
 	if host != "" && of.Zone(host) != p.zone {
-		return "", "", fault.New(fault.Invalid, "Host %s is in the availability zone %s, not in %s", host, of.Zone(host),
+		return "", "", fault.New(fault.Invalid, "Host %s is in the availability zone %s, not in %s", host,
+			of.Zone(host),
 			edge.Clip(p.zone))
 	}
 	return p.zone, host, nil
@@ -86,7 +88,8 @@ func onlyHost(ctx context.Context, s *Handlers, p place) (string, error) {
 		host = p.node
 	}
 	if p.node != "" && p.node != host {
-		return "", fault.New(fault.Invalid, "Compute host %s has no node %s; the node of a host has its name", host, p.node)
+		return "", fault.New(fault.Invalid, "Compute host %s has no node %s; the node of a host has its name", host,
+			p.node)
 	}
 	_, err := s.Store.Host(ctx, host)
 	if fault.Is(err, fault.NotFound) || err == nil && provider.CheckHostName(host) != nil {
@@ -110,13 +113,10 @@ func checkZone(ctx context.Context, s *Handlers, of schedule.Aggregates, zone st
 		edge.Clip(zone))
 }
 
-// readUnshelve reads the zone and the host of an unshelved server: availability_zone since 2.77, host since 2.91. With
+// ReadUnshelved reads the zone and the host of an unshelved server: availability_zone since 2.77, host since 2.91. With
 // null for the zone, the server may be in any zone.
-func readUnshelve(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
+func ReadUnshelved(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
 	w *lifecycle.ActionRequested) error {
-	if err := countPorts(s, c, found); err != nil {
-		return err
-	}
 	if !c.Has(compute.UnshelveZone) {
 		return nil
 	}
@@ -140,7 +140,8 @@ func readUnshelve(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.
 		return o.Err()
 	}
 	if given && found.Status() != "SHELVED_OFFLOADED" {
-		return fault.New(fault.Conflict, "The server is not SHELVED_OFFLOADED; only then can its availability zone change")
+		return fault.New(fault.Conflict,
+			"The server is not SHELVED_OFFLOADED; only then can its availability zone change")
 	}
 	return unshelveTo(s, c, p, w)
 }
@@ -167,4 +168,38 @@ func unshelveTo(s *Handlers, c *request.Call, p place, w *lifecycle.ActionReques
 			edge.Clip(p.zone))
 	}
 	return checkZone(c.R.Context(), s, of, p.zone)
+}
+
+// readPin reads pinned_availability_zone (2.104): the zone that the server must not leave; empty for null, which
+// permits all. It returns nil if the key is not given.
+func readPin(c *request.Call, o *edge.Object) *string {
+	if !c.Has(compute.PinZone) || !o.Has("pinned_availability_zone") {
+		return nil
+	}
+	zone := ""
+	if edge.IsNull(o.Keys["pinned_availability_zone"]) {
+		delete(o.Keys, "pinned_availability_zone")
+		return &zone
+	}
+	if o.Text("pinned_availability_zone", &zone, 255) && zone == "" {
+		o.Invalid("pinned_availability_zone", "it is empty; give the zone of the server or null")
+	}
+	return &zone
+}
+
+// checkPin returns fault.Conflict unless a server may be pinned to a zone: it is the one that it is in, and the server
+// is not pinned to another one. An empty zone is always permitted.
+func checkPin(now lifecycle.Server, zone string) error {
+	switch {
+	case zone == "" || zone == now.Zone:
+	case now.Zone != "":
+		return fault.New(fault.Conflict,
+			"the server is pinned to the availability zone %s; set pinned_availability_zone "+
+				"to null first", now.Zone)
+	case zone != now.HostZone:
+		return fault.New(fault.Conflict,
+			"the server is in the availability zone %s and can be pinned to no other one; "+
+				"it is %s", now.HostZone, edge.Clip(zone))
+	}
+	return nil
 }

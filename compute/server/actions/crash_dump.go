@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func crashDump(s *Handlers, c *request.Call, arguments json.RawMessage, found li
 		if !now.Ended.IsZero() { // deleted since it was read
 			return now
 		}
-		return now.WithCrashDump(caller(c), s.Now())
+		return now.WithCrashDump(request.Caller(c), s.Now())
 	})
 	if err != nil {
 		return err

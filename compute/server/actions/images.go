@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"maps"
@@ -11,6 +11,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
 )
 
 // readSnapshot decodes createImage.
@@ -39,7 +40,7 @@ func readImageCopy(o *edge.Object, into *lifecycle.ImageCopy) {
 	if o.Err() == nil && (into.Name == "" || strings.TrimSpace(into.Name) != into.Name) {
 		o.Invalid("name", "it is empty, or begins or ends with spaces")
 	}
-	into.Properties = readMetadataItems(o)
+	into.Properties = servers.ReadMetadataItems(o)
 	for _, key := range slices.Sorted(maps.Keys(into.Properties)) {
 		if slices.Contains(imageAttributes, key) {
 			o.Invalid("metadata", "%s is an attribute of the image, and not a property that can be set here", key)
@@ -49,8 +50,10 @@ func readImageCopy(o *edge.Object, into *lifecycle.ImageCopy) {
 
 // imageAttributes are the attributes of an image that compute or the image service sets.
 var imageAttributes = []string{"checksum", "container_format", "created_at", "deleted", "deleted_at", "direct_url",
-	"disk_format", "file", "id", "locations", "min_disk", "min_ram", "name", "os_hash_algo", "os_hash_value", "os_hidden",
-	"owner", "protected", "schema", "self", "size", "status", "stores", "tags", "updated_at", "virtual_size", "visibility"}
+	"disk_format", "file", "id", "locations", "min_disk", "min_ram", "name", "os_hash_algo", "os_hash_value",
+	"os_hidden",
+	"owner", "protected", "schema", "self", "size", "status", "stores", "tags", "updated_at", "virtual_size",
+	"visibility"}
 
 // How long an answer waits until the image service has the image, and how often that is looked at.
 const (

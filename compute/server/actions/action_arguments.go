@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -34,7 +36,7 @@ func readResize(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Se
 	o.Require("flavorRef")
 	o.Scalar("flavorRef", &ref, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
-	w.Details.AutoDisk = readDiskConfig(o)
+	w.Details.AutoDisk = servers.ReadDiskConfig(o)
 	if o.Err() != nil {
 		return o.Err()
 	}
@@ -104,7 +106,7 @@ func readEvacuate(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.
 		o.Require("onSharedStorage")
 		o.Flag("onSharedStorage", new(bool))
 	}
-	w.AdminPass = readPassword(o)
+	w.AdminPass = servers.ReadPassword(o)
 	w.KeepStopped = c.Has(compute.EvacuateStopped)
 	if c.Has(compute.EvacuateForce) && !c.Has(compute.NoForcedMoves) {
 		refuseForce(o)
@@ -144,6 +146,15 @@ func (s *Handlers) readTarget(ctx context.Context, o *edge.Object, found lifecyc
 		return fault.New(fault.Invalid, "The target host can't be the same one.")
 	}
 	return nil
+}
+
+// readUnshelve reads where a server is unshelved, after its ports were counted again.
+func readUnshelve(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
+	if err := networking.CountPorts(s.Networking, c, found); err != nil {
+		return err
+	}
+	return servers.ReadUnshelved(s.Servers, c, o, found, w)
 }
 
 func readReset(_ *Handlers, _ *request.Call, o *edge.Object, _ lifecycle.Server,

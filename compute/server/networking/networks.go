@@ -1,12 +1,10 @@
-package servers
+package networking
 
 import (
 	"encoding/json"
 	"net/netip"
 	"net/url"
 	"slices"
-
-	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/edge"
@@ -18,14 +16,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// requestedNetworks is the value of `networks`: a list, or auto.
-type requestedNetworks struct {
+// RequestedNetworks is the value of `networks`: a list, or auto.
+type RequestedNetworks struct {
 	auto bool
 	list []lifecycle.NetworkRequest
 }
 
-// readNetworks reads networks. Before 2.37 a missing or empty list means auto.
-func readNetworks(o *edge.Object, v compute.Version) (want requestedNetworks) {
+// ReadNetworks reads networks. Before 2.37 a missing or empty list means auto.
+func ReadNetworks(o *edge.Object, v compute.Version) (want RequestedNetworks) {
 	raw, given := o.Keys["networks"]
 	delete(o.Keys, "networks")
 	var word string
@@ -92,28 +90,28 @@ func checkNetwork(o *edge.Object, r lifecycle.NetworkRequest) {
 	switch {
 	case r.Port == "" && r.Network == "":
 		o.Invalid("networks", "an entry has neither uuid nor port; give one of them")
-	case r.Port != "" && !isUUID(r.Port), r.Port == "" && !isUUID(r.Network):
+	case r.Port != "" && !request.IsUUID(r.Port), r.Port == "" && !request.IsUUID(r.Network):
 		o.Invalid("networks", "%q is not a UUID", edge.Clip(r.Port+r.Network))
 	case r.FixedIP != "" && r.Port != "":
 		o.Invalid("networks", "fixed_ip of port %s cannot be set; set it with `openstack port set`", r.Port)
 	case r.FixedIP != "" && (err != nil || at.Zone() != ""):
 		o.Invalid("networks", "%q is not an IP address", edge.Clip(r.FixedIP))
-	case r.Tag != "" && !tagText.MatchString(r.Tag):
+	case r.Tag != "" && !request.TagText.MatchString(r.Tag):
 		o.Invalid("networks", "%q is not a valid tag", edge.Clip(r.Tag))
 	}
 }
 
-// networkFinder finds the networks and ports that a request names.
-type networkFinder struct {
+// NetworkFinder finds the networks and ports that a request names.
+type NetworkFinder struct {
 	Networks Networks
 	refused  string // the operation, if its version is too old for ports with a resource request; else empty
 	// what ports request of each resource class, by the id of the port
 	amounts map[string]resource.Amounts
 }
 
-// findNetworks returns the networks of a server, after it has checked that the caller may use them. Without a network
+// FindNetworks returns the networks of a server, after it has checked that the caller may use them. Without a network
 // service a server has none.
-func (s networkFinder) findNetworks(c *request.Call, want requestedNetworks, count int) ([]lifecycle.NetworkRequest,
+func (s NetworkFinder) FindNetworks(c *request.Call, want RequestedNetworks, count int) ([]lifecycle.NetworkRequest,
 	error) {
 	switch {
 	case s.Networks == nil && len(want.list) > 0:
@@ -143,7 +141,7 @@ func (s networkFinder) findNetworks(c *request.Call, want requestedNetworks, cou
 }
 
 // automaticNetwork returns the only network of the caller's project; none if there is none.
-func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkRequest, error) {
+func (s NetworkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkRequest, error) {
 	all, err := s.Networks.Networks(c.R.Context(), url.Values{})
 	if err != nil {
 		return nil, err
@@ -166,7 +164,7 @@ func (s networkFinder) automaticNetwork(c *request.Call) ([]lifecycle.NetworkReq
 }
 
 // isVisible reports whether the caller may use a network that was found.
-func (s networkFinder) isVisible(c *request.Call, found []network.Network) (bool, error) {
+func (s NetworkFinder) isVisible(c *request.Call, found []network.Network) (bool, error) {
 	if len(found) == 0 {
 		return false, nil
 	}
@@ -178,7 +176,7 @@ func (s networkFinder) isVisible(c *request.Call, found []network.Network) (bool
 }
 
 // findNetwork checks one entry against the network service.
-func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) (lifecycle.NetworkRequest, error) {
+func (s NetworkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) (lifecycle.NetworkRequest, error) {
 	if r.Port != "" {
 		p, err := s.Networks.Port(c.R.Context(), r.Port)
 		hidden := err == nil && p.Project != c.Who.Project && !c.Who.IsAdmin()
@@ -221,8 +219,8 @@ func (s networkFinder) findNetwork(c *request.Call, r lifecycle.NetworkRequest) 
 	return r, s.checkFixedIP(c, r, found[0])
 }
 
-// found returns what the found ports request, by the id of the port; nil if they request nothing.
-func (s networkFinder) found() map[string]resource.Amounts {
+// Found returns what the found ports request, by the id of the port; nil if they request nothing.
+func (s NetworkFinder) Found() map[string]resource.Amounts {
 	if len(s.amounts) == 0 {
 		return nil
 	}
@@ -230,7 +228,7 @@ func (s networkFinder) found() map[string]resource.Amounts {
 }
 
 // countAmounts keeps what a port requests: its guarantees, and a device if its vnic type needs one.
-func (s networkFinder) countAmounts(p network.Port) {
+func (s NetworkFinder) countAmounts(p network.Port) {
 	all := resource.Amounts{}
 	if class, needed := portrequest.Class(p.VNIC); needed {
 		all[class] = 1
@@ -250,7 +248,7 @@ func (s networkFinder) countAmounts(p network.Port) {
 // checkFixedIP returns fault.Forbidden if the caller may not choose an address in a network, and fault.Invalid if a
 // port has the requested address already. As in Neutron, only the project of a network and administrators choose
 // addresses: compute creates the port with its own account, which the network service does not refuse them.
-func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest, n network.Network) error {
+func (s NetworkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest, n network.Network) error {
 	if r.FixedIP == "" {
 		return nil
 	}
@@ -272,24 +270,3 @@ func (s networkFinder) checkFixedIP(c *request.Call, r lifecycle.NetworkRequest,
 
 // hasDeviceTags reports whether an entry of networks may have a tag: from 2.32 on, except in 2.37 to 2.41.
 func hasDeviceTags(v compute.Version) bool { return v >= 32 && v <= 36 || v >= 42 }
-
-func isUUID(text string) bool {
-	_, err := uuid.Parse(text)
-	return err == nil
-}
-
-// addresses returns the addresses of a server by the name of the network.
-func addresses(s lifecycle.Server) map[string][]compute.Address {
-	all := map[string][]compute.Address{}
-	for _, p := range s.Ports {
-		for _, ip := range p.FixedIPs {
-			one := compute.Address{Address: ip.Address, Version: 4,
-				AddressDetails: &compute.AddressDetails{Type: "fixed", MAC: p.MAC}}
-			if at, err := netip.ParseAddr(ip.Address); err == nil && at.Is6() {
-				one.Version = 6
-			}
-			all[p.NetworkName] = append(all[p.NetworkName], one)
-		}
-	}
-	return all
-}

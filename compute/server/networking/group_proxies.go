@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"cmp"
@@ -20,10 +20,10 @@ import (
 // proxies are the handlers of objects of the network service that the Compute API has until 2.35.
 type proxies struct {
 	networks Networks // nil: there are none
-	groups   groupFinder
+	groups   GroupFinder
 }
 
-func newProxies(s *Handlers) proxies { return proxies{s.Networks, s.groups()} }
+func newProxies(s *Handlers) proxies { return proxies{s.Networks, s.Groups()} }
 
 // groupProxyRoutes returns the paths of the security groups of projects, which the Compute API has until 2.35. The
 // network service has these groups.
@@ -91,7 +91,7 @@ func (p proxies) listProjectGroups(c *request.Call) error {
 // others are the groups of the same project.
 func (p proxies) projectGroup(c *request.Call, id string) (found network.SecurityGroup,
 	others []network.SecurityGroup, err error) {
-	if !isUUID(id) {
+	if !request.IsUUID(id) {
 		return found, nil, fault.New(fault.Invalid, "Security group id should be a UUID; it is %q", edge.Clip(id))
 	}
 	all, err := p.projectGroups(c, url.Values{}, c.Who.IsAdmin())
@@ -279,22 +279,25 @@ func (r groupRuleRequest) check() error {
 		if r.group != "" && !r.ports {
 			return nil
 		}
-		return fault.New(fault.Invalid, "Not enough parameters to build rule: ip_protocol is missing; give tcp, udp or icmp")
+		return fault.New(fault.Invalid,
+			"Not enough parameters to build rule: ip_protocol is missing; give tcp, udp or icmp")
 	default:
 		return fault.New(fault.Invalid, "Invalid IP protocol %s. Use tcp, udp or icmp.", edge.Clip(r.protocol))
 	}
 	switch {
-	case r.group != "" && !isUUID(r.group):
+	case r.group != "" && !request.IsUUID(r.group):
 		return fault.New(fault.Invalid, "Security group id should be a UUID; it is %q", edge.Clip(r.group))
 	case !r.ports && r.group != "":
 		return nil
 	case !r.ports:
 		return fault.New(fault.Invalid, "Not enough parameters to build rule: give from_port and to_port")
 	case r.from < least || r.to < least, r.protocol != "icmp" && r.from > r.to:
-		return fault.New(fault.Invalid, "Invalid port range %d:%d. Valid ports of TCP and UDP are between 1 and 65535, and "+
-			"from_port is not more than to_port.", r.from, r.to)
+		return fault.New(fault.Invalid,
+			"Invalid port range %d:%d. Valid ports of TCP and UDP are between 1 and 65535, and "+
+				"from_port is not more than to_port.", r.from, r.to)
 	case r.protocol == "icmp" && max(r.from, r.to) > 255:
-		return fault.New(fault.Invalid, "Invalid port range %d:%d. Types and codes of ICMP are between -1 and 255.", r.from,
+		return fault.New(fault.Invalid, "Invalid port range %d:%d. Types and codes of ICMP are between -1 and 255.",
+			r.from,
 			r.to)
 	}
 	return nil
@@ -327,7 +330,7 @@ func (r groupRuleRequest) attributes(parent network.SecurityGroup) map[string]an
 // deleteGroupRule is DELETE /v2.1/os-security-group-rules/{rule}.
 func (p proxies) deleteGroupRule(c *request.Call) error {
 	id := c.R.PathValue("rule")
-	if !isUUID(id) {
+	if !request.IsUUID(id) {
 		return fault.New(fault.Invalid, "Security group rule id should be a UUID; it is %q", edge.Clip(id))
 	}
 	all, err := p.projectGroups(c, url.Values{}, c.Who.IsAdmin())

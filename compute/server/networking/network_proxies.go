@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"net/http"
@@ -31,7 +31,8 @@ func networkProxyRoutes(p proxies) request.Routes {
 var (
 	networkAttributes = []string{"broadcast", "cidr", "cidr_v6", "dns1", "dns2", "gateway", "gateway_v6", "netmask",
 		"netmask_v6"}
-	adminNetworkAttributes = []string{"bridge", "bridge_interface", "created_at", "deleted", "deleted_at", "dhcp_server",
+	adminNetworkAttributes = []string{"bridge", "bridge_interface", "created_at", "deleted", "deleted_at",
+		"dhcp_server",
 		"dhcp_start", "enable_dhcp", "host", "injected", "mtu", "multi_host", "priority", "project_id", "rxtx_base",
 		"share_address", "updated_at", "vlan", "vpn_private_address", "vpn_public_address", "vpn_public_port"}
 )

@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"net/http"
@@ -21,11 +21,11 @@ func interfaceRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/os-interface": {
 			http.MethodGet:  s.OfServer(policies.ListInterfaces, s.listInterfaces),
-			http.MethodPost: s.OfServer(policies.AttachInterface, unlessLocked(s.attachInterface)),
+			http.MethodPost: s.OfServer(policies.AttachInterface, request.UnlessLocked(s.attachInterface)),
 		},
 		"/v2.1/servers/{id}/os-interface/{port}": {
 			http.MethodGet:    s.OfServer(policies.ShowInterface, s.showInterface),
-			http.MethodDelete: s.OfServer(policies.DetachInterface, unlessLocked(s.detachInterface)),
+			http.MethodDelete: s.OfServer(policies.DetachInterface, request.UnlessLocked(s.detachInterface)),
 		},
 	}
 }
@@ -93,13 +93,13 @@ func (s *Handlers) attachInterface(c *request.Call, found lifecycle.Server) erro
 	if s.Networks == nil {
 		return request.NotImplemented("%s", noNetwork)
 	}
-	networks := finder(s, c, attachingPorts)
+	networks := NewFinder(s, c, attachingPorts)
 	want, err := readAttachment(c, networks)
 	if err != nil {
 		return err
 	}
 	change := lifecycle.PortAttachRequested{ID: s.NewID(), Request: want, Amounts: networks.amounts[want.Port],
-		By: caller(c)}
+		By: request.Caller(c)}
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ const attachingPorts = "Attaching ports"
 
 // readAttachment reads the body, and checks that the caller may use the port or network. An empty body means the only
 // network of the project.
-func readAttachment(c *request.Call, networks networkFinder) (want lifecycle.NetworkRequest, err error) {
+func readAttachment(c *request.Call, networks NetworkFinder) (want lifecycle.NetworkRequest, err error) {
 	o, others, err := c.Object("interfaceAttachment")
 	if err != nil {
 		return want, err
@@ -213,7 +213,7 @@ func (s *Handlers) detachInterface(c *request.Call, found lifecycle.Server) erro
 	if !hasPort(found, port) {
 		return fault.New(fault.NotFound, "Port %s is not attached to instance %s", port, found.ID)
 	}
-	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port, By: caller(c)}
+	change := lifecycle.PortDetachRequested{ID: s.NewID(), Port: port, By: request.Caller(c)}
 	if err := s.Conductor.ChangePort(c.R.Context(), found.ID, change); err != nil {
 		return err
 	}

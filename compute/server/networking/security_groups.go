@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"context"
@@ -33,9 +33,10 @@ const noGroups = "the network service has no security groups"
 func securityGroupRoutes(s *Handlers) request.Routes {
 	return request.Routes{
 		"/v2.1/servers/{id}/os-security-groups": {
-			http.MethodGet: s.OfServer(policies.ListSecurityGroups, func(c *request.Call, found lifecycle.Server) error {
-				return listSecurityGroups(c, s.groups().of(c.R.Context(), found)[found.ID])
-			}),
+			http.MethodGet: s.OfServer(policies.ListSecurityGroups,
+				func(c *request.Call, found lifecycle.Server) error {
+					return listSecurityGroups(c, s.Groups().Of(c.R.Context(), found)[found.ID])
+				}),
 		},
 	}
 }
@@ -43,8 +44,8 @@ func securityGroupRoutes(s *Handlers) request.Routes {
 // maxRequested is how many networks, and how many security groups, a request may have. Nova has no limit.
 const maxRequested = 250
 
-// readSecurityGroups reads security_groups: the names or ids of groups, each once.
-func readSecurityGroups(o *edge.Object) (names []string) {
+// ReadSecurityGroups reads security_groups: the names or ids of groups, each once.
+func ReadSecurityGroups(o *edge.Object) (names []string) {
 	var groups []struct{ Name string }
 	o.Decode("security_groups", &groups, "a list of objects with the key name")
 	if len(groups) > maxRequested {
@@ -62,8 +63,8 @@ func readSecurityGroups(o *edge.Object) (names []string) {
 	return names
 }
 
-// groupFinder finds the security groups of the network service.
-type groupFinder struct {
+// GroupFinder finds the security groups of the network service.
+type GroupFinder struct {
 	networks Networks // nil: there are none
 	support  *groupSupport
 	log      *slog.Logger
@@ -118,7 +119,7 @@ func (k *groupSupport) failing() bool {
 }
 
 // has reports whether the network service has security groups, and whether it finds those that others share.
-func (f groupFinder) has(ctx context.Context) (groups, shared bool, err error) {
+func (f GroupFinder) has(ctx context.Context) (groups, shared bool, err error) {
 	if f.networks == nil {
 		return false, false, nil
 	}
@@ -133,10 +134,10 @@ func (f groupFinder) has(ctx context.Context) (groups, shared bool, err error) {
 	return groups, shared, nil
 }
 
-// find returns the groups with these names or ids that a project has, or that others share with it. It returns
+// Find returns the groups with these names or ids that a project has, or that others share with it. It returns
 // fault.NotFound for one that does not exist or that the project does not see, and fault.Conflict for a name that
 // several have.
-func (f groupFinder) find(ctx context.Context, project string, names []string) ([]lifecycle.SecurityGroup, error) {
+func (f GroupFinder) Find(ctx context.Context, project string, names []string) ([]lifecycle.SecurityGroup, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -175,7 +176,7 @@ func (f groupFinder) find(ctx context.Context, project string, names []string) (
 }
 
 // one returns the group with this name or id that a project has, or that others share with it.
-func (f groupFinder) one(ctx context.Context, project, name string, shared bool) (group lifecycle.SecurityGroup,
+func (f GroupFinder) one(ctx context.Context, project, name string, shared bool) (group lifecycle.SecurityGroup,
 	err error) {
 	all, err := f.networks.SecurityGroups(ctx, url.Values{"tenant_id": {project}, "fields": {"id", "name"}})
 	if err != nil {
@@ -192,7 +193,7 @@ func (f groupFinder) one(ctx context.Context, project, name string, shared bool)
 }
 
 // sharedWith returns the groups that others share with a project.
-func (f groupFinder) sharedWith(ctx context.Context, project string) (all []network.SecurityGroup, err error) {
+func (f GroupFinder) sharedWith(ctx context.Context, project string) (all []network.SecurityGroup, err error) {
 	ids, err := f.networks.SharedWith(ctx, network.SharedSecurityGroup, project)
 	if err != nil {
 		return nil, err
@@ -234,9 +235,9 @@ func groupOf(project, name string, all []network.SecurityGroup, has bool) (one l
 		noGroups)
 }
 
-// of returns the groups of each server, by its id: those of its ports in the network service. Without such ports,
+// Of returns the groups of each server, by its id: those of its ports in the network service. Without such ports,
 // and if the network service has no groups or does not answer, they are those that were requested.
-func (f groupFinder) of(ctx context.Context, servers ...lifecycle.Server) map[string][]network.SecurityGroup {
+func (f GroupFinder) Of(ctx context.Context, servers ...lifecycle.Server) map[string][]network.SecurityGroup {
 	all := map[string][]network.SecurityGroup{}
 	for _, one := range servers {
 		for _, g := range one.SecurityGroups {
@@ -268,7 +269,7 @@ func (f groupFinder) of(ctx context.Context, servers ...lifecycle.Server) map[st
 const maxDevices = 100
 
 // addGroupsOfPorts replaces the groups of servers by those of their ports.
-func (f groupFinder) addGroupsOfPorts(ctx context.Context, servers []lifecycle.Server,
+func (f GroupFinder) addGroupsOfPorts(ctx context.Context, servers []lifecycle.Server,
 	all map[string][]network.SecurityGroup) error {
 	q := url.Values{"fields": {"id", "device_id", "security_groups"}}
 	for _, one := range servers {
@@ -315,10 +316,11 @@ func (f groupFinder) addGroupsOfPorts(ctx context.Context, servers []lifecycle.S
 	return nil
 }
 
-func (s *Handlers) groups() groupFinder { return groupFinder{s.Networks, &s.support, s.Log} }
+// Groups returns what finds the security groups of servers.
+func (s *Handlers) Groups() GroupFinder { return GroupFinder{s.Networks, &s.support, s.Log} }
 
-// groupNames returns the view of the groups of a server: each name once.
-func groupNames(groups []network.SecurityGroup) []compute.GroupName {
+// GroupNames returns the view of the groups of a server: each name once.
+func GroupNames(groups []network.SecurityGroup) []compute.GroupName {
 	var names []compute.GroupName
 	for _, g := range groups {
 		name := compute.GroupName{Name: g.Name}
@@ -332,8 +334,8 @@ func groupNames(groups []network.SecurityGroup) []compute.GroupName {
 	return names
 }
 
-// requestedGroups returns the groups in the answer to a creation: those of the request, or the default group.
-func requestedGroups(names []string) []compute.GroupName {
+// RequestedGroups returns the groups in the answer to a creation: those of the request, or the default group.
+func RequestedGroups(names []string) []compute.GroupName {
 	if len(names) == 0 {
 		return []compute.GroupName{{Name: defaultGroup}}
 	}
@@ -394,9 +396,9 @@ func groupRule(r network.SecurityGroupRule, groups []network.SecurityGroup) comp
 	return v
 }
 
-// changeGroup returns the handler of addSecurityGroup or removeSecurityGroup, which change the groups of all ports of a
+// ChangeGroup returns the handler of addSecurityGroup or removeSecurityGroup, which change the groups of all ports of a
 // server.
-func changeGroup(key string) func(s *Handlers, c *request.Call, raw json.RawMessage, found lifecycle.Server) error {
+func ChangeGroup(key string) func(s *Handlers, c *request.Call, raw json.RawMessage, found lifecycle.Server) error {
 	return func(s *Handlers, c *request.Call, raw json.RawMessage, found lifecycle.Server) error {
 		o := c.NewObject(key, map[string]json.RawMessage{})
 		if err := json.Unmarshal(raw, &o.Keys); err != nil || o.Keys == nil {
@@ -410,7 +412,7 @@ func changeGroup(key string) func(s *Handlers, c *request.Call, raw json.RawMess
 		if err := o.Finish(); err != nil {
 			return err
 		}
-		if err := s.groups().change(c.R.Context(), found, name, key == "addSecurityGroup"); err != nil {
+		if err := s.Groups().change(c.R.Context(), found, name, key == "addSecurityGroup"); err != nil {
 			return err
 		}
 		return c.WriteStatus(http.StatusAccepted)
@@ -418,7 +420,7 @@ func changeGroup(key string) func(s *Handlers, c *request.Call, raw json.RawMess
 }
 
 // change adds a group to the ports of a server, or removes it from them.
-func (f groupFinder) change(ctx context.Context, found lifecycle.Server, name string, add bool) error {
+func (f GroupFinder) change(ctx context.Context, found lifecycle.Server, name string, add bool) error {
 	has, shared, err := f.has(ctx)
 	switch {
 	case err != nil:
@@ -429,7 +431,8 @@ func (f groupFinder) change(ctx context.Context, found lifecycle.Server, name st
 	case !has && add:
 		return nil // it has it
 	case !has:
-		return fault.New(fault.Invalid, "Security group %s cannot be removed from instance %s: %s", name, found.ID, noGroups)
+		return fault.New(fault.Invalid, "Security group %s cannot be removed from instance %s: %s", name, found.ID,
+			noGroups)
 	}
 	group, err := f.one(ctx, found.Project, name, shared)
 	if err != nil {
@@ -448,8 +451,9 @@ func (f groupFinder) change(ctx context.Context, found lifecycle.Server, name st
 			continue
 		}
 		if add && len(p.FixedIPs) == 0 {
-			return fault.New(fault.Invalid, "Network requires port_security_enabled and subnet associated in order to apply "+
-				"security groups; port %s has no address", p.ID)
+			return fault.New(fault.Invalid,
+				"Network requires port_security_enabled and subnet associated in order to apply "+
+					"security groups; port %s has no address", p.ID)
 		}
 		now := slices.DeleteFunc(slices.Clone(p.SecurityGroups), func(id string) bool { return id == group.ID })
 		if add {
@@ -461,7 +465,8 @@ func (f groupFinder) change(ctx context.Context, found lifecycle.Server, name st
 		changed = true
 	}
 	if !add && !changed {
-		return fault.New(fault.NotFound, "Security group %s not associated with the instance %s", edge.Clip(name), found.ID)
+		return fault.New(fault.NotFound, "Security group %s not associated with the instance %s", edge.Clip(name),
+			found.ID)
 	}
 	return nil
 }

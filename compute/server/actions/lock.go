@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"encoding/json"
@@ -11,24 +11,6 @@ import (
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
-
-// refuseLocked returns fault.Conflict if the server is locked, unless the caller is an administrator.
-func refuseLocked(c *request.Call, found lifecycle.Server) error {
-	if found.Lock == nil || c.Who.IsAdmin() {
-		return nil
-	}
-	return fault.New(fault.Conflict, "Instance %s is locked", found.ID)
-}
-
-// unlessLocked returns a handler that refuses locked servers.
-func unlessLocked(handle func(*request.Call, lifecycle.Server) error) func(*request.Call, lifecycle.Server) error {
-	return func(c *request.Call, found lifecycle.Server) error {
-		if err := refuseLocked(c, found); err != nil {
-			return err
-		}
-		return handle(c, found)
-	}
-}
 
 // ownsServer reports whether the caller acts in the project of the server. As in Nova, such a caller locks the server
 // as its owner, also an administrator.
@@ -79,7 +61,7 @@ func setLock(s *Handlers, c *request.Call, id string, lock *lifecycle.Lock) erro
 				return found
 			}
 		}
-		return found.WithLock(lock, caller(c), s.Now())
+		return found.WithLock(lock, request.Caller(c), s.Now())
 	})
 	if err == nil {
 		err = refused

@@ -1,7 +1,8 @@
-package servers
+package networking
 
 import (
 	"net/http"
+	"net/netip"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -35,10 +36,26 @@ func showAddresses(c *request.Call, found lifecycle.Server) error {
 
 // plainAddresses returns the addresses of a server without their types and MAC addresses.
 func plainAddresses(s lifecycle.Server) map[string][]compute.Address {
-	all := addresses(s)
+	all := Addresses(s)
 	for _, list := range all {
 		for i := range list {
 			list[i].AddressDetails = nil
+		}
+	}
+	return all
+}
+
+// Addresses returns the addresses of a server by the name of the network.
+func Addresses(s lifecycle.Server) map[string][]compute.Address {
+	all := map[string][]compute.Address{}
+	for _, p := range s.Ports {
+		for _, ip := range p.FixedIPs {
+			one := compute.Address{Address: ip.Address, Version: 4,
+				AddressDetails: &compute.AddressDetails{Type: "fixed", MAC: p.MAC}}
+			if at, err := netip.ParseAddr(ip.Address); err == nil && at.Is6() {
+				one.Version = 6
+			}
+			all[p.NetworkName] = append(all[p.NetworkName], one)
 		}
 	}
 	return all

@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/fault"
 )
 
@@ -23,11 +24,6 @@ func instanceActionRoutes(s *Handlers) request.Routes {
 			http.MethodGet: s.OfAnyServer(policies.ShowAction, compute.DeletedActions, showAction),
 		},
 	}
-}
-
-// caller returns the caller of a request as the history of a server records it.
-func caller(c *request.Call) lifecycle.Caller {
-	return lifecycle.Caller{Request: c.ID, User: c.Who.User, Project: c.Who.Project}
 }
 
 // listActions is GET /v2.1/servers/{id}/os-instance-actions: the actions in the history of a server, newest first.
@@ -181,7 +177,7 @@ func addEventParts(c *request.Call, v *compute.InstanceEvent, s lifecycle.Server
 		v.Traced = &compute.Traced{}
 	}
 	if c.Has(compute.ActionHost) {
-		id := hostID(s)
+		id := servers.HostID(s)
 		if v.HostID = &id; admin {
 			v.Host = request.OrNull(s.Shown().Host)
 		}

@@ -1,4 +1,4 @@
-package servers
+package catalog
 
 import (
 	"cmp"
@@ -67,7 +67,7 @@ func (p imageProxies) of(handle func(*request.Call, image.Image) error) func(*re
 func (p imageProxies) find(c *request.Call) (i image.Image, err error) {
 	id := c.R.PathValue("image")
 	missing := fault.New(fault.NotFound, "Image %s could not be found.", edge.Clip(id))
-	if p.images == nil || !isUUID(id) {
+	if p.images == nil || !request.IsUUID(id) {
 		return i, missing
 	}
 	i, err = p.images.Image(c.R.Context(), c.Who, c.R.Header.Get("X-Auth-Token"), id)

@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"encoding/json"
@@ -85,9 +85,9 @@ func readAmounts(o *edge.Object, key string, amounts map[string]int) resource.Am
 	return all
 }
 
-// countPorts counts what the ports of a shelved server request now: their policies may have changed while they were not
+// CountPorts counts what the ports of a shelved server request now: their policies may have changed while they were not
 // bound. If the network service does not answer, they are counted when a host is claimed.
-func countPorts(s *Handlers, c *request.Call, found lifecycle.Server) error {
+func CountPorts(s *Handlers, c *request.Call, found lifecycle.Server) error {
 	if s.Networks == nil || len(found.Ports) == 0 || found.State != lifecycle.Shelved {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"encoding/json"
@@ -8,7 +8,9 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
+	"github.com/openberth/berth/compute/server/networking"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/fault"
 )
 
@@ -119,7 +121,7 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 			return err
 		}
 		if !d.whenLocked {
-			if err := refuseLocked(c, found); err != nil {
+			if err := request.RefuseLocked(c, found); err != nil {
 				return err
 			}
 		}
@@ -133,7 +135,7 @@ func (s *Handlers) act(c *request.Call, found lifecycle.Server) error {
 
 // forceDelete deletes a server at once, also one that is soft-deleted.
 func (s *Handlers) forceDelete(c *request.Call, _ json.RawMessage, found lifecycle.Server) error {
-	if err := s.Conductor.ForceDelete(c.R.Context(), found.ID, caller(c)); err != nil {
+	if err := s.Conductor.ForceDelete(c.R.Context(), found.ID, request.Caller(c)); err != nil {
 		return err
 	}
 	return c.WriteStatus(http.StatusAccepted)
@@ -156,17 +158,17 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 			return fault.New(fault.Invalid, "Invalid input for %s: it must be an object", key)
 		}
 	}
-	want := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action, By: caller(c)}
+	want := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action, By: request.Caller(c)}
 	if d.read != nil {
 		if err := d.read(s, c, o, found, &want); err != nil {
 			return err
 		}
-		o.Reasons = unsupportedKeys(c.Microversion)
+		o.Reasons = servers.UnsupportedKeys(c.Microversion)
 		if err := o.Finish(); err != nil {
 			return err
 		}
 	}
-	if err := checkMove(s, c, key, d.action, found); err != nil {
+	if err := networking.CheckMove(s.Networking, c, key, d.action, found); err != nil {
 		return err
 	}
 	now, err := s.Conductor.Act(c.R.Context(), found.ID, want)
@@ -183,9 +185,17 @@ func (s *Handlers) runAction(c *request.Call, key string, raw json.RawMessage, d
 		return s.writeRebuilt(c, d.code, now, want.AdminPass)
 	}
 	if d.action == lifecycle.Evacuate && !c.Has(compute.NoSharedStorage) {
-		return c.WriteJSON(d.code, compute.Passworded{AdminPass: shownPassword(s, want.AdminPass)})
+		return c.WriteJSON(d.code, compute.Passworded{AdminPass: servers.ShownPassword(s.Servers, want.AdminPass)})
 	}
 	return c.WriteStatus(d.code)
+}
+
+// changeGroup returns the handler of addSecurityGroup or removeSecurityGroup.
+func changeGroup(key string) func(*Handlers, *request.Call, json.RawMessage, lifecycle.Server) error {
+	change := networking.ChangeGroup(key)
+	return func(s *Handlers, c *request.Call, raw json.RawMessage, found lifecycle.Server) error {
+		return change(s.Networking, c, raw, found)
+	}
 }
 
 // onFloating is the reason for which actions on floating IP addresses are refused: the Compute API itself has none

@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"net/url"
@@ -24,8 +24,8 @@ func refusesRequests(s *Handlers, c *request.Call) bool {
 	return !s.PortsAtAnyVersion && !c.Has(compute.PortsWithRequest)
 }
 
-// checkMove returns fault.Invalid if an action moves ports with a resource request and the version is too old.
-func checkMove(s *Handlers, c *request.Call, key string, action lifecycle.Action, found lifecycle.Server) error {
+// CheckMove returns fault.Invalid if an action moves ports with a resource request and the version is too old.
+func CheckMove(s *Handlers, c *request.Call, key string, action lifecycle.Action, found lifecycle.Server) error {
 	if !refusesRequests(s, c) || !slices.Contains(movesPorts, action) {
 		return nil
 	}
@@ -37,16 +37,16 @@ func checkMove(s *Handlers, c *request.Call, key string, action lifecycle.Action
 	return nil
 }
 
-// finder returns what finds the networks and ports of a request. what names the operation.
-func finder(s *Handlers, c *request.Call, what string) networkFinder {
+// NewFinder returns what finds the networks and ports of a request. what names the operation.
+func NewFinder(s *Handlers, c *request.Call, what string) NetworkFinder {
 	if !refusesRequests(s, c) {
 		what = ""
 	}
-	return networkFinder{Networks: s.Networks, refused: what, amounts: map[string]resource.Amounts{}}
+	return NetworkFinder{Networks: s.Networks, refused: what, amounts: map[string]resource.Amounts{}}
 }
 
 // checkPort returns fault.Invalid for a port with a resource request if the version is too old.
-func (s networkFinder) checkPort(p network.Port) error {
+func (s NetworkFinder) checkPort(p network.Port) error {
 	if s.refused == "" || p.Request == nil || len(p.Request.Groups) == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (s networkFinder) checkPort(p network.Port) error {
 }
 
 // checkPolicy is checkPort for the port that is created in a network: it gets the rules of the network's policy.
-func (s networkFinder) checkPolicy(c *request.Call, n network.Network) error {
+func (s NetworkFinder) checkPolicy(c *request.Call, n network.Network) error {
 	if s.refused == "" || n.Policy == "" {
 		return nil
 	}
@@ -72,7 +72,9 @@ func (s networkFinder) checkPolicy(c *request.Call, n network.Network) error {
 
 // tooOld returns the fault of an operation whose version is too old for the resource request of a port.
 func tooOld(what, port string) error {
-	return fault.New(fault.Invalid, "%s that have a resource request, such as that of a QoS minimum bandwidth rule, is "+
-		"not supported before microversion %s: %s has one; send the header %s: %s %s", what, compute.PortsWithRequest,
+	return fault.New(fault.Invalid,
+		"%s that have a resource request, such as that of a QoS minimum bandwidth rule, is "+
+			"not supported before microversion %s: %s has one; send the header %s: %s %s", what,
+		compute.PortsWithRequest,
 		port, compute.VersionHeader, compute.Service, compute.PortsWithRequest)
 }

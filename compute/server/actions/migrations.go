@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"hash/fnv"
@@ -48,7 +48,8 @@ func (s *Handlers) listMigrations(c *request.Call) error {
 	}
 	f := store.MigrationFilter{Server: q.Get("instance_uuid"), Status: q.Get("status"), Kind: q.Get("migration_type"),
 		Source: q.Get("source_compute"), Host: name}
-	known := []string{"hidden", "host", "instance_uuid", "source_compute", "status", "migration_type", "limit", "marker",
+	known := []string{"hidden", "host", "instance_uuid", "source_compute", "status", "migration_type", "limit",
+		"marker",
 		"changes-since"}
 	if c.Has(compute.ChangesBefore) {
 		known = append(known, "changes-before")
@@ -122,7 +123,8 @@ func (s *Handlers) serverMigration(c *request.Call, found lifecycle.Server) erro
 			return c.WriteJSON(http.StatusOK, map[string]any{"migration": serverMigrationView(c, m)})
 		}
 	}
-	return fault.New(fault.NotFound, "In-progress live migration %s is not found for server %s.", edge.Clip(id), found.ID)
+	return fault.New(fault.NotFound, "In-progress live migration %s is not found for server %s.", edge.Clip(id),
+		found.ID)
 }
 
 // isLiveInProgress reports whether a move is a live migration that has not ended.
@@ -132,7 +134,8 @@ func isLiveInProgress(m store.Migration) bool {
 }
 
 func migrationView(c *request.Call, m store.Migration) compute.Migration {
-	v := compute.Migration{MigrationState: migrationState(c, m), Instance: m.Server, OldFlavor: flavorNumber(m.OldFlavor),
+	v := compute.Migration{MigrationState: migrationState(c, m), Instance: m.Server,
+		OldFlavor: flavorNumber(m.OldFlavor),
 		NewFlavor: flavorNumber(m.NewFlavor)}
 	if c.Has(compute.ServerMigrations) {
 		v.Kind = string(m.Kind)

@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/fault"
 )
 
@@ -24,7 +25,8 @@ const (
 
 // refusedStatuses are the statuses with which actions are refused for which Nova has others than 400.
 var refusedStatuses = map[string]int{
-	"changePassword": http.StatusNotImplemented, "resetNetwork": http.StatusGone, "injectNetworkInfo": http.StatusConflict,
+	"changePassword": http.StatusNotImplemented, "resetNetwork": http.StatusGone,
+	"injectNetworkInfo": http.StatusConflict,
 }
 
 // refusedRules are Nova's policy rules of actions that Berth refuses.
@@ -56,7 +58,7 @@ func refuseAction(c *request.Call, key string, raw json.RawMessage, found lifecy
 		}
 		password := ""
 		o.Require("adminPass")
-		o.Text("adminPass", &password, maxPassword)
+		o.Text("adminPass", &password, servers.MaxPassword)
 		if err := o.Finish(); err != nil {
 			return err
 		}

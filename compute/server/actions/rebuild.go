@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"net/url"
@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/server/request"
+	"github.com/openberth/berth/compute/server/servers"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
 )
@@ -31,9 +32,9 @@ func (s *Handlers) rebuildFirstBoot(c *request.Call, o *edge.Object, found lifec
 		}
 	}
 	if data {
-		changed.UserData = readUserData(o)
+		changed.UserData = servers.ReadUserData(o)
 	}
-	if name := readHostname(c, o, &changed.Hostname); !key && !data && !name {
+	if name := servers.ReadHostname(c, o, &changed.Hostname); !key && !data && !name {
 		return nil, nil
 	}
 	return &changed, nil
@@ -43,7 +44,7 @@ func (s *Handlers) rebuildFirstBoot(c *request.Call, o *edge.Object, found lifec
 // already, it returns the stored snapshot, even if the image has been changed since; but the image must still exist.
 func (s *Handlers) rebuildFrom(c *request.Call, found lifecycle.Server, id string) (*flavor.Image, error) {
 	stored := id == found.Image && found.ImageSnapshot != nil
-	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild", !stored)
+	now, err := s.Servers.FindImage(c, found.Flavor, id, "Cannot find image for rebuild", !stored)
 	if err != nil || now == nil && id != found.Image {
 		return nil, err
 	}
@@ -87,15 +88,15 @@ func (s *Handlers) hasTraits(c *request.Call, found lifecycle.Server, i flavor.I
 
 // writeRebuilt writes the answer to a rebuild: the server, its password, and since 2.57 its user data.
 func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server, password string) error {
-	hosts, err := s.hostStates(c.R.Context(), c, now)
+	hosts, err := s.Servers.HostStates(c.R.Context(), c, now)
 	if err != nil {
 		return err
 	}
-	v, err := s.oneView(c, now, hosts)
+	v, err := s.Servers.OneView(c, now, hosts)
 	if err != nil {
 		return err
 	}
-	v.AdminPass = shownPassword(s, password)
+	v.AdminPass = servers.ShownPassword(s.Servers, password)
 	if c.Has(compute.NoPersonality) {
 		v.Rebuilt = &compute.Rebuilt{UserData: request.OrNull(now.UserData)}
 	}
@@ -103,7 +104,7 @@ func (s *Handlers) writeRebuilt(c *request.Call, code int, now lifecycle.Server,
 	if c.Has(compute.RebuildKeyPair) {
 		keep = append(keep, "key_name")
 	}
-	view, err := changedView(c, v, keep...)
+	view, err := servers.ChangedView(c, v, keep...)
 	if err != nil {
 		return err
 	}
@@ -116,12 +117,12 @@ func readRebuild(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.S
 	if _, given := o.Keys["imageRef"]; !given {
 		o.Invalid("imageRef", "it is missing")
 	}
-	w.Image = readImageRef(o)
+	w.Image = servers.ReadImageRef(o)
 	if _, given := o.Keys["name"]; given {
 		w.Name = request.NameText(o, "name")
 	}
-	w.AdminPass, w.Details = readPassword(o), readDescribed(o)
-	w.Details.Metadata = readMetadataItems(o)
+	w.AdminPass, w.Details = servers.ReadPassword(o), servers.ReadDescribed(o)
+	w.Details.Metadata = servers.ReadMetadataItems(o)
 	if err := s.Catalog.CheckMetadata(c, len(w.Details.Metadata)); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package servers
+package networking
 
 import (
 	"encoding/json"

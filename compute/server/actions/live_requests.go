@@ -1,4 +1,4 @@
-package servers
+package actions
 
 import (
 	"encoding/json"
@@ -37,7 +37,7 @@ func (s *Handlers) forceMigration(c *request.Call, found lifecycle.Server) error
 // the fault if the server has no such migration.
 func requestOfMigration(s *Handlers, c *request.Call, found lifecycle.Server, action lifecycle.Action,
 	unknown fault.Kind) error {
-	if err := refuseLocked(c, found); err != nil {
+	if err := request.RefuseLocked(c, found); err != nil {
 		return err
 	}
 	if refusal := found.RefuseNotMigrating(action); refusal != "" {
@@ -57,7 +57,7 @@ func requestOfMigration(s *Handlers, c *request.Call, found lifecycle.Server, ac
 		return fault.New(fault.Invalid, "%s", refusal)
 	}
 	_, err = s.Conductor.Act(c.R.Context(), found.ID, lifecycle.ActionRequested{ID: s.NewID(), Action: action,
-		By: caller(c), Migration: list[i].ID})
+		By: request.Caller(c), Migration: list[i].ID})
 	if err != nil {
 		return err
 	}
