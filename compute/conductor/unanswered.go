@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -76,12 +77,12 @@ func (m *monitor) leaveHost(ctx context.Context, event lifecycle.HostUnresponsiv
 	}
 	var failed []error
 	wait := map[string]bool{}
-	full := map[string]string{} // why no other host has room, by the id of the flavor
+	var kept keptServers
 	for _, s := range servers {
 		if !event.Concerns(s) || hasGuest(m.Agents.GuestsOf(event.Host), s) {
 			continue
 		}
-		waits, err := m.leave(ctx, s, event, full)
+		waits, err := m.leave(ctx, s, event, &kept)
 		if waits || err != nil {
 			wait[s.ID] = waits || m.searched[event.Host].told[s.ID]
 		}
@@ -106,11 +107,10 @@ func (m *monitor) forgetArrived(ctx context.Context) error {
 }
 
 // leave makes a server that waits for a host continue on another one. It returns true if there is none, so that the
-// server waits. Servers of one flavor have one answer in full, if they ask for nothing else. A server has the room that
-// the servers that have left before it do not take.
+// server waits. A server has the room that the servers that have left before it do not take.
 func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle.HostUnresponsive,
-	full map[string]string) (waits bool, err error) {
-	choice, stays, err := m.chooseOther(ctx, s, event.Host, full)
+	kept *keptServers) (waits bool, err error) {
+	choice, stays, err := m.chooseOther(ctx, s, event.Host, kept)
 	if err != nil {
 		return false, err
 	}
@@ -133,25 +133,54 @@ func (m *monitor) leave(ctx context.Context, s lifecycle.Server, event lifecycle
 }
 
 // chooseOther chooses another host for a server. stays says why the server stays where it is, as a clause; empty: it
-// can leave.
+// can leave. A server that found no other host is added to kept: no host is searched for a later one with the same
+// request.
 func (m *monitor) chooseOther(ctx context.Context, s lifecycle.Server, host string,
-	full map[string]string) (other schedule.Choice, stays string, err error) {
+	kept *keptServers) (other schedule.Choice, stays string, err error) {
 	if m.Agents.MayHave(host, s.ID) {
 		return other, fmt.Sprintf("its agent has not reported since compute's start, so it may have the guest, if "+
 			"compute's database was restored; start the agent, or declare the host dead (`berth host down %s`)", host), nil
 	}
-	plain := s.Move == nil && len(s.Ports) == 0 && len(s.FailedHosts) == 0
-	if stays = full[s.Flavor.ID]; plain && stays != "" {
+	if stays = kept.why(s); stays != "" {
 		return other, stays, nil
 	}
 	other, stays, err = m.Scheduler.OtherHost(ctx, s, host, m.leaving)
 	if stays != "" {
 		stays = "no other host is suitable: " + stays
-	}
-	if plain && err == nil {
-		full[s.Flavor.ID] = stays
+		*kept = append(*kept, keptServer{s, stays})
 	}
 	return other, stays, err
+}
+
+// keptServers are servers that found no other host, and why.
+type keptServers []keptServer
+
+type keptServer struct {
+	lifecycle.Server
+	why string
+}
+
+// why returns why a server with the same request found no other host, as a clause; empty if there is none.
+func (k keptServers) why(s lifecycle.Server) string {
+	at := slices.IndexFunc(k, func(other keptServer) bool { return requestSame(other.Server, s) })
+	if at < 0 {
+		return ""
+	}
+	return k[at].why
+}
+
+// requestSame reports whether the same hosts are suitable for two servers: what they request is the same, and nothing
+// else restricts the hosts of either. Aggregates can be those of projects. A server that has been claimed before may
+// have left something on a host.
+func requestSame(a, b lifecycle.Server) bool {
+	for _, s := range []lifecycle.Server{a, b} {
+		if s.Try > 1 || len(s.FailedHosts)+len(s.Ports)+len(s.SameHost)+len(s.DifferentHost) > 0 || s.Target != "" ||
+			s.Group != "" {
+			return false
+		}
+	}
+	return a.Project == b.Project && a.Zone == b.Zone && a.Image == b.Image && reflect.DeepEqual(a.Flavor, b.Flavor) &&
+		reflect.DeepEqual(a.ImageSnapshot, b.ImageSnapshot)
 }
 
 // hasGuest reports whether the guest of a server's own consumer is among those of a host.
