@@ -66,7 +66,7 @@ func (p *performer) claimChoice(ctx context.Context, choice schedule.Choice, con
 
 func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
 	switch fault.KindOf(err) {
-	case fault.Unavailable:
+	case fault.Unavailable, fault.Internal: // an answer with status 500 may be another one later
 		return nil, err
 	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound: // taken, or the provider has been deleted
 		return lifecycle.ClaimLost{Try: s.Try, Reason: fault.TextOf(err)}, nil

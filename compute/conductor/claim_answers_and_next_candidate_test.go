@@ -32,6 +32,8 @@ func TestClaimAnswers(t *testing.T) {
 			"no such provider", 2},
 		{"no answer", []error{fault.New(fault.Unavailable, "connection refused")}, lifecycle.Active,
 			"cannot claim now, will try again: connection refused", 2},
+		{"an internal error", []error{fault.New(fault.Internal, "Unexpected error")}, lifecycle.Active,
+			"cannot claim now, will try again: Unexpected error", 2},
 		{"forbidden", []error{fault.New(fault.Forbidden, "bad token")}, lifecycle.Error, "bad token", 1},
 		{"always taken", []error{lost, lost, lost, lost, lost, lost, lost, lost, lost, lost}, lifecycle.Error,
 			"in each of 5 rounds, last: taken", 9},

@@ -37,6 +37,8 @@ func TestScheduleAnswers(t *testing.T) {
 		{"forbidden", fault.New(fault.Forbidden, "bad token"), lifecycle.Error, "bad token. "},
 		{"no answer", fault.New(fault.Unavailable, "connection refused"), lifecycle.Active,
 			"cannot schedule now, will try again: connection refused"},
+		{"an internal error", fault.New(fault.Internal, "Unexpected error"), lifecycle.Active,
+			"cannot schedule now, will try again: Unexpected error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			env := newCloud(t, map[string]int{"a": 1})

@@ -162,7 +162,7 @@ func (c Scheduler) candidates(ctx context.Context, request resource.Ask) (placem
 	case "":
 		c.loads.note(got, c.options.Now())
 		return got, nil, nil
-	case fault.Unavailable:
+	case fault.Unavailable, fault.Internal: // an answer with status 500 may be another one later
 		return got, nil, err
 	case fault.Invalid, fault.NotFound:
 		if known, changed := portrequest.WithoutUnknown(request, unknownTraits(fault.TextOf(err))); changed {
