@@ -33,7 +33,9 @@ func (p *performer) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 	if err == nil {
 		return lifecycle.Claimed{Try: s.Try}, nil
 	}
-	if len(held.Allocation) > 0 { // lifecycle.ClaimLost states that the server has no allocation
+	// lifecycle.ClaimLost states that the server has no allocation. One of which the answer was lost is not known
+	// before Placement is asked.
+	if len(held.Allocation) > 0 || fault.CodeOf(err) == notAsked {
 		if err := p.placement.DeleteAllocation(ctx, consumer); err != nil {
 			return nil, err
 		}
@@ -41,9 +43,13 @@ func (p *performer) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 	return claimFailed(s, err)
 }
 
+// notAsked is the code of the fault if a claim was given up before Placement was asked for it.
+const notAsked = "NotAsked"
+
 // claimChoice writes the allocation of a choice, unless allocations of servers are missing on its host: then what
-// Placement offers there may be in use. It audits the host first. If Placement reports the states of trees, the claim
-// names the state at the last audit instead, and the host is audited only if that state is out of date.
+// Placement offers there may be in use, and the fault is Conflict with the code notAsked. It audits the host first. If
+// Placement reports the states of trees, the claim names the state at the last audit instead, and the host is audited
+// only if that state is out of date.
 func (p *performer) claimChoice(ctx context.Context, choice schedule.Choice, consumer resource.ConsumerID,
 	claim placement.ConsumerAllocation) error {
 	claim.Tree, claim.TreeState = choice.Root, p.Audits.TreeState(choice.Host, choice.Root)
@@ -58,7 +64,7 @@ func (p *performer) claimChoice(ctx context.Context, choice schedule.Choice, con
 		return err
 	}
 	if missing {
-		return fault.New(fault.Conflict, "on host %s, %s", choice.Host, schedule.LacksAllocations)
+		return fault.New(fault.Conflict, "on host %s, %s", choice.Host, schedule.LacksAllocations).WithCode(notAsked)
 	}
 	claim.TreeState = p.Audits.TreeState(choice.Host, choice.Root)
 	return p.placement.PutAllocation(ctx, consumer, claim)

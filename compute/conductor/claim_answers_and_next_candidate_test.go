@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
@@ -118,5 +119,24 @@ func TestOtherDeviceOfTheHost(t *testing.T) {
 		c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 1 {
 		t.Errorf("%s after %d claims and %d searches with %v, %s was lost\n%s", s.State, claims, searches, s.Devices, lost,
 			c.histories())
+	}
+}
+
+// The answer to a claim was lost. When the claim is repeated, allocations of another server are missing on the host, so
+// it is given up before Placement is asked: the allocation is not left behind.
+func TestRepeatedClaimIsGivenUpWithItsAllocation(t *testing.T) {
+	env := newCloud(t, map[string]int{"a": 2})
+	c := env.auditor(env.client(nil))
+	env.placed("other", nil) // and Placement has nothing of it
+	s := server("s")
+	claim := resource.Allocation{"root-a": {"VCPU": 1}}
+	s.Try, s.Choices = 1, []schedule.Choice{{Host: "a", Root: "root-a", Allocation: claim}}
+	env.allocate("s", claim)
+	e, err := c.steps.claim(t.Context(), s)
+	if lost, is := e.(lifecycle.ClaimLost); err != nil || !is || lost.Try != 1 {
+		t.Fatalf("%#v %v", e, err)
+	}
+	if held := env.placement.Held("s"); len(held) != 0 {
+		t.Errorf("it holds %v", held)
 	}
 }
