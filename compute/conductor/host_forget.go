@@ -66,6 +66,7 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 		return removed, kept, err
 	}
 	c.Audits.Forget(name)
+	c.Agents.Forget(name)
 	return removed, kept, nil
 }
 

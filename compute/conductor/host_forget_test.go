@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -131,5 +132,35 @@ func TestForgetAHostThatHasReturned(t *testing.T) {
 	defer closed()
 	if _, _, err := c.HostForget(t.Context(), "a"); err != nil {
 		t.Errorf("dead and silent: %v", err)
+	}
+}
+
+// What a forgotten host has reported of guests does not stop the servers of these guests any more.
+func TestForgottenHostContradictsNoServer(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	gone := map[string]string{"a": "b", "b": "a"}[s.Host]
+	known, err := c.store.Host(t.Context(), gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.Present = []schedule.Present{{ID: "s", Server: "s"}} // as after the restore of a backup
+	from := schedule.Sender{Instance: known.Instance, Start: known.Start}
+	if err := c.Agents.Report(t.Context(), known, from); err != nil {
+		t.Fatal(err)
+	}
+	at.since += c.Silence + time.Second
+	reportAgain(t, c, s.Host)
+	if err := c.Delete(t.Context(), "s", lifecycle.Caller{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Perform(t.Context(), "s"); !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("the guest contradicts nothing, so the test shows nothing: %v", err)
+	}
+	if _, _, err := c.HostForget(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	if s := perform(t, c, "s"); s.State != lifecycle.Deleted {
+		t.Errorf("the server is %s\n%s", s.State, text(s))
 	}
 }

@@ -108,6 +108,17 @@ func (a *Agents) Reported(h schedule.Host) {
 	a.openGate()
 }
 
+// Forget forgets what a host has reported: it will never return, or as a new host.
+func (a *Agents) Forget(host string) {
+	a.SetImageCache(host, nil)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.hosts, host)
+	delete(a.inconsistent, host)
+	delete(a.awaited, host)
+	a.openGate()
+}
+
 // observe records which guests a report contains, and whether its agent follows the assignments. a.mu is held.
 func (a *Agents) observe(o *observed, h schedule.Host) {
 	o.behind, o.guests, o.down = h.NotFollowed != "", h.Present, h.Down
