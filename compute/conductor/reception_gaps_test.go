@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,4 +58,45 @@ func TestAgentsAreNotSilentWhileComputeCannotReceive(t *testing.T) {
 		tick()
 	}
 	judge("silent while compute could receive", true)
+}
+
+// An agent that cannot report its host has said so shortly before compute was stopped. Compute knows that when it
+// continues, so the servers of the host are not evacuated. Afterwards the agent must send it again.
+func TestStartFailureOutlastsAPauseOfCompute(t *testing.T) {
+	_, c, at := silentAgents(t, map[string]int{"a": 4})
+	c.Agents.Watch()
+	receives := func() {
+		t.Helper()
+		if err := c.Agents.CheckReceives(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alive := func() string {
+		t.Helper()
+		why, err := c.Agents.WhyAlive(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return why
+	}
+	for range 2 * c.Silence / receivesEvery {
+		at.since += receivesEvery
+		receives()
+	}
+	next := schedule.Sender{Instance: "agent-a", Start: "next", Previous: []string{"start"}}
+	if err := c.Agents.StartFailed(t.Context(), "a", next, "start libvirtd"); err != nil {
+		t.Fatal(err)
+	}
+	at.since += 10 * time.Minute
+	receives()
+	if why := alive(); !strings.Contains(why, "start libvirtd") {
+		t.Errorf("after the pause: %q", why)
+	}
+	for range c.Silence / receivesEvery {
+		at.since += receivesEvery
+		receives()
+	}
+	if why := alive(); why != "" {
+		t.Errorf("silent while compute could receive: %q", why)
+	}
 }

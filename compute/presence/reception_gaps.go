@@ -38,7 +38,7 @@ func (o *observed) delay(gap, now time.Duration) {
 	if o.declaredDead > 0 && o.sign <= o.declaredDead {
 		o.declaredDead = min(now, o.declaredDead+gap)
 	}
-	o.sign = min(now, o.sign+gap)
+	o.sign, o.failedAt = min(now, o.sign+gap), min(now, o.failedAt+gap)
 	if o.waiting != nil {
 		o.waiting.since = max(o.waiting.since, min(now, o.waiting.since+gap))
 	}
