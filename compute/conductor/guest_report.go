@@ -20,11 +20,6 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 	if err := c.Agents.CheckAdmitted(ctx, report.Host, report.Instance, start); err != nil {
 		return err
 	}
-	if gone, is := report.Event.(lifecycle.GuestGone); is {
-		if err := c.store.RemovalDone(ctx, gone.Host, id); err != nil {
-			return err
-		}
-	}
 	var server lifecycle.Server
 	owner, err := c.store.ServerOfConsumer(ctx, id)
 	if err == nil {
@@ -41,6 +36,9 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycl
 	}
 	if latest := server.Latest(report.Host, report.Instance); report.Number < latest {
 		return fault.Wrap(fault.Conflict, &presence.Late{Number: latest})
+	}
+	if gone, is := report.Event.(lifecycle.GuestGone); is {
+		return c.store.RemovalDone(ctx, gone.Host, id)
 	}
 	if claim, ok := report.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "server %s is not, or no longer, assigned to host %s; "+

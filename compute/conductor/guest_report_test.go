@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,4 +158,37 @@ func TestGuestReportsOfAnotherStart(t *testing.T) {
 		t.Error(s.State)
 	}
 	env.checkConsistent("in the end")
+}
+
+// A guest is to be removed from a host. An older report that the guest is gone, which the network has delayed, does not
+// end that; a newer one does.
+func TestLateReportEndsNoRemoval(t *testing.T) {
+	env, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
+	s := created(t, c, "s")
+	from, to := s.Host, map[string]string{"a": "b", "b": "a"}[s.Host]
+	report := func(number int64, event lifecycle.Event) error {
+		return c.Guest(t.Context(), "s", "start", lifecycle.Report{Host: from, Instance: "agent-" + from,
+			Number: number, Event: event})
+	}
+	if err := report(2, lifecycle.GuestClaimed{Host: from, Consumer: "s", Devices: []schedule.Picked{}}); err != nil {
+		t.Fatal(err)
+	}
+	reportDown(t, c, from, "connection refused")
+	check(t, c, at, 0, to)
+	removed := func(want bool) {
+		t.Helper()
+		hosts, err := env.store.RemovalHosts(t.Context(), "s")
+		if err != nil || slices.Contains(hosts, from) == want {
+			t.Errorf("removed %v: the guest is named for removal on %v: %v", want, hosts, err)
+		}
+	}
+	removed(false)
+	if _, late := errors.AsType[*presence.Late](report(1, lifecycle.GuestGone{Host: from, Consumer: "s"})); !late {
+		t.Error("the report is not late")
+	}
+	removed(false)
+	if err := report(3, lifecycle.GuestGone{Host: from, Consumer: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	removed(true)
 }
