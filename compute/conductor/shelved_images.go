@@ -289,11 +289,17 @@ type halfUploads struct {
 	before map[string]bool // those that the last call has found
 }
 
-// remove handles the images that the call before has found, too.
-func (h *halfUploads) remove(ctx context.Context) error {
+// remove handles the images that the call before has found, too. An image that the image service finally refuses to
+// change, because its user has protected it for example, does not keep the others; the first one is the error.
+func (h *halfUploads) remove(ctx context.Context) (refused error) {
 	if h.Images == nil {
 		return nil
 	}
+	ctx, stop, err := h.leased(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	all, err := h.Images.List(ctx, url.Values{"tag": {image.ShelvedTag}})
 	if err != nil {
 		return err
@@ -321,12 +327,16 @@ func (h *halfUploads) remove(ctx context.Context) error {
 		if !half {
 			change, done = h.Images.Unmark, "image with data is its user's"
 		}
-		if err := change(ctx, i.ID); err != nil && !fault.Is(err, fault.NotFound) {
+		switch err := change(ctx, i.ID); {
+		case err == nil || fault.Is(err, fault.NotFound):
+			h.Log.Info(done, "image", i.ID, "server", i.Properties[image.ShelvedServer])
+			delete(found, i.ID)
+		case !isFinal(err):
 			return err
+		case refused == nil:
+			refused = fmt.Errorf("image %s, which no server needs, is neither deleted nor unmarked: %w", i.ID, err)
 		}
-		h.Log.Info(done, "image", i.ID, "server", i.Properties[image.ShelvedServer])
-		delete(found, i.ID)
 	}
 	h.before = found
-	return nil
+	return refused
 }

@@ -364,3 +364,64 @@ func TestProtectedImageStays(t *testing.T) {
 		t.Errorf("%v %v\n%s", err, s.UnusedImages, text(s))
 	}
 }
+
+// keptImages has images that cannot be deleted or changed. It lists them first.
+type keptImages struct {
+	*imageService
+	kept []string
+}
+
+func (s keptImages) List(ctx context.Context, filter url.Values) ([]image.Image, error) {
+	all, err := s.imageService.List(ctx, filter)
+	slices.SortFunc(all, func(a, b image.Image) int { return strings.Compare(a.ID, b.ID) })
+	return all, err
+}
+
+func (s keptImages) refuse(id string) error {
+	if slices.Contains(s.kept, id) {
+		return fault.New(fault.Forbidden, "image %s is protected", id)
+	}
+	return nil
+}
+
+func (s keptImages) Delete(ctx context.Context, id string) error {
+	if err := s.refuse(id); err != nil {
+		return err
+	}
+	return s.imageService.Delete(ctx, id)
+}
+
+func (s keptImages) Unmark(ctx context.Context, id string) error {
+	if err := s.refuse(id); err != nil {
+		return err
+	}
+	return s.imageService.Unmark(ctx, id)
+}
+
+// TestHalfUploadsBesideAProtectedOne checks that an image that its user has protected does not keep those of others.
+// Without the lease no image is changed.
+func TestHalfUploadsBesideAProtectedOne(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.start(t.Context(), c.store, c.client(nil))
+	c.make(server("s"))
+	marked := func(id, status string) image.Image {
+		return image.Image{ID: id, Status: status, Properties: map[string]string{image.ShelvedServer: "s"}}
+	}
+	c.images.put(marked("a1", "queued"), marked("a2", image.Active), marked("b1", "queued"))
+	l, config := lease{}, quiet(t)
+	l.lasts, l.end = context.WithCancel(t.Context())
+	config.Images, config.Lease = keptImages{c.images, []string{"a1", "a2"}}, l
+	h := halfUploads{dependencies: New(c.store, c.client(nil), config).dependencies}
+	for range 3 {
+		_ = h.remove(t.Context())
+	}
+	if got := c.images.ids(); !slices.Equal(got, []string{"a1", "a2"}) {
+		t.Errorf("%v remain", got)
+	}
+	c.images.put(marked("b2", "queued"))
+	_ = h.remove(t.Context())
+	l.end()
+	if err := h.remove(t.Context()); !fault.Is(err, fault.Unavailable) || !slices.Contains(c.images.ids(), "b2") {
+		t.Errorf("without the lease: %v, %v remain", err, c.images.ids())
+	}
+}
