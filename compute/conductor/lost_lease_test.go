@@ -2,10 +2,14 @@ package conductor
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -67,5 +71,36 @@ func TestNoCallsWithoutTheLease(t *testing.T) {
 	}
 	if _, _, err := conductor.HostForget(t.Context(), "a"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a host was forgotten without the lease: %v", err)
+	}
+}
+
+// slowUpdates is a network service that answers to no update before the context of the call ends.
+type slowUpdates struct {
+	*fakePorts
+	called func()
+}
+
+func (n slowUpdates) UpdatePort(ctx context.Context, _ string, _ map[string]any) (network.Port, error) {
+	n.called()
+	select {
+	case <-ctx.Done():
+		return network.Port{}, fault.Wrap(fault.Unavailable, context.Cause(ctx))
+	case <-time.After(5 * time.Second):
+		return network.Port{}, fault.New(fault.Internal, "the call has not ended with the lease")
+	}
+}
+
+// The healing of ports ends with the lease.
+func TestHealingEndsWithTheLease(t *testing.T) {
+	c := newNICCloud(t, nil)
+	l := lease{}
+	l.lasts, l.end = context.WithCancel(t.Context())
+	c.conductor.Lease = l
+	c.network.ports = []network.Port{{ID: "p", Device: "web", ActiveBinding: network.ActiveBinding{Host: "a",
+		VNIC: "direct", Profile: map[string]any{"pci_slot": slot2}}, Request: &network.ResourceRequest{
+		Groups: []network.RequestGroup{{ID: "bw", Resources: resource.Amounts{bandwidth.EgressBandwidth: 6000}}}}}}
+	c.uses(slowUpdates{c.network, l.end})
+	if got := c.heal(); !strings.Contains(got.Reason, "the lease has ended") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // HealPorts finds the servers on hosts whose bound ports lack an allocation, or have a wrong one, and heals them if
 // apply is set. It returns an entry for each such server. A server is healed with all its ports or not at all. Without
 // names it examines all hosts, else the given host or the given servers. It returns fault.NotFound for a host or a
-// server that does not exist.
+// server that does not exist. The context must not end with a request: what is begun is completed or undone.
 func (b *Binder) HealPorts(ctx context.Context, host string, servers []string, apply bool) ([]Healing, error) {
 	ctx, stop, err := b.Leased(ctx)
 	if err != nil {
@@ -226,9 +226,8 @@ func (p portsPlan) allocation(held resource.Allocation) resource.Allocation {
 }
 
 // apply writes the ports of a plan, and then the server's allocation. If one is refused, it restores the ports that are
-// written, and sets the reason.
+// written, and sets the reason. Only the end of the lease interrupts it: the context is not that of a request.
 func (b *Binder) apply(ctx context.Context, p portsPlan, out *Healing) {
-	ctx = context.WithoutCancel(ctx) // what is begun is completed or undone
 	written := 0
 	refusal, err := "", error(nil)
 	if len(out.Adds) > 0 {
