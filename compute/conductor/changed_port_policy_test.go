@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/network"
 	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -147,5 +148,20 @@ func TestPolicyChangesBackWhileThePortIsBound(t *testing.T) {
 	c.binder = c.conductor.Ports
 	if c.bind(); !c.placement.Held("web").Equal(want) || c.network.ports[0].Allocation()["old"] != "nic-1" {
 		t.Errorf("Placement has %v, want %v; port %+v", c.placement.Held("web"), want, c.network.ports[0])
+	}
+}
+
+// The policy of a port has changed, and Placement does not have the providers of the host: that is not taken for the
+// end of the port, which the guest uses.
+func TestPortIsNotLostWithoutProvidersOfItsHost(t *testing.T) {
+	c := changedCloud(t, 2000, func(call placementtest.Call) (before, after error) {
+		if call.Op == "Tree" {
+			before = fault.New(fault.NotFound, "no such provider")
+		}
+		return before, nil
+	})
+	c.server.Ports[0].Groups, c.server.Ports[0].Allocation = nil, nil
+	if event, err := c.binder.Bind(c.t.Context(), c.server); err == nil {
+		t.Errorf("%+v", event)
 	}
 }

@@ -45,7 +45,7 @@ func (b *Binder) Bind(ctx context.Context, s lifecycle.Server) (lifecycle.Event,
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
-		case fault.Is(err, fault.NotFound) && (active || leftOut(s, s.Ports[i].ID)):
+		case fault.CodeOf(err) == portGone && (active || leftOut(s, s.Ports[i].ID)):
 			b.Log.Warn("port of server is gone", "server", s.ID, "port", s.Ports[i].ID)
 		case fault.CodeOf(err) == otherDevice && active:
 			b.Log.Warn("port of server has another device", "server", s.ID, "port", s.Ports[i].ID, "error", err)
@@ -111,7 +111,7 @@ func (b portBinding) bindOnce(ctx context.Context, record lifecycle.Port) (want 
 	if p.Host != s.Host || p.DeviceOwner != owner(s) || !reflect.DeepEqual(binding, p.Profile) || named {
 		p, err = b.Network.UpdatePortAt(ctx, want.ID, p.Revision, attributes)
 		if err != nil {
-			return want, err
+			return want, ofPort(err)
 		}
 	} else if err := b.checkUnchanged(ctx, p); err != nil {
 		return want, err

@@ -105,11 +105,24 @@ func checkOwner(s lifecycle.Server, p network.Port) error {
 		"attach another port", p.ID, p.Device).WithCode(otherDevice)
 }
 
-// ownPort returns a port of the network service. It returns fault.Conflict if its device is not the server.
+// portGone is the code of the fault if the network service does not have a port. Other objects may not exist either
+// when a port is bound: the providers of a host, or a binding.
+const portGone = "PortGone"
+
+// ofPort returns an error of a request for a port, with the code portGone if the port does not exist.
+func ofPort(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.NotFound, "%s", fault.TextOf(err)).WithCode(portGone)
+	}
+	return err
+}
+
+// ownPort returns a port of the network service. It returns fault.Conflict if its device is not the server, and
+// fault.NotFound with the code portGone if there is none.
 func (b *Binder) ownPort(ctx context.Context, s lifecycle.Server, id string) (network.Port, error) {
 	p, err := b.Network.Port(ctx, id)
 	if err != nil {
-		return p, err
+		return p, ofPort(err)
 	}
 	return p, checkOwner(s, p)
 }

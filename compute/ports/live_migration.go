@@ -33,7 +33,7 @@ func (b *Binder) AddBindings(ctx context.Context, s lifecycle.Server) (lifecycle
 		switch {
 		case err == nil:
 			bound.Ports = append(bound.Ports, p)
-		case fault.Is(err, fault.NotFound) && leftOut(s, want.ID):
+		case fault.CodeOf(err) == portGone && leftOut(s, want.ID):
 		case scheduler.RefusedByNetwork(err) || fault.CodeOf(err) == bindingError:
 			return lifecycle.PortsNotBound{Host: s.Host, Reason: fault.TextOf(err)}, nil
 		default:
