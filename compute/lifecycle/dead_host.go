@@ -32,7 +32,7 @@ func onHostDead(s Server, host string, now time.Time) Server {
 		if !s.ShelvedAt.IsZero() { // the image has its disk
 			return onGuestGone(offload(s, "host "+host+" "+hostDead, now), hostDead, now)
 		}
-		return portChangeOnDeadHost(s, now)
+		return portChangeOnDeadHost(endSoftDeleting(s, now), now)
 	}
 	return s // Active: an operator may evacuate the server
 }

@@ -12,6 +12,9 @@ func onDelete(s Server, e DeleteRequested, now time.Time) Server {
 		}
 		return onDeleteRequested(s, e, now)
 	case e.Soft && s.IsSoftDeleted() && s.Requested.IsZero() && s.Task != Restoring:
+		if e.Silent {
+			s = endSoftDeleting(s, now)
+		}
 		return s // requested before
 	case e.Soft && s.softDeletable():
 		return beginAction(s, beginSoftDeletion(s, e, now), deleteAction, "", e.By)

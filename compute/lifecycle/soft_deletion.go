@@ -18,10 +18,21 @@ func beginSoftDeletion(s Server, e DeleteRequested, now time.Time) Server {
 	s.SoftDeleted, s.ShelvedAt, s.Power, s.Task, s.Refusal = now, time.Time{}, Off, SoftDeleting, nil
 	text := "deletion requested; it can be restored until it is reclaimed: stopping the guest on " + s.Host
 	if s.Actual == Off || e.Silent { // as for a deletion, users do not wait for an agent that does not report
-		s.Task = ""
-		text = "deleted; it can be restored until it is reclaimed"
+		s.Task, text = "", softDeleted
 	}
 	return addHistory(s, now, text)
+}
+
+// softDeleted is what history says of a server that is soft-deleted and waits for nothing.
+const softDeleted = "deleted; it can be restored until it is reclaimed"
+
+// endSoftDeleting ends the wait for the guest to stop, if there is one: its agent does not report.
+func endSoftDeleting(s Server, now time.Time) Server {
+	if s.State != Active || s.Task != SoftDeleting {
+		return s
+	}
+	s.Task = ""
+	return addHistory(s, now, softDeleted)
 }
 
 // beginRestore starts the guest of a server that is soft-deleted, from its own disk.

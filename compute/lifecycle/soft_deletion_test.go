@@ -99,6 +99,30 @@ func TestSoftDeletionRefused(t *testing.T) {
 	}
 }
 
+// TestSoftDeletionOnALostHost checks that the soft deletion of a server whose agent does not report that the guest has
+// stopped ends, so that the server can be restored and is reclaimed: when an operator declares the host dead, and when
+// the deletion is requested again while the host is silent.
+func TestSoftDeletionOnALostHost(t *testing.T) {
+	s := applyAll(ran(t), DeleteRequested{Soft: true})
+	for _, e := range []Event{HostDead{Host: "a"}, DeleteRequested{Soft: true, Silent: true}} {
+		after := applyAll(s, e)
+		if after.Status() != "SOFT_DELETED" || after.TaskState() != "" || !after.SoftDeleted.Equal(s.SoftDeleted) {
+			t.Errorf("%T: %s %s", e, after.Status(), after.TaskState())
+		}
+		again := applyAll(after, e)
+		if len(again.History) != len(after.History) || again.History[len(again.History)-1].Times != 1 {
+			t.Errorf("%T: a second event adds to the history", e)
+		}
+		if ended := applyAll(after, DeleteRequested{Reclaims: s.SoftDeleted}, HostDead{Host: "a"}); ended.State !=
+			DeletingAllocation {
+			t.Errorf("%T: it is not reclaimed: %s", e, ended.State)
+		}
+	}
+	if again := applyAll(s, DeleteRequested{Soft: true}); again.Task != SoftDeleting {
+		t.Errorf("its agent reports: %q", again.Task)
+	}
+}
+
 // TestSoftDeletionEndsOthers checks that a soft deletion ends a shelved server's image, a rescue and an unconfirmed
 // resize, as Nova does.
 func TestSoftDeletionEndsOthers(t *testing.T) {
