@@ -100,10 +100,8 @@ type Client struct{ REST *rest.Client }
 // NewClient returns a client for the service at base, such as "http://127.0.0.1:8778". If client is nil, the timeout is
 // one minute. token is sent as X-Auth-Token.
 func NewClient(base string, client *http.Client, token string) *Client {
-	return &Client{REST: &rest.Client{Base: strings.TrimSuffix(base, "/"), HTTP: client, Headers: map[string]string{
-		"X-Auth-Token": token,
-		VersionHeader:  Latest.Header(),
-	}}}
+	return &Client{REST: &rest.Client{Base: strings.TrimSuffix(base, "/"), HTTP: client, JSONErrors: true,
+		Headers: map[string]string{"X-Auth-Token": token, VersionHeader: Latest.Header()}}}
 }
 
 // Refused reports whether Placement has Refused a request in a way that a retry does not change.

@@ -112,6 +112,12 @@ func readStatus(method, path string, a Answer) *Status {
 	return s
 }
 
+// isObject reports whether the body of an error is a JSON object that has something.
+func isObject(body []byte) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(body, &object) == nil && len(object) > 0
+}
+
 // AnswerFault returns a fault for an answer with a status of 400 or more, after reading and closing its body; nil for
 // another status.
 func AnswerFault(method, path string, resp *http.Response) error {

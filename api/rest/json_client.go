@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/trace"
@@ -29,6 +30,11 @@ type Client struct {
 
 	// Locate returns Base if that is empty, for example from a catalog of services. Its error is returned as it is.
 	Locate func(ctx context.Context) (string, error)
+
+	// JSONErrors says that the bodies of the service's errors are JSON objects. A proxy without a service answers 404
+	// too: an answer in another form is fault.Unavailable, and not the end of an object. Requests below /berth are not
+	// concerned: services other than Berth's may answer them in any form.
+	JSONErrors bool
 
 	TLSNames TLSOptionNames // the options that HTTP was made from, for errors
 }
@@ -57,7 +63,7 @@ var defaultHTTP = &http.Client{Timeout: time.Minute}
 
 // Do sends a request and reads its answer. body is encoded as JSON unless it is nil; the answer is decoded into into
 // unless that is nil. A status of 400 or more is returned as a fault with a *Status in its chain, a failed connection
-// as fault.Unavailable.
+// and an answer that is not one of the service as fault.Unavailable.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) (Answer, error) {
 	resp, err := c.Send(ctx, method, path, body)
 	if err != nil {
@@ -99,8 +105,16 @@ func (c *Client) read(resp *http.Response, method, path string, into any) (Answe
 		return Answer{}, fault.New(fault.Internal, "the answer of %s is over %d MiB", c.name(), MaxBody>>20).Of(op)
 	}
 	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
+	if resp.StatusCode == http.StatusNotFound && c.JSONErrors && !strings.HasPrefix(path, "/berth/") && !isObject(data) {
+		return answer, fault.New(fault.Unavailable, "the answer 404 of %s is not one of its API; check the address "+
+			"and the proxy in front of it", c.name()).Of(op)
+	}
 	if resp.StatusCode >= 400 {
 		return answer, statusFault(op, readStatus(method, path, answer))
+	}
+	if into != nil && len(data) == 0 && method == http.MethodGet && resp.StatusCode == http.StatusOK {
+		return answer, fault.New(fault.Unavailable, "the answer of %s is empty; check the proxy in front of it",
+			c.name()).Of(op)
 	}
 	if into != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, into); err != nil {

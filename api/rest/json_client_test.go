@@ -105,3 +105,19 @@ func TestRequestOnAnEndingConnection(t *testing.T) {
 		})
 	}
 }
+
+// An answer without a body, as a proxy can give it, is not taken for an answer without objects.
+func TestEmptyAnswerIsUnavailable(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusOK) })
+	transports(t, h, func(t *testing.T, c *Client) {
+		var out map[string]int
+		if _, err := c.Do(t.Context(), "GET", "/x", nil, &out); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%v %v", out, err)
+		}
+		for method, into := range map[string]any{"GET": nil, "PUT": &out} {
+			if _, err := c.Do(t.Context(), method, "/x", nil, into); err != nil {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+	})
+}
