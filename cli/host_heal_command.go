@@ -55,14 +55,17 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	if err := g.print(found, header, rows); err != nil {
 		return err
 	}
+	if c.Apply && g.Output != "json" {
+		if err := printUndo(g, found); err != nil {
+			return err
+		}
+	}
 	switch {
 	case c.Apply && left > 0:
 		return fault.New(fault.Conflict,
 			"%d allocations on host %s are not as requested; the table has the reasons", left, c.Host)
-	case g.Output == "json":
+	case c.Apply || g.Output == "json":
 		return nil
-	case c.Apply:
-		return printUndo(g, found)
 	case left == 0:
 		_, err = fmt.Fprintf(g.stdout(),
 			"nothing to write: Placement has the allocations of all servers on host %s\n", c.Host)

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 )
 
 // The rows show names; with long they begin with the consumer's id.
@@ -33,5 +38,27 @@ func TestHealRows(t *testing.T) {
 	}
 	if rows, _ := healRows(found, nil, true); rows[0][0] != "c1" || rows[3][0] != "c3" {
 		t.Errorf("%q", rows)
+	}
+}
+
+// How a removal is undone is printed although something else could not be done.
+func TestUndoOfPartOfHealing(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/berth/v1/hosts/cmp1/allocations" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(host.Allocations{Host: "cmp1", Foreign: []host.Foreign{ // the client may be gone
+			{Consumer: "c1", Outcome: "removed", Removed: true, Undo: "openstack write c1"},
+			{Consumer: "c2", Outcome: "not removed: changed"}}})
+	}))
+	defer server.Close()
+	var out bytes.Buffer
+	g := &Globals{PlacementURL: server.URL, ComputeURL: server.URL, Token: "t",
+		OutputFlags: OutputFlags{Output: "table"}, Stdout: &out, Stderr: &bytes.Buffer{}}
+	err := (&HostHealCmd{Host: "cmp1", Apply: true, Remove: []string{"c1", "c2"}}).Run(g)
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(out.String(), "undo: openstack write c1\n") {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }
