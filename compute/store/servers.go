@@ -278,23 +278,21 @@ func purge(ctx context.Context, tx *sqldb.Tx, before time.Time, keep int) (purge
 	if err := remove(`ended > 0 AND ended < ?`, micros(before)); err != nil {
 		return false, err
 	}
-	const withoutServer = `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`
-	if _, err := tx.Exec(ctx, withoutServer); err != nil {
-		return false, err
-	}
 	var ended, created int64
 	var id string
 	err = tx.QueryRow(ctx, `SELECT ended, created, id FROM compute_servers WHERE state = ? AND ended > 0
 		ORDER BY ended DESC, created DESC, id DESC LIMIT 1 OFFSET ?`, string(lifecycle.Deleted), keep).
 		Scan(&ended, &created, &id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return purged, nil
+	if err == nil {
+		err = remove(`ended > 0 AND ended <= ?
+			AND (ended < ? OR created < ? OR (created = ? AND id <= ?))`, ended, ended, created, created, id)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, err
 	}
-	return purged, remove(`ended > 0 AND ended <= ?
-		AND (ended < ? OR created < ? OR (created = ? AND id <= ?))`, ended, ended, created, created, id)
+	const withoutServer = `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`
+	_, err = tx.Exec(ctx, withoutServer)
+	return purged, err
 }
 
 // ByReservation lists the servers of one request, including deleted ones. Their ids have a common beginning.

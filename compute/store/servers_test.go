@@ -282,6 +282,8 @@ func purge(t *testing.T, s *store.Store) {
 	for i := range 10 {
 		deleted, _ := lifecycle.Next(server(fmt.Sprint(i), 0), lifecycle.DeleteRequested{},
 			noon.Add(time.Duration(i/2)*time.Hour))
+		deleted.Migration = &lifecycle.Migration{ID: "m" + deleted.ID, Kind: lifecycle.Resizing, Begun: noon,
+			Updated: noon}
 		must(t, s.Create(ctx, deleted))
 	}
 	must(t, s.Create(ctx, server("alive", -1000)))
@@ -290,6 +292,11 @@ func purge(t *testing.T, s *store.Store) {
 		must(t, err)
 		alive, err := s.Servers(ctx, store.ServerFilter{})
 		must(t, err)
+		migrations, err := s.Migrations(ctx, store.MigrationFilter{})
+		must(t, err)
+		if len(migrations) != len(dead) {
+			t.Errorf("%d servers have %d migrations", len(dead), len(migrations))
+		}
 		return serverIDs(dead) + " " + serverIDs(alive)
 	}
 	must(t, s.Purge(ctx, noon.Add(time.Hour), 100))
