@@ -56,7 +56,7 @@ func (a *Auditor) removeForeign(ctx context.Context, host schedule.Host, found *
 			f.Outcome = "not removed: " + why
 			continue
 		}
-		err = a.removeHolding(ctx, f)
+		err = a.removeHolding(ctx, host.Name, f)
 		switch {
 		case fault.Is(err, fault.Unavailable):
 			return err
@@ -67,13 +67,20 @@ func (a *Auditor) removeForeign(ctx context.Context, host schedule.Host, found *
 	return nil
 }
 
-// removeHolding removes an allocation as the audit has found it. If another client has changed the consumer since it is
-// read here, Placement refuses with fault.Conflict.
-func (a *Auditor) removeHolding(ctx context.Context, f *Foreign) error {
+// removeHolding removes an allocation on a host as the audit has found it, unless the consumer may have the host now.
+// If another client has changed the consumer since it is read here, Placement refuses with fault.Conflict. So the
+// record is read after the allocation: a claim is recorded before it is written.
+func (a *Auditor) removeHolding(ctx context.Context, host string, f *Foreign) error {
 	consumer := resource.ConsumerID(f.Consumer)
 	held, err := a.placement.Allocation(ctx, consumer)
 	if err != nil {
 		return err
+	}
+	if why, err := a.whyForeign(ctx, f.Consumer, host); err != nil {
+		return err
+	} else if why == "" {
+		f.Outcome = "not removed: compute has placed it on the host meanwhile, or a step of its server is due"
+		return nil
 	}
 	before := held
 	held.Allocation = maps.Clone(held.Allocation)

@@ -65,7 +65,8 @@ type Healing struct {
 // write one that Placement has on another host. It removes what the consumers in Remove have on the host, if whyKept
 // has no reason against it, and nothing else. The returned audit has the outcome for each consumer. It returns
 // fault.NotFound if no agent has reported for the host, or, before it changes anything, for a consumer in Remove that
-// is not foreign there.
+// is not foreign there. It returns no error after it has changed something: the outcomes have it, and how a removal is
+// undone.
 func (a *Auditor) HostHeal(ctx context.Context, name string, o Healing) (Audit, error) {
 	ctx, stop, err := a.Leased(ctx)
 	if err != nil {
@@ -86,21 +87,56 @@ func (a *Auditor) HostHeal(ctx context.Context, name string, o Healing) (Audit, 
 				"`berth host heal %s` lists them", consumer, name, name)
 		}
 	}
-	if err := a.removeForeign(ctx, host, &found, o.Remove); err != nil {
+	err = a.removeForeign(ctx, host, &found, o.Remove)
+	if err == nil {
+		err = a.healMissing(ctx, host, &found, o.Oversubscribe)
+	}
+	if err != nil && !found.isChanged() {
 		return found, err
 	}
+	if err != nil {
+		found.giveUp(o.Remove, err)
+	}
+	if _, err := a.auditHost(ctx, host); err != nil {
+		a.Log.Info("host not audited after healing, will retry with its next report", "host", name, "error", err)
+	}
+	return found, nil
+}
+
+// isChanged reports whether something was removed or written.
+func (a *Audit) isChanged() bool {
+	return slices.ContainsFunc(a.Foreign, func(f Foreign) bool { return f.Removed }) ||
+		slices.ContainsFunc(a.Missing, func(m Missing) bool { return m.Healed })
+}
+
+// giveUp sets the outcome of what was not done because of an error.
+func (a *Audit) giveUp(remove []string, err error) {
+	for i := range a.Foreign {
+		if f := &a.Foreign[i]; f.Outcome == "" && slices.Contains(remove, f.Consumer) {
+			f.Outcome = "not removed: " + fault.TextOf(err)
+		}
+	}
+	for i := range a.Missing {
+		if m := &a.Missing[i]; m.Outcome == "" {
+			m.Outcome = "not written: " + fault.TextOf(err)
+		}
+	}
+}
+
+// healMissing writes what is missing, and sets the outcomes. It returns an error if the database or Placement does not
+// answer.
+func (a *Auditor) healMissing(ctx context.Context, host schedule.Host, found *Audit, oversubscribe bool) (err error) {
 	for i := range found.Missing {
 		m := &found.Missing[i]
-		alone := a.Alone(m.Server, func() { err = a.healOne(ctx, host, m, o.Oversubscribe) })
+		alone := a.Alone(m.Server, func() { err = a.healOne(ctx, host, m, oversubscribe) })
 		if !alone {
 			m.Outcome = "not written: a step of the server is due; try again later"
 		}
 		if err != nil {
-			return found, err
+			return err
 		}
 	}
-	_, err = a.auditHost(ctx, host)
-	return found, err
+	return nil
 }
 
 // healOne adds what one consumer lacks, and sets the outcome. The caller must prevent that a step of the server is

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/resource"
 )
 
@@ -117,5 +119,84 @@ func TestHealRefusesConsumerOnAnotherHost(t *testing.T) {
 	}
 	if held, _ := c.placement.Allocation(t.Context(), "s"); !held.Allocation.Equal(now) {
 		t.Errorf("the server has %v", held.Allocation)
+	}
+}
+
+// A server that gets the host while an operator has what it left there removed keeps its allocation: the server may
+// have it since the audit, or a step that claims it may be due.
+func TestServerReturnsDuringRemoval(t *testing.T) {
+	onA := resource.Allocation{"root-a": {"VCPU": 4}}
+	choice := []schedule.Choice{{Host: "a", Root: "root-a", Allocation: onA}}
+	for name, back := range map[string]func(*lifecycle.Server){
+		"has the host": func(s *lifecycle.Server) { s.Host, s.Choices = "a", choice },
+		"is being claimed": func(s *lifecycle.Server) {
+			s.State, s.Host, s.Choices = lifecycle.Claiming, "", choice
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t, map[string]int{"a": 4, "b": 4})
+			var once sync.Once
+			removing := false
+			conductor := c.auditor(c.client(func(call placementtest.Call) (before, after error) {
+				if removing && call.Op == "Allocation" {
+					once.Do(func() {
+						if _, err := c.store.Change(t.Context(), "s", func(s lifecycle.Server) lifecycle.Server {
+							back(&s)
+							return s
+						}); err != nil {
+							t.Error(err)
+						}
+						c.holds("s", onA)
+					})
+				}
+				return nil, nil
+			}))
+			onB := resource.Allocation{"root-b": {"VCPU": 4}}
+			c.placed("s", func(s *lifecycle.Server) {
+				s.Host, s.Choices = "b", []schedule.Choice{{Host: "b", Root: "root-b", Allocation: onB}}
+			})
+			c.holds("s", resource.Allocation{"root-a": {"VCPU": 4}, "root-b": {"VCPU": 4}})
+			removing = true
+			found, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{Remove: []string{"s"}})
+			if err != nil || len(found.Foreign) != 1 || found.Foreign[0].Removed ||
+				!strings.HasPrefix(found.Foreign[0].Outcome, "not removed: ") {
+				t.Errorf("%+v %v", found, err)
+			}
+			if held, _ := c.placement.Allocation(t.Context(), "s"); !held.Allocation.Equal(onA) {
+				t.Errorf("the server has %v", held.Allocation)
+			}
+		})
+	}
+}
+
+// What was removed, and how it is undone, is returned although Placement does not answer any more.
+func TestOutcomeOfPartOfHealing(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 4})
+	lost := false
+	conductor := c.auditor(c.client(func(call placementtest.Call) (before, after error) {
+		if call.Op == "PutAllocation" && !lost {
+			lost = true
+			return nil, nil
+		}
+		if lost {
+			return fault.New(fault.Unavailable, "no answer"), nil
+		}
+		return nil, nil
+	}))
+	c.placed("s", nil)
+	c.holds("first", resource.Allocation{"root-a": {"VCPU": 1}})
+	c.holds("second", resource.Allocation{"root-a": {"VCPU": 1}})
+	found, err := conductor.Audits.HostHeal(t.Context(), "a", audit.Healing{Remove: []string{"first", "second"}})
+	if err != nil || len(found.Foreign) != 2 || len(found.Missing) != 1 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	if f := found.Foreign[0]; !f.Removed || f.Undo == "" {
+		t.Errorf("%+v", f)
+	}
+	if f := found.Foreign[1]; f.Removed || f.Outcome != "not removed: no answer" {
+		t.Errorf("%+v", f)
+	}
+	if m := found.Missing[0]; m.Healed || m.Outcome != "not written: no answer" {
+		t.Errorf("%+v", m)
 	}
 }
