@@ -98,7 +98,9 @@ func (c *checker) step(s Step) {
 func (c *checker) reshape(s Step) {
 	for _, id := range slices.Sorted(maps.Keys(s.InventorySets)) {
 		p, exists := c.actual.ByID(id)
-		if exists {
+		if exists && c.widens(p, s.InventorySets[id]) {
+			continue
+		} else if exists {
 			c.step(Step{Op: PutInventories, Provider: id, Name: p.Name, Generation: s.InventorySets[id].Generation})
 		} else if _, created := c.after.ByID(id); !created {
 			c.addObjection(p, "", nil, "it touches %s, which is not in the tree", id)
@@ -122,6 +124,26 @@ func (c *checker) reshape(s Step) {
 			}
 		}
 	}
+}
+
+// widens reports whether a reshape only raises totals and limits of a bandwidth provider that this agent has written:
+// what a guest holds of one that is reserved whole could not be written otherwise.
+func (c *checker) widens(p provider.Provider, to InventorySet) bool {
+	_, recognised := bandwidth.Recognise(p)
+	_, written := c.owned[p.ID]
+	if !recognised || !written || to.Generation != p.Generation || len(to.Inventories) != len(p.Inventories) {
+		return false
+	}
+	for class, next := range to.Inventories {
+		now := p.Inventories[class]
+		if next.Total < now.Total || next.MaxUnit < now.MaxUnit {
+			return false
+		}
+		if now.Total, now.MaxUnit = next.Total, next.MaxUnit; now != next {
+			return false
+		}
+	}
+	return true
 }
 
 // withoutPlace returns an allocation with all dedicated CPUs of this host as those of the root, wherever they are, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -53,6 +54,10 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 		return tree(root, append(more, numaNode(0, i), numaNode(1, i))...)
 	}
 	card := pf("3b", with(stock("CUSTOM_NIC", 1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 }))
+	former := bandwidth.Name{Hypervisor: "h", Agent: "Open vSwitch agent", Device: "br-ex"}
+	bridge := provider.Provider{ID: former.ID(), Name: "h:Open vSwitch agent:br-ex", Generation: 9,
+		Inventories: with(stock(string(bandwidth.EgressBandwidth), 1000), bandwidth.EgressBandwidth,
+			func(i *resource.Inventory) { i.Reserved = 1000 })} // it is no longer configured
 	root := resource.Allocation{"H": {"MEMORY_MB": 256, "PCPU": 3}}
 	two := onNode(0, resource.Amounts{"PCPU": 2, "CUSTOM_NUMA_MEMORY_MB": 128}).Add(
 		onNode(1, resource.Amounts{"PCPU": 1, "CUSTOM_NUMA_MEMORY_MB": 128}))
@@ -111,6 +116,10 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 			actual: nodes(rest, perNode, card), guests: map[resource.ConsumerID]holder{"s1": numaGuest(nil,
 				resource.Allocation{"H": {"MEMORY_MB": 256}, card.ID: {"CUSTOM_NIC": 1}}.Add(two))},
 			want: "s1 0000:3b:00.0 CUSTOM_NIC:1 H MEMORY_MB:256,PCPU:3\n"},
+		{name: "to the root, of a guest with bandwidth of a bridge that is reserved", desired: tree(onRoot),
+			actual: nodes(rest, perNode, bridge), guests: map[resource.ConsumerID]holder{"s1": numaGuest(nil,
+				resource.Allocation{"H": {"MEMORY_MB": 256}, bridge.ID: {bandwidth.EgressBandwidth: 100}}.Add(two))},
+			want: "s1 H MEMORY_MB:256,PCPU:3 h:Open vSwitch agent:br-ex NET_BW_EGR_KILOBIT_PER_SEC:100\n"},
 		{name: "to the root, with a claim whose guest is not here yet", desired: tree(onRoot), actual: nodes(rest, perNode),
 			guests: map[resource.ConsumerID]holder{
 				"s1": numaGuest(nil, resource.Allocation{"H": {"MEMORY_MB": 256}}.Add(two)),
@@ -119,7 +128,7 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			aim := aimOf(c.desired, c.guests)
-			w := world{tree: c.actual, all: maps.Clone(aim.Allocations)}
+			w := world{tree: c.actual, all: maps.Clone(aim.Allocations), owned: OwnedSet{bridge.ID: {}}}
 			plan := w.plan(t, aim)
 			if c.waits {
 				if got := fmt.Sprint(plan.Notes); !strings.Contains(got, c.want) {
@@ -146,8 +155,9 @@ func TestMoveBetweenRootAndNodes(t *testing.T) {
 
 // world is what Placement has.
 type world struct {
-	tree provider.Tree
-	all  map[resource.ConsumerID]resource.Allocation
+	tree  provider.Tree
+	all   map[resource.ConsumerID]resource.Allocation
+	owned OwnedSet
 }
 
 // plan makes a plan for an aim, and executes it as Placement does: it fails for allocations without room.
@@ -161,11 +171,11 @@ func (w *world) plan(t interface {
 	for _, consumer := range append(Lacking(aim, used), Moved(aim, w.tree, used)...) {
 		aim.Allocations[consumer] = w.all[consumer]
 	}
-	plan, err := Make(aim, w.tree, used, nil)
+	plan, err := Make(aim, w.tree, used, w.owned)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	if bad := Check(plan, aim, w.tree, used, nil); len(bad) > 0 {
+	if bad := Check(plan, aim, w.tree, used, w.owned); len(bad) > 0 {
 		t.Fatalf("Check rejects the plan: %v\n%+v", bad, plan)
 	}
 	for _, s := range plan.Steps {

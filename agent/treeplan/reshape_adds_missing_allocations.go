@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/bandwidth"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -205,13 +206,26 @@ func (m *planner) widen(step Step) {
 func (m *planner) addInventories(step Step) {
 	for _, a := range step.Allocations {
 		for id := range a {
-			seen, here := m.observed[id]
-			if _, there := step.InventorySets[id]; there || !here || !m.exceeded(id, seen.Inventories) {
+			seen, inventories, ours := m.now(id)
+			if _, there := step.InventorySets[id]; there || !ours || !m.exceeded(id, seen.Inventories) {
 				continue
 			}
-			step.InventorySets[id] = InventorySet{Generation: seen.Generation, Inventories: maps.Clone(m.planned[id])}
+			step.InventorySets[id] = InventorySet{Generation: seen.Generation, Inventories: maps.Clone(inventories)}
 		}
 	}
+}
+
+// now returns a provider that the agent may write, with the inventories that it is to have: one of the aim, or a
+// bandwidth provider that the agent has written, which MakeBandwidth plans.
+func (m *planner) now(id provider.ID) (p provider.Provider, inventories map[resource.Class]resource.Inventory,
+	ok bool) {
+	if p, ok = m.observed[id]; ok {
+		return p, m.planned[id], true
+	}
+	p, _ = m.actual.ByID(id)
+	_, recognised := bandwidth.Recognise(p)
+	_, written := m.owned[id]
+	return p, p.Inventories, recognised && written
 }
 
 // exceeded reports whether more of a provider is in use than its inventories have room for.
