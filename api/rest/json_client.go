@@ -105,7 +105,8 @@ func (c *Client) read(resp *http.Response, method, path string, into any) (Answe
 		return Answer{}, fault.New(fault.Internal, "the answer of %s is over %d MiB", c.name(), MaxBody>>20).Of(op)
 	}
 	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
-	if resp.StatusCode == http.StatusNotFound && c.JSONErrors && !strings.HasPrefix(path, "/berth/") && !isObject(data) {
+	if resp.StatusCode == http.StatusNotFound && c.JSONErrors && !strings.HasPrefix(path, "/berth/") &&
+		!isObject(data) {
 		return answer, fault.New(fault.Unavailable, "the answer 404 of %s is not one of its API; check the address "+
 			"and the proxy in front of it", c.name()).Of(op)
 	}
