@@ -83,7 +83,7 @@ func (ls *losses) loseSome() {
 		ls.note(Lose, "", m.tag, "journal")
 		ls.loseJournal(m)
 		ls.agents.start(m)
-	case n > 294 && n < 299:
+	case n > 289 && n < 299:
 		ls.note(Lose, "", "", "compute's database")
 		ls.compute.loseDatabase()
 	case n == 299:
