@@ -48,7 +48,7 @@ func (a *Agents) LastSign(host string) (connected bool, quiet time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o := a.of(host)
-	return o.streams > 0, a.quiet(o)
+	return o.streams > 0, o.quiet(a.now())
 }
 
 // IsSilent reports whether the last sign of life of a host is older than SilentAfter, measured with the monotonic
@@ -67,7 +67,7 @@ func (a *Agents) SinceReport(host string) time.Duration {
 	now := a.now() - a.missed
 	switch o := a.of(host); {
 	case o.reported:
-		return a.quiet(o)
+		return o.quiet(a.now())
 	case now < a.FirstReports:
 		return 0
 	}
@@ -121,7 +121,7 @@ const DownIsKnownFor = 3 * host.AliveInterval
 func (a *Agents) HypervisorDown(host string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if o := a.hosts[host]; o != nil && o.reported && a.quiet(o) <= DownIsKnownFor {
+	if o := a.hosts[host]; o != nil && o.reported && o.quiet(a.now()) <= DownIsKnownFor {
 		return o.down
 	}
 	return ""

@@ -138,7 +138,7 @@ func (a *Agents) now() time.Duration {
 
 // quiet returns the time since the last sign of life of a host, without times in which compute could not receive
 // reports. a.mu is held.
-func (a *Agents) quiet(o *observed) time.Duration { return max(0, a.now()-o.sign) }
+func (o *observed) quiet(now time.Duration) time.Duration { return max(0, now-o.sign) }
 
 // LongestGap is the longest time between two successful calls of CheckReceives in which compute could receive reports.
 const LongestGap = 10 * time.Second
