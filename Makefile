@@ -37,7 +37,7 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 	OPS=$(or $(OPS),5000000) SEED=$(or $(SEED),1) $(GO) test -run Seeds -count 1 -timeout 120m -v ./internal/sim
 
 mutations: ## break production code on purpose and see that the simulated clouds notice it; five minutes
-	$(GO) test -run TestMutatedProductionIsNoticed -count 1 -timeout 40m ./internal/sim
+	$(GO) test -run 'TestMutatedProductionIsNoticed|TestRareMistakesAreNoticed' -count 1 -timeout 40m ./internal/sim
 
 migration: tools ## migrate a Linux guest live between two hosts of libvirt, with failures; needs a quiet machine
 	$(GO) test -run 'TestLibvirtLiveMigration$$' -count 1 -timeout 20m ./cmd/berth

@@ -80,7 +80,8 @@ func TestListedTestsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	for list, dirs := range map[string][]string{"computing": {"placement/server", "compute/conductor"},
-		"sweeps": {"internal/app"}, "many_devices": {"internal/app"}} {
+		"sweeps": {"internal/app"}, "many_devices": {"internal/app"},
+		"mutations": {"internal/sim"}} {
 		names := regexp.MustCompile(`(?m)^` + list + `='\^\(([^)]+)\)\$?'$`).FindStringSubmatch(string(lists))
 		if names == nil {
 			t.Fatalf(".ci/package-lists has no list %s: has its form changed?", list)
