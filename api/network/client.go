@@ -22,7 +22,7 @@ type Client struct{ REST *rest.Client }
 
 // NewClient returns a client of the service at base (such as "http://127.0.0.1:9696"); client nil means a default one.
 func NewClient(base string, client *http.Client, token string) *Client {
-	return &Client{REST: &rest.Client{Base: RootURL(base), HTTP: client, JSONErrors: true,
+	return &Client{REST: &rest.Client{Base: RootURL(base), HTTP: client,
 		Headers: map[string]string{"X-Auth-Token": token}}}
 }
 
