@@ -87,7 +87,7 @@ func (c *Console) begin(r *http.Request, credentials Credentials) (id string, er
 	if err != nil {
 		return "", err
 	}
-	ends, err := c.check(ctx, r, clients, credentials)
+	ends, err := c.check(ctx, r, &clients, credentials)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +98,7 @@ func (c *Console) begin(r *http.Request, credentials Credentials) (id string, er
 // check is clients.check, of some sign-ins at one time. Passwords of a name and an address with failures wait before,
 // so that they do not keep others waiting: Keystone may be asked about every password, and for Berth's services the
 // console is one address.
-func (c *Console) check(ctx context.Context, r *http.Request, clients Clients, credentials Credentials) (
+func (c *Console) check(ctx context.Context, r *http.Request, clients *Clients, credentials Credentials) (
 	ends time.Time, err error) {
 	if credentials.Password == "" {
 		return c.checkNow(ctx, clients)
@@ -119,7 +119,7 @@ func (c *Console) check(ctx context.Context, r *http.Request, clients Clients, c
 }
 
 // checkNow is clients.check when its turn comes.
-func (c *Console) checkNow(ctx context.Context, clients Clients) (ends time.Time, err error) {
+func (c *Console) checkNow(ctx context.Context, clients *Clients) (ends time.Time, err error) {
 	select {
 	case c.signingIn <- struct{}{}:
 		defer func() { <-c.signingIn }()
