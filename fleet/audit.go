@@ -183,6 +183,10 @@ func (a *audit) consumers() {
 const (
 	cellIsDown    = "a cell of compute does not answer, or its lists are incomplete"
 	serverInError = "its server is in ERROR, so it is not known where its guest is; reset its state first"
+
+	// where compute is Berth's, what an allocation has too much may be that of a guest: compute's database may be older
+	// than the hosts
+	agentsKnowGuests = "only the agents know whether a guest uses it; `berth host heal` asks them"
 )
 
 // answeredFor reports whether the cells of all hosts on which a consumer holds something have answered: compute has
@@ -224,12 +228,15 @@ func (a *audit) inError(id string) bool {
 }
 
 // allocate sets the change of a finding: the allocation of its consumer becomes after. server has the owner of a
-// consumer without allocations.
+// consumer without allocations. Where compute is Berth's, nothing is removed but what ports have requested.
 func (a *audit) allocate(f *Finding, consumer resource.ConsumerID, before, after resource.Allocation, server *Server) {
 	owner, read := a.Consumers[consumer]
 	switch {
 	case a.Missing(Providers):
 		f.Kept = "not all providers were read"
+		return
+	case a.Berth && f.Rule != PortAmounts && !contains(after, before):
+		f.Kept = agentsKnowGuests
 		return
 	case len(before) == 0 && server != nil:
 		owner = Consumer{Project: server.Project, User: server.User, Type: "INSTANCE"}
@@ -242,6 +249,18 @@ func (a *audit) allocate(f *Finding, consumer resource.ConsumerID, before, after
 	}
 	f.Change = &Change{Allocation: &AllocationChange{Consumer: consumer, Generation: owner.Generation,
 		Project: owner.Project, User: owner.User, Type: owner.Type, Before: before, After: after}}
+}
+
+// contains reports whether an allocation has all that another one has.
+func contains(all, part resource.Allocation) bool {
+	for id, amounts := range part {
+		for class, n := range amounts {
+			if all[id][class] < n {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // hostsText names the hosts of an allocation.

@@ -15,9 +15,10 @@ import (
 // expectation is what Placement must have for a server by its flavor and image.
 type expectation struct {
 	amounts resource.Amounts
-	devices resource.Amounts // the part of amounts that aliases request
-	opaque  bool             // the flavor requests devices by aliases that are not known
-	wrong   string           // why the flavor is not understood; empty: it is
+	devices resource.Amounts        // the part of amounts that aliases request
+	pfs     map[resource.Class]bool // the classes of devices that may be PFs
+	opaque  bool                    // the flavor requests devices by aliases that are not known
+	wrong   string                  // why the flavor is not understood; empty: it is
 }
 
 const aliasSpec = "pci_passthrough:alias"
@@ -28,7 +29,7 @@ func (a *audit) expect(s *Server) expectation {
 	if e, known := a.expected[key]; known {
 		return e
 	}
-	f, e := s.Flavor, expectation{devices: resource.Amounts{}}
+	f, e := s.Flavor, expectation{devices: resource.Amounts{}, pfs: map[resource.Class]bool{}}
 	if s.FromVolume {
 		f.DiskGB = 0
 	}
@@ -48,9 +49,18 @@ func (a *audit) expect(s *Server) expectation {
 	e.amounts = ask.Total().Positive()
 	for _, r := range requests {
 		e.devices[r.Requirement.Class] += r.Count
+		if mayBePF(r) {
+			e.pfs[r.Requirement.Class] = true
+		}
 	}
 	a.expected[key] = e
 	return e
+}
+
+// mayBePF reports whether the devices of a request may be PFs.
+func mayBePF(r pci.Request) bool {
+	all := append([]pci.Requirement{r.Requirement}, r.Alternatives...)
+	return slices.ContainsFunc(all, func(d pci.Requirement) bool { return d.Type == "" || d.Type == pci.Physical })
 }
 
 // isDevice reports whether a class may be one of devices that an alias or a port requests.
@@ -196,7 +206,8 @@ func (c *comparison) compare(own resource.Allocation, moved bool) {
 		classes[class] += n
 	}
 	for _, class := range classes.Sorted() {
-		if c.opaque(e, class) || have[class] == want[class] || equalCPUs && (class == "VCPU" || class == "PCPU") {
+		if c.opaque(e, class) || have[class] == want[class] || equalCPUs && (class == "VCPU" || class == "PCPU") ||
+			c.Berth && e.pfs[class] && have[class] > want[class] { // a PF takes all of a card of both shapes
 			continue
 		}
 		if rule := rule(class, have[class], want[class]); len(own) > 0 && !doubled {
@@ -314,7 +325,12 @@ func (c *comparison) finish(consumer resource.ConsumerID, held resource.Allocati
 	if len(c.found) == 0 {
 		return
 	}
-	change := Finding{}
+	change := Finding{Rule: c.found[0].Rule}
+	for _, f := range c.found {
+		if f.Rule != PortAmounts {
+			change.Rule = f.Rule
+		}
+	}
 	if c.kept == "" && c.server.Status == "ERROR" {
 		c.kept = serverInError
 	}

@@ -655,3 +655,61 @@ func TestReportedDevices(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// Where compute is Berth's, nothing is removed from an allocation: compute's database may be older than the hosts, as
+// after a restore, and only agents know the guests. `berth host heal` asks them.
+func TestNothingIsRemovedBesideBerth(t *testing.T) {
+	removing := 0
+	for name, damage := range damages {
+		w := newWorld(3, 1)
+		w.finishMoves()
+		w.Berth = true
+		if found := NewView(w.Snapshot).Audit(options(t)); len(found) != 0 {
+			t.Fatalf("%+v", found)
+		}
+		damage(w)
+		for _, f := range NewView(w.Snapshot).Audit(options(t)) {
+			if f.Change == nil {
+				if f.Kept == "" {
+					t.Errorf("%s: %+v", name, f)
+				}
+				if f.Kept == agentsKnowGuests {
+					removing++
+				}
+				continue
+			}
+			a := f.Change.Allocation
+			if a == nil || f.Rule == PortAmounts { // the network service knows what its ports request
+				continue
+			}
+			for id, amounts := range a.Before {
+				for class, n := range amounts {
+					if a.After[id][class] < n {
+						t.Errorf("%s: %s removes %d %s of %s", name, f.Rule, n-a.After[id][class], class, id)
+					}
+				}
+			}
+		}
+	}
+	if removing < 10 {
+		t.Errorf("only %d differences are kept", removing)
+	}
+}
+
+// A PF of a card that is offered as VFs too takes all of the card, so its server holds more than one of the class.
+func TestPFOfACardOfBothShapes(t *testing.T) {
+	w := newWorld(3, 1)
+	w.finishMoves()
+	w.Berth = true
+	w.hold(w.Servers[8].ID, 0, 1, resource.Amounts{"CUSTOM_GPU": 8})
+	for kind, want := range map[string]int{"type-PF": 0, "type-VF": 1} {
+		aliases, err := pci.ParseAliases(true, `{"name": "gpu", "resource_class": "CUSTOM_GPU", "device_type": "`+
+			kind+`"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := NewView(w.Snapshot).Audit(AuditOptions{Aliases: aliases, AliasesKnown: true}); len(found) != want {
+			t.Errorf("%s: %+v", kind, found)
+		}
+	}
+}
