@@ -28,9 +28,11 @@ type damage struct {
 	writes     []string
 }
 
-// withDamage adds a host with such an allocation to the services.
+// withDamage adds a host with such an allocation to the services, of which compute is Nova: where it is Berth's, the
+// page removes nothing.
 func (s *site) withDamage() *damage {
 	d := &damage{generation: 5, held: doc{"VCPU": 2}}
+	s.apis["/"] = doc{"versions": []any{doc{"id": "v2.1", "version": "2.90"}}}
 	root := rootOf(1)
 	s.apis["/resource_providers"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list := []any{doc{"uuid": root, "name": "cmp-00001", "root_provider_uuid": root, "generation": 3}}
@@ -186,6 +188,21 @@ func TestAudit(t *testing.T) {
 		if strings.Count(log.String(), part) != n {
 			t.Errorf("the log has not %d times %s: %s", n, part, log.String())
 		}
+	}
+}
+
+// Where compute is Berth's, the page refers to the command that asks the agents.
+func TestAuditOfBerth(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, WithToken, nil)
+	s.console.wait = time.Millisecond
+	s.withDamage()
+	s.apis["/"] = newAPIs()["/"]
+	v := s.visitor(t)
+	v.signIn(url.Values{"token": {"admin"}})
+	page := v.await("1 difference in both looks")
+	if !strings.Contains(page, "only the agents know") || strings.Contains(page, "Plan of") {
+		t.Error(page)
 	}
 }
 
