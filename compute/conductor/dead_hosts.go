@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
@@ -30,8 +31,8 @@ func (c *Conductor) HostUp(ctx context.Context, host string) error {
 }
 
 // ReconcileDeadHosts applies lifecycle.HostDead to the servers on dead hosts. Run repeats it, because a server may
-// leave something on a dead host later.
-func (c *Conductor) ReconcileDeadHosts(ctx context.Context) error {
+// leave something on a dead host later. A server that cannot be changed does not keep the others from it.
+func (c *Conductor) ReconcileDeadHosts(ctx context.Context) (failed error) {
 	c.deadHosts.Lock()
 	defer c.deadHosts.Unlock()
 	dead, err := c.store.Dead(ctx)
@@ -44,10 +45,14 @@ func (c *Conductor) ReconcileDeadHosts(ctx context.Context) error {
 			return err
 		}
 		for _, id := range servers {
-			if _, err := c.runner.Apply(ctx, id, lifecycle.HostDead{Host: host}); err != nil && !fault.Is(err, fault.NotFound) {
+			_, err := c.runner.Apply(ctx, id, lifecycle.HostDead{Host: host})
+			if fault.Is(err, fault.Unavailable) {
 				return err
+			}
+			if err != nil && !fault.Is(err, fault.NotFound) {
+				failed = errors.Join(failed, err)
 			}
 		}
 	}
-	return nil
+	return failed
 }
