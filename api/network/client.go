@@ -146,7 +146,18 @@ func (c *Client) Ports(ctx context.Context, q url.Values) ([]Port, error) {
 // Port reads a port.
 func (c *Client) Port(ctx context.Context, id string) (p Port, err error) {
 	err = c.send(ctx, http.MethodGet, "/v2.0/ports/"+url.PathEscape(id), "port", nil, &p)
-	return p, err
+	return p, ofPort(err)
+}
+
+// ofPort returns the error of a request for a port. An answer 404 without the type of an error is one of a proxy that
+// has no service, and does not say that the port is gone: it is fault.Unavailable. Paths that not each network service
+// has, such as those of bindings, are another case: they may be answered in any form.
+func ofPort(err error) error {
+	if fault.Is(err, fault.NotFound) && fault.CodeOf(err) == "" {
+		return fault.New(fault.Unavailable, "the answer 404 of the network service is not one of its API; check the "+
+			"address and the proxy in front of it (%s)", fault.TextOf(err))
+	}
+	return err
 }
 
 // CreatePort creates a port from attributes of the API.
@@ -158,7 +169,7 @@ func (c *Client) CreatePort(ctx context.Context, attributes map[string]any) (p P
 // UpdatePort changes attributes of a port; the others stay.
 func (c *Client) UpdatePort(ctx context.Context, id string, attributes map[string]any) (p Port, err error) {
 	err = c.send(ctx, http.MethodPut, "/v2.0/ports/"+url.PathEscape(id), "port", attributes, &p)
-	return p, err
+	return p, ofPort(err)
 }
 
 // PortChanged is the code of the fault of UpdatePortAt for a port with another revision.
@@ -182,7 +193,7 @@ func (c *Client) UpdatePortAt(ctx context.Context, id string, revision int, attr
 
 // DeletePort removes a port. It returns nil also if the port does not exist.
 func (c *Client) DeletePort(ctx context.Context, id string) error {
-	err := c.send(ctx, http.MethodDelete, "/v2.0/ports/"+url.PathEscape(id), "port", nil, nil)
+	err := ofPort(c.send(ctx, http.MethodDelete, "/v2.0/ports/"+url.PathEscape(id), "port", nil, nil))
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
