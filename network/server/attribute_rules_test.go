@@ -52,6 +52,29 @@ func TestRulesOfAttributes(t *testing.T) {
 	}
 }
 
+// A policy or a group that the caller may not see is 404, as if it did not exist; a resource without the attribute
+// refuses it, whatever it names.
+func TestPoliciesAndGroupsOfOthers(t *testing.T) {
+	f := start(t)
+	n := f.create("demo", "/v2.0/networks", "network", `{}`)["id"].(string)
+	policy := f.create("admin", "/v2.0/qos/policies", "policy", `{"name": "p"}`)["id"].(string)
+	group := f.create("admin", "/v2.0/security-groups", "security_group", `{"name": "g"}`)["id"].(string)
+	for _, c := range []struct {
+		status                  int
+		code, path, one, object string
+	}{
+		{404, "QosPolicyNotFound", "/v2.0/networks", "network", `{"qos_policy_id": "` + policy + `"}`},
+		{404, "QosPolicyNotFound", "/v2.0/ports", "port", `{"network_id": "` + n + `", "qos_policy_id": "` + policy + `"}`},
+		{404, "SecurityGroupNotFound", "/v2.0/ports", "port",
+			`{"network_id": "` + n + `", "security_groups": ["` + group + `"]}`},
+		{400, "HTTPBadRequest", "/v2.0/subnets", "subnet",
+			`{"network_id": "` + n + `", "cidr": "10.0.0.0/24", "qos_policy_id": "` + policy + `"}`},
+		{400, "HTTPBadRequest", "/v2.0/networks", "network", `{"security_groups": ["` + group + `"]}`},
+	} {
+		f.fails(c.status, c.code, "demo", "POST", c.path, `{"`+c.one+`": `+c.object+`}`)
+	}
+}
+
 // A security group that a request names very often is read once.
 func TestSecurityGroupNamedOften(t *testing.T) {
 	f := start(t)
