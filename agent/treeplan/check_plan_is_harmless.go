@@ -98,12 +98,12 @@ func (c *checker) step(s Step) {
 func (c *checker) reshape(s Step) {
 	for _, id := range slices.Sorted(maps.Keys(s.InventorySets)) {
 		p, exists := c.actual.ByID(id)
-		if exists && c.widens(p, s.InventorySets[id]) {
-			continue
-		} else if exists {
-			c.step(Step{Op: PutInventories, Provider: id, Name: p.Name, Generation: s.InventorySets[id].Generation})
-		} else if _, created := c.after.ByID(id); !created {
+		_, created := c.after.ByID(id)
+		switch {
+		case !exists && !created:
 			c.addObjection(p, "", nil, "it touches %s, which is not in the tree", id)
+		case exists && !c.widens(p, s.InventorySets[id]):
+			c.step(Step{Op: PutInventories, Provider: id, Name: p.Name, Generation: s.InventorySets[id].Generation})
 		}
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(s.Allocations)) {

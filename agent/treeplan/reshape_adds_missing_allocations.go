@@ -206,7 +206,7 @@ func (m *planner) widen(step Step) {
 func (m *planner) addInventories(step Step) {
 	for _, a := range step.Allocations {
 		for id := range a {
-			seen, inventories, ours := m.now(id)
+			seen, inventories, ours := m.ours(id)
 			if _, there := step.InventorySets[id]; there || !ours || !m.exceeded(id, seen.Inventories) {
 				continue
 			}
@@ -215,9 +215,9 @@ func (m *planner) addInventories(step Step) {
 	}
 }
 
-// now returns a provider that the agent may write, with the inventories that it is to have: one of the aim, or a
+// ours returns a provider that the agent may write, with the inventories that it is to have: one of the aim, or a
 // bandwidth provider that the agent has written, which MakeBandwidth plans.
-func (m *planner) now(id provider.ID) (p provider.Provider, inventories map[resource.Class]resource.Inventory,
+func (m *planner) ours(id provider.ID) (p provider.Provider, inventories map[resource.Class]resource.Inventory,
 	ok bool) {
 	if p, ok = m.observed[id]; ok {
 		return p, m.planned[id], true

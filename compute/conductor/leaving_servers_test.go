@@ -21,16 +21,7 @@ func TestServersOfAFlavorLeaveByTheirOwnRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, c, at := silentAgents(t, map[string]int{"a": 6, "b": 6})
-			on := map[string][]string{}
-			for _, id := range []string{"s1", "s2", "s3"} {
-				host := created(t, c, id).Host
-				on[host] = append(on[host], id)
-			}
-			from, to := "a", "b"
-			if len(on[from]) < 2 {
-				from, to = to, from
-			}
-			first, second := on[from][0], on[from][1]
+			from, to, first, second := twoOnOneHost(t, c)
 			if _, err := c.store.Change(t.Context(), first, func(s lifecycle.Server) lifecycle.Server {
 				restrict(&s, from, to)
 				return s
@@ -45,6 +36,20 @@ func TestServersOfAFlavorLeaveByTheirOwnRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// twoOnOneHost creates three servers on the hosts a and b, and returns two that are on one host, from.
+func twoOnOneHost(t *testing.T, c *Conductor) (from, to, first, second string) {
+	t.Helper()
+	on := map[string][]string{}
+	for _, id := range []string{"s1", "s2", "s3"} {
+		host := created(t, c, id).Host
+		on[host] = append(on[host], id)
+	}
+	if from, to = "a", "b"; len(on[from]) < 2 {
+		from, to = to, from
+	}
+	return from, to, on[from][0], on[from][1]
 }
 
 // withTrait returns a request that no host of a test can serve.

@@ -443,16 +443,7 @@ func TestStaleReportOfHypervisorGivesUpNoGuest(t *testing.T) {
 func TestOneServerDoesNotStopOthersFromLeaving(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		_, c, at := silentAgents(t, map[string]int{"a": 4, "b": 4})
-		on := map[string][]string{}
-		for _, id := range []string{"s1", "s2", "s3"} {
-			host := created(t, c, id).Host
-			on[host] = append(on[host], id)
-		}
-		from, to := "a", "b"
-		if len(on[from]) < 2 {
-			from, to = to, from
-		}
-		first, second := on[from][0], on[from][1]
+		from, to, first, second := twoOnOneHost(t, c)
 		if _, err := c.store.Change(t.Context(), first, func(s lifecycle.Server) lifecycle.Server {
 			if !fails {
 				s.FailedHosts = map[string]string{to: "it failed there"}
