@@ -86,33 +86,48 @@ func (s Set) Entries() []Entry {
 }
 
 // Claims lists the held devices, by address: those that the journal must have, and that the provider tree must keep.
-func (s Set) Claims() []Claim {
-	var list []Claim
-	for _, e := range s.Entries() {
-		if e.Holder != "" {
-			list = append(list, Claim{e.Offer})
-		}
-	}
-	return list
-}
+func (s Set) Claims() []Claim { return s.claims(func(entry) bool { return true }) }
 
 // Held lists the devices of one holder, by address.
 func (s Set) Held(holder resource.ConsumerID) []Claim {
-	return slices.DeleteFunc(s.Claims(), func(c Claim) bool { return c.Holder != holder })
+	return s.claims(func(e entry) bool { return e.Holder == holder })
+}
+
+// claims lists the held devices that a condition holds for, by address.
+func (s Set) claims(of func(entry) bool) (list []Claim) {
+	var ids []ID
+	for id, e := range s.entries {
+		if e.held() && of(e) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, ID.Compare)
+	for _, id := range ids {
+		e, _ := s.At(id)
+		list = append(list, Claim{e.Offer})
+	}
+	return list
 }
 
 // Holders lists the holders of devices, sorted.
 func (s Set) Holders() []resource.ConsumerID {
 	var list []resource.ConsumerID
-	for _, c := range s.Claims() {
-		list = append(list, c.Holder)
+	for _, e := range s.entries {
+		if e.held() {
+			list = append(list, e.Holder)
+		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
 func (s Set) ids() []ID {
-	return slices.SortedFunc(maps.Keys(s.entries), ID.Compare)
+	list := make([]ID, 0, len(s.entries))
+	for id := range s.entries {
+		list = append(list, id)
+	}
+	slices.SortFunc(list, ID.Compare)
+	return list
 }
 
 func (s Set) clone() Set {
