@@ -1,6 +1,8 @@
 # `make` alone prints the targets. CI uses the same targets.
 GO      ?= go
 export CGO_ENABLED ?= 0
+# Without the paths of its files, what is compiled in one clone of the repository serves all others of the machine.
+export GOFLAGS := $(GOFLAGS) -trimpath
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check static archtest fuzz sim mutations plan race conformance lab nested nova neutron
