@@ -159,7 +159,7 @@ func (s *Handlers) VisibleFlavor(ctx context.Context, c *request.Call, id string
 }
 
 // flavorID matches the ids that the Compute API allows.
-var flavorID = regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]{0,253}[a-zA-Z0-9._-])?$`)
+var flavorID = nameForm{regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]*[a-zA-Z0-9._-])?$`)}
 
 func (s *Handlers) createFlavor(c *request.Call) error {
 	o, others, err := c.Object("flavor")

@@ -29,8 +29,8 @@ func keyPairRoutes(s *Handlers) request.Routes {
 
 // The names that the Compute API allows: keyPairName before 2.92, importedName since.
 var (
-	keyPairName  = regexp.MustCompile(`^[a-zA-Z0-9_-]([a-zA-Z0-9 _-]{0,253}[a-zA-Z0-9_-])?$`)
-	importedName = regexp.MustCompile(`^[a-zA-Z0-9@._-]([a-zA-Z0-9 @._-]{0,253}[a-zA-Z0-9@._-])?$`)
+	keyPairName  = nameForm{regexp.MustCompile(`^[a-zA-Z0-9_-]([a-zA-Z0-9 _-]*[a-zA-Z0-9_-])?$`)}
+	importedName = nameForm{regexp.MustCompile(`^[a-zA-Z0-9@._-]([a-zA-Z0-9 @._-]*[a-zA-Z0-9@._-])?$`)}
 )
 
 // keyPairUser returns the user whose key pairs a request is about: the caller or, since 2.10, another one if
