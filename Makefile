@@ -22,9 +22,9 @@ demo: ## build ./berth, printing each package that is compiled, and run the tour
 test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
 
-check: ## run all tests except lab, mutations, migration, with real databases and services; installs them (root)
+check: ## run all tests except lab (with LAB=lab that too), mutations, migration; installs databases, services (root)
 	@$(MAKE) --no-print-directory -j2 tools static
-	GO=$(GO) sh .ci/all-tests
+	GO=$(GO) sh .ci/all-tests $(LAB)
 
 static: ## check formatting, vet, commit subjects and go.mod
 	sh .ci/static-checks

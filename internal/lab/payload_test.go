@@ -32,7 +32,7 @@ func buildBerth(t *testing.T, dir string) {
 }
 
 // longLimit returns the variable with the time limit of payloads that compute much: an emulated CPU is slow.
-func longLimit() string { return "LAB_TIMEOUT=" + cmp.Or(os.Getenv("LAB_TIMEOUT"), "900") }
+func longLimit() string { return "LAB_TIMEOUT=" + cmp.Or(os.Getenv("LAB_TIMEOUT"), "1800") }
 
 // buildTests builds berth and the tests of package vfguest with a build tag into a payload.
 func buildTests(t *testing.T, dir, tag string) {

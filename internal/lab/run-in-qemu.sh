@@ -20,8 +20,8 @@
 # VFS=n            VFs switched on in each PF before the payload runs, 0 to 4 (default 4)
 # NICS=1           with the two igb PFs; they need QEMU 8 or newer
 # NESTED=1         with guests of its own
-# LAB_TIMEOUT=s    seconds from power-on to power-off (default 300)
-# LAB_START=s      seconds from power-on to the payload, after which the guest is started once more (default 180)
+# LAB_TIMEOUT=s    seconds from power-on to power-off (default 900)
+# LAB_START=s      seconds from power-on to the payload, after which the guest is started once more (default 300)
 # LAB_CACHE=dir    where the unpacked kernel is kept, in dir/berth-lab (default $XDG_CACHE_HOME, ~/.cache or /tmp)
 #
 # Debian's qemu-system-x86, busybox-static and cpio are installed when missing (as root); the kernel is taken from
@@ -36,7 +36,7 @@ payload=${1:-}
 vfs=${VFS:-4}
 nested=${NESTED:-}
 nics=${NICS:-$nested}
-limit=${LAB_TIMEOUT:-300} start_limit=${LAB_START:-180}
+limit=${LAB_TIMEOUT:-900} start_limit=${LAB_START:-300}
 base=${LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
 cache=${base:-/tmp}/berth-lab
 
