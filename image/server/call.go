@@ -10,10 +10,10 @@ import (
 
 // Options are what a server needs. Store must be set.
 type Options struct {
-	Store    *store.Store
-	MaxImage int64    // [DEFAULT] image_size_cap, in bytes: 1 TiB
-	Imports  *Imports // nil: images are uploaded only
-	Methods  []string // [DEFAULT] enabled_import_methods
+	Store   *store.Store
+	Limits  store.Limits // of images and projects; the size of an image is 1 TiB if it is not set
+	Imports *Imports     // nil: images are uploaded only
+	Methods []string     // [DEFAULT] enabled_import_methods
 	edge.Options
 }
 

@@ -22,9 +22,17 @@ func (s *server) upload(c *call) error {
 		return err
 	}
 	if _, err := s.Store.Upload(i.ID, u); err != nil {
-		return err
+		return tooLarge(err)
 	}
 	return c.WriteStatus(http.StatusNoContent)
+}
+
+// tooLarge returns the error of the store with status 413 if it is about limits, as Glance answers.
+func tooLarge(err error) error {
+	if fault.CodeOf(err) == store.OverLimit {
+		return &edge.StatusError{Status: http.StatusRequestEntityTooLarge, Err: err}
+	}
+	return err
 }
 
 // readUpload returns the image of the path and the data of the request. A header Content-Range says which part of the
@@ -37,15 +45,11 @@ func (s *server) readUpload(c *call) (i store.Image, u store.Upload, err error) 
 	if i, err = c.find("upload_image"); err != nil {
 		return i, u, err
 	}
-	u = store.Upload{Data: &clientBody{c.R.Body}, Total: c.R.ContentLength, Limit: s.MaxImage}
+	u = store.Upload{Data: &clientBody{c.R.Body}, Total: c.R.ContentLength, Limits: s.Limits}
 	if text := c.R.Header.Get("Content-Range"); text != "" {
 		if u.From, u.Total, err = parseContentRange(text); err != nil {
 			return i, u, err
 		}
-	}
-	if u.Total > s.MaxImage {
-		return i, u, edge.StatusErrorf(http.StatusRequestEntityTooLarge, "the image has %d bytes, and image_size_cap "+
-			"permits %d", u.Total, s.MaxImage)
 	}
 	return i, u, nil
 }

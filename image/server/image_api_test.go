@@ -30,10 +30,12 @@ type fixture struct {
 	imports *Imports
 	web     webdownload.Rules
 	methods []string
+	limits  store.Limits
 }
 
 func start(t *testing.T) *fixture {
-	f := &fixture{t: t, dir: t.TempDir(), methods: []string{glanceDirect, webDownload}}
+	f := &fixture{t: t, dir: t.TempDir(), methods: []string{glanceDirect, webDownload},
+		limits: store.Limits{Size: 1 << 20}}
 	t.Cleanup(func() { f.imports.Close() })
 	f.restart()
 	return f
@@ -49,8 +51,8 @@ func (f *fixture) restart() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.imports = NewImports(st, webdownload.Client{Rules: f.web}, 1<<20, slog.New(slog.DiscardHandler))
-	f.handler = New(Options{Store: st, MaxImage: 1 << 20, Imports: f.imports, Methods: f.methods,
+	f.imports = NewImports(st, webdownload.Client{Rules: f.web}, f.limits, slog.New(slog.DiscardHandler))
+	f.handler = New(Options{Store: st, Limits: f.limits, Imports: f.imports, Methods: f.methods,
 		Options: edge.Options{Authenticate: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}})
 }
 
@@ -180,7 +182,7 @@ func TestDataIsInspected(t *testing.T) {
 	f.want(400, "u:p", "PUT", path+"/file", "\n#x\n\nversion=1\nRW 1 FLAT \"/a\" 0\n", "Content-Type", octetStream)
 	f.want(413, "u:p", "PUT", path+"/file", strings.Repeat("x", 1<<20+1), "Content-Type", octetStream)
 	endless := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), strings.NewReader("more"))
-	if w := f.do("u:p", "PUT", path+"/file", endless, "Content-Type", octetStream); w.Code != 400 {
+	if w := f.do("u:p", "PUT", path+"/file", endless, "Content-Type", octetStream); w.Code != 413 {
 		t.Errorf("without a size: %d %s", w.Code, w.Body)
 	}
 	f.want(415, "u:p", "PUT", path+"/file", "data", "Content-Type", "text/plain")

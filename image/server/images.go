@@ -83,9 +83,9 @@ func (s *server) createImage(c *call) error {
 	if err := c.authorizeVisibility(i.Visibility, i); err != nil {
 		return err
 	}
-	i, err := s.Store.Create(i)
+	i, err := s.Store.Create(i, s.Limits)
 	if err != nil {
-		return err
+		return tooLarge(err)
 	}
 	c.W.Header().Set("Location", c.BaseURL()+"/v2/images/"+i.ID)
 	if s.Imports != nil && len(s.Methods) > 0 {

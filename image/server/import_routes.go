@@ -36,7 +36,7 @@ func (s *server) stage(c *call) error {
 		u.Total = size
 	}
 	if _, err := s.Store.Stage(i.ID, u); err != nil {
-		return err
+		return tooLarge(err)
 	}
 	return c.WriteStatus(http.StatusNoContent)
 }

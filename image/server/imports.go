@@ -26,10 +26,10 @@ const (
 
 // Imports runs the imports of a store. Each one is recorded in its image, so a restart can end it as failed.
 type Imports struct {
-	store *store.Store
-	web   webdownload.Client
-	limit int64 // the largest image in bytes
-	log   *slog.Logger
+	store  *store.Store
+	web    webdownload.Client
+	limits store.Limits
+	log    *slog.Logger
 
 	ctx     context.Context
 	stop    context.CancelCauseFunc
@@ -49,9 +49,9 @@ type begunImport struct {
 }
 
 // NewImports returns the imports of a store. Close ends them.
-func NewImports(s *store.Store, web webdownload.Client, limit int64, log *slog.Logger) *Imports {
+func NewImports(s *store.Store, web webdownload.Client, limits store.Limits, log *slog.Logger) *Imports {
 	ctx, stop := context.WithCancelCause(context.Background())
-	return &Imports{store: s, web: web, limit: limit, log: log, ctx: ctx, stop: stop,
+	return &Imports{store: s, web: web, limits: limits, log: log, ctx: ctx, stop: stop,
 		slots: make(chan struct{}, maxImports), begun: map[*begunImport]bool{}}
 }
 
@@ -147,11 +147,7 @@ func (m *Imports) run(ctx context.Context, id string, imported store.Import) err
 			return store.Upload{}, err
 		}
 		context.AfterFunc(ctx, func() { body.Close() }) // at the latest when the import has ended
-		if size > m.limit {
-			return store.Upload{}, fault.New(fault.Invalid, "the image has %d bytes, and image_size_cap permits %d", size,
-				m.limit)
-		}
-		return store.Upload{Data: body, Total: size, Limit: m.limit}, nil
+		return store.Upload{Data: body, Total: size, Limits: m.limits}, nil
 	})
 	return err
 }

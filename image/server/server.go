@@ -21,8 +21,8 @@ import (
 // New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
 	o.Options = o.WithDefaults(policies.Default())
-	if o.MaxImage == 0 {
-		o.MaxImage = 1 << 40
+	if o.Limits.Size == 0 {
+		o.Limits.Size = 1 << 40
 	}
 	o.Metrics = edge.NewMetrics("berth_image_")
 	s := &server{o}

@@ -19,7 +19,8 @@ func TestAgentUploadsDisksOfShelvedServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.handler = New(Options{Store: st, MaxImage: 1 << 20, Options: edge.Options{Log: slog.New(slog.DiscardHandler),
+	f.handler = New(Options{Store: st, Limits: store.Limits{Size: 1 << 20}, Options: edge.Options{
+		Log: slog.New(slog.DiscardHandler),
 		Authenticate: func(r *http.Request) (identity.Identity, error) {
 			who := identity.Identity{User: "u", Project: r.Header.Get("X-Auth-Token")}
 			switch who.Project {

@@ -60,7 +60,7 @@ func TestDamagedFiles(t *testing.T) {
 			if _, err := s.Get(lost.ID); !fault.Is(err, fault.Unavailable) || strings.Contains(err.Error(), dir) {
 				t.Errorf("get: %v", err)
 			}
-			if _, err := s.Create(Image{ID: lost.ID}); !fault.Is(err, fault.Conflict) {
+			if _, err := s.Create(Image{ID: lost.ID}, Limits{}); !fault.Is(err, fault.Conflict) {
 				t.Errorf("create: %v", err)
 			}
 			if err := s.Delete(lost.ID); !fault.Is(err, fault.Unavailable) {

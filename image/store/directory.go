@@ -35,8 +35,8 @@ type Store struct {
 
 	mu      sync.Mutex
 	images  map[string]Image
-	uploads map[string]bool // images whose data is being received
-	damaged map[string]bool // images whose files cannot be read, and are left alone
+	uploads map[string]int64 // images whose data is being received, and the bytes that these may have
+	damaged map[string]bool  // images whose files cannot be read, and are left alone
 }
 
 // Open reads the records of a directory, which is created. It removes what a crash has left: unfinished records, and
@@ -47,7 +47,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, failed("open", err)
 	}
-	s := &Store{dir: dir, now: time.Now, images: map[string]Image{}, uploads: map[string]bool{},
+	s := &Store{dir: dir, now: time.Now, images: map[string]Image{}, uploads: map[string]int64{},
 		damaged: map[string]bool{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -211,10 +211,14 @@ func (s *Store) readDamaged(id string) {
 }
 
 // Create stores a new image without data. It returns fault.Conflict if one with the id exists or has existed: servers
-// and templates of other users may still name it.
-func (s *Store) Create(i Image) (Image, error) {
+// and templates of other users may still name it. The code is OverLimit
+// if its project has as many images as the limits permit.
+func (s *Store) Create(i Image, limits Limits) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.admit(i, limits); err != nil {
+		return Image{}, err
+	}
 	if _, exists := s.images[i.ID]; exists || s.damaged[i.ID] {
 		return Image{}, fault.New(fault.Conflict, "image %s exists already; use another id", i.ID)
 	}
@@ -265,7 +269,7 @@ func (s *Store) Delete(id string) error {
 	if _, err := s.get(id); err != nil {
 		return err
 	}
-	if s.uploads[id] {
+	if _, is := s.uploads[id]; is {
 		return fault.New(fault.Conflict, "the data of image %s is being received; end the upload first", id)
 	}
 	// Without the record the other files are leftovers. It becomes the mark of the id, which needs no space.

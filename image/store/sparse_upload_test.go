@@ -29,18 +29,19 @@ func TestZerosTakeNoSpace(t *testing.T) {
 	sum := sha512.Sum512(data)
 	dir := t.TempDir()
 	s := open(t, dir)
-	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"}, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	interrupted := io.MultiReader(bytes.NewReader(data[:first]), broken{})
-	if _, err := s.Upload(i.ID, Upload{Data: interrupted, Total: size, Limit: size}); err == nil {
+	if _, err := s.Upload(i.ID, Upload{Data: interrupted, Total: size, Limits: Limits{Size: size}}); err == nil {
 		t.Fatal("an interrupted upload is complete")
 	}
 	if n, err := s.Received(i.ID); err != nil || n != first {
 		t.Errorf("received %d, %v", n, err)
 	}
-	i, err = s.Upload(i.ID, Upload{Data: bytes.NewReader(data[first:]), From: first, Total: size, Limit: size})
+	rest := Upload{Data: bytes.NewReader(data[first:]), From: first, Total: size, Limits: Limits{Size: size}}
+	i, err = s.Upload(i.ID, rest)
 	if err != nil || i.Size != size || i.SHA512 != hex.EncodeToString(sum[:]) {
 		t.Fatalf("%+v, %v", i, err)
 	}

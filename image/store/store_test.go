@@ -22,12 +22,16 @@ func open(t *testing.T, dir string) *Store {
 	return s
 }
 
+// small are limits of images with few bytes.
+var small = Limits{Size: 100}
+
 // stored creates an image with data.
 func stored(t *testing.T, s *Store) Image {
 	t.Helper()
-	i, err := s.Create(Image{ID: uuid.NewString(), Owner: "p", DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	i, err := s.Create(Image{ID: uuid.NewString(), Owner: "p", DiskFormat: diskimage.Raw, ContainerFormat: "bare"},
+		Limits{})
 	if err == nil {
-		i, err = s.Upload(i.ID, Upload{Data: strings.NewReader("data"), Total: 4, Limit: 100})
+		i, err = s.Upload(i.ID, Upload{Data: strings.NewReader("data"), Total: 4, Limits: small})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +44,7 @@ func TestFilesAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	kept := stored(t, s)
-	saving, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	saving, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"}, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +66,8 @@ func TestFilesAfterACrash(t *testing.T) {
 	if n, err := s.Received(saving.ID); err != nil || n != 2 {
 		t.Errorf("received %d, %v", n, err)
 	}
-	if i, err := s.Upload(saving.ID, Upload{Data: strings.NewReader("ta"), From: 2, Total: 4, Limit: 100}); err != nil ||
-		i.SHA512 != kept.SHA512 {
+	rest := Upload{Data: strings.NewReader("ta"), From: 2, Total: 4, Limits: small}
+	if i, err := s.Upload(saving.ID, rest); err != nil || i.SHA512 != kept.SHA512 {
 		t.Errorf("%+v, %v", i, err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -76,14 +80,14 @@ func TestFilesAfterACrash(t *testing.T) {
 func TestDirectoryTakesNoWrites(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	s := open(t, dir)
-	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"}, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	upload := Upload{Data: strings.NewReader("data"), Total: 4, Limit: 100}
+	upload := Upload{Data: strings.NewReader("data"), Total: 4, Limits: small}
 	if _, err := s.Upload(i.ID, upload); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("upload: %v", err)
 	}

@@ -40,11 +40,11 @@ func TestDataWithoutRecord(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	create := func() string {
-		i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+		i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"}, Limits{})
 		must(t, err)
 		return i.ID
 	}
-	data := func() Upload { return Upload{Data: strings.NewReader("data"), Total: 4, Limit: 100} }
+	data := func() Upload { return Upload{Data: strings.NewReader("data"), Total: 4, Limits: small} }
 
 	staged := create()
 	_, err := s.Stage(staged, data())
@@ -100,10 +100,11 @@ func TestUploadThatFillsTheDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	s := open(t, dir)
-	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"})
+	i, err := s.Create(Image{ID: uuid.NewString(), DiskFormat: diskimage.Raw, ContainerFormat: "bare"}, Limits{})
 	must(t, err)
 	large := bytes.NewReader(bytes.Repeat([]byte("x"), 2<<20))
-	if _, err := s.Upload(i.ID, Upload{Data: large, Total: -1, Limit: 4 << 20}); !fault.Is(err, fault.Unavailable) {
+	upload := Upload{Data: large, Total: -1, Limits: Limits{Size: 4 << 20}}
+	if _, err := s.Upload(i.ID, upload); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("larger than the disk: %v", err)
 	}
 	if again, err := s.Get(i.ID); err != nil || again.Status != Queued {

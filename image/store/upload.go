@@ -40,16 +40,16 @@ func ignoreNotFound(err error) error {
 // Upload is data of an image that a client sends.
 type Upload struct {
 	Data   io.Reader
-	From   int64  // the first byte that Data has; what was received before is kept up to it
-	Total  int64  // size of the whole image in bytes; -1: it ends with Data
-	Limit  int64  // the largest size that is accepted
+	From   int64 // the first byte that Data has; what was received before is kept up to it
+	Total  int64 // size of the whole image in bytes; -1: it ends with Data
+	Limits Limits
 	SHA512 string // of the whole image, if the client has it; empty: not checked
 }
 
 // Upload receives data of an image without data. When it is complete, the format is checked, and the image is Active.
 // If Data ends early or fails, the image is Queued, and what was received is kept, so that the client can continue: the
-// error is that of Data, or fault.Unavailable. It is removed if the disk is full. If the data is not valid, it is
-// removed, and the error is fault.Invalid.
+// error is that of Data, or fault.Unavailable. It is removed if the disk is full. If the data is not valid, or more
+// than the limits permit, it is removed, and the error is fault.Invalid.
 // fault.Conflict: the image has data, or another upload is in progress, or From is beyond what was received.
 func (s *Store) Upload(id string, u Upload) (Image, error) {
 	i, err := s.beginUpload(id, func(i *Image) error { return i.begin(Saving) })
@@ -116,10 +116,11 @@ func (s *Store) beginUpload(id string, begin func(*Image) error) (Image, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, err := s.get(id)
+	_, uploading := s.uploads[id]
 	switch {
 	case err != nil:
 		return Image{}, err
-	case s.uploads[id]:
+	case uploading:
 		return Image{}, fault.New(fault.Conflict, "the data of image %s is being received or imported already; wait until "+
 			"that ends", id)
 	}
@@ -127,7 +128,7 @@ func (s *Store) beginUpload(id string, begin func(*Image) error) (Image, error) 
 		return Image{}, err
 	}
 	if i, err = s.put(i); err == nil {
-		s.uploads[id] = true
+		s.uploads[id] = 0
 	}
 	return i, err
 }
@@ -157,6 +158,9 @@ type inspection func(file *os.File, size int64, i Image, sums sums) (Data, error
 
 // receive appends the data to the file of what was received, and inspects the whole data.
 func (s *Store) receive(i Image, u Upload, inspect inspection) (done Data, err error) {
+	if err := s.reserve(i.ID, max(u.Total, u.From), u.Limits); err != nil {
+		return done, err
+	}
 	file, err := os.OpenFile(s.path(i.ID, partialSuffix), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return done, failed("store the data of an image", err)
@@ -177,7 +181,7 @@ func (s *Store) receive(i Image, u Upload, inspect inspection) (done Data, err e
 	if _, err := io.Copy(sums, io.NewSectionReader(file, 0, u.From)); err != nil {
 		return done, failed("read the data of an image", err)
 	}
-	size, err := appendData(file, sums, u)
+	size, err := s.appendData(i.ID, file, sums, u)
 	if err != nil {
 		return done, err
 	}
@@ -196,10 +200,13 @@ func (s *Store) receive(i Image, u Upload, inspect inspection) (done Data, err e
 }
 
 // appendData writes the data at its place, without its zeros, and returns the size of the whole image.
-func appendData(file *os.File, sums io.Writer, u Upload) (size int64, err error) {
+func (s *Store) appendData(id string, file *os.File, sums io.Writer, u Upload) (size int64, err error) {
 	sparse := &diskimage.SparseWriter{To: file, Offset: u.From}
 	sink := &diskWriter{file: sparse}
-	n, err := io.Copy(io.MultiWriter(sink, sums), io.LimitReader(u.Data, u.Limit-u.From+1))
+	data := &limitedReader{from: u.Data, size: u.From, reserved: max(u.Total, u.From), reserve: func(size int64) error {
+		return s.reserve(id, size, u.Limits)
+	}}
+	n, err := io.Copy(io.MultiWriter(sink, sums), data)
 	size = u.From + n
 	if sink.failed == nil {
 		sink.failed = file.Truncate(size)
@@ -209,9 +216,8 @@ func appendData(file *os.File, sums io.Writer, u Upload) (size int64, err error)
 		return 0, errors.Join(failed("store the data of an image", sink.failed), ignoreNotFound(os.Remove(file.Name())))
 	case sink.failed != nil:
 		return 0, failed("store the data of an image", sink.failed)
-	case size > u.Limit:
-		return 0, errors.Join(fault.New(fault.Invalid, "the image has more than %d bytes; "+
-			"image_size_cap is the limit", u.Limit), ignoreNotFound(os.Remove(file.Name())))
+	case data.refused != nil:
+		return 0, errors.Join(data.refused, ignoreNotFound(os.Remove(file.Name())))
 	case err != nil:
 		return 0, errors.Join(err, file.Sync())
 	case u.Total >= 0 && size != u.Total:

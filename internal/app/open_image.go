@@ -44,8 +44,10 @@ func openImage(dir string, s settings.Settings, auth authentication, log *slog.L
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	imports := imageserver.NewImports(st, webdownload.Client{Rules: s.ImageStore.Web}, int64(s.ImageStore.MaxSize), log)
-	options := imageserver.Options{Store: st, MaxImage: int64(s.ImageStore.MaxSize), Imports: imports,
+	limits := imagestore.Limits{Size: int64(s.ImageStore.MaxSize), Project: s.ImageStore.Quota,
+		Count: s.ImageStore.Images}
+	imports := imageserver.NewImports(st, webdownload.Client{Rules: s.ImageStore.Web}, limits, log)
+	options := imageserver.Options{Store: st, Limits: limits, Imports: imports,
 		Methods: s.ImageStore.Methods,
 		Options: auth.edge("image", s.Compute.CORS, s.ProxyHeaders, s.ImageStore.Policy, log)}
 	exporter := trace.NewExporter(s.OTLPEndpoint, "berth-image", log)

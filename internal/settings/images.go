@@ -20,6 +20,8 @@ func (s *Settings) imageOptions() config.Options {
 	return append(s.glanceOptions(),
 		config.Text("glance_store", "filesystem_store_datadir", &s.ImageStore.Dir, ""),
 		config.Number("DEFAULT", "image_size_cap", &s.ImageStore.MaxSize, 1<<40, 1, 1<<62),
+		config.Parsed("DEFAULT", "user_storage_quota", &s.ImageStore.Quota, parseStorageQuota),
+		config.Number("berth", "images_per_project", &s.ImageStore.Images, 10000, 0, 1<<31-1),
 		config.List("DEFAULT", "enabled_import_methods", &s.ImageStore.Methods, importMethods...),
 		config.List(importGroup, "allowed_schemes", &web.Schemes, "http", "https"),
 		config.List(importGroup, "disallowed_schemes", &web.NoSchemes),
@@ -27,6 +29,18 @@ func (s *Settings) imageOptions() config.Options {
 		config.List(importGroup, "disallowed_hosts", &web.NoHosts),
 		config.List(importGroup, "allowed_ports", &s.raw.importPorts, "80", "443"),
 		config.List(importGroup, "disallowed_ports", &s.raw.noImportPorts))
+}
+
+// parseStorageQuota parses a number of bytes, or with one of Glance's units of KB, MB, GB and TB: powers of 1024.
+func parseStorageQuota(text string) (int64, error) {
+	digits := strings.TrimRight(text, "BKMGT")
+	shift, known := map[string]uint{"": 0, "B": 0, "KB": 10, "MB": 20, "GB": 30, "TB": 40}[text[len(digits):]]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if !known || err != nil || n < 0 || n > 1<<62>>shift {
+		return 0, fault.New(fault.Invalid, "%q is not an amount of storage; write a number with B, KB, MB, GB or TB, "+
+			"such as 500GB, or 0 for no limit", text)
+	}
+	return n << shift, nil
 }
 
 // importGroup has Glance's options about the URLs that images are imported from.

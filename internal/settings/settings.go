@@ -242,6 +242,8 @@ type BandwidthSettings struct {
 type ImageStoreSettings struct {
 	Dir     string            // [glance_store] filesystem_store_datadir; "": below the data directory
 	MaxSize int               // [DEFAULT] image_size_cap, in bytes
+	Quota   int64             // [DEFAULT] user_storage_quota of a project, in bytes; 0: no limit
+	Images  int               // [berth] images_per_project; 0: no limit
 	Methods []string          // [DEFAULT] enabled_import_methods
 	Web     webdownload.Rules // [import_filtering_opts]
 	Policy  Policy
