@@ -87,25 +87,21 @@ func (ck *checks) checkJournal(m *simHost) {
 			}
 		}
 	}
-	if a := m.agent; a != nil && !a.unwritten && len(a.state.Devices().Entries()) > 0 {
+	if a := m.agent; a != nil && !a.unwritten && a.state.Devices().Len() > 0 {
 		ck.checkHolders(m, written)
 	}
 }
 
 // checkHolders: the agent gives each device to the server that the journal gives it to.
 func (ck *checks) checkHolders(m *simHost, written map[pci.Address]string) {
-	held := 0
-	for _, e := range m.agent.state.Devices().Entries() {
-		if e.Holder == "" {
-			continue
-		}
-		held++
-		if by := written[e.Device.Address]; by != string(e.Holder) {
-			ck.violation(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, e.Device.Address, by)
+	held := m.agent.state.Devices().Claims()
+	for _, c := range held {
+		if by := written[c.Device.Address]; by != string(c.Holder) {
+			ck.violation(m, "journal: %s holds %s, and the journal gives it to %q", c.Holder, c.Device.Address, by)
 		}
 	}
-	if held != len(written) {
-		ck.violation(m, "journal: %d devices are held, and it has %d", held, len(written))
+	if len(held) != len(written) {
+		ck.violation(m, "journal: %d devices are held, and it has %d", len(held), len(written))
 	}
 }
 
@@ -251,23 +247,33 @@ func isChanging(s lifecycle.Server, request string) bool {
 // checkService: nothing is placed on a device after its agent has reported that it is disabled.
 func (ck *checks) checkService(m *simHost) {
 	a := m.agent
-	if a == nil {
-		return
-	}
-	var devices []pci.Device
-	now := map[pci.Address]string{}
-	for _, e := range a.state.Devices().Entries() {
-		devices = append(devices, e.Device)
-		if owner := ck.ownerOf[string(e.Holder)]; owner != "" {
-			now[e.Address] = owner
-		}
-	}
-	if len(devices) == 0 {
+	if a == nil || a.state.Devices().Len() == 0 {
 		return // it has not read its devices yet
+	}
+	now := map[pci.Address]string{}
+	for _, c := range a.state.Devices().Claims() {
+		if owner := ck.ownerOf[string(c.Holder)]; owner != "" {
+			now[c.Address] = owner
+		}
 	}
 	maps.DeleteFunc(m.service.out, func(_ pci.Address, d pci.Disablement) bool {
 		return d.Expired(ck.agentTime()) || d.Expired(ck.now)
 	})
+	if len(m.service.out) > 0 {
+		ck.checkAffected(m, now)
+	}
+	if m.service.holders == nil {
+		m.service.holders = map[pci.Address]string{}
+	}
+	maps.Copy(m.service.holders, now) // also of freed ones: a crash may lose that they were freed
+}
+
+// checkAffected: no server has got a device since it is disabled. now are the servers that have devices.
+func (ck *checks) checkAffected(m *simHost, now map[pci.Address]string) {
+	var devices []pci.Device
+	for _, e := range m.agent.state.Devices().Entries() {
+		devices = append(devices, e.Device)
+	}
 	affected := pci.Affecting(slices.Collect(maps.Values(m.service.out)), devices)
 	for at, owner := range now {
 		if len(affected[at]) > 0 && m.service.holders[at] != owner && len(m.late) == 0 {
@@ -275,8 +281,4 @@ func (ck *checks) checkService(m *simHost) {
 				affected[at][0].ID, affected[at][0].Address)
 		}
 	}
-	if m.service.holders == nil {
-		m.service.holders = map[pci.Address]string{}
-	}
-	maps.Copy(m.service.holders, now) // also of freed ones: a crash may lose that they were freed
 }

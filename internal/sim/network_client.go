@@ -25,9 +25,10 @@ func (c networkClient) do(effect func() error) error {
 
 // Ports lists the ports of a device.
 func (c networkClient) Ports(_ context.Context, query url.Values) (list []network.Port, err error) {
+	device := query.Get("device_id")
 	err = c.do(func() error {
 		for _, id := range c.ids {
-			if p := c.ports[id]; p.Device == query.Get("device_id") {
+			if p := c.ports[id]; p.Device == device {
 				list = append(list, p)
 			}
 		}
