@@ -109,23 +109,26 @@ func (k kind) names() (list []name) {
 	return list
 }
 
-// rank returns how near a device of this kind is to a guest on nodes, or never if the policy does not allow it; see
-// numa.Rank. The policy has no effect on a guest without nodes.
-func (k kind) rank(policy pci.NUMAPolicy, nodes []int) int {
+// rank is Rank for devices of this kind.
+func (k kind) rank(policy pci.NUMAPolicy, nodes []int) int { return Rank(policy, k.near, k.beside, nodes) }
+
+// Rank returns how near a device is to a guest on nodes, or a negative number if the policy does not allow it; see
+// numa.Rank. near and beside are Device.Near and Device.Beside. The policy has no effect on a guest without nodes.
+func Rank(policy pci.NUMAPolicy, near, beside, nodes []int) int {
 	on := func(list []int) bool {
 		return slices.ContainsFunc(list, func(n int) bool { return slices.Contains(nodes, n) })
 	}
 	switch {
-	case len(nodes) == 0 || on(k.near):
+	case len(nodes) == 0 || on(near):
 		return numa.Local
 	case policy == pci.Required:
 		return never
 	case policy == pci.Socket:
-		if on(k.beside) {
+		if on(beside) {
 			return numa.Fair
 		}
 		return never
-	case len(k.near) == 0:
+	case len(near) == 0:
 		return numa.Fair
 	case policy == pci.Preferred:
 		return numa.Distant

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/plan"
 	"github.com/openberth/berth/provider"
@@ -14,8 +15,9 @@ import (
 
 // Tree is what Placement has of the provider tree of a host.
 type Tree struct {
-	Free   resource.Allocation // what each provider has left
-	Traits map[provider.ID][]resource.Trait
+	Free    resource.Allocation // what each provider has left
+	Traits  map[provider.ID][]resource.Trait
+	Parents map[provider.ID]provider.ID // of each provider that has one
 }
 
 // hostPlan is a server planned on one host.
@@ -52,7 +54,7 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 		counted = counted || by.slots[i].counted
 	}
 	if tree != nil && counted {
-		by.free = tree.counted(by.free, by.slots)
+		by.free = tree.counted(by.free)
 	}
 	by.Slots = by.planned()
 	guest := plan.Guest{Cells: p.Cells, Nodes: nodesOf(p.Placed), Requests: by.Requests, Sets: by.Sets}
@@ -62,10 +64,7 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 		by.isolation = isolate(by.free, host.Devices, by.slots, mappings)
 	}
 	if len(p.Cells) > 0 && len(guest.Nodes) == 0 {
-		host.Room = h.Room(by.free, p.Pack)
-		if tree != nil && h.NodesInPlacement {
-			host.Room.Cells = h.limited(host.Room, tree.Free)
-		}
+		host.Room = p.room(h, by.free, tree)
 	}
 	made, work, refusal := plan.MakeWithin(cmp.Or(p.work, plan.MaxWork), host, guest)
 	out.work = work
@@ -79,6 +78,15 @@ func (p Input) planOn(h Host, requests []pci.Request, mappings map[string][]prov
 		}
 	}
 	return out, Refusal{}
+}
+
+// room returns the NUMA nodes of a host for the cells of the guest.
+func (p Input) room(h Host, free []pci.Offered, tree *Tree) numa.Host {
+	room := h.Room(free, p.Pack)
+	if tree != nil && h.NodesInPlacement {
+		room.Cells = h.limited(room, tree.Free)
+	}
+	return room
 }
 
 // planned returns the slots for a plan.
@@ -126,9 +134,6 @@ func (b *planner) serves(d pci.Offered, s slot) (fits, traced bool) {
 		return false, true
 	}
 	w := s.request.Requirement
-	if b.tree != nil && s.counted && plannedPort(s) && d.Provider == "" {
-		return false, true
-	}
 	if s.request.Port != nil || !s.counted {
 		return b.host.mismatch(d, s) == "", true
 	}
@@ -146,33 +151,19 @@ func (b *planner) serves(d pci.Offered, s slot) (fits, traced bool) {
 	return suits, suits
 }
 
-// plannedPort reports whether a slot is the device of a port and no candidate has chosen its provider.
-func plannedPort(s slot) bool { return s.request.Port != nil && s.provider == "" }
-
 // counted returns the free devices that Placement also counts as free: of each provider and class as many as it has
 // left. A card that is offered as its PF or as its VFs counts both ways. Devices that it does not count are kept, and
-// those for ports if a candidate has chosen the providers of all ports. What it took for them is not left, but theirs.
-func (t Tree) counted(free []pci.Offered, slots []slot) (out []pci.Offered) {
+// all those for ports: a candidate takes no more of them from a provider than Placement has left, and they may differ.
+func (t Tree) counted(free []pci.Offered) (out []pci.Offered) {
 	type key struct {
 		id    provider.ID
 		class resource.Class
 		whole bool
 	}
-	ports, chosen := slices.ContainsFunc(slots, plannedPort), map[provider.ID]int{}
-	for _, s := range slots {
-		if s.request.Port != nil {
-			chosen[s.provider]++
-		}
-	}
 	taken := map[key]int{}
 	for _, d := range free {
-		amounts, known := t.Free[d.Provider]
-		if k := (key{d.Provider, d.ResourceClass, d.Slices > 0}); d.Provider != "" && (!d.ForPorts || ports) {
-			left := amounts[d.ResourceClass]
-			if d.ForPorts {
-				left += chosen[d.Provider]
-			}
-			if !known || taken[k]+d.Amount() > left {
+		if k := (key{d.Provider, d.ResourceClass, d.Slices > 0}); d.Provider != "" && !d.ForPorts && !d.RemoteManaged {
+			if taken[k]+d.Amount() > t.Free[d.Provider][d.ResourceClass] {
 				continue
 			}
 			taken[k] += d.Amount()
@@ -194,8 +185,7 @@ func (h Host) near(d pci.Offered) []int {
 func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
 	switch {
 	case r.Undecided:
-		return Refusal{Filter: FilterNUMA, Undecided: true,
-			Reason: "not decided: the search for its NUMA nodes and devices has reached its limit"}
+		return undecided()
 	case r.Cells.Reason != "":
 		return refusalOf(r.Cells)
 	}
@@ -219,6 +209,12 @@ func (b *planner) refused(r *plan.Refusal, devices []plan.Device) Refusal {
 	return Refusal{Filter: FilterDevices, Shortfall: float64(r.Wanted-r.Served) / float64(max(r.Wanted, 1)),
 		Reason:  fmt.Sprintf("fewer than %d free %s", short.Count, describeDevices(short.Requirement)),
 		Nearest: fmt.Sprintf("it has %d of %d devices of the server", r.Served, r.Wanted)}
+}
+
+// undecided returns the refusal of a host on which a search has reached its limit.
+func undecided() Refusal {
+	return Refusal{Filter: FilterNUMA, Undecided: true,
+		Reason: "not decided: the search for its NUMA nodes and devices has reached its limit"}
 }
 
 // tooFew returns the refusal of a host that has too few free devices for a request that Placement counts, whatever the

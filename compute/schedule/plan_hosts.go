@@ -197,7 +197,7 @@ func (t Tree) without(a resource.Allocation) *Tree {
 			}
 		}
 	}
-	return &Tree{Free: left, Traits: t.Traits}
+	return &Tree{Free: left, Traits: t.Traits, Parents: t.Parents}
 }
 
 // choice returns the candidate with the planned devices of aliases and the use of the cells added.

@@ -129,7 +129,7 @@ func computeRules(contracts []string) []Row {
 		{Package: "compute/portrequest", Kind: Pure, Imports: domain},
 		{Package: "compute/flavor", Kind: Pure, Imports: domain},
 		{Package: "compute/quota", Kind: Pure, Imports: []string{"fault", "resource"}},
-		{Package: "compute/schedule", Kind: Pure, Imports: with(domain, "plan")},
+		{Package: "compute/schedule", Kind: Pure, Imports: with(domain, "plan", "placement/candidate", "placement/index")},
 		{Package: "compute/lifecycle", Kind: Pure, Imports: with(domain, "bandwidth", "compute/flavor",
 			"compute/quota", "compute/schedule"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "compute/record", Kind: Adapter, Imports: with(domain, "api/host", "compute/flavor", "compute/lifecycle",
