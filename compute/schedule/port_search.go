@@ -29,13 +29,13 @@ const (
 	kindClass  resource.Class = "CUSTOM_DEVICE_OF_KIND"
 	kindSuffix                = "_KIND" // of the group of a kind, after the suffix of the device
 
-	waysOfPorts = 256     // how many ways to place the ports are planned on, for all sets of nodes together
+	waysOfPorts = 256     // how many ways to place the ports are planned on
 	maxNodeSets = 1 << 13 // how many sets of nodes are searched; with more the host is undecided
 	stepWork    = 1 << 8  // how much of Input.Work a step of the search of ports is
 )
 
-// SplitPorts splits a request into the groups of ports with devices and the rest. Groups in a same_subtree with those of
-// a port belong to the port, and so do groups with a suffix that compete with these for a resource class.
+// SplitPorts splits a request into the rest and the groups of ports with devices. Groups in a same_subtree with those
+// of a port belong to the port, and so do groups with a suffix that compete with these for a resource class.
 func SplitPorts(ask resource.Ask, requests []pci.Request) (rest, ports resource.Ask) {
 	of := map[string]bool{}
 	for _, r := range requests {
@@ -91,9 +91,17 @@ func addRelated(ask resource.Ask, of map[string]bool) {
 // PlanPorts is PlanOn for a server with ports, whose groups SplitPorts has split off. The candidates of the input are
 // those for the rest without the devices of aliases. It finds a place if there is one, except that a refusal is
 // undecided if the search for the ports has reached its limit.
-func PlanPorts(p Input, root provider.ID, requests []pci.Request, tree Tree, ports resource.Ask) (best Choice,
+func PlanPorts(p Input, root provider.ID, requests []pci.Request, tree Tree, ports resource.Ask) (Choice, Host,
+	Refusal) {
+	return planPorts(p, root, requests, tree, ports, waysOfPorts)
+}
+
+// planPorts is PlanPorts with a limit of the ways to place the ports, for all sets of nodes together. One for each set
+// is always tried.
+func planPorts(p Input, root provider.ID, requests []pci.Request, tree Tree, ports resource.Ask, ways int) (best Choice,
 	after Host, refused Refusal) {
 	s := p.newPortSearch(root, requests, ports)
+	s.ways = ways
 	rest := p.Candidates
 	for _, c := range rest {
 		if c.Root != root {
@@ -133,6 +141,7 @@ type portSearch struct {
 	text  string       // of the amounts that are left, for known
 	known map[string][]Candidate
 
+	ways         int // limit of those to place the ports
 	steps, limit int // of placement/candidate
 }
 
@@ -224,7 +233,7 @@ func (s *portSearch) candidates(rest Candidate, tree Tree) (list []Candidate, in
 	}
 	rows, have := s.rows(left, rest), map[string]bool{}
 	for _, nodes := range sets {
-		found, decided := s.near(nodes, rows, max(1, waysOfPorts/len(sets)))
+		found, decided := s.near(nodes, rows, max(1, s.ways/len(sets)))
 		incomplete = incomplete || !decided
 		for _, way := range found {
 			if key := fmt.Sprint(way.Mappings); !have[key] {
@@ -278,7 +287,8 @@ func (s *portSearch) nodeSets(left *Tree) (sets [][]int, incomplete bool, refuse
 	return sets, incomplete, Refusal{}
 }
 
-// subsets calls visit with each set of size of the numbers, until it returns false. It reports whether all were visited.
+// subsets calls visit with each set of size of the numbers, until it returns false. It reports whether all were
+// visited.
 func subsets(of []int, size int, visit func([]int) bool) bool {
 	var chosen []int
 	var choose func(from int) bool
@@ -369,7 +379,9 @@ func (s *portSearch) kindRows(nodes []int, farthest int) (rows []index.Row) {
 		if len(traits) == 0 {
 			continue
 		}
-		same := slices.IndexFunc(rows, func(r index.Row) bool { return r.Parent == k.on && slices.Equal(r.Traits, traits) })
+		same := slices.IndexFunc(rows, func(r index.Row) bool {
+			return r.Parent == k.on && slices.Equal(r.Traits, traits)
+		})
 		if same >= 0 {
 			of := rows[same].Inventories
 			of[kindClass] = resource.Whole(of[kindClass].Total + k.count)

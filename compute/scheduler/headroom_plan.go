@@ -26,17 +26,15 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 		return nil, "", err
 	}
 	found, err := p.everyRest(ctx, known)
-	if rest, changed := withoutPorts(p.rest, s.Requests); err == nil && changed && found.isCut() {
-		cut := found.cut // the scheduler may use other NICs, so the numbers are not exact
-		p.rest = rest
-		found, err = p.everyRest(ctx, known)
-		found.cut = cut
-	}
 	if err != nil || len(found.List) == 0 {
 		return found.undecided(nil, known), found.Reason, err
 	}
 	if class := p.unknownClass(); class != "" {
 		return nil, whyUnknown(string(class)), nil
+	}
+	portless, err := p.portlessRest(ctx, found, known)
+	if err != nil {
+		return nil, "", err
 	}
 	rest := p.with(found.Candidates)
 	shared := sharedRoots(rest.Candidates)
@@ -56,7 +54,7 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 		}
 		delete(byHost, one.Root)
 		of := rest
-		of.Candidates = list
+		of.Candidates, of.portless = list, portless[one.Root]
 		h := of.fill(one.Root, s, budget)
 		h.Exact = h.Exact && !shared[one.Root] && !found.cut[one.Root]
 		hosts = append(hosts, h)
@@ -66,6 +64,37 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 			cmp.Compare(a.Name, b.Name))
 	})
 	return append(hosts, found.undecided(hosts, known)...), "", nil
+}
+
+// portlessRest returns the candidates of hosts without the groups of ports, if some host has more candidates than those
+// found.
+func (p *serverPlan) portlessRest(ctx context.Context, found hostCandidates, known []schedule.Host) (
+	map[provider.ID]*portlessRest, error) {
+	rest, ports := schedule.SplitPorts(p.rest, p.server.Requests)
+	if !found.isCut() || len(ports.Groups) == 0 {
+		return nil, nil
+	}
+	out := map[provider.ID]*portlessRest{}
+	for root, cut := range found.cut {
+		if cut {
+			out[root] = &portlessRest{ports: ports}
+		}
+	}
+	if len(rest.Groups) == 0 {
+		for root := range out {
+			out[root].candidates = []schedule.Candidate{{Root: root}}
+		}
+		return out, nil
+	}
+	of := *p
+	of.rest = rest
+	all, err := of.everyRest(ctx, known)
+	for _, c := range p.with(all.Candidates).Candidates {
+		if to := out[c.Root]; to != nil {
+			to.candidates = append(to.candidates, c)
+		}
+	}
+	return out, err
 }
 
 // everyRest returns the candidates of all hosts for the server without devices. Reason is set if there are none.
@@ -119,6 +148,12 @@ func sharedRoots(candidates []schedule.Candidate) map[provider.ID]bool {
 	return shared
 }
 
+// portlessRest is what a server needs on a host without the groups of its ports, and these.
+type portlessRest struct {
+	candidates []schedule.Candidate
+	ports      resource.Ask
+}
+
 // fill plans servers on one host until none fits, and takes what they need from the tree.
 func (a restAnswer) fill(root provider.ID, s lifecycle.Server, budget int) HostHeadroom {
 	out := HostHeadroom{Root: root, Name: cmp.Or(a.Hosts[root].Name, string(root))}
@@ -129,14 +164,12 @@ func (a restAnswer) fill(root provider.ID, s lifecycle.Server, budget int) HostH
 	all := a.Candidates
 	a.Hosts = map[provider.ID]schedule.Host{root: a.Hosts[root]}
 	for ; out.Fits < budget; out.Fits++ {
-		a.Candidates = slices.DeleteFunc(slices.Clone(all), func(c schedule.Candidate) bool {
-			return len(shortOf(c.Allocation, a.tree.Free)) > 0
-		})
-		if len(a.Candidates) == 0 {
+		a.Candidates = a.fitting(all)
+		if len(a.Candidates) == 0 && a.portless == nil {
 			out.Exact, out.Lacks = true, leastShort(all, a.tree.Free)
 			return out
 		}
-		choice, after, refusal := schedule.PlanOn(a.Input, root, s.Requests, a.tree)
+		choice, after, refusal := a.plan(root, s)
 		if refusal.Reason != "" {
 			if out.Exact, out.Refused = !refusal.Undecided, refusal.Reason; out.Fits == 0 {
 				out.Excluded = out.Refused
@@ -154,6 +187,28 @@ func (a restAnswer) fill(root provider.ID, s lifecycle.Server, budget int) HostH
 		}
 	}
 	return out
+}
+
+// fitting returns the candidates for which the tree has enough left.
+func (a restAnswer) fitting(all []schedule.Candidate) []schedule.Candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c schedule.Candidate) bool {
+		return len(shortOf(c.Allocation, a.tree.Free)) > 0
+	})
+}
+
+// plan plans a server on a host with the candidates, or if none of them fits and there may be more, with other NICs for
+// its ports.
+func (a restAnswer) plan(root provider.ID, s lifecycle.Server) (choice schedule.Choice, after schedule.Host,
+	refusal schedule.Refusal) {
+	choice, after, refusal = schedule.PlanOn(a.Input, root, s.Requests, a.tree)
+	if refusal.Reason == "" || a.portless == nil {
+		return choice, after, refusal
+	}
+	a.Candidates = a.fitting(a.portless.candidates)
+	if len(a.Candidates) == 0 {
+		return choice, after, refusal
+	}
+	return schedule.PlanPorts(a.Input, root, s.Requests, a.tree, a.portless.ports)
 }
 
 // unknownClass returns a class of devices that Placement counts and no host has ever reported, or "".

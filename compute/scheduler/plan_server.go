@@ -71,22 +71,6 @@ func without(ask resource.Ask, drop func(resource.Group) bool) resource.Ask {
 	return ask
 }
 
-// withoutPorts returns a request without the groups of devices of ports that have no guarantee, and whether there are
-// some. Such a device need not be of the provider of another group, so it can be planned like those of aliases.
-func withoutPorts(ask resource.Ask, requests []pci.Request) (rest resource.Ask, changed bool) {
-	port := map[string]bool{}
-	for _, r := range requests {
-		port[r.GroupSuffix(0)] = r.Port != nil
-	}
-	for _, together := range ask.SameSubtree {
-		for _, suffix := range together {
-			delete(port, suffix)
-		}
-	}
-	rest = without(ask, func(g resource.Group) bool { return port[g.Suffix] })
-	return rest, len(rest.Groups) > 0 && len(rest.Groups) < len(ask.Groups)
-}
-
 // planServer chooses hosts for a server that is planned on them: the best of a sample, or if it fits on none of these,
 // the best of all.
 func (c Scheduler) planServer(ctx context.Context, s lifecycle.Server, ask resource.Ask) (lifecycle.Event, error) {
@@ -305,6 +289,7 @@ type restAnswer struct {
 	cut            bool            // hosts may have more candidates
 	why            string          // why a host is not in it
 	search         schedule.Search // without candidates: how many hosts each clause left
+	portless       *portlessRest   // of the host, for headroom; nil: there are no more candidates, or no ports
 }
 
 // ask asks Placement for the rest of the server.
@@ -328,9 +313,13 @@ func (p *serverPlan) with(got placement.Candidates) (out restAnswer) {
 		out.Candidates = append(out.Candidates, schedule.Candidate{Root: hostOf(got, one, p.input.Hosts),
 			Allocation: one.Allocation, Mappings: one.Mappings})
 	}
-	out.tree = schedule.Tree{Free: freeOf(got.Summaries), Traits: map[provider.ID][]resource.Trait{}}
+	out.tree = schedule.Tree{Free: freeOf(got.Summaries), Traits: map[provider.ID][]resource.Trait{},
+		Parents: map[provider.ID]provider.ID{}}
 	for id, s := range got.Summaries {
 		out.tree.Traits[id] = s.Traits
+		if s.Parent != "" {
+			out.tree.Parents[id] = s.Parent
+		}
 	}
 	return out
 }
@@ -342,7 +331,7 @@ func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswe
 	host := p.input.Hosts[root]
 	choice, _, refusal := schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
 	if refusal.Reason != "" && got.cut {
-		if choice, refusal, err = p.planPorts(ctx, root, refusal); err != nil {
+		if choice, refusal, err = p.planPorts(ctx, root, got, refusal); err != nil {
 			return false, err
 		}
 	}
@@ -368,19 +357,23 @@ func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswe
 	return len(p.choices) >= p.wanted, nil
 }
 
-// planPorts plans the server on a host together with the devices of its ports, of which Placement has chosen some in
-// each of the first candidates, and none of these fits. Without such devices it returns the refusal.
-func (p *serverPlan) planPorts(ctx context.Context, root provider.ID, refusal schedule.Refusal) (schedule.Choice,
-	schedule.Refusal, error) {
-	ask, changed := withoutPorts(p.restOn(root), p.server.Requests)
-	if !changed {
+// planPorts plans the server on a host of which Placement has more candidates than its answer, all refused: it asks for
+// the rest of the server, and searches for its ports. Without ports with devices it returns the refusal.
+func (p *serverPlan) planPorts(ctx context.Context, root provider.ID, got restAnswer, refusal schedule.Refusal) (
+	schedule.Choice, schedule.Refusal, error) {
+	rest, ports := schedule.SplitPorts(p.restOn(root), p.server.Requests)
+	if len(ports.Groups) == 0 {
 		return schedule.Choice{}, refusal, nil
 	}
-	got, event, err := p.ask(ctx, ask.InTree(root))
-	if err != nil || event != nil || len(got.Candidates) == 0 {
-		return schedule.Choice{}, refusal, err
+	got.Candidates = []schedule.Candidate{{Root: root}}
+	if len(rest.Groups) > 0 {
+		answer, event, err := p.ask(ctx, rest.InTree(root))
+		if err != nil || event != nil || len(answer.Candidates) == 0 {
+			return schedule.Choice{}, refusal, err
+		}
+		got = answer
 	}
-	choice, _, refusal := schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
+	choice, _, refusal := schedule.PlanPorts(got.Input, root, p.server.Requests, got.tree, ports)
 	return choice, refusal, nil
 }
 

@@ -113,7 +113,7 @@ func TestServicesDoNotImportEachOther(t *testing.T) {
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			ours, ok := strings.CutPrefix(path, module+"/")
 			if ok && service(ours) != "" && service(ours) != service(name) && ours != placementTest &&
-				!slices.Contains(fleetMayUse[name], ours) {
+				!slices.Contains(mayUse[name], ours) {
 				t.Errorf("%s imports %s of another service", name, ours)
 			}
 		}
@@ -123,10 +123,11 @@ func TestServicesDoNotImportEachOther(t *testing.T) {
 // placementTest is the Placement in memory, which tests of all services use.
 const placementTest = "placement/placementtest"
 
-// fleetMayUse are pure packages. fleet compares the servers of Nova with what flavors and ports request. fleet/headroom
-// counts in memory as Placement does.
-var fleetMayUse = map[string][]string{"fleet": {"compute/flavor", "compute/portrequest"},
-	"fleet/headroom": {"placement/headroom", "placement/index"}}
+// mayUse are pure packages. fleet compares the servers of Nova with what flavors and ports request. fleet/headroom
+// counts in memory as Placement does, and compute/schedule searches for ports as Placement does.
+var mayUse = map[string][]string{"fleet": {"compute/flavor", "compute/portrequest"},
+	"fleet/headroom":   {"placement/headroom", "placement/index"},
+	"compute/schedule": {"placement/candidate", "placement/index"}}
 
 // Only tests and the simulation import the Placement in memory; api/… in a row does not allow it.
 func TestOnlyTestsImportThePlacementForTests(t *testing.T) {

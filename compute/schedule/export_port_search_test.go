@@ -1,0 +1,4 @@
+package schedule
+
+// PlanPortsWithin is PlanPorts with a limit of the ways to place the ports.
+var PlanPortsWithin = planPorts
