@@ -397,7 +397,7 @@ func (s *portSearch) kindRows(nodes []int, farthest int) (rows []index.Row) {
 // search returns ways to place the ports with these providers, at most limit. decided is false if the search has
 // reached the limit of its steps.
 func (s *portSearch) search(rows []index.Row, limit int) (found []Candidate, decided bool) {
-	const stepsOfStop = 64 // placement/candidate calls Stop once for so many steps
+	const stepsOfStop = 64 // placement/candidate calls Stop once for these
 	before, next, over, have, tries := s.steps, 1, false, map[string]bool{}, 0
 	stop := func() bool {
 		s.steps += next

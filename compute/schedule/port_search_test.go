@@ -155,8 +155,8 @@ func (c portsCase) String() string {
 		fmt.Fprintln(&b, "", r.Traits)
 	}
 	for _, d := range c.host.Devices {
-		fmt.Fprintf(&b, "%s of %s on node %d, for ports %t, trusted %t\n", d.Address, d.Provider, d.NUMANode, d.ForPorts,
-			d.Trusted)
+		fmt.Fprintf(&b, "%s of %s on node %d, for ports %t, trusted %t\n", d.Address, d.Provider, d.NUMANode,
+			d.ForPorts, d.Trusted)
 	}
 	for _, r := range c.requests {
 		fmt.Fprintf(&b, "%s: %d, policy %s, %+v\n", r.ID, r.Count, r.Policy, r.Port)
@@ -262,7 +262,7 @@ func (c portsCase) someDevices(a question, nodes, chosen []int) bool {
 }
 
 // A server with ports is planned if and only if a candidate of Placement, nodes and devices serve it, also if only one
-// way to place its ports is tried for each set of nodes. The plan is a candidate, and takes one device for each request.
+// way to place its ports is tried for each set of nodes. The plan is a candidate, with one device for each request.
 func TestPortSearchAgreesWithExhaustiveSearch(t *testing.T) {
 	placed, refused := 0, 0
 	for seed := range uint64(4000) {
