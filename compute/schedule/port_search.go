@@ -29,7 +29,7 @@ const (
 	kindClass  resource.Class = "CUSTOM_DEVICE_OF_KIND"
 	kindSuffix                = "_KIND" // of the group of a kind, after the suffix of the device
 
-	waysOfPorts = 256     // how many ways to place the ports are planned on
+	waysOfPorts = 1000    // how many ways to place the ports are planned on; there may be more
 	maxNodeSets = 1 << 13 // how many sets of nodes are searched; with more the host is undecided
 	stepWork    = 1 << 8  // how much of Input.Work a step of the search of ports is
 )
@@ -135,9 +135,10 @@ type portSearch struct {
 	root  provider.ID
 	host  Host
 	free  []pci.Offered
-	ports []portNeed
+	needs []portNeed
 	kinds []deviceKind
-	ask   resource.Ask // for ports and kinds
+	ports resource.Ask // for the groups of ports
+	ask   resource.Ask // for these and kinds
 	text  string       // of the amounts that are left, for known
 	known map[string][]Candidate
 
@@ -164,7 +165,7 @@ type deviceKind struct {
 
 // newPortSearch returns the search on a host.
 func (p Input) newPortSearch(root provider.ID, requests []pci.Request, ports resource.Ask) *portSearch {
-	s := &portSearch{input: p, root: root, host: p.Hosts[root], ask: ports, known: map[string][]Candidate{}}
+	s := &portSearch{input: p, root: root, host: p.Hosts[root], ports: ports, ask: ports, known: map[string][]Candidate{}}
 	s.free, s.limit = s.host.Free(), plan.MaxWork/stepWork
 	if p.Work != nil {
 		s.limit = max(min(s.limit, *p.Work/stepWork), leastWork/stepWork)
@@ -189,13 +190,13 @@ func (s *portSearch) need(r *pci.Request) resource.Trait {
 	port := *r.Port
 	port.ID = ""
 	key := fmt.Sprintf("%s %+v %+v", r.Policy, r.Requirement, port)
-	for _, n := range s.ports {
+	for _, n := range s.needs {
 		if n.key == key {
 			return n.trait
 		}
 	}
-	trait := resource.Trait(fmt.Sprintf("CUSTOM_SERVES_%d", len(s.ports)))
-	s.ports = append(s.ports, portNeed{key: key, policy: r.Policy, trait: trait, slot: slot{request: r}})
+	trait := resource.Trait(fmt.Sprintf("CUSTOM_SERVES_%d", len(s.needs)))
+	s.needs = append(s.needs, portNeed{key: key, policy: r.Policy, trait: trait, slot: slot{request: r}})
 	return trait
 }
 
@@ -203,7 +204,7 @@ func (s *portSearch) need(r *pci.Request) resource.Trait {
 func (s *portSearch) findKinds() {
 	for _, d := range s.free {
 		kind := deviceKind{on: d.Provider, node: d.NUMANode, count: 1}
-		for _, n := range s.ports {
+		for _, n := range s.needs {
 			kind.serves = append(kind.serves, s.host.mismatch(d, n.slot) == "")
 		}
 		if d.Provider == "" || !slices.Contains(kind.serves, true) {
@@ -222,16 +223,25 @@ func (s *portSearch) findKinds() {
 	}
 }
 
-// candidates returns candidates for everything except the devices of aliases, from one without the groups of ports: for
-// each set of nodes at least one, if the ports can be placed for a guest there. incomplete is set if that was not
-// decided for some set.
+// candidates returns candidates for everything except the devices of aliases, from one without the groups of ports: all
+// if they are few, otherwise for each set of nodes at least one, if the ports can be placed for a guest there.
+// incomplete is set if that was not decided for some set.
 func (s *portSearch) candidates(rest Candidate, tree Tree) (list []Candidate, incomplete bool, refused Refusal) {
 	left := tree.without(rest.Allocation)
+	rows, have := s.rows(left, rest), map[string]bool{}
+	limit := s.limit
+	s.limit = (s.steps + limit) / 2
+	all, decided := s.search(rows, s.ports, s.ways)
+	if s.limit = limit; decided && len(all) < s.ways {
+		for _, way := range all {
+			list = append(list, rest.joined(way))
+		}
+		return list, false, s.noNICs(nil)
+	}
 	sets, incomplete, refused := s.nodeSets(left)
 	if refused.Reason != "" {
 		return nil, false, refused
 	}
-	rows, have := s.rows(left, rest), map[string]bool{}
 	for _, nodes := range sets {
 		found, decided := s.near(nodes, rows, max(1, s.ways/len(sets)))
 		incomplete = incomplete || !decided
@@ -242,13 +252,15 @@ func (s *portSearch) candidates(rest Candidate, tree Tree) (list []Candidate, in
 			}
 		}
 	}
-	if len(list) == 0 {
-		refused = Refusal{Filter: FilterDevices, Reason: "no NICs have what its ports request"}
-		if len(sets[0]) > 0 {
-			refused.Filter, refused.Reason = FilterNUMA, refused.Reason+", near enough to its NUMA nodes"
-		}
+	return list, incomplete, s.noNICs(sets[0])
+}
+
+// noNICs returns the refusal of a host without a way to place the ports of a guest on nodes.
+func (s *portSearch) noNICs(nodes []int) Refusal {
+	if len(nodes) > 0 {
+		return Refusal{Filter: FilterNUMA, Reason: "no NICs have what its ports request, near enough to its NUMA nodes"}
 	}
-	return list, incomplete, refused
+	return Refusal{Filter: FilterDevices, Reason: "no NICs have what its ports request"}
 }
 
 // joined returns a candidate for what two request, which have no group in common.
@@ -356,7 +368,7 @@ func (s *portSearch) near(nodes []int, rows []index.Row, limit int) (found []Can
 		key := fmt.Sprint(s.text, kinds)
 		known, is := s.known[key]
 		if !is {
-			if known, decided = s.search(append(slices.Clone(rows), kinds...), limit); !decided {
+			if known, decided = s.search(append(slices.Clone(rows), kinds...), s.ask, limit); !decided {
 				return known, len(known) > 0
 			}
 			s.known[key] = known
@@ -370,7 +382,7 @@ func (s *portSearch) near(nodes []int, rows []index.Row, limit int) (found []Can
 func (s *portSearch) kindRows(nodes []int, farthest int) (rows []index.Row) {
 	for _, k := range s.kinds {
 		var traits []resource.Trait
-		for i, n := range s.ports {
+		for i, n := range s.needs {
 			rank := plan.Rank(n.policy, k.near, k.beside, nodes)
 			if k.serves[i] && rank >= 0 && rank <= farthest {
 				traits = append(traits, n.trait)
@@ -396,7 +408,7 @@ func (s *portSearch) kindRows(nodes []int, farthest int) (rows []index.Row) {
 
 // search returns ways to place the ports with these providers, at most limit. decided is false if the search has
 // reached the limit of its steps.
-func (s *portSearch) search(rows []index.Row, limit int) (found []Candidate, decided bool) {
+func (s *portSearch) search(rows []index.Row, ask resource.Ask, limit int) (found []Candidate, decided bool) {
 	const stepsOfStop = 64 // placement/candidate calls Stop once for these
 	before, next, over, have, tries := s.steps, 1, false, map[string]bool{}, 0
 	stop := func() bool {
@@ -404,7 +416,7 @@ func (s *portSearch) search(rows []index.Row, limit int) (found []Candidate, dec
 		next, over = stepsOfStop, over || s.steps > s.limit
 		return over
 	}
-	for one := range candidate.Find(index.Build(rows), s.ask, candidate.Options{Stop: stop}) {
+	for one := range candidate.Find(index.Build(rows), ask, candidate.Options{Stop: stop}) {
 		way := Candidate{Allocation: resource.Allocation{}, Mappings: map[string][]provider.ID{}}
 		for _, take := range one.Takes {
 			if id := take.Node().ID; !strings.HasSuffix(take.Suffix, kindSuffix) {

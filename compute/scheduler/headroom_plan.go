@@ -32,15 +32,15 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 	if class := p.unknownClass(); class != "" {
 		return nil, whyUnknown(string(class)), nil
 	}
-	portless, err := p.portlessRest(ctx, found, known)
-	if err != nil {
-		return nil, "", err
-	}
 	rest := p.with(found.Candidates)
 	shared := sharedRoots(rest.Candidates)
 	byHost := map[provider.ID][]schedule.Candidate{}
 	for _, one := range rest.Candidates {
 		byHost[one.Root] = append(byHost[one.Root], one)
+	}
+	portless, err := p.portlessRests(ctx, found.cut, byHost, known)
+	if err != nil {
+		return nil, "", err
 	}
 	budget, work := max(placings/max(len(byHost), 1), 1), schedule.HeadroomWork
 	rest.Work = &work
@@ -56,7 +56,7 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 		of := rest
 		of.Candidates, of.portless = list, portless[one.Root]
 		h := of.fill(one.Root, s, budget)
-		h.Exact = h.Exact && !shared[one.Root] && !found.cut[one.Root]
+		h.Exact = h.Exact && !shared[one.Root] && !of.isCut(found.cut[one.Root])
 		hosts = append(hosts, h)
 	}
 	slices.SortStableFunc(hosts, func(a, b HostHeadroom) int {
@@ -66,24 +66,24 @@ func (c Scheduler) plannedHeadroom(ctx context.Context, s lifecycle.Server, ask 
 	return append(hosts, found.undecided(hosts, known)...), "", nil
 }
 
-// portlessRest returns the candidates of hosts without the groups of ports, if some host has more candidates than those
-// found.
-func (p *serverPlan) portlessRest(ctx context.Context, found hostCandidates, known []schedule.Host) (
-	map[provider.ID]*portlessRest, error) {
+// portlessRests returns what a server needs without the groups of its ports on the hosts for which an answer to the
+// scheduler would be cut. found has their candidates; they may have more than these where cut is set.
+func (p *serverPlan) portlessRests(ctx context.Context, cut map[provider.ID]bool,
+	found map[provider.ID][]schedule.Candidate, known []schedule.Host) (map[provider.ID]*portlessRest, error) {
 	rest, ports := schedule.SplitPorts(p.rest, p.server.Requests)
-	if !found.isCut() || len(ports.Groups) == 0 {
+	out := map[provider.ID]*portlessRest{}
+	for root, list := range found {
+		if cut[root] || len(list) >= MaxCandidates {
+			out[root] = &portlessRest{ports: ports}
+			if len(rest.Groups) == 0 {
+				out[root].candidates = []schedule.Candidate{{Root: root}}
+			}
+		}
+	}
+	if len(ports.Groups) == 0 || len(out) == 0 {
 		return nil, nil
 	}
-	out := map[provider.ID]*portlessRest{}
-	for root, cut := range found.cut {
-		if cut {
-			out[root] = &portlessRest{ports: ports}
-		}
-	}
 	if len(rest.Groups) == 0 {
-		for root := range out {
-			out[root].candidates = []schedule.Candidate{{Root: root}}
-		}
 		return out, nil
 	}
 	of := *p
@@ -91,7 +91,7 @@ func (p *serverPlan) portlessRest(ctx context.Context, found hostCandidates, kno
 	all, err := of.everyRest(ctx, known)
 	for _, c := range p.with(all.Candidates).Candidates {
 		if to := out[c.Root]; to != nil {
-			to.candidates = append(to.candidates, c)
+			to.candidates, to.cut = append(to.candidates, c), all.cut[c.Root]
 		}
 	}
 	return out, err
@@ -151,7 +151,16 @@ func sharedRoots(candidates []schedule.Candidate) map[provider.ID]bool {
 // portlessRest is what a server needs on a host without the groups of its ports, and these.
 type portlessRest struct {
 	candidates []schedule.Candidate
+	cut        bool // there may be more candidates
 	ports      resource.Ask
+}
+
+// isCut reports whether the host may have candidates that are not planned on; cut: besides those found.
+func (a restAnswer) isCut(cut bool) bool {
+	if a.portless != nil {
+		return a.portless.cut
+	}
+	return cut
 }
 
 // fill plans servers on one host until none fits, and takes what they need from the tree.
@@ -180,13 +189,22 @@ func (a restAnswer) fill(root provider.ID, s lifecycle.Server, budget int) HostH
 			return out
 		}
 		a.Hosts[root] = after
-		for id, amounts := range choice.Allocation {
-			for class, n := range amounts {
-				a.tree.Free[id][class] -= n
+		a.take(choice.Allocation)
+	}
+	return out
+}
+
+// take takes what a server needs from the tree and from the NICs, by which the next server is rated.
+func (a restAnswer) take(allocation resource.Allocation) {
+	for id, amounts := range allocation {
+		for class, n := range amounts {
+			a.tree.Free[id][class] -= n
+			if room, has := a.NICs[id].Bandwidth[class]; has {
+				room.Used += n
+				a.NICs[id].Bandwidth[class] = room
 			}
 		}
 	}
-	return out
 }
 
 // fitting returns the candidates for which the tree has enough left.
@@ -196,19 +214,24 @@ func (a restAnswer) fitting(all []schedule.Candidate) []schedule.Candidate {
 	})
 }
 
-// plan plans a server on a host with the candidates, or if none of them fits and there may be more, with other NICs for
-// its ports.
-func (a restAnswer) plan(root provider.ID, s lifecycle.Server) (choice schedule.Choice, after schedule.Host,
-	refusal schedule.Refusal) {
-	choice, after, refusal = schedule.PlanOn(a.Input, root, s.Requests, a.tree)
-	if refusal.Reason == "" || a.portless == nil {
-		return choice, after, refusal
+// plan plans a server on a host as the scheduler does: if an answer of Placement would be cut, it searches for the
+// ports.
+func (a restAnswer) plan(root provider.ID, s lifecycle.Server) (schedule.Choice, schedule.Host, schedule.Refusal) {
+	var undecided schedule.Refusal
+	if a.portless != nil {
+		of := a.Input
+		of.Candidates = a.fitting(a.portless.candidates)
+		choice, after, refusal := schedule.PlanPorts(of, root, s.Requests, a.tree, a.portless.ports)
+		if !refusal.Undecided {
+			return choice, after, refusal
+		}
+		undecided = refusal
 	}
-	a.Candidates = a.fitting(a.portless.candidates)
-	if len(a.Candidates) == 0 {
-		return choice, after, refusal
+	choice, after, refusal := schedule.PlanOn(a.Input, root, s.Requests, a.tree)
+	if refusal.Reason != "" && undecided.Undecided {
+		refusal = undecided
 	}
-	return schedule.PlanPorts(a.Input, root, s.Requests, a.tree, a.portless.ports)
+	return choice, after, refusal
 }
 
 // unknownClass returns a class of devices that Placement counts and no host has ever reported, or "".

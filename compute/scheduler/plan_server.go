@@ -329,11 +329,9 @@ func (p *serverPlan) with(got placement.Candidates) (out restAnswer) {
 // reports whether there are enough choices.
 func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswer) (done bool, err error) {
 	host := p.input.Hosts[root]
-	choice, _, refusal := schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
-	if refusal.Reason != "" && got.cut {
-		if choice, refusal, err = p.planPorts(ctx, root, got, refusal); err != nil {
-			return false, err
-		}
+	choice, refusal, err := p.planOn(ctx, root, got)
+	if err != nil {
+		return false, err
 	}
 	if refusal.Reason != "" {
 		p.refusals = append(p.refusals, refusal)
@@ -357,24 +355,48 @@ func (p *serverPlan) choose(ctx context.Context, root provider.ID, got restAnswe
 	return len(p.choices) >= p.wanted, nil
 }
 
-// planPorts plans the server on a host of which Placement has more candidates than its answer, all refused: it asks for
-// the rest of the server, and searches for its ports. Without ports with devices it returns the refusal.
-func (p *serverPlan) planPorts(ctx context.Context, root provider.ID, got restAnswer, refusal schedule.Refusal) (
-	schedule.Choice, schedule.Refusal, error) {
-	rest, ports := schedule.SplitPorts(p.restOn(root), p.server.Requests)
-	if len(ports.Groups) == 0 {
-		return schedule.Choice{}, refusal, nil
+// planOn plans the server on a host with an answer of Placement. If the host may have more candidates, it searches for
+// the ports itself; after the first round only if all candidates of the answer are refused, because a claim may fail by
+// what an answer does not have, such as min_unit.
+func (p *serverPlan) planOn(ctx context.Context, root provider.ID, got restAnswer) (choice schedule.Choice,
+	refusal schedule.Refusal, err error) {
+	if !got.cut || p.server.Round > 0 {
+		choice, _, refusal = schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
+		if !got.cut || refusal.Reason == "" {
+			return choice, refusal, nil
+		}
+	}
+	found, why, ports, err := p.planPorts(ctx, root, got)
+	if err != nil || ports && !why.Undecided {
+		return found, why, err
+	}
+	if p.server.Round == 0 {
+		choice, _, refusal = schedule.PlanOn(got.Input, root, p.server.Requests, got.tree)
+	}
+	if refusal.Reason != "" && why.Undecided {
+		refusal = why
+	}
+	return choice, refusal, nil
+}
+
+// planPorts asks Placement for the server without its ports on a host, and searches for these. ports is false if it has
+// no ports with devices.
+func (p *serverPlan) planPorts(ctx context.Context, root provider.ID, got restAnswer) (choice schedule.Choice,
+	refusal schedule.Refusal, ports bool, err error) {
+	rest, of := schedule.SplitPorts(p.restOn(root), p.server.Requests)
+	if len(of.Groups) == 0 {
+		return choice, refusal, false, nil
 	}
 	got.Candidates = []schedule.Candidate{{Root: root}}
 	if len(rest.Groups) > 0 {
 		answer, event, err := p.ask(ctx, rest.InTree(root))
 		if err != nil || event != nil || len(answer.Candidates) == 0 {
-			return schedule.Choice{}, refusal, err
+			return choice, refusal, false, err
 		}
 		got = answer
 	}
-	choice, _, refusal := schedule.PlanPorts(got.Input, root, p.server.Requests, got.tree, ports)
-	return choice, refusal, nil
+	choice, _, refusal = schedule.PlanPorts(got.Input, root, p.server.Requests, got.tree, of)
+	return choice, refusal, true, nil
 }
 
 // refuseHost adds the refusal of a host.
