@@ -154,8 +154,8 @@ func (c *portsCloud) fill(t *testing.T, limit int) (n int) {
 	}
 }
 
-// As many servers with guaranteed ports can be created as the headroom says, also if Placement returns few candidates of
-// many, and the first of them fits if and only if it fits with all candidates.
+// As many servers with guaranteed ports can be created as the headroom says, also if Placement returns few candidates
+// of many, and the first of them fits if and only if it fits with all candidates.
 func TestHeadroomOfGuaranteedPorts(t *testing.T) {
 	cut, servers := 0, 0
 	for seed := range uint64(300) {
