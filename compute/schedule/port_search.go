@@ -165,7 +165,8 @@ type deviceKind struct {
 
 // newPortSearch returns the search on a host.
 func (p Input) newPortSearch(root provider.ID, requests []pci.Request, ports resource.Ask) *portSearch {
-	s := &portSearch{input: p, root: root, host: p.Hosts[root], ports: ports, ask: ports, known: map[string][]Candidate{}}
+	s := &portSearch{input: p, root: root, host: p.Hosts[root], ports: ports, ask: ports,
+		known: map[string][]Candidate{}}
 	s.free, s.limit = s.host.Free(), plan.MaxWork/stepWork
 	if p.Work != nil {
 		s.limit = max(min(s.limit, *p.Work/stepWork), leastWork/stepWork)
@@ -236,7 +237,7 @@ func (s *portSearch) candidates(rest Candidate, tree Tree) (list []Candidate, in
 		for _, way := range all {
 			list = append(list, rest.joined(way))
 		}
-		return list, false, s.noNICs(nil)
+		return list, false, noNICs(nil)
 	}
 	sets, incomplete, refused := s.nodeSets(left)
 	if refused.Reason != "" {
@@ -252,11 +253,11 @@ func (s *portSearch) candidates(rest Candidate, tree Tree) (list []Candidate, in
 			}
 		}
 	}
-	return list, incomplete, s.noNICs(sets[0])
+	return list, incomplete, noNICs(slices.Concat(sets...))
 }
 
 // noNICs returns the refusal of a host without a way to place the ports of a guest on nodes.
-func (s *portSearch) noNICs(nodes []int) Refusal {
+func noNICs(nodes []int) Refusal {
 	if len(nodes) > 0 {
 		return Refusal{Filter: FilterNUMA, Reason: "no NICs have what its ports request, near enough to its NUMA nodes"}
 	}

@@ -44,21 +44,31 @@ func (c *portsCase) nics(rng *rand.Rand, nodes int) {
 		bw, vfs := fmt.Sprint("bw", n), provider.ID(fmt.Sprint("vfs", n))
 		c.add(bw, provider.ID(fmt.Sprint("agent", rng.IntN(agents))),
 			resource.Amounts{bandwidth.EgressBandwidth: 1 + rng.IntN(5)}, traits...)
-		list, at := card(uint8(n), vfs, 0, false, 1+rng.IntN(4)), rng.IntN(nodes+1)-1
-		free := len(list)
+		at, all := rng.IntN(nodes+1)-1, 1+rng.IntN(4)
+		list := c.nic(bw, vfs, network, all)
 		if rng.IntN(3) == 0 {
-			free = rng.IntN(free + 1)
+			c.rows[len(c.rows)-1].Inventories[pci.PortVF] = resource.Whole(1 + rng.IntN(all))
 		}
-		c.add(string(vfs), provider.ID(bw), resource.Amounts{pci.PortVF: free}, traits...)
 		for i := range list {
-			list[i].NUMANode, list[i].ForPorts, list[i].ResourceClass = at, true, pci.PortVF
-			list[i].PhysicalNetwork, list[i].Trusted = &network, rng.IntN(3) == 0
+			list[i].NUMANode, list[i].Trusted = at, rng.IntN(3) == 0
 			if rng.IntN(8) == 0 && !c.isolate { // see isolation: those of a provider are of one card then
 				list[i].NUMANode = rng.IntN(nodes)
 			}
 		}
-		c.host.Devices = append(c.host.Devices, list...)
 	}
+}
+
+// nic adds a number of VFs of a new NIC, and returns them.
+func (c *portsCase) nic(below string, on provider.ID, network string, vfs int) []pci.Offered {
+	before := len(c.host.Devices)
+	c.add(string(on), provider.ID(below), resource.Amounts{pci.PortVF: vfs}, bandwidth.PhysnetTrait(network),
+		bandwidth.VNICTrait("direct"))
+	c.host.Devices = append(c.host.Devices, card(uint8(before), on, 0, false, vfs)...)
+	list := c.host.Devices[before:]
+	for i := range list {
+		list[i].ForPorts, list[i].ResourceClass, list[i].PhysicalNetwork = true, pci.PortVF, &network
+	}
+	return list
 }
 
 func (c *portsCase) add(id string, parent provider.ID, free resource.Amounts, traits ...resource.Trait) {
@@ -306,5 +316,44 @@ func (c portsCase) check(t *testing.T, seed uint64, choice schedule.Choice, afte
 				t.Fatalf("case %d: %d devices of %s are taken, %v is claimed\n%s", seed, taken[id], id, amounts, c)
 			}
 		}
+	}
+}
+
+// A search for ports that reaches the limit of the work is undecided. Without the limit it decides that the ports, which
+// need nearly all bandwidth of each direction, cannot be divided among the NICs.
+func TestUndecidedPortSearch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	c := portsCase{host: host("h")}
+	c.add("root-h", "", resource.Amounts{"VCPU": 8})
+	for n := range 4 {
+		bw, vfs := fmt.Sprint("bw", n), provider.ID(fmt.Sprint("vfs", n))
+		c.add(bw, "root-h", resource.Amounts{bandwidth.EgressBandwidth: 1000, bandwidth.IngressBandwidth: 1000},
+			bandwidth.PhysnetTrait("a"))
+		c.nic(bw, vfs, "a", 8)
+	}
+	left := [2]int{3990, 3990}
+	for n := range 10 {
+		p := randomPort(rng, n)
+		out, in := left[0]/(10-n), left[1]/(10-n)
+		if n < 9 {
+			out, in = out/2+rng.IntN(out), in/2+rng.IntN(in)
+		}
+		left[0], left[1] = left[0]-out, left[1]-in
+		p.Trusted, p.SameSubtree, p.PhysicalNetworks = false, nil, []string{"a"}
+		p.Groups = []portrequest.Group{{ID: fmt.Sprint("bw-", n), Resources: resource.Amounts{
+			bandwidth.EgressBandwidth: out, bandwidth.IngressBandwidth: in}}}
+		c.ports = append(c.ports, p)
+	}
+	c.prepare()
+	rest, ports := schedule.SplitPorts(c.ask, c.requests)
+	p, tree := c.input(c.all(rest))
+	if _, _, refusal := schedule.PlanPorts(p, "root-h", c.requests, tree, ports); refusal.Reason == "" ||
+		refusal.Undecided {
+		t.Errorf("without a limit: %+v", refusal)
+	}
+	work := 0
+	p.Work = &work
+	if _, _, refusal := schedule.PlanPorts(p, "root-h", c.requests, tree, ports); !refusal.Undecided || work >= 0 {
+		t.Errorf("with the limit: %+v, %d left", refusal, work)
 	}
 }
