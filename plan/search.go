@@ -110,7 +110,9 @@ func (k kind) names() (list []name) {
 }
 
 // rank is Rank for devices of this kind.
-func (k kind) rank(policy pci.NUMAPolicy, nodes []int) int { return Rank(policy, k.near, k.beside, nodes) }
+func (k kind) rank(policy pci.NUMAPolicy, nodes []int) int {
+	return Rank(policy, k.near, k.beside, nodes)
+}
 
 // Rank returns how near a device is to a guest on nodes, or a negative number if the policy does not allow it; see
 // numa.Rank. near and beside are Device.Near and Device.Beside. The policy has no effect on a guest without nodes.
