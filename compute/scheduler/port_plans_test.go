@@ -117,7 +117,8 @@ func (c *portsCloud) scheduler(limit int) Scheduler {
 
 // headroom returns how many servers fit, by plannedHeadroom.
 func (c *portsCloud) headroom(t *testing.T, limit int) HostHeadroom {
-	list, _, err := c.scheduler(limit).plannedHeadroom(t.Context(), c.server, c.ask, []schedule.Host{c.hosts[portsHost]})
+	known := []schedule.Host{c.hosts[portsHost]}
+	list, _, err := c.scheduler(limit).plannedHeadroom(t.Context(), c.server, c.ask, known)
 	if err != nil {
 		t.Fatal(err)
 	}
