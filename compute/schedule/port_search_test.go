@@ -319,8 +319,8 @@ func (c portsCase) check(t *testing.T, seed uint64, choice schedule.Choice, afte
 	}
 }
 
-// A search for ports that reaches the limit of the work is undecided. Without the limit it decides that the ports cannot
-// be divided among the NICs: they need nearly all bandwidth of each direction.
+// A search for ports that reaches the limit of the work is undecided. Without the limit it decides that the ports
+// cannot be divided among the NICs: they need nearly all bandwidth of each direction.
 func TestUndecidedPortSearch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	c := portsCase{host: host("h")}
