@@ -2,64 +2,21 @@ package placement
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
+	"io"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/openberth/berth/fault"
 )
 
-// Bodies validates and decodes request bodies. It holds the compiled schemas and is safe for concurrent use.
-type Bodies struct{ schemas map[Body][]versionedSchema }
+// Bodies validates and decodes request bodies. It is safe for concurrent use.
+type Bodies struct{ schemas map[Body][]schemaVersion }
 
-// versionedSchema is a compiled schema and the microversion from which it is in effect.
-type versionedSchema struct {
-	since  Version
-	schema *jsonschema.Schema
-}
-
-// NewBodies compiles the schemas. An error is a defect in them.
-func NewBodies() (*Bodies, error) {
-	c := jsonschema.NewCompiler()
-	c.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(v any) error {
-		if text, ok := v.(string); ok && !IsUUID(text) {
-			return errors.New("is not a UUID")
-		}
-		return nil
-	}})
-	c.AssertFormat()
-	b := &Bodies{schemas: map[Body][]versionedSchema{}}
-	for body, editions := range schemas() {
-		for _, e := range editions {
-			name := fmt.Sprintf("berth:///%d/%s", e.since, strings.NewReplacer(" ", "", "{", "", "}", "").Replace(string(body)))
-			text, err := json.Marshal(e.schema)
-			if err != nil {
-				return nil, fault.Wrap(fault.Internal, err)
-			}
-			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-			if err != nil {
-				return nil, fault.Wrap(fault.Internal, err)
-			}
-			if err := c.AddResource(name, doc); err != nil {
-				return nil, fault.Wrap(fault.Internal, err)
-			}
-			compiled, err := c.Compile(name)
-			if err != nil {
-				return nil, fault.New(fault.Internal, "schema of %s since %s: %w", body, e.since, err)
-			}
-			b.schemas[body] = append(b.schemas[body], versionedSchema{e.since, compiled})
-		}
-	}
-	return b, nil
-}
+// NewBodies returns the bodies of all requests.
+func NewBodies() *Bodies { return &Bodies{schemas()} }
 
 // Read validates data, a body of this kind at this microversion, and decodes it into a document type of this package.
 // It returns fault.Invalid, with the place of the error in the body, if the body does not follow its schema; unknown
@@ -71,24 +28,24 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	if hasLoneSurrogate(data) { // Go would replace it by another character, and the original fails
 		return fault.New(fault.Invalid, "Malformed JSON: it contains an unpaired surrogate")
 	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	value, err := decodeNumbers(data)
 	if err != nil {
 		return fault.New(fault.Invalid, "Malformed JSON: %w", err)
 	}
 	if value, err = asPythonNumbers(value); err != nil {
 		return fault.New(fault.Invalid, "JSON does not validate: %w", err)
 	}
-	var schema *jsonschema.Schema
+	var valid *schema
 	for _, s := range b.schemas[body] {
 		if v >= s.since {
-			schema = s.schema
+			valid = s.schema
 		}
 	}
-	if schema == nil {
+	if valid == nil {
 		return fault.New(fault.Internal, "%s has no body at microversion %s", body, v)
 	}
-	if err := schema.Validate(value); err != nil {
-		return fault.New(fault.Invalid, "JSON does not validate: %s", validationMessage(err))
+	if problem := valid.problem(value); problem != "" {
+		return fault.New(fault.Invalid, "JSON does not validate: %s", problem)
 	}
 	// The validated value is decoded, not data: if a member occurs twice, both use the last one.
 	validated, err := json.Marshal(normalizeIntegers("", value))
@@ -99,6 +56,19 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		return fault.New(fault.Invalid, "JSON does not validate: %w", err)
 	}
 	return nil
+}
+
+// decodeNumbers decodes a JSON text that contains one value, with numbers as they are written.
+func decodeNumbers(data []byte) (value any, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("invalid character after top-level value")
+	}
+	return value, nil
 }
 
 // Names returns the member names of the object under member in a body, in the order of the body. Read must have
@@ -159,23 +129,4 @@ func escaped(data []byte) rune {
 		return -1
 	}
 	return rune(n)
-}
-
-// validationMessage returns what is wrong and where. Of several errors it returns the first in the order of their
-// places, so that the same body always has the same message.
-func validationMessage(err error) string {
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
-	if !ok {
-		return err.Error()
-	}
-	var all []string
-	for _, unit := range invalid.BasicOutput().Errors {
-		if unit.Error != nil && len(unit.Errors) == 0 {
-			all = append(all, fmt.Sprintf("at %s: %s", cmp.Or(unit.InstanceLocation, "/"), unit.Error.String()))
-		}
-	}
-	if len(all) == 0 {
-		return invalid.Error()
-	}
-	return slices.Min(all)
 }

@@ -69,10 +69,6 @@ const pollRest = 9
 
 // New returns a server on a store whose schema exists. It reads the whole database into the index.
 func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
-	bodies, err := api.NewBodies()
-	if err != nil {
-		return nil, err
-	}
 	opts.Options = opts.WithDefaults(policies.Default())
 	if opts.Metrics == nil {
 		opts.Metrics = metrics.New()
@@ -91,7 +87,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if s.Announces() {
 		srv.announcements = newAnnouncements(uuid.NewString())
 	}
-	srv.service = &request.Service{Store: s, Index: live, Names: liveindex.NewNames(s), Bodies: bodies,
+	srv.service = &request.Service{Store: s, Index: live, Names: liveindex.NewNames(s), Bodies: api.NewBodies(),
 		Metrics: opts.Metrics,
 		Log:     opts.Log, Challenge: opts.Challenge, MaxBody: opts.MaxBody, Search: opts.search(),
 		Changed: srv.changes.Touch, Announce: srv.announcements.announce, Bounds: request.NewBounds(opts.MaxBody),
@@ -100,6 +96,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
+	var err error
 	if srv.syncer, err = liveindex.NewSyncer(ctx, s, srv.service.Index, srv.service.Names); err != nil {
 		return nil, fault.Wrap("", err)
 	}
