@@ -15,8 +15,11 @@ type Condition interface {
 	func() bool | func() error | func() (bool, error)
 }
 
-// Until calls a condition, with short pauses, until it holds. After Patience, or shortly before the time limit of
-// go test, it ends the test with what was awaited and the condition's last error.
+// Until calls a condition until it holds. It pauses as long as the condition took, and an eighth of the time since the
+// first call, so that conditions that start processes, and long waits, leave the processor to what they wait for.
+//
+// After Patience, or shortly before the time limit of go test, it ends the test with what was awaited and the last
+// error of the condition.
 func Until[C Condition](t testing.TB, what string, condition C) {
 	t.Helper()
 	if held, err := Wait(condition); !held {
@@ -27,9 +30,11 @@ func Until[C Condition](t testing.TB, what string, condition C) {
 // Wait is Until for callers with a message of their own: it returns whether the condition held in time and, if not, its
 // last error.
 func Wait[C Condition](condition C) (held bool, err error) {
-	const longest = 20 * time.Millisecond
-	pause, end := time.Millisecond, time.Now().Add(left())
+	const shortest, longest = time.Millisecond, 200 * time.Millisecond
+	start := time.Now()
+	end := start.Add(left())
 	for {
+		called := time.Now()
 		switch call := any(condition).(type) {
 		case func() bool:
 			held = call()
@@ -39,11 +44,11 @@ func Wait[C Condition](condition C) (held bool, err error) {
 		case func() (bool, error):
 			held, err = call()
 		}
-		if held || time.Now().After(end) {
+		now := time.Now()
+		if held || now.After(end) {
 			return held, err
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, longest)
+		time.Sleep(max(shortest, min(max(now.Sub(start)/8, now.Sub(called)), longest)))
 	}
 }
 
