@@ -64,7 +64,7 @@ func run(m *testing.M) (code int, err error) {
 	program, filesDir = *berth, dir
 	if program == "" && !testing.Short() {
 		program = filepath.Join(dir, "berth")
-		build := exec.Command("go", "build", "-o", program, "./cmd/berth")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "./cmd/berth")
 		build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0") // as Berth is released
 		if out, err := build.CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)

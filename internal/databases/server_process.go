@@ -89,11 +89,22 @@ func place(t testing.TB, k kind) (*Server, *syscall.Credential) {
 	return s, who
 }
 
-// install creates the server's files.
+// install creates the server's files, once for each user of a machine.
 func (s *Server) install(t testing.TB, who *syscall.Credential) {
 	t.Helper()
-	if out, err := s.run(who, s.kind.install(s)); err != nil {
-		t.Fatalf("%s: its files cannot be created: %v\n%s", s.kind.name, err, out)
+	args := s.kind.install(s)
+	program, err := s.find(args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := []string{strings.ReplaceAll(strings.Join(args, " "), s.dir, ""), fmt.Sprint(who)}
+	if err := testenv.Fill(s.dir, program, key, func() error {
+		if out, err := s.run(who, args); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("%s: its files cannot be created: %v", s.kind.name, err)
 	}
 }
 
