@@ -27,8 +27,9 @@ type portsCase struct {
 	aliases  []pci.Request
 	cells    []numa.GuestCell
 	isolate  bool
-	requests []pci.Request // of aliases and ports
-	ask      resource.Ask  // without the devices of aliases
+	groups   []resource.Group // of the flavor
+	requests []pci.Request    // of aliases and ports
+	ask      resource.Ask     // without the devices of aliases
 }
 
 // nics adds NICs with VFs to the host. The bandwidth of a NIC is on a provider above that of its VFs, and below the one
@@ -89,6 +90,7 @@ func randomPortsCase(rng *rand.Rand) (c portsCase) {
 	c.host, c.isolate = host("h"), rng.IntN(8) == 0
 	c.add("root-h", "", resource.Amounts{"VCPU": 8})
 	c.nics(rng, nodes)
+	forPorts := len(c.rows)
 	for n := range rng.IntN(3) {
 		list := card(uint8(0x40+n), provider.ID(fmt.Sprint("gpu", n)), rng.IntN(nodes+1)-1, false, 1+rng.IntN(2))
 		c.add(fmt.Sprint("gpu", n), "root-h", resource.Amounts{list[0].ResourceClass: len(list)})
@@ -108,6 +110,14 @@ func randomPortsCase(rng *rand.Rand) (c portsCase) {
 		r := withPolicy(policies[rng.IntN(4)], requestFor(1+rng.IntN(2), pci.Virtual, "1515"))
 		r.ID = "alias"
 		c.aliases = append(c.aliases, r)
+	}
+	if rng.IntN(4) == 0 { // on a provider for ports, of another class
+		c.rows[rng.IntN(forPorts)].Inventories["CUSTOM_EXTRA"] = resource.Whole(1)
+		c.groups = append(c.groups, resource.Group{Suffix: "1", Resources: resource.Amounts{"CUSTOM_EXTRA": 1}})
+	}
+	if rng.IntN(8) == 0 { // competes with the ports
+		c.groups = append(c.groups, resource.Group{Suffix: "2",
+			Resources: resource.Amounts{bandwidth.EgressBandwidth: 1}})
 	}
 	c.prepare()
 	return c
@@ -142,7 +152,7 @@ func randomPort(rng *rand.Rand, n int) portrequest.Port {
 func (c *portsCase) prepare() {
 	request, err := portrequest.Make(c.ports, portrequest.Options{DevicesInPlacement: true})
 	if err == nil {
-		c.ask = resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
+		c.ask.Groups = append([]resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}, c.groups...)
 		if c.isolate {
 			c.ask.GroupPolicy = resource.PolicyIsolate
 		}
@@ -203,10 +213,11 @@ func (c portsCase) all(ask resource.Ask) (list []schedule.Candidate) {
 	return list
 }
 
-// plan plans the server with the search for its ports. ways limits how many ways to place them are tried.
+// plan plans the server with the search for its ports. ways limits how many ways to place them are tried. There is one
+// way to place the rest.
 func (c portsCase) plan(ways int) (schedule.Choice, schedule.Host, schedule.Refusal) {
 	rest, ports := schedule.SplitPorts(c.ask, c.requests)
-	p, tree := c.input(c.all(rest))
+	p, tree := c.input(c.all(rest)[:1])
 	return schedule.PlanPortsWithin(p, "root-h", c.requests, tree, ports, ways)
 }
 
@@ -275,7 +286,7 @@ func (c portsCase) someDevices(a question, nodes, chosen []int) bool {
 // way to place its ports is tried for each set of nodes. The plan is a candidate, with one device for each request.
 func TestPortSearchAgreesWithExhaustiveSearch(t *testing.T) {
 	placed, refused := 0, 0
-	for seed := range uint64(4000) {
+	for seed := range uint64(3000) {
 		c := randomPortsCase(rand.New(rand.NewPCG(seed, 11)))
 		choice, after, refusal := c.plan([]int{1, 3, 1000}[seed%3])
 		if want := c.fits(); want != (refusal.Reason == "") {
