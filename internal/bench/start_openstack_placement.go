@@ -8,7 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it
@@ -42,10 +45,15 @@ func StartOriginalFrom(source, dir, database string, lines ...string) (*Process,
 		manage, application = []string{"/usr/bin/python3", "-c", "from placement.cmd import manage; manage.main()"},
 			[]string{"--module", "placement.wsgi.api"}
 	}
-	sync := exec.Command(manage[0], append(manage[1:], "--config-dir", dir, "db", "sync")...)
-	sync.Env = append(os.Environ(), env...)
-	if out, err := sync.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("placement-manage db sync: %w\n%s", err, out)
+	if err := createTables(source, database, func() error {
+		sync := exec.Command(manage[0], append(manage[1:], "--config-dir", dir, "db", "sync")...)
+		sync.Env = append(os.Environ(), env...)
+		if out, err := sync.CombinedOutput(); err != nil {
+			return fmt.Errorf("placement-manage db sync: %w\n%s", err, out)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot choose a port and print it
 	if err != nil {
@@ -67,4 +75,27 @@ func StartOriginalFrom(source, dir, database string, lines ...string) (*Process,
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
+}
+
+// createTables creates or upgrades the tables of a database with sync. Those of Debian's package in a new SQLite file
+// are made once on a machine: they take 4 s of processor time.
+func createTables(source, database string, sync func() error) error {
+	file, isFile := strings.CutPrefix(database, "sqlite:///")
+	if _, err := os.Stat(file); !isFile || err == nil || source != "" {
+		return sync()
+	}
+	made, err := os.MkdirTemp(filepath.Dir(file), "made-") // on the same file system
+	if err != nil {
+		return err
+	}
+	copied := filepath.Join(made, "placement.db")
+	if err := testenv.Fill(made, "placement-manage", nil, func() error {
+		if err := sync(); err != nil {
+			return err
+		}
+		return os.Rename(file, copied)
+	}); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(copied, file), os.RemoveAll(made))
 }
