@@ -7,10 +7,10 @@
 //	rapid's seeds ──▶ sequences ─┘                   └─▶ berth placement ──────────────────┘
 //
 // Each server has its own SQLite database. Before each sequence the databases are emptied: they have no providers,
-// consumers, custom classes and custom traits. A sequence is played at every microversion. TestOtherDatabases plays all
-// at the newest one on MariaDB and PostgreSQL, which compare and sort texts differently. The original needs most of the
-// processor time, so it answers only requests that are compared, except the unlimited ones that comparisons with a
-// limit need.
+// consumers, custom classes and custom traits. A sequence is played at every microversion. TestOtherDatabases plays
+// those that need a database at the newest one on MariaDB and PostgreSQL, which compare and sort texts differently. The
+// original needs most of the processor time, so it answers only requests that are compared, except the unlimited ones
+// that comparisons with a limit need.
 //
 // testdata/comparison_exceptions.txt lists what is not compared exactly, each with a reason. Lists are compared as
 // sets, because the API specifies no order, except those that the original always returns in the same order. With a
