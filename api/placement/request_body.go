@@ -2,21 +2,67 @@ package placement
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/openberth/berth/fault"
 )
 
-// Bodies validates and decodes request bodies. It is safe for concurrent use.
-type Bodies struct{ schemas map[Body][]schemaVersion }
+// Bodies validates and decodes request bodies. A schema is compiled when a body of its kind is read first: all of them
+// would lengthen each start. It is safe for concurrent use.
+type Bodies struct{ schemas map[Body][]versionedSchema }
+
+// versionedSchema is a schema and the microversion from which it is in effect.
+type versionedSchema struct {
+	since   Version
+	compile func() (*jsonschema.Schema, error) // only once; an error is a defect of the schema
+}
 
 // NewBodies returns the bodies of all requests.
-func NewBodies() *Bodies { return &Bodies{schemas()} }
+func NewBodies() *Bodies {
+	b := &Bodies{schemas: map[Body][]versionedSchema{}}
+	for body, editions := range schemas() {
+		for _, e := range editions {
+			compile := sync.OnceValues(func() (*jsonschema.Schema, error) { return compileSchema(e.schema) })
+			b.schemas[body] = append(b.schemas[body], versionedSchema{e.since, compile})
+		}
+	}
+	return b
+}
+
+// compileSchema compiles a schema, in which the format uuid is that of IsUUID.
+func compileSchema(schema any) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(v any) error {
+		if text, ok := v.(string); ok && !IsUUID(text) {
+			return errors.New("is not a UUID")
+		}
+		return nil
+	}})
+	c.AssertFormat()
+	text, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	const name = "berth:///body"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(name)
+}
 
 // Read validates data, a body of this kind at this microversion, and decodes it into a document type of this package.
 // It returns fault.Invalid, with the place of the error in the body, if the body does not follow its schema; unknown
@@ -28,24 +74,19 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	if hasLoneSurrogate(data) { // Go would replace it by another character, and the original fails
 		return fault.New(fault.Invalid, "Malformed JSON: it contains an unpaired surrogate")
 	}
-	value, err := decodeNumbers(data)
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return fault.New(fault.Invalid, "Malformed JSON: %w", err)
 	}
 	if value, err = asPythonNumbers(value); err != nil {
 		return fault.New(fault.Invalid, "JSON does not validate: %w", err)
 	}
-	var valid *schema
-	for _, s := range b.schemas[body] {
-		if v >= s.since {
-			valid = s.schema
-		}
+	schema, err := b.schema(body, v)
+	if err != nil {
+		return err
 	}
-	if valid == nil {
-		return fault.New(fault.Internal, "%s has no body at microversion %s", body, v)
-	}
-	if problem := valid.problem(value); problem != "" {
-		return fault.New(fault.Invalid, "JSON does not validate: %s", problem)
+	if err := schema.Validate(value); err != nil {
+		return fault.New(fault.Invalid, "JSON does not validate: %s", validationMessage(err))
 	}
 	// The validated value is decoded, not data: if a member occurs twice, both use the last one.
 	validated, err := json.Marshal(normalizeIntegers("", value))
@@ -58,17 +99,19 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	return nil
 }
 
-// decodeNumbers decodes a JSON text that contains one value, with numbers as they are written.
-func decodeNumbers(data []byte) (value any, err error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(&value); err != nil {
-		return nil, err
+// schema returns the schema of a body at a microversion.
+func (b *Bodies) schema(body Body, v Version) (*jsonschema.Schema, error) {
+	for _, s := range slices.Backward(b.schemas[body]) {
+		if v < s.since {
+			continue
+		}
+		compiled, err := s.compile()
+		if err != nil {
+			return nil, fault.New(fault.Internal, "schema of %s since %s: %w", body, s.since, err)
+		}
+		return compiled, nil
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("invalid character after top-level value")
-	}
-	return value, nil
+	return nil, fault.New(fault.Internal, "%s has no body at microversion %s", body, v)
 }
 
 // Names returns the member names of the object under member in a body, in the order of the body. Read must have
@@ -129,4 +172,23 @@ func escaped(data []byte) rune {
 		return -1
 	}
 	return rune(n)
+}
+
+// validationMessage returns what is wrong and where. Of several errors it returns the first in the order of their
+// places, so that the same body always has the same message.
+func validationMessage(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return err.Error()
+	}
+	var all []string
+	for _, unit := range invalid.BasicOutput().Errors {
+		if unit.Error != nil && len(unit.Errors) == 0 {
+			all = append(all, fmt.Sprintf("at %s: %s", cmp.Or(unit.InstanceLocation, "/"), unit.Error.String()))
+		}
+	}
+	if len(all) == 0 {
+		return invalid.Error()
+	}
+	return slices.Min(all)
 }

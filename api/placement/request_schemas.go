@@ -2,8 +2,6 @@ package placement
 
 import (
 	"maps"
-	"regexp"
-	"sync"
 
 	"github.com/openberth/berth/resource"
 )
@@ -29,52 +27,47 @@ const (
 // schemaVersion is the schema of a body from one microversion on.
 type schemaVersion struct {
 	since  Version
-	schema *schema
+	schema object
 }
 
-type members = map[string]*schema
+type object = map[string]any
 
-const maxRatio = 3.40282e+38 // slightly less than the largest float32
+const (
+	patternName       = "^[A-Z0-9_]+$"
+	patternCustomName = "^CUSTOM_[A-Z0-9_]+$"
+	patternUUID       = "^[0-9a-fA-F-]{36}$"
+	patternSuffix     = "[a-zA-Z0-9_-]{1,64}"
 
-// The forms of names. Most processes never need one of them, so that none is compiled before.
-var (
-	nameForm       = form("^[A-Z0-9_]+$")
-	customNameForm = form("^CUSTOM_[A-Z0-9_]+$")
-	uuidForm       = form("^[0-9a-fA-F-]{36}$")
-	suffixForm     = form("[a-zA-Z0-9_-]{1,64}")
+	maxRatio = 3.40282e+38 // slightly less than the largest float32
 )
-
-func form(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 // schemas returns the schemas of all request bodies.
 func schemas() map[Body][]schemaVersion {
-	text200 := &schema{kinds: []string{"string"}, most: 200}
-	parent := &schema{kinds: []string{"null", "string"}, uuid: true}
-	class := closed(members{"name": {kinds: []string{"string"}, form: customNameForm, most: 255}}, "name")
-	aggregates := &schema{kinds: []string{"array"}, items: uuidSchema(), unique: true}
-	className := &schema{kinds: []string{"string"}, form: nameForm}
-	traits := &schema{kinds: []string{"array"}, items: owner()}
+	text200 := object{"type": "string", "maxLength": 200}
+	parent := object{"anyOf": []any{uuidSchema(), object{"type": "null"}}}
+	class := closed(object{"name": object{"type": "string", "pattern": patternCustomName, "maxLength": 255}}, "name")
+	aggregates := object{"type": "array", "items": uuidSchema(), "uniqueItems": true}
+	className := object{"type": "string", "pattern": patternName}
+	traits := object{"type": "array", "items": object{"type": "string", "minLength": 1, "maxLength": 255}}
 	return map[Body][]schemaVersion{
 		BodyNewProvider: {
-			{0, closed(members{"name": text200, "uuid": uuidSchema()}, "name")},
-			{14, closed(members{"name": text200, "uuid": uuidSchema(), "parent_provider_uuid": parent}, "name")},
+			{0, closed(object{"name": text200, "uuid": uuidSchema()}, "name")},
+			{14, closed(object{"name": text200, "uuid": uuidSchema(), "parent_provider_uuid": parent}, "name")},
 		},
 		BodyProvider: {
-			{0, closed(members{"name": text200}, "name")},
-			{14, closed(members{"name": text200, "parent_provider_uuid": parent}, "name")},
+			{0, closed(object{"name": text200}, "name")},
+			{14, closed(object{"name": text200, "parent_provider_uuid": parent}, "name")},
 		},
-		BodyNewInventory: {{0, closed(with(inventoryMembers(), members{"resource_class": className}),
+		BodyNewInventory: {{0, closed(with(inventoryMembers(), object{"resource_class": className}),
 			"total", "resource_class")}},
 		BodyInventory:   {{0, closed(inventoryMembers(), "total", "resource_provider_generation")}},
 		BodyInventories: {{0, inventoriesSchema()}},
 		BodyAggregates: {
 			{1, aggregates},
-			{19, closed(members{"aggregates": aggregates, "resource_provider_generation": integer()},
+			{19, closed(object{"aggregates": aggregates, "resource_provider_generation": integer()},
 				"aggregates", "resource_provider_generation")},
 		},
-		BodyTraits: {{6, closed(members{"traits": traits, "resource_provider_generation": integer()},
+		BodyTraits: {{6, closed(object{"traits": traits, "resource_provider_generation": integer()},
 			"traits", "resource_provider_generation")}},
 		BodyClass: {{2, class}},
 		BodyAllocation: {
@@ -96,97 +89,95 @@ func schemas() map[Body][]schemaVersion {
 }
 
 // closed returns the schema of an object with these members and no others.
-func closed(of members, required ...string) *schema {
-	return &schema{kinds: []string{"object"}, members: of, required: required, closed: true}
+func closed(members object, required ...string) object {
+	return object{"type": "object", "properties": members, "required": required, "additionalProperties": false}
 }
 
-// keyed returns the schema of an object whose member names have a form.
-func keyed(names func() *regexp.Regexp, value *schema, atLeast int) *schema {
-	return &schema{kinds: []string{"object"}, form: names, formed: value, closed: true, least: atLeast}
+// keyed returns the schema of an object whose member names match a pattern.
+func keyed(pattern string, value object, atLeast int) object {
+	return object{"type": "object", "patternProperties": object{pattern: value}, "additionalProperties": false,
+		"minProperties": atLeast}
 }
 
-func with(base, more members) members {
+func with(base, more object) object {
 	out := maps.Clone(base)
 	maps.Copy(out, more)
 	return out
 }
 
-func uuidSchema() *schema { return &schema{kinds: []string{"string"}, uuid: true} }
+func uuidSchema() object { return object{"type": "string", "format": "uuid"} }
 
-func integer() *schema { return &schema{kinds: []string{"integer"}} }
+func integer() object { return object{"type": "integer"} }
 
-func between(low, high float64) *schema {
-	return &schema{kinds: []string{"integer"}, minimum: &low, maximum: &high}
-}
+func between(low, high int) object { return object{"type": "integer", "minimum": low, "maximum": high} }
 
-func inventoryMembers() members {
-	most := maxRatio
-	return members{
+func inventoryMembers() object {
+	return object{
 		"resource_provider_generation": integer(),
 		"total":                        between(1, resource.MaxAmount),
 		"reserved":                     between(0, resource.MaxAmount),
 		"min_unit":                     between(1, resource.MaxAmount),
 		"max_unit":                     between(1, resource.MaxAmount),
 		"step_size":                    between(1, resource.MaxAmount),
-		"allocation_ratio":             {kinds: []string{"number"}, maximum: &most},
+		"allocation_ratio":             object{"type": "number", "maximum": maxRatio},
 	}
 }
 
 // inventoriesSchema returns the schema of all inventories of a provider. As in the original, it does not check the
 // names of classes; an unknown class is refused later.
-func inventoriesSchema() *schema {
+func inventoriesSchema() object {
 	inventory := closed(inventoryMembers(), "total")
-	return closed(members{
+	return closed(object{
 		"resource_provider_generation": integer(),
-		"inventories":                  {kinds: []string{"object"}, others: inventory},
+		"inventories":                  object{"type": "object", "additionalProperties": inventory},
 	}, "resource_provider_generation", "inventories")
 }
 
-func owner() *schema { return &schema{kinds: []string{"string"}, least: 1, most: 255} }
+func owner() object { return object{"type": "string", "minLength": 1, "maxLength": 255} }
 
-func amounts() *schema {
-	one := 1.0
-	return keyed(nameForm, &schema{kinds: []string{"integer"}, minimum: &one}, 1)
+func amounts() object {
+	return keyed(patternName, object{"type": "integer", "minimum": 1}, 1)
 }
 
 // allocationList returns the schema of PUT /allocations/{consumer} before microversion 1.12.
-func allocationList(owners ...string) *schema {
-	id := closed(members{"uuid": uuidSchema()}, "uuid")
-	share := closed(members{"resource_provider": id, "resources": amounts()}, "resource_provider", "resources")
-	all := members{"allocations": {kinds: []string{"array"}, least: 1, items: share}}
+func allocationList(owners ...string) object {
+	id := closed(object{"uuid": uuidSchema()}, "uuid")
+	share := closed(object{"resource_provider": id, "resources": amounts()}, "resource_provider", "resources")
+	members := object{"allocations": object{"type": "array", "minItems": 1, "items": share}}
 	for _, name := range owners {
-		all[name] = owner()
+		members[name] = owner()
 	}
-	return closed(all, append([]string{"allocations"}, owners...)...)
+	return closed(members, append([]string{"allocations"}, owners...)...)
 }
 
 // allocationSchema returns the schema of the allocations of one consumer since microversion 1.12.
-func allocationSchema(v Version, atLeast int) *schema {
-	share := closed(members{"generation": integer(), "resources": amounts()}, "resources")
-	all := members{"allocations": keyed(uuidForm, share, atLeast), "project_id": owner(), "user_id": owner()}
+func allocationSchema(v Version, atLeast int) object {
+	share := closed(object{"generation": integer(), "resources": amounts()}, "resources")
+	members := object{"allocations": keyed(patternUUID, share, atLeast), "project_id": owner(), "user_id": owner()}
 	required := []string{"allocations", "project_id", "user_id"}
 	if v >= 28 {
-		all["consumer_generation"] = &schema{kinds: []string{"null", "integer"}}
+		members["consumer_generation"] = object{"type": []any{"integer", "null"}}
 		required = append(required, "consumer_generation")
 	}
 	if v >= 34 {
-		all["mappings"] = &schema{kinds: []string{"object"}, least: 1, form: suffixForm,
-			formed: &schema{kinds: []string{"array"}, least: 1, items: uuidSchema()}}
+		providers := object{"type": "array", "minItems": 1, "items": uuidSchema()}
+		members["mappings"] = object{"type": "object", "minProperties": 1,
+			"patternProperties": object{patternSuffix: providers}}
 	}
 	if v >= 38 {
-		all["consumer_type"] = &schema{kinds: []string{"string"}, form: nameForm, least: 1, most: 255}
+		members["consumer_type"] = object{"type": "string", "pattern": patternName, "minLength": 1, "maxLength": 255}
 		required = append(required, "consumer_type")
 	}
-	return closed(all, required...)
+	return closed(members, required...)
 }
 
-func allocationsSchema(v Version, atLeast int) *schema {
-	return keyed(uuidForm, allocationSchema(v, 0), atLeast)
+func allocationsSchema(v Version, atLeast int) object {
+	return keyed(patternUUID, allocationSchema(v, 0), atLeast)
 }
 
-func reshapeSchema(v Version) *schema {
-	return closed(members{
-		"inventories": keyed(uuidForm, inventoriesSchema(), 1),
+func reshapeSchema(v Version) object {
+	return closed(object{
+		"inventories": keyed(patternUUID, inventoriesSchema(), 1),
 		"allocations": allocationsSchema(v, 0),
 	}, "inventories", "allocations")
 }

@@ -87,7 +87,7 @@ func Rows() []Row {
 			"api/trace"}},
 		{Package: "api/host", Kind: Contract, Imports: with(domain, "api/rest")},
 		{Package: "api/placement", Kind: Contract, Imports: with(domain, "api/host", "api/rest"),
-			Outside: []string{"github.com/google/uuid"}},
+			Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
 		{Package: "placement/placementtest", Kind: TestSupport,
 			Imports: with(domain, "api/placement", "placement/index", "placement/candidate")},
 		{Package: "api/compute", Kind: Contract, Imports: with(domain, "api/rest")},
