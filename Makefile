@@ -6,7 +6,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check static archtest fuzz sim mutations plan race conformance lab nested nova neutron
-.PHONY: migration pictures bench bench-flames bench-peer bench-plots packages packages-test release tools
+.PHONY: kills migration pictures bench bench-flames bench-peer bench-plots packages packages-test release tools
 
 help: ## print these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 
 mutations: ## break production code on purpose and see that the simulated clouds notice it; five minutes
 	$(GO) test -run 'TestMutatedProductionIsNoticed|TestRareMistakesAreNoticed' -count 1 -timeout 40m ./internal/sim
+
+kills: ## kill each service at each request of an operation; `make check` does it at every third; ten minutes
+	$(GO) test -run 'TestKillAtEachRequest$$' -count 1 -timeout 90m ./cmd/berth -kill-step 1
 
 migration: tools ## migrate a Linux guest live between two hosts of libvirt, with failures; needs a quiet machine
 	$(GO) test -run 'TestLibvirtLiveMigration$$' -count 1 -timeout 20m ./cmd/berth

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,10 +14,13 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
+var killStep = flag.Int("kill-step", 3, "TestKillAtEachRequest kills at each request (1), or at every such one")
+
 // TestKillAtEachRequest creates a server with a VF and a port with a guarantee, attaches another port, changes its
 // policy, detaches it, moves the server, moves it back, and deletes it. A process is killed with SIGKILL at the n-th
-// request of each operation that it sends or receives, before the request arrives or before its answer does, for each
-// n until no operation reaches it. The process is started again; then ports, allocations and guest agree.
+// request of each operation that it sends or receives, before the request arrives or before its answer does, for every
+// third n until no operation reaches it: 366 kills take five minutes of processor time, so `make kills` makes them all.
+// The process is started again; then ports, allocations and guest agree.
 func TestKillAtEachRequest(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -26,7 +30,7 @@ func TestKillAtEachRequest(t *testing.T) {
 			c := newKillCloud(t, "")
 			c.arm = func(n int, after bool) { c.gate.arm(n, after, victims...) }
 			c.disarm = c.gate.disarm
-			c.killAtEach(1)
+			c.killAtEach(*killStep)
 		})
 	}
 }
