@@ -22,9 +22,9 @@ demo: ## build ./berth, printing each package that is compiled, and run the tour
 test: ## run the tests that need only Go, in under three minutes; prints what only `make check` runs
 	GO=$(GO) sh .ci/quick-tests
 
-check: ## run all tests except lab (with LAB=lab that too), mutations, migration; installs databases, services (root)
+check: ## run all tests except lab, mutations, kills, migration, with real databases and services; installs them (root)
 	@$(MAKE) --no-print-directory -j2 tools static
-	GO=$(GO) sh .ci/all-tests $(LAB)
+	GO=$(GO) sh .ci/all-tests
 
 static: ## check formatting, vet, commit subjects and go.mod
 	sh .ci/static-checks
@@ -58,7 +58,7 @@ conformance: tools ## compare with OpenStack's Placement at each microversion, a
 	$(GO) test -count=1 -timeout 60m ./internal/conformance -sweep 1 -checks 200
 
 lab: ## test devices on a real kernel with SR-IOV and NUMA in QEMU
-	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
+	$(GO) test -tags lab -count=1 -timeout 40m -v ./internal/lab
 
 nested: tools ## test guests of libvirt that use VFs of that kernel; up to 30 minutes
 	$(GO) test -tags nested -run Nested -count=1 -timeout 40m -v ./internal/lab
