@@ -8,7 +8,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/digitalocean/go-libvirt/socket"
 )
@@ -18,7 +17,8 @@ const (
 	program = 0x20008086
 	version = 1
 
-	openConsole = 201 // procedures
+	connectOpen = 1 // procedures
+	openConsole = 201
 	volDownload = 209
 
 	hole = 6 // a type of message: a hole of a stream
@@ -40,7 +40,8 @@ type wire struct {
 	calls    sync.Map               // true: without a reply; by serial
 	consoles map[uint32]bool        // open, by serial
 	download atomic.Pointer[Stream] // receives the data of the only download
-	opened   chan struct{}          // closed when go-libvirt has opened the hypervisor, or failed to
+	replied  bool                   // go-libvirt has the reply to connectOpen, the last one of ConnectToURI
+	opened   chan struct{}          // closed when ConnectToURI has ended
 	end      func(why error)        // called when the connection does not work any more
 }
 
@@ -48,10 +49,6 @@ func newWire(conn net.Conn, end func(error)) *wire {
 	return &wire{Conn: conn, in: bufio.NewReader(conn), consoles: map[uint32]bool{}, opened: make(chan struct{}),
 		end: end}
 }
-
-// openTime is how long the end of a connection waits for that of ConnectToURI, which either has all replies and takes
-// no time any more, or waits for one and fails only afterwards.
-const openTime = 50 * time.Millisecond
 
 // Read reads of the next message that is for go-libvirt.
 func (w *wire) Read(to []byte) (int, error) {
@@ -62,9 +59,8 @@ func (w *wire) Read(to []byte) (int, error) {
 		}
 		if err != nil {
 			w.end(err)
-			select {
-			case <-w.opened:
-			case <-time.After(openTime):
+			if w.replied { // otherwise ConnectToURI fails only after the end of the connection
+				<-w.opened
 			}
 			return 0, err
 		}
@@ -125,6 +121,7 @@ func (w *wire) pass(message []byte) bool {
 		return true
 	case socket.Reply:
 		_, waits := w.calls.LoadAndDelete(serial)
+		w.replied = w.replied || waits && procedure == connectOpen
 		download := w.download.Load()
 		switch opened := waits && status == socket.StatusOK; {
 		case opened && procedure == openConsole:

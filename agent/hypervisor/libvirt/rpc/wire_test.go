@@ -66,7 +66,6 @@ func event(id int) []byte {
 // The procedures that the tests answer, and an event.
 const (
 	authList       = 66
-	connectOpen    = 1
 	registerEvent  = 316
 	listDomainsOf  = 273
 	libVersion     = 157
