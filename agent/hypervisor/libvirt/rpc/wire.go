@@ -40,7 +40,7 @@ type wire struct {
 	calls    sync.Map               // true: without a reply; by serial
 	consoles map[uint32]bool        // open, by serial
 	download atomic.Pointer[Stream] // receives the data of the only download
-	replied  bool                   // go-libvirt has the reply to connectOpen, the last one of ConnectToURI
+	replied  bool                   // connectOpen has succeeded; ConnectToURI waits for nothing more
 	opened   chan struct{}          // closed when ConnectToURI has ended
 	end      func(why error)        // called when the connection does not work any more
 }
@@ -59,7 +59,7 @@ func (w *wire) Read(to []byte) (int, error) {
 		}
 		if err != nil {
 			w.end(err)
-			if w.replied { // otherwise ConnectToURI fails only after the end of the connection
+			if w.replied { // otherwise ConnectToURI fails, and may wait for the end of the connection
 				<-w.opened
 			}
 			return 0, err
@@ -121,9 +121,10 @@ func (w *wire) pass(message []byte) bool {
 		return true
 	case socket.Reply:
 		_, waits := w.calls.LoadAndDelete(serial)
-		w.replied = w.replied || waits && procedure == connectOpen
 		download := w.download.Load()
 		switch opened := waits && status == socket.StatusOK; {
+		case opened && procedure == connectOpen:
+			w.replied = true
 		case opened && procedure == openConsole:
 			w.consoles[serial] = true
 		case opened && procedure == volDownload && download != nil:
