@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
@@ -128,6 +129,29 @@ func TestConnectionEndsWhenItIsOpen(t *testing.T) {
 			t.Fatal(c, err)
 		}
 	}
+}
+
+// TestRefusedOpenEndsAtOnce has a daemon that refuses to open the hypervisor. ConnectToURI then closes the connection
+// and waits for its end, which must not wait for ConnectToURI.
+func TestRefusedOpenEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go func() {
+			d := &daemon{t, theirs}
+			d.answer(authList, 0, 0, 0, 0)
+			h := d.next()
+			d.send(header{procedure: connectOpen, kind: socket.Reply, serial: h.serial, status: socket.StatusError},
+				make([]byte, 80))
+		}()
+		began := time.Now()
+		if c, err := newClient(t.Context(), ours, "qemu:///system", 0); err == nil {
+			t.Error(c)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it waited for %s", took)
+		}
+		theirs.Close()
+	})
 }
 
 // next returns the next message that is not of a stream.
