@@ -7,6 +7,7 @@ import "github.com/openberth/berth/policy"
 const (
 	CreateOnHost         = "os_compute_api:servers:create:forced_host"
 	CreateOnTarget       = "compute:servers:create:requested_destination"
+	UseZeroDiskFlavor    = "os_compute_api:servers:create:zero_disk_flavor"
 	UnshelveToHost       = "os_compute_api:os-shelve:unshelve_to_host"
 	UpdateServer         = "os_compute_api:servers:update"
 	ShowServerMigration  = "os_compute_api:servers:migrations:show"
@@ -121,6 +122,7 @@ const (
 var guardsBesideServers = []policy.Row{
 	{Names: CreateOnHost, Check: admin, What: "POST /servers (ZONE:HOST)"},
 	{Names: CreateOnTarget, Check: admin, What: "POST /servers (host)"},
+	{Names: UseZeroDiskFlavor, Check: admin, What: "POST /servers (imageRef, flavor with a disk of 0), rebuild, resize"},
 	{Names: UnshelveToHost, Check: admin, What: "POST /servers/{id}/action (unshelve with host)"},
 	{Names: UpdateServer, Check: member, What: "PUT /servers/{id}"},
 	{Names: ShowServerMigration, Check: admin, What: "GET /servers/{id}/migrations/{id}"},

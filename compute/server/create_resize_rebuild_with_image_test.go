@@ -146,6 +146,39 @@ func TestPropertiesThatAreNotDone(t *testing.T) {
 	}
 }
 
+// TestZeroDiskFlavor checks that only administrators create, rebuild and resize servers from an image with a flavor
+// whose root disk has 0 GiB: nothing would count what the image takes on the host.
+func TestZeroDiskFlavor(t *testing.T) {
+	h, _ := withImages(t)
+	for name, vcpus := range map[string]int{"zero": 1, "zero2": 2} {
+		if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: vcpus,
+			RAM: 512}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const refusal = "Only volume-backed servers are allowed for flavors with zero disk"
+	asked := func(token, path, body string, status int) (id string) {
+		t.Helper()
+		r := h.ask("POST", path, body, "X-Auth-Token", token)
+		if r.status != status || (status == http.StatusForbidden) != strings.Contains(r.text, refusal) {
+			t.Errorf("%s: %s: %d %s, want %d", token, body, r.status, r.text, status)
+		}
+		id, _ = r.dig("server/id").(string)
+		return id
+	}
+	const user, admin = "ann:admin", "admin"
+	asked(user, "/v2.1/servers", create("zero", plainID), http.StatusForbidden)
+	asked(user, "/v2.1/servers", create("small", plainID), http.StatusAccepted)
+	asked(user, "/v2.1/servers", create("zero", ""), http.StatusAccepted)
+	id := asked(admin, "/v2.1/servers", create("zero", plainID), http.StatusAccepted)
+	h.assign(id, "host1")
+	h.apply(id, lifecycle.GuestRunning{Host: "host1"})
+	action := "/v2.1/servers/" + id + "/action"
+	asked(user, action, `{"rebuild": {"imageRef": "`+plainID+`"}}`, http.StatusForbidden)
+	asked(user, action, `{"resize": {"flavorRef": "zero2"}}`, http.StatusForbidden)
+	asked(admin, action, `{"resize": {"flavorRef": "zero2"}}`, http.StatusAccepted)
+}
+
 // TestSecureBoot checks that the secure boot of a flavor and an image is checked together when a server is created,
 // resized and rebuilt, and that the agent gets it. What is ignored has no effect.
 func TestSecureBoot(t *testing.T) {

@@ -64,6 +64,9 @@ func readResize(s *Handlers, c *request.Call, o *edge.Object, found lifecycle.Se
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
+	if err := s.Servers.CheckZeroDisk(c, f, found.Image); err != nil {
+		return err
+	}
 	if f.DiskGB < found.Flavor.DiskGB { // it may have grown since it was made from the image
 		return fault.New(fault.Invalid, "Resizing the disk of a server down is not allowed: flavor %s has %d GiB, and "+
 			"the server's disk has %d GiB; choose a flavor with a larger disk", f.Name, f.DiskGB, found.Flavor.DiskGB)

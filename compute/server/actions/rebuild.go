@@ -45,6 +45,9 @@ func (s *Handlers) rebuildFirstBoot(c *request.Call, o *edge.Object, found lifec
 func (s *Handlers) rebuildFrom(c *request.Call, found lifecycle.Server, id string) (*flavor.Image, error) {
 	stored := id == found.Image && found.ImageSnapshot != nil
 	now, err := s.Servers.FindImage(c, found.Flavor, id, "Cannot find image for rebuild", !stored)
+	if err == nil {
+		err = s.Servers.CheckZeroDisk(c, found.Flavor, id)
+	}
 	if err != nil || now == nil && id != found.Image {
 		return nil, err
 	}

@@ -85,6 +85,9 @@ func (s *Handlers) createServers(c *request.Call) error {
 		true); err != nil {
 		return err
 	}
+	if err := s.CheckZeroDisk(c, f, want.server.Image); err != nil {
+		return err
+	}
 	if err := flavor.CheckSecureBoot(f, want.server.SourceImage(), s.Catalog.Ignored); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/edge"
 	"github.com/openberth/berth/api/image"
 	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/policies"
 	"github.com/openberth/berth/compute/server/request"
 	"github.com/openberth/berth/fault"
 )
@@ -51,6 +52,17 @@ func (s *Handlers) FindImage(c *request.Call, f flavor.Flavor, id, missing strin
 	}
 	snapshot.MinDisk = max(snapshot.MinDisk, f.DiskGB) // a disk is not shrunk: no resize to a smaller one, as in Nova
 	return &snapshot, nil
+}
+
+// CheckZeroDisk returns fault.Forbidden for an image and a flavor whose root disk has 0 GiB, unless the policy lets the
+// caller use such flavors: the disk has the size of the image then, which no inventory and no quota counts (Nova's
+// os_compute_api:servers:create:zero_disk_flavor).
+func (s *Handlers) CheckZeroDisk(c *request.Call, f flavor.Flavor, image string) error {
+	if s.Images == nil || image == "" || f.DiskGB > 0 || c.Authorize(policies.UseZeroDiskFlavor, c.Owner()) == nil {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "Only volume-backed servers are allowed for flavors with zero disk: flavor %s has "+
+		"no root disk for image %s; choose a flavor with a disk", f.Name, image)
 }
 
 // snapshotOf returns the fields and properties of an image that affect the placement and the guest of a server. They
