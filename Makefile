@@ -2,7 +2,8 @@
 GO      ?= go
 export CGO_ENABLED ?= 0
 # Without the paths of its files, what is compiled in one clone of the repository serves all others of the machine.
-export GOFLAGS := $(GOFLAGS) -trimpath
+# Without the data for debuggers, which the linker leaves out, a fifth of the time to compile is saved.
+export GOFLAGS := $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check static archtest fuzz sim mutations plan race conformance lab nested nova neutron
@@ -50,7 +51,7 @@ migration: tools ## migrate a Linux guest live between two hosts of libvirt, wit
 plan: ## compare plans of random guests with brute force, for FOR (10m) in each of three tests, from case SEED (0)
 	$(GO) test -run 'Everything|Headroom' -count 1 -timeout 0 -v ./plan -plan.for=$(or $(FOR),10m) -plan.case=$(or $(SEED),0)
 
-race: tools ## run the tests that `make check` runs without the race detector with it, and sqldb's also in SQLite
+race: tools ## run the tests with the race detector, and sqldb's also in SQLite; half an hour
 	GO=$(GO) sh .ci/race-tests
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./sqldb
 

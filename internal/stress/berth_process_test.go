@@ -28,11 +28,12 @@ var (
 	seeds  = flag.Int("stress.seeds", 2, "number of seeds of each test")
 	first  = flag.Uint64("stress.seed", 1, "the first seed")
 	rounds = flag.Int("stress.rounds", 2, "number of faults, or groups of faults, for each seed")
+	race   = flag.Bool("stress.race", false, "the server runs with the race detector")
 
 	program string // the binary under test; set once by TestMain
 )
 
-// TestMain builds the binary once, with the race detector.
+// TestMain builds the binary once.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() { // every test that runs a process is skipped
@@ -44,14 +45,17 @@ func TestMain(m *testing.M) {
 	}
 	os.Unsetenv("GOGC") // the tests measure the memory of berth with the usual garbage collection
 	program = filepath.Join(dir, "berth")
-	// The flags are those of .ci/package-lists, so that nothing is compiled twice. The tests may run without cgo, which
-	// the race detector needs.
-	build := exec.Command("go", "build", "-race", "-gcflags=modernc.org/sqlite/lib=-race=false",
-		"-gcflags=golang.org/x/crypto/blowfish=-race=false", "-o", program, "github.com/openberth/berth/cmd/berth")
-	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	out, err := build.CombinedOutput()
-	if err != nil {
-		log.Fatalf("go build -race ./cmd/berth: %v\n%s", err, out)
+	build := exec.Command("go", "build", "-o", program)
+	if *race {
+		// The flags are those of .ci/package-lists, so that nothing is compiled twice. The tests may run without cgo, which
+		// the race detector needs.
+		build.Args = append(build.Args, "-race", "-gcflags=modernc.org/sqlite/lib=-race=false",
+			"-gcflags=golang.org/x/crypto/blowfish=-race=false")
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
+	build.Args = append(build.Args, "github.com/openberth/berth/cmd/berth")
+	if out, err := build.CombinedOutput(); err != nil {
+		log.Fatalf("%s: %v\n%s", build, err, out)
 	}
 	status := m.Run()
 	if err := os.RemoveAll(dir); err != nil {

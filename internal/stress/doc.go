@@ -1,6 +1,7 @@
 // Package stress tests `berth placement` under load and failures, as a real process over real TCP: many clients claim
 // and release resources that are too few for them, while the server or its database is killed, connections break and
-// clients misbehave. It contains only tests. The process has the race detector, also if the tests have not.
+// clients misbehave. It contains only tests. With -stress.race, as in `make race`, the process has the race
+// detector.
 //
 // The tests record every response (load_clients_test.go). Afterwards the database must agree with the record
 // (claim_checks_test.go): no provider exceeds its capacity, acknowledged claims exist, unacknowledged claims are

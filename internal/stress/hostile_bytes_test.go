@@ -23,7 +23,7 @@ import (
 const (
 	slowClients = 200       // clients that send one byte at a time
 	bodySize    = 100 << 20 // bytes of a body that is too large
-	maxMemory   = 2 << 30   // bytes of memory that a server with the race detector may use
+	maxMemory   = 2 << 30   // bytes of memory that a server may use, also with the race detector
 	mutants     = 1500      // mutated requests per seed
 	senders     = 16        // clients that send them
 )
