@@ -42,8 +42,8 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 mutations: ## break production code on purpose and see that the simulated clouds notice it; five minutes
 	$(GO) test -run 'TestMutatedProductionIsNoticed|TestRareMistakesAreNoticed' -count 1 -timeout 40m ./internal/sim
 
-kills: ## kill each service at each request of an operation; `make check` does it at every third; ten minutes
-	$(GO) test -run 'TestKillAtEachRequest$$' -count 1 -timeout 90m ./cmd/berth -kill-step 1
+kills: tools ## kill each service at each request of an operation; `make check` does it at every third; ten minutes
+	$(GO) test -run 'TestKillAtEachRequest$$|TestKillNetworkDatabaseAtCommits$$' -count 1 -timeout 90m ./cmd/berth -kill-step 1
 
 migration: tools ## migrate a Linux guest live between two hosts of libvirt, with failures; needs a quiet machine
 	$(GO) test -run 'TestLibvirtLiveMigration$$' -count 1 -timeout 20m ./cmd/berth

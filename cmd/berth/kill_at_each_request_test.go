@@ -14,7 +14,8 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-var killStep = flag.Int("kill-step", 3, "TestKillAtEachRequest kills at each request (1), or at every such one")
+var killStep = flag.Int("kill-step", 3, "TestKillAtEachRequest kills at each request (1), or at every such one, and "+
+	"TestKillNetworkDatabaseAtCommits half as often")
 
 // TestKillAtEachRequest creates a server with a VF and a port with a guarantee, attaches another port, changes its
 // policy, detaches it, moves the server, moves it back, and deletes it. A process is killed with SIGKILL at the n-th
@@ -36,7 +37,7 @@ func TestKillAtEachRequest(t *testing.T) {
 }
 
 // TestKillNetworkDatabaseAtCommits does the same with the database server of the network service: it is killed at
-// the n-th COMMIT that the service sends to it, before it arrives or before its answer does, for every third n, because
+// the n-th COMMIT that the service sends to it, before it arrives or before its answer does, for every sixth n, because
 // each start of a database takes seconds. The service runs on.
 func TestKillNetworkDatabaseAtCommits(t *testing.T) {
 	testenv.Long(t)
@@ -54,7 +55,7 @@ func TestKillNetworkDatabaseAtCommits(t *testing.T) {
 					Do: func() { c.gate.stop(t, "database") }})
 			}
 			c.disarm = proxy.Repair
-			c.killAtEach(3)
+			c.killAtEach(2 * *killStep)
 		})
 	}
 }

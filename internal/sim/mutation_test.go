@@ -210,7 +210,7 @@ const otherCheck = "not an awaited check: "
 func TestSmallClouds(t *testing.T) {
 	testenv.Long(t)
 	first := number(t, firstCloud, 1)
-	for seed := first; seed < first+number(t, manyClouds, 4); seed++ {
+	for seed := first; seed < first+number(t, manyClouds, 2); seed++ {
 		r := smallCloud(seed, os.Getenv(oftenKind), os.Getenv(kindOfClouds))
 		failure, _, _ := strings.Cut(r.Failure, "\n")
 		checks := os.Getenv(awaitedChecks)
@@ -224,13 +224,11 @@ func TestSmallClouds(t *testing.T) {
 	}
 }
 
-// TestSmallCloudsWithPorts runs the same clouds with ports.
+// TestSmallCloudsWithPorts runs the first of these clouds with ports.
 func TestSmallCloudsWithPorts(t *testing.T) {
 	testenv.Long(t)
-	for _, seed := range []uint64{1, 2} {
-		if r := Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Without: []string{"steal"}}); r.Failure != "" {
-			t.Error(r.Failure)
-		}
+	if r := Run(Options{Seed: 1, Ops: 20000, Hosts: 24, Quiet: 4000, Without: []string{"steal"}}); r.Failure != "" {
+		t.Error(r.Failure)
 	}
 }
 
