@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	program = filepath.Join(dir, "berth")
 	build := exec.Command("go", "build", "-o", program)
 	if *race {
-		// The flags are those of .ci/package-lists, so that nothing is compiled twice. The tests may run without cgo, which
-		// the race detector needs.
+		// The flags are those of .ci/package-lists, so that nothing is compiled twice. The tests may run without cgo,
+		// which the race detector needs.
 		build.Args = append(build.Args, "-race", "-gcflags=modernc.org/sqlite/lib=-race=false",
 			"-gcflags=golang.org/x/crypto/blowfish=-race=false")
 		build.Env = append(os.Environ(), "CGO_ENABLED=1")

@@ -61,8 +61,8 @@ func (s *Handlers) CheckZeroDisk(c *request.Call, f flavor.Flavor, image string)
 	if s.Images == nil || image == "" || f.DiskGB > 0 || c.Authorize(policies.UseZeroDiskFlavor, c.Owner()) == nil {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "Only volume-backed servers are allowed for flavors with zero disk: flavor %s has "+
-		"no root disk for image %s; choose a flavor with a disk", f.Name, image)
+	return fault.New(fault.Forbidden, "Only volume-backed servers are allowed for flavors with zero disk: flavor %s "+
+		"has no root disk for image %s; choose a flavor with a disk", f.Name, image)
 }
 
 // snapshotOf returns the fields and properties of an image that affect the placement and the guest of a server. They
