@@ -30,7 +30,7 @@ import (
 // simSlots is the number of slots of a simulated host, and simHosts the number of hosts.
 const (
 	simSlots = 64
-	simHosts = 100
+	simHosts = 50
 )
 
 // slotHost is a simulated host with its servers: the agent with the driver for PowerVM, the client of the REST API and
@@ -69,7 +69,7 @@ func TestSimulationOfHostsWithIOSlots(t *testing.T) {
 			}
 		}
 	})
-	stride := testenv.Stride(20)
+	stride := testenv.Stride(10)
 	if raceDetector {
 		stride = max(stride, 5)
 	}

@@ -37,7 +37,7 @@ type BasicOptions struct {
 const (
 	passwordCacheTime = 5 * time.Minute  // how long a correct password is not hashed again
 	wrongCacheTime    = 30 * time.Second // how long a wrong password is not
-	userFileInterval  = time.Second      // how often the file is checked for changes
+	userFileInterval  = time.Second      // how often the file is checked for changes of accounts that are accepted
 	maxCredentials    = 1024             // bytes
 )
 
@@ -45,9 +45,10 @@ const (
 // auth_strategy http_basic does. It is safe for concurrent use.
 //
 // The project and the roles of an account are those of the roles file. Those of an account that is not in this file
-// follow from the options: admin, service, or else member and reader. The id of a user is its name. A change of a file
-// is used within a second; a file that is not valid is logged, and the last valid one remains in use. A removed
-// account, and a removed user file, are refused within the same time.
+// follow from the options: admin, service, or else member and reader. The id of a user is its name. A new account and
+// a new password are accepted at once, other changes of a file are used within a second: a removed account, and a
+// removed user file, are refused within this time. A file that is not valid is logged, and the last valid one remains
+// in use.
 type HTTPBasic struct {
 	options  BasicOptions
 	attempts *Attempts
@@ -102,12 +103,14 @@ func (b *HTTPBasic) Authenticate(r *http.Request) (Identity, error) {
 	if len(name)+len(password) > maxCredentials {
 		return Identity{}, refused
 	}
-	hash, other, grant := b.accountOf(name)
+	hash, _, grant := b.accountOf(name, userFileInterval)
 	key := cacheKey{sum: sha256.Sum256([]byte(string(b.secret[:]) + name + "\x00" + password))}
 	now := b.now()
 	if known, found := b.correct.get(key, now); found && bytes.Equal(known, hash) {
 		return b.identity(name, grant), nil
 	}
+	// An account that was made or changed just now is not refused: an agent ends when its password is wrong.
+	hash, other, grant := b.accountOf(name, 0)
 	if known, found := b.wrong.get(key, now); found && bytes.Equal(known, hash) {
 		return Identity{}, refused
 	}
@@ -155,11 +158,12 @@ func (b *HTTPBasic) identity(name string, grant Grant) Identity {
 }
 
 // accountOf returns the hash of an account, nil if there is no such account, the hash of any account, and what the
-// roles file grants the account. It reads the files again if they have changed.
-func (b *HTTPBasic) accountOf(name string) (hash, other []byte, grant Grant) {
+// roles file grants the account. It reads the files again if they have changed, unless it has looked within an
+// interval.
+func (b *HTTPBasic) accountOf(name string, interval time.Duration) (hash, other []byte, grant Grant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := b.now(); now.Sub(b.checked) >= userFileInterval {
+	if now := b.now(); now.Sub(b.checked) >= interval {
 		b.checked = now
 		if err := b.readRoles(); err != nil {
 			b.options.Log.Error("roles file not usable, the last one remains in use", "error", err)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,37 @@ func TestHTTPBasicFileChanges(t *testing.T) {
 	writeUserFile(t, path, userLine(t, "bob", "new"))
 	may("bob", "new", true)
 	may("carol", "c", false)
+}
+
+// A new account and a new password are accepted at once, also after they were refused: the agent of a new host ends when
+// its account is wrong. The old password is refused within userFileInterval.
+func TestHTTPBasicAcceptsNewAccountsAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	writeUserFile(t, path, userLine(t, "bob", "old"))
+	b, err := NewHTTPBasic(BasicOptions{File: path, Roles: path + ".roles", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	b.now = func() time.Time { return now }
+	may := func(name, password string, want bool) (id Identity) {
+		t.Helper()
+		id, err := b.Authenticate(asUser(name, password))
+		if (err == nil) != want {
+			t.Errorf("%s with %q: %v", name, password, err)
+		}
+		return id
+	}
+	may("bob", "old", true)
+	may("host", "h", false)
+	writeUserFile(t, path+".roles", "host:hosts:service")
+	writeUserFile(t, path, userLine(t, "bob", "new"), userLine(t, "host", "h"))
+	if id := may("host", "h", true); id.Project != "hosts" || !slices.Contains(id.Roles, "service") {
+		t.Errorf("%+v", id)
+	}
+	may("bob", "new", true)
+	now = now.Add(userFileInterval)
+	may("bob", "old", false)
 }
 
 func TestHTTPBasicFileErrors(t *testing.T) {

@@ -36,7 +36,8 @@ func TestInitJoin(t *testing.T) {
 	}
 	out, ok := join(token)
 	if !ok {
-		t.Fatal(out)
+		log, _ := os.ReadFile(second.path("data/berth.log"))
+		t.Fatalf("%s\n%s", out, log)
 	}
 	want(t, out, "This machine, second, is a host of https://127.0.0.2:"+port)
 	if out, ok := join(); !ok || !strings.Contains(out, "nothing to do") {

@@ -16,7 +16,7 @@ import (
 
 var (
 	pairs = flag.Int("lanes", 2, "number of pairs of servers that run at the same time")
-	sweep = flag.Int("sweep", 8, "play each sequence at the newest and at every n-th older microversion, "+
+	sweep = flag.Int("sweep", 13, "play each sequence at the newest and at every n-th older microversion, "+
 		"with different offsets; 1: at all")
 	report = flag.String("report", "", "also write the differences to this file")
 	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "berth program to test; default: build "+
