@@ -108,8 +108,8 @@ func TestHTTPBasicFileChanges(t *testing.T) {
 	may("carol", "c", false)
 }
 
-// A new account and a new password are accepted at once, also after they were refused: the agent of a new host ends when
-// its account is wrong. The old password is refused within userFileInterval.
+// A new account and a new password are accepted at once, also after they were refused: the agent of a new host ends
+// when its account is wrong. The old password is refused within userFileInterval.
 func TestHTTPBasicAcceptsNewAccountsAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "htpasswd")
 	writeUserFile(t, path, userLine(t, "bob", "old"))

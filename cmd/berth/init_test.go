@@ -110,7 +110,8 @@ func TestInitAndLaunch(t *testing.T) {
 		"delete them, or use --force": append([]string{"init", "--undo"}, m.args...),
 	} {
 		if strings.Contains(part, "No valid host") {
-			m.works("flavor", "create", "huge", "--vcpus", "1", "--ram", "999999999", "--disk", "1", "--os-cloud", "berth-admin")
+			m.works("flavor", "create", "huge", "--vcpus", "1", "--ram", "999999999", "--disk", "1", "--os-cloud",
+				"berth-admin")
 		}
 		if out, ok := m.run(args...); ok || !strings.Contains(out, part) {
 			t.Errorf("%v: %s; want %s", args, out, part)
