@@ -220,24 +220,16 @@ func (c *Cloud) awaitServices(ctx context.Context) error {
 		}
 		running, _ := p.running(ctx)
 		if answer := rest.StatusOf(err); !running || answer != nil && answer.Code < 500 && time.Since(began) > answerTime {
-			return fault.New(fault.Unavailable, "the cloud does not run: %w; %s has the reason", err, p.log())
+			return fault.New(fault.Unavailable, "the cloud does not run: %w; %s", err, p.reason())
 		}
 		if !said && time.Since(began) > 3*time.Second {
 			c.say("waiting  for the services and the first report of this host; %s has the log", p.log())
 			said = true
 		}
 		if backoff.Sleep(ctx, 200*time.Millisecond) != nil {
-			return fault.New(fault.Unavailable, "the cloud is not ready in time: %w; %s has the reason", err, p.log())
+			return fault.New(fault.Unavailable, "the cloud is not ready in time: %w; %s", err, p.reason())
 		}
 	}
-}
-
-// log returns where the log of the program is.
-func (p process) log() string {
-	if p.unit != "" {
-		return "`journalctl -u " + p.unit + "`"
-	}
-	return p.logFile
 }
 
 // next prints what can be done now.

@@ -278,11 +278,10 @@ func awaitHost(ctx context.Context, c *Cloud) error {
 			}
 		}
 		if running, _ := p.running(ctx); !running {
-			return fault.New(fault.Unavailable, "the agent has ended; %s has the reason", p.log())
+			return fault.New(fault.Unavailable, "the agent has ended; %s", p.reason())
 		}
 		if backoff.Sleep(ctx, 200*time.Millisecond) != nil {
-			return fault.New(fault.Unavailable, "the cloud does not list this host in time (%v); %s has the reason", err,
-				p.log())
+			return fault.New(fault.Unavailable, "the cloud does not list this host in time (%v); %s", err, p.reason())
 		}
 	}
 }

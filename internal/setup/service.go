@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -144,13 +145,13 @@ func (p process) start(ctx context.Context) error {
 		}
 		select {
 		case err := <-ended:
-			return fault.New(fault.Unavailable, "`berth %s` ended: %v; %s has the reason", p.args[0], err, p.logFile)
+			return fault.New(fault.Unavailable, "`berth %s` ended: %v; %s", p.args[0], err, p.reason())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return fault.New(fault.Unavailable, "`berth %s` does not start; %s has the reason", p.args[0], p.logFile)
+	return fault.New(fault.Unavailable, "`berth %s` does not start; %s", p.args[0], p.reason())
 }
 
 // stopTime is how long the program may take to end.
@@ -192,4 +193,40 @@ func (c *Cloud) reload(ctx context.Context) error {
 		return fault.Wrap(fault.Unavailable, exec.CommandContext(ctx, "systemctl", "reload", p.unit).Run())
 	}
 	return fault.Wrap(fault.Unavailable, syscall.Kill(p.pid(), syscall.SIGHUP))
+}
+
+// log returns where the log of the program is.
+func (p process) log() string {
+	if p.unit != "" {
+		return "`journalctl -u " + p.unit + "`"
+	}
+	return p.logFile
+}
+
+// reason returns the last error that the program has printed at its end, if any, and where its log is.
+func (p process) reason() string {
+	var text []byte
+	if p.unit != "" {
+		text, _ = exec.Command("journalctl", "--quiet", "--output=cat", "--lines=20", "--unit="+p.unit).Output()
+	} else {
+		text, _ = os.ReadFile(p.logFile)
+	}
+	if last := lastError(string(text)); last != "" {
+		return "its last error is: " + last + "; " + p.log() + " has more"
+	}
+	return p.log() + " has the reason"
+}
+
+// lastError returns the message of a berth that has ended with one, which is the last line of its log, except for what
+// systemd writes after it in a journal; "" if the log ends otherwise.
+func lastError(log string) string {
+	for _, line := range slices.Backward(strings.Split(log, "\n")) {
+		if text, is := strings.CutPrefix(line, "berth: "); is {
+			return text
+		}
+		if line != "" && !strings.Contains(line, ".service") {
+			break
+		}
+	}
+	return ""
 }

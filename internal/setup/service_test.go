@@ -37,3 +37,18 @@ func TestProcessThatBecomesAnotherProgram(t *testing.T) {
 		t.Error("the process runs after its end")
 	}
 }
+
+// TestLastError checks that the message of a berth that has ended is found in a log file and in a journal, and that an
+// older one is not taken for it.
+func TestLastError(t *testing.T) {
+	const message, info = "berth: the name or the password is wrong\n", "time=2026-11-30T00:30:49Z level=INFO msg=ready\n"
+	for log, want := range map[string]string{
+		"": "", info: "", message + info: "", info + message: "the name or the password is wrong",
+		message + "berth-agent.service: Main process exited, code=exited, status=1/FAILURE\n" +
+			"berth-agent.service: Failed with result 'exit-code'.\n": "the name or the password is wrong",
+	} {
+		if got := lastError(log); got != want {
+			t.Errorf("%q: %q, want %q", log, got, want)
+		}
+	}
+}
