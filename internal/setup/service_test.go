@@ -41,7 +41,8 @@ func TestProcessThatBecomesAnotherProgram(t *testing.T) {
 // TestLastError checks that the message of a berth that has ended is found in a log file and in a journal, and that an
 // older one is not taken for it.
 func TestLastError(t *testing.T) {
-	const message, info = "berth: the name or the password is wrong\n", "time=2026-11-30T00:30:49Z level=INFO msg=ready\n"
+	const message = "berth: the name or the password is wrong\n"
+	const info = "time=2026-11-30T00:30:49Z level=INFO msg=ready\n"
 	for log, want := range map[string]string{
 		"": "", info: "", message + info: "", info + message: "the name or the password is wrong",
 		message + "berth-agent.service: Main process exited, code=exited, status=1/FAILURE\n" +
