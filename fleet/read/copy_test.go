@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
@@ -22,11 +23,15 @@ type berth struct {
 	placement      []string // events of Placement
 	compute        []string // events of compute
 	own            bool     // the user may not watch everything
-	asked          []string
+
+	mu    sync.Mutex
+	asked []string
 }
 
 func (b *berth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
 	b.asked = append(b.asked, r.Method+" "+r.URL.Path)
+	b.mu.Unlock()
 	list := func(key string, names []string, object func(string) any) {
 		objects := []any{}
 		for _, name := range names {

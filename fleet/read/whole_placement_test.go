@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/openberth/berth/api/placement"
@@ -26,9 +27,13 @@ func TestReadWhole(t *testing.T) {
 		state("allocation", `{"consumer":"s1","provider":"cmp1_gpu","resources":{"CUSTOM_GPU":1}}`) +
 		state("provider", `{"uuid":"cmp1","name":"cmp1","root_provider_uuid":"cmp1"}`)
 	stream := objects + "id: 7\ndata: {\"action\":\"synced\"}\n\n"
+	var mu sync.Mutex
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked = append(asked, r.URL.Path); r.URL.Path != "/berth/v1/events" {
+		mu.Lock()
+		asked = append(asked, r.URL.Path)
+		mu.Unlock()
+		if r.URL.Path != "/berth/v1/events" {
 			c.answer(w, r)
 			return
 		}

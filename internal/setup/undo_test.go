@@ -255,8 +255,10 @@ func TestUndoAwaitsLinks(t *testing.T) {
 	}
 	out.Reset()
 	bridgeTime = time.Minute
-	go func() { _ = os.RemoveAll(filepath.Join(netDir, "brq1")) }()
+	path, removed := filepath.Join(netDir, "brq1"), make(chan error)
+	go func() { removed <- os.RemoveAll(path) }()
 	must(t, awaitNoLinks(t.Context(), c))
+	must(t, <-removed)
 	if out.Len() > 0 {
 		t.Error(out.String())
 	}
