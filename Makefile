@@ -43,7 +43,7 @@ mutations: ## break production code on purpose and see that the simulated clouds
 	$(GO) test -run 'TestMutatedProductionIsNoticed|TestRareMistakesAreNoticed' -count 1 -timeout 40m ./internal/sim
 
 kills: tools ## kill each service at each request of an operation; `make check` does it at every third; ten minutes
-	$(GO) test -run 'TestKillAtEachRequest$$|TestKillNetworkDatabaseAtCommits$$' -count 1 -timeout 90m ./cmd/berth -kill-step 1
+	$(GO) test -run 'TestKill(AtEachRequest|NetworkDatabaseAtCommits)$$' -count 1 -timeout 90m ./cmd/berth -kill-step 1
 
 migration: tools ## migrate a Linux guest live between two hosts of libvirt, with failures; needs a quiet machine
 	$(GO) test -run 'TestLibvirtLiveMigration$$' -count 1 -timeout 20m ./cmd/berth
