@@ -60,8 +60,9 @@ func TestSeeds(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			r := Run(o)
 			if r.Failure != "" {
+				t.Error(r.Failure) // at once: what follows can take an hour
 				small, again := Shrink(o, r)
-				t.Fatalf("%s\n\nwithout %v it still fails:\n%s", r.Failure, small.Without, again.Failure)
+				t.Fatalf("without %v it still fails:\n%s", small.Without, again.Failure)
 			}
 			for kind, n := range r.Done {
 				done[kind] += n
