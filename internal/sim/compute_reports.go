@@ -207,7 +207,7 @@ func (cm *computeModel) watchGate() {
 }
 
 // resolveDevices applies the report of the agent of a machine. From now on nothing may be placed on the devices that it
-// reports as disabled.
+// reports as disabled, unless an operator has ended that.
 func resolveDevices(cm *computeModel, m *simHost, report host.Report) {
 	r := m.host.row.devices.made()
 	for _, id := range report.EnabledDevices {
@@ -223,7 +223,7 @@ func resolveDevices(cm *computeModel, m *simHost, report host.Report) {
 		if err != nil {
 			cm.violation(m, "report: %v", err)
 		}
-		if r.reported[d.ID] = true; r.disabled[d.Address].ID == d.ID {
+		if r.reported[d.ID] = true; r.disabled[d.Address].ID == d.ID && !m.service.enabled[d.ID] {
 			if m.service.out == nil {
 				m.service.out = map[pci.Address]pci.Disablement{}
 			}

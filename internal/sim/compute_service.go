@@ -200,6 +200,7 @@ func (cm *computeModel) enableDevice(m *simHost, at pci.Address) {
 	}
 	for _, o := range cm.machines(m.name) {
 		delete(o.service.out, at)
+		o.service.enable(r.enable)
 	}
 	cm.note("enable", "", m.tag, at.String())
 	cm.raiseRevision(m.host)

@@ -134,6 +134,14 @@ func (s *store) Reports(_ context.Context, roots []provider.ID) (all map[provide
 	return all, err
 }
 
+// described returns a report with what withMemory takes longest for, which only a new report changes.
+func (s *store) described(r schedule.Host) schedule.Host {
+	if !s.options.Varied {
+		return r
+	}
+	return r.WithMachine()
+}
+
 // withMemory returns a host with the memory of plans for its state, as compute/store does.
 func (s *store) withMemory(h schedule.Host) schedule.Host {
 	if !s.options.Varied {
@@ -296,6 +304,7 @@ func (s *store) PutReport(_ context.Context, r schedule.Host, admit func(known s
 		}
 		if !s.beats {
 			s.checkAdmission(s.sender)
+			r = s.described(r)
 		}
 		h.row.report, h.row.known, h.unheard = r, true, false
 		return nil

@@ -55,11 +55,23 @@ func (r deviceRequests) withDisabled(h schedule.Host) schedule.Host {
 type service struct {
 	out     map[pci.Address]pci.Disablement // oracle: disabled, and the agent has reported that
 	holders map[pci.Address]string          // oracle: the server that has each device, or has had it last
+	enabled map[string]bool                 // oracle: disablements that an operator has ended, by id
 	lost    bool                            // oracle: its agent may not know what it has reserved in Placement
+}
+
+// enable notes the disablements that an operator ends: their agent may receive that at any time from now on, also after
+// compute's database was restored to a time before.
+func (s *service) enable(requests map[string]pci.Address) {
+	if s.enabled == nil {
+		s.enabled = map[string]bool{}
+	}
+	for id := range requests {
+		s.enabled[id] = true
+	}
 }
 
 // lose notes that the agent of a machine may not know what it has reserved, and returns a copy for another machine.
 func (s *service) lose() service {
 	s.lost = true
-	return service{maps.Clone(s.out), maps.Clone(s.holders), true}
+	return service{maps.Clone(s.out), maps.Clone(s.holders), maps.Clone(s.enabled), true}
 }

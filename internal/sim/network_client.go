@@ -28,8 +28,8 @@ func (c networkClient) Ports(_ context.Context, query url.Values) (list []networ
 	device := query.Get("device_id")
 	err = c.do(func() error {
 		for _, id := range c.ids {
-			if p := c.ports[id]; p.Device == device {
-				list = append(list, p)
+			if c.ports[id].Device == device { // without a copy of each port
+				list = append(list, c.ports[id])
 			}
 		}
 		return nil
