@@ -42,7 +42,7 @@ sim: ## simulate a cloud with OPS random operations (5000000) from SEED (1), and
 mutations: ## break production code on purpose and see that the simulated clouds notice it; five minutes
 	$(GO) test -run 'TestMutatedProductionIsNoticed|TestRareMistakesAreNoticed' -count 1 -timeout 40m ./internal/sim
 
-kills: tools ## kill each service at each request of an operation; `make check` does it at every third; ten minutes
+kills: tools ## kill each service at each request of an operation; `make check` does it at every fifth; ten minutes
 	$(GO) test -run 'TestKill(AtEachRequest|NetworkDatabaseAtCommits)$$' -count 1 -timeout 90m ./cmd/berth -kill-step 1
 
 migration: tools ## migrate a Linux guest live between two hosts of libvirt, with failures; needs a quiet machine

@@ -19,13 +19,14 @@ func TestPagesNameTheirPackages(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs/guide/*.md"))
 	must(t, err)
 	everywhere := namedPackages(read(t, "docs/guide/README.md"))
-	base := installedWith(t, everywhere)
+	packages := aptWithCache(t.TempDir())
+	base := packages.installedWith(t, everywhere)
 	checked := 0
 	for _, page := range pages {
 		text := read(t, "docs/guide/"+filepath.Base(page))
 		missing := missingPrograms(t, programsIn(text), base)
 		if len(missing) > 0 {
-			missing = missingPrograms(t, missing, installedWith(t, append(namedPackages(text), everywhere...)))
+			missing = missingPrograms(t, missing, packages.installedWith(t, append(namedPackages(text), everywhere...)))
 		}
 		for _, name := range missing {
 			t.Errorf("%s uses %s, which is in no package that it or the first page names", page, name)
@@ -76,10 +77,18 @@ func namedPackages(text string) (packages []string) {
 	})
 }
 
+// aptWithCache are the options of apt-get for a machine without packages, whose cache of all packages is in a directory.
+type aptOptions []string
+
+func aptWithCache(dir string) aptOptions {
+	return aptOptions{"-s", "-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache::pkgcache=" + dir + "/packages",
+		"-o", "Dir::Cache::srcpkgcache=" + dir + "/sources"}
+}
+
 // installedWith returns the packages that a minimal Debian with systemd and packages has, with what they depend on.
-func installedWith(t *testing.T, packages []string) map[string]bool {
+func (a aptOptions) installedWith(t *testing.T, packages []string) map[string]bool {
 	t.Helper()
-	args := strings.Fields("-s -o Dir::State::status=/dev/null --no-install-recommends install systemd")
+	args := append(slices.Clone(a), "--no-install-recommends", "install", "systemd")
 	args = append(args, packages...)
 	out, err := exec.Command("apt-get", args...).CombinedOutput()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-var killStep = flag.Int("kill-step", 3, "TestKillAtEachRequest kills at each request (1), or at every such one, and "+
+var killStep = flag.Int("kill-step", 5, "TestKillAtEachRequest kills at each request (1), or at every such one, and "+
 	"TestKillNetworkDatabaseAtCommits half as often")
 
 // TestKillAtEachRequest creates a server with a VF and a port with a guarantee, attaches another port, changes its
 // policy, detaches it, moves the server, moves it back, and deletes it. A process is killed with SIGKILL at the n-th
 // request of each operation that it sends or receives, before the request arrives or before its answer does, for every
-// third n until no operation reaches it: 366 kills take five minutes of processor time, so `make kills` makes them all.
+// fifth n until no operation reaches it: 366 kills take five minutes of processor time, so `make kills` makes them all.
 // The process is started again; then ports, allocations and guest agree.
 func TestKillAtEachRequest(t *testing.T) {
 	testenv.Long(t)
@@ -37,7 +37,7 @@ func TestKillAtEachRequest(t *testing.T) {
 }
 
 // TestKillNetworkDatabaseAtCommits does the same with the database server of the network service: it is killed at
-// the n-th COMMIT that the service sends to it, before it arrives or before its answer does, for every sixth n, because
+// the n-th COMMIT that the service sends to it, before it arrives or before its answer does, for every tenth n, because
 // each start of a database takes seconds. The service runs on.
 func TestKillNetworkDatabaseAtCommits(t *testing.T) {
 	testenv.Long(t)
