@@ -77,9 +77,10 @@ func namedPackages(text string) (packages []string) {
 	})
 }
 
-// aptWithCache are the options of apt-get for a machine without packages, whose cache of all packages is in a directory.
+// aptOptions are the options of apt-get for a machine without packages.
 type aptOptions []string
 
+// aptWithCache returns the options with a directory where apt keeps what it has read of all packages.
 func aptWithCache(dir string) aptOptions {
 	return aptOptions{"-s", "-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache::pkgcache=" + dir + "/packages",
 		"-o", "Dir::Cache::srcpkgcache=" + dir + "/sources"}

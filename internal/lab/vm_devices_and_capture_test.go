@@ -50,8 +50,8 @@ func checkCapture(t *testing.T, output string) {
 	got, want := stable(parse(t, []byte(output))), stable(parse(t, data))
 	for name, fact := range want {
 		if got[name] != fact {
-			t.Errorf("%s: the lab has %q, %s has %q (go test -tags lab -run Kernel ./internal/lab -update)", name, got[name],
-				fixture, fact)
+			t.Errorf("%s: the lab has %q, %s has %q (go test -tags lab -run Kernel ./internal/lab -update)", name,
+				got[name], fixture, fact)
 		}
 		delete(got, name)
 	}
