@@ -47,6 +47,7 @@ func ratio(r float64) float64 {
 
 // pages chooses the page size of a guest cell: 0 for small pages.
 func (c Cell) pages(g GuestCell, limits Limits) (sizeKB int, _ *shortfall) {
+	g = g.withPages()
 	switch g.PageKB {
 	case SmallPages:
 		if len(g.Dedicated) > 0 {

@@ -123,7 +123,7 @@ func (s *search) measure() Refusal {
 		var nearest *shortfall
 		where, fits := 0, false
 		for n, c := range s.cells {
-			if !g.On.admits(c.ID) {
+			if !g.admits(c.ID) {
 				continue
 			}
 			lack := c.check(g, s.limits)
@@ -134,9 +134,8 @@ func (s *search) measure() Refusal {
 			}
 		}
 		if !fits && nearest == nil {
-			node, _ := g.On.Node()
-			return Refusal{Miss: checks,
-				Reason: fmt.Sprintf("the host has no NUMA node %d, which was chosen for the guest's cell %d", node, i)}
+			return Refusal{Miss: checks, Reason: fmt.Sprintf("the host has no NUMA node %d, which was chosen for the "+
+				"guest's cell %d", g.On.Node, i)}
 		}
 		if !fits {
 			of := ""

@@ -213,3 +213,55 @@ func TestEquivalentCellsAreTriedOnce(t *testing.T) {
 		t.Errorf("%+v after %d calls", refusal, calls)
 	}
 }
+
+// What the scheduler has chosen for a cell is kept, also if larger pages have become free since: the allocation of the
+// server has the chosen ones.
+func TestChosenPagesAreKept(t *testing.T) {
+	host := cell(0, 2)
+	host.Pages = []numa.Pages{{SizeKB: 2048, Total: 1024}, {SizeKB: 1 << 20, Total: 2}}
+	full := host
+	full.Pages = []numa.Pages{{SizeKB: 2048, Total: 1024, Used: 1000}, {SizeKB: 1 << 20, Total: 2}}
+	other := numa.CellChoice{Node: 1}
+	for _, c := range []struct {
+		required int
+		chosen   *numa.CellChoice
+		on       numa.Cell
+		want     int // the size of its pages; -1: it is refused
+	}{
+		{numa.AnyPages, nil, host, 1 << 20},
+		{numa.AnyPages, &numa.CellChoice{}, host, 0},
+		{numa.AnyPages, &numa.CellChoice{PageKB: 2048}, host, 2048},
+		{numa.LargePages, nil, host, 1 << 20},
+		{numa.LargePages, &numa.CellChoice{PageKB: 2048}, host, 2048},
+		{numa.LargePages, &numa.CellChoice{PageKB: 2048}, full, -1},
+		{numa.SmallPages, &numa.CellChoice{}, host, 0},
+		{2048, &numa.CellChoice{PageKB: 2048}, host, 2048},
+		{numa.AnyPages, &other, host, -1},
+	} {
+		guest := guestCell(1, false)
+		guest.PageKB, guest.On = c.required, c.chosen
+		placed, refusal := numa.Fit(numa.Host{Cells: []numa.Cell{c.on}}, numa.Guest{Cells: []numa.GuestCell{guest}},
+			numa.Judge{})
+		got := -1
+		if refusal == (numa.Refusal{}) {
+			got = placed[0].PageKB
+		}
+		if got != c.want {
+			t.Errorf("%d, chosen %+v: pages of %d KiB (%+v), want %d", c.required, c.chosen, got, refusal, c.want)
+		}
+	}
+}
+
+// Small pages that are chosen for a guest which takes any are not overcommitted, as without a choice.
+func TestChosenSmallPagesAreNotOvercommitted(t *testing.T) {
+	host := numa.Host{Cells: []numa.Cell{cell(0, 0)}, Limits: numa.Limits{Memory: 2}}
+	host.Cells[0].UsedMemory = 8000
+	for required, fits := range map[int]bool{numa.SmallPages: true, numa.AnyPages: false, numa.OwnPages: false} {
+		guest := guestCell(1, false)
+		guest.PageKB, guest.On = required, &numa.CellChoice{}
+		if _, refusal := numa.Fit(host, numa.Guest{Cells: []numa.GuestCell{guest}},
+			numa.Judge{}); refusal == (numa.Refusal{}) != fits {
+			t.Errorf("%d: %+v", required, refusal)
+		}
+	}
+}

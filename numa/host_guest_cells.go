@@ -60,31 +60,38 @@ type GuestCell struct {
 	// host threads for the emulator only, in addition to those of the CPUs (hw:emulator_threads_policy isolate: 1 on
 	// the first cell)
 	Emulator int
-	On       NodeChoice // the host node that the scheduler has chosen
+	On       *CellChoice // what the scheduler has chosen; nil: any node, and pages as required
 }
 
-// NodeChoice is a node of a host, or AnyNode.
-type NodeChoice int
+// CellChoice is what the scheduler has chosen for a guest cell, and claimed in Placement.
+type CellChoice struct {
+	Node   int // of the host
+	PageKB int // size of its huge pages in KiB; 0 for small pages
+}
 
-// AnyNode is the zero value: no node is chosen.
-const AnyNode NodeChoice = 0
+// admits reports whether the guest cell may be on a node.
+func (g GuestCell) admits(node int) bool { return g.On == nil || g.On.Node == node }
 
-// Chosen returns the choice of a node.
-func Chosen(node int) NodeChoice { return NodeChoice(node + 1) }
+// withPages returns the guest cell with the pages that are chosen for it as those that it requires: the agent must take
+// the pages that the server's allocation has, also if larger ones have become free since.
+func (g GuestCell) withPages() GuestCell {
+	switch {
+	case g.On == nil:
+	case g.On.PageKB > 0:
+		g.PageKB = g.On.PageKB
+	case g.PageKB == AnyPages:
+		g.PageKB = OwnPages
+	}
+	return g
+}
 
-// Node returns the chosen node, and whether one is chosen.
-func (c NodeChoice) Node() (node int, chosen bool) { return int(c) - 1, c != AnyNode }
-
-// admits reports whether a node may be used.
-func (c NodeChoice) admits(node int) bool { return c == AnyNode || c == Chosen(node) }
-
-// WithNodes returns guest cells with the nodes that are chosen for them; without nodes, any node is permitted.
-func WithNodes(guest []GuestCell, nodes []int) []GuestCell {
+// WithChoices returns guest cells with what is chosen for them; without choices, each may be on any node.
+func WithChoices(guest []GuestCell, choices []CellChoice) []GuestCell {
 	out := slices.Clone(guest)
 	for i := range out {
-		out[i].On = AnyNode
-		if i < len(nodes) {
-			out[i].On = Chosen(nodes[i])
+		out[i].On = nil
+		if i < len(choices) {
+			out[i].On = &choices[i]
 		}
 	}
 	return out
@@ -93,8 +100,8 @@ func WithNodes(guest []GuestCell, nodes []int) []GuestCell {
 // ChosenNodes returns the nodes that are chosen for guest cells, ascending.
 func ChosenNodes(guest []GuestCell) (nodes []int) {
 	for _, c := range guest {
-		if n, chosen := c.On.Node(); chosen {
-			nodes = append(nodes, n)
+		if c.On != nil {
+			nodes = append(nodes, c.On.Node)
 		}
 	}
 	slices.Sort(nodes)

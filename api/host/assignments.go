@@ -240,7 +240,14 @@ type GuestCell struct {
 	MemoryMB  int    `json:"memory_mb"`           // MiB
 	PageKB    int    `json:"page_kb,omitempty"`
 	Emulator  int    `json:"emulator,omitempty"` // host threads for the emulator alone, in addition to those of the CPUs
-	Node      *int   `json:"node,omitempty"`     // the host node that is chosen for it; absent: the agent chooses
+	// On is what is chosen for it, and claimed in Placement; absent: the agent chooses the node.
+	On *CellChoice `json:"chosen,omitempty"`
+}
+
+// CellChoice is the host node of a guest cell and the size of its huge pages in KiB; absent: small pages.
+type CellChoice struct {
+	Node   int `json:"node"`
+	PageKB int `json:"page_kb,omitempty"`
 }
 
 // Interface is a network interface of a server: a port that is bound to the host. The VLAN is the tag that the device

@@ -55,8 +55,8 @@ func ReadGuestCells(parts []GuestCell) []numa.GuestCell {
 	for _, p := range parts {
 		out = append(out, numa.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
 			MemoryMB: p.MemoryMB, PageKB: p.PageKB, Emulator: p.Emulator})
-		if p.Node != nil {
-			out[len(out)-1].On = numa.Chosen(*p.Node)
+		if p.On != nil {
+			out[len(out)-1].On = new(numa.CellChoice(*p.On))
 		}
 	}
 	return out
@@ -68,8 +68,8 @@ func WriteGuestCells(parts []numa.GuestCell) []GuestCell {
 	for _, p := range parts {
 		out = append(out, GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB,
 			PageKB: p.PageKB, Emulator: p.Emulator})
-		if node, chosen := p.On.Node(); chosen {
-			out[len(out)-1].Node = &node
+		if p.On != nil {
+			out[len(out)-1].On = new(CellChoice(*p.On))
 		}
 	}
 	return out

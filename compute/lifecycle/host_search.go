@@ -112,7 +112,7 @@ func onClaimed(s Server, now time.Time) Server {
 	s.Host, s.HostZone, s.Reported, s.PreviousConsumer = choice.Host, choice.Zone, false, ""
 	s.Devices, s.Cells, s.PortsRefused = nil, nil, ""
 	s.Choices = s.Choices[:1:1]
-	s.Requests, s.Topology = WithProviders(s.Requests, choice.Mappings), numa.WithNodes(s.Topology, choice.Nodes)
+	s.Requests, s.Topology = WithProviders(s.Requests, choice.Mappings), numa.WithChoices(s.Topology, choice.Cells)
 	s.Ports = portsClaimed(s.Ports, choice)
 	if s.Move != nil {
 		return advance(s, destinationClaimed{host: s.Host, off: s.Power == Off}, now)

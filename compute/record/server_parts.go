@@ -140,12 +140,27 @@ type choiceRecord struct {
 	Root       provider.ID              `json:"root_provider,omitzero"`
 	Allocation resource.Allocation      `json:"allocation,omitzero"`
 	Mappings   map[string][]provider.ID `json:"mappings,omitzero"`
-	Nodes      []int                    `json:"numa_nodes,omitzero"`
+	Cells      []cellChoiceRecord       `json:"numa_cells,omitzero"`
 	Zone       string                   `json:"availability_zone,omitzero"`
 }
 
-func toChoice(c schedule.Choice) choiceRecord   { return choiceRecord(c) }
-func fromChoice(r choiceRecord) schedule.Choice { return schedule.Choice(r) }
+func toChoice(c schedule.Choice) choiceRecord {
+	return choiceRecord{c.Host, c.Root, c.Allocation, c.Mappings, each(c.Cells, toCellChoice), c.Zone}
+}
+
+func fromChoice(r choiceRecord) schedule.Choice {
+	return schedule.Choice{Host: r.Host, Root: r.Root, Allocation: r.Allocation, Mappings: r.Mappings,
+		Cells: each(r.Cells, fromCellChoice), Zone: r.Zone}
+}
+
+// cellChoiceRecord is what the scheduler has chosen for a NUMA cell.
+type cellChoiceRecord struct {
+	Node   int `json:"node,omitzero"`
+	PageKB int `json:"page_size_kb,omitzero"`
+}
+
+func toCellChoice(c numa.CellChoice) cellChoiceRecord   { return cellChoiceRecord(c) }
+func fromCellChoice(r cellChoiceRecord) numa.CellChoice { return numa.CellChoice(r) }
 
 // pickedRecord is a device that an agent has given to a guest.
 type pickedRecord struct {
@@ -165,12 +180,19 @@ type guestCellRecord struct {
 	MemoryMB  int          `json:"memory_mb,omitzero"`
 	PageKB    int          `json:"page_size_kb,omitzero"`
 	Emulator  int          `json:"emulator_threads,omitzero"`
-	// On is the chosen node plus 1; 0: any node.
-	On numa.NodeChoice `json:"chosen_node,omitzero"`
+	// On is nil if any node may be taken.
+	On *cellChoiceRecord `json:"chosen,omitzero"`
 }
 
-func toGuestCell(p numa.GuestCell) guestCellRecord   { return guestCellRecord(p) }
-func fromGuestCell(r guestCellRecord) numa.GuestCell { return numa.GuestCell(r) }
+func toGuestCell(p numa.GuestCell) guestCellRecord {
+	return guestCellRecord{p.VCPUs, p.Dedicated, p.Threads, p.MemoryMB, p.PageKB, p.Emulator,
+		(*cellChoiceRecord)(p.On)}
+}
+
+func fromGuestCell(r guestCellRecord) numa.GuestCell {
+	return numa.GuestCell{VCPUs: r.VCPUs, Dedicated: r.Dedicated, Threads: r.Threads, MemoryMB: r.MemoryMB,
+		PageKB: r.PageKB, Emulator: r.Emulator, On: (*numa.CellChoice)(r.On)}
+}
 
 // cellPlaceRecord is where a NUMA cell of a guest is on its host.
 type cellPlaceRecord struct {

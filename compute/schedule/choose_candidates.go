@@ -52,8 +52,8 @@ type Choice struct {
 	Root       provider.ID
 	Allocation resource.Allocation
 	Mappings   map[string][]provider.ID
-	Nodes      []int  // the node of each NUMA cell of a planned server; nil: the agent chooses
-	Zone       string // availability zone of the host
+	Cells      []numa.CellChoice // for each NUMA cell of a planned server; nil: the agent chooses
+	Zone       string            // availability zone of the host
 }
 
 // MaxChoices is the maximum number of choices. The first is claimed; the others are used if that claim is lost.

@@ -74,7 +74,7 @@ func TestPlansKeepOffNodesThatPlacementHasFull(t *testing.T) {
 		h, tree := nodesHost()
 		tree.Free[h.NodeProvider(0)][class] -= used
 		choice, _, refusal := planOnNodes(h, tree, 1)
-		if refusal.Reason != "" || len(choice.Nodes) != 1 || choice.Nodes[0] != 1 {
+		if refusal.Reason != "" || len(choice.Cells) != 1 || choice.Cells[0].Node != 1 {
 			t.Errorf("%s: %v, %v", class, choice, refusal)
 		}
 		if _, _, refusal := planOnNodes(h, tree, 2); refusal.Reason == "" {

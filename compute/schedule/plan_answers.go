@@ -103,7 +103,7 @@ func (p Input) answer(h Host, requests []pci.Request, question string) PlanAnswe
 // question returns a text that is the same for servers that request the same of a host.
 func (p Input) question(requests []pci.Request) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v %v %+v %v", p.Pack, p.Isolate, numa.WithNodes(p.Cells, nil), nodesOf(p.Placed))
+	fmt.Fprintf(&b, "%v %v %+v %v", p.Pack, p.Isolate, numa.WithChoices(p.Cells, nil), nodesOf(p.Placed))
 	for _, r := range requests {
 		fmt.Fprintf(&b, "\n%v %d %q %q %+v %+v", p.Counted[r.ID], r.Count, r.Policy, r.Alias, r.Requirement, r.Alternatives)
 		if r.Port != nil {

@@ -204,7 +204,7 @@ func (t Tree) without(a resource.Allocation) *Tree {
 func (h hostPlan) choice(host Host, c Candidate, cells []numa.GuestCell) Choice {
 	out := Choice{Host: host.Name, Root: c.Root, Allocation: c.Allocation.Clone(), Mappings: maps.Clone(c.Mappings)}
 	for _, at := range h.Placed {
-		out.Nodes = append(out.Nodes, at.Node)
+		out.Cells = append(out.Cells, numa.CellChoice{Node: at.Node, PageKB: at.PageKB})
 	}
 	place := map[string]int{} // by request: its next device
 	for i, s := range h.slots {

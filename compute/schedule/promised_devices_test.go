@@ -18,7 +18,7 @@ func TestPromisedDeviceIsNearItsGuest(t *testing.T) {
 	for at := range 2 {
 		promised := h
 		promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r},
-			Cells: numa.WithNodes(guest(1), []int{at})}}
+			Cells: numa.WithChoices(guest(1), []numa.CellChoice{{Node: at}})}}
 		check(t, question{requests: []pci.Request{r}, cells: guest(1)}, promised, "", "")
 	}
 }

@@ -201,7 +201,7 @@ func searchOf(e *placement.Explanation) (out schedule.Search) {
 
 // addServer adds to the input what concerns one server: its cells, and the hosts that it must not use.
 func (c Scheduler) addServer(ctx context.Context, input *schedule.Input, s lifecycle.Server) (err error) {
-	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, numa.WithNodes(s.Topology, nil), c.options.Pack
+	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, numa.WithChoices(s.Topology, nil), c.options.Pack
 	if input.ExcludedHosts, err = c.excludedHosts(ctx, s, input.Hosts); err != nil {
 		return err
 	}

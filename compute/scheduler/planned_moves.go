@@ -79,7 +79,7 @@ func (p *roomAfterMoves) after(summaries map[provider.ID]placement.Summary) map[
 
 // guestOf returns the guest that a choice brings to its host.
 func guestOf(s lifecycle.Server, choice schedule.Choice) schedule.Guest {
-	return schedule.Guest{ID: s.ID, Cells: numa.WithNodes(s.Topology, choice.Nodes),
+	return schedule.Guest{ID: s.ID, Cells: numa.WithChoices(s.Topology, choice.Cells),
 		Requests: lifecycle.WithProviders(s.Requests, choice.Mappings)}
 }
 

@@ -151,7 +151,7 @@ func (c *portsCloud) fill(t *testing.T, limit int) (n int) {
 			requests[i].Providers = choice.Mappings[r.GroupSuffix(0)]
 		}
 		c.hosts[portsHost] = c.hosts[portsHost].WithGuest(schedule.Guest{ID: s.ID, Requests: requests,
-			Cells: numa.WithNodes(s.Topology, choice.Nodes)})
+			Cells: numa.WithChoices(s.Topology, choice.Cells)})
 	}
 }
 

@@ -47,7 +47,7 @@ func HypervisorCells(list []journal.GuestCell) []hypervisor.GuestCell {
 // sameCells reports whether the journal's cells have these requirements.
 func sameCells(list []journal.GuestCell, cells []numa.GuestCell) bool {
 	journalled, _ := ReadCells(list)
-	return len(list) > 0 && reflect.DeepEqual(journalled, numa.WithNodes(cells, nil))
+	return len(list) > 0 && reflect.DeepEqual(journalled, numa.WithChoices(cells, nil))
 }
 
 // usedCells returns the host's cells with the usage of all guests in the journal except one.
