@@ -47,15 +47,19 @@ func UnboundProfile(old map[string]any) map[string]any {
 }
 
 // BoundProfile returns the binding profile of a port that is bound with an allocation, the provider of each group, and
-// with a device; nil: it has none. Keys that do not belong to a host stay. Numbers are as in a decoded profile, with
-// which the result is compared.
+// with a device; nil: it has none. Keys that do not belong to a host stay. So does the physical network of a device
+// whose rule has lost it: the guest has the device, and binding the port without the network would cut it off. Numbers
+// are as in a decoded profile, with which the result is compared.
 func BoundProfile(old map[string]any, port string, allocation map[string]provider.ID,
 	device *ProfileDevice) map[string]any {
 	all := UnboundProfile(old)
 	if device != nil {
 		all[ProfileSlot], all[profileVendor] = device.Address.String(), device.Vendor+":"+device.Product
-		if name := device.PhysicalNetwork; name != nil && *name != "" {
+		switch name := device.PhysicalNetwork; {
+		case name != nil && *name != "":
 			all[profileNetwork] = *name
+		case name == nil && old[profileNetwork] != nil && SlotOf(old) == device.Address.String():
+			all[profileNetwork] = old[profileNetwork]
 		}
 		switch {
 		case device.RemoteManaged:

@@ -67,3 +67,24 @@ func TestBindingProfileOfANIC(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A port keeps the physical network of its VF if the rule of the VF has lost it, and takes that of a changed rule.
+func TestBindingProfileKeepsTheNetworkOfADevice(t *testing.T) {
+	at, err := pci.ParseAddress("0000:81:00.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, tunnelled := "physnet2", ""
+	for _, c := range []struct {
+		slot string
+		rule *string
+		want any
+	}{{"0000:81:00.2", nil, "physnet1"}, {"0000:81:00.2", &changed, "physnet2"}, {"0000:81:00.2", &tunnelled, nil},
+		{"0000:82:00.2", nil, nil}} {
+		old := map[string]any{"pci_slot": c.slot, "physical_network": "physnet1"}
+		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Virtual}, PhysicalNetwork: c.rule}
+		if got := BoundProfile(old, "p", nil, &device)["physical_network"]; got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
