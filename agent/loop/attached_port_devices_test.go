@@ -95,6 +95,48 @@ func TestDeviceOfAPortIsAttachedAndDetached(t *testing.T) {
 	}
 }
 
+// After compute's database was restored, a server may have other ports with devices than its guest. Those of compute are
+// claimed while the guest still has the device of the other one; that one is released when they are bound.
+func TestPortsOfARestoredDatabaseReplaceThoseOfTheGuest(t *testing.T) {
+	scenario(t, "another port", func(t *testing.T, w *testHost) {
+		p := withPorts(t, w, "s1")
+		p.builds.Store("any")
+		_, stop := w.startReported()
+		_, requested := p.attachable()
+		w.compute.assign(requested)
+		w.untilPhase(host.Running, "s1")
+		vf := p.deviceOfPort()
+		w.compute.assign(bindTo(requested, vf))
+		w.until("the interface", p.attached)
+
+		restored := requested
+		restored.Requests = slices.Clone(requested.Requests)
+		restored.Requests[1].ID, restored.Requests[1].Port = "of another port",
+			&host.RequestPort{ID: "q", PhysicalNetworks: []string{"physnet1"}}
+		restored.ClaimOnly = true
+		w.compute.assign(restored)
+		other := ""
+		w.until("the claim for the other port", func() bool {
+			for _, d := range p.compute.guest("s1").Devices {
+				if d.RequestID == "of another port" {
+					other = d.Address
+				}
+			}
+			return other != ""
+		})
+		p.checkVF(vf, true, true, true)
+		bound := bindTo(restored, other)
+		bound.ClaimOnly, bound.Interfaces[0].Port = false, "q"
+		w.compute.assign(bound)
+		w.until("the interface of the other port", func() bool { return slices.Contains(p.compute.guest("s1").Ports, "q") })
+		w.until("the device of the first port is free", func() bool { return p.deviceOfPort() == "" })
+		p.checkVF(vf, false, false, false)
+		p.checkVF(other, true, true, true)
+		must(t, stop())
+		w.checkConsistent("s1")
+	})
+}
+
 // A claim or an attachment that is refused leaves the guest as it is, and the reason is reported.
 func TestDeviceOfAPortIsRefused(t *testing.T) {
 	scenario(t, "no free device", func(t *testing.T, w *testHost) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openberth/berth/agent/treeplan"
 	"github.com/openberth/berth/bandwidth"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/placement/placementtest"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -168,6 +169,24 @@ func (pm *placementModel) hasFormerBandwidth(m *simHost) bool {
 		p, _ := pm.Provider(id)
 		_, is := bandwidth.Recognise(p)
 		return is && !configured[id]
+	})
+}
+
+// hasFormerDevices reports whether Placement has more devices of a host than its agent has reported.
+func (pm *placementModel) hasFormerDevices(m *simHost) bool {
+	reported := map[provider.ID]int{}
+	for _, d := range m.host.row.report.Devices {
+		reported[d.Provider]++
+	}
+	return slices.ContainsFunc(pm.TreeIDs(m.root), func(id provider.ID) bool {
+		p, _ := pm.Provider(id)
+		_, node := numa.NodeOf(m.name, p.Name)
+		_, network := bandwidth.Recognise(p)
+		total := 0
+		for _, inv := range p.Inventories {
+			total = max(total, inv.Total)
+		}
+		return p.Parent != "" && !node && !network && total > reported[id]
 	})
 }
 

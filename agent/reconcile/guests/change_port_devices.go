@@ -27,7 +27,9 @@ func lacksPortDevices(c *state.Core, want host.Server) bool {
 }
 
 // claimPortDevices claims devices for ports of a guest that exists. A refusal is reported, and the guest stays as it
-// is. The fault is Unavailable while the devices are held by servers that are about to leave.
+// is. The fault is Unavailable while the devices are held by servers that are about to leave. The guest keeps the devices
+// of other ports until it loses their interfaces, which compute can only assign when all ports have their devices: both
+// change at once if compute's database was restored to a time with other ports.
 func claimPortDevices(w *Works, j *work) (state.Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	if !a.verified {
@@ -38,7 +40,9 @@ func claimPortDevices(w *Works, j *work) (state.Effect, error) {
 		a.refusal = err
 		return w.ensure(j)
 	}
-	if _, refusal := w.Claim(want, append(requests, a.slots...)); refusal != "" {
+	interfaces := w.Guests[want.ID].Interfaces
+	ofInterface := func(c device.Claim) bool { return serves(interfaces, c.ID()) }
+	if _, refusal := w.ClaimBeside(want, append(requests, a.slots...), ofInterface); refusal != "" {
 		if j.waitingSince.IsZero() {
 			j.waitingSince = w.Now
 		}
@@ -53,9 +57,6 @@ func claimPortDevices(w *Works, j *work) (state.Effect, error) {
 // devicesOf returns the claims on devices that an existing guest must have with other interfaces: those that it has
 // otherwise than as an interface, and those of the interfaces.
 func devicesOf(have hypervisor.Guest, interfaces []hypervisor.Interface, held []device.Claim) []device.Claim {
-	serves := func(list []hypervisor.Interface, id device.ID) bool {
-		return slices.ContainsFunc(list, func(i hypervisor.Interface) bool { return i.Device == id })
-	}
 	return slices.DeleteFunc(slices.Clone(held), func(c device.Claim) bool {
 		return !serves(interfaces, c.ID()) && (!hasDevice(have, c.ID()) || serves(have.Interfaces, c.ID()))
 	})
@@ -69,6 +70,11 @@ func withoutUnboundPorts(want host.Server, held []device.Claim) []device.Claim {
 		return slices.ContainsFunc(want.Requests, forPort) &&
 			!slices.ContainsFunc(want.Interfaces, func(i host.Interface) bool { return i.Device == c.ID().String() })
 	})
+}
+
+// serves reports whether a device is that of one of the interfaces.
+func serves(list []hypervisor.Interface, id device.ID) bool {
+	return slices.ContainsFunc(list, func(i hypervisor.Interface) bool { return i.Device == id })
 }
 
 func hasDevice(g hypervisor.Guest, id device.ID) bool {

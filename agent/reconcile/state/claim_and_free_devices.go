@@ -32,13 +32,25 @@ func ReadRequests(list []host.Request) ([]pci.Request, error) {
 
 // Claim claims all devices and places all NUMA cells of a server, or none. It may be repeated.
 func (c *Core) Claim(want host.Server, requests []pci.Request) ([]device.Claim, device.Refusal) {
-	holder := resource.ConsumerID(want.ID)
+	return c.ClaimBeside(want, requests, func(device.Claim) bool { return false })
+}
+
+// ClaimBeside is Claim for a server that holds other devices, of which it keeps some that are no longer asked for. The
+// others are refused.
+func (c *Core) ClaimBeside(want host.Server, requests []pci.Request, keep func(device.Claim) bool) ([]device.Claim,
+	device.Refusal) {
 	set, picked, cells, refusal := c.place(want, requests)
-	if refusal == "" && len(set.Held(holder)) > len(picked) {
-		refusal = "it holds devices that are no longer asked for"
-	}
 	if refusal != "" {
 		return nil, refusal
+	}
+	for _, h := range set.Held(resource.ConsumerID(want.ID)) {
+		switch asked := slices.ContainsFunc(picked, func(p device.Claim) bool { return p.ID() == h.ID() }); {
+		case asked:
+		case !keep(h):
+			return nil, "it holds devices that are no longer asked for"
+		default:
+			picked = append(picked, h)
+		}
 	}
 	if written, taken := c.State.Of(want.ID); !taken || !SameClaims(written, picked) ||
 		!reflect.DeepEqual(c.State.Cells(want.ID), cells) {
