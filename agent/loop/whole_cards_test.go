@@ -91,6 +91,29 @@ func TestWholeCards(t *testing.T) {
 		must(t, stop())
 		w.checkConsistent("s2")
 	})
+	scenario(t, "no rule offers it any more when its VFs are removed", func(t *testing.T, w *testHost) {
+		w.cards()
+		_, stop := w.startReported()
+		w.until("slices", func() bool { return w.total(name1, cardClass) == 2 })
+		s := w.cardServer("s1", pci.Physical, 2)
+		s.ClaimOnly = true
+		w.compute.assign(s)
+		w.until("the claim", func() bool { return len(w.journalled().Claims()) == 1 })
+		must(t, stop())
+		setRules(w, `{"vendor_id":"ffff","product_id":"ffff"}`)
+		_, stop = w.startReported()
+		s.ClaimOnly = false
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		if vfs := w.journalled().VFs(); w.sysfs.numVFs(pf1) != 0 || len(vfs) != 1 {
+			t.Errorf("%d VFs, and the journal has %v", w.sysfs.numVFs(pf1), vfs)
+		}
+		w.compute.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.deleteAllocations("s1")
+		w.until("its VFs are back", func() bool { return w.sysfs.numVFs(pf1) == 2 })
+		must(t, stop())
+	})
 	scenario(t, "an allocation of another number of slices", func(t *testing.T, w *testHost) {
 		w.cards()
 		_, stop := w.startReported()

@@ -21,11 +21,21 @@ func WholeCards(c *Core, claims []device.Claim) (pfs []device.ID) {
 			continue
 		}
 		id := claim.ID()
-		if pfs = append(pfs, id); known[id] == 0 && claim.NumVFs > 0 {
-			c.Record(journal.VFs(id, claim.NumVFs))
+		if n := vfsOf(c, id); known[id] == 0 && n > 0 {
+			c.Record(journal.VFs(id, n))
 		}
+		pfs = append(pfs, id)
 	}
 	return pfs
+}
+
+// vfsOf returns how many VFs a PF on the host has. A claim does not know it if no rule offers the PF any more.
+func vfsOf(c *Core, pf device.ID) int {
+	i := slices.IndexFunc(c.Scanned, func(d pci.Device) bool { return device.PCI(d.Address) == pf })
+	if i < 0 {
+		return 0
+	}
+	return c.Scanned[i].NumVFs
 }
 
 // CardHeld reports whether a server holds a PF or one of its VFs.
