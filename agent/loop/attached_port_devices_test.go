@@ -95,8 +95,8 @@ func TestDeviceOfAPortIsAttachedAndDetached(t *testing.T) {
 	}
 }
 
-// After compute's database was restored, a server may have other ports with devices than its guest. Those of compute are
-// claimed while the guest still has the device of the other one; that one is released when they are bound.
+// After compute's database was restored, a server may have other ports with devices than its guest. Those of compute
+// are claimed while the guest still has the device of the other one; that one is released when they are bound.
 func TestPortsOfARestoredDatabaseReplaceThoseOfTheGuest(t *testing.T) {
 	scenario(t, "another port", func(t *testing.T, w *testHost) {
 		p := withPorts(t, w, "s1")
@@ -128,7 +128,7 @@ func TestPortsOfARestoredDatabaseReplaceThoseOfTheGuest(t *testing.T) {
 		bound := bindTo(restored, other)
 		bound.ClaimOnly, bound.Interfaces[0].Port = false, "q"
 		w.compute.assign(bound)
-		w.until("the interface of the other port", func() bool { return slices.Contains(p.compute.guest("s1").Ports, "q") })
+		w.until("the other interface", func() bool { return slices.Contains(p.compute.guest("s1").Ports, "q") })
 		w.until("the device of the first port is free", func() bool { return p.deviceOfPort() == "" })
 		p.checkVF(vf, false, false, false)
 		p.checkVF(other, true, true, true)

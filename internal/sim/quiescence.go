@@ -103,8 +103,8 @@ func (w *World) reservesHeld(m *simHost) bool {
 // something of the same provider, an allocation could not be written, or a class not changed. A guest that was renamed
 // during a sync may lack what it uses of NUMA nodes until the next one. A list of guests from before another one was
 // built does not count, so a guest that was built too late may be seen by the next one. Bandwidth that is not
-// configured any more is removed when no port uses it, and so are devices that are not offered any more, when the claims
-// of servers are gone that were refused there.
+// configured any more is removed when no port uses it, and so are devices that are not offered any more, when the
+// claims of servers are gone that were refused there.
 func (w *World) rescan() {
 	for _, m := range w.hosts {
 		if len(w.altered)+len(m.late) > 0 || m.nodesInPlacement || w.lacksShares(m) ||

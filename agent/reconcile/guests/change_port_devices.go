@@ -27,9 +27,9 @@ func lacksPortDevices(c *state.Core, want host.Server) bool {
 }
 
 // claimPortDevices claims devices for ports of a guest that exists. A refusal is reported, and the guest stays as it
-// is. The fault is Unavailable while the devices are held by servers that are about to leave. The guest keeps the devices
-// of other ports until it loses their interfaces, which compute can only assign when all ports have their devices: both
-// change at once if compute's database was restored to a time with other ports.
+// is. The fault is Unavailable while the devices are held by servers that are about to leave. The guest keeps the
+// devices of other ports until it loses their interfaces, which compute can only assign when all ports have their
+// devices: both change at once if compute's database was restored to a time with other ports.
 func claimPortDevices(w *Works, j *work) (state.Effect, error) {
 	a, want := j.attempt, j.attempt.want
 	if !a.verified {
