@@ -42,7 +42,7 @@ func claimPortDevices(w *Works, j *work) (state.Effect, error) {
 	}
 	interfaces := w.Guests[want.ID].Interfaces
 	ofInterface := func(c device.Claim) bool { return serves(interfaces, c.ID()) }
-	if _, refusal := w.ClaimBeside(want, append(requests, a.slots...), ofInterface); refusal != "" {
+	if _, refusal := w.Claim(want, append(requests, a.slots...), ofInterface); refusal != "" {
 		if j.waitingSince.IsZero() {
 			j.waitingSince = w.Now
 		}

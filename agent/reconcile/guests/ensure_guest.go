@@ -187,7 +187,7 @@ func (w *Works) claimDevices(j *work) (picked []device.Claim, e state.Effect, er
 	}
 	requests = append(requests, j.attempt.slots...)
 	for {
-		picked, refusal := w.Claim(want, requests)
+		picked, refusal := w.Claim(want, requests, nil)
 		if refusal == "" {
 			return picked, nil, nil
 		}

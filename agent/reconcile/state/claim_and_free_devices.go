@@ -30,14 +30,9 @@ func ReadRequests(list []host.Request) ([]pci.Request, error) {
 	return out, nil
 }
 
-// Claim claims all devices and places all NUMA cells of a server, or none. It may be repeated.
-func (c *Core) Claim(want host.Server, requests []pci.Request) ([]device.Claim, device.Refusal) {
-	return c.ClaimBeside(want, requests, func(device.Claim) bool { return false })
-}
-
-// ClaimBeside is Claim for a server that holds other devices, of which it keeps some that are no longer asked for. The
-// others are refused.
-func (c *Core) ClaimBeside(want host.Server, requests []pci.Request, keep func(device.Claim) bool) ([]device.Claim,
+// Claim claims all devices and places all NUMA cells of a server, or none. It may be repeated. A server that holds
+// devices which are no longer asked for is refused, unless keep says that they stay; nil: none do.
+func (c *Core) Claim(want host.Server, requests []pci.Request, keep func(device.Claim) bool) ([]device.Claim,
 	device.Refusal) {
 	set, picked, cells, refusal := c.place(want, requests)
 	if refusal != "" {
@@ -46,7 +41,7 @@ func (c *Core) ClaimBeside(want host.Server, requests []pci.Request, keep func(d
 	for _, h := range set.Held(resource.ConsumerID(want.ID)) {
 		switch asked := slices.ContainsFunc(picked, func(p device.Claim) bool { return p.ID() == h.ID() }); {
 		case asked:
-		case !keep(h):
+		case keep == nil || !keep(h):
 			return nil, "it holds devices that are no longer asked for"
 		default:
 			picked = append(picked, h)
