@@ -20,6 +20,7 @@ func TestVFsAreRemovedFirst(t *testing.T) {
 	alone := device.Claim{Offer: device.Offer{Offered: pci.Offered{Device: pf}}} // its rule has no shapes
 	id := whole.ID()
 	w := NewWorks(state.NewCore(state.Config{}, journal.State{}))
+	w.Scanned = []pci.Device{pf}
 	a := &attempt{want: host.Server{ID: "s1"}}
 	if e, err := removeVFs(w, a, []device.Claim{alone}); e != nil || err != nil {
 		t.Errorf("a PF that is offered alone: %v %v", e, err)
