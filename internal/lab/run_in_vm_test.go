@@ -41,6 +41,7 @@ exit 7
 
 // TestGuestThatDoesNotStart tests that a guest whose payload does not run in time is started once more.
 func TestGuestThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	run := exec.Command("bash", "-c", boot, "run-in-qemu.sh", payload(t, "#!/bin/sh\necho up\n"))
 	run.Env = append(os.Environ(), "LAB_START=1")
 	var stderr strings.Builder
@@ -55,8 +56,8 @@ func TestGuestThatDoesNotStart(t *testing.T) {
 // TestRunStopsGuestAfterTimeout tests that a guest which does not end is switched off, and that the error contains
 // the reason.
 func TestRunStopsGuestAfterTimeout(t *testing.T) {
-	t.Setenv("LAB_TIMEOUT", "3")
-	_, err := Run(t.Context(), payload(t, "#!/bin/sh\nsleep 1000\n"))
+	t.Parallel()
+	_, err := Run(t.Context(), payload(t, "#!/bin/sh\nsleep 1000\n"), "LAB_TIMEOUT=3")
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "not done after 3 s") {
 		t.Errorf("got %v, want unavailable, not done after 3 s", err)
 	}
