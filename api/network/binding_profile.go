@@ -47,28 +47,34 @@ func UnboundProfile(old map[string]any) map[string]any {
 }
 
 // BoundProfile returns the binding profile of a port that is bound with an allocation, the provider of each group, and
-// with a device; nil: it has none. Keys that do not belong to a host stay. So does the physical network of a device
-// whose rule has lost it: the guest has the device, and binding the port without the network would cut it off. Numbers
-// are as in a decoded profile, with which the result is compared.
+// with a device; nil: it has none. Keys that do not belong to a host stay. A device that no rule has for ports any more
+// is as the profile has it: the guest has the device, and a binding without its network would cut it off. Numbers are
+// as in a decoded profile, with which the result is compared.
 func BoundProfile(old map[string]any, port string, allocation map[string]provider.ID,
 	device *ProfileDevice) map[string]any {
 	all := UnboundProfile(old)
-	if device != nil {
-		all[ProfileSlot], all[profileVendor] = device.Address.String(), device.Vendor+":"+device.Product
-		switch name := device.PhysicalNetwork; {
-		case name != nil && *name != "":
-			all[profileNetwork] = *name
-		case name == nil && old[profileNetwork] != nil && SlotOf(old) == device.Address.String():
-			all[profileNetwork] = old[profileNetwork]
-		}
-		switch {
-		case device.RemoteManaged:
-			addCard(all, device.Device)
-		case pci.PortClass(device.Device) == pci.PortNIC:
-			addMAC(all, old, device.Device)
-		}
+	switch {
+	case device == nil:
+	case device.PhysicalNetwork == nil && !device.RemoteManaged && SlotOf(old) == device.Address.String():
+		maps.Copy(all, old)
+	default:
+		device.addTo(all, old)
 	}
 	return WithAllocation(all, port, allocation)
+}
+
+// addTo adds the device to a profile that was another one before.
+func (d ProfileDevice) addTo(profile, old map[string]any) {
+	profile[ProfileSlot], profile[profileVendor] = d.Address.String(), d.Vendor+":"+d.Product
+	if name := d.PhysicalNetwork; name != nil && *name != "" {
+		profile[profileNetwork] = *name
+	}
+	switch {
+	case d.RemoteManaged:
+		addCard(profile, d.Device)
+	case pci.PortClass(d.Device) == pci.PortNIC:
+		addMAC(profile, old, d.Device)
+	}
 }
 
 // WithAllocation returns a binding profile with another allocation of a port: the provider of each group. That of a

@@ -2,6 +2,7 @@ package network
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/openberth/berth/pci"
@@ -56,8 +57,9 @@ func TestBindingProfileOfANIC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	physnet := "physnet1"
 	of := func(mac string, old map[string]any) any {
-		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac}}
+		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac}, PhysicalNetwork: &physnet}
 		return BoundProfile(old, "p", nil, &device)["device_mac_address"]
 	}
 	here := map[string]any{"pci_slot": "0000:81:00.0", "device_mac_address": "52:54:00:00:00:01"}
@@ -68,8 +70,8 @@ func TestBindingProfileOfANIC(t *testing.T) {
 	}
 }
 
-// A port keeps the physical network of its VF if the rule of the VF has lost it, and takes that of a changed rule.
-func TestBindingProfileKeepsTheNetworkOfADevice(t *testing.T) {
+// A port keeps what its profile has of a device that no rule has for ports any more, and follows a changed rule.
+func TestBindingProfileKeepsADeviceWithoutARule(t *testing.T) {
 	at, err := pci.ParseAddress("0000:81:00.2")
 	if err != nil {
 		t.Fatal(err)
@@ -78,12 +80,14 @@ func TestBindingProfileKeepsTheNetworkOfADevice(t *testing.T) {
 	for _, c := range []struct {
 		slot string
 		rule *string
-		want any
-	}{{"0000:81:00.2", nil, "physnet1"}, {"0000:81:00.2", &changed, "physnet2"}, {"0000:81:00.2", &tunnelled, nil},
-		{"0000:82:00.2", nil, nil}} {
-		old := map[string]any{"pci_slot": c.slot, "physical_network": "physnet1"}
+		want []any // physical network, number of the VF on its card
+	}{{"0000:81:00.2", nil, []any{"physnet1", 5.0}}, {"0000:81:00.2", &changed, []any{"physnet2", nil}},
+		{"0000:81:00.2", &tunnelled, []any{nil, nil}}, {"0000:82:00.2", nil, []any{nil, nil}}} {
+		old := map[string]any{"pci_slot": c.slot, "physical_network": "physnet1", "vf_num": 5.0, "allocation": "before"}
 		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Virtual}, PhysicalNetwork: c.rule}
-		if got := BoundProfile(old, "p", nil, &device)["physical_network"]; got != c.want {
+		got := BoundProfile(old, "p", map[string]provider.ID{"p": "rp"}, &device)
+		if has := []any{got["physical_network"], got["vf_num"]}; !slices.Equal(has, c.want) || got["allocation"] != "rp" ||
+			got["pci_slot"] != at.String() {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
