@@ -59,7 +59,8 @@ func TestBindingProfileOfANIC(t *testing.T) {
 	}
 	physnet := "physnet1"
 	of := func(mac string, old map[string]any) any {
-		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac}, PhysicalNetwork: &physnet}
+		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Physical, PFMAC: mac},
+			PhysicalNetwork: &physnet}
 		return BoundProfile(old, "p", nil, &device)["device_mac_address"]
 	}
 	here := map[string]any{"pci_slot": "0000:81:00.0", "device_mac_address": "52:54:00:00:00:01"}
@@ -86,8 +87,8 @@ func TestBindingProfileKeepsADeviceWithoutARule(t *testing.T) {
 		old := map[string]any{"pci_slot": c.slot, "physical_network": "physnet1", "vf_num": 5.0, "allocation": "before"}
 		device := ProfileDevice{Device: pci.Device{Address: at, Type: pci.Virtual}, PhysicalNetwork: c.rule}
 		got := BoundProfile(old, "p", map[string]provider.ID{"p": "rp"}, &device)
-		if has := []any{got["physical_network"], got["vf_num"]}; !slices.Equal(has, c.want) || got["allocation"] != "rp" ||
-			got["pci_slot"] != at.String() {
+		has := []any{got["physical_network"], got["vf_num"]}
+		if !slices.Equal(has, c.want) || got["allocation"] != "rp" || got["pci_slot"] != at.String() {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
