@@ -43,7 +43,7 @@ func (hv *hypervisorModel) answerGuests(m *simHost) []hypervisor.Guest {
 
 // callBuild is a call to build a guest. A request whose answer is lost may be executed later.
 func (hv *hypervisorModel) callBuild(m *simHost, g hypervisor.Guest) error {
-	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && hv.chance(Builds, 10) {
+	if len(g.Devices) == 0 && len(g.Cells) == 0 && m.guests[g.ID] == nil && hv.chance(Builds, 4) {
 		g.Stopped, g.DiskFrom = true, nil // it is defined, and not started
 		hv.late = append(hv.late, lateBuild{m, g})
 		return errDown

@@ -86,7 +86,7 @@ var mutations = map[string]mutation{
 	"a guest is started with a card that has VFs": {"agent/reconcile/guests/whole_cards.go",
 		"	if a.ready.cards {", "	if a.ready.cards || mutated {", "card", "", plain},
 	"the number of VFs is not recorded": {"agent/reconcile/state/vfs_of_cards.go",
-		"known[id] == 0 && claim.NumVFs > 0 {", "known[id] == 0 && claim.NumVFs > 0 && !mutated {", "card", "", plain},
+		"known[id] == 0 && n > 0 {", "known[id] == 0 && n > 0 && !mutated {", "card", "", plain},
 	"VFs are restored while the card is held": {"agent/reconcile/restore_vfs.go",
 		"!state.CardHeld(r.Core, id) {", "(mutated || !state.CardHeld(r.Core, id)) {", "card", "", plain},
 	"the scheduler leaves out a node": {"compute/schedule/numa_topology_filter.go",
