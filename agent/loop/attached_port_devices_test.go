@@ -42,6 +42,17 @@ func (p portHost) deviceOfPort() string {
 // attached reports whether compute knows that the guest has the port.
 func (p portHost) attached() bool { return slices.Contains(p.compute.guest("s1").Ports, "p") }
 
+// attach has a server with the device of a port built, and binds the port. It returns the VF of the port.
+func (p portHost) attach(requested host.Server) (vf string) {
+	p.t.Helper()
+	p.compute.assign(requested)
+	p.untilPhase(host.Running, "s1")
+	vf = p.deviceOfPort()
+	p.compute.assign(bindTo(requested, vf))
+	p.until("the interface", p.attached)
+	return vf
+}
+
 // checkVF checks whether the guest has a VF, whether it is configured, and which consumer the journal has for it.
 func (p portHost) checkVF(vf string, guest, configured, claimed bool) {
 	p.t.Helper()
@@ -103,11 +114,7 @@ func TestPortsOfARestoredDatabaseReplaceThoseOfTheGuest(t *testing.T) {
 		p.builds.Store("any")
 		_, stop := w.startReported()
 		_, requested := p.attachable()
-		w.compute.assign(requested)
-		w.untilPhase(host.Running, "s1")
-		vf := p.deviceOfPort()
-		w.compute.assign(bindTo(requested, vf))
-		w.until("the interface", p.attached)
+		vf := p.attach(requested)
 
 		restored := requested
 		restored.Requests = slices.Clone(requested.Requests)
@@ -206,11 +213,7 @@ func TestDetachedDeviceIsFreedAfterItsReset(t *testing.T) {
 		p.builds.Store("any")
 		a, stop := w.startReported()
 		before, requested := p.attachable()
-		w.compute.assign(requested)
-		w.untilPhase(host.Running, "s1")
-		vf := p.deviceOfPort()
-		w.compute.assign(bindTo(requested, vf))
-		w.until("the interface", p.attached)
+		vf := p.attach(requested)
 		p.kernel.SetErr(fault.New(fault.Unavailable, "device or resource busy"))
 		w.compute.assign(before)
 		w.until("a condition", func() bool {

@@ -234,20 +234,19 @@ type Outgoing struct {
 // PageKB is the size of its huge pages in KiB. -1: the largest that fit; -2: the largest that fit, or small pages; -3:
 // small pages without overcommit; absent: small pages.
 type GuestCell struct {
-	VCPUs     []int  `json:"vcpus"`               // numbers of the guest's CPUs, ascending
-	Dedicated []int  `json:"dedicated,omitempty"` // those of them that have a host thread of their own
-	Threads   string `json:"threads,omitempty"`   // hw:cpu_thread_policy: prefer (or absent), isolate, require
-	MemoryMB  int    `json:"memory_mb"`           // MiB
-	PageKB    int    `json:"page_kb,omitempty"`
-	Emulator  int    `json:"emulator,omitempty"` // host threads for the emulator alone, in addition to those of the CPUs
-	// On is what is chosen for it, and claimed in Placement; absent: the agent chooses the node.
-	On *CellChoice `json:"chosen,omitempty"`
+	VCPUs     []int       `json:"vcpus"`               // numbers of the guest's CPUs, ascending
+	Dedicated []int       `json:"dedicated,omitempty"` // those of them that have a host thread of their own
+	Threads   string      `json:"threads,omitempty"`   // hw:cpu_thread_policy: prefer (or absent), isolate, require
+	MemoryMB  int         `json:"memory_mb"`           // MiB
+	PageKB    int         `json:"page_kb,omitempty"`
+	Emulator  int         `json:"emulator,omitempty"` // host threads for the emulator alone, beside those of the CPUs
+	On        *CellChoice `json:"chosen,omitempty"`   // what is claimed for it in Placement; absent: the agent chooses
 }
 
-// CellChoice is the host node of a guest cell and the size of its huge pages in KiB; absent: small pages.
+// CellChoice is what is chosen for a guest cell.
 type CellChoice struct {
-	Node   int `json:"node"`
-	PageKB int `json:"page_kb,omitempty"`
+	Node   int `json:"node"`              // of the host
+	PageKB int `json:"page_kb,omitempty"` // size of its huge pages in KiB; absent: small pages
 }
 
 // Interface is a network interface of a server: a port that is bound to the host. The VLAN is the tag that the device

@@ -176,7 +176,7 @@ func (pm *placementModel) hasFormerBandwidth(m *simHost) bool {
 func (pm *placementModel) hasFormerDevices(m *simHost) bool {
 	reported := map[provider.ID]int{}
 	for _, d := range m.host.row.report.Devices {
-		reported[d.Provider]++
+		reported[d.Provider] += max(d.Slices, 1)
 	}
 	return slices.ContainsFunc(pm.TreeIDs(m.root), func(id provider.ID) bool {
 		p, _ := pm.Provider(id)

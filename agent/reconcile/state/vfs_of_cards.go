@@ -21,7 +21,7 @@ func WholeCards(c *Core, claims []device.Claim) (pfs []device.ID) {
 			continue
 		}
 		id := claim.ID()
-		if n := vfsOf(c, id); known[id] == 0 && n > 0 {
+		if n := scannedVFs(c, id); known[id] == 0 && n > 0 {
 			c.Record(journal.VFs(id, n))
 		}
 		pfs = append(pfs, id)
@@ -29,8 +29,8 @@ func WholeCards(c *Core, claims []device.Claim) (pfs []device.ID) {
 	return pfs
 }
 
-// vfsOf returns how many VFs a PF on the host has. A claim does not know it if no rule offers the PF any more.
-func vfsOf(c *Core, pf device.ID) int {
+// scannedVFs returns how many VFs a PF on the host has. A claim does not know it if no rule offers the PF any more.
+func scannedVFs(c *Core, pf device.ID) int {
 	i := slices.IndexFunc(c.Scanned, func(d pci.Device) bool { return device.PCI(d.Address) == pf })
 	if i < 0 {
 		return 0
